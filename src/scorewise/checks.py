@@ -1,0 +1,219 @@
+"""Public conformance checks: does a scoring rule keep the laws?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from scorewise.errors import ImproperRule
+from scorewise.rules import ScoringRule, get_rule
+
+
+def check_rule(
+    rule: str | ScoringRule, n_classes: int = 5, *, n_samples: int = 2000, random_state: int = 0
+) -> None:
+    """Try to catch a scoring rule breaking the laws of proper scoring rules.
+
+    Use it on every rule of your own before you trust its numbers. Random predictions, corners,
+    edges, ties, points next to corners and points next to each other are tried, and the worst
+    pairs are made worse by a local search.
+
+    The laws: losses are never NaN or −∞, entropies are finite; H(p) = L(p, p) lies between the
+    least and the largest loss of p; no prediction beats the truth, L(q, p) ≥ L(p, p);
+    H is concave; D ≥ 0 with D(p, p) = 0 exactly; L = H + D; at a corner the entropy is the loss.
+
+    Parameters
+    ----------
+    rule : str or ScoringRule
+        What to check, in float64 NumPy arrays.
+    n_classes : int
+        K.
+    n_samples : int
+        How many random pairs.
+    random_state : int
+        Seed of the pairs.
+
+    Raises
+    ------
+    ImproperRule
+        With a counterexample, at the first law that breaks.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> sw.check_rule("brier", n_classes=3)
+    >>> linear = sw.rule_from_loss_vector(lambda p: 1 - p, name="linear")
+    >>> sw.check_rule(linear, n_classes=2)
+    Traceback (most recent call last):
+    ...
+    scorewise.errors.ImproperRule: linear is not proper: ...
+    """
+    rule = get_rule(rule)
+    rule.check_classes(n_classes)
+    rng = np.random.default_rng(random_state)
+    q, p = _pairs(n_classes, n_samples, rng)
+    points = np.unique(np.concatenate([q, p]), axis=0)
+    with np.errstate(all="ignore"):
+        _check_losses(rule, points)
+        _check_properness(rule, q, p, rng)
+        _check_concavity(rule, q, p, rng)
+        _check_divergence(rule, q, p)
+        _check_corners(rule, n_classes, q)
+
+
+def _pairs(k: int, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Predictions and truths worth trying."""
+    corners = np.eye(k)
+    uniform = np.full((1, k), 1 / k)
+    edges = (corners[:, None] + corners[None, :]).reshape(-1, k) / 2
+    near = [(1 - e) * corners + e * uniform for e in (1e-3, 1e-6, 1e-12)]
+    ties = np.repeat(rng.dirichlet(np.ones(k), 1), 2, axis=0)
+    ties[1] = ties[1][::-1]
+    special = np.concatenate([corners, uniform, edges, *near, ties])
+    special = special[rng.permutation(len(special))[:64]]
+    spread = np.concatenate([
+        rng.dirichlet(np.full(k, a), n // 4) for a in (0.1, 0.5, 1.0, 5.0)
+    ])
+    others = rng.permutation(spread)
+    close = np.concatenate([
+        (1 - e) * spread[: n // 4] + e * others[: n // 4] for e in (1e-1, 1e-3, 1e-5)
+    ])
+    grid_q, grid_p = np.repeat(special, len(special), axis=0), np.tile(special, (len(special), 1))
+    base = np.tile(spread[: n // 4], (3, 1))
+    mixed = rng.integers(len(special), size=(2, n // 2))
+    q = [grid_q, others, close, base, special[mixed[0]], spread[: n // 2]]
+    p = [grid_p, spread, base, close, spread[: n // 2], special[mixed[1]]]
+    return _simplex(np.concatenate(q)), _simplex(np.concatenate(p))
+
+
+def _simplex(p: np.ndarray) -> np.ndarray:
+    return np.asarray(p / p.sum(axis=-1, keepdims=True))
+
+
+def _expected(p: np.ndarray, losses: np.ndarray) -> np.ndarray:
+    return np.asarray(np.where(p > 0, p * np.where(p > 0, losses, 0), 0).sum(axis=-1))
+
+
+def _tolerance(*values: np.ndarray) -> np.ndarray:
+    """What rounding may account for, next to the size of the numbers at hand."""
+    size = sum(np.where(np.isfinite(v), np.abs(v), 0) for v in values)
+    return np.asarray(1e-10 * (1 + size))
+
+
+def _fail(rule: ScoringRule, law: str, claim: str, **points: Any) -> None:
+    shown = ", ".join(
+        f"{name} = {np.array2string(np.asarray(x), precision=6, separator=', ', threshold=20)}"
+        for name, x in points.items()
+    )
+    raise ImproperRule(law, f"{rule.name} {claim}; {shown}", points)
+
+
+def _worst(broken: np.ndarray, gap: np.ndarray) -> int | None:
+    """The index where a law is broken the most, None where it holds."""
+    if not broken.any():
+        return None
+    return int(np.argmax(np.where(broken, np.nan_to_num(gap, nan=np.inf), -np.inf)))
+
+
+def _check_losses(rule: ScoringRule, p: np.ndarray) -> None:
+    losses, entropy = rule.loss_vector(p), rule.entropy(p)
+    if losses.shape != p.shape or entropy.shape != p.shape[:-1]:
+        _fail(
+            rule, "shape",
+            f"returns losses {losses.shape} and entropies {entropy.shape} for predictions "
+            f"{p.shape}", prediction=p[0],
+        )  # fmt: skip
+    bad = np.isnan(losses).any(axis=-1) | np.isneginf(losses).any(axis=-1)
+    if (i := _worst(bad, bad)) is not None:
+        _fail(rule, "losses", "has losses that are NaN or -inf", prediction=p[i], losses=losses[i])
+    bad = ~np.isfinite(entropy)
+    if (i := _worst(bad, bad)) is not None:
+        _fail(rule, "bounds", f"has the entropy {entropy[i]}, which is not finite", p=p[i])
+    own = _expected(p, losses)
+    gap = np.abs(entropy - own)
+    if (i := _worst(gap > _tolerance(entropy, own), gap)) is not None:
+        _fail(
+            rule, "entropy", f"has the entropy {entropy[i]:.6g}, but expects the loss {own[i]:.6g} "
+            "of itself: H(p) = L(p, p) is broken", p=p[i],
+        )  # fmt: skip
+    possible = p > 0
+    low = np.where(possible, losses, np.inf).min(axis=-1)
+    high = np.where(possible, losses, -np.inf).max(axis=-1)
+    gap = np.maximum(low - entropy, entropy - high)
+    if (i := _worst(gap > _tolerance(entropy, low), gap)) is not None:
+        _fail(rule, "bounds", "has an entropy outside the range of its losses", p=p[i])
+
+
+def _check_properness(
+    rule: ScoringRule, q: np.ndarray, p: np.ndarray, rng: np.random.Generator
+) -> None:
+    own = _expected(p, rule.loss_vector(p))
+    best, gain = q, own - _expected(p, rule.loss_vector(q))
+    for scale in np.repeat([0.3, 0.1, 0.03, 0.01, 1e-3], 4):
+        # Step from the best liar so far towards a random point; keep what pays.
+        target = rng.dirichlet(np.full(q.shape[-1], 0.5), len(q))
+        trial = _simplex((1 - scale) * best + scale * target)
+        trial_gain = own - _expected(p, rule.loss_vector(trial))
+        better = trial_gain > gain
+        best, gain = np.where(better[:, None], trial, best), np.where(better, trial_gain, gain)
+    if (i := _worst(gain > _tolerance(own), gain)) is not None:
+        _fail(
+            rule, "properness",
+            f"is not proper: predicting something else than the truth lowers the expected loss "
+            f"from {own[i]:.6g} to {own[i] - gain[i]:.6g}", prediction=best[i], truth=p[i],
+        )  # fmt: skip
+
+
+def _check_concavity(
+    rule: ScoringRule, q: np.ndarray, p: np.ndarray, rng: np.random.Generator
+) -> None:
+    share = np.concatenate([np.full(len(q) // 2, 0.5), rng.uniform(size=len(q) - len(q) // 2)])
+    middle = _simplex(share[:, None] * q + (1 - share[:, None]) * p)
+    chord = share * rule.entropy(q) + (1 - share) * rule.entropy(p)
+    gap = chord - rule.entropy(middle)
+    if (i := _worst(gap > _tolerance(chord), gap)) is not None:
+        _fail(
+            rule, "concavity",
+            f"has an entropy that is not concave: it lies {gap[i]:.6g} below its chord between "
+            "p and q", p=p[i], q=q[i], between=middle[i],
+        )  # fmt: skip
+
+
+def _check_divergence(rule: ScoringRule, q: np.ndarray, p: np.ndarray) -> None:
+    divergence = rule.divergence(q, p)
+    if (i := _worst(~(divergence >= 0), -divergence)) is not None:
+        _fail(
+            rule, "divergence", f"has the divergence {divergence[i]:.6g}, below 0",
+            prediction=q[i], truth=p[i],
+        )  # fmt: skip
+    itself = rule.divergence(p, p)
+    if (i := _worst(itself != 0, np.abs(itself))) is not None:
+        _fail(rule, "divergence", f"has D(p, p) = {itself[i]:.6g}, not 0", p=p[i])
+    loss, entropy = rule.expected_loss(q, p), rule.entropy(p)
+    gap = np.where(np.isinf(loss) & np.isinf(divergence), 0, np.abs(loss - entropy - divergence))
+    if (i := _worst(~(gap <= _tolerance(loss, entropy, divergence)), gap)) is not None:
+        _fail(
+            rule, "decomposition", f"breaks L = H + D by {gap[i]:.6g}", prediction=q[i], truth=p[i]
+        )
+
+
+def _check_corners(rule: ScoringRule, k: int, q: np.ndarray) -> None:
+    corners = np.eye(k)
+    at_corner = rule.entropy(corners)
+    own = rule.loss(corners, np.arange(k))
+    gap = np.abs(at_corner - own)
+    if (i := _worst(~(gap <= _tolerance(own)), gap)) is not None:
+        _fail(
+            rule, "corners", f"has the entropy {at_corner[i]:.6g} and the loss {own[i]:.6g} where "
+            "the label is certain; they must agree", p=corners[i],
+        )  # fmt: skip
+    for y in range(k):
+        excess = rule.loss_vector(q)[:, y] - own[y]
+        divergence = rule.divergence(q, np.broadcast_to(corners[y], q.shape))
+        gap = np.where(np.isinf(excess) & np.isinf(divergence), 0, np.abs(excess - divergence))
+        if (i := _worst(~(gap <= _tolerance(excess, divergence, own[y])), gap)) is not None:
+            _fail(
+                rule, "corners", f"breaks D(q, e_y) = ℓ(q, y) − ℓ(e_y, y) by {gap[i]:.6g}",
+                prediction=q[i], label=y,
+            )  # fmt: skip

@@ -1,0 +1,365 @@
+"""Second-order predictions: distributions Q over the class probabilities θ.
+
+:class:`Samples` holds the members of an ensemble or the draws of a posterior, :class:`Dirichlet`
+the parameters of a Dirichlet. Both know their mean θ̄ and can take an expectation over θ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from scorewise import validate
+from scorewise._array import (
+    Array,
+    Namespace,
+    as_dtype_of,
+    dtype_name,
+    is_traced,
+    namespace,
+    needs_gradient,
+    one_hot,
+    row_blocks,
+    to_numpy,
+    working_precision,
+)
+from scorewise.errors import InvalidInput
+
+
+def softmax(xp: Namespace, logits: Array) -> Array:
+    """Probabilities of logits along the last axis; -inf stands for an impossible class."""
+    shifted = xp.exp(logits - xp.max(logits, axis=-1, keepdims=True))
+    return shifted / xp.sum(shifted, axis=-1, keepdims=True)
+
+
+def admit(
+    values: Any,
+    layout: Callable[[int, str], validate.Layout],
+    *,
+    from_logits: bool = False,
+    normalize: bool = False,
+    check: bool = True,
+) -> tuple[Namespace, Array]:
+    """Probabilities in working precision, class axis last, from whatever a caller hands in."""
+    if from_logits and normalize:
+        raise InvalidInput("from_logits=True already normalises; do not pass normalize=True too")
+    name = "logits" if from_logits else "probs"
+    values = validate.floating(values, name)
+    where = layout(values.ndim, name)
+    xp = namespace(values)
+    tolerance = validate.SUM_TOLERANCE[dtype_name(values)]
+    p = working_precision(xp, where.canonical(xp, values))
+    validate.class_count(p.shape, name)
+    if from_logits:
+        if check:
+            validate.logits(xp, p, where)
+        return xp, softmax(xp, p)
+    if normalize:
+        if check:
+            validate.masses(xp, p, where)
+        return xp, p / xp.sum(p, axis=-1, keepdims=True)
+    if check:
+        validate.probabilities(xp, p, where, tolerance)
+    return xp, p
+
+
+def classes_last(ndim: int, name: str) -> validate.Layout:
+    """The layout of first-order predictions ``(..., K)``."""
+    return validate.Layout(tuple(range(ndim)), name)
+
+
+def binary(p: Any) -> Array:
+    """Two-class probabilities from the probability of class 1.
+
+    Use it for models that report one number per row, such as a sigmoid.
+
+    Parameters
+    ----------
+    p : array (...)
+        Probability of class 1.
+
+    Returns
+    -------
+    array (..., 2)
+        ``[1 - p, p]`` along a new last axis.
+
+    Raises
+    ------
+    InvalidInput
+        If an entry is NaN or outside [0, 1].
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> sw.binary([0.25, 1.0])
+    array([[0.75, 0.25],
+           [0.  , 1.  ]])
+    """
+    p = validate.floating(p, "p")
+    xp = namespace(p)
+    validate.unit_interval(xp, p, "p")
+    return xp.stack([1 - p, p], axis=-1)
+
+
+class Samples:
+    """A second-order distribution given by weighted members.
+
+    Use it to check predictions once and decompose them several times; :func:`scorewise.decompose`
+    makes one from a plain array by itself.
+
+    Parameters
+    ----------
+    probs : array (..., M, K)
+        Member probabilities, or logits with ``from_logits=True`` (-inf masks a class).
+    weights : array (M,) or (..., M), optional
+        Member weights, in any scale; equal unless given.
+    member_axis, class_axis : int
+        Where members and classes sit in ``probs``; moved without a copy.
+    from_logits, normalize, check : bool
+        Take a softmax; rescale rows to sum to 1; refuse bad input (the default).
+
+    Raises
+    ------
+    InvalidInput
+        If a row is no probability distribution, or the weights do not fit.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> q = sw.Samples([[0.9, 0.1], [0.5, 0.5]], weights=[3, 1])
+    >>> q
+    Samples(2 members, 2 classes, batch (), float64, weighted)
+    >>> q.mean
+    array([0.8, 0.2])
+    """
+
+    probs: Array
+    weights: Array | None
+
+    def __init__(
+        self,
+        probs: Any,
+        weights: Any = None,
+        *,
+        member_axis: int = -2,
+        class_axis: int = -1,
+        from_logits: bool = False,
+        normalize: bool = False,
+        check: bool = True,
+    ) -> None:
+        def layout(ndim: int, name: str) -> validate.Layout:
+            return validate.layout(ndim, member_axis, class_axis, name)
+
+        xp, self.probs = admit(
+            probs, layout, from_logits=from_logits, normalize=normalize, check=check
+        )
+        validate.member_count(self.probs.shape)
+        self.weights = (
+            None if weights is None else validate.weights(xp, weights, self.probs, check=check)
+        )
+
+    @classmethod
+    def _trusted(cls, probs: Array, weights: Array | None) -> Samples:
+        """Members that were checked before: ``probs`` (..., M, K), ``weights`` sum to 1."""
+        samples = object.__new__(cls)
+        samples.probs, samples.weights = probs, weights
+        return samples
+
+    def __repr__(self) -> str:
+        *batch, m, k = self.probs.shape
+        weighted = ", weighted" if self.weights is not None else ""
+        kind = dtype_name(self.probs)
+        return f"Samples({m} members, {k} classes, batch {tuple(batch)}, {kind}{weighted})"
+
+    @property
+    def n_classes(self) -> int:
+        """K."""
+        return int(self.probs.shape[-1])
+
+    @cached_property
+    def anchor(self) -> Array:
+        """The heaviest member, ``(..., K)``, from which deviations are measured.
+
+        Averages of deviations are exactly 0 where members are identical, and a heavy anchor keeps
+        small averages of unequal weights from cancelling.
+        """
+        if self.weights is None:
+            return self.probs[..., 0, :]
+        xp = namespace(self.probs)
+        heaviest = one_hot(xp, xp.argmax(self.weights, axis=-1), self.weights.shape[-1])
+        return xp.sum(xp.where(heaviest[..., None], self.probs, 0.0), axis=-2)
+
+    @cached_property
+    def mean(self) -> Array:
+        """θ̄ = E_Q θ, ``(..., K)``; the members themselves where they are identical."""
+        xp = namespace(self.probs)
+        deviation = self.average(self.probs - self.anchor[..., None, :])
+        return xp.maximum(self.anchor + deviation, 0.0)
+
+    def average(self, values: Array) -> Array:
+        """E_Q of values per member, ``(..., M)`` or ``(..., M, R)`` shaped like ``probs``."""
+        xp = namespace(values)
+        axis = -2 if values.ndim == self.probs.ndim else -1
+        if self.weights is None:
+            return xp.mean(values, axis=axis)
+        w = self.weights if axis == -1 else self.weights[..., None]
+        # A member without weight says nothing, not even infinity.
+        return xp.sum(w * xp.where(w > 0, values, 0.0), axis=axis)
+
+    def expect(self, f: Callable[[Array], Array]) -> Array:
+        """E_Q f(θ), for ``f`` from ``(..., M, K)`` to ``(..., M)`` or ``(..., M, R)``.
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> q = sw.Samples([[0.9, 0.1], [0.5, 0.5]])
+        >>> float(q.expect(lambda theta: theta.max(axis=-1)))
+        0.7
+        """
+        return self.average(f(self.probs))
+
+    def blocks(self) -> Iterator[Samples]:
+        """The same members in blocks of instances small enough to stay in cache."""
+        slices = row_blocks(self.probs, axis_free=2)
+        if slices is None:
+            yield self
+            return
+        for rows in slices:
+            w = self.weights
+            yield Samples._trusted(self.probs[rows], w if w is None or w.ndim == 1 else w[rows])
+
+
+class Dirichlet:
+    """A second-order distribution given by Dirichlet parameters.
+
+    Use it for evidential and prior networks, and for counts.
+
+    Parameters
+    ----------
+    alpha : array (..., K)
+        Positive parameters; for evidence e, α = e + 1.
+    check : bool
+        Refuse bad input (the default).
+
+    Raises
+    ------
+    InvalidInput
+        If a parameter is not positive and finite.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> q = sw.Dirichlet([8.0, 1.0, 1.0])
+    >>> q.mean
+    array([0.8, 0.1, 0.1])
+    >>> round(float(sw.decompose(q, "brier").epistemic), 4)
+    0.0309
+    """
+
+    alpha: Array
+
+    def __init__(self, alpha: Any, *, check: bool = True) -> None:
+        alpha = validate.floating(alpha, "alpha")
+        xp = namespace(alpha)
+        self.alpha = working_precision(xp, alpha)
+        validate.class_count(alpha.shape, "alpha")
+        if check:
+            validate.concentrations(xp, self.alpha)
+
+    def __repr__(self) -> str:
+        *batch, k = self.alpha.shape
+        return f"Dirichlet({k} classes, batch {tuple(batch)}, {dtype_name(self.alpha)})"
+
+    @property
+    def n_classes(self) -> int:
+        """K."""
+        return int(self.alpha.shape[-1])
+
+    @cached_property
+    def concentration(self) -> Array:
+        """α₀ = Σ_k α_k, ``(...)``."""
+        return namespace(self.alpha).sum(self.alpha, axis=-1)
+
+    @cached_property
+    def mean(self) -> Array:
+        """θ̄ = α/α₀, ``(..., K)``."""
+        return self.alpha / self.concentration[..., None]
+
+    def expect(
+        self,
+        f: Callable[..., Array],
+        *,
+        n_points: int = 1024,
+        repeats: int = 8,
+        random_state: int = 0,
+    ) -> tuple[Array, Array]:
+        """E_Q f(θ) by randomised quasi-Monte-Carlo, and its standard error.
+
+        Use it where no closed form exists; ``repeats`` independently scrambled Sobol sequences of
+        ``n_points`` (a power of 2) points each give the estimate and, by their spread, its error.
+
+        Parameters
+        ----------
+        f : callable
+            From θ ``(B, n_points, K)`` and the slice of instances that it belongs to, in the order
+            of ``alpha`` flattened to ``(N, K)``, to ``(B, n_points)`` or ``(B, n_points, R)``.
+
+        Returns
+        -------
+        estimate, standard_error : arrays (...) or (..., R)
+        """
+        if needs_gradient(self.alpha) or is_traced(self.alpha):
+            raise InvalidInput(
+                "this expectation has no closed form and is estimated by simulation, which cannot "
+                "be differentiated or traced; pass detached values of alpha"
+            )
+        xp = namespace(self.alpha)
+        *batch, k = self.alpha.shape
+        alpha = to_numpy(self.alpha).astype(np.float64).reshape(-1, k)
+        uniforms = _sobol(k, n_points, repeats, random_state)
+        rows = max(1, (1 << 22) // (n_points * k))
+        estimates, errors = [], []
+        for start in range(0, max(len(alpha), 1), rows):
+            block = slice(start, start + rows)
+            means = np.stack([
+                to_numpy(f(as_dtype_of(xp, _dirichlet_points(alpha[block], u), self.alpha), block))
+                .astype(np.float64)
+                .mean(axis=1)
+                for u in uniforms
+            ])
+            estimates.append(means.mean(axis=0))
+            errors.append(means.std(axis=0, ddof=1) / np.sqrt(repeats))
+        estimate, error = np.concatenate(estimates), np.concatenate(errors)
+        shape = (*batch, *estimate.shape[1:])
+        return (
+            as_dtype_of(xp, estimate.reshape(shape), self.alpha),
+            as_dtype_of(xp, error.reshape(shape), self.alpha),
+        )
+
+
+def _sobol(k: int, n_points: int, repeats: int, seed: int) -> list[np.ndarray]:
+    from scipy.stats import qmc  # half a second to import, so only where it is used
+
+    rng = np.random.default_rng(seed)
+    sequences = (qmc.Sobol(k, scramble=True, rng=rng) for _ in range(repeats))
+    # Points on the edge of the cube have infinite quantiles.
+    return [np.clip(s.random(n_points), 2.0**-53, 1 - 2.0**-53) for s in sequences]
+
+
+def _dirichlet_points(alpha: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
+    """θ ``(B, n, K)`` for parameters ``(B, K)`` and uniforms ``(n, K)``: normalised gammas.
+
+    Gamma quantiles of small parameters underflow, so they are normalised by their logarithms.
+    """
+    from scipy.special import gammaincinv, gammaln
+
+    a = alpha[:, None, :]
+    with np.errstate(divide="ignore"):
+        log_g = np.log(gammaincinv(a, uniforms))
+    # P(a, x) = x^a / Γ(a + 1) near 0
+    lower_tail = (np.log(uniforms) + gammaln(a + 1)) / a
+    log_g = np.where(log_g < -200, lower_tail, log_g)
+    return np.asarray(softmax(np, log_g))

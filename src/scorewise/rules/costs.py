@@ -1,0 +1,131 @@
+"""A cost matrix: uncertainty in the money, time or harm that a decision costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from scorewise import validate
+from scorewise._array import Array, Namespace, as_dtype_of, eps
+from scorewise.distributions import Dirichlet
+from scorewise.errors import InvalidInput
+from scorewise.rules.rule import DecisionRule, ScoringRule, frozen_array, register
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class CostMatrix(DecisionRule):
+    """See :func:`cost_matrix`."""
+
+    costs: np.ndarray
+    actions: tuple[str, ...] | None = None
+    family = "cost_matrix"
+
+    def __post_init__(self) -> None:
+        costs = frozen_array(self.costs, "the cost matrix", ndim=2)
+        if costs.shape[0] < 2 or costs.shape[1] < 1:
+            raise InvalidInput(
+                f"the cost matrix has shape {costs.shape}; it needs a row for each of K ≥ 2 "
+                "classes and a column for each action"
+            )
+        object.__setattr__(self, "costs", costs)
+        if self.actions is not None:
+            actions = tuple(str(a) for a in self.actions)
+            if len(actions) != costs.shape[1] or len(set(actions)) != len(actions):
+                raise InvalidInput(
+                    f"{len(actions)} action names for {costs.shape[1]} actions; give each action "
+                    "(column) a name of its own"
+                )
+            object.__setattr__(self, "actions", actions)
+
+    @property
+    def name(self) -> str:
+        return "cost-matrix"
+
+    @property
+    def never_negative(self) -> bool:  # type: ignore[override]
+        """Whether no cost is negative."""
+        return bool((self.costs >= 0).all())
+
+    def __repr__(self) -> str:
+        shown = super().__repr__()
+        return shown.replace(", None)", ")") if self.actions is None else shown
+
+    def check_classes(self, n_classes: int) -> None:
+        validate.same_classes(n_classes, len(self.costs), "this cost matrix")
+
+    def _opportunity(self) -> np.ndarray:
+        """What each action costs beyond the best action for the class: the same regrets."""
+        return np.asarray(self.costs - self.costs.min(axis=1, keepdims=True))
+
+    def _regret(self, xp: Namespace, p: Array, anchor: Array) -> Array:
+        # Costs of the anchor plus those of the deviation, so that equal rows have equal regrets
+        # however the library orders the sums of a matrix product.
+        opportunity = self._opportunity()
+        matrix = as_dtype_of(xp, opportunity, p)
+        expected = anchor @ matrix + (p - anchor) @ matrix
+        regret = expected - xp.min(expected, axis=-1, keepdims=True)
+        # Costs that differ by less than their own rounding errors are tied.
+        rounding = 4 * eps(xp, p) * float(opportunity.max())
+        return xp.where(regret <= rounding, 0.0, regret)
+
+    def _least_regret(self, xp: Namespace, mean_regret: Array) -> Array:
+        return xp.min(mean_regret, axis=-1)
+
+    def _action(self, xp: Namespace, p: Array) -> Array:
+        """a*(p), the first of the cheapest actions."""
+        return xp.argmin(self._regret(xp, p, p), axis=-1)
+
+    def _losses(self, xp: Namespace, p: Array) -> Array:
+        by_action = as_dtype_of(xp, np.ascontiguousarray(self.costs.T), p)
+        action = self._action(xp, p)
+        rows = xp.take(by_action, xp.reshape(action, (-1,)), axis=0)
+        return xp.reshape(rows, p.shape)
+
+    def _entropy(self, xp: Namespace, p: Array) -> Array:
+        return xp.min(p @ as_dtype_of(xp, self.costs, p), axis=-1)
+
+    def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+        action = self._action(xp, q)[..., None]
+        return xp.take_along_axis(self._regret(xp, p, q), action, axis=-1)[..., 0]
+
+    def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, Array | None]:
+        mean = xp.reshape(q.mean, (-1, q.n_classes))
+
+        def regret(theta: Array, rows: slice) -> Array:
+            return self._regret(xp, theta, mean[rows][:, None, :])
+
+        means, errors = q.expect(regret)
+        best = xp.argmin(means, axis=-1)[..., None]
+        error = xp.take_along_axis(errors, best, axis=-1)[..., 0]
+        return self._least_regret(xp, means), error
+
+
+@register
+def cost_matrix(costs: Any, actions: Sequence[str] | None = None) -> ScoringRule:
+    """ℓ(p, y) = C[y, a*(p)] with a*(p) the action of least expected cost: decisions in money.
+
+    H(p) = min_a (pᵀC)_a, and EU is the expected value of perfect information about θ. An abstain
+    or defer action is just one more column.
+
+    Parameters
+    ----------
+    costs : array (K, A)
+        ``costs[y, a]`` is the cost of action ``a`` when ``y`` is true, for any number of actions.
+        Negative costs (gains) are accepted: every law holds for them, only totals may then be
+        negative. Infinite costs and NaN are refused, because ∞ − ∞ would leave EU undefined;
+        forbid an action with a cost that is large and finite.
+    actions : sequence of str, optional
+        Names of the actions.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> triage = sw.rules.cost_matrix([[0, 5, 1], [50, 0, 1]], ["dismiss", "treat", "refer"])
+    >>> triage.entropy([[0.99, 0.01], [0.9, 0.1]])
+    array([0.5, 1. ])
+    """
+    return CostMatrix(costs, tuple(actions) if actions is not None else None)

@@ -1,0 +1,134 @@
+"""The user's own rules, from a loss vector or from a concave entropy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
+
+from scorewise._array import Array, Namespace, eps
+from scorewise._numerics import sum_product
+from scorewise.rules.rule import ScoringRule
+
+
+def _without_rounding(xp: Namespace, value: Array, scale: Array) -> Array:
+    """0 instead of what rounding left below it; truly negative values, of an improper rule, stay."""
+    rounding = 64 * eps(xp, value) * scale
+    return xp.where((value < 0) & (value >= -rounding), 0.0, value)
+
+
+class _CustomRule(ScoringRule):
+    label: str
+    family = "custom"
+    never_negative = False
+
+    @property
+    def name(self) -> str:
+        return self.label
+
+    def _loss_change(self, xp: Namespace, q: Array, p: Array) -> Array:
+        """Σ_y p_y [ℓ(q, y) − ℓ(p, y)], exactly 0 for q = p."""
+        at_q, at_p = self._losses(xp, q), self._losses(xp, p)
+        at_p = xp.where(p > 0, at_p, 0.0)
+        at_q = xp.where(p > 0, at_q, 0.0)
+        size = xp.where(xp.isfinite(at_q), xp.abs(at_q), 0.0) + xp.abs(at_p)
+        return _without_rounding(
+            xp, sum_product(xp, p, at_q - at_p), sum_product(xp, p, size)
+        )
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class FromLossVector(_CustomRule):
+    """See :func:`rule_from_loss_vector`."""
+
+    function: Callable[[Array], Array]
+    label: str
+
+    def __repr__(self) -> str:
+        return f"rule_from_loss_vector(name={self.label!r})"
+
+    def _losses(self, xp: Namespace, p: Array) -> Array:
+        return self.function(p)
+
+    def _entropy(self, xp: Namespace, p: Array) -> Array:
+        return sum_product(xp, p, self.function(p))
+
+    def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+        return self._loss_change(xp, q, p)
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class FromEntropy(_CustomRule):
+    """See :func:`rule_from_entropy`."""
+
+    function: Callable[[Array], Array]
+    gradient: Callable[[Array], Array]
+    label: str
+
+    def __repr__(self) -> str:
+        return f"rule_from_entropy(name={self.label!r})"
+
+    def _losses(self, xp: Namespace, p: Array) -> Array:
+        slope = self.gradient(p)
+        return (self.function(p) - sum_product(xp, p, slope))[..., None] + slope
+
+    def _entropy(self, xp: Namespace, p: Array) -> Array:
+        return self.function(p)
+
+    def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+        # H(q) − H(p) + ⟨p − q, ∇H(q)⟩; where p and q are both 0 an infinite slope does not matter
+        slope = xp.where(d == 0, 0.0, self.gradient(q))
+        start, end = self.function(q), self.function(p)
+        tangent = xp.sum(xp.where(d == 0, 0.0, d * slope), axis=-1)
+        size = xp.abs(start) + xp.abs(end)
+        return _without_rounding(xp, start - end + tangent, size)
+
+
+def rule_from_loss_vector(fn: Callable[[Array], Array], *, name: str) -> ScoringRule:
+    """Make a rule from its loss vector ℓ(p, ·); everything else follows.
+
+    Use it for a loss of your own, and :func:`scorewise.check_rule` to see whether it is proper.
+
+    Parameters
+    ----------
+    fn : callable
+        From probabilities ``(..., K)`` to losses ``(..., K)``, in the caller's array library.
+    name : str
+        What the rule is called in results.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> half_brier = sw.rule_from_loss_vector(
+    ...     lambda p: (1 + (p**2).sum(-1, keepdims=True)) / 2 - p, name="half-brier")
+    >>> float(half_brier.entropy([0.5, 0.5]))
+    0.25
+    """
+    return FromLossVector(fn, name)
+
+
+def rule_from_entropy(
+    H: Callable[[Array], Array], gradient: Callable[[Array], Array], *, name: str
+) -> ScoringRule:
+    """Make a rule from a concave entropy, by Savage: ℓ(p, ·) = H(p) + ∇H(p) − ⟨p, ∇H(p)⟩.
+
+    Use it to turn any concave measure of spread into a proper scoring rule.
+
+    Parameters
+    ----------
+    H : callable
+        From probabilities ``(..., K)`` to ``(...)``.
+    gradient : callable
+        From probabilities ``(..., K)`` to ∇H ``(..., K)``, in any extension of H off the simplex.
+    name : str
+        What the rule is called in results.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> gini = sw.rule_from_entropy(lambda p: 1 - (p**2).sum(-1), lambda p: -2 * p, name="gini")
+    >>> sw.check_rule(gini, n_classes=3)
+    """
+    return FromEntropy(H, gradient, name)

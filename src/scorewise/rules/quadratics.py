@@ -1,0 +1,148 @@
+"""Brier's score, every other quadratic form, and the ranked probability score."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from scorewise import validate
+from scorewise._array import Array, Namespace, as_dtype_of
+from scorewise.distributions import Dirichlet
+from scorewise.errors import InvalidInput
+from scorewise.rules.rule import ScoringRule, frozen_array, register
+
+
+class _QuadraticRule(ScoringRule):
+    """Rules whose divergence is a squared distance, so that EU is a variance."""
+
+    def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, None]:
+        # The covariance of a Dirichlet is (diag m − mmᵀ)/(α₀ + 1).
+        return self._entropy(xp, q.mean) / (q.concentration + 1), None
+
+
+def gini_terms(xp: Namespace, p: Array) -> Array:
+    """p_k·(S − p_k) with S = Σp, elementwise; their sum is S² − Σp²."""
+    return p * (xp.sum(p, axis=-1, keepdims=True) - p)
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Brier(_QuadraticRule):
+    """ℓ(p, y) = Σ_k (p_k − [k = y])²; H is Gini's impurity, D the squared distance."""
+
+    family = "brier"
+
+    def _losses(self, xp: Namespace, p: Array) -> Array:
+        squares = xp.sum(p * p, axis=-1, keepdims=True)
+        return xp.maximum(squares - p * p, 0.0) + (1 - p) ** 2
+
+    def _entropy(self, xp: Namespace, p: Array) -> Array:
+        return xp.sum(gini_terms(xp, p), axis=-1)
+
+    def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+        return xp.sum(d * d, axis=-1)
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Quadratic(_QuadraticRule):
+    """See :func:`quadratic`."""
+
+    matrix: np.ndarray
+    family = "quadratic"
+
+    def __post_init__(self) -> None:
+        a = frozen_array(self.matrix, "the matrix", ndim=2)
+        if a.shape[0] != a.shape[1] or len(a) < 2:
+            raise InvalidInput(f"the matrix has shape {a.shape}; it must be K × K with K ≥ 2")
+        scale = float(np.abs(a).max())
+        if np.abs(a - a.T).max() > 1e-10 * scale:
+            raise InvalidInput("the matrix is not symmetric; pass (A + A.T) / 2")
+        lowest = float(np.linalg.eigvalsh(a)[0])
+        if lowest < -1e-10 * scale:
+            raise InvalidInput(
+                f"the matrix has the negative eigenvalue {lowest:.6g}; a quadratic rule is proper "
+                "only for a positive semidefinite one"
+            )
+        object.__setattr__(self, "matrix", a)
+
+    @property
+    def name(self) -> str:
+        return "quadratic"
+
+    def _root(self) -> np.ndarray:
+        """R with RRᵀ = A, so that dᵀAd = ‖dR‖² is never negative."""
+        eigenvalues, vectors = np.linalg.eigh(self.matrix)
+        return np.asarray(vectors * np.sqrt(np.maximum(eigenvalues, 0.0)))
+
+    def check_classes(self, n_classes: int) -> None:
+        validate.same_classes(n_classes, len(self.matrix), "quadratic")
+
+    def _losses(self, xp: Namespace, p: Array) -> Array:
+        a = as_dtype_of(xp, self.matrix, p)
+        diagonal = as_dtype_of(xp, np.diagonal(self.matrix), p)
+        ap = p @ a
+        form = xp.sum(p * ap, axis=-1, keepdims=True)
+        return xp.maximum(form - 2 * ap + diagonal, 0.0)
+
+    def _entropy(self, xp: Namespace, p: Array) -> Array:
+        a = as_dtype_of(xp, self.matrix, p)
+        diagonal = as_dtype_of(xp, np.diagonal(self.matrix), p)
+        total = xp.sum(p, axis=-1, keepdims=True)
+        return xp.maximum(xp.sum(p * (total * diagonal - p @ a), axis=-1), 0.0)
+
+    def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+        return xp.sum((d @ as_dtype_of(xp, self._root(), d)) ** 2, axis=-1)
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class RankedProbability(_QuadraticRule):
+    """ℓ(p, y) = Σ_k (F_k(p) − [y ≤ k])² with F the cumulative sums: for ordered classes."""
+
+    family = "rps"
+
+    def _losses(self, xp: Namespace, p: Array) -> Array:
+        below = xp.cumulative_sum(p, axis=-1)
+        total = below[..., -1:]
+        missed = (total - below) ** 2  # thresholds at or above the label
+        # Σ_{k<y} F_k² + Σ_{k≥y} (S − F_k)²
+        before = xp.cumulative_sum(below * below, axis=-1) - below * below
+        after = xp.flip(xp.cumulative_sum(xp.flip(missed, axis=-1), axis=-1), axis=-1)
+        return xp.maximum(before, 0.0) + after
+
+    def _entropy(self, xp: Namespace, p: Array) -> Array:
+        below = xp.cumulative_sum(p, axis=-1)
+        # A parallel prefix sum need not rise monotonically.
+        return xp.sum(below * xp.maximum(below[..., -1:] - below, 0.0), axis=-1)
+
+    def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+        return xp.sum(xp.cumulative_sum(d, axis=-1)[..., :-1] ** 2, axis=-1)
+
+
+brier = register(Brier())
+rps = register(RankedProbability())
+
+
+@register
+def quadratic(matrix: Any) -> ScoringRule:
+    """ℓ(p, y) = (p − e_y)ᵀA(p − e_y): Brier's score where some confusions matter more.
+
+    H(p) = tr A(diag p − ppᵀ) and D(q, p) = (q − p)ᵀA(q − p).
+
+    Parameters
+    ----------
+    matrix : array (K, K)
+        Symmetric and positive semidefinite.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> rule = sw.rules.quadratic(np.eye(3))
+    >>> p = [0.5, 0.3, 0.2]
+    >>> bool(np.isclose(rule.entropy(p), sw.rules.brier.entropy(p)))
+    True
+    """
+    return Quadratic(matrix)
