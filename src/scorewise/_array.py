@@ -72,6 +72,8 @@ def on_device_of(xp: Namespace, values: Any, like: Array) -> Array:
 
 def as_dtype_of(xp: Namespace, values: Any, like: Array) -> Array:
     """Values as an array of the library, device and dtype of ``like``."""
+    if isinstance(values, np.ndarray) and not values.flags.writeable:
+        values = values.copy()  # not every library shares memory that it must not write to
     return xp.asarray(values, dtype=like.dtype, device=compat.device(like))
 
 

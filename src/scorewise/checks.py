@@ -20,8 +20,8 @@ def check_rule(
     pairs are made worse by a local search.
 
     The laws: losses are never NaN or −∞, entropies are finite; H(p) = L(p, p) lies between the
-    least and the largest loss of p; no prediction beats the truth, L(q, p) ≥ L(p, p);
-    H is concave; D ≥ 0 with D(p, p) = 0 exactly; L = H + D; at a corner the entropy is the loss.
+    least and the largest loss of p; H is concave; no prediction beats the truth,
+    L(q, p) ≥ L(p, p); D ≥ 0 with D(p, p) = 0 exactly; L = H + D; at a corner the entropy is the loss.
 
     Parameters
     ----------
@@ -56,8 +56,8 @@ def check_rule(
     points = np.unique(np.concatenate([q, p]), axis=0)
     with np.errstate(all="ignore"):
         _check_losses(rule, points)
-        _check_properness(rule, q, p, rng)
         _check_concavity(rule, q, p, rng)
+        _check_properness(rule, q, p, rng)
         _check_divergence(rule, q, p)
         _check_corners(rule, n_classes, q)
 
@@ -117,13 +117,12 @@ def _worst(broken: np.ndarray, gap: np.ndarray) -> int | None:
 
 
 def _check_losses(rule: ScoringRule, p: np.ndarray) -> None:
-    losses, entropy = rule.loss_vector(p), rule.entropy(p)
-    if losses.shape != p.shape or entropy.shape != p.shape[:-1]:
-        _fail(
-            rule, "shape",
-            f"returns losses {losses.shape} and entropies {entropy.shape} for predictions "
-            f"{p.shape}", prediction=p[0],
-        )  # fmt: skip
+    losses = rule.loss_vector(p)
+    if losses.shape != p.shape:
+        _fail(rule, "shape", f"returns losses {losses.shape} for {p.shape}", prediction=p[0])
+    entropy = rule.entropy(p)
+    if entropy.shape != p.shape[:-1]:
+        _fail(rule, "shape", f"returns entropies {entropy.shape} for {p.shape}", prediction=p[0])
     bad = np.isnan(losses).any(axis=-1) | np.isneginf(losses).any(axis=-1)
     if (i := _worst(bad, bad)) is not None:
         _fail(rule, "losses", "has losses that are NaN or -inf", prediction=p[i], losses=losses[i])

@@ -130,24 +130,27 @@ def decompose(
     """
     named = named_rules(rule)
     rules = list(named.values())
-    options = _given(
-        weights=weights, member_axis=member_axis, class_axis=class_axis,
-        from_logits=from_logits, normalize=normalize, check=check,
-    )
+    options = {
+        "member_axis": member_axis, "class_axis": class_axis, "from_logits": from_logits,
+        "normalize": normalize, "check": check,
+    }  # fmt: skip
+    given = [name for name, value in options.items() if value != _DEFAULTS[name]]
+    if weights is not None:
+        given.insert(0, "weights")
     if isinstance(predictions, Dirichlet):
-        if options or unbiased or standard_errors:
+        if given or unbiased or standard_errors:
             raise InvalidInput(
                 "a Dirichlet has no members: weights, axes, logits, unbiased and standard_errors "
                 "do not apply to it"
             )
         results = [_of_dirichlet(predictions, r) for r in rules]
     elif is_dask(predictions):
-        results = _of_dask(predictions, rules, options, unbiased, standard_errors)
+        results = _of_dask(predictions, weights, rules, options, unbiased, standard_errors)
     else:
         if not isinstance(predictions, Samples):
-            predictions = Samples(predictions, **options)
-        elif options:
-            raise InvalidInput(f"{', '.join(options)} belong to Samples(...), not beside one")
+            predictions = Samples(predictions, weights, **options)
+        elif given:
+            raise InvalidInput(f"{', '.join(given)}: pass to Samples(...), not beside one")
         results = _of_samples(predictions, rules, unbiased, standard_errors)
     if isinstance(rule, str | ScoringRule):
         return results[0]
@@ -155,14 +158,8 @@ def decompose(
 
 
 _DEFAULTS: dict[str, Any] = {
-    "weights": None, "member_axis": -2, "class_axis": -1,
-    "from_logits": False, "normalize": False, "check": True,
+    "member_axis": -2, "class_axis": -1, "from_logits": False, "normalize": False, "check": True,
 }  # fmt: skip
-
-
-def _given(**options: Any) -> dict[str, Any]:
-    """The options that differ from their defaults."""
-    return {k: v for k, v in options.items() if v is not _DEFAULTS[k] and v != _DEFAULTS[k]}
 
 
 def named_rules(
@@ -309,14 +306,14 @@ def _of_dirichlet(q: Dirichlet, rule: ScoringRule) -> Decomposition:
 
 def _of_dask(
     probs: Array,
+    weights: Any,
     rules: Sequence[ScoringRule],
     options: dict[str, Any],
     unbiased: bool,
     standard_errors: bool,
 ) -> list[Decomposition]:
     """The same, block by block and lazily; a bad row is reported when its block is computed."""
-    axes = {k: options.pop(k, _DEFAULTS[k]) for k in ("member_axis", "class_axis")}
-    weights = options.pop("weights", None)
+    axes = {name: options.pop(name) for name in ("member_axis", "class_axis")}
 
     def block(p: Array, w: Array | None) -> Array:
         samples = Samples(p, w, **options)
@@ -324,7 +321,7 @@ def _of_dask(
         parts = [c for d in results for c in (*d, *(d.standard_error or ()))]
         return namespace(samples.probs).stack(parts)
 
-    name = "logits" if options.get("from_logits") else "probs"
+    name = "logits" if options["from_logits"] else "probs"
     where = validate.layout(validate.floating(probs, name).ndim, **axes, name=name)
     per_rule = 6 if standard_errors else 3
     stacked = map_dask_rows(

@@ -323,7 +323,7 @@ class Dirichlet:
         rows = max(1, (1 << 22) // (n_points * k))
         estimates, errors = [], []
         for start in range(0, max(len(alpha), 1), rows):
-            block = slice(start, start + rows)
+            block = slice(start, min(start + rows, len(alpha)))
             means = np.stack([
                 to_numpy(f(as_dtype_of(xp, _dirichlet_points(alpha[block], u), self.alpha), block))
                 .astype(np.float64)

@@ -148,7 +148,7 @@ def _raise_for_row(
 ) -> None:
     if index is None:
         return
-    row = to_numpy(p[index]).astype(np.float64)
+    row = to_numpy(p[(*index, ...)]).astype(np.float64)
     if not np.isfinite(row).all():
         k, value = _entry(row, ~np.isfinite(row))
         raise InvalidInput(
@@ -175,7 +175,7 @@ def logits(xp: Namespace, z: Array, where: Layout) -> None:
     index = _first((top < float("inf")) & (top > -float("inf")))
     if index is None:
         return
-    row = to_numpy(z[index]).astype(np.float64)
+    row = to_numpy(z[(*index, ...)]).astype(np.float64)
     if np.isneginf(row).all():
         raise InvalidInput(
             f"{where.place(index)} is -inf for every class; at least one class must be possible"

@@ -96,7 +96,7 @@ class CostMatrix(DecisionRule):
         mean = xp.reshape(q.mean, (-1, q.n_classes))
 
         def regret(theta: Array, rows: slice) -> Array:
-            return self._regret(xp, theta, mean[rows][:, None, :])
+            return self._regret(xp, theta, mean[rows, ...][:, None, :])
 
         means, errors = q.expect(regret)
         best = xp.argmin(means, axis=-1)[..., None]

@@ -8,6 +8,7 @@ from typing import final
 
 from scorewise._array import Array, Namespace, eps
 from scorewise._numerics import sum_product
+from scorewise.errors import InvalidInput
 from scorewise.rules.rule import ScoringRule
 
 
@@ -25,6 +26,14 @@ class _CustomRule(ScoringRule):
     @property
     def name(self) -> str:
         return self.label
+
+    def _shaped(self, values: Array, shape: tuple[int, ...], what: str) -> Array:
+        """What a user's function returned, if it has the shape that it must have."""
+        if tuple(values.shape) != tuple(shape):
+            raise InvalidInput(
+                f"{what} of rule {self.label!r} has shape {tuple(values.shape)}; it must be {shape}"
+            )
+        return values
 
     def _loss_change(self, xp: Namespace, q: Array, p: Array) -> Array:
         """Σ_y p_y [ℓ(q, y) − ℓ(p, y)], exactly 0 for q = p."""
@@ -49,10 +58,10 @@ class FromLossVector(_CustomRule):
         return f"rule_from_loss_vector(name={self.label!r})"
 
     def _losses(self, xp: Namespace, p: Array) -> Array:
-        return self.function(p)
+        return self._shaped(self.function(p), p.shape, "the loss vector")
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
-        return sum_product(xp, p, self.function(p))
+        return sum_product(xp, p, self._losses(xp, p))
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         return self._loss_change(xp, q, p)
@@ -70,17 +79,20 @@ class FromEntropy(_CustomRule):
     def __repr__(self) -> str:
         return f"rule_from_entropy(name={self.label!r})"
 
+    def _slope(self, p: Array) -> Array:
+        return self._shaped(self.gradient(p), p.shape, "the gradient")
+
     def _losses(self, xp: Namespace, p: Array) -> Array:
-        slope = self.gradient(p)
-        return (self.function(p) - sum_product(xp, p, slope))[..., None] + slope
+        slope = self._slope(p)
+        return (self._entropy(xp, p) - sum_product(xp, p, slope))[..., None] + slope
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
-        return self.function(p)
+        return self._shaped(self.function(p), p.shape[:-1], "the entropy")
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         # H(q) − H(p) + ⟨p − q, ∇H(q)⟩; where p and q are both 0 an infinite slope does not matter
-        slope = xp.where(d == 0, 0.0, self.gradient(q))
-        start, end = self.function(q), self.function(p)
+        slope = xp.where(d == 0, 0.0, self._slope(q))
+        start, end = self._entropy(xp, q), self._entropy(xp, p)
         tangent = xp.sum(xp.where(d == 0, 0.0, d * slope), axis=-1)
         size = xp.abs(start) + xp.abs(end)
         return _without_rounding(xp, start - end + tangent, size)

@@ -88,7 +88,7 @@ class ScoringRule(abc.ABC):
         mean = xp.reshape(q.mean, (-1, q.n_classes))
 
         def excess(theta: Array, rows: slice) -> Array:
-            center = mean[rows][:, None, :]
+            center = mean[rows, ...][:, None, :]
             return self._divergence(xp, center, theta, theta - center)
 
         return q.expect(excess)

@@ -1,0 +1,141 @@
+"""Numbers that can be trusted: the array path and the accumulator against 50-digit arithmetic."""
+
+from __future__ import annotations
+
+import mpmath as mp
+import numpy as np
+import pytest
+import reference
+from conftest import all_rules
+
+import scorewise as sw
+
+K = 5
+PRECISION = {"float64": (1e-12, 2.0**-52), "float32": (1e-4, 2.0**-23)}
+
+
+def softmax(z: np.ndarray) -> np.ndarray:
+    e = np.exp(z - z.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def cases(k: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(7)
+    center = rng.normal(size=(12, 1, k)) * 2
+    confident = center + 12 * np.eye(k)[rng.integers(k, size=(12, 1))]
+    one_hot = np.eye(k)[rng.integers(k, size=(12, 6))]
+    return {
+        "random": rng.dirichlet(np.ones(k), (12, 6)),
+        "sparse": rng.dirichlet(np.full(k, 0.05), (12, 6)),
+        "near-identical": softmax(center + 1e-4 * rng.normal(size=(12, 6, k))),
+        "nearly equal": softmax(center + 0.05 * rng.normal(size=(12, 6, k))),
+        "confident": softmax(confident + 0.05 * rng.normal(size=(12, 6, k))),
+        "one-hot": one_hot,
+        "one-hot against soft": np.concatenate([one_hot[:, :3], rng.dirichlet(np.ones(k), (12, 3))], 1),
+    }
+
+
+def accumulate(rule: sw.ScoringRule, probs: np.ndarray, weights: np.ndarray | None):
+    acc = sw.Accumulator(rule)
+    for m in range(probs.shape[1]):
+        acc.update(probs[:, m], weight=1.0 if weights is None else float(weights[m]))
+    return acc.result()
+
+
+def merge_halves(rule: sw.ScoringRule, probs: np.ndarray, weights: np.ndarray | None):
+    halves = []
+    for part in (range(0, probs.shape[1], 2), range(1, probs.shape[1], 2)):
+        acc = sw.Accumulator(rule)
+        for m in part:
+            acc.update(probs[:, m], weight=1.0 if weights is None else float(weights[m]))
+        halves.append(acc)
+    halves[0].merge(halves[1])
+    return halves[0].result()
+
+
+PATHS = {
+    "array": lambda rule, probs, weights: sw.decompose(probs, rule, weights=weights),
+    "accumulator": accumulate,
+    "merged": merge_halves,
+}
+
+
+def assert_accurate(d: sw.Decomposition, i: int, expected: tuple, dtype: str, note: str) -> None:
+    relative, unit = PRECISION[dtype]
+    for component, value, exact in zip(("total", "aleatoric"), d, expected, strict=False):
+        error = abs(mp.mpf(float(value[i])) - exact)
+        assert error <= relative * abs(exact) + 4 * unit, f"{note} {component} {exact}: {error}"
+    exact = expected[2]
+    got = mp.mpf(float(d.epistemic[i]))
+    if exact >= 1e-9:
+        assert abs(got - exact) <= relative * exact, f"{note} epistemic {exact}: {got}"
+    else:
+        assert abs(got - exact) <= relative * 1e-9, f"{note} epistemic {exact}: {got}"
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("dtype", PRECISION)
+@pytest.mark.parametrize("case", cases(K))
+def test_decomposition_is_accurate(case: str, dtype: str, path: str):
+    probs = cases(K)[case].astype(dtype)
+    # Costs are dot products: below their own rounding error a regret cannot be known.
+    for name, rule in all_rules(K).items():
+        d = PATHS[path](rule, probs, None)
+        for i in range(0, len(probs), 3):
+            expected = reference.decompose(rule, probs[i])
+            assert_accurate(d, i, expected, dtype, f"{case} {name} row {i}")
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("case", ["random", "near-identical", "one-hot against soft"])
+def test_weighted_decomposition_is_accurate(case: str, path: str):
+    probs = cases(K)[case]
+    weights = np.array([0.0, 1e-8, 3.0, 0.5, 1.0, 1e-3])
+    for name, rule in all_rules(K).items():
+        d = PATHS[path](rule, probs, weights)
+        for i in range(0, len(probs), 4):
+            expected = reference.decompose(rule, probs[i], weights)
+            assert_accurate(d, i, expected, "float64", f"{case} {name} row {i}")
+
+
+@pytest.mark.parametrize("dtype", PRECISION)
+@pytest.mark.parametrize("noise", [3e-4, 0.05, 1.0])
+def test_a_thousand_classes_are_accurate(dtype: str, noise: float):
+    rng = np.random.default_rng(0)
+    center = rng.normal(size=(1, 1, 1000)) * 2
+    probs = softmax(center + noise * rng.normal(size=(1, 5, 1000))).astype(dtype)
+    rules = all_rules(1000)
+    for name in ("log", "brier", "zero-one", "spherical", "tsallis:1.5", "pseudospherical:4", "top-k:2"):
+        expected = reference.decompose(rules[name], probs[0])
+        for path in PATHS:
+            d = PATHS[path](rules[name], probs, None)
+            assert_accurate(d, 0, expected, dtype, f"K = 1000 {path} {name}")
+
+
+@pytest.mark.parametrize("rule", [(0.5, 2), (0, 0), (-0.5, -0.3), (3, -0.4), (8, 5)])
+def test_beta_family_matches_its_integrals(rule: tuple[float, float]):
+    a, b = map(mp.mpf, rule)
+    beta = sw.rules.beta(*rule)
+
+    def omega(c):
+        return c ** (a - 1) * (1 - c) ** (b - 1)
+
+    for q, p in [(0.3, 0.7), (0.31, 0.3), (0.5, 0.500001), (0.02, 0.9), (0.97, 0.4), (0.999, 0.9985)]:
+        q_row, p_row = np.array([1 - q, q]), np.array([1 - p, p])
+        Q, P = mp.mpf(q), mp.mpf(p)
+        exact = mp.quad(lambda c: (P - c) * omega(c), mp.linspace(Q, P, 9))  # noqa: B023
+        got = mp.mpf(float(beta.divergence(q_row, p_row)))
+        assert abs(got - exact) <= 1e-12 * exact + 1e-21, (rule, q, p, got, exact)
+        one = mp.quad(lambda c: (1 - c) * omega(c), [Q, 0.5 + Q / 2, 0.99, 1])
+        assert abs(mp.mpf(float(beta.loss(q_row, 1))) - one) <= 1e-12 * one
+        zero = mp.quad(lambda c: c * omega(c), [0, 0.01, Q / 2, Q])
+        assert abs(mp.mpf(float(beta.loss(q_row, 0))) - zero) <= 1e-12 * zero
+
+
+def test_the_check_of_accuracy_can_fail():
+    probs = cases(K)["near-identical"]
+    d = sw.decompose(probs, "log")
+    expected = reference.decompose(sw.rules.log, probs[0])
+    plain = sw.Decomposition(d.total, d.aleatoric, d.total - d.aleatoric)
+    with pytest.raises(AssertionError, match="epistemic"):
+        assert_accurate(plain, 0, expected, "float64", "textbook")

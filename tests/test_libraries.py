@@ -1,0 +1,198 @@
+"""The core runs on every array library, on its own arrays."""
+
+import numpy as np
+import pytest
+from conftest import Library, all_rules, members
+
+import scorewise as sw
+
+
+@pytest.mark.parametrize("k", [2, 4])
+def test_every_library_gives_numpys_numbers_in_its_own_arrays(xp: Library, k: int):
+    probs = members(6, 5, k)
+    weights = np.random.default_rng(1).uniform(size=(6, 5))
+    expected = sw.decompose(probs, all_rules(k), weights=weights)
+    got = sw.decompose(xp.asarray(probs), all_rules(k), weights=xp.asarray(weights))
+    for name, d in got.items():
+        for ours, reference in zip(d, expected[name], strict=True):
+            assert xp.owns(ours)
+            np.testing.assert_allclose(xp.to_numpy(ours), reference, rtol=1e-12, atol=1e-15)
+
+
+def test_one_block_or_many_give_the_same_numbers():
+    probs = members(4000, 10, 20)
+    whole = sw.decompose(probs, list(all_rules(20).values())[:5])
+    for start in (0, 1234, 3999):
+        part = sw.decompose(probs[start : start + 1], list(all_rules(20).values())[:5])
+        for name in whole:
+            for a, b in zip(whole[name], part[name], strict=True):
+                np.testing.assert_allclose(a[start : start + 1], b, rtol=1e-13, atol=1e-16)
+
+
+def test_all_options_on_every_library(xp: Library):
+    probs = members(6, 5, 3)
+    x = xp.asarray(np.moveaxis(probs, 1, 0))
+    smooth = {n: r for n, r in all_rules(3).items() if not isinstance(r, sw.rules.DecisionRule)}
+    expected = sw.decompose(probs, smooth, unbiased=True, standard_errors=True)
+    got = sw.decompose(x, smooth, member_axis=0, unbiased=True, standard_errors=True)
+    for name, d in got.items():
+        for a, b in zip(d, expected[name], strict=True):
+            np.testing.assert_allclose(xp.to_numpy(a), b, rtol=1e-11)
+        for a, b in zip(d.standard_error, expected[name].standard_error, strict=True):
+            np.testing.assert_allclose(xp.to_numpy(a), b, rtol=1e-9)
+
+
+def test_logits_on_every_library(xp: Library):
+    logits = np.random.default_rng(0).normal(size=(4, 3, 5)) * 3
+    logits[0, 0, 1] = -np.inf
+    p = np.exp(logits - logits.max(-1, keepdims=True))
+    expected = sw.decompose(p, "log", normalize=True)
+    got = sw.decompose(xp.asarray(logits), "log", from_logits=True)
+    np.testing.assert_allclose(xp.to_numpy(got.epistemic), expected.epistemic, rtol=1e-12)
+
+
+def test_accumulator_on_every_library(xp: Library):
+    probs = members(6, 5, 4)
+    acc = sw.Accumulator(all_rules(4))
+    for m in range(5):
+        acc.update(xp.asarray(probs[:, m]), weight=m + 1.0)
+    expected = sw.decompose(probs, all_rules(4), weights=np.arange(1.0, 6))
+    for name, d in acc.result().items():
+        for a, b in zip(d, expected[name], strict=True):
+            np.testing.assert_allclose(xp.to_numpy(a), b, rtol=1e-11, atol=1e-14)
+
+
+def test_dirichlet_on_every_library(xp: Library):
+    alpha = np.random.default_rng(0).uniform(0.5, 9, (3, 4))
+    for name, rule in all_rules(4).items():
+        expected = sw.decompose(sw.Dirichlet(alpha), rule)
+        got = sw.decompose(sw.Dirichlet(xp.asarray(alpha)), rule)
+        for a, b in zip(got, expected, strict=True):
+            assert xp.owns(a), name
+            np.testing.assert_allclose(xp.to_numpy(a), b, rtol=1e-11, err_msg=name)
+
+
+def test_rule_methods_on_every_library(xp: Library):
+    p, q = members(2, 6, 4)
+    y = np.array([0, 3, 1, 2, 2, 0])
+    for name, rule in all_rules(4).items():
+        for got, expected in (
+            (rule.loss_vector(xp.asarray(p)), rule.loss_vector(p)),
+            (rule.loss(xp.asarray(p), xp.asarray(y)), rule.loss(p, y)),
+            (rule.divergence(xp.asarray(q), xp.asarray(p)), rule.divergence(q, p)),
+            (rule.expected_loss(xp.asarray(q), xp.asarray(p)), rule.expected_loss(q, p)),
+        ):
+            np.testing.assert_allclose(xp.to_numpy(got), expected, rtol=1e-12, err_msg=name)
+
+
+def test_half_precision_computes_in_float32_and_returns_it():
+    import torch
+
+    probs = members(5, 4, 3)
+    for x in (
+        probs.astype(np.float16),
+        torch.asarray(probs).to(torch.bfloat16),
+        torch.asarray(probs).to(torch.float16),
+    ):
+        d = sw.decompose(x, "log")
+        assert str(d.epistemic.dtype).endswith("float32")
+        np.testing.assert_allclose(
+            np.asarray(d.epistemic), sw.decompose(probs, "log").epistemic, atol=0.02
+        )
+
+
+def test_bfloat16_of_jax_and_numpy():
+    import jax.numpy as jnp
+
+    probs = jnp.asarray(members(5, 4, 3), dtype=jnp.bfloat16)
+    for x in (probs, np.asarray(probs)):
+        assert str(sw.decompose(x, "brier").total.dtype) == "float32"
+
+
+def test_torch_gradients_flow_and_are_right():
+    import torch
+
+    for name, rule in all_rules(3).items():
+        logits = torch.asarray(members(1, 3, 3)[0]).log().requires_grad_()
+
+        def uncertainty(z, rule=rule):
+            d = sw.decompose(z, rule, from_logits=True)
+            return d.total + 2 * d.aleatoric + 3 * d.epistemic
+
+        assert torch.autograd.gradcheck(uncertainty, (logits,)), name
+
+
+def test_torch_gradients_are_finite_at_corners_and_for_identical_members():
+    import torch
+
+    corner = torch.eye(3, dtype=torch.float64)[None].repeat(2, 1, 1)
+    same = torch.full((2, 4, 3), 1 / 3, dtype=torch.float64)
+    for name, rule in all_rules(3).items():
+        for p in (corner.clone(), same.clone()):
+            p.requires_grad_()
+            d = sw.decompose(p, rule)
+            (d.aleatoric.sum() + d.epistemic.sum()).backward()
+            if not name.endswith("log"):  # −log p has an infinite slope at 0
+                assert torch.isfinite(p.grad).all(), name
+
+
+def test_jax_jit_vmap_and_grad_skip_the_check_and_agree():
+    import jax
+
+    with jax.enable_x64(True):
+        probs = jax.numpy.asarray(members(4, 5, 3))
+        for name, rule in all_rules(3).items():
+
+            def epistemic(p, rule=rule):
+                return sw.decompose(p, rule).epistemic
+
+            expected = epistemic(probs)
+            for got in (jax.jit(epistemic)(probs), jax.vmap(epistemic)(probs)):
+                np.testing.assert_allclose(got, expected, rtol=1e-11, err_msg=name)
+            slope = jax.grad(lambda p: epistemic(p).sum())(probs)  # noqa: B023
+            assert bool(jax.numpy.isfinite(slope).all()), name
+            assert not bool(jax.numpy.isnan(jax.jit(epistemic)(probs * 2)).all())
+
+
+def test_dask_arrays_stay_lazy_and_agree():
+    import dask.array as da
+
+    probs = members(50, 6, 3)
+    weights = np.random.default_rng(0).uniform(size=(50, 6))
+    lazy = da.from_array(probs, chunks=(16, 2, 2))
+    for options in ({}, {"weights": weights}, {"weights": weights[0]}, {"standard_errors": True}):
+        got = sw.decompose(lazy, all_rules(3), **options)
+        expected = sw.decompose(probs, all_rules(3), **options)
+        for name, d in got.items():
+            assert isinstance(d.total, da.Array)
+            for a, b in zip(d, expected[name], strict=True):
+                np.testing.assert_allclose(a.compute(), b, rtol=1e-12, atol=1e-15)
+    moved = da.from_array(np.moveaxis(probs, 1, 0), chunks=(6, 10, 3))
+    np.testing.assert_allclose(
+        sw.decompose(moved, "log", member_axis=0).epistemic.compute(),
+        sw.decompose(probs, "log").epistemic,
+    )
+
+
+def test_dask_reports_a_bad_row_when_its_block_is_computed():
+    import dask.array as da
+
+    probs = members(50, 6, 3)
+    probs[37, 2, 1] = np.nan
+    d = sw.decompose(da.from_array(probs, chunks=(16, 6, 3)), "log")
+    with pytest.raises(sw.InvalidInput, match=r"probs\[5, 2, 1\] is nan.*from instance \[32\] on"):
+        d.epistemic.compute()
+
+
+@pytest.mark.gpu
+def test_cuda_arrays_stay_on_their_device():
+    import torch
+
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    probs = torch.asarray(members(6, 5, 4), device="cuda")
+    for name, d in sw.decompose(probs, all_rules(4)).items():
+        expected = sw.decompose(probs.cpu().numpy(), all_rules(4)[name])
+        for a, b in zip(d, expected, strict=True):
+            assert a.device.type == "cuda"
+            np.testing.assert_allclose(a.cpu().numpy(), b, rtol=1e-11, atol=1e-14, err_msg=name)
