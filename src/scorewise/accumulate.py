@@ -108,7 +108,7 @@ class Accumulator:
         member = _State(
             weight=w,
             anchor_weight=w,
-            anchor=theta,
+            anchor=theta + 0.0,  # a copy: the caller may reuse its buffer
             deviation=xp.zeros_like(theta),
             aleatoric=tuple(rule._entropy(xp, theta) for rule in rules),
             spread=tuple(

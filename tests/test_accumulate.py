@@ -1,0 +1,155 @@
+"""The accumulator: as decompose on the stacked members, whatever the order or the split."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from conftest import all_rules, members
+
+import scorewise as sw
+
+
+def fill(probs, rules, weights=None, **options):
+    acc = sw.Accumulator(rules)
+    for m in range(probs.shape[1]):
+        acc.update(probs[:, m], weight=1.0 if weights is None else weights[..., m], **options)
+    return acc
+
+
+def assert_same(one, other, **tolerance):
+    for name, d in one.items():
+        for a, b in zip(d, other[name], strict=True):
+            np.testing.assert_allclose(a, b, err_msg=name, **tolerance)
+
+
+@pytest.mark.parametrize("k", [2, 5])
+@pytest.mark.parametrize("weighted", ["no", "members", "instances"])
+def test_accumulating_equals_decomposing(k, weighted):
+    probs = members(30, 12, k)
+    rng = np.random.default_rng(0)
+    weights = {"no": None, "members": rng.uniform(size=12), "instances": rng.uniform(size=(30, 12))}
+    w = weights[weighted]
+    acc = fill(probs, all_rules(k), w)
+    expected = sw.decompose(probs, all_rules(k), weights=w)
+    assert_same(acc.result(), expected, rtol=1e-12, atol=1e-15)
+
+
+def test_merging_in_any_grouping_equals_decomposing():
+    probs = members(30, 12, 4)
+    expected = sw.decompose(probs, all_rules(4))
+    for cuts in ([6], [1], [11], [3, 5, 9], list(range(1, 12))):
+        parts = [fill(part, all_rules(4)) for part in np.split(probs, cuts, axis=1)]
+        whole = sw.Accumulator(all_rules(4))
+        for part in parts[::-1]:
+            whole.merge(part)
+        assert whole.n_members == 12
+        assert_same(whole.result(), expected, rtol=1e-11, atol=1e-14)
+
+
+def test_results_are_available_at_any_time_and_stay():
+    probs = members(5, 6, 3)
+    acc = sw.Accumulator("log")
+    for m in range(6):
+        acc.update(probs[:, m])
+        before = acc.result()
+        np.testing.assert_allclose(
+            before.epistemic, sw.decompose(probs[:, : m + 1], "log").epistemic, atol=1e-16
+        )
+    kept = before.epistemic.copy()
+    acc.update(probs[:, 0])
+    np.testing.assert_array_equal(before.epistemic, kept)
+
+
+def test_logits_moved_classes_and_any_batch_shape():
+    logits = np.random.default_rng(0).normal(size=(4, 2, 3, 5))  # (M, N, K, H)
+    acc = sw.Accumulator(["log", "zero-one"])
+    for member in logits:
+        acc.update(member, class_axis=1, from_logits=True)
+    expected = sw.decompose(
+        logits, ["log", "zero-one"], member_axis=0, class_axis=2, from_logits=True
+    )
+    assert_same(acc.result(), expected, rtol=1e-12, atol=1e-15)
+
+
+def test_one_rule_gives_one_result_and_half_precision_gives_float32():
+    acc = sw.Accumulator("brier")
+    for m in range(3):
+        acc.update(members(5, 3, 4)[:, m].astype(np.float16))
+    assert isinstance(acc.result(), sw.Decomposition)
+    assert acc.result().epistemic.dtype == np.float32
+
+
+def test_input_is_kept_by_value_enough_to_survive_reuse_of_the_buffer():
+    probs = members(5, 3, 4)
+    buffer = np.empty((5, 4))
+    acc = sw.Accumulator("log")
+    for m in range(3):
+        buffer[:] = probs[:, m]
+        acc.update(buffer)
+    np.testing.assert_allclose(acc.result().epistemic, sw.decompose(probs, "log").epistemic)
+
+
+def test_it_pickles_and_copies():
+    acc = fill(members(5, 3, 4), ["log", "zero-one"])
+    for twin in (pickle.loads(pickle.dumps(acc)), copy.deepcopy(acc)):
+        assert_same(twin.result(), acc.result(), rtol=0)
+        twin.update(members(5, 1, 4, seed=3)[:, 0])
+        assert twin.n_members == 4
+        assert acc.n_members == 3
+    assert repr(acc) == "Accumulator([log, zero_one], 3 members)"
+
+
+def test_memory_does_not_grow_with_members():
+    import tracemalloc
+
+    acc = sw.Accumulator(["log", "brier", "zero-one", "spherical"])
+    probs = members(2000, 1, 10)[:, 0]
+    acc.update(probs)
+    acc.update(probs)
+    tracemalloc.start()
+    for _ in range(20):
+        acc.update(probs)
+    grown, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert grown < 6 * probs.nbytes
+
+
+@pytest.mark.parametrize(
+    ("update", "message"),
+    [
+        (lambda acc: acc.update(np.full((4, 3), 1 / 3)), r"shape \(5, 3\) so far, this one \(4, 3\)"),
+        (lambda acc: acc.update(np.full((5, 4), 0.25)), r"shape \(5, 3\) so far"),
+        (lambda acc: acc.update(np.full((5, 3), 1 / 3, np.float32)), "dtype float64 so far"),
+        (lambda acc: acc.update(np.full((5, 3), 0.4)), r"probs\[0\] sums to 1.2"),
+        (lambda acc: acc.update(np.full((5, 3), np.nan)), r"probs\[0, 0\] is nan"),
+        (lambda acc: acc.update(np.full((5, 3), 1 / 3), weight=-1), "weight is -1.0"),
+        (lambda acc: acc.update(np.full((5, 3), 1 / 3), weight=[1, 2]), "weight has shape"),
+        (lambda acc: acc.update(np.full((5, 3), 1 / 3), weight=[1, 1, np.nan, 1, 1]), r"weight\[2\] is nan"),
+        (lambda acc: acc.update(np.full((5, 1), 1.0)), "at least 2"),
+        (lambda acc: acc.update(np.full((5, 3), 1 / 3), class_axis=2), "out of range"),
+        (lambda acc: acc.merge(sw.Accumulator("brier")), "rules must be the same"),
+        (lambda acc: acc.merge(fill(members(4, 2, 3), ["log", "zero-one"])), r"this one \(4, 3\)"),
+    ],
+)
+def test_bad_input_is_refused_and_the_state_is_as_before(update, message):
+    acc = fill(members(5, 2, 3), ["log", "zero-one"])
+    before = copy.deepcopy(acc.result())
+    with pytest.raises(sw.InvalidInput, match=message):
+        update(acc)
+    assert acc.n_members == 2
+    assert_same(acc.result(), before, rtol=0)
+
+
+def test_nothing_accumulated_is_an_error_and_so_is_no_weight():
+    acc = sw.Accumulator("log")
+    with pytest.raises(sw.InvalidInput, match="call update first"):
+        acc.result()
+    acc.merge(sw.Accumulator("log"))
+    acc.update(np.full((2, 2), 0.5), weight=[1, 0])
+    with pytest.raises(sw.InvalidInput, match=r"instance \[1\] all have weight 0"):
+        acc.result()
+    acc.update(np.array([[0.4, 0.6], [0.3, 0.7]]), weight=1.0)
+    assert acc.result().epistemic[1] == 0

@@ -1,0 +1,191 @@
+"""Bad input gets a clear error that names what, where and what to do; nothing is touched."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from conftest import Library, all_rules, members
+from hypothesis import given, settings
+
+import scorewise as sw
+
+
+def poisoned(index, value, dtype="float64", shape=(20, 5, 4)) -> np.ndarray:
+    probs = np.full(shape, 1 / shape[-1], dtype=dtype)
+    probs[index] = value
+    return probs
+
+
+@pytest.mark.parametrize(
+    ("probs", "options", "message"),
+    [
+        (poisoned((17, 3, 2), np.nan), {}, r"probs\[17, 3, 2\] is nan; .*must be finite"),
+        (poisoned((17, 3, 2), np.inf), {}, r"probs\[17, 3, 2\] is inf"),
+        (poisoned((17, 3, 2), -np.inf), {}, r"probs\[17, 3, 2\] is -inf"),
+        (poisoned((17, 3, 2), -0.25), {}, r"probs\[17, 3, 2\] is -0.25.*from_logits=True"),
+        (
+            poisoned((17, 3, 2), 0.18), {},
+            r"probs\[17, 3\] sums to 0.93, not 1; pass normalize=True to rescale rows, or "
+            r"from_logits=True if these are logits",
+        ),
+        (poisoned((0, 0), [-1e-9, 0.5, 0.5, 1e-9]), {}, r"probs\[0, 0, 0\] is -1e-09"),
+        (poisoned((17, 3, 2), np.nan), {"normalize": True}, r"probs\[17, 3, 2\] is nan"),
+        (poisoned((17, 3, 2), -1.0), {"normalize": True}, r"probs\[17, 3, 2\] is -1"),
+        (poisoned((17, 3), 0.0), {"normalize": True}, r"probs\[17, 3\] sums to 0 and cannot be"),
+        (poisoned((17, 3, 2), np.nan), {"from_logits": True}, r"logits\[17, 3, 2\] is nan"),
+        (poisoned((17, 3, 2), np.inf), {"from_logits": True}, r"logits\[17, 3, 2\] is inf"),
+        (poisoned((17, 3), -np.inf), {"from_logits": True}, r"logits\[17, 3\] is -inf for every"),
+        (np.full((3, 2), 0.5), {"from_logits": True, "normalize": True}, "already normalises"),
+        (np.full(4, 0.25), {}, "has 1 dimension; .*scorewise.binary"),
+        (np.float64(0.5), {}, "has 0 dimensions"),
+        (np.ones((5, 3, 1)), {}, r"1 class\(es\).*scorewise.binary"),
+        (np.ones((5, 3, 0)), {}, r"0 class\(es\)"),
+        (np.ones((5, 0, 3)), {}, "no members"),
+        (np.ones((5, 3, 2), dtype=int), {}, "dtype int64"),
+        (np.ones((5, 3, 2), dtype=bool), {}, "dtype bool"),
+        (np.ones((5, 3, 2), dtype=complex), {}, "dtype complex128"),
+        (np.ones((5, 3, 2), dtype=object), {}, "dtype object"),
+        ([[0.5, 0.5], [1.0]], {}, "not a rectangular array"),
+        (np.ma.masked_array(np.full((3, 2), 0.5)), {}, "masked array"),
+        (members(4, 3, 2), {"member_axis": 3}, "member_axis=3 is out of range"),
+        (members(4, 3, 2), {"class_axis": -4}, "class_axis=-4 is out of range"),
+        (members(4, 3, 2), {"member_axis": 2}, "are the same"),
+        (members(4, 3, 2), {"weights": [1, 2]}, r"weights have shape \(2,\).*\(3,\) or \(4, 3\)"),
+        (members(4, 3, 2), {"weights": [1, -2, 1]}, r"weights\[1\] is -2.0"),
+        (members(4, 3, 2), {"weights": [1, np.nan, 1]}, r"weights\[1\] is nan"),
+        (members(4, 3, 2), {"weights": [1, np.inf, 1]}, r"weights\[1\] is inf"),
+        (members(4, 3, 2), {"weights": [0, 0, 0]}, "weights sums to 0"),
+        (
+            members(2, 3, 2), {"weights": [[1, 1, 1], [0, 0, 0]]},
+            r"weights\[1\] sums to 0; at least one member",
+        ),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused(probs, options, message):
+    before = np.array(probs, copy=True) if isinstance(probs, np.ndarray) else None
+    with pytest.raises(sw.InvalidInput, match=message) as error:
+        sw.decompose(probs, "log", **options)
+    assert isinstance(error.value, ValueError)
+    assert isinstance(error.value, sw.ScorewiseError)
+    if before is not None:
+        np.testing.assert_array_equal(probs, before)
+
+
+def test_the_place_is_named_in_the_callers_own_axes():
+    probs = poisoned((17, 3, 2), np.nan)
+    with pytest.raises(sw.InvalidInput, match=r"probs\[3, 17, 2\] is nan"):
+        sw.decompose(np.moveaxis(probs, 1, 0), "log", member_axis=0)
+    image = np.full((3, 2, 4, 5, 6), 0.25)  # (M, N, K, H, W)
+    image[2, 1, 0, 3, 5] = 0.5
+    with pytest.raises(sw.InvalidInput, match=r"probs\[2, 1, :, 3, 5\] sums to 1.25"):
+        sw.decompose(image, "log", member_axis=0, class_axis=2)
+
+
+def test_the_first_offender_is_named():
+    probs = poisoned((slice(5, None), 2, 1), np.nan)
+    with pytest.raises(sw.InvalidInput, match=r"probs\[5, 2, 1\]"):
+        sw.decompose(probs, "log")
+
+
+@pytest.mark.parametrize("message", [r"probs\[1, 1, 0\] is nan", r"probs\[1, 1\] sums to"])
+def test_every_library_names_the_place(xp: Library, message: str):
+    probs = np.full((3, 2, 2), 0.5)
+    probs[1, 1, 0] = np.nan if "nan" in message else 0.7
+    with pytest.raises(sw.InvalidInput, match=message):
+        sw.decompose(xp.asarray(probs), "log")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "fine", "bad"),
+    [("float64", 5e-7, 2e-6), ("float32", 5e-5, 2e-4), ("float16", 5e-4, 2e-3)],
+)
+def test_tolerance_follows_the_precision(dtype, fine, bad):
+    for sign in (-1, 1):
+        sw.decompose(np.array([[0.5, 0.5 + sign * fine]], dtype=dtype), "log")
+        with pytest.raises(sw.InvalidInput, match="sums to"):
+            sw.decompose(np.array([[0.5, 0.5 + sign * bad]], dtype=dtype), "log")
+
+
+def test_bfloat16_is_allowed_one_percent():
+    import torch
+
+    sw.decompose(torch.tensor([[0.5, 0.496]], dtype=torch.bfloat16), "log")
+    with pytest.raises(sw.InvalidInput, match="sums to"):
+        sw.decompose(torch.tensor([[0.5, 0.48]], dtype=torch.bfloat16), "log")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("k", [2, 10, 1000])
+def test_honest_softmax_outputs_are_never_refused(dtype, k):
+    rng = np.random.default_rng(0)
+    for scale in (0.01, 1, 20):
+        z = (rng.normal(size=(200, 3, k)) * scale).astype(dtype)
+        e = np.exp((z - z.max(-1, keepdims=True)).astype(np.float64))
+        sw.decompose((e / e.sum(-1, keepdims=True)).astype(dtype), "brier")
+
+
+def test_check_false_trusts_the_caller():
+    assert sw.decompose(np.full((2, 3, 2), 0.6), "brier", check=False).total.shape == (2,)
+    assert np.isnan(sw.decompose(np.full((2, 3, 2), np.nan), "brier", check=False).total).all()
+
+
+def test_rules_that_do_not_fit_the_classes_are_refused_before_any_work():
+    with pytest.raises(sw.InvalidInput, match="this cost matrix is for 2 classes"):
+        sw.decompose(members(3, 2, 3), ["log", sw.rules.cost_matrix(np.eye(2))])
+    with pytest.raises(sw.InvalidInput, match="neither a scoring rule nor several"):
+        sw.decompose(members(3, 2, 3), 7)
+
+
+POISONS = [np.nan, np.inf, -np.inf, -1e-3, -0.0, 0.0, 1.0, 2.0, 1e30, 1e-30, 5e-324]
+
+
+@settings(max_examples=300)
+@given(data=st.data())
+def test_fuzz_decompose_either_refuses_or_keeps_the_laws(data):
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    ndim = data.draw(st.integers(0, 4))
+    shape = tuple(data.draw(st.lists(st.integers(0, 5), min_size=ndim, max_size=ndim)))
+    dtype = data.draw(st.sampled_from(["float16", "float32", "float64", "int32", "longdouble"]))
+    if ndim and shape[-1] and data.draw(st.booleans()):
+        probs = rng.dirichlet(np.full(shape[-1], 0.5), shape[:-1])
+    else:
+        probs = rng.uniform(0, 1, shape)
+    probs = np.asarray(probs).astype(dtype)
+    for _ in range(data.draw(st.integers(0, 2))):
+        if probs.size:
+            with np.errstate(all="ignore"):
+                value = np.asarray(data.draw(st.sampled_from(POISONS)))
+                if dtype != "int32" or np.isfinite(value):
+                    probs[tuple(rng.integers(shape))] = np.clip(value, -1e4, 1e4) if (
+                        dtype in {"int32", "float16"} and np.isfinite(value)
+                    ) else value
+    layout = data.draw(st.sampled_from(["plain", "fortran", "reversed", "every other", "read-only"]))
+    if layout == "fortran":
+        probs = np.asfortranarray(probs)
+    elif layout == "reversed" and ndim:
+        probs = probs[::-1]
+    elif layout == "every other" and ndim:
+        probs = np.repeat(probs, 2, axis=0)[::2]
+    elif layout == "read-only":
+        probs.flags.writeable = False
+    options = {
+        "from_logits": data.draw(st.booleans()),
+        "normalize": data.draw(st.booleans()),
+        "member_axis": data.draw(st.sampled_from([-2, -2, 0, 1])),
+    }
+    before = probs.copy()
+    k = shape[-1] if ndim else 2
+    rules = all_rules(max(k, 2))
+    try:
+        results = sw.decompose(probs, rules, **options)
+    except sw.InvalidInput:
+        pass
+    else:
+        batch = tuple(np.delete(shape, [options["member_axis"] % ndim, ndim - 1]))
+        for name, d in results.items():
+            for part in d:
+                assert part.shape == batch, name
+                assert (part >= 0).all(), name
+            np.testing.assert_allclose(d.total, d.aleatoric + d.epistemic, atol=0.02, rtol=0.02)
+    np.testing.assert_array_equal(probs, before)
