@@ -7,9 +7,9 @@ import pickle
 
 import numpy as np
 import pytest
-from conftest import all_rules, members
 
 import scorewise as sw
+from conftest import all_rules, members
 
 
 def fill(probs, rules, weights=None, **options):
@@ -120,14 +120,20 @@ def test_memory_does_not_grow_with_members():
 @pytest.mark.parametrize(
     ("update", "message"),
     [
-        (lambda acc: acc.update(np.full((4, 3), 1 / 3)), r"shape \(5, 3\) so far, this one \(4, 3\)"),
+        (
+            lambda acc: acc.update(np.full((4, 3), 1 / 3)),
+            r"shape \(5, 3\) so far, this one \(4, 3\)",
+        ),
         (lambda acc: acc.update(np.full((5, 4), 0.25)), r"shape \(5, 3\) so far"),
         (lambda acc: acc.update(np.full((5, 3), 1 / 3, np.float32)), "dtype float64 so far"),
         (lambda acc: acc.update(np.full((5, 3), 0.4)), r"probs\[0\] sums to 1.2"),
         (lambda acc: acc.update(np.full((5, 3), np.nan)), r"probs\[0, 0\] is nan"),
         (lambda acc: acc.update(np.full((5, 3), 1 / 3), weight=-1), "weight is -1.0"),
         (lambda acc: acc.update(np.full((5, 3), 1 / 3), weight=[1, 2]), "weight has shape"),
-        (lambda acc: acc.update(np.full((5, 3), 1 / 3), weight=[1, 1, np.nan, 1, 1]), r"weight\[2\] is nan"),
+        (
+            lambda acc: acc.update(np.full((5, 3), 1 / 3), weight=[1, 1, np.nan, 1, 1]),
+            r"weight\[2\] is nan",
+        ),
         (lambda acc: acc.update(np.full((5, 1), 1.0)), "at least 2"),
         (lambda acc: acc.update(np.full((5, 3), 1 / 3), class_axis=2), "out of range"),
         (lambda acc: acc.merge(sw.Accumulator("brier")), "rules must be the same"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import mpmath as mp
 import numpy as np
 import pytest
-import reference
-from conftest import all_rules
 
+import reference
 import scorewise as sw
+from conftest import all_rules
 
 K = 5
 PRECISION = {"float64": (1e-12, 2.0**-52), "float32": (1e-4, 2.0**-23)}
@@ -31,7 +31,9 @@ def cases(k: int) -> dict[str, np.ndarray]:
         "nearly equal": softmax(center + 0.05 * rng.normal(size=(12, 6, k))),
         "confident": softmax(confident + 0.05 * rng.normal(size=(12, 6, k))),
         "one-hot": one_hot,
-        "one-hot against soft": np.concatenate([one_hot[:, :3], rng.dirichlet(np.ones(k), (12, 3))], 1),
+        "one-hot against soft": np.concatenate(
+            [one_hot[:, :3], rng.dirichlet(np.ones(k), (12, 3))], 1
+        ),
     }
 
 
@@ -105,7 +107,15 @@ def test_a_thousand_classes_are_accurate(dtype: str, noise: float):
     center = rng.normal(size=(1, 1, 1000)) * 2
     probs = softmax(center + noise * rng.normal(size=(1, 5, 1000))).astype(dtype)
     rules = all_rules(1000)
-    for name in ("log", "brier", "zero-one", "spherical", "tsallis:1.5", "pseudospherical:4", "top-k:2"):
+    for name in (
+        "log",
+        "brier",
+        "zero-one",
+        "spherical",
+        "tsallis:1.5",
+        "pseudospherical:4",
+        "top-k:2",
+    ):
         expected = reference.decompose(rules[name], probs[0])
         for path in PATHS:
             d = PATHS[path](rules[name], probs, None)
@@ -120,7 +130,14 @@ def test_beta_family_matches_its_integrals(rule: tuple[float, float]):
     def omega(c):
         return c ** (a - 1) * (1 - c) ** (b - 1)
 
-    for q, p in [(0.3, 0.7), (0.31, 0.3), (0.5, 0.500001), (0.02, 0.9), (0.97, 0.4), (0.999, 0.9985)]:
+    for q, p in [
+        (0.3, 0.7),
+        (0.31, 0.3),
+        (0.5, 0.500001),
+        (0.02, 0.9),
+        (0.97, 0.4),
+        (0.999, 0.9985),
+    ]:
         q_row, p_row = np.array([1 - q, q]), np.array([1 - p, p])
         Q, P = mp.mpf(q), mp.mpf(p)
         exact = mp.quad(lambda c: (P - c) * omega(c), mp.linspace(Q, P, 9))  # noqa: B023

@@ -6,9 +6,9 @@ import itertools
 
 import numpy as np
 import pytest
-from conftest import all_rules, members
 
 import scorewise as sw
+from conftest import all_rules, members
 
 FOUR = ["log", "brier", "zero-one", "spherical"]
 
@@ -49,7 +49,9 @@ def test_two_rules_of_one_name_need_a_mapping():
         sw.decompose(members(2, 2, 2), twins)
 
 
-@pytest.mark.parametrize(("member_axis", "class_axis"), list(itertools.permutations(range(-5, 0), 2)))
+@pytest.mark.parametrize(
+    ("member_axis", "class_axis"), list(itertools.permutations(range(-5, 0), 2))
+)
 def test_members_and_classes_may_sit_on_any_axis(member_axis, class_axis):
     probs = np.random.default_rng(0).dirichlet(np.ones(4), (2, 3, 5, 6))
     probs = np.moveaxis(probs, (3, 4), (member_axis, class_axis))
@@ -84,7 +86,9 @@ def test_normalize_rescales_and_nothing_else_does():
 
 
 def test_logits_may_be_huge_or_masked():
-    logits = np.array([[[1e4, 0.0, -np.inf], [0.0, 1e4, -np.inf]], [[1e30, 1e30, 0.0], [3, 3, -1e30]]])
+    logits = np.array(
+        [[[1e4, 0.0, -np.inf], [0.0, 1e4, -np.inf]], [[1e30, 1e30, 0.0], [3, 3, -1e30]]]
+    )
     d = sw.decompose(logits, "brier", from_logits=True)
     np.testing.assert_allclose(d.total, [0.5, 0.5])
     np.testing.assert_allclose(d.epistemic, [0.5, 0.0])

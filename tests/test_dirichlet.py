@@ -7,9 +7,9 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
-from conftest import all_rules
 
 import scorewise as sw
+from conftest import all_rules
 
 mp.mp.dps = 40
 HARD = [
@@ -51,7 +51,9 @@ def tsallis_reference(alpha, beta) -> mp.mpf:
     return mp.fsum(powers) / (b - 1)
 
 
-@pytest.mark.parametrize("alpha", [*HARD, (60, 40, 30), (1e8, 3e8, 1e8), (1e12, 1e12), (1e5, 1e5, 1.0)])
+@pytest.mark.parametrize(
+    "alpha", [*HARD, (60, 40, 30), (1e8, 3e8, 1e8), (1e12, 1e12), (1e5, 1e5, 1.0)]
+)
 def test_closed_forms_match_mpmath_also_where_plain_formulas_cancel(alpha):
     with mp.workdps(60):
         exact = log_reference(alpha)

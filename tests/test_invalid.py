@@ -5,10 +5,10 @@ from __future__ import annotations
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from conftest import Library, all_rules, members
 from hypothesis import given, settings
 
 import scorewise as sw
+from conftest import Library, all_rules, members
 
 
 def poisoned(index, value, dtype="float64", shape=(20, 5, 4)) -> np.ndarray:
@@ -157,10 +157,14 @@ def test_fuzz_decompose_either_refuses_or_keeps_the_laws(data):
             with np.errstate(all="ignore"):
                 value = np.asarray(data.draw(st.sampled_from(POISONS)))
                 if dtype != "int32" or np.isfinite(value):
-                    probs[tuple(rng.integers(shape))] = np.clip(value, -1e4, 1e4) if (
-                        dtype in {"int32", "float16"} and np.isfinite(value)
-                    ) else value
-    layout = data.draw(st.sampled_from(["plain", "fortran", "reversed", "every other", "read-only"]))
+                    probs[tuple(rng.integers(shape))] = (
+                        np.clip(value, -1e4, 1e4)
+                        if (dtype in {"int32", "float16"} and np.isfinite(value))
+                        else value
+                    )
+    layout = data.draw(
+        st.sampled_from(["plain", "fortran", "reversed", "every other", "read-only"])
+    )
     if layout == "fortran":
         probs = np.asfortranarray(probs)
     elif layout == "reversed" and ndim:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import all_rules, members
 
 import scorewise as sw
+from conftest import all_rules, members
 
 ALPHA = np.array([4.0, 3.0, 2.0, 1.0])
 
@@ -19,7 +19,9 @@ def truth(rule: str) -> float:
     return float(sw.decompose(sw.Dirichlet(ALPHA), rule).epistemic)
 
 
-@pytest.mark.parametrize(("rule", "factor"), [("brier", 10), ("log", 5), ("spherical", 5), ("tsallis:1.5", 5)])
+@pytest.mark.parametrize(
+    ("rule", "factor"), [("brier", 10), ("log", 5), ("spherical", 5), ("tsallis:1.5", 5)]
+)
 def test_the_bias_of_five_members_falls_by_at_least(rule, factor):
     probs = draws(200_000, 5)
     plain = sw.decompose(probs, rule).epistemic
@@ -110,7 +112,7 @@ def test_standard_errors_of_zero_one_are_of_the_right_size():
 
 @pytest.mark.parametrize("rule", ["zero-one", "top-k:2", sw.rules.cost_matrix(np.eye(3))])
 def test_decision_rules_are_not_corrected_and_the_error_says_why(rule):
-    with pytest.raises(sw.InvalidInput, match="more harm than good.*a decision jumps"):
+    with pytest.raises(sw.InvalidInput, match=r"more harm than good.*a decision jumps"):
         sw.decompose(members(3, 4, 3), ["log", rule], unbiased=True)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from conftest import all_rules, members
 from hypothesis import given, settings
 
 import scorewise as sw
+from conftest import all_rules, members
 
 DTYPES = ["float16", "float32", "float64"]
 
@@ -164,7 +164,9 @@ def test_order_of_members_instances_and_classes_does_not_matter(case, random):
             np.testing.assert_allclose(a, b, **tolerance, err_msg=name)
 
 
-@pytest.mark.parametrize(("dtype", "off"), [("float32", 9e-5), ("float64", 9e-7), ("float16", 9e-4)])
+@pytest.mark.parametrize(
+    ("dtype", "off"), [("float32", 9e-5), ("float64", 9e-7), ("float16", 9e-4)]
+)
 @pytest.mark.parametrize("k", [2, 10, 500])
 def test_rows_that_sum_to_one_only_within_tolerance_stay_nonnegative(dtype, off, k):
     rng = np.random.default_rng(0)
@@ -172,7 +174,11 @@ def test_rows_that_sum_to_one_only_within_tolerance_stay_nonnegative(dtype, off,
     for probs in (one_hot, rng.dirichlet(np.full(k, 0.02), (30, 4))):
         for sign in (-1, 1):
             x = (probs * (1 + sign * off)).astype(dtype)
-            x /= 1 if dtype != "float16" else (x.astype(float).sum(-1, keepdims=True) / (1 + sign * off))
+            x /= (
+                1
+                if dtype != "float16"
+                else (x.astype(float).sum(-1, keepdims=True) / (1 + sign * off))
+            )
             for name, d in sw.decompose(x, all_rules(k), check=False).items():
                 assert all((part >= 0).all() for part in d), name
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from conftest import Library, all_rules, members
 
 import scorewise as sw
+from conftest import Library, all_rules, members
 
 
 @pytest.mark.parametrize("k", [2, 4])
@@ -149,7 +149,7 @@ def test_jax_jit_vmap_and_grad_skip_the_check_and_agree():
             expected = epistemic(probs)
             for got in (jax.jit(epistemic)(probs), jax.vmap(epistemic)(probs)):
                 np.testing.assert_allclose(got, expected, rtol=1e-11, err_msg=name)
-            slope = jax.grad(lambda p: epistemic(p).sum())(probs)  # noqa: B023
+            slope = jax.grad(lambda p: epistemic(p).sum())(probs)
             assert bool(jax.numpy.isfinite(slope).all()), name
             assert not bool(jax.numpy.isnan(jax.jit(epistemic)(probs * 2)).all())
 

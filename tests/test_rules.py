@@ -7,10 +7,10 @@ import pickle
 import mpmath as mp
 import numpy as np
 import pytest
-import reference
-from conftest import all_rules, members
 
+import reference
 import scorewise as sw
+from conftest import all_rules, members
 from scorewise.rules.rule import REGISTRY
 
 RULES = all_rules(5) | all_rules(2)
@@ -109,7 +109,16 @@ def test_every_registered_rule_is_tested_and_public():
     tested = {rule.family for rule in RULES.values()}
     assert tested == set(REGISTRY)
     assert len(REGISTRY) == 12
-    modules = {"costs", "custom", "logarithmic", "norms", "powers", "quadratics", "sets", "two_class"}
+    modules = {
+        "costs",
+        "custom",
+        "logarithmic",
+        "norms",
+        "powers",
+        "quadratics",
+        "sets",
+        "two_class",
+    }
     assert not modules & set(REGISTRY)
     for name in REGISTRY:
         assert name in dir(sw.rules)
@@ -165,8 +174,12 @@ def test_families_meet(one, other, k):
 
 def test_beta_one_one_is_a_quarter_of_brier():
     q, p = members(2, 50, 2)
-    np.testing.assert_allclose(4 * sw.rules.beta(1, 1).divergence(q, p), sw.rules.brier.divergence(q, p))
-    np.testing.assert_allclose(4 * sw.rules.beta(1, 1).loss_vector(q), sw.rules.brier.loss_vector(q))
+    np.testing.assert_allclose(
+        4 * sw.rules.beta(1, 1).divergence(q, p), sw.rules.brier.divergence(q, p)
+    )
+    np.testing.assert_allclose(
+        4 * sw.rules.beta(1, 1).loss_vector(q), sw.rules.brier.loss_vector(q)
+    )
 
 
 def test_tsallis_tends_to_log():
@@ -179,7 +192,9 @@ def test_ties_go_to_the_first_index():
     p = [0.4, 0.4, 0.2]
     np.testing.assert_array_equal(sw.rules.zero_one.loss_vector(p), [0, 1, 1])
     np.testing.assert_array_equal(sw.rules.top_k(2).loss_vector([0.2, 0.4, 0.2, 0.2]), [0, 0, 1, 1])
-    np.testing.assert_array_equal(sw.rules.cost_matrix([[1, 1], [2, 2]]).loss_vector([0.5, 0.5]), [1, 2])
+    np.testing.assert_array_equal(
+        sw.rules.cost_matrix([[1, 1], [2, 2]]).loss_vector([0.5, 0.5]), [1, 2]
+    )
 
 
 def test_certain_and_impossible_labels_cost_what_they_should():
@@ -192,7 +207,9 @@ def test_certain_and_impossible_labels_cost_what_they_should():
 
 def test_cost_matrix_takes_more_actions_than_classes_and_negative_costs():
     rule = sw.rules.cost_matrix([[0, 5, 1], [50, 0, 1]], actions=["dismiss", "treat", "refer"])
-    np.testing.assert_allclose(rule.entropy([[0.995, 0.005], [0.9, 0.1], [0.1, 0.9]]), [0.25, 1, 0.5])
+    np.testing.assert_allclose(
+        rule.entropy([[0.995, 0.005], [0.9, 0.1], [0.1, 0.9]]), [0.25, 1, 0.5]
+    )
     gains = sw.rules.cost_matrix([[-1, 0], [0, -2]])
     sw.check_rule(gains, n_classes=2)
     d = sw.decompose(members(50, 5, 2), gains)

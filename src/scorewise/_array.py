@@ -123,9 +123,9 @@ def map_dask_rows(
     batch = x.ndim - 2
     arrays = [x]
     if w is not None and np.ndim(w) > 1:
-        arrays.append(da.broadcast_to(da.asarray(w), x.shape[:-1])[..., None].rechunk(
-            (*x.chunks[:-1], (1,))
-        ))
+        arrays.append(
+            da.broadcast_to(da.asarray(w), x.shape[:-1])[..., None].rechunk((*x.chunks[:-1], (1,)))
+        )
 
     def block(p: Array, *own: Array, block_info: Any = None) -> Array:
         try:

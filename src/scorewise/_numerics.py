@@ -46,13 +46,12 @@ def relative_entropy(xp: Namespace, q: Array, p: Array, d: Array) -> Array:
     s = d / xp.where(c > 0, c, 1.0)
     near = xp.abs(s) < 0.3
     u = xp.where(near, s, 0.0)
-    n = _terms(xp, p, 15)
-    even = polynomial(u * u, [1 / (2 * j + 1) for j in range(n)])
-    odd = polynomial(u * u, [1 / (2 * j + 3) for j in range(n)])
+    # Σ s^{2j}/(2j+1) = 1 + s²·Σ s^{2j}/(2j+3): one series serves both parts
+    odd = polynomial(u * u, [1 / (2 * j + 3) for j in range(_terms(xp, p, 14))])
     ratio = xp.where(q > 0, p / xp.where(q > 0, q, 1.0), math.inf)
     far_log = xp.log(xp.where((p > 0) & ~near, ratio, 1.0))
     far = xp.where(p > 0, p * far_log, 0.0) - d
-    return xp.where(near, c * u * u * (even + u * odd), far)
+    return xp.where(near, c * u * u * (1 + (u + u * u) * odd), far)
 
 
 def log1p_minus(xp: Namespace, u: Array) -> Array:
@@ -105,7 +104,7 @@ _SHIFT = 12  # the asymptotic series below are exact to rounding from here on
 
 
 def stirling_error(x: Array) -> Array:
-    """log Γ(x) − [(x − ½) log x − x + ½ log 2π], for x ≥ 12."""
+    """Log Γ(x) − [(x − ½) log x − x + ½ log 2π], for x ≥ 12."""
     return polynomial(1 / (x * x), _STIRLING) / x
 
 
@@ -120,7 +119,7 @@ def digamma_gap(xp: Namespace, x: Array) -> Array:
 
 
 def log_gamma_ratio_gap(xp: Namespace, x: Array, beta: float) -> Array:
-    """log Γ(x + β) − log Γ(x) − β log x for x > 0: about β(β − 1)/(2x)."""
+    """Log Γ(x + β) − log Γ(x) − β log x for x > 0: about β(β − 1)/(2x)."""
     small = x < 2 * _SHIFT
     y = xp.where(small, x + 2 * _SHIFT, x)
     u = beta / y

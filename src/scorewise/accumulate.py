@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from scorewise import validate
-from scorewise._array import Array, Namespace, as_dtype_of, namespace
+from scorewise._array import Array, Namespace, namespace
 from scorewise.decompose import Decomposition, RuleLike, named_rules
-from scorewise.distributions import admit, classes_last
+from scorewise.distributions import admit
 from scorewise.errors import InvalidInput
 from scorewise.rules import DecisionRule, ScoringRule
 

@@ -21,7 +21,8 @@ def check_rule(
 
     The laws: losses are never NaN or −∞, entropies are finite; H(p) = L(p, p) lies between the
     least and the largest loss of p; H is concave; no prediction beats the truth,
-    L(q, p) ≥ L(p, p); D ≥ 0 with D(p, p) = 0 exactly; L = H + D; at a corner the entropy is the loss.
+    L(q, p) ≥ L(p, p); D ≥ 0 with D(p, p) = 0 exactly; L = H + D; at a corner the entropy is the
+    loss.
 
     Parameters
     ----------
@@ -72,13 +73,11 @@ def _pairs(k: int, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.nda
     ties[1] = ties[1][::-1]
     special = np.concatenate([corners, uniform, edges, *near, ties])
     special = special[rng.permutation(len(special))[:64]]
-    spread = np.concatenate([
-        rng.dirichlet(np.full(k, a), n // 4) for a in (0.1, 0.5, 1.0, 5.0)
-    ])
+    spread = np.concatenate([rng.dirichlet(np.full(k, a), n // 4) for a in (0.1, 0.5, 1.0, 5.0)])
     others = rng.permutation(spread)
-    close = np.concatenate([
-        (1 - e) * spread[: n // 4] + e * others[: n // 4] for e in (1e-1, 1e-3, 1e-5)
-    ])
+    close = np.concatenate(
+        [(1 - e) * spread[: n // 4] + e * others[: n // 4] for e in (1e-1, 1e-3, 1e-5)]
+    )
     grid_q, grid_p = np.repeat(special, len(special), axis=0), np.tile(special, (len(special), 1))
     base = np.tile(spread[: n // 4], (3, 1))
     mixed = rng.integers(len(special), size=(2, n // 2))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 
@@ -50,13 +50,26 @@ class Decomposition:
         return "\n".join(["Decomposition(", *lines, ")"])
 
 
+class _Options(TypedDict, total=False):
+    """The keywords of :func:`decompose`, for its overloads."""
+
+    weights: Any
+    member_axis: int
+    class_axis: int
+    from_logits: bool
+    normalize: bool
+    check: bool
+    unbiased: bool
+    standard_errors: bool
+
+
+@overload
+def decompose(predictions: Any, rule: RuleLike, **options: Unpack[_Options]) -> Decomposition: ...
 @overload
 def decompose(
-    predictions: Any, rule: RuleLike, **options: Any
-) -> Decomposition: ...
-@overload
-def decompose(
-    predictions: Any, rule: Sequence[RuleLike] | Mapping[str, RuleLike], **options: Any
+    predictions: Any,
+    rule: Sequence[RuleLike] | Mapping[str, RuleLike],
+    **options: Unpack[_Options],
 ) -> dict[str, Decomposition]: ...
 def decompose(
     predictions: Any,
@@ -130,7 +143,7 @@ def decompose(
     """
     named = named_rules(rule)
     rules = list(named.values())
-    options = {
+    options: dict[str, Any] = {
         "member_axis": member_axis, "class_axis": class_axis, "from_logits": from_logits,
         "normalize": normalize, "check": check,
     }  # fmt: skip
@@ -165,6 +178,7 @@ _DEFAULTS: dict[str, Any] = {
 def named_rules(
     rule: RuleLike | Sequence[RuleLike] | Mapping[str, RuleLike],
 ) -> dict[str, ScoringRule]:
+    """Rules by the names that their results will have."""
     if isinstance(rule, str | ScoringRule):
         return {"": get_rule(rule)}
     if isinstance(rule, Mapping):
@@ -209,7 +223,8 @@ def _of_samples(
 
 def _gather(parts: Sequence[Array]) -> Decomposition:
     """Three components, or six with their standard errors."""
-    return Decomposition(*parts[:3], Decomposition(*parts[3:]) if len(parts) > 3 else None)
+    total, aleatoric, epistemic, *errors = parts
+    return Decomposition(total, aleatoric, epistemic, Decomposition(*errors) if errors else None)
 
 
 def _components(

@@ -324,12 +324,16 @@ class Dirichlet:
         estimates, errors = [], []
         for start in range(0, max(len(alpha), 1), rows):
             block = slice(start, min(start + rows, len(alpha)))
-            means = np.stack([
-                to_numpy(f(as_dtype_of(xp, _dirichlet_points(alpha[block], u), self.alpha), block))
-                .astype(np.float64)
-                .mean(axis=1)
-                for u in uniforms
-            ])
+            means = np.stack(
+                [
+                    to_numpy(
+                        f(as_dtype_of(xp, _dirichlet_points(alpha[block], u), self.alpha), block)
+                    )
+                    .astype(np.float64)
+                    .mean(axis=1)
+                    for u in uniforms
+                ]
+            )
             estimates.append(means.mean(axis=0))
             errors.append(means.std(axis=0, ddof=1) / np.sqrt(repeats))
         estimate, error = np.concatenate(estimates), np.concatenate(errors)

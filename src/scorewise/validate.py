@@ -290,4 +290,6 @@ def losses_and_scores(losses: Any, scores: Any, name: str) -> tuple[np.ndarray, 
 def same_classes(n_classes: int, expected: int, what: str) -> None:
     """The predictions have as many classes as the rule was made for."""
     if n_classes != expected:
-        raise InvalidInput(f"{what} is for {expected} classes, but the predictions have {n_classes}")
+        raise InvalidInput(
+            f"{what} is for {expected} classes, but the predictions have {n_classes}"
+        )

@@ -13,7 +13,7 @@ from scorewise.rules.rule import ScoringRule
 
 
 def _without_rounding(xp: Namespace, value: Array, scale: Array) -> Array:
-    """0 instead of what rounding left below it; truly negative values, of an improper rule, stay."""
+    """0 instead of what rounding left below it; what is truly negative (improper) stays."""
     rounding = 64 * eps(xp, value) * scale
     return xp.where((value < 0) & (value >= -rounding), 0.0, value)
 
@@ -41,9 +41,7 @@ class _CustomRule(ScoringRule):
         at_p = xp.where(p > 0, at_p, 0.0)
         at_q = xp.where(p > 0, at_q, 0.0)
         size = xp.where(xp.isfinite(at_q), xp.abs(at_q), 0.0) + xp.abs(at_p)
-        return _without_rounding(
-            xp, sum_product(xp, p, at_q - at_p), sum_product(xp, p, size)
-        )
+        return _without_rounding(xp, sum_product(xp, p, at_q - at_p), sum_product(xp, p, size))
 
 
 @final

@@ -131,6 +131,7 @@ def pseudospherical(alpha: float) -> ScoringRule:
 
 # -- under a Dirichlet ----------------------------------------------------------------------------
 
+
 def _expected_norm_excess(alpha: np.ndarray) -> np.ndarray:
     """E‖θ‖₂ − ‖m‖₂ for θ ~ Dirichlet(α), ``(..., K)`` to ``(...)``, to about 1e-15.
 
@@ -177,7 +178,7 @@ def _peak_nodes(sigma: np.ndarray, rise: np.ndarray, fall: np.ndarray) -> tuple[
 
 
 def _log_laplace_change(a: np.ndarray, t: np.ndarray) -> np.ndarray:
-    """log E exp(−t(G² − a²)) for G ~ Gamma(a), accurate relative to its size as t → 0.
+    """Log E exp(−t(G² − a²)) for G ~ Gamma(a), accurate relative to its size as t → 0.
 
     In y = log(x/a) the density of G is exp(−a(e^y − 1 − y)), up to a constant.
     """
@@ -189,7 +190,7 @@ def _log_laplace_change(a: np.ndarray, t: np.ndarray) -> np.ndarray:
 
 
 def _log_laplace(a: np.ndarray, t: np.ndarray) -> np.ndarray:
-    """log E exp(−tG²) for G ~ Gamma(a), accurate to rounding of 1.
+    """Log E exp(−tG²) for G ~ Gamma(a), accurate to rounding of 1.
 
     In y = log x the integrand is exp of ay − x − tx², concave with its peak at x* = a(1 + v).
     """
@@ -208,9 +209,9 @@ def _log_laplace(a: np.ndarray, t: np.ndarray) -> np.ndarray:
 
 
 def _stirling_error(a: np.ndarray) -> np.ndarray:
-    """log Γ(a) − [(a − ½) log a − a + ½ log 2π], for every a > 0."""
+    """Log Γ(a) − [(a − ½) log a − a + ½ log 2π], for every a > 0."""
     from scipy.special import gammaln
 
     small = np.where(a < 12, a, 12.0)
     direct = gammaln(small) - (small - 0.5) * np.log(small) + small - 0.5 * math.log(2 * math.pi)
-    return np.where(a < 12, direct, stirling_error(np.maximum(a, 12.0)))
+    return np.asarray(np.where(a < 12, direct, stirling_error(np.maximum(a, 12.0))))

@@ -43,7 +43,9 @@ class ScoringRule(abc.ABC):
     @property
     def name(self) -> str:
         """The rule as a string that :func:`scorewise.get_rule` reads, such as ``"top-k:5"``."""
-        numbers = ",".join(f"{x:g}" if float(f"{x:g}") == x else repr(x) for x in self._parameters())
+        numbers = ",".join(
+            f"{x:g}" if float(f"{x:g}") == x else repr(x) for x in self._parameters()
+        )
         return self.family.replace("_", "-") + (f":{numbers}" if numbers else "")
 
     def __repr__(self) -> str:
@@ -51,7 +53,7 @@ class ScoringRule(abc.ABC):
         return f"{self.family}({arguments})" if arguments else self.family
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._key() == other._key()  # type: ignore[attr-defined]
+        return type(other) is type(self) and self._key() == other._key()
 
     def __hash__(self) -> int:
         return hash((type(self), self._key()))
@@ -75,7 +77,7 @@ class ScoringRule(abc.ABC):
     @abc.abstractmethod
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array: ...
 
-    def check_classes(self, n_classes: int) -> None:
+    def check_classes(self, n_classes: int) -> None:  # noqa: B027 - most rules take any number
         """Raise InvalidInput unless the rule can score predictions of ``n_classes`` classes."""
 
     def _epistemic(self, xp: Namespace, samples: Samples) -> Array:
@@ -104,9 +106,7 @@ class ScoringRule(abc.ABC):
         _, q = self._admit(prediction)
         _, p = self._admit(truth)
         if q.shape[-1] != p.shape[-1]:
-            raise InvalidInput(
-                f"the prediction has {q.shape[-1]} classes, the truth {p.shape[-1]}"
-            )
+            raise InvalidInput(f"the prediction has {q.shape[-1]} classes, the truth {p.shape[-1]}")
         xp = namespace(q, p)
         q, p = xp.broadcast_arrays(q, p)
         return xp, q, p

@@ -183,14 +183,14 @@ def _expected_overlap(alpha: np.ndarray, x: np.ndarray, k: int) -> np.ndarray:
 
     below = gammainc(alpha[:, None, :k], x[..., None])
     above = gammaincc(alpha[:, None, k:], x[..., None])
-    return (_at_least(below, k) * _at_least(above, k)).sum(axis=-1)
+    return np.asarray((_at_least(below, k) * _at_least(above, k)).sum(axis=-1))
 
 
 def _at_least(chances: np.ndarray, k: int) -> np.ndarray:
     """P(N ≥ i), i = 1..k, for N the number of successes with the given chances (last axis)."""
     if k == 1:
         with np.errstate(divide="ignore"):
-            return -np.expm1(np.log1p(-chances).sum(axis=-1, keepdims=True))
+            return np.asarray(-np.expm1(np.log1p(-chances).sum(axis=-1, keepdims=True)))
     counts = np.zeros((*chances.shape[:-1], k + 1))  # the last entry gathers k and more
     counts[..., 0] = 1
     for j in range(chances.shape[-1]):

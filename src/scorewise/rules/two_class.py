@@ -34,10 +34,7 @@ def _partial(xp: Namespace, x: Array, y: Array, a: float, b: float) -> Array:
     # Beyond ½ with u = 1 − c: ∫ u^{b−1} du, and ∫ u^{b−1}[(1−u)^a − 1] du, which is tame at 0.
     rest = xp.where(y < 0.5, y, 0.5)
     log_rest = xp.log(xp.where(rest > 0, 2 * rest, 1.0))
-    if b == 0:
-        pole = -log_rest
-    else:
-        pole = -(0.5**b) / b * xp.expm1(b * log_rest)
+    pole = -log_rest if b == 0 else -(0.5**b) / b * xp.expm1(b * log_rest)
     at_zero = 0.5**b / b if b > 0 else np.inf
     pole = xp.where(rest > 0, pole, at_zero)
     return lower + pole + (_tame(xp, xp.full_like(y, 0.5), a, b) - _tame(xp, rest, a, b))

@@ -1,0 +1,54 @@
+# Two commands do all the set-up on a bare machine with Python 3.11 or newer: make demo, make test.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+CONSTRAINTS := requirements/constraints.txt
+JOBS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-full lint bench docs format clean
+
+help:  ## Show this list.
+	@grep -hE '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 12
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "scorewise needs Python 3.11 or newer"'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+	$(PIP) install --quiet --constraint $(CONSTRAINTS) --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+	$(PIP) install --quiet --constraint $(CONSTRAINTS) --editable '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+demo: $(VENV)/.installed  ## Run the main job on digits, print a table, write out/demo.json.
+	$(BIN)/scorewise demo --out out
+
+test: $(VENV)/.installed-dev lint  ## Run the linters and every test but the truly long ones.
+	$(BIN)/python -m pytest -n $(JOBS) -m "not long"
+
+test-full: $(VENV)/.installed-dev lint  ## Run every test, the long simulations too.
+	$(BIN)/python -m pytest -n $(JOBS)
+
+lint: $(VENV)/.installed-dev  ## Check style, types and the direction of imports.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: $(VENV)/.installed-dev  ## Format the code and mend what the linter can.
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.installed-dev  ## Measure speed, as ratios to np.sum in the same run.
+	$(BIN)/python benchmarks/decompose.py
+
+docs: $(VENV)/.installed-dev  ## Build the reference of the public names into out/docs.
+	$(BIN)/python -m pdoc --docformat numpy --output-directory out/docs scorewise
+
+clean:  ## Remove everything that make has made.
+	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,132 @@
+"""The main job in small: a forest on the digits that ship with scikit-learn."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from scorewise.curves import aulc
+from scorewise.decompose import decompose
+from scorewise.rules import get_rule
+
+RULES = ("log", "brier", "zero-one", "spherical")
+COMPONENTS = ("total", "aleatoric", "epistemic")
+
+
+@dataclass(frozen=True)
+class Digit:
+    """One test image and how unsure the forest is about it."""
+
+    index: int
+    label: int
+    predicted: int
+    kind: str  # "clear" or "doubtful"
+    image: list[list[int]]  # 8 × 8, from 0 to 16
+    uncertainty: dict[str, dict[str, float]]  # rule -> component -> value
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """What the demo found.
+
+    Attributes
+    ----------
+    digits : list of Digit
+        A few clear and a few doubtful ones.
+    areas : dict
+        ``areas[task_loss][rule][component]``: the area under the loss-rejection curve when
+        the rows are accepted in the order of that measure.
+    accuracy : float
+        Of the forest, on the test images.
+    n_train, n_test, n_trees : int
+    """
+
+    digits: list[Digit]
+    areas: dict[str, dict[str, dict[str, float]]]
+    accuracy: float
+    n_train: int
+    n_test: int
+    n_trees: int
+
+    def best(self, task_loss: str) -> tuple[str, str]:
+        """The rule and the component of the smallest area."""
+        areas = self.areas[task_loss]
+        return min(
+            ((rule, part) for rule in RULES for part in COMPONENTS),
+            key=lambda measure: areas[measure[0]][measure[1]],
+        )
+
+    def write(self, folder: Path) -> Path:
+        """Write ``demo.json``, whole or not at all."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "demo.json"
+        partial = folder / ".demo.json.partial"
+        partial.write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n")
+        os.replace(partial, path)
+        return path
+
+
+def run_demo(n_trees: int = 100, n_examples: int = 3, random_state: int = 0) -> DemoResult:
+    """Fit a forest on half of the digits and ask how unsure it is about the other half.
+
+    Parameters
+    ----------
+    n_trees : int
+        Members of the forest.
+    n_examples : int
+        How many clear and how many doubtful digits to describe.
+    random_state : int
+        Seed of the split and of the forest.
+    """
+    from sklearn.datasets import load_digits
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.model_selection import train_test_split
+
+    data = load_digits()
+    rows = np.arange(len(data.target))
+    train, test = train_test_split(
+        rows, test_size=0.5, stratify=data.target, random_state=random_state
+    )
+    forest = RandomForestClassifier(n_trees, max_depth=8, min_samples_leaf=3, n_jobs=-1,
+                                    random_state=random_state)  # fmt: skip
+    forest.fit(data.data[train], data.target[train])
+    images = data.data[test].astype(np.float32)
+    probs = np.stack([tree.predict_proba(images) for tree in forest.estimators_])
+    labels = data.target[test]
+
+    results = decompose(probs, RULES, member_axis=0)
+    theta_bar = probs.mean(axis=0)
+    order = np.argsort(results["log"].total, kind="stable")
+    picked = [(i, "clear") for i in order[:n_examples]]
+    picked += [(i, "doubtful") for i in order[-n_examples:]]
+    digits = [
+        Digit(
+            index=int(test[i]),
+            label=int(labels[i]),
+            predicted=int(theta_bar[i].argmax()),
+            kind=kind,
+            image=data.images[test[i]].astype(int).tolist(),
+            uncertainty={
+                rule: {part: float(getattr(results[rule], part)[i]) for part in COMPONENTS}
+                for rule in RULES
+            },
+        )
+        for i, kind in picked
+    ]
+    areas = {
+        task: {
+            rule: {
+                part: aulc(get_rule(task).loss(theta_bar, labels), getattr(results[rule], part))
+                for part in COMPONENTS
+            }
+            for rule in RULES
+        }
+        for task in RULES
+    }
+    accuracy = float(np.mean(theta_bar.argmax(axis=-1) == labels))
+    return DemoResult(digits, areas, accuracy, len(train), len(test), n_trees)

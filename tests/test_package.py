@@ -1,0 +1,106 @@
+"""The package as a whole: what importing it costs, what it promises, what the docs say."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import inspect
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import scorewise as sw
+
+ROOT = Path(__file__).parents[1]
+HEAVY = ["torch", "numba", "matplotlib", "sklearn", "pyarrow", "dask", "jax", "pandas",
+         "scipy.stats", "typer", "rich"]  # fmt: skip
+
+
+def python(code: str, *options: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *options, "-c", code], capture_output=True, text=True, check=True, cwd=cwd
+    )
+
+
+def test_import_loads_nothing_heavy():
+    code = f"import sys, scorewise; print([m for m in {HEAVY!r} if m in sys.modules])"
+    assert python(code).stdout.strip() == "[]"
+
+
+def test_import_is_fast():
+    def seconds() -> float:
+        report = python("import scorewise", "-X", "importtime").stderr
+        total = re.findall(r"\|\s*(\d+) \| scorewise$", report, flags=re.MULTILINE)
+        return int(total[0]) / 1e6
+
+    assert min(seconds() for _ in range(5)) < 0.3
+
+
+def test_import_and_first_use_write_nothing(tmp_path: Path):
+    code = (
+        "import scorewise as sw, numpy as np;"
+        "sw.decompose(np.full((2, 3, 4), 0.25), ['log', 'zero-one'])"
+    )
+    before = {p for p in (ROOT / "src").rglob("*") if "__pycache__" not in p.parts}
+    python(code, "-B", cwd=tmp_path)
+    assert not list(tmp_path.iterdir())
+    assert {p for p in (ROOT / "src").rglob("*") if "__pycache__" not in p.parts} == before
+
+
+@pytest.mark.parametrize("missing", ["numba", "sklearn", "torch", "dask"])
+def test_the_core_works_where_a_heavy_library_cannot_be_imported(missing: str):
+    code = f"""
+import sys
+sys.modules[{missing!r}] = None
+import numpy as np, scorewise as sw
+d = sw.decompose(np.full((2, 3, 4), 0.25), ["log", "brier", "zero-one", "spherical"])
+sw.Accumulator("log").update(np.full((2, 4), 0.25))
+print(float(d["zero-one"].total[0]))
+"""
+    assert python(code).stdout.strip() == "0.75"
+
+
+def test_public_names_exist_and_are_documented_with_an_example():
+    assert sorted(sw.__all__) == list(sw.__all__)
+    for name in sw.__all__:
+        thing = getattr(sw, name)
+        assert inspect.getdoc(thing), name
+        if inspect.isfunction(thing):
+            assert ">>>" in inspect.getdoc(thing), f"{name} has no example"
+    public = {n for n in vars(sw) if not n.startswith("_") and not inspect.ismodule(getattr(sw, n))}
+    assert public | {"rules"} == set(sw.__all__)
+
+
+def test_every_public_name_is_in_the_changelog_and_the_docs():
+    pages = "".join(p.read_text() for p in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+    changes = (ROOT / "CHANGELOG.md").read_text()
+    for name in sw.__all__:
+        assert name in pages, f"{name} is in no page"
+        assert name in changes, f"{name} is not in the CHANGELOG"
+
+
+def test_versions_agree():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == sw.__version__ == importlib.metadata.version("scorewise")
+
+
+def test_extras_are_there():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(extras) == {"torch", "laplace", "plots", "io", "dask", "docs", "dev", "all"}
+
+
+def test_modules_stay_small():
+    for path in (ROOT / "src").rglob("*.py"):
+        assert len(path.read_text().splitlines()) <= 450, path
+
+
+def test_examples_in_the_pages_run():
+    """Every python block of the README and the docs, each page from top to bottom."""
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        blocks = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
+        code = "\n".join(blocks)
+        if code:
+            python(code, "-W", "error")
