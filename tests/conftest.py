@@ -1,65 +1,17 @@
-"""Shared fixtures: the array libraries, the rules, and the law that a skipped test is a failure."""
+"""Fixtures for all tests, and the law that a skipped test is a failure."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any
 
 import hypothesis
-import numpy as np
 import pytest
 
-import scorewise as sw
+from support import LIBRARIES, Library
 
 hypothesis.settings.register_profile("scorewise", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("scorewise")
-
-LIBRARIES = ["numpy", "read-only numpy", "array_api_strict", "torch", "jax"]
-
-
-@dataclass(frozen=True)
-class Library:
-    """One array library: how arrays get in and out."""
-
-    name: str
-
-    def asarray(self, values: Any, dtype: str | None = None) -> Any:
-        values = np.asarray(values, dtype=dtype)
-        if self.name == "numpy":
-            return values.copy()
-        if self.name == "read-only numpy":
-            values = values.copy()
-            values.flags.writeable = False
-            return values
-        if self.name == "torch":
-            import torch
-
-            return torch.asarray(values.copy())
-        if self.name == "jax":
-            import jax
-
-            with jax.enable_x64(True):
-                return jax.numpy.asarray(values)
-        import array_api_strict
-
-        return array_api_strict.asarray(values)
-
-    def to_numpy(self, values: Any) -> np.ndarray:
-        return np.asarray(values)
-
-    def owns(self, values: Any) -> bool:
-        if self.name == "torch":
-            import torch
-
-            return isinstance(values, torch.Tensor)
-        if self.name == "jax":
-            import jax
-
-            return isinstance(values, jax.Array)
-        if self.name == "array_api_strict":
-            return type(values).__module__.startswith("array_api_strict")
-        return isinstance(values, np.ndarray | np.generic)
 
 
 @pytest.fixture(params=LIBRARIES)
@@ -72,39 +24,6 @@ def xp(request: pytest.FixtureRequest) -> Any:
             yield Library(request.param)
     else:
         yield Library(request.param)
-
-
-def all_rules(k: int, seed: int = 0) -> dict[str, sw.ScoringRule]:
-    """Every rule of the library, for k classes."""
-    rng = np.random.default_rng(seed)
-    root = rng.normal(size=(k, k))
-    rules = {
-        "log": sw.rules.log,
-        "brier": sw.rules.brier,
-        "zero-one": sw.rules.zero_one,
-        "spherical": sw.rules.spherical,
-        "tsallis:1.5": sw.rules.tsallis(1.5),
-        "tsallis:3": sw.rules.tsallis(3),
-        "pseudospherical:1.3": sw.rules.pseudospherical(1.3),
-        "pseudospherical:4": sw.rules.pseudospherical(4),
-        "top-k:2": sw.rules.top_k(2),
-        "cost-matrix": sw.rules.cost_matrix(rng.uniform(0, 3, (k, k + 1))),
-        "quadratic": sw.rules.quadratic(root @ root.T),
-        "rps": sw.rules.rps,
-        "weighted-log": sw.rules.weighted_log(rng.uniform(0.2, 3, k)),
-    }
-    if k == 2:
-        rules |= {
-            "beta:0.5,2": sw.rules.beta(0.5, 2),
-            "beta:0,0": sw.rules.beta(0, 0),
-            "beta:-0.5,-0.3": sw.rules.beta(-0.5, -0.3),
-        }
-    return rules
-
-
-def members(n: int, m: int, k: int, seed: int = 0, concentration: float = 1.0) -> np.ndarray:
-    """Random member probabilities (n, m, k)."""
-    return np.random.default_rng(seed).dirichlet(np.full(k, concentration), (n, m))
 
 
 @pytest.hookimpl(hookwrapper=True)

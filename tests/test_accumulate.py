@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import scorewise as sw
-from conftest import all_rules, members
+from support import all_rules, members
 
 
 def fill(probs, rules, weights=None, **options):

@@ -8,7 +8,7 @@ import pytest
 
 import reference
 import scorewise as sw
-from conftest import all_rules
+from support import all_rules
 
 K = 5
 PRECISION = {"float64": (1e-12, 2.0**-52), "float32": (1e-4, 2.0**-23)}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import scorewise as sw
-from conftest import all_rules, members
+from support import all_rules, members
 
 FOUR = ["log", "brier", "zero-one", "spherical"]
 

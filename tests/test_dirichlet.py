@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import scorewise as sw
-from conftest import all_rules
+from support import all_rules
 
 mp.mp.dps = 40
 HARD = [

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 import scorewise as sw
-from conftest import Library, all_rules, members
+from support import Library, all_rules, members
 
 
 def poisoned(index, value, dtype="float64", shape=(20, 5, 4)) -> np.ndarray:

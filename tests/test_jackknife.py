@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import scorewise as sw
-from conftest import all_rules, members
+from support import all_rules, members
 
 ALPHA = np.array([4.0, 3.0, 2.0, 1.0])
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 import scorewise as sw
-from conftest import all_rules, members
+from support import all_rules, members
 
 DTYPES = ["float16", "float32", "float64"]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import scorewise as sw
-from conftest import Library, all_rules, members
+from support import Library, all_rules, members
 
 
 @pytest.mark.parametrize("k", [2, 4])

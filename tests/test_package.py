@@ -88,8 +88,17 @@ def test_versions_agree():
 
 
 def test_extras_are_there():
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert set(extras) == {"torch", "laplace", "plots", "io", "dask", "docs", "dev", "all"}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert set(project["optional-dependencies"]) == {
+        "torch",
+        "laplace",
+        "plots",
+        "io",
+        "dask",
+        "docs",
+        "dev",
+        "all",
+    }
 
 
 def test_modules_stay_small():

@@ -10,8 +10,8 @@ import pytest
 
 import reference
 import scorewise as sw
-from conftest import all_rules, members
 from scorewise.rules.rule import REGISTRY
+from support import all_rules, members
 
 RULES = all_rules(5) | all_rules(2)
 

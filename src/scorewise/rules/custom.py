@@ -89,10 +89,9 @@ class FromEntropy(_CustomRule):
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         # H(q) − H(p) + ⟨p − q, ∇H(q)⟩; where p and q are both 0 an infinite slope does not matter
-        slope = xp.where(d == 0, 0.0, self._slope(q))
-        start, end = self._entropy(xp, q), self._entropy(xp, p)
-        tangent = xp.sum(xp.where(d == 0, 0.0, d * slope), axis=-1)
-        size = xp.abs(start) + xp.abs(end)
+        start, end, slope = self._entropy(xp, q), self._entropy(xp, p), self._slope(q)
+        tangent = xp.sum(xp.where(d == 0, 0.0, d * xp.where(d == 0, 0.0, slope)), axis=-1)
+        size = xp.abs(start) + xp.abs(end) + sum_product(xp, q, xp.abs(slope))
         return _without_rounding(xp, start - end + tangent, size)
 
 
