@@ -185,14 +185,36 @@ def test_dask_reports_a_bad_row_when_its_block_is_computed():
 
 
 @pytest.mark.gpu
-def test_cuda_arrays_stay_on_their_device():
-    import torch
+@pytest.mark.parametrize("library", ["torch", "cupy"])
+def test_arrays_on_a_gpu_stay_there_and_keep_the_laws(library: str):
+    if library == "torch":
+        torch = pytest.importorskip("torch")
+        if not torch.cuda.is_available():
+            pytest.skip("no CUDA device")
 
-    if not torch.cuda.is_available():
-        pytest.skip("no CUDA device")
-    probs = torch.asarray(members(6, 5, 4), device="cuda")
-    for name, d in sw.decompose(probs, all_rules(4)).items():
-        expected = sw.decompose(probs.cpu().numpy(), all_rules(4)[name])
-        for a, b in zip(d, expected, strict=True):
-            assert a.device.type == "cuda"
-            np.testing.assert_allclose(a.cpu().numpy(), b, rtol=1e-11, atol=1e-14, err_msg=name)
+        def put(x):
+            return torch.asarray(x, device="cuda")
+
+        def get(x):
+            assert x.is_cuda
+            return x.cpu().numpy()
+    else:
+        cupy = pytest.importorskip("cupy")
+        if not cupy.cuda.is_available():
+            pytest.skip("no CUDA device")
+        put, get = cupy.asarray, cupy.ndarray.get
+    probs, weights = members(6, 5, 4), np.arange(1.0, 6)
+    same = np.repeat(members(50, 1, 4), 5, axis=1)
+    acc = sw.Accumulator(all_rules(4))
+    for m in range(5):
+        acc.update(put(probs[:, m]), weight=weights[m])
+    accumulated = acc.result()
+    for name, d in sw.decompose(put(probs), all_rules(4), weights=put(weights)).items():
+        expected = sw.decompose(probs, all_rules(4)[name], weights=weights)
+        for a, b, c in zip(d, expected, accumulated[name], strict=True):
+            np.testing.assert_allclose(get(a), b, rtol=1e-11, atol=1e-14, err_msg=name)
+            np.testing.assert_allclose(get(c), b, rtol=1e-11, atol=1e-14, err_msg=name)
+        assert (get(sw.decompose(put(same), all_rules(4)[name]).epistemic) == 0).all(), name
+    probs[3, 1, 2] = np.nan
+    with pytest.raises(sw.InvalidInput, match=r"probs\[3, 1, 2\] is nan"):
+        sw.decompose(put(probs), "log")
