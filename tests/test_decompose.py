@@ -38,6 +38,7 @@ def test_several_rules_are_named_as_written():
     own = sw.decompose(probs, {"triage": sw.rules.cost_matrix(np.eye(6)), "accuracy": "zero-one"})
     assert list(own) == ["triage", "accuracy"]
     assert sw.decompose(probs, []) == {}
+    assert list(sw.decompose(probs, own.keys() - {"triage", "accuracy"} | {"log"})) == ["log"]
     for name, rule in zip(results, rules, strict=True):
         for a, b in zip(results[name], sw.decompose(probs, rule), strict=True):
             np.testing.assert_array_equal(a, b)

@@ -122,6 +122,10 @@ def test_one_member_cannot_be_compared_with_itself(options):
         sw.decompose(members(3, 1, 3), "log", **options)
     with pytest.raises(sw.InvalidInput, match="at least two"):
         sw.decompose(members(3, 4, 3), "log", weights=[0, 1, 0, 0], **options)
+    weights = np.ones((3, 4))
+    weights[2] = [1e-30, 1, 0, 0]
+    with pytest.raises(sw.InvalidInput, match=r"member 1 of instance \[2\] has all of it"):
+        sw.decompose(members(3, 4, 3), "log", weights=weights, **options)
 
 
 def test_a_dirichlet_has_no_members_to_leave_out():

@@ -33,8 +33,10 @@ def test_all_options_on_every_library(xp: Library):
     probs = members(6, 5, 3)
     x = xp.asarray(np.moveaxis(probs, 1, 0))
     smooth = {n: r for n, r in all_rules(3).items() if not isinstance(r, sw.rules.DecisionRule)}
-    expected = sw.decompose(probs, smooth, unbiased=True, standard_errors=True)
-    got = sw.decompose(x, smooth, member_axis=0, unbiased=True, standard_errors=True)
+    weights = np.arange(1.0, 6)
+    options = {"unbiased": True, "standard_errors": True}
+    expected = sw.decompose(probs, smooth, weights=weights, **options)
+    got = sw.decompose(x, smooth, member_axis=0, weights=xp.asarray(weights), **options)
     for name, d in got.items():
         for a, b in zip(d, expected[name], strict=True):
             np.testing.assert_allclose(xp.to_numpy(a), b, rtol=1e-11)
@@ -134,6 +136,28 @@ def test_torch_gradients_are_finite_at_corners_and_for_identical_members():
             (d.aleatoric.sum() + d.epistemic.sum()).backward()
             if not name.endswith("log"):  # −log p has an infinite slope at 0
                 assert torch.isfinite(p.grad).all(), name
+
+
+def test_jax_without_x64_works_in_float32():
+    import jax
+
+    probs = members(6, 5, 4)
+    for name, d in sw.decompose(jax.numpy.asarray(probs), all_rules(4)).items():
+        assert d.epistemic.dtype == "float32"
+        expected = sw.decompose(probs, all_rules(4)[name]).epistemic
+        np.testing.assert_allclose(d.epistemic, expected, rtol=1e-4, atol=1e-7, err_msg=name)
+    jax.jit(lambda p: sw.decompose(p, "log", unbiased=True).epistemic)(jax.numpy.asarray(probs))
+
+
+def test_memory_maps_and_lists_of_arrays_are_welcome(tmp_path):
+    probs = members(6, 5, 4)
+    stored = np.memmap(tmp_path / "probs", dtype=np.float64, mode="w+", shape=probs.shape)
+    stored[:] = probs
+    expected = sw.decompose(probs, "log").epistemic
+    for given in (stored, list(probs), [[list(row) for row in rows] for rows in probs]):
+        got = sw.decompose(given, "log").epistemic
+        assert type(got) is np.ndarray
+        np.testing.assert_array_equal(got, expected)
 
 
 def test_jax_jit_vmap_and_grad_skip_the_check_and_agree():

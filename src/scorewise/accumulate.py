@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from scorewise import validate
 from scorewise._array import Array, Namespace, namespace
 from scorewise.decompose import Decomposition, RuleLike, named_rules
-from scorewise.distributions import admit
 from scorewise.errors import InvalidInput
+from scorewise.receive import receive
 from scorewise.rules import DecisionRule, ScoringRule
 
 
@@ -42,7 +42,7 @@ class Accumulator:
 
     Parameters
     ----------
-    rule : str, ScoringRule, or a sequence or mapping of them
+    rule : str, ScoringRule, or several in a list or a mapping
         As for :func:`scorewise.decompose`.
 
     Examples
@@ -55,7 +55,7 @@ class Accumulator:
     array([0.4])
     """
 
-    def __init__(self, rule: RuleLike | Sequence[RuleLike] | Mapping[str, RuleLike]) -> None:
+    def __init__(self, rule: RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike]) -> None:
         self._rules = named_rules(rule)
         self._single = isinstance(rule, str | ScoringRule)
         self._state: _State | None = None
@@ -95,9 +95,10 @@ class Accumulator:
         def layout(ndim: int, name: str) -> validate.Layout:
             return validate.moved_classes(ndim, class_axis, name)
 
-        xp, theta = admit(
+        theta = receive(
             member_probs, layout, from_logits=from_logits, normalize=normalize, check=check
-        )
+        ).probabilities()
+        xp = namespace(theta)
         w = validate.member_weight(xp, weight, theta, check=check)
         rules = list(self._rules.values())
         for rule in rules:

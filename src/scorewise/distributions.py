@@ -15,7 +15,6 @@ import numpy as np
 from scorewise import validate
 from scorewise._array import (
     Array,
-    Namespace,
     as_dtype_of,
     dtype_name,
     is_traced,
@@ -27,48 +26,7 @@ from scorewise._array import (
     working_precision,
 )
 from scorewise.errors import InvalidInput
-
-
-def softmax(xp: Namespace, logits: Array) -> Array:
-    """Probabilities of logits along the last axis; -inf stands for an impossible class."""
-    shifted = xp.exp(logits - xp.max(logits, axis=-1, keepdims=True))
-    return shifted / xp.sum(shifted, axis=-1, keepdims=True)
-
-
-def admit(
-    values: Any,
-    layout: Callable[[int, str], validate.Layout],
-    *,
-    from_logits: bool = False,
-    normalize: bool = False,
-    check: bool = True,
-) -> tuple[Namespace, Array]:
-    """Probabilities in working precision, class axis last, from whatever a caller hands in."""
-    if from_logits and normalize:
-        raise InvalidInput("from_logits=True already normalises; do not pass normalize=True too")
-    name = "logits" if from_logits else "probs"
-    values = validate.floating(values, name)
-    where = layout(values.ndim, name)
-    xp = namespace(values)
-    tolerance = validate.SUM_TOLERANCE[dtype_name(values)]
-    p = working_precision(xp, where.canonical(xp, values))
-    validate.class_count(p.shape, name)
-    if from_logits:
-        if check:
-            validate.logits(xp, p, where)
-        return xp, softmax(xp, p)
-    if normalize:
-        if check:
-            validate.masses(xp, p, where)
-        return xp, p / xp.sum(p, axis=-1, keepdims=True)
-    if check:
-        validate.probabilities(xp, p, where, tolerance)
-    return xp, p
-
-
-def classes_last(ndim: int, name: str) -> validate.Layout:
-    """The layout of first-order predictions ``(..., K)``."""
-    return validate.Layout(tuple(range(ndim)), name)
+from scorewise.receive import Unchecked, classes_last, receive_members, softmax
 
 
 def binary(p: Any) -> Array:
@@ -150,23 +108,30 @@ class Samples:
         normalize: bool = False,
         check: bool = True,
     ) -> None:
-        def layout(ndim: int, name: str) -> validate.Layout:
-            return validate.layout(ndim, member_axis, class_axis, name)
+        given = receive_members(
+            probs,
+            member_axis=member_axis,
+            class_axis=class_axis,
+            from_logits=from_logits,
+            normalize=normalize,
+            check=check,
+        )
+        self.probs, self.weights = given.probabilities(), given.shares(weights)
 
-        xp, self.probs = admit(
-            probs, layout, from_logits=from_logits, normalize=normalize, check=check
-        )
-        validate.member_count(self.probs.shape)
-        self.weights = (
-            None if weights is None else validate.weights(xp, weights, self.probs, check=check)
-        )
+    @classmethod
+    def of(cls, given: Unchecked, weights: Any = None) -> Samples:
+        """Members that were received before, checked now."""
+        return cls._trusted(given.probabilities(), given.shares(weights))
 
     @classmethod
     def _trusted(cls, probs: Array, weights: Array | None) -> Samples:
-        """Members that were checked before: ``probs`` (..., M, K), ``weights`` sum to 1."""
         samples = object.__new__(cls)
         samples.probs, samples.weights = probs, weights
         return samples
+
+    def unchecked(self) -> Unchecked:
+        """The same members as a kernel takes them; they need no second check."""
+        return Unchecked(self.probs, classes_last(self.probs.ndim, "probs"), check=False)
 
     def __repr__(self) -> str:
         *batch, m, k = self.probs.shape

@@ -60,7 +60,9 @@ def floating(x: Any, name: str) -> Array:
             f"{name} is a masked array, and a mask cannot be honoured here; "
             "drop the masked rows, or pass logits of -inf for masked classes with from_logits=True"
         )
-    if not is_array(x):
+    if isinstance(x, np.ndarray):
+        x = np.asarray(x)  # a plain view of a memory map, a matrix and the like
+    elif not is_array(x):
         try:
             x = np.asarray(x)
         except ValueError as error:
@@ -234,6 +236,17 @@ def some_weight(total: Array) -> None:
         raise InvalidInput(
             f"the members of instance {list(index)} all have weight 0; at least one needs more"
         )
+
+
+def company(n_members: int, shares: Array | None) -> None:
+    """No member has all the weight of an instance, so that it can be compared with others."""
+    needs = "unbiased and standard_errors compare members, and need at least two with weight"
+    if n_members < 2:
+        raise InvalidInput(f"{needs}; there is only one member")
+    index = None if shares is None else _first(shares < 1)
+    if index is not None:
+        place = f" of instance {list(index[:-1])}" if len(index) > 1 else ""
+        raise InvalidInput(f"{needs}; member {index[-1]}{place} has all of it")
 
 
 def concentrations(xp: Namespace, alpha: Array) -> None:

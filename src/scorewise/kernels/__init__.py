@@ -7,28 +7,30 @@ way, and is held to the array path by tests. Where none is usable the array path
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from scorewise._array import Array
-from scorewise.distributions import Samples
+from scorewise.receive import Unchecked
 from scorewise.rules import ScoringRule
 
 Components = tuple[Array, Array, Array]  # total, aleatoric, epistemic
 
 
 class Kernel(Protocol):
-    """What a file in this folder offers."""
+    """What a file in this folder offers, for members ``(..., M, K)`` as they were handed in."""
 
-    def is_usable(self, samples: Samples, rules: Sequence[ScoringRule]) -> bool:
+    def is_usable(self, given: Unchecked, weights: Any, rules: Sequence[ScoringRule]) -> bool:
         """Whether this kernel can decompose these members under all of these rules."""
 
-    def compute(self, samples: Samples, rules: Sequence[ScoringRule]) -> list[Components]:
-        """The three components of each rule, in one pass over the members."""
+    def compute(
+        self, given: Unchecked, weights: Any, rules: Sequence[ScoringRule]
+    ) -> list[Components]:
+        """The three components of each rule, checked and computed in one pass over the members."""
 
 
 KERNELS: tuple[Kernel, ...] = ()
 
 
-def pick(samples: Samples, rules: Sequence[ScoringRule]) -> Kernel | None:
+def pick(given: Unchecked, weights: Any, rules: Sequence[ScoringRule]) -> Kernel | None:
     """The first kernel that can do the work, or None for the array path."""
-    return next((k for k in KERNELS if k.is_usable(samples, rules)), None)
+    return next((k for k in KERNELS if k.is_usable(given, weights, rules)), None)

@@ -88,10 +88,10 @@ class Quadratic(_QuadraticRule):
         return xp.maximum(form - 2 * ap + diagonal, 0.0)
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
-        a = as_dtype_of(xp, self.matrix, p)
-        diagonal = as_dtype_of(xp, np.diagonal(self.matrix), p)
-        total = xp.sum(p, axis=-1, keepdims=True)
-        return xp.maximum(xp.sum(p * (total * diagonal - p @ a), axis=-1), 0.0)
+        # ½ Σ_ij p_i p_j (e_i − e_j)ᵀA(e_i − e_j), of which no term is negative
+        diagonal = np.diagonal(self.matrix)
+        distances = np.maximum(diagonal[:, None] + diagonal - 2 * self.matrix, 0.0)
+        return xp.sum(p * (p @ as_dtype_of(xp, distances / 2, p)), axis=-1)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         return xp.sum((d @ as_dtype_of(xp, self._root(), d)) ** 2, axis=-1)

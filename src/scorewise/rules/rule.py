@@ -13,8 +13,9 @@ import numpy as np
 from scorewise import validate
 from scorewise._array import Array, Namespace, namespace
 from scorewise._numerics import sum_product
-from scorewise.distributions import Dirichlet, Samples, admit, classes_last
+from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
+from scorewise.receive import classes_last, receive
 
 
 class ScoringRule(abc.ABC):
@@ -98,9 +99,9 @@ class ScoringRule(abc.ABC):
     # -- the public face --------------------------------------------------------------------------
 
     def _admit(self, p: Any) -> tuple[Namespace, Array]:
-        xp, p = admit(p, classes_last)
+        p = receive(p, classes_last).probabilities()
         self.check_classes(p.shape[-1])
-        return xp, p
+        return namespace(p), p
 
     def _admit_pair(self, prediction: Any, truth: Any) -> tuple[Namespace, Array, Array]:
         _, q = self._admit(prediction)

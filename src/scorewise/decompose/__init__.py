@@ -1,0 +1,15 @@
+"""Total = aleatoric + epistemic, for any scoring rule and any second-order prediction."""
+
+from scorewise.decompose.engine import RuleLike, decompose, named_rules
+from scorewise.decompose.related import label_wise, pairwise_epistemic, reverse_epistemic
+from scorewise.decompose.result import Decomposition
+
+__all__ = [
+    "Decomposition",
+    "RuleLike",
+    "decompose",
+    "label_wise",
+    "named_rules",
+    "pairwise_epistemic",
+    "reverse_epistemic",
+]

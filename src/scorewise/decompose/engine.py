@@ -1,0 +1,266 @@
+"""Total = aleatoric + epistemic, for any scoring rule and any second-order prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypedDict, Unpack, overload
+
+from scorewise import kernels, validate
+from scorewise._array import Array, is_dask, map_dask_rows, namespace
+from scorewise.decompose.jackknife import LeftOut, check_members
+from scorewise.decompose.result import Decomposition
+from scorewise.distributions import Dirichlet, Samples
+from scorewise.errors import InvalidInput
+from scorewise.receive import receive_members
+from scorewise.rules import ScoringRule, get_rule
+
+RuleLike = str | ScoringRule
+
+
+class _Options(TypedDict, total=False):
+    """The keywords of :func:`decompose`, for its overloads."""
+
+    weights: Any
+    member_axis: int
+    class_axis: int
+    from_logits: bool
+    normalize: bool
+    check: bool
+    unbiased: bool
+    standard_errors: bool
+
+
+@overload
+def decompose(predictions: Any, rule: RuleLike, **options: Unpack[_Options]) -> Decomposition: ...
+@overload
+def decompose(
+    predictions: Any,
+    rule: Iterable[RuleLike] | Mapping[str, RuleLike],
+    **options: Unpack[_Options],
+) -> dict[str, Decomposition]: ...
+def decompose(
+    predictions: Any,
+    rule: RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike],
+    *,
+    weights: Any = None,
+    member_axis: int = -2,
+    class_axis: int = -1,
+    from_logits: bool = False,
+    normalize: bool = False,
+    check: bool = True,
+    unbiased: bool = False,
+    standard_errors: bool = False,
+) -> Decomposition | dict[str, Decomposition]:
+    """Split predictive uncertainty into its aleatoric and epistemic part.
+
+    Use the total of your own loss to abstain, the epistemic part under ``"log"`` to detect what is
+    out of distribution, the epistemic part under ``"zero-one"`` to choose what to label next.
+
+    With θ̄ = E_Q θ: TU = H(θ̄), AU = E_Q H(θ), EU = E_Q D(θ̄, θ) = TU − AU ≥ 0.
+
+    Parameters
+    ----------
+    predictions : array (..., M, K), Samples or Dirichlet
+        Probabilities of M members (posterior samples) for K classes, as a NumPy, torch, JAX, CuPy
+        or Dask array; or a distribution.
+    rule : str, ScoringRule, or several in a list or a mapping
+        One rule gives one result. Several give a dict by name (as written, or by the mapping's
+        keys), computed together.
+    weights : array (M,) or (..., M), optional
+        Member weights in any scale; those of 0 do not count.
+    member_axis, class_axis : int
+        Where members and classes sit, moved without a copy: ``member_axis=0`` for ``(M, N, K)``,
+        ``member_axis=0, class_axis=2`` for a segmentation ``(M, N, K, H, W)``.
+    from_logits : bool
+        Take a softmax first; -inf masks a class.
+    normalize : bool
+        Rescale rows to sum to 1.
+    check : bool
+        Refuse bad input; ``False`` trusts it.
+    unbiased : bool
+        Correct EU for the number of members by the jackknife, EU + Σ_m (1 − w_m) D(θ̄, θ̄₋ₘ) with
+        weights w that sum to 1 (M/(M−1) times EU for quadratic rules), and set TU = AU + EU.
+        Needs two members with weight, and no decision rule (zero-one, top-k, cost matrix).
+    standard_errors : bool
+        Add ``.standard_error``, jackknife errors from the spread of the members.
+
+    Returns
+    -------
+    Decomposition, or dict of str to Decomposition
+        Each component has the shape of the instances, ``(...)``.
+
+    Raises
+    ------
+    InvalidInput
+        If predictions, weights or options are not what they must be.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> probs = np.array([[[0.9, 0.1], [0.1, 0.9]], [[0.6, 0.4], [0.6, 0.4]]])
+    >>> sw.decompose(probs, "zero-one")
+    Decomposition(
+      total     = [0.5 0.4]
+      aleatoric = [0.1 0.4]
+      epistemic = [0.4 0. ]
+    )
+    >>> many = sw.decompose(probs, ["log", "brier"])
+    >>> many["brier"].epistemic.round(4)
+    array([0.32, 0.  ])
+    """
+    named = named_rules(rule)
+    rules = list(named.values())
+    options: dict[str, Any] = {
+        "member_axis": member_axis, "class_axis": class_axis, "from_logits": from_logits,
+        "normalize": normalize, "check": check,
+    }  # fmt: skip
+    given = [name for name, value in options.items() if value != _DEFAULTS[name]]
+    if weights is not None:
+        given.insert(0, "weights")
+    if isinstance(predictions, Dirichlet):
+        if given or unbiased or standard_errors:
+            raise InvalidInput(
+                "a Dirichlet has no members: weights, axes, logits, unbiased and standard_errors "
+                "do not apply to it"
+            )
+        results = [_of_dirichlet(predictions, r) for r in rules]
+    elif is_dask(predictions):
+        results = _of_dask(predictions, weights, rules, options, unbiased, standard_errors)
+    else:
+        if isinstance(predictions, Samples) and given:
+            raise InvalidInput(f"{', '.join(given)}: pass to Samples(...), not beside one")
+        results = _of_members(predictions, weights, rules, options, unbiased, standard_errors)
+    if isinstance(rule, str | ScoringRule):
+        return results[0]
+    return dict(zip(named, results, strict=True))
+
+
+_DEFAULTS: dict[str, Any] = {
+    "member_axis": -2, "class_axis": -1, "from_logits": False, "normalize": False, "check": True,
+}  # fmt: skip
+
+
+def named_rules(
+    rule: RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike],
+) -> dict[str, ScoringRule]:
+    """Rules by the names that their results will have."""
+    if isinstance(rule, str | ScoringRule):
+        return {"": get_rule(rule)}
+    if isinstance(rule, Mapping):
+        named = [(str(name), get_rule(r)) for name, r in rule.items()]
+    elif isinstance(rule, Iterable):
+        named = [(r if isinstance(r, str) else get_rule(r).name, get_rule(r)) for r in rule]
+    else:
+        raise InvalidInput(f"{rule!r} is neither a scoring rule nor several of them")
+    names = [name for name, _ in named]
+    twice = next((n for i, n in enumerate(names) if n in names[:i]), None)
+    if twice is not None:
+        raise InvalidInput(
+            f"two rules are called {twice!r}; pass a mapping to give each a name of its own"
+        )
+    return dict(named)
+
+
+# -- members --------------------------------------------------------------------------------------
+
+
+def _of_members(
+    predictions: Any,
+    weights: Any,
+    rules: Sequence[ScoringRule],
+    options: dict[str, Any],
+    unbiased: bool,
+    standard_errors: bool,
+) -> list[Decomposition]:
+    """By a kernel where one can do it, by the array path otherwise."""
+    if isinstance(predictions, Samples):
+        given, weights = predictions.unchecked(), predictions.weights
+    else:
+        given = receive_members(predictions, **options)
+    for rule in rules:
+        rule.check_classes(given.values.shape[-1])
+    kernel = None if unbiased or standard_errors else kernels.pick(given, weights, rules)
+    if kernel is not None:
+        return [Decomposition(*parts) for parts in kernel.compute(given, weights, rules)]
+    samples = predictions if isinstance(predictions, Samples) else Samples.of(given, weights)
+    if unbiased or standard_errors:
+        check_members(samples, rules, unbiased)
+    blocks = [
+        [_components(block, rule, unbiased, standard_errors) for rule in rules]
+        for block in samples.blocks()
+    ]
+    if len(blocks) == 1:
+        return [_gather(parts) for parts in blocks[0]]
+    xp = namespace(samples.probs)
+    return [
+        _gather([xp.concat(pieces) for pieces in zip(*parts, strict=True)])
+        for parts in zip(*blocks, strict=True)
+    ]
+
+
+def _gather(parts: Sequence[Array]) -> Decomposition:
+    """Three components, or six with their standard errors."""
+    total, aleatoric, epistemic, *errors = parts
+    return Decomposition(total, aleatoric, epistemic, Decomposition(*errors) if errors else None)
+
+
+def _components(
+    samples: Samples, rule: ScoringRule, unbiased: bool, standard_errors: bool
+) -> list[Array]:
+    """Total, aleatoric and epistemic by the array path, and their errors where asked for."""
+    xp = namespace(samples.probs)
+    entropies = rule._entropy(xp, samples.probs)
+    total = rule._entropy(xp, samples.mean)
+    aleatoric = samples.average(entropies)
+    epistemic = rule._epistemic(xp, samples)
+    parts = [total, aleatoric, epistemic]
+    if unbiased or standard_errors:
+        left_out = LeftOut(xp, samples, rule)
+        if standard_errors:
+            parts += left_out.errors(entropies, *parts)
+        if unbiased:
+            parts[2] = epistemic + left_out.bias()
+            parts[0] = aleatoric + parts[2]
+    return parts
+
+
+# -- Dirichlets and Dask --------------------------------------------------------------------------
+
+
+def _of_dirichlet(q: Dirichlet, rule: ScoringRule) -> Decomposition:
+    rule.check_classes(q.n_classes)
+    xp = namespace(q.alpha)
+    total = rule._entropy(xp, q.mean)
+    epistemic, error = rule._dirichlet_epistemic(xp, q)
+    aleatoric = total - epistemic
+    if rule.never_negative:
+        aleatoric = xp.maximum(aleatoric, 0.0)
+    errors = None if error is None else Decomposition(xp.zeros_like(total), error, error)
+    return Decomposition(total, aleatoric, epistemic, errors)
+
+
+def _of_dask(
+    probs: Array,
+    weights: Any,
+    rules: Sequence[ScoringRule],
+    options: dict[str, Any],
+    unbiased: bool,
+    standard_errors: bool,
+) -> list[Decomposition]:
+    """The same, block by block and lazily; a bad row is reported when its block is computed."""
+    axes = {name: options.pop(name) for name in ("member_axis", "class_axis")}
+
+    def block(p: Array, w: Array | None) -> Array:
+        results = _of_members(p, w, rules, _DEFAULTS | options, unbiased, standard_errors)
+        parts = [c for d in results for c in (*d, *(d.standard_error or ()))]
+        return namespace(*parts).stack(parts)
+
+    name = "logits" if options["from_logits"] else "probs"
+    where = validate.layout(validate.floating(probs, name).ndim, **axes, name=name)
+    per_rule = 6 if standard_errors else 3
+    stacked = map_dask_rows(
+        block, where.canonical(namespace(probs), probs), weights, len(rules) * per_rule
+    )
+    return [
+        _gather([stacked[i * per_rule + j] for j in range(per_rule)]) for i in range(len(rules))
+    ]
