@@ -88,6 +88,42 @@ def test_decomposition_is_accurate(case: str, dtype: str, path: str):
             assert_accurate(d, i, expected, dtype, f"{case} {name} row {i}")
 
 
+def extreme_rules(k: int) -> list[sw.ScoringRule]:
+    return [
+        *(sw.rules.tsallis(beta) for beta in (1 + 1e-12, 1.0001, 20, 1000)),
+        *(sw.rules.pseudospherical(alpha) for alpha in (1 + 1e-6, 1.001, 20, 1000)),
+        sw.rules.quadratic(np.diag([1.0] + [0.0] * (k - 1))),
+        sw.rules.weighted_log(10.0 ** np.arange(k)),
+    ]
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("dtype", PRECISION)
+@pytest.mark.parametrize("case", cases(K))
+def test_extreme_parameters_are_accurate(case: str, dtype: str, path: str):
+    probs = cases(K)[case].astype(dtype)
+    for rule in extreme_rules(K):
+        d = PATHS[path](rule, probs, None)
+        scale = float(max(1, rule.loss_vector(np.eye(K)).max()))
+        for i in (0, 5):
+            expected = reference.decompose(rule, probs[i])
+            scaled = sw.Decomposition(d.total / scale, d.aleatoric / scale, d.epistemic)
+            expected = (expected[0] / scale, expected[1] / scale, expected[2])
+            assert_accurate(scaled, i, expected, dtype, f"{case} {rule!r} row {i}")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_light_first_member_does_not_spoil_the_mean(path: str):
+    """The first member says 1 where all others say 0, with next to no weight."""
+    probs = np.array([[[1.0, 0.0, 0.0], [0.0, 0.5, 0.5], [0.0, 0.2, 0.8]]])
+    for light in (1e-6, 1e-12, 1e-20, 1e-200):
+        weights = np.array([light, 1.0, 1.0])
+        for name, rule in all_rules(3).items():
+            d = PATHS[path](rule, probs, weights)
+            expected = reference.decompose(rule, probs[0], weights)
+            assert_accurate(d, 0, expected, "float64", f"{name} {light}")
+
+
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("case", ["random", "near-identical", "one-hot against soft"])
 def test_weighted_decomposition_is_accurate(case: str, path: str):

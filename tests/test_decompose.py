@@ -79,6 +79,17 @@ def test_stacked_members_are_not_copied():
     assert np.shares_memory(sw.Samples(probs, member_axis=0).probs, probs)
 
 
+def test_large_input_needs_little_more_memory_than_it_has():
+    import tracemalloc
+
+    probs = members(20_000, 10, 20).astype(np.float32)
+    tracemalloc.start()
+    sw.decompose(probs, FOUR)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < probs.nbytes
+
+
 def test_normalize_rescales_and_nothing_else_does():
     counts = np.random.default_rng(0).integers(1, 9, (5, 4, 3)).astype(float)
     got = sw.decompose(counts, "log", normalize=True).epistemic

@@ -62,7 +62,8 @@ def test_closed_forms_match_mpmath_also_where_plain_formulas_cancel(alpha):
             exact = tsallis_reference(alpha, beta)
             assert abs(epistemic(alpha, f"tsallis:{beta}") - exact) <= 2e-12 * exact, beta
         weighted = sw.rules.weighted_log(np.full(len(alpha), 2.0))
-        assert abs(epistemic(alpha, weighted) - 2 * log_reference(alpha)) <= 1e-12
+        exact = 2 * log_reference(alpha)
+        assert abs(epistemic(alpha, weighted) - exact) <= 1e-12 * exact
 
 
 @pytest.mark.parametrize("alpha", HARD)
@@ -150,7 +151,7 @@ def test_simulated_rules_state_an_error_that_is_true():
     estimate, error = q.expect(excess)
     z = (estimate - exact) / error
     assert (error > 0).all()
-    assert np.sqrt(np.mean(z**2)) < 2.5  # t-distributed with 7 degrees of freedom: about 1.2
+    assert 0.6 < np.sqrt(np.mean(z**2)) < 1.9  # t-distributed with 7 degrees of freedom: 1.2
     assert (error / exact < 2e-3).all()
 
 

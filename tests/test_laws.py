@@ -121,6 +121,22 @@ def test_epistemic_is_exactly_zero_where_members_agree_on_the_set_or_action(case
             assert (d.epistemic == 0).all(), (path, name)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_equal_rows_have_equal_regrets_however_a_matrix_product_is_summed(dtype):
+    rng = np.random.default_rng(0)
+    for k, actions, rows in [
+        (7, 3, 5),
+        (50, 51, 33),
+        (333, 7, 41),
+        (777, 10, 123),
+        (1000, 999, 21),
+    ]:
+        p = np.repeat(rng.dirichlet(np.ones(k), 1), rows, axis=0).astype(dtype)
+        rule = sw.rules.cost_matrix(rng.uniform(size=(k, actions)))
+        regret = rule._regret(np, p, p[:1])
+        assert (regret == regret[0]).all(), (k, actions, rows)
+
+
 def test_a_tied_cost_is_no_disagreement():
     """0-1 costs of uniform members tie in theory; sums of different order must not untie them."""
     for k in (3, 7, 10, 50, 100):

@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 import pytest
+
 import reference
+import scorewise as sw
 from support import all_rules
 from test_accuracy import PATHS, assert_accurate, softmax
 from test_jackknife import truth
-
-import scorewise as sw
 
 pytestmark = pytest.mark.long
 

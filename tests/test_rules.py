@@ -388,6 +388,44 @@ def test_functions_of_the_wrong_shape_are_refused():
             rule.loss_vector(np.full((4, 2), 0.5))
 
 
+def test_check_searches_for_a_liar_that_it_did_not_sample():
+    """A dip of the loss at one prediction, away from corners, edges and the centre."""
+
+    def dipped(p):
+        distance = ((p - np.array([0.55, 0.27, 0.18])) ** 2).sum(-1, keepdims=True)
+        return brier_losses(p) - 0.5 * np.exp(-distance / 0.02**2)
+
+    rule = sw.rule_from_loss_vector(dipped, name="dipped")
+    with pytest.raises(sw.ImproperRule) as error:
+        sw.check_rule(rule, n_classes=3, n_samples=8)
+    assert error.value.law == "properness"
+
+
+def test_check_catches_a_corner_where_entropy_and_loss_disagree():
+    class Cornered(type(sw.rules.log)):
+        """Forgets that an impossible label costs infinitely much."""
+
+        def _divergence(self, xp, q, p, d):
+            return xp.minimum(super()._divergence(xp, q, p, d), 1e3)
+
+    with pytest.raises(sw.ImproperRule, match=r"breaks"):
+        sw.check_rule(Cornered(), n_classes=3)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+@pytest.mark.parametrize("k", [2, 3, 8])
+def test_check_has_no_false_alarms_in_other_units(scale: float, k: int):
+    rng = np.random.default_rng(k)
+    for seed in range(3):
+        root = rng.normal(size=(k, k))
+        for rule in (
+            sw.rules.cost_matrix(scale * rng.uniform(-1, 1, (k, 4))),
+            sw.rules.quadratic(scale * root @ root.T),
+            sw.rules.weighted_log(scale * rng.uniform(0.1, 1, k)),
+        ):
+            sw.check_rule(rule, n_classes=k, random_state=seed)
+
+
 def test_check_says_what_it_found_and_pickles():
     error = caught(sw.rule_from_loss_vector(lambda p: 1 - p, name="linear"), "properness", k=2)
     copy = pickle.loads(pickle.dumps(error))

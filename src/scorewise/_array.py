@@ -60,6 +60,17 @@ def working_precision(xp: Namespace, x: Array) -> Array:
     return xp.astype(x, xp.float32) if dtype_name(x) in {"float16", "bfloat16"} else x
 
 
+def widest(xp: Namespace, x: Array) -> Array:
+    """The array in float64, for sums that float32 would drown, or as it is where there is none."""
+    if compat.is_jax_array(x):
+        import jax
+
+        return xp.astype(x, jax.dtypes.canonicalize_dtype("float64"))
+    if compat.is_torch_array(x) and x.device.type == "mps":
+        return x
+    return xp.astype(x, xp.float64)
+
+
 def eps(xp: Namespace, x: Array) -> float:
     """The spacing of floats at 1 in the array's dtype."""
     return float(xp.finfo(x.dtype).eps)

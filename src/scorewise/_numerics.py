@@ -48,9 +48,9 @@ def relative_entropy(xp: Namespace, q: Array, p: Array, d: Array) -> Array:
     u = xp.where(near, s, 0.0)
     # Σ s^{2j}/(2j+1) = 1 + s²·Σ s^{2j}/(2j+3): one series serves both parts
     odd = polynomial(u * u, [1 / (2 * j + 3) for j in range(_terms(xp, p, 14))])
-    ratio = xp.where(q > 0, p / xp.where(q > 0, q, 1.0), math.inf)
-    far_log = xp.log(xp.where((p > 0) & ~near, ratio, 1.0))
-    far = xp.where(p > 0, p * far_log, 0.0) - d
+    apart = (p > 0) & ~near
+    log_ratio = xp.log(xp.where(apart, p, 1.0)) + neg_log(xp, xp.where(apart, q, 1.0))
+    far = xp.where(apart, p * log_ratio, 0.0) - d
     return xp.where(near, c * u * u * (1 + (u + u * u) * odd), far)
 
 
@@ -79,15 +79,32 @@ def power(xp: Namespace, x: Array, exponent: float) -> Array:
 
 
 def power_excess(xp: Namespace, q: Array, p: Array, d: Array, beta: float) -> Array:
-    """p^β − q^β − β q^{β−1}(p − q), elementwise, for β > 1: how far x^β lies above its tangent."""
-    u = d / xp.where(q > 0, q, 1.0)
-    near = (xp.abs(u) < 0.5) & (q > 0)
-    v = xp.where(near, u, 0.0)
-    bend = log1p_minus(xp, v)
-    close = expm1_minus(xp, beta * xp.log1p(v)) + beta * bend
-    slope = power(xp, q, beta - 1)
-    far = power(xp, p, beta) - slope * (q + beta * d)
-    return xp.where(near, slope * q * close, xp.maximum(far, 0.0))
+    """[p^β − q^β − β q^{β−1}(p − q)]/(β − 1), elementwise, for β > 1.
+
+    How far x^β lies above its tangent. With ε = β − 1 and r = log(p/q) it is the sum of
+
+        q^ε·[p log(p/q) − p + q]   and   p·q^ε·[exp(εr) − 1 − εr]/ε,
+
+    neither of which is ever negative, so nothing cancels, however close β is to 1.
+    """
+    rate = beta - 1
+    slope = power(xp, q, rate)
+    active = slope > 0  # q^ε may underflow; then only p^ε counts
+    q, d = xp.where(active, q, 1.0), xp.where(active, d, 0.0)
+    p_near = xp.where(active, p, 1.0)
+    near = xp.abs(d) < 0.5 * q
+    apart = ~near & (p_near > 0)
+    log_ratio = xp.where(
+        near,
+        xp.log1p(xp.where(near, d, 0.0) / q),
+        xp.log(xp.where(apart, p_near, 1.0)) - xp.log(xp.where(apart, q, 1.0)),
+    )
+    z = rate * log_ratio
+    gentle = active & (p > 0) & (xp.abs(z) < 0.7)
+    soft = slope * expm1_minus(xp, xp.where(gentle, z, 0.0))
+    bend = xp.where(gentle, soft, power(xp, p, rate) - slope * (1 + z))
+    own = slope * relative_entropy(xp, q, p_near, d)
+    return own + xp.where(p > 0, p * bend, 0.0) / rate
 
 
 def power_deficit(xp: Namespace, p: Array, total: Array, beta: float) -> Array:

@@ -56,11 +56,13 @@ def check_rule(
     q, p = _pairs(n_classes, n_samples, rng)
     points = np.unique(np.concatenate([q, p]), axis=0)
     with np.errstate(all="ignore"):
-        _check_losses(rule, points)
-        _check_concavity(rule, q, p, rng)
-        _check_properness(rule, q, p, rng)
-        _check_divergence(rule, q, p)
-        _check_corners(rule, n_classes, q)
+        _check_values(rule, points)
+        unit = _unit(rule, points)
+        _check_entropy(rule, unit, points)
+        _check_concavity(rule, unit, q, p, rng)
+        _check_properness(rule, unit, q, p, rng)
+        _check_divergence(rule, unit, q, p)
+        _check_corners(rule, unit, n_classes, q)
 
 
 def _pairs(k: int, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -94,10 +96,16 @@ def _expected(p: np.ndarray, losses: np.ndarray) -> np.ndarray:
     return np.asarray(np.where(p > 0, p * np.where(p > 0, losses, 0), 0).sum(axis=-1))
 
 
-def _tolerance(*values: np.ndarray) -> np.ndarray:
-    """What rounding may account for, next to the size of the numbers at hand."""
+def _unit(rule: ScoringRule, p: np.ndarray) -> float:
+    """The usual size of a loss; no law depends on the unit that losses are measured in."""
+    losses = rule.loss_vector(p)
+    return float(np.abs(losses[np.isfinite(losses)]).mean())
+
+
+def _tolerance(unit: float, *values: np.ndarray) -> np.ndarray:
+    """What rounding may account for, next to the numbers at hand."""
     size = sum(np.where(np.isfinite(v), np.abs(v), 0) for v in values)
-    return np.asarray(1e-10 * (1 + size))
+    return np.asarray(1e-10 * (unit + size))
 
 
 def _fail(rule: ScoringRule, law: str, claim: str, **points: Any) -> None:
@@ -115,7 +123,7 @@ def _worst(broken: np.ndarray, gap: np.ndarray) -> int | None:
     return int(np.argmax(np.where(broken, np.nan_to_num(gap, nan=np.inf), -np.inf)))
 
 
-def _check_losses(rule: ScoringRule, p: np.ndarray) -> None:
+def _check_values(rule: ScoringRule, p: np.ndarray) -> None:
     losses = rule.loss_vector(p)
     if losses.shape != p.shape:
         _fail(rule, "shape", f"returns losses {losses.shape} for {p.shape}", prediction=p[0])
@@ -128,9 +136,13 @@ def _check_losses(rule: ScoringRule, p: np.ndarray) -> None:
     bad = ~np.isfinite(entropy)
     if (i := _worst(bad, bad)) is not None:
         _fail(rule, "bounds", f"has the entropy {entropy[i]}, which is not finite", p=p[i])
+
+
+def _check_entropy(rule: ScoringRule, unit: float, p: np.ndarray) -> None:
+    losses, entropy = rule.loss_vector(p), rule.entropy(p)
     own = _expected(p, losses)
     gap = np.abs(entropy - own)
-    if (i := _worst(gap > _tolerance(entropy, own), gap)) is not None:
+    if (i := _worst(gap > _tolerance(unit, entropy, own), gap)) is not None:
         _fail(
             rule, "entropy", f"has the entropy {entropy[i]:.6g}, but expects the loss {own[i]:.6g} "
             "of itself: H(p) = L(p, p) is broken", p=p[i],
@@ -139,12 +151,12 @@ def _check_losses(rule: ScoringRule, p: np.ndarray) -> None:
     low = np.where(possible, losses, np.inf).min(axis=-1)
     high = np.where(possible, losses, -np.inf).max(axis=-1)
     gap = np.maximum(low - entropy, entropy - high)
-    if (i := _worst(gap > _tolerance(entropy, low), gap)) is not None:
+    if (i := _worst(gap > _tolerance(unit, entropy, low), gap)) is not None:
         _fail(rule, "bounds", "has an entropy outside the range of its losses", p=p[i])
 
 
 def _check_properness(
-    rule: ScoringRule, q: np.ndarray, p: np.ndarray, rng: np.random.Generator
+    rule: ScoringRule, unit: float, q: np.ndarray, p: np.ndarray, rng: np.random.Generator
 ) -> None:
     own = _expected(p, rule.loss_vector(p))
     best, gain = q, own - _expected(p, rule.loss_vector(q))
@@ -155,7 +167,7 @@ def _check_properness(
         trial_gain = own - _expected(p, rule.loss_vector(trial))
         better = trial_gain > gain
         best, gain = np.where(better[:, None], trial, best), np.where(better, trial_gain, gain)
-    if (i := _worst(gain > _tolerance(own), gain)) is not None:
+    if (i := _worst(gain > _tolerance(unit, own), gain)) is not None:
         _fail(
             rule, "properness",
             f"is not proper: predicting something else than the truth lowers the expected loss "
@@ -164,13 +176,13 @@ def _check_properness(
 
 
 def _check_concavity(
-    rule: ScoringRule, q: np.ndarray, p: np.ndarray, rng: np.random.Generator
+    rule: ScoringRule, unit: float, q: np.ndarray, p: np.ndarray, rng: np.random.Generator
 ) -> None:
     share = np.concatenate([np.full(len(q) // 2, 0.5), rng.uniform(size=len(q) - len(q) // 2)])
     middle = _simplex(share[:, None] * q + (1 - share[:, None]) * p)
     chord = share * rule.entropy(q) + (1 - share) * rule.entropy(p)
     gap = chord - rule.entropy(middle)
-    if (i := _worst(gap > _tolerance(chord), gap)) is not None:
+    if (i := _worst(gap > _tolerance(unit, chord), gap)) is not None:
         _fail(
             rule, "concavity",
             f"has an entropy that is not concave: it lies {gap[i]:.6g} below its chord between "
@@ -178,7 +190,7 @@ def _check_concavity(
         )  # fmt: skip
 
 
-def _check_divergence(rule: ScoringRule, q: np.ndarray, p: np.ndarray) -> None:
+def _check_divergence(rule: ScoringRule, unit: float, q: np.ndarray, p: np.ndarray) -> None:
     divergence = rule.divergence(q, p)
     if (i := _worst(~(divergence >= 0), -divergence)) is not None:
         _fail(
@@ -190,18 +202,18 @@ def _check_divergence(rule: ScoringRule, q: np.ndarray, p: np.ndarray) -> None:
         _fail(rule, "divergence", f"has D(p, p) = {itself[i]:.6g}, not 0", p=p[i])
     loss, entropy = rule.expected_loss(q, p), rule.entropy(p)
     gap = np.where(np.isinf(loss) & np.isinf(divergence), 0, np.abs(loss - entropy - divergence))
-    if (i := _worst(~(gap <= _tolerance(loss, entropy, divergence)), gap)) is not None:
+    if (i := _worst(~(gap <= _tolerance(unit, loss, entropy, divergence)), gap)) is not None:
         _fail(
             rule, "decomposition", f"breaks L = H + D by {gap[i]:.6g}", prediction=q[i], truth=p[i]
         )
 
 
-def _check_corners(rule: ScoringRule, k: int, q: np.ndarray) -> None:
+def _check_corners(rule: ScoringRule, unit: float, k: int, q: np.ndarray) -> None:
     corners = np.eye(k)
     at_corner = rule.entropy(corners)
     own = rule.loss(corners, np.arange(k))
     gap = np.abs(at_corner - own)
-    if (i := _worst(~(gap <= _tolerance(own)), gap)) is not None:
+    if (i := _worst(~(gap <= _tolerance(unit, own)), gap)) is not None:
         _fail(
             rule, "corners", f"has the entropy {at_corner[i]:.6g} and the loss {own[i]:.6g} where "
             "the label is certain; they must agree", p=corners[i],
@@ -210,7 +222,7 @@ def _check_corners(rule: ScoringRule, k: int, q: np.ndarray) -> None:
         excess = rule.loss_vector(q)[:, y] - own[y]
         divergence = rule.divergence(q, np.broadcast_to(corners[y], q.shape))
         gap = np.where(np.isinf(excess) & np.isinf(divergence), 0, np.abs(excess - divergence))
-        if (i := _worst(~(gap <= _tolerance(excess, divergence, own[y])), gap)) is not None:
+        if (i := _worst(~(gap <= _tolerance(unit, excess, divergence, own[y])), gap)) is not None:
             _fail(
                 rule, "corners", f"breaks D(q, e_y) = ℓ(q, y) − ℓ(e_y, y) by {gap[i]:.6g}",
                 prediction=q[i], label=y,

@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from scorewise import validate
-from scorewise._array import Array, Namespace, as_dtype_of, eps
+from scorewise._array import Array, Namespace, as_dtype_of, eps, widest
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput
 from scorewise.rules.rule import DecisionRule, ScoringRule, frozen_array, register
@@ -65,12 +65,13 @@ class CostMatrix(DecisionRule):
         # Costs of the anchor plus those of the deviation, so that equal rows have equal regrets
         # however the library orders the sums of a matrix product.
         opportunity = self._opportunity()
-        matrix = as_dtype_of(xp, opportunity, p)
-        expected = anchor @ matrix + (p - anchor) @ matrix
+        wide, wide_anchor = widest(xp, p), widest(xp, anchor)
+        matrix = as_dtype_of(xp, opportunity, wide)
+        expected = wide_anchor @ matrix + (wide - wide_anchor) @ matrix
         regret = expected - xp.min(expected, axis=-1, keepdims=True)
         # Costs that differ by less than their own rounding errors are tied.
-        rounding = 4 * eps(xp, p) * float(opportunity.max())
-        return xp.where(regret <= rounding, 0.0, regret)
+        rounding = 4 * eps(xp, wide) * float(opportunity.max())
+        return xp.astype(xp.where(regret <= rounding, 0.0, regret), p.dtype)
 
     def _least_regret(self, xp: Namespace, mean_regret: Array) -> Array:
         return xp.min(mean_regret, axis=-1)

@@ -12,10 +12,14 @@ from scorewise.errors import InvalidInput
 from scorewise.rules.rule import ScoringRule
 
 
-def _without_rounding(xp: Namespace, value: Array, scale: Array) -> Array:
-    """0 instead of what rounding left below it; what is truly negative (improper) stays."""
-    rounding = 64 * eps(xp, value) * scale
-    return xp.where((value < 0) & (value >= -rounding), 0.0, value)
+def _without_rounding(xp: Namespace, value: Array, *sources: Array) -> Array:
+    """0 instead of what rounding left below it; what is truly negative (improper) stays.
+
+    ``sources`` are the ``(..., K)`` numbers that the value is a difference of: a function of the
+    user's may have rounded at the size of the largest of them.
+    """
+    size = sum(xp.max(xp.where(xp.isfinite(s), xp.abs(s), 0.0), axis=-1) for s in sources)
+    return xp.where((value < 0) & (value >= -64 * eps(xp, value) * size), 0.0, value)
 
 
 class _CustomRule(ScoringRule):
@@ -38,10 +42,8 @@ class _CustomRule(ScoringRule):
     def _loss_change(self, xp: Namespace, q: Array, p: Array) -> Array:
         """Σ_y p_y [ℓ(q, y) − ℓ(p, y)], exactly 0 for q = p."""
         at_q, at_p = self._losses(xp, q), self._losses(xp, p)
-        at_p = xp.where(p > 0, at_p, 0.0)
-        at_q = xp.where(p > 0, at_q, 0.0)
-        size = xp.where(xp.isfinite(at_q), xp.abs(at_q), 0.0) + xp.abs(at_p)
-        return _without_rounding(xp, sum_product(xp, p, at_q - at_p), sum_product(xp, p, size))
+        change = xp.where(p > 0, at_q, 0.0) - xp.where(p > 0, at_p, 0.0)
+        return _without_rounding(xp, sum_product(xp, p, change), at_q, at_p)
 
 
 @final
@@ -91,8 +93,8 @@ class FromEntropy(_CustomRule):
         # H(q) − H(p) + ⟨p − q, ∇H(q)⟩; where p and q are both 0 an infinite slope does not matter
         start, end, slope = self._entropy(xp, q), self._entropy(xp, p), self._slope(q)
         tangent = xp.sum(xp.where(d == 0, 0.0, d * xp.where(d == 0, 0.0, slope)), axis=-1)
-        size = xp.abs(start) + xp.abs(end) + sum_product(xp, q, xp.abs(slope))
-        return _without_rounding(xp, start - end + tangent, size)
+        value = start - end + tangent
+        return _without_rounding(xp, value, start[..., None], end[..., None], slope)
 
 
 def rule_from_loss_vector(fn: Callable[[Array], Array], *, name: str) -> ScoringRule:

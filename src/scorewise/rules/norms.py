@@ -71,6 +71,7 @@ class Pseudospherical(ScoringRule):
 
     def _norm(self, xp: Namespace, p: Array) -> Array:
         top = xp.max(p, axis=-1, keepdims=True)
+        top = xp.where(top > 0, top, 1.0)
         return top[..., 0] * xp.sum(power(xp, p / top, self.alpha), axis=-1) ** (1 / self.alpha)
 
     def _losses(self, xp: Namespace, p: Array) -> Array:
@@ -97,12 +98,12 @@ class Pseudospherical(ScoringRule):
         rest = (d - q * parallel[..., None]) / top
         q = xp.maximum(q * (1 + parallel[..., None]), 0.0) / top
         p = p / top
-        excess = xp.sum(power_excess(xp, q, p, rest, self.alpha), axis=-1)
+        excess = (self.alpha - 1) * xp.sum(power_excess(xp, q, p, rest, self.alpha), axis=-1)
         powers = xp.sum(power(xp, q, self.alpha), axis=-1)
         near = excess < powers
         lift = xp.where(near, excess, 0.0) / xp.where(near, powers, 1.0)
         close = powers ** (1 / self.alpha) * xp.expm1(xp.log1p(lift) / self.alpha)
-        far = self._norm(xp, p) - powers ** (1 / self.alpha)
+        far = self._norm(xp, p) - self._norm(xp, q)
         return top[..., 0] * xp.where(near, close, far)
 
 

@@ -23,18 +23,18 @@ class Tsallis(ScoringRule):
         object.__setattr__(self, "beta", number_above(1, self.beta, "β of tsallis"))
 
     def _losses(self, xp: Namespace, p: Array) -> Array:
-        # Σ_{k≠y} p_k^β + [1 − βp_y^{β−1} + (β−1)p_y^β]/(β−1): the bracket is how far x^β at 1 lies
+        # Σ_{k≠y} p_k^β + [1 − βp_y^{β−1} + (β−1)p_y^β]/(β−1): the last is how far x^β at 1 lies
         # above its tangent at p_y, so neither part is negative
         beta = self.beta
         powers = power(xp, p, beta)
         others = xp.maximum(xp.sum(powers, axis=-1, keepdims=True) - powers, 0.0)
-        return others + power_excess(xp, p, xp.ones_like(p), 1 - p, beta) / (beta - 1)
+        return others + power_excess(xp, p, xp.ones_like(p), 1 - p, beta)
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
         return power_deficit(xp, p, xp.sum(p, axis=-1, keepdims=True), self.beta)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
-        return xp.sum(power_excess(xp, q, p, d, self.beta), axis=-1) / (self.beta - 1)
+        return xp.sum(power_excess(xp, q, p, d, self.beta), axis=-1)
 
     def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, None]:
         # E θ_k^β = m_k^β·exp(g(α_k) − g(α₀)), and g falls: no term is negative

@@ -72,6 +72,11 @@ class Quadratic(_QuadraticRule):
     def name(self) -> str:
         return "quadratic"
 
+    def _distances(self) -> np.ndarray:
+        """(e_i − e_j)ᵀA(e_i − e_j): all that predictions which sum to 1 can see of A."""
+        diagonal = np.diagonal(self.matrix)
+        return np.asarray(np.maximum(diagonal[:, None] + diagonal - 2 * self.matrix, 0.0))
+
     def _root(self) -> np.ndarray:
         """R with RRᵀ = A, so that dᵀAd = ‖dR‖² is never negative."""
         eigenvalues, vectors = np.linalg.eigh(self.matrix)
@@ -81,17 +86,13 @@ class Quadratic(_QuadraticRule):
         validate.same_classes(n_classes, len(self.matrix), "quadratic")
 
     def _losses(self, xp: Namespace, p: Array) -> Array:
-        a = as_dtype_of(xp, self.matrix, p)
-        diagonal = as_dtype_of(xp, np.diagonal(self.matrix), p)
-        ap = p @ a
-        form = xp.sum(p * ap, axis=-1, keepdims=True)
-        return xp.maximum(form - 2 * ap + diagonal, 0.0)
+        # Σ_k p_k (e_k − e_y)ᵀA(e_k − e_y) − H(p)
+        to_label = p @ as_dtype_of(xp, self._distances(), p)
+        return xp.maximum(to_label - self._entropy(xp, p)[..., None], 0.0)
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
         # ½ Σ_ij p_i p_j (e_i − e_j)ᵀA(e_i − e_j), of which no term is negative
-        diagonal = np.diagonal(self.matrix)
-        distances = np.maximum(diagonal[:, None] + diagonal - 2 * self.matrix, 0.0)
-        return xp.sum(p * (p @ as_dtype_of(xp, distances / 2, p)), axis=-1)
+        return xp.sum(p * (p @ as_dtype_of(xp, self._distances() / 2, p)), axis=-1)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         return xp.sum((d @ as_dtype_of(xp, self._root(), d)) ** 2, axis=-1)
