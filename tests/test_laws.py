@@ -226,6 +226,8 @@ def test_weights_work_in_any_scale():
     for scale in (1e-300, 1e-5, 1e300):
         got = sw.decompose(probs, "log", weights=weights * scale).epistemic
         np.testing.assert_allclose(got, expected, rtol=1e-12)
+        single = sw.decompose(probs.astype(np.float32), "log", weights=weights * scale)
+        np.testing.assert_allclose(single.epistemic, expected, rtol=1e-4)
 
 
 @settings(max_examples=60)

@@ -184,9 +184,18 @@ def test_dask_arrays_stay_lazy_and_agree():
     probs = members(50, 6, 3)
     weights = np.random.default_rng(0).uniform(size=(50, 6))
     lazy = da.from_array(probs, chunks=(16, 2, 2))
-    for options in ({}, {"weights": weights}, {"weights": weights[0]}, {"standard_errors": True}):
+    choices = [
+        {},
+        {"weights": weights},
+        {"weights": weights[0]},
+        {"weights": da.from_array(weights, chunks=(7, 3))},
+        {"weights": da.from_array(weights[0], chunks=4)},
+        {"standard_errors": True},
+    ]
+    for options in choices:
         got = sw.decompose(lazy, all_rules(3), **options)
-        expected = sw.decompose(probs, all_rules(3), **options)
+        eager = {k: np.asarray(v) if k == "weights" else v for k, v in options.items()}
+        expected = sw.decompose(probs, all_rules(3), **eager)
         for name, d in got.items():
             assert isinstance(d.total, da.Array)
             for a, b in zip(d, expected[name], strict=True):
@@ -196,6 +205,18 @@ def test_dask_arrays_stay_lazy_and_agree():
         sw.decompose(moved, "log", member_axis=0).epistemic.compute(),
         sw.decompose(probs, "log").epistemic,
     )
+
+
+def test_dask_refuses_at_once_what_needs_no_values():
+    import dask.array as da
+
+    lazy = da.from_array(members(50, 6, 3), chunks=(16, 6, 3))
+    with pytest.raises(sw.InvalidInput, match="is for 2 classes"):
+        sw.decompose(lazy, sw.rules.cost_matrix(np.eye(2)))
+    with pytest.raises(sw.InvalidInput, match="no members"):
+        sw.decompose(lazy[:, :0], "log")
+    with pytest.raises(sw.InvalidInput, match="out of range"):
+        sw.decompose(lazy, "log", member_axis=5)
 
 
 def test_dask_reports_a_bad_row_when_its_block_is_computed():

@@ -78,14 +78,18 @@ def eps(xp: Namespace, x: Array) -> float:
 
 def on_device_of(xp: Namespace, values: Any, like: Array) -> Array:
     """Values as an array of the library and device of ``like``."""
-    return xp.asarray(values, device=compat.device(like))
+    return xp.asarray(_shareable(values), device=compat.device(like))
 
 
 def as_dtype_of(xp: Namespace, values: Any, like: Array) -> Array:
     """Values as an array of the library, device and dtype of ``like``."""
-    if isinstance(values, np.ndarray) and not values.flags.writeable:
-        values = values.copy()  # not every library shares memory that it must not write to
-    return xp.asarray(values, dtype=like.dtype, device=compat.device(like))
+    return xp.asarray(_shareable(values), dtype=like.dtype, device=compat.device(like))
+
+
+def _shareable(values: Any) -> Any:
+    """Not every library shares memory that it must not write to."""
+    read_only = isinstance(values, np.ndarray) and not values.flags.writeable
+    return values.copy() if read_only else values
 
 
 def one_hot(xp: Namespace, index: Array, n: int) -> Array:
@@ -133,7 +137,9 @@ def map_dask_rows(
     x = x.rechunk({x.ndim - 2: -1, x.ndim - 1: -1})
     batch = x.ndim - 2
     arrays = [x]
-    if w is not None and np.ndim(w) > 1:
+    if w is not None and np.ndim(w) < 2:
+        w = np.asarray(w)
+    elif w is not None:
         arrays.append(
             da.broadcast_to(da.asarray(w), x.shape[:-1])[..., None].rechunk((*x.chunks[:-1], (1,)))
         )

@@ -22,6 +22,7 @@ from scorewise._array import (
     namespace,
     on_device_of,
     to_numpy,
+    widest,
 )
 from scorewise.errors import InvalidInput
 
@@ -191,7 +192,7 @@ def logits(xp: Namespace, z: Array, where: Layout) -> None:
 
 def weights(xp: Namespace, w: Any, theta: Array, *, check: bool) -> Array:
     """Member weights ``(M,)`` or ``(..., M)`` as shares that sum to 1."""
-    w = as_dtype_of(xp, w, theta)
+    w = widest(xp, on_device_of(xp, w, theta))
     m_shape = tuple(theta.shape[-2:-1])
     if tuple(w.shape) not in {m_shape, tuple(theta.shape[:-1])}:
         raise InvalidInput(
@@ -213,7 +214,7 @@ def weights(xp: Namespace, w: Any, theta: Array, *, check: bool) -> Array:
                 f"{where.place(index)} sums to 0; at least one member needs a positive weight"
             )
     w = w / top
-    return w / xp.sum(w, axis=-1, keepdims=True)
+    return xp.astype(w / xp.sum(w, axis=-1, keepdims=True), theta.dtype)
 
 
 def member_weight(xp: Namespace, weight: Any, theta: Array, *, check: bool) -> Array:

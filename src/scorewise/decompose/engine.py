@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict, Unpack, overload
 
-from scorewise import kernels, validate
+from scorewise import kernels
 from scorewise._array import Array, is_dask, map_dask_rows, namespace
 from scorewise.decompose.jackknife import LeftOut, check_members
 from scorewise.decompose.result import Decomposition
@@ -248,19 +248,18 @@ def _of_dask(
     standard_errors: bool,
 ) -> list[Decomposition]:
     """The same, block by block and lazily; a bad row is reported when its block is computed."""
-    axes = {name: options.pop(name) for name in ("member_axis", "class_axis")}
+    given = receive_members(probs, **options)
+    for rule in rules:
+        rule.check_classes(given.values.shape[-1])
+    in_block = options | {"member_axis": -2, "class_axis": -1}
 
     def block(p: Array, w: Array | None) -> Array:
-        results = _of_members(p, w, rules, _DEFAULTS | options, unbiased, standard_errors)
+        results = _of_members(p, w, rules, in_block, unbiased, standard_errors)
         parts = [c for d in results for c in (*d, *(d.standard_error or ()))]
         return namespace(*parts).stack(parts)
 
-    name = "logits" if options["from_logits"] else "probs"
-    where = validate.layout(validate.floating(probs, name).ndim, **axes, name=name)
     per_rule = 6 if standard_errors else 3
-    stacked = map_dask_rows(
-        block, where.canonical(namespace(probs), probs), weights, len(rules) * per_rule
-    )
+    stacked = map_dask_rows(block, given.values, weights, len(rules) * per_rule)
     return [
         _gather([stacked[i * per_rule + j] for j in range(per_rule)]) for i in range(len(rules))
     ]
