@@ -49,6 +49,37 @@ def test_merging_in_any_grouping_equals_decomposing():
         assert_same(whole.result(), expected, rtol=1e-11, atol=1e-14)
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1e-50, 1e50, 1e300])
+def test_weights_work_in_any_scale(scale: float):
+    probs = members(5, 4, 3).astype(np.float32)
+    weights = np.array([3.0, 1.0, 2.0, 1.0])
+    expected = sw.decompose(probs, all_rules(3), weights=weights)
+    acc = fill(probs, all_rules(3), weights * scale)
+    assert_same(acc.result(), expected, rtol=1e-4, atol=1e-7)
+
+
+def test_extremely_unequal_weights_stay_finite():
+    rng = np.random.default_rng(0)
+    for seed in range(200):
+        m = int(rng.integers(2, 6))
+        sharp = [np.eye(2)[rng.integers(2, size=(1, m))], members(1, m, 2, seed, 0.02)][seed % 2]
+        weights = 10.0 ** rng.uniform(-300, 300, m)
+        for dtype in ("float32", "float64"):
+            probs = sharp.astype(dtype)
+            acc = fill(probs, all_rules(2), weights).result()
+            for name, d in sw.decompose(probs, all_rules(2), weights=weights).items():
+                for parts in (d, acc[name]):
+                    assert all(np.isfinite(x).all() and (x >= 0).all() for x in parts), name
+
+
+def test_weights_that_overflow_are_refused():
+    acc = sw.Accumulator("log")
+    for _ in range(3):
+        acc.update(np.full((2, 2), 0.5), weight=1e308)
+    with pytest.raises(sw.InvalidInput, match="sum to infinity; scale them"):
+        acc.result()
+
+
 def test_results_are_available_at_any_time_and_stay():
     probs = members(5, 6, 3)
     acc = sw.Accumulator("log")

@@ -56,6 +56,9 @@ def poisoned(index, value, dtype="float64", shape=(20, 5, 4)) -> np.ndarray:
         (members(4, 3, 2), {"weights": [1, np.nan, 1]}, r"weights\[1\] is nan"),
         (members(4, 3, 2), {"weights": [1, np.inf, 1]}, r"weights\[1\] is inf"),
         (members(4, 3, 2), {"weights": [0, 0, 0]}, "weights sums to 0"),
+        (members(4, 3, 2), {"weights": "abc"}, "weights is not an array of numbers"),
+        (members(4, 3, 2), {"weights": [[1], [1, 2]]}, "weights is not an array of numbers"),
+        (members(4, 3, 2), {"weights": np.ma.ones(3)}, "weights is a masked array"),
         (
             members(2, 3, 2), {"weights": [[1, 1, 1], [0, 0, 0]]},
             r"weights\[1\] sums to 0; at least one member",

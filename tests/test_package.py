@@ -32,9 +32,8 @@ def test_import_loads_nothing_heavy():
 
 def test_import_is_fast():
     def seconds() -> float:
-        report = python("import scorewise", "-X", "importtime").stderr
-        total = re.findall(r"\|\s*(\d+) \| scorewise$", report, flags=re.MULTILINE)
-        return int(total[0]) / 1e6
+        clock = "import time; start = time.process_time(); import scorewise; "
+        return float(python(clock + "print(time.process_time() - start)").stdout)
 
     assert min(seconds() for _ in range(5)) < 0.3
 
@@ -54,7 +53,13 @@ def test_import_and_first_use_write_nothing(tmp_path: Path):
 def test_the_core_works_where_a_heavy_library_cannot_be_imported(missing: str):
     code = f"""
 import sys
-sys.modules[{missing!r}] = None
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == {missing!r}:
+            raise ImportError(name)
+
+sys.meta_path.insert(0, Missing())
 import numpy as np, scorewise as sw
 d = sw.decompose(np.full((2, 3, 4), 0.25), ["log", "brier", "zero-one", "spherical"])
 sw.Accumulator("log").update(np.full((2, 4), 0.25))
@@ -82,6 +87,17 @@ def test_every_public_name_is_in_the_changelog_and_the_docs():
         assert name in changes, f"{name} is not in the CHANGELOG"
 
 
+@pytest.mark.parametrize(("ci", "outcome"), [("true", "1 failed"), ("", "1 skipped")])
+def test_in_ci_a_skipped_test_is_a_failure(tmp_path: Path, ci: str, outcome: str):
+    (tmp_path / "test_it.py").write_text("import pytest\ndef test_it(): pytest.skip('why not')\n")
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "conftest", "-c", "/dev/null", str(tmp_path)],
+        capture_output=True, text=True, check=False, cwd=ROOT / "tests",
+        env={"PYTHONPATH": str(ROOT / "tests"), "CI": ci, "PATH": ""},
+    )  # fmt: skip
+    assert outcome in run.stdout, run.stdout + run.stderr
+
+
 def test_versions_agree():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["version"] == sw.__version__ == importlib.metadata.version("scorewise")
@@ -103,7 +119,7 @@ def test_extras_are_there():
 
 def test_modules_stay_small():
     for path in (ROOT / "src").rglob("*.py"):
-        assert len(path.read_text().splitlines()) <= 450, path
+        assert len(path.read_text().splitlines()) <= 400, path
 
 
 def test_examples_in_the_pages_run():

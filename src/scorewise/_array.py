@@ -76,6 +76,11 @@ def eps(xp: Namespace, x: Array) -> float:
     return float(xp.finfo(x.dtype).eps)
 
 
+def smallest(xp: Namespace, x: Array) -> float:
+    """The smallest positive number with full precision in the array's dtype."""
+    return float(xp.finfo(x.dtype).smallest_normal)
+
+
 def on_device_of(xp: Namespace, values: Any, like: Array) -> Array:
     """Values as an array of the library and device of ``like``."""
     return xp.asarray(_shareable(values), device=compat.device(like))

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from scorewise import validate
-from scorewise._array import Array, Namespace, namespace
+from scorewise._array import Array, Namespace, namespace, smallest
 from scorewise.decompose import Decomposition, RuleLike, named_rules
 from scorewise.errors import InvalidInput
 from scorewise.receive import receive
@@ -22,8 +24,8 @@ class _State:
     members have in common never enters a difference, so identical members leave exact zeros.
     """
 
-    weight: Array  # (...): the members' total weight
-    anchor_weight: Array  # (...)
+    weight: Array  # (...), in float64: the members' total weight
+    anchor_weight: Array  # (...), in float64
     anchor: Array  # (..., K)
     deviation: Array  # (..., K): θ̄ − anchor
     aleatoric: tuple[Array, ...]  # (...) per rule: E H(θ)
@@ -115,7 +117,7 @@ class Accumulator:
             spread=tuple(
                 rule._regret(xp, theta, anchor)
                 if isinstance(rule, DecisionRule)
-                else xp.zeros_like(w)
+                else xp.zeros_like(theta[..., 0])
                 for rule in rules
             ),
         )
@@ -189,9 +191,11 @@ def _check_same_instances(state: _State, theta: Array) -> None:
 
 def _merge(xp: Namespace, rules: list[ScoringRule], one: _State, two: _State) -> _State:
     """Both sets of members as one."""
-    weight = one.weight + two.weight
-    share = two.weight / xp.where(weight > 0, weight, 1.0)  # of the second set
-    rest = one.weight / xp.where(weight > 0, weight, 1.0)
+    with np.errstate(all="ignore"):  # an infinite sum is refused when the result is asked for
+        weight = one.weight + two.weight
+        scale = xp.where(weight > 0, weight, 1.0)
+        share = xp.astype(two.weight / scale, one.anchor.dtype)  # of the second set
+        rest = xp.astype(one.weight / scale, one.anchor.dtype)
     step = (two.anchor - one.anchor) + (two.deviation - one.deviation)  # μ₂ − μ₁
     lighter = one.anchor_weight < two.anchor_weight
     swap = lighter[..., None]
@@ -209,6 +213,8 @@ def _merge(xp: Namespace, rules: list[ScoringRule], one: _State, two: _State) ->
         spread=(),
     )
     mean, first, second = merged.mean, one.mean, two.mean
+    # What one set thinks possible stays so, however small its weight: divergences are finite.
+    mean = xp.where((mean > 0) | ((first == 0) & (second == 0)), mean, smallest(xp, mean))
 
     def average(a: Array, b: Array) -> Array:
         wide = a.ndim > share.ndim

@@ -80,7 +80,7 @@ def demo(
     )
     console.print(_areas_table(result))
     console.print(
-        "Mean loss over all rates of abstaining, lower is better; bold is the best measure for "
+        "Mean loss over all rates of abstaining, lower is better; * marks the best measure for "
         "that loss. If the forest's probabilities were true, that would be the loss's own total.\n",
         style="dim",
     )
@@ -115,6 +115,7 @@ def _areas_table(result: DemoResult) -> Table:
             cells = []
             for task in RULES:
                 shown = f"{result.areas[task][rule][part]:.4f}"
-                cells.append(f"[bold green]{shown}[/]" if best[task] == (rule, part) else shown)
+                chosen = best[task] == (rule, part)
+                cells.append(f"[bold green]*{shown}[/]" if chosen else shown)
             table.add_row(f"{part} {rule}", *cells, end_section=part == COMPONENTS[-1])
     return table

@@ -92,8 +92,10 @@ def run_demo(n_trees: int = 100, n_examples: int = 3, random_state: int = 0) -> 
     train, test = train_test_split(
         rows, test_size=0.5, stratify=data.target, random_state=random_state
     )
-    forest = RandomForestClassifier(n_trees, max_depth=8, min_samples_leaf=3, n_jobs=-1,
-                                    random_state=random_state)  # fmt: skip
+    # Leaves of several digits, so that trees give probabilities rather than votes.
+    forest = RandomForestClassifier(
+        n_trees, min_samples_leaf=5, n_jobs=-1, random_state=random_state
+    )
     forest.fit(data.data[train], data.target[train])
     images = data.data[test].astype(np.float32)
     probs = np.stack([tree.predict_proba(images) for tree in forest.estimators_])
@@ -102,6 +104,7 @@ def run_demo(n_trees: int = 100, n_examples: int = 3, random_state: int = 0) -> 
     results = decompose(probs, RULES, member_axis=0)
     theta_bar = probs.mean(axis=0)
     order = np.argsort(results["log"].total, kind="stable")
+    n_examples = min(n_examples, len(order) // 2)
     picked = [(i, "clear") for i in order[:n_examples]]
     picked += [(i, "doubtful") for i in order[-n_examples:]]
     digits = [

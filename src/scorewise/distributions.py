@@ -22,6 +22,7 @@ from scorewise._array import (
     needs_gradient,
     one_hot,
     row_blocks,
+    smallest,
     to_numpy,
     working_precision,
 )
@@ -162,7 +163,13 @@ class Samples:
         """θ̄ = E_Q θ, ``(..., K)``; the members themselves where they are identical."""
         xp = namespace(self.probs)
         deviation = self.average(self.probs - self.anchor[..., None, :])
-        return xp.maximum(self.anchor + deviation, 0.0)
+        mean = self.anchor + deviation
+        mean = xp.where(mean < 0, 0.0, mean)
+        # What some member thinks possible stays so, however small its weight: D(θ̄, θ) is finite.
+        possible = self.probs > 0
+        if self.weights is not None:
+            possible = possible & (self.weights > 0)[..., None]
+        return xp.where((mean > 0) | ~xp.any(possible, axis=-2), mean, smallest(xp, mean))
 
     def average(self, values: Array) -> Array:
         """E_Q of values per member, ``(..., M)`` or ``(..., M, R)`` shaped like ``probs``."""
@@ -253,24 +260,38 @@ class Dirichlet:
         """θ̄ = α/α₀, ``(..., K)``."""
         return self.alpha / self.concentration[..., None]
 
-    def expect(
+    def expect(self, f: Callable[[Array], Array]) -> Array:
+        """E_Q f(θ), by quasi-Monte-Carlo, for ``f`` from ``(B, m, K)`` to ``(B, m)``.
+
+        Use it for a quantity of your own; the rules know their closed forms.
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> q = sw.Dirichlet([1.0, 1.0])
+        >>> round(float(q.expect(lambda theta: theta.max(axis=-1))), 3)
+        0.75
+        """
+        return self.estimate(lambda theta, center: f(theta))[0]
+
+    def estimate(
         self,
-        f: Callable[..., Array],
+        f: Callable[[Array, Array], Array],
         *,
         n_points: int = 1024,
         repeats: int = 8,
         random_state: int = 0,
     ) -> tuple[Array, Array]:
-        """E_Q f(θ) by randomised quasi-Monte-Carlo, and its standard error.
+        """E_Q f(θ, θ̄) by randomised quasi-Monte-Carlo, and its standard error.
 
-        Use it where no closed form exists; ``repeats`` independently scrambled Sobol sequences of
-        ``n_points`` (a power of 2) points each give the estimate and, by their spread, its error.
+        ``repeats`` independently scrambled Sobol sequences of ``n_points`` (a power of 2) points
+        each give the estimate and, by their spread, its error.
 
         Parameters
         ----------
         f : callable
-            From θ ``(B, n_points, K)`` and the slice of instances that it belongs to, in the order
-            of ``alpha`` flattened to ``(N, K)``, to ``(B, n_points)`` or ``(B, n_points, R)``.
+            From θ ``(B, n_points, K)`` and the mean ``(B, 1, K)`` of each instance to
+            ``(B, n_points)`` or ``(B, n_points, R)``.
 
         Returns
         -------
@@ -284,6 +305,7 @@ class Dirichlet:
         xp = namespace(self.alpha)
         *batch, k = self.alpha.shape
         alpha = to_numpy(self.alpha).astype(np.float64).reshape(-1, k)
+        mean = xp.reshape(self.mean, (-1, 1, k))
         uniforms = _sobol(k, n_points, repeats, random_state)
         rows = max(1, (1 << 22) // (n_points * k))
         estimates, errors = [], []
@@ -292,7 +314,10 @@ class Dirichlet:
             means = np.stack(
                 [
                     to_numpy(
-                        f(as_dtype_of(xp, _dirichlet_points(alpha[block], u), self.alpha), block)
+                        f(
+                            as_dtype_of(xp, _dirichlet_points(alpha[block], u), self.alpha),
+                            mean[block, ...],
+                        )
                     )
                     .astype(np.float64)
                     .mean(axis=1)

@@ -15,7 +15,6 @@ import numpy as np
 from scorewise._array import (
     Array,
     Namespace,
-    as_dtype_of,
     dtype_name,
     is_array,
     is_traced,
@@ -71,8 +70,8 @@ def floating(x: Any, name: str) -> Array:
     kind = dtype_name(x)
     if kind not in SUM_TOLERANCE:
         raise InvalidInput(
-            f"{name} has dtype {kind}; use float16, bfloat16, float32 or float64 "
-            "(probabilities and logits are real numbers; convert them on purpose)"
+            f"{name} has dtype {kind}; use float16, bfloat16, float32 or float64, and convert "
+            "other numbers on purpose"
         )
     return x
 
@@ -190,9 +189,30 @@ def logits(xp: Namespace, z: Array, where: Layout) -> None:
     )
 
 
+def _numbers(xp: Namespace, values: Any, like: Array, name: str) -> Array:
+    """Weights in float64, on the device of ``like``, from whatever holds numbers."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise InvalidInput(f"{name} is a masked array; give masked members a weight of 0")
+    try:
+        return widest(xp, on_device_of(xp, values, like))
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InvalidInput(f"{name} is not an array of numbers: {error}") from error
+
+
+def same_library(q: Array, p: Array) -> Namespace:
+    """The namespace that two arrays share."""
+    try:
+        return namespace(q, p)
+    except TypeError:
+        raise InvalidInput(
+            f"the two arrays are of different libraries, {type(q).__module__} and "
+            f"{type(p).__module__}; convert one of them (lists count as NumPy)"
+        ) from None
+
+
 def weights(xp: Namespace, w: Any, theta: Array, *, check: bool) -> Array:
     """Member weights ``(M,)`` or ``(..., M)`` as shares that sum to 1."""
-    w = widest(xp, on_device_of(xp, w, theta))
+    w = _numbers(xp, w, theta, "weights")
     m_shape = tuple(theta.shape[-2:-1])
     if tuple(w.shape) not in {m_shape, tuple(theta.shape[:-1])}:
         raise InvalidInput(
@@ -219,7 +239,7 @@ def weights(xp: Namespace, w: Any, theta: Array, *, check: bool) -> Array:
 
 def member_weight(xp: Namespace, weight: Any, theta: Array, *, check: bool) -> Array:
     """The weight of one member ``(..., K)`` in every instance ``(...)``."""
-    w = as_dtype_of(xp, weight, theta)
+    w = _numbers(xp, weight, theta, "weight")
     shape = tuple(theta.shape[:-1])
     if w.ndim and tuple(w.shape) != shape:
         raise InvalidInput(f"weight has shape {tuple(w.shape)}; it must be a number or {shape}")
@@ -227,11 +247,14 @@ def member_weight(xp: Namespace, weight: Any, theta: Array, *, check: bool) -> A
     if index is not None:
         place = Layout(tuple(range(w.ndim)), "weight").place(index)
         raise InvalidInput(f"{place} is {float(w[index])}; weights must be finite, not negative")
-    return w * xp.ones_like(theta[..., 0])
+    return w * xp.ones_like(widest(xp, theta[..., 0]))
 
 
 def some_weight(total: Array) -> None:
-    """Every instance has a member with a positive weight."""
+    """Every instance has a member with a positive weight, and their sum is finite."""
+    index = _first(total < float("inf"))
+    if index is not None:
+        raise InvalidInput(f"the weights of instance {list(index)} sum to infinity; scale them")
     index = _first(total > 0)
     if index is not None:
         raise InvalidInput(

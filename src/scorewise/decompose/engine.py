@@ -147,7 +147,7 @@ def named_rules(
     if isinstance(rule, str | ScoringRule):
         return {"": get_rule(rule)}
     if isinstance(rule, Mapping):
-        named = [(str(name), get_rule(r)) for name, r in rule.items()]
+        named = [(name, get_rule(r)) for name, r in rule.items()]
     elif isinstance(rule, Iterable):
         named = [(r if isinstance(r, str) else get_rule(r).name, get_rule(r)) for r in rule]
     else:

@@ -11,6 +11,7 @@ import difflib
 import importlib
 import pkgutil
 from collections.abc import Callable
+from typing import Any
 
 from scorewise.errors import InvalidInput
 from scorewise.rules.rule import REGISTRY, DecisionRule, ScoringRule
@@ -89,9 +90,9 @@ def _number(text: str) -> int | float:
         return float(text)
 
 
-def __getattr__(name: str) -> Callable[..., ScoringRule]:
+def __getattr__(name: str) -> Any:
     try:
-        return REGISTRY[name]  # type: ignore[return-value]
+        return REGISTRY[name]
     except KeyError:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -50,28 +51,28 @@ class CostMatrix(DecisionRule):
         """Whether no cost is negative."""
         return bool((self.costs >= 0).all())
 
-    def __repr__(self) -> str:
-        shown = super().__repr__()
-        return shown.replace(", None)", ")") if self.actions is None else shown
+    def _parameters(self) -> tuple[Any, ...]:
+        return (self.costs,) if self.actions is None else (self.costs, self.actions)
 
     def check_classes(self, n_classes: int) -> None:
         validate.same_classes(n_classes, len(self.costs), "this cost matrix")
 
+    @cached_property
     def _opportunity(self) -> np.ndarray:
         """What each action costs beyond the best action for the class: the same regrets."""
         return np.asarray(self.costs - self.costs.min(axis=1, keepdims=True))
 
     def _regret(self, xp: Namespace, p: Array, anchor: Array) -> Array:
-        # Costs of the anchor plus those of the deviation, so that equal rows have equal regrets
-        # however the library orders the sums of a matrix product.
-        opportunity = self._opportunity()
+        # A row that equals the anchor takes the anchor's costs, so that equal rows have equal
+        # regrets however the library orders the sums of a matrix product.
         wide, wide_anchor = widest(xp, p), widest(xp, anchor)
-        matrix = as_dtype_of(xp, opportunity, wide)
-        expected = wide_anchor @ matrix + (wide - wide_anchor) @ matrix
-        regret = expected - xp.min(expected, axis=-1, keepdims=True)
+        matrix = as_dtype_of(xp, self._opportunity, wide)
+        same = xp.all(p == anchor, axis=-1)[..., None]
+        expected = xp.where(same, wide_anchor @ matrix, wide @ matrix)
+        least = xp.min(expected, axis=-1, keepdims=True)
         # Costs that differ by less than their own rounding errors are tied.
-        rounding = 4 * eps(xp, wide) * float(opportunity.max())
-        return xp.astype(xp.where(regret <= rounding, 0.0, regret), p.dtype)
+        tied = expected - least <= 4 * eps(xp, wide) * (expected + least)
+        return xp.astype(xp.where(tied, 0.0, expected - least), p.dtype)
 
     def _least_regret(self, xp: Namespace, mean_regret: Array) -> Array:
         return xp.min(mean_regret, axis=-1)
@@ -94,12 +95,7 @@ class CostMatrix(DecisionRule):
         return xp.take_along_axis(self._regret(xp, p, q), action, axis=-1)[..., 0]
 
     def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, Array | None]:
-        mean = xp.reshape(q.mean, (-1, q.n_classes))
-
-        def regret(theta: Array, rows: slice) -> Array:
-            return self._regret(xp, theta, mean[rows, ...][:, None, :])
-
-        means, errors = q.expect(regret)
+        means, errors = q.estimate(lambda theta, center: self._regret(xp, theta, center))
         best = xp.argmin(means, axis=-1)[..., None]
         error = xp.take_along_axis(errors, best, axis=-1)[..., 0]
         return self._least_regret(xp, means), error

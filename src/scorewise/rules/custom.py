@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
 from scorewise._array import Array, Namespace, eps
 from scorewise._numerics import sum_product
+from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 from scorewise.rules.rule import ScoringRule
 
 
-def _without_rounding(xp: Namespace, value: Array, *sources: Array) -> Array:
+def _largest(xp: Namespace, values: Array) -> Array:
+    """The largest finite size along the last axis."""
+    return xp.max(xp.where(xp.isfinite(values), xp.abs(values), 0.0), axis=-1)
+
+
+def _without_rounding(xp: Namespace, value: Array, size: Array) -> Array:
     """0 instead of what rounding left below it; what is truly negative (improper) stays.
 
-    ``sources`` are the ``(..., K)`` numbers that the value is a difference of: a function of the
-    user's may have rounded at the size of the largest of them.
+    A function of the user's may have rounded at the size of the largest number it returned.
     """
-    size = sum(xp.max(xp.where(xp.isfinite(s), xp.abs(s), 0.0), axis=-1) for s in sources)
     return xp.where((value < 0) & (value >= -64 * eps(xp, value) * size), 0.0, value)
 
 
@@ -39,11 +44,18 @@ class _CustomRule(ScoringRule):
             )
         return values
 
-    def _loss_change(self, xp: Namespace, q: Array, p: Array) -> Array:
-        """Σ_y p_y [ℓ(q, y) − ℓ(p, y)], exactly 0 for q = p."""
-        at_q, at_p = self._losses(xp, q), self._losses(xp, p)
-        change = xp.where(p > 0, at_q, 0.0) - xp.where(p > 0, at_p, 0.0)
-        return _without_rounding(xp, sum_product(xp, p, change), at_q, at_p)
+    @abc.abstractmethod
+    def _raw(self, xp: Namespace, q: Array, p: Array, d: Array) -> tuple[Array, Array]:
+        """D(q, p) as the formulas give it, exactly 0 for d = 0, and the size of what it is from."""
+
+    def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+        return _without_rounding(xp, *self._raw(xp, q, p, d))
+
+    def _epistemic(self, xp: Namespace, samples: Samples) -> Array:
+        # Rows of low precision sum to 1 only roughly, so single divergences may fall below 0.
+        q = samples.mean[..., None, :]
+        value, size = self._raw(xp, q, samples.probs, samples.probs - q)
+        return _without_rounding(xp, samples.average(value), xp.max(size, axis=-1))
 
 
 @final
@@ -63,8 +75,10 @@ class FromLossVector(_CustomRule):
     def _entropy(self, xp: Namespace, p: Array) -> Array:
         return sum_product(xp, p, self._losses(xp, p))
 
-    def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
-        return self._loss_change(xp, q, p)
+    def _raw(self, xp: Namespace, q: Array, p: Array, d: Array) -> tuple[Array, Array]:
+        at_q, at_p = self._losses(xp, q), self._losses(xp, p)
+        change = xp.where(p > 0, at_q, 0.0) - xp.where(p > 0, at_p, 0.0)
+        return sum_product(xp, p, change), _largest(xp, at_q) + _largest(xp, at_p)
 
 
 @final
@@ -89,12 +103,11 @@ class FromEntropy(_CustomRule):
     def _entropy(self, xp: Namespace, p: Array) -> Array:
         return self._shaped(self.function(p), p.shape[:-1], "the entropy")
 
-    def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+    def _raw(self, xp: Namespace, q: Array, p: Array, d: Array) -> tuple[Array, Array]:
         # H(q) − H(p) + ⟨p − q, ∇H(q)⟩; where p and q are both 0 an infinite slope does not matter
         start, end, slope = self._entropy(xp, q), self._entropy(xp, p), self._slope(q)
         tangent = xp.sum(xp.where(d == 0, 0.0, d * xp.where(d == 0, 0.0, slope)), axis=-1)
-        value = start - end + tangent
-        return _without_rounding(xp, value, start[..., None], end[..., None], slope)
+        return start - end + tangent, xp.abs(start) + xp.abs(end) + _largest(xp, slope)
 
 
 def rule_from_loss_vector(fn: Callable[[Array], Array], *, name: str) -> ScoringRule:

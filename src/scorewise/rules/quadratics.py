@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -72,11 +73,13 @@ class Quadratic(_QuadraticRule):
     def name(self) -> str:
         return "quadratic"
 
+    @cached_property
     def _distances(self) -> np.ndarray:
         """(e_i − e_j)ᵀA(e_i − e_j): all that predictions which sum to 1 can see of A."""
         diagonal = np.diagonal(self.matrix)
         return np.asarray(np.maximum(diagonal[:, None] + diagonal - 2 * self.matrix, 0.0))
 
+    @cached_property
     def _root(self) -> np.ndarray:
         """R with RRᵀ = A, so that dᵀAd = ‖dR‖² is never negative."""
         eigenvalues, vectors = np.linalg.eigh(self.matrix)
@@ -87,15 +90,15 @@ class Quadratic(_QuadraticRule):
 
     def _losses(self, xp: Namespace, p: Array) -> Array:
         # Σ_k p_k (e_k − e_y)ᵀA(e_k − e_y) − H(p)
-        to_label = p @ as_dtype_of(xp, self._distances(), p)
+        to_label = p @ as_dtype_of(xp, self._distances, p)
         return xp.maximum(to_label - self._entropy(xp, p)[..., None], 0.0)
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
         # ½ Σ_ij p_i p_j (e_i − e_j)ᵀA(e_i − e_j), of which no term is negative
-        return xp.sum(p * (p @ as_dtype_of(xp, self._distances() / 2, p)), axis=-1)
+        return xp.sum(p * (p @ as_dtype_of(xp, self._distances / 2, p)), axis=-1)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
-        return xp.sum((d @ as_dtype_of(xp, self._root(), d)) ** 2, axis=-1)
+        return xp.sum((d @ as_dtype_of(xp, self._root, d)) ** 2, axis=-1)
 
 
 @final

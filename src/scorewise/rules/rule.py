@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from scorewise import validate
-from scorewise._array import Array, Namespace, namespace
+from scorewise._array import Array, Namespace, namespace, one_hot
 from scorewise._numerics import sum_product
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
@@ -44,9 +44,7 @@ class ScoringRule(abc.ABC):
     @property
     def name(self) -> str:
         """The rule as a string that :func:`scorewise.get_rule` reads, such as ``"top-k:5"``."""
-        numbers = ",".join(
-            f"{x:g}" if float(f"{x:g}") == x else repr(x) for x in self._parameters()
-        )
+        numbers = ",".join(_short(x) for x in self._parameters())
         return self.family.replace("_", "-") + (f":{numbers}" if numbers else "")
 
     def __repr__(self) -> str:
@@ -88,13 +86,7 @@ class ScoringRule(abc.ABC):
 
     def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, Array | None]:
         """EU under a Dirichlet and its standard error, None where the value is exact."""
-        mean = xp.reshape(q.mean, (-1, q.n_classes))
-
-        def excess(theta: Array, rows: slice) -> Array:
-            center = mean[rows, ...][:, None, :]
-            return self._divergence(xp, center, theta, theta - center)
-
-        return q.expect(excess)
+        return q.estimate(lambda theta, center: self._divergence(xp, center, theta, theta - center))
 
     # -- the public face --------------------------------------------------------------------------
 
@@ -108,7 +100,7 @@ class ScoringRule(abc.ABC):
         _, p = self._admit(truth)
         if q.shape[-1] != p.shape[-1]:
             raise InvalidInput(f"the prediction has {q.shape[-1]} classes, the truth {p.shape[-1]}")
-        xp = namespace(q, p)
+        xp = validate.same_library(q, p)
         q, p = xp.broadcast_arrays(q, p)
         return xp, q, p
 
@@ -152,7 +144,8 @@ class ScoringRule(abc.ABC):
         """
         xp, p = self._admit(p)
         y = validate.labels(xp, y, tuple(p.shape[:-1]), p.shape[-1], like=p)
-        return xp.take_along_axis(self._losses(xp, p), y[..., None], axis=-1)[..., 0]
+        picked = xp.where(one_hot(xp, y, p.shape[-1]), self._losses(xp, p), 0.0)
+        return xp.sum(picked, axis=-1)
 
     def entropy(self, p: Any) -> Array:
         """H(p) = L(p, p): the loss that remains when the truth itself is predicted.
@@ -267,7 +260,12 @@ def number_above(bound: float, value: Any, what: str) -> float:
 def _show(parameter: Any) -> str:
     if isinstance(parameter, np.ndarray):
         return np.array2string(parameter, separator=", ", threshold=20).replace("\n", "")
-    return f"{parameter:g}" if isinstance(parameter, float) else repr(parameter)
+    return _short(parameter) if isinstance(parameter, float) else repr(parameter)
+
+
+def _short(number: float) -> str:
+    """A number in as few digits as bring it back."""
+    return f"{number:g}" if float(f"{number:g}") == number else repr(number)
 
 
 # -- the registry: a rule's file names its rules, nothing else needs to know ----------------------

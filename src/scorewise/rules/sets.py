@@ -10,7 +10,7 @@ import numpy as np
 from scorewise._array import Array, Namespace, is_traced, needs_gradient, on_host, one_hot
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput
-from scorewise.rules.rule import DecisionRule, ScoringRule, register
+from scorewise.rules.rule import DecisionRule, ScoringRule, number_above, register
 
 
 class _TopK(DecisionRule):
@@ -98,9 +98,10 @@ class TopK(_TopK):
     family = "top_k"
 
     def __post_init__(self) -> None:
-        if isinstance(self.k, bool) or int(self.k) != self.k or self.k < 1:
+        k = number_above(0, self.k, "k of top_k")
+        if isinstance(self.k, bool) or k != int(k):
             raise InvalidInput(f"k of top_k must be a whole number from 1 on, not {self.k!r}")
-        object.__setattr__(self, "k", int(self.k))
+        object.__setattr__(self, "k", int(k))
 
 
 zero_one = register(ZeroOne())

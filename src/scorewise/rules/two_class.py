@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import final
 
-import numpy as np
-
 from scorewise import validate
 from scorewise._array import Array, Namespace
-from scorewise._numerics import power
+from scorewise._numerics import power, sum_product
 from scorewise.rules.rule import ScoringRule, number_above, register
 
 
@@ -26,18 +25,24 @@ def _gauss(end_exponent: float, n: int = 32) -> tuple[tuple[float, float], ...]:
 
 def _partial(xp: Namespace, x: Array, y: Array, a: float, b: float) -> Array:
     """F = ∫₀ˣ c^a (1−c)^{b−1} dc for x + y = 1, a > −1, b > −1: ∞ at y = 0 where b ≤ 0."""
-    half = xp.minimum(x, 0.5)
-    lower = 0.0 * x
-    for v, w in _gauss(a):
-        lower = lower + w * (1 - half * v) ** (b - 1)
-    lower = lower * power(xp, half, a + 1)
-    # Beyond ½ with u = 1 − c: ∫ u^{b−1} du, and ∫ u^{b−1}[(1−u)^a − 1] du, which is tame at 0.
+    lower = _below_half(xp, xp.where(x < 0.5, x, 0.5), a, b)
     rest = xp.where(y < 0.5, y, 0.5)
+    if b > 0:  # ∫ u^{b−1}(1−u)^a du from y to ½, with u = 1 − c
+        half = xp.full_like(y, 0.5)
+        return lower + (_below_half(xp, half, b - 1, a + 1) - _below_half(xp, rest, b - 1, a + 1))
+    # That integral has a pole at 0: ∫ u^{b−1} du, and ∫ u^{b−1}[(1−u)^a − 1] du, which is tame.
     log_rest = xp.log(xp.where(rest > 0, 2 * rest, 1.0))
     pole = -log_rest if b == 0 else -(0.5**b) / b * xp.expm1(b * log_rest)
-    at_zero = 0.5**b / b if b > 0 else np.inf
-    pole = xp.where(rest > 0, pole, at_zero)
+    pole = xp.where(rest > 0, pole, math.inf)
     return lower + pole + (_tame(xp, xp.full_like(y, 0.5), a, b) - _tame(xp, rest, a, b))
+
+
+def _below_half(xp: Namespace, x: Array, a: float, b: float) -> Array:
+    """∫₀ˣ c^a (1−c)^{b−1} dc for x ≤ ½ and a > −1."""
+    value = 0.0 * x
+    for v, w in _gauss(a):
+        value = value + w * (1 - x * v) ** (b - 1)
+    return value * power(xp, x, a + 1)
 
 
 def _tame(xp: Namespace, y: Array, a: float, b: float) -> Array:
@@ -72,21 +77,26 @@ class Beta(ScoringRule):
         )
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
-        return xp.sum(xp.where(p > 0, p * xp.where(p > 0, self._losses(xp, p), 0.0), 0.0), axis=-1)
+        return sum_product(xp, p, self._losses(xp, p))
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         # Near: d²∫₀¹(1−v)·ω(q + vd)dv, positive at every node. Far: the difference of losses.
         span = xp.max(xp.abs(d), axis=-1)
-        near = span < xp.minimum(xp.min(q, axis=-1), xp.min(p, axis=-1))
+        near = span < 8 * xp.minimum(xp.min(q, axis=-1), xp.min(p, axis=-1))
         start = xp.where(near[..., None], q, 0.5)
         change = xp.where(near[..., None], d, 0.0)
-        value = 0.0 * span
+        close = 0.0 * span
         for v, w in _gauss(1.0):
             c = start + (1 - v) * change
-            value = value + w * c[..., 1] ** (self.a - 1) * c[..., 0] ** (self.b - 1)
-        close = value * change[..., 1] ** 2
+            low, high = xp.min(c, axis=-1), xp.max(c, axis=-1)
+            one_is_low = c[..., 1] < c[..., 0]
+            swing = (self.a - self.b) * xp.astype(one_is_low, c.dtype)
+            at_low = low ** (self.b + swing + 1)
+            at_high = high ** (self.a - swing - 1)
+            # d²·ω(c), with d² divided by the square of what may be tiny
+            close = close + w * at_low * at_high * (change[..., 1] / low) ** 2
         gain = self._losses(xp, q) - xp.where(p > 0, self._losses(xp, p), 0.0)
-        far = xp.sum(xp.where(p > 0, p * xp.where(p > 0, gain, 0.0), 0.0), axis=-1)
+        far = sum_product(xp, p, gain)
         return xp.where(near, close, xp.where(span > 0, xp.maximum(far, 0.0), 0.0))
 
 
