@@ -80,12 +80,39 @@ def assert_accurate(d: sw.Decomposition, i: int, expected: tuple, dtype: str, no
 @pytest.mark.parametrize("case", cases(K))
 def test_decomposition_is_accurate(case: str, dtype: str, path: str):
     probs = cases(K)[case].astype(dtype)
-    # Costs are dot products: below their own rounding error a regret cannot be known.
     for name, rule in all_rules(K).items():
         d = PATHS[path](rule, probs, None)
         for i in range(0, len(probs), 3):
             expected = reference.decompose(rule, probs[i])
             assert_accurate(d, i, expected, dtype, f"{case} {name} row {i}")
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_regrets_next_to_a_tie_of_costs_are_accurate(offset: float, path: str):
+    rng = np.random.default_rng(0)
+    costs = offset + rng.uniform(size=(K, K + 1))
+    rule = sw.rules.cost_matrix(costs)
+    compared = 0
+    for _ in range(60):
+        p, q = rng.dirichlet(np.ones(K), 2)
+        first, last = (p @ costs).argmin(), (q @ costs).argmin()
+        if first == last:
+            continue
+        low, high = 0.0, 1.0  # bisect for the point where the best action changes
+        for _ in range(40):
+            middle = (low + high) / 2
+            same = (((1 - middle) * p + middle * q) @ costs).argmin() == first
+            low, high = (middle, high) if same else (low, middle)
+        for noise in (1e-3, 1e-5, 1e-6):
+            members = (1 - low) * p + low * q + noise * rng.normal(size=(4, 1)) * (q - p)
+            members = np.abs(members) / np.abs(members).sum(axis=-1, keepdims=True)
+            exact = reference.decompose(rule, members)[2]
+            if exact > 1e-9:
+                got = mp.mpf(float(PATHS[path](rule, members[None], None).epistemic[0]))
+                assert abs(got - exact) <= 1e-12 * exact
+                compared += 1
+    assert compared > 10
 
 
 def extreme_rules(k: int) -> list[sw.ScoringRule]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +11,7 @@ from typing import Any, final
 import numpy as np
 
 from scorewise import validate
-from scorewise._array import Array, Namespace, as_dtype_of, eps, widest
+from scorewise._array import Array, Namespace, as_dtype_of, eps, one_hot, widest
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput
 from scorewise.rules.rule import DecisionRule, ScoringRule, frozen_array, register
@@ -66,13 +67,31 @@ class CostMatrix(DecisionRule):
         # A row that equals the anchor takes the anchor's costs, so that equal rows have equal
         # regrets however the library orders the sums of a matrix product.
         wide, wide_anchor = widest(xp, p), widest(xp, anchor)
-        matrix = as_dtype_of(xp, self._opportunity, wide)
+        opportunity = as_dtype_of(xp, self._opportunity, wide)
         same = xp.all(p == anchor, axis=-1)[..., None]
-        expected = xp.where(same, wide_anchor @ matrix, wide @ matrix)
-        least = xp.min(expected, axis=-1, keepdims=True)
+        expected = xp.where(same, wide_anchor @ opportunity, wide @ opportunity)
+        best = one_hot(xp, xp.argmin(expected, axis=-1), expected.shape[-1])
+        regret = 0.0 * expected
+        own, shared = self._expected_parts(xp, wide), self._expected_parts(xp, wide_anchor)
+        for part, shared_part in zip(own, shared, strict=True):
+            cost = xp.where(same, shared_part, part)
+            regret = regret + (cost - xp.sum(xp.where(best, cost, 0.0), axis=-1, keepdims=True))
+        regret = regret - xp.min(regret, axis=-1, keepdims=True)
         # Costs that differ by less than their own rounding errors are tied.
-        tied = expected - least <= 4 * eps(xp, wide) * (expected + least)
-        return xp.astype(xp.where(tied, 0.0, expected - least), p.dtype)
+        unit = 4 * eps(xp, wide) * (2.0**-36 if eps(xp, wide) < 1e-10 else 1.0)
+        tied = regret <= unit * (expected + xp.min(expected, axis=-1, keepdims=True))
+        return xp.astype(xp.where(tied, 0.0, regret), p.dtype)
+
+    def _expected_parts(self, xp: Namespace, p: Array) -> tuple[Array, Array, Array]:
+        """pᵀC as a sum of three parts, ``(..., A)``, of which the first two are exact in float64.
+
+        Both factors are cut into slices of 20 bits, whose products and sums lose nothing, so the
+        small difference of two large expected costs keeps its digits.
+        """
+        scale = 2.0 ** math.ceil(math.log2(max(float(np.abs(self.costs).max()), 1e-300)))
+        a, b, c = _slices(xp, p)
+        x, y, z = (scale * s for s in _slices(xp, as_dtype_of(xp, self.costs / scale, p)))
+        return a @ x, a @ y + b @ x, b @ y + (a + b) @ z + c @ (x + y + z)
 
     def _least_regret(self, xp: Namespace, mean_regret: Array) -> Array:
         return xp.min(mean_regret, axis=-1)
@@ -99,6 +118,13 @@ class CostMatrix(DecisionRule):
         best = xp.argmin(means, axis=-1)[..., None]
         error = xp.take_along_axis(errors, best, axis=-1)[..., 0]
         return self._least_regret(xp, means), error
+
+
+def _slices(xp: Namespace, x: Array) -> tuple[Array, Array, Array]:
+    """x, at most 1 in size, as multiples of 2⁻²⁰ and of 2⁻⁴⁰, and what is left."""
+    first = xp.round(x * 2.0**20) / 2.0**20
+    second = xp.round((x - first) * 2.0**40) / 2.0**40
+    return first, second, x - first - second
 
 
 @register
