@@ -177,6 +177,13 @@ def test_uncertainty_of_a_dirichlet_keeps_the_laws():
                 assert (part >= 0).all(), name
 
 
+def test_large_exponents_do_not_underflow():
+    for alpha, beta in (([1000, 1e-3], 20), ([1, 1e-20], 3), ([10, 1e-7], 50), ([1000, 1e-3], 80)):
+        for dtype in (np.float32, np.float64):
+            d = sw.decompose(sw.Dirichlet(np.array(alpha, dtype)), f"tsallis:{beta}")
+            assert all(np.isfinite(part) and part >= 0 for part in d)
+
+
 def test_float32_parameters_give_float32():
     alpha = np.random.default_rng(0).uniform(0.5, 9, (5, 3))
     for name, rule in all_rules(3).items():

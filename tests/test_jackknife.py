@@ -103,6 +103,14 @@ def test_standard_errors_of_weighted_members_are_calibrated():
         assert 0.85 < np.mean(errors**2) / np.var(values) < 1.3, part
 
 
+def test_a_member_without_weight_does_not_spoil_the_errors():
+    probs = np.array([[0.5, 0.5, 0.0], [0.4, 0.6, 0.0], [0.2, 0.3, 0.5]])
+    got = sw.decompose(probs, "log", weights=[1, 1, 0], standard_errors=True).standard_error
+    expected = sw.decompose(probs[:2], "log", standard_errors=True).standard_error
+    for a, b in zip(got, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
 def test_standard_errors_of_zero_one_are_of_the_right_size():
     d = sw.decompose(draws(20_000, 20), "zero-one", standard_errors=True)
     for part in ("total", "aleatoric", "epistemic"):

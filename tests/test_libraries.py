@@ -138,6 +138,16 @@ def test_torch_gradients_are_finite_at_corners_and_for_identical_members():
                 assert torch.isfinite(p.grad).all(), name
 
 
+def test_identical_members_have_no_epistemic_uncertainty_when_jax_compiles():
+    import jax
+
+    same = np.repeat(np.random.default_rng(0).normal(size=(37, 1, 7)), 5, axis=1)
+    logits = jax.numpy.asarray(same)
+    for rule in ("log", "brier", "spherical", "rps"):
+        epistemic = jax.jit(lambda z, r=rule: sw.decompose(z, r, from_logits=True).epistemic)
+        assert bool((epistemic(logits) == 0).all()), rule
+
+
 def test_jax_without_x64_works_in_float32():
     import jax
 

@@ -97,6 +97,14 @@ def _shareable(values: Any) -> Any:
     return values.copy() if read_only else values
 
 
+def difference(xp: Namespace, p: Array, q: Array) -> Array:
+    """P − q, and exactly 0 where the two are equal.
+
+    A compiler may fuse the subtraction with the division that made p, and round only once.
+    """
+    return xp.where(p == q, 0.0, p - q)
+
+
 def one_hot(xp: Namespace, index: Array, n: int) -> Array:
     """Boolean ``(..., n)``, true at ``index``."""
     return xp.arange(n, device=compat.device(index)) == index[..., None]

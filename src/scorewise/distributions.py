@@ -16,6 +16,7 @@ from scorewise import validate
 from scorewise._array import (
     Array,
     as_dtype_of,
+    difference,
     dtype_name,
     is_traced,
     namespace,
@@ -162,7 +163,7 @@ class Samples:
     def mean(self) -> Array:
         """θ̄ = E_Q θ, ``(..., K)``; the members themselves where they are identical."""
         xp = namespace(self.probs)
-        deviation = self.average(self.probs - self.anchor[..., None, :])
+        deviation = self.average(difference(xp, self.probs, self.anchor[..., None, :]))
         mean = self.anchor + deviation
         mean = xp.where(mean < 0, 0.0, mean)
         # What some member thinks possible stays so, however small its weight: D(θ̄, θ) is finite.

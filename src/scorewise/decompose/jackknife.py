@@ -37,13 +37,16 @@ class LeftOut:
 
     def errors(self, entropies: Array, total: Array, aleatoric: Array, eu: Array) -> list[Array]:
         """Standard errors of the three components."""
-        w, center = self.share, self.center
+        xp, w, center = self.xp, self.share, self.center
         without = self.rule._entropy(self.xp, self.mean)
         divergence = self.rule._divergence(self.xp, center, self.samples.probs, self.deviation)
         return [
             self._error((1 - w) * (total[..., None] - without)),
             self._error(w * (entropies - aleatoric[..., None])),
-            self._error(w * (divergence - eu[..., None]) + (1 - w) * self.excess),
+            # A member without weight has no influence, not even an infinite one.
+            self._error(
+                w * xp.where(w > 0, divergence - eu[..., None], 0.0) + (1 - w) * self.excess
+            ),
         ]
 
     def _error(self, influence: Array) -> Array:

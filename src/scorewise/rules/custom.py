@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
-from scorewise._array import Array, Namespace, eps
+from scorewise._array import Array, Namespace, difference, eps
 from scorewise._numerics import sum_product
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
@@ -49,12 +49,15 @@ class _CustomRule(ScoringRule):
         """D(q, p) as the formulas give it, exactly 0 for d = 0, and the size of what it is from."""
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
-        return _without_rounding(xp, *self._raw(xp, q, p, d))
+        value = _without_rounding(xp, *self._raw(xp, q, p, d))
+        return xp.where(xp.all(d == 0, axis=-1), 0.0, value)
 
     def _epistemic(self, xp: Namespace, samples: Samples) -> Array:
         # Rows of low precision sum to 1 only roughly, so single divergences may fall below 0.
         q = samples.mean[..., None, :]
-        value, size = self._raw(xp, q, samples.probs, samples.probs - q)
+        d = difference(xp, samples.probs, q)
+        value, size = self._raw(xp, q, samples.probs, d)
+        value = xp.where(xp.all(d == 0, axis=-1), 0.0, value)
         return _without_rounding(xp, samples.average(value), xp.max(size, axis=-1))
 
 

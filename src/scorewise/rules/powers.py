@@ -40,8 +40,12 @@ class Tsallis(ScoringRule):
         # E θ_k^β = m_k^β·exp(g(α_k) − g(α₀)), and g falls: no term is negative
         gap = log_gamma_ratio_gap(xp, q.alpha, self.beta)
         gap = gap - log_gamma_ratio_gap(xp, q.concentration, self.beta)[..., None]
-        terms = power(xp, q.mean, self.beta) * xp.expm1(xp.maximum(gap, 0.0))
-        return xp.sum(terms, axis=-1) / (self.beta - 1), None
+        gap = xp.maximum(gap, 0.0)
+        small = gap < 1
+        powers = power(xp, q.mean, self.beta)
+        near = powers * xp.expm1(xp.where(small, gap, 0.0))
+        far = xp.exp(xp.where(small, 0.0, self.beta * xp.log(q.mean) + gap)) - powers
+        return xp.sum(xp.where(small, near, far), axis=-1) / (self.beta - 1), None
 
 
 @register

@@ -118,9 +118,10 @@ class RankedProbability(_QuadraticRule):
         return xp.maximum(before, 0.0) + after
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
-        below = xp.cumulative_sum(p, axis=-1)
-        # A parallel prefix sum need not rise monotonically.
-        return xp.sum(below * xp.maximum(below[..., -1:] - below, 0.0), axis=-1)
+        # F and 1 − F are summed from either end, so that neither is a rounded difference.
+        below = xp.cumulative_sum(p, axis=-1)[..., :-1]
+        above = xp.flip(xp.cumulative_sum(xp.flip(p, axis=-1), axis=-1), axis=-1)[..., 1:]
+        return xp.sum(below * above, axis=-1)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         return xp.sum(xp.cumulative_sum(d, axis=-1)[..., :-1] ** 2, axis=-1)

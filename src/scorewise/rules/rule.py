@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from scorewise import validate
-from scorewise._array import Array, Namespace, namespace, one_hot
+from scorewise._array import Array, Namespace, difference, namespace, one_hot
 from scorewise._numerics import sum_product
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
@@ -82,7 +82,8 @@ class ScoringRule(abc.ABC):
     def _epistemic(self, xp: Namespace, samples: Samples) -> Array:
         """EU = E_Q D(θ̄, θ)."""
         q = samples.mean[..., None, :]
-        return samples.average(self._divergence(xp, q, samples.probs, samples.probs - q))
+        d = difference(xp, samples.probs, q)
+        return samples.average(self._divergence(xp, q, samples.probs, d))
 
     def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, Array | None]:
         """EU under a Dirichlet and its standard error, None where the value is exact."""
