@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 import scorewise as sw
+from scorewise.validate import SUM_TOLERANCE
 from support import Library, all_rules, members
 
 
@@ -36,6 +37,8 @@ def poisoned(index, value, dtype="float64", shape=(20, 5, 4)) -> np.ndarray:
         (poisoned((17, 3, 2), np.nan), {"from_logits": True}, r"logits\[17, 3, 2\] is nan"),
         (poisoned((17, 3, 2), np.inf), {"from_logits": True}, r"logits\[17, 3, 2\] is inf"),
         (poisoned((17, 3), -np.inf), {"from_logits": True}, r"logits\[17, 3\] is -inf for every"),
+        (poisoned((1, 3), 1e308), {}, r"probs\[1, 3\] sums to inf, not 1"),
+        (poisoned((1, 3), 1e308), {"normalize": True}, r"probs\[1, 3\] sums to inf and cannot"),
         (np.full((3, 2), 0.5), {"from_logits": True, "normalize": True}, "already normalises"),
         (np.full(4, 0.25), {}, "has 1 dimension; .*scorewise.binary"),
         (np.float64(0.5), {}, "has 0 dimensions"),
@@ -48,16 +51,20 @@ def poisoned(index, value, dtype="float64", shape=(20, 5, 4)) -> np.ndarray:
         (np.ones((5, 3, 2), dtype=object), {}, "dtype object"),
         ([[0.5, 0.5], [1.0]], {}, "not a rectangular array"),
         (np.ma.masked_array(np.full((3, 2), 0.5)), {}, "masked array"),
-        (members(4, 3, 2), {"member_axis": 3}, "member_axis=3 is out of range"),
-        (members(4, 3, 2), {"class_axis": -4}, "class_axis=-4 is out of range"),
+        (members(4, 3, 2), {"member_axis": 3}, "member_axis=3 is no axis of probs"),
+        (members(4, 3, 2), {"class_axis": -4}, "class_axis=-4 is no axis of probs"),
+        (members(4, 3, 2), {"member_axis": None}, "member_axis=None is no axis"),
+        (members(4, 3, 2), {"class_axis": 1.0}, r"class_axis=1.0 is no axis"),
         (members(4, 3, 2), {"member_axis": 2}, "are the same"),
         (members(4, 3, 2), {"weights": [1, 2]}, r"weights have shape \(2,\).*\(3,\) or \(4, 3\)"),
         (members(4, 3, 2), {"weights": [1, -2, 1]}, r"weights\[1\] is -2.0"),
         (members(4, 3, 2), {"weights": [1, np.nan, 1]}, r"weights\[1\] is nan"),
         (members(4, 3, 2), {"weights": [1, np.inf, 1]}, r"weights\[1\] is inf"),
         (members(4, 3, 2), {"weights": [0, 0, 0]}, "weights sums to 0"),
-        (members(4, 3, 2), {"weights": "abc"}, "weights is not an array of numbers"),
-        (members(4, 3, 2), {"weights": [[1], [1, 2]]}, "weights is not an array of numbers"),
+        (members(4, 3, 2), {"weights": "abc"}, "weights has dtype str"),
+        (members(4, 3, 2), {"weights": [1, 2j, 3]}, "weights has dtype complex128"),
+        (members(4, 3, 2), {"weights": [1, None, 3]}, "weights has dtype object"),
+        (members(4, 3, 2), {"weights": [[1], [1, 2]]}, "weights is not a rectangular array"),
         (members(4, 3, 2), {"weights": np.ma.ones(3)}, "weights is a masked array"),
         (
             members(2, 3, 2), {"weights": [[1, 1, 1], [0, 0, 0]]},
@@ -140,6 +147,129 @@ def test_rules_that_do_not_fit_the_classes_are_refused_before_any_work():
         sw.decompose(members(3, 2, 3), 7)
 
 
+PROBS = members(5, 4, 3)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda p: sw.rules.brier.divergence(p[:3], p[:4]), r"\(3, 3\), the truth \(4, 3\)"),
+        (lambda p: sw.rules.brier.expected_loss(p[:3], p[:4]), "must be of the same instances"),
+        (lambda p: sw.rules.brier.divergence(p, [0.5, 0.5]), "3 classes, the truth 2"),
+        (lambda p: sw.rules.log.loss(p[:2], [[0], [1, 2]]), "labels is not a rectangular array"),
+        (lambda p: sw.rules.log.loss(p[:2], ["a", "b"]), "labels has dtype str"),
+        (lambda p: sw.rules.log.loss(p[:2], [0.0, 1.0]), "labels have dtype float64"),
+        (lambda p: sw.rules.log.loss(p[:2], np.ma.array([0, 1])), "labels is a masked array"),
+        (lambda p: sw.rules.log.loss(p[:2], np.uint64([0, 3])), r"labels\[1\] is 3; .* 0 to 2"),
+        (lambda p: sw.rules.tsallis(10**400), "must be a finite number above 1"),
+        (lambda p: sw.rules.tsallis(-(10**5000)), "must be a finite number above 1"),
+        (lambda p: sw.rules.tsallis(np.complex128(2 + 1j)), "must be a finite number above 1"),
+        (lambda p: sw.get_rule(f"tsallis:{10**400}"), "must be a finite number above 1"),
+        (lambda p: sw.rules.cost_matrix(np.eye(3) * 1j), "cost matrix has dtype complex128"),
+        (lambda p: sw.rules.quadratic(np.eye(3) * (1 + 1j)), "matrix has dtype complex128"),
+        (lambda p: sw.rules.weighted_log([1, 2j, 3]), "class weights has dtype complex128"),
+        (lambda p: sw.rules.cost_matrix([[1], [1, 2]]), "cost matrix is not a rectangular"),
+        (lambda p: sw.check_rule("log", 0), "n_classes must be a whole number from 2 on, not 0"),
+        (lambda p: sw.check_rule("log", 2.5), "n_classes must be a whole number"),
+        (lambda p: sw.check_rule("log", n_samples=0), "n_samples must be a whole number from 1"),
+        (lambda p: sw.check_rule("log", random_state=-1), "random_state must be a whole number"),
+        (lambda p: sw.rule_from_loss_vector(7, name="own"), "fn must be a function.*not 7"),
+        (lambda p: sw.rule_from_entropy(np.sum, None, name="own"), "gradient must be a function"),
+        (lambda p: sw.binary([[0.1], [0.1, 0.2]]), "p is not a rectangular array"),
+        (lambda p: sw.binary("a"), "p has dtype str"),
+        (lambda p: sw.Dirichlet([[1.0], [1.0, 2.0]]), "alpha is not a rectangular array"),
+        (lambda p: sw.aulc(["a"], [1]), "losses has dtype str"),
+        (lambda p: sw.aulc([1], [1j]), "uncertainty has dtype complex128"),
+        (lambda p: sw.aulc([1, 2], np.ma.ones(2)), "uncertainty is a masked array"),
+        (lambda p: sw.Accumulator("log").update(p, weight=None), "weight has dtype object"),
+        (lambda p: sw.Accumulator("log").update(p, weight=1j), "weight has dtype complex128"),
+        (lambda p: sw.Accumulator("log").update(p, class_axis=None), "class_axis=None is no axis"),
+        (lambda p: sw.Accumulator("log").update(0.5), "probs, which has 0 dimensions"),
+    ],
+)  # fmt: skip
+def test_every_entry_point_refuses_what_it_cannot_use(call, message):
+    with pytest.raises(sw.InvalidInput, match=message):
+        call(PROBS[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda p: [0.5] * 3, "is a list; for a ndarray it must be one too"),
+        (lambda p: None, "is a NoneType"),
+        (lambda p: p[..., :2], r"has shape \(5, \d, 2\); it must be \(5, \d, 3\)"),
+        (lambda p: p * 1j, "has dtype complex128"),
+    ],
+)
+def test_a_rule_of_the_users_must_return_arrays(made, message):
+    with pytest.raises(sw.InvalidInput, match=f"the loss vector of rule 'own' {message}"):
+        sw.decompose(PROBS, sw.rule_from_loss_vector(made, name="own"))
+    with pytest.raises(sw.InvalidInput, match=f"the gradient of rule 'own' {message}"):
+        sw.decompose(PROBS, sw.rule_from_entropy(lambda p: 1 - p.max(-1), made, name="own"))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda p: sw.decompose(p.to_sparse(), "log"), r"probs is sparse; call .to_dense\(\)"),
+        (lambda p: sw.decompose(p, "log", weights=p[0, :, 0].to_sparse()), "weights is sparse"),
+        (lambda p: sw.rules.log.loss(p[0], p[0, :, 0].to_sparse()), "labels is sparse"),
+    ],
+)
+def test_sparse_tensors_are_refused(call, message):
+    import torch
+
+    with pytest.raises(sw.InvalidInput, match=message):
+        call(torch.asarray(PROBS))
+
+
+def test_libraries_are_not_mixed():
+    import torch
+
+    numpy_only = sw.rule_from_loss_vector(lambda p: 1 - np.asarray(p), name="own")
+    with pytest.raises(sw.InvalidInput, match="is a ndarray; for a Tensor it must be one too"):
+        numpy_only.entropy(torch.asarray(PROBS))
+    one, other = sw.Accumulator("log"), sw.Accumulator("log")
+    one.update(PROBS[:, 0])
+    other.update(torch.asarray(PROBS[:, 0]))
+    with pytest.raises(sw.InvalidInput, match="different libraries, numpy and torch"):
+        one.merge(other)
+
+
+@pytest.mark.parametrize("measure", [sw.pairwise_epistemic, sw.reverse_epistemic])
+def test_measures_of_members_say_what_they_need(measure):
+    with pytest.raises(sw.InvalidInput, match=r"weights, check: pass to Samples\(...\)"):
+        measure(sw.Samples(PROBS), "log", weights=[1, 2, 3, 4], check=False)
+    with pytest.raises(sw.InvalidInput, match="compares members, and a Dirichlet has none"):
+        measure(sw.Dirichlet([1.0, 2.0]), "log")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"check": False}, {"weights": [1.0], "member_axis": 0}, {"normalize": True, "unbiased": True}],
+)
+def test_options_that_a_dirichlet_cannot_use_are_named(options):
+    with pytest.raises(sw.InvalidInput, match=f"^{', '.join(options)}: a Dirichlet has no members"):
+        sw.decompose(sw.Dirichlet([1.0, 2.0]), "log", **options)
+
+
+def test_arrays_that_run_backwards_are_taken_by_every_library(xp: Library):
+    weights, labels = np.arange(1.0, 5)[::-1], np.array([0, 1, 2, 0, 1])[::-1]
+    got = sw.decompose(xp.asarray(PROBS), "brier", weights=weights)
+    expected = sw.decompose(PROBS, "brier", weights=weights.copy())
+    np.testing.assert_allclose(xp.to_numpy(got.epistemic), expected.epistemic, rtol=1e-6)
+    np.testing.assert_allclose(
+        xp.to_numpy(sw.rules.brier.loss(xp.asarray(PROBS[:, 0]), labels)),
+        sw.rules.brier.loss(PROBS[:, 0], labels.copy()),
+        rtol=1e-6,
+    )
+
+
+def test_logits_may_be_as_far_apart_as_floats_go():
+    huge = np.array([[1.7e308, -1.7e308], [-1.7e308, 1.7e308]])
+    assert sw.decompose(huge, "zero-one", from_logits=True).epistemic == 0.5
+
+
 POISONS = [np.nan, np.inf, -np.inf, -1e-3, -0.0, 0.0, 1.0, 2.0, 1e30, 1e-30, 5e-324]
 
 
@@ -180,19 +310,26 @@ def test_fuzz_decompose_either_refuses_or_keeps_the_laws(data):
         "from_logits": data.draw(st.booleans()),
         "normalize": data.draw(st.booleans()),
         "member_axis": data.draw(st.sampled_from([-2, -2, 0, 1])),
+        "class_axis": data.draw(st.sampled_from([-1, -1, 0, 1])),
     }
+    axes = [options[axis] % ndim if ndim else 0 for axis in ("member_axis", "class_axis")]
+    if ndim and max(axes) < ndim and data.draw(st.booleans()):
+        options["weights"] = rng.uniform(size=shape[axes[0]]) ** 8
     before = probs.copy()
-    k = shape[-1] if ndim else 2
+    k = shape[axes[1]] if ndim > max(axes) else 2
     rules = all_rules(max(k, 2))
     try:
         results = sw.decompose(probs, rules, **options)
     except sw.InvalidInput:
         pass
     else:
-        batch = tuple(np.delete(shape, [options["member_axis"] % ndim, ndim - 1]))
+        batch = tuple(np.delete(shape, axes))
+        # A row may be off by the tolerance of its dtype, and the parts of a rule by as much.
+        off = 5 * SUM_TOLERANCE[dtype] * max(k, 3)
         for name, d in results.items():
             for part in d:
                 assert part.shape == batch, name
                 assert (part >= 0).all(), name
-            np.testing.assert_allclose(d.total, d.aleatoric + d.epistemic, atol=0.02, rtol=0.02)
+            parts = d.aleatoric + d.epistemic
+            np.testing.assert_allclose(d.total, parts, atol=off, rtol=off, err_msg=name)
     np.testing.assert_array_equal(probs, before)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import mpmath as mp
 import numpy as np
 import pytest
 
+import reference
 import scorewise as sw
+from scorewise.rules import DecisionRule
 from support import all_rules, members
 
 ALPHA = np.array([4.0, 3.0, 2.0, 1.0])
@@ -111,6 +114,33 @@ def test_a_member_without_weight_does_not_spoil_the_errors():
         np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
+@pytest.mark.parametrize("light", [1e-3, 1e-9, 1e-17, 1e-30])
+def test_a_member_of_nearly_all_weight_keeps_the_digits_of_the_others(light):
+    probs, weights = members(1, 3, 4)[0], np.array([1.0, light, light / 2])
+    rows, shares = [reference.row(r) for r in probs], reference.row(weights)
+    total = mp.fsum(shares)
+
+    def mean(chosen):
+        weight = mp.fsum(shares[m] for m in chosen)
+        return weight / total, [
+            mp.fsum(shares[m] * rows[m][k] for m in chosen) / weight for k in range(4)
+        ]
+
+    _, center = mean(range(3))
+    for name, rule in all_rules(4).items():
+        if isinstance(rule, DecisionRule):
+            continue
+        divergence = reference.divergence(rule)
+        exact = mp.fsum(
+            s / total * divergence(center, r) for s, r in zip(shares, rows, strict=True)
+        )
+        for left_out in range(3):
+            rest, without = mean([m for m in range(3) if m != left_out])
+            exact += rest * divergence(center, without)
+        got = sw.decompose(probs, rule, weights=weights, unbiased=True).epistemic
+        assert abs(mp.mpf(float(got)) - exact) <= 1e-12 * exact, name
+
+
 def test_standard_errors_of_zero_one_are_of_the_right_size():
     d = sw.decompose(draws(20_000, 20), "zero-one", standard_errors=True)
     for part in ("total", "aleatoric", "epistemic"):
@@ -131,7 +161,7 @@ def test_one_member_cannot_be_compared_with_itself(options):
     with pytest.raises(sw.InvalidInput, match="at least two"):
         sw.decompose(members(3, 4, 3), "log", weights=[0, 1, 0, 0], **options)
     weights = np.ones((3, 4))
-    weights[2] = [1e-30, 1, 0, 0]
+    weights[2] = [0, 1, 0, 0]
     with pytest.raises(sw.InvalidInput, match=r"member 1 of instance \[2\] has all of it"):
         sw.decompose(members(3, 4, 3), "log", weights=weights, **options)
 

@@ -12,13 +12,12 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
-from scorewise.errors import InvalidInput
-
 Array = Any  # any array of a library that follows the array API standard
 Namespace = Any  # its module of functions
 
 # About what two cores keep in their caches while the array path makes its temporaries.
 _BLOCK_ELEMENTS = 1 << 17
+_MANY_MEMBERS = 256
 
 
 def namespace(*arrays: Array) -> Namespace:
@@ -34,6 +33,13 @@ def is_array(x: object) -> bool:
 def is_dask(x: object) -> bool:
     """Whether ``x`` is a lazy Dask array."""
     return bool(compat.is_dask_array(x))
+
+
+def is_sparse(x: object) -> bool:
+    """Whether ``x`` stores only some of its entries."""
+    if compat.is_torch_array(x):
+        return str(x.layout) != "torch.strided"  # type: ignore[attr-defined]
+    return not is_array(x) and hasattr(x, "toarray")
 
 
 def is_traced(x: object) -> bool:
@@ -60,15 +66,35 @@ def working_precision(xp: Namespace, x: Array) -> Array:
     return xp.astype(x, xp.float32) if dtype_name(x) in {"float16", "bfloat16"} else x
 
 
-def widest(xp: Namespace, x: Array) -> Array:
-    """The array in float64, for sums that float32 would drown, or as it is where there is none."""
+def _wide_dtype(xp: Namespace, x: Array) -> Any:
+    """float64, or the array's own dtype where there is none."""
     if compat.is_jax_array(x):
         import jax
 
-        return xp.astype(x, jax.dtypes.canonicalize_dtype("float64"))
-    if compat.is_torch_array(x) and x.device.type == "mps":
-        return x
-    return xp.astype(x, xp.float64)
+        return jax.dtypes.canonicalize_dtype("float64")
+    return x.dtype if compat.is_torch_array(x) and x.device.type == "mps" else xp.float64
+
+
+def widest(xp: Namespace, x: Array) -> Array:
+    """The array in float64, for sums that float32 would drown, or as it is where there is none."""
+    return xp.astype(x, _wide_dtype(xp, x))
+
+
+def sum_members(xp: Namespace, x: Array, axis: int) -> Array:
+    """The sum over members, in float64 where they are so many that rounding would add up."""
+    if x.shape[axis] <= _MANY_MEMBERS:
+        return xp.sum(x, axis=axis)
+    return xp.astype(xp.sum(x, axis=axis, dtype=_wide_dtype(xp, x)), x.dtype)
+
+
+def contiguous_rows(xp: Namespace, x: Array) -> Array:
+    """The array with the last axis contiguous, along which equal rows are summed equally and well.
+
+    Over strided rows NumPy adds up one by one, and torch in an order that depends on the row.
+    """
+    if compat.is_torch_array(x):
+        return x.contiguous()
+    return xp.ascontiguousarray(x) if hasattr(x, "strides") else x
 
 
 def eps(xp: Namespace, x: Array) -> float:
@@ -83,6 +109,8 @@ def smallest(xp: Namespace, x: Array) -> float:
 
 def on_device_of(xp: Namespace, values: Any, like: Array) -> Array:
     """Values as an array of the library and device of ``like``."""
+    if is_dask(like) and not is_dask(values):
+        values = to_numpy(values)  # which Dask knows best
     return xp.asarray(_shareable(values), device=compat.device(like))
 
 
@@ -92,9 +120,11 @@ def as_dtype_of(xp: Namespace, values: Any, like: Array) -> Array:
 
 
 def _shareable(values: Any) -> Any:
-    """Not every library shares memory that it must not write to."""
-    read_only = isinstance(values, np.ndarray) and not values.flags.writeable
-    return values.copy() if read_only else values
+    """Not every library shares memory that it must not write to, or that runs backwards."""
+    if not isinstance(values, np.ndarray):
+        return values
+    forwards = min(values.strides, default=0) >= 0
+    return values if values.flags.writeable and forwards else values.copy()
 
 
 def difference(xp: Namespace, p: Array, q: Array) -> Array:
@@ -119,58 +149,55 @@ def to_numpy(x: Array) -> np.ndarray:
     return np.asarray(x)
 
 
-def on_host(function: Callable[[np.ndarray], np.ndarray], x: Array) -> Array:
-    """Run a NumPy function on the values of any array and hand the result back in its library."""
-    return as_dtype_of(namespace(x), function(to_numpy(x).astype(np.float64)), like=x)
-
-
-def row_blocks(x: Array, axis_free: int) -> Iterator[slice] | None:
-    """Slices of the first axis whose temporaries stay in cache, or None to take all at once.
+def row_blocks(x: Array, axis_free: int) -> Iterator[Any]:
+    """Indices into the first axis whose temporaries stay in cache, or one of everything.
 
     ``axis_free`` is how many trailing axes must stay whole. Only eager arrays on the host gain
     from blocks; on a device, or while tracing, one large operation is the fast way.
     """
     on_cpu = compat.is_numpy_array(x) or (compat.is_torch_array(x) and x.device.type == "cpu")
     if not on_cpu or x.ndim <= axis_free or compat.size(x) <= _BLOCK_ELEMENTS:
-        return None
+        yield ...
+        return
     rows = max(1, _BLOCK_ELEMENTS * x.shape[0] // compat.size(x))
-    return (slice(i, i + rows) for i in range(0, x.shape[0], rows))
+    for start in range(0, x.shape[0], rows):
+        yield slice(start, start + rows)
 
 
 def map_dask_rows(
-    function: Callable[[Array, Array | None], Array], x: Array, w: Any, n_parts: int
+    function: Callable[[Array, Array | None, tuple[int, ...]], Array],
+    x: Array,
+    w: Array | None,
+    n_parts: int,
+    *,
+    keep_classes: bool = False,
 ) -> Array:
     """Apply ``function`` lazily to blocks of instances of a Dask array ``(..., M, K)``.
 
-    ``function`` takes a block and its weights, None or ``(M,)`` or ``(..., M)``, and stacks
-    ``n_parts`` results of the instances' shape; so does the Dask array that comes back.
+    ``function`` takes a block, its weights (Dask's ``w`` is None, ``(M,)`` or ``(..., M)``) and the
+    index of its first instance, and stacks ``n_parts`` results of the instances' shape, or
+    ``(..., K)`` with ``keep_classes``; so does the Dask array that comes back.
     """
     import dask.array as da
 
-    x = x.rechunk({x.ndim - 2: -1, x.ndim - 1: -1})
     batch = x.ndim - 2
+    x = x.rechunk({batch: -1, batch + 1: -1})
     arrays = [x]
-    if w is not None and np.ndim(w) < 2:
-        w = np.asarray(w)
-    elif w is not None:
-        arrays.append(
-            da.broadcast_to(da.asarray(w), x.shape[:-1])[..., None].rechunk((*x.chunks[:-1], (1,)))
-        )
+    if w is not None:  # blocks are aligned from the last axis on, as in broadcasting
+        arrays.append(w[..., None].rechunk((*x.chunks[-1 - w.ndim : -1], (1,))))
 
     def block(p: Array, *own: Array, block_info: Any = None) -> Array:
-        try:
-            return function(p, own[0][..., 0] if own else w)
-        except InvalidInput as error:
-            start = [first for first, _ in block_info[0]["array-location"][:batch]]
-            raise InvalidInput(f"{error} (counted from instance {start} on)") from None
+        origin = tuple(first for first, _ in block_info[0]["array-location"][:batch])
+        return function(p, own[0][..., 0] if own else None, origin)
 
     kind = np.float32 if dtype_name(x) in {"float16", "bfloat16"} else x.dtype
+    rest = x.chunks[-1:] if keep_classes else ()
     return da.map_blocks(
         block,
         *arrays,
-        drop_axis=[batch, batch + 1],
+        drop_axis=[batch] if keep_classes else [batch, batch + 1],
         new_axis=0,
-        chunks=((n_parts,), *x.chunks[:batch]),
+        chunks=((n_parts,), *x.chunks[:batch], *rest),
         dtype=kind,
-        meta=np.empty((0,) * (batch + 1), dtype=kind),
+        meta=np.empty((0,) * (1 + batch + len(rest)), dtype=kind),
     )

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from scorewise._array import Array, Namespace, eps
+from scorewise._array import Array, Namespace, eps, is_traced, smallest
 
 
-def polynomial(x: Array, coefficients: Sequence[float]) -> Array:
+def polynomial(x: Array, coefficients: Sequence[Array]) -> Array:
     """c₀ + c₁x + c₂x² + … with at least two terms, by Horner's scheme."""
     value = coefficients[-1] * x + coefficients[-2]
     for c in coefficients[-3::-1]:
@@ -26,9 +26,31 @@ def sum_product(xp: Namespace, p: Array, values: Array) -> Array:
     return xp.sum(xp.where(p > 0, p * xp.where(p > 0, values, 0.0), 0.0), axis=-1)
 
 
+def sum_of_others(xp: Namespace, x: Array) -> Array:
+    """Σ_{j≠k} x_j for every k of the last axis, from either side: a sum, never a difference."""
+    none = xp.zeros_like(x[..., :1])
+    before = xp.cumulative_sum(xp.concat([none, x[..., :-1]], axis=-1), axis=-1)
+    after = xp.cumulative_sum(xp.concat([none, xp.flip(x[..., 1:], axis=-1)], axis=-1), axis=-1)
+    return before + xp.flip(after, axis=-1)
+
+
+def square_root(xp: Namespace, x: Array) -> Array:
+    """√x for x ≥ 0, with a gradient that is finite at 0."""
+    return xp.where(x > 0, xp.sqrt(xp.where(x > 0, x, 1.0)), 0.0)
+
+
 def neg_log(xp: Namespace, p: Array) -> Array:
     """−log p, and ∞ at 0 without a warning."""
     return xp.where(p > 0, -xp.log(xp.where(p > 0, p, 1.0)), math.inf)
+
+
+def quotient(xp: Namespace, a: Array, b: Array) -> Array:
+    """a/b for b > 0. JAX differentiates it by 1/b², which tiny b must not overflow."""
+    if not is_traced(b):
+        return a / b
+    tiny = smallest(xp, b)
+    lift = xp.where(b < tiny ** (1 / 3), tiny**-0.5, 1.0)
+    return (a * lift) / (b * lift)
 
 
 def _terms(xp: Namespace, x: Array, in_float64: int) -> int:
@@ -43,7 +65,7 @@ def relative_entropy(xp: Namespace, q: Array, p: Array, d: Array) -> Array:
     sign of leading term; the textbook form cancels for p near q.
     """
     c = p + q
-    s = d / xp.where(c > 0, c, 1.0)
+    s = quotient(xp, d, xp.where(c > 0, c, 1.0))
     near = xp.abs(s) < 0.3
     u = xp.where(near, s, 0.0)
     # Σ s^{2j}/(2j+1) = 1 + s²·Σ s^{2j}/(2j+3): one series serves both parts
@@ -96,7 +118,7 @@ def power_excess(xp: Namespace, q: Array, p: Array, d: Array, beta: float) -> Ar
     apart = ~near & (p_near > 0)
     log_ratio = xp.where(
         near,
-        xp.log1p(xp.where(near, d, 0.0) / q),
+        xp.log1p(quotient(xp, xp.where(near, d, 0.0), q)),
         xp.log(xp.where(apart, p_near, 1.0)) - xp.log(xp.where(apart, q, 1.0)),
     )
     z = rate * log_ratio
@@ -115,35 +137,50 @@ def power_deficit(xp: Namespace, p: Array, total: Array, beta: float) -> Array:
     return xp.sum(p * xp.where(positive, decay, 0.0), axis=-1)
 
 
-_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
-_DIGAMMA = (-1 / 12, 1 / 120, -1 / 252, 1 / 240, -1 / 132, 691 / 32760, -1 / 12)
-_SHIFT = 12  # the asymptotic series below are exact to rounding from here on
+def divided_difference(coefficients: Sequence[float], *points: Array) -> Array:
+    """Q[x₀, x₁, …] of the polynomial c₀ + c₁x + …, by Horner's scheme: no difference is taken."""
+    values: list[Array] = [0.0] * len(points)
+    for c in reversed(coefficients):
+        for j in range(len(points) - 1, 0, -1):
+            values[j] = values[j] * points[j] + values[j - 1]
+        values[0] = values[0] * points[0] + c
+    return values[-1]
 
 
-def stirling_error(x: Array) -> Array:
-    """Log Γ(x) − [(x − ½) log x − x + ½ log 2π], for x ≥ 12."""
-    return polynomial(1 / (x * x), _STIRLING) / x
+# In powers of 1/x: log Γ(x) − [(x − ½) log x − x + ½ log 2π], and ψ(x + 1) − log x
+_STIRLING = (0, 1 / 12, 0, -1 / 360, 0, 1 / 1260, 0, -1 / 1680, 0, 1 / 1188, 0, -691 / 360360)
+_DIGAMMA = (0, 1 / 2, -1 / 12, 0, 1 / 120, 0, -1 / 252, 0, 1 / 240, 0, -1 / 132, 0, 691 / 32760)
+_SHIFT = 12  # these series are exact to rounding from here on
 
 
-def digamma_gap(xp: Namespace, x: Array) -> Array:
-    """ψ(x + 1) − log x for x > 0, about 1/(2x): what two digammas share is never computed."""
-    y = x + _SHIFT
-    asymptotic = 0.5 / y + polynomial(1 / (y * y), _DIGAMMA) / (y * y)
-    gap = asymptotic + xp.log1p(_SHIFT / x)
+def digamma_drop(xp: Namespace, x: Array, r: Array) -> Array:
+    """g(x) − g(x + r) ≥ 0 for g(x) = ψ(x + 1) − log x, about 1/(2x); for x > 0, r ≥ 0.
+
+    Every part of it has r as a factor, so that nothing is lost where r is small.
+    """
+    end = x + r
+    y, z = x + _SHIFT, end + _SHIFT
+    drop = xp.log1p(_SHIFT * r / (x * z))
     for i in range(1, _SHIFT + 1):
-        gap = gap - 1 / (x + i)
-    return gap
+        drop = drop - r / ((x + i) * (end + i))
+    return drop + r / (y * z) * divided_difference(_DIGAMMA, 1 / y, 1 / z)
 
 
-def log_gamma_ratio_gap(xp: Namespace, x: Array, beta: float) -> Array:
-    """Log Γ(x + β) − log Γ(x) − β log x for x > 0: about β(β − 1)/(2x)."""
-    small = x < 2 * _SHIFT
-    y = xp.where(small, x + 2 * _SHIFT, x)
-    u = beta / y
-    gap = (y + beta - 0.5) * log1p_minus(xp, u) + (beta - 0.5) * u
-    gap = gap + stirling_error(y + beta) - stirling_error(y)
-    near = xp.where(small, x, 1.0)
-    climb = beta * xp.log(1 + 2 * _SHIFT / near)
-    for i in range(2 * _SHIFT):
-        climb = climb - xp.log1p(beta / (near + i))
-    return gap + xp.where(small, climb, 0.0)
+def log_gamma_drop(xp: Namespace, x: Array, r: Array, e: float) -> Array:
+    """g(x) − g(x + r) for g(x) = log Γ(x + e) − log Γ(x) − e log x, about e(e − 1)/(2x).
+
+    For x ≥ 1, r ≥ 0, e > 0. Every part of it has e·r as a factor.
+    """
+    end = x + r
+    y, z = x + _SHIFT, end + _SHIFT
+    drop = e * xp.log1p(_SHIFT * r / (x * z))
+    for i in range(_SHIFT):
+        drop = drop - xp.log1p(e * r / ((x + i) * (end + i + e)))
+    # (y + e − ½) log(1 + e/y) at y and z, less what the two share
+    drop = drop + (y + e - 0.5) * log1p_minus(xp, e * r / (y * (z + e)))
+    drop = drop - r * log1p_minus(xp, e / z) + e * r * (e * r - z / 2) / (y * z * (z + e))
+    # the Stirling series at y, y + e, z and z + e
+    a, b, c, d = 1 / y, 1 / (y + e), 1 / z, 1 / (z + e)
+    near, far = divided_difference(_STIRLING, a, b, c), divided_difference(_STIRLING, b, c, d)
+    slope = (y + z + e) * a * b * divided_difference(_STIRLING, a, b) + a * c * near + b * d * far
+    return drop - e * r * c * d * slope

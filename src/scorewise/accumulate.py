@@ -145,7 +145,7 @@ class Accumulator:
             self._state = other._state
         else:
             _check_same_instances(self._state, other._state.anchor)
-            xp = namespace(self._state.anchor, other._state.anchor)
+            xp = namespace(self._state.anchor)
             self._state = _merge(xp, list(self._rules.values()), self._state, other._state)
         self.n_members += other.n_members
 
@@ -177,6 +177,7 @@ class Accumulator:
 
 
 def _check_same_instances(state: _State, theta: Array) -> None:
+    validate.same_library(state.anchor, theta)
     if tuple(state.anchor.shape) != tuple(theta.shape):
         raise InvalidInput(
             f"members have shape {tuple(state.anchor.shape)} so far, this one "

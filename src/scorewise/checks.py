@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from scorewise import validate
 from scorewise._numerics import sum_product
 from scorewise.errors import ImproperRule
 from scorewise.rules import ScoringRule, get_rule
@@ -37,6 +38,8 @@ def check_rule(
 
     Raises
     ------
+    InvalidInput
+        If the numbers are not what they must be, or the rule is not for so many classes.
     ImproperRule
         With a counterexample, at the first law that breaks.
 
@@ -51,8 +54,10 @@ def check_rule(
     scorewise.errors.ImproperRule: linear is not proper: ...
     """
     rule = get_rule(rule)
+    n_classes = validate.whole(n_classes, "n_classes", at_least=2)
+    n_samples = validate.whole(n_samples, "n_samples", at_least=1)
     rule.check_classes(n_classes)
-    rng = np.random.default_rng(random_state)
+    rng = np.random.default_rng(validate.whole(random_state, "random_state", at_least=0))
     q, p = _pairs(n_classes, n_samples, rng)
     points = np.unique(np.concatenate([q, p]), axis=0)
     with np.errstate(all="ignore"):

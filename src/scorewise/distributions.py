@@ -16,6 +16,7 @@ from scorewise import validate
 from scorewise._array import (
     Array,
     as_dtype_of,
+    contiguous_rows,
     difference,
     dtype_name,
     is_traced,
@@ -24,9 +25,12 @@ from scorewise._array import (
     one_hot,
     row_blocks,
     smallest,
+    sum_members,
     to_numpy,
+    widest,
     working_precision,
 )
+from scorewise._numerics import sum_of_others
 from scorewise.errors import InvalidInput
 from scorewise.receive import Unchecked, classes_last, receive_members, softmax
 
@@ -160,11 +164,23 @@ class Samples:
         return xp.sum(xp.where(heaviest[..., None], self.probs, 0.0), axis=-2)
 
     @cached_property
+    def _from_anchor(self) -> Array:
+        return difference(namespace(self.probs), self.probs, self.anchor[..., None, :])
+
+    @cached_property
+    def _shift(self) -> Array:
+        return self.average(self._from_anchor)
+
+    @property
+    def deviations(self) -> Array:
+        """θ − θ̄, ``(..., M, K)``, with the digits that θ̄ had to round away."""
+        return self._from_anchor - self._shift[..., None, :]
+
+    @cached_property
     def mean(self) -> Array:
         """θ̄ = E_Q θ, ``(..., K)``; the members themselves where they are identical."""
         xp = namespace(self.probs)
-        deviation = self.average(difference(xp, self.probs, self.anchor[..., None, :]))
-        mean = self.anchor + deviation
+        mean = self.anchor + self._shift
         mean = xp.where(mean < 0, 0.0, mean)
         # What some member thinks possible stays so, however small its weight: D(θ̄, θ) is finite.
         possible = self.probs > 0
@@ -177,10 +193,10 @@ class Samples:
         xp = namespace(values)
         axis = -2 if values.ndim == self.probs.ndim else -1
         if self.weights is None:
-            return xp.mean(values, axis=axis)
+            return sum_members(xp, values, axis) / values.shape[axis]
         w = self.weights if axis == -1 else self.weights[..., None]
         # A member without weight says nothing, not even infinity.
-        return xp.sum(w * xp.where(w > 0, values, 0.0), axis=axis)
+        return sum_members(xp, w * xp.where(w > 0, values, 0.0), axis)
 
     def expect(self, f: Callable[[Array], Array]) -> Array:
         """E_Q f(θ), for ``f`` from ``(..., M, K)`` to ``(..., M)`` or ``(..., M, R)``.
@@ -196,13 +212,14 @@ class Samples:
 
     def blocks(self) -> Iterator[Samples]:
         """The same members in blocks of instances small enough to stay in cache."""
-        slices = row_blocks(self.probs, axis_free=2)
-        if slices is None:
-            yield self
-            return
-        for rows in slices:
+        xp = namespace(self.probs)
+        for rows in row_blocks(self.probs, axis_free=2):
             w = self.weights
-            yield Samples._trusted(self.probs[rows], w if w is None or w.ndim == 1 else w[rows])
+            probs = contiguous_rows(xp, self.probs[rows])
+            yield Samples._trusted(probs, w if w is None or w.ndim == 1 else w[rows])
+
+
+N_POINTS, REPEATS = 1024, 8  # of quasi-Monte-Carlo, where a rule has nothing better
 
 
 class Dirichlet:
@@ -213,14 +230,14 @@ class Dirichlet:
     Parameters
     ----------
     alpha : array (..., K)
-        Positive parameters; for evidence e, α = e + 1.
+        Positive parameters, from 1e-100 to 1e100; for evidence e, α = e + 1.
     check : bool
         Refuse bad input (the default).
 
     Raises
     ------
     InvalidInput
-        If a parameter is not positive and finite.
+        If a parameter is not positive, finite and within that range.
 
     Examples
     --------
@@ -257,9 +274,30 @@ class Dirichlet:
         return namespace(self.alpha).sum(self.alpha, axis=-1)
 
     @cached_property
+    def others(self) -> Array:
+        """α₀ − α_k, ``(..., K)``, which would be rounded away where one class dominates."""
+        return sum_of_others(namespace(self.alpha), self.alpha)
+
+    @cached_property
     def mean(self) -> Array:
         """θ̄ = α/α₀, ``(..., K)``."""
         return self.alpha / self.concentration[..., None]
+
+    def widened(self) -> Dirichlet:
+        """The same in float64: a Dirichlet is small, and its sums need the digits."""
+        return Dirichlet(widest(namespace(self.alpha), self.alpha), check=False)
+
+    def integrate(self, f: Callable[[np.ndarray], np.ndarray]) -> Array:
+        """A number per instance, from a NumPy function of the parameters ``(..., K)``."""
+        return as_dtype_of(namespace(self.alpha), f(self._values()), self.alpha)
+
+    def _values(self) -> np.ndarray:
+        if needs_gradient(self.alpha) or is_traced(self.alpha):
+            raise InvalidInput(
+                "this rule has no closed form for a Dirichlet; it is integrated numerically on the "
+                "host, which cannot be differentiated or traced: pass detached values of alpha"
+            )
+        return to_numpy(self.alpha).astype(np.float64)
 
     def expect(self, f: Callable[[Array], Array]) -> Array:
         """E_Q f(θ), by quasi-Monte-Carlo, for ``f`` from ``(B, m, K)`` to ``(B, m)``.
@@ -279,8 +317,8 @@ class Dirichlet:
         self,
         f: Callable[[Array, Array], Array],
         *,
-        n_points: int = 1024,
-        repeats: int = 8,
+        n_points: int = N_POINTS,
+        repeats: int = REPEATS,
         random_state: int = 0,
     ) -> tuple[Array, Array]:
         """E_Q f(θ, θ̄) by randomised quasi-Monte-Carlo, and its standard error.
@@ -298,14 +336,9 @@ class Dirichlet:
         -------
         estimate, standard_error : arrays (...) or (..., R)
         """
-        if needs_gradient(self.alpha) or is_traced(self.alpha):
-            raise InvalidInput(
-                "this expectation has no closed form and is estimated by simulation, which cannot "
-                "be differentiated or traced; pass detached values of alpha"
-            )
         xp = namespace(self.alpha)
         *batch, k = self.alpha.shape
-        alpha = to_numpy(self.alpha).astype(np.float64).reshape(-1, k)
+        alpha = self._values().reshape(-1, k)
         mean = xp.reshape(self.mean, (-1, 1, k))
         uniforms = _sobol(k, n_points, repeats, random_state)
         rows = max(1, (1 << 22) // (n_points * k))

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from scorewise import validate
-from scorewise._array import Array, Namespace, dtype_name, namespace, working_precision
+from scorewise._array import (
+    Array,
+    Namespace,
+    contiguous_rows,
+    dtype_name,
+    namespace,
+    working_precision,
+)
 from scorewise.errors import InvalidInput
 
 
 def softmax(xp: Namespace, logits: Array) -> Array:
     """Probabilities of logits along the last axis; -inf stands for an impossible class."""
-    shifted = xp.exp(logits - xp.max(logits, axis=-1, keepdims=True))
+    with np.errstate(over="ignore"):  # a difference of -inf is an honest probability of 0
+        shifted = xp.exp(logits - xp.max(logits, axis=-1, keepdims=True))
     return shifted / xp.sum(shifted, axis=-1, keepdims=True)
 
 
@@ -37,10 +47,11 @@ class Unchecked:
         if self.from_logits:
             if self.check:
                 validate.logits(xp, p, self.layout)
-            return softmax(xp, p)
+            return softmax(xp, contiguous_rows(xp, p))
         if self.normalize:
             if self.check:
                 validate.masses(xp, p, self.layout)
+            p = contiguous_rows(xp, p)
             return p / xp.sum(p, axis=-1, keepdims=True)
         if self.check:
             tolerance = validate.SUM_TOLERANCE[dtype_name(self.values)]
@@ -53,7 +64,11 @@ class Unchecked:
             return None
         xp = namespace(self.values)
         like = working_precision(xp, self.values[..., :1])
-        return validate.weights(xp, weights, like, check=self.check)
+        return validate.shares(xp, weights, like, self.layout, check=self.check)
+
+    def block(self, values: Array, origin: tuple[int, ...]) -> Unchecked:
+        """A part of the same, from the instance ``origin`` on; places are named in the whole."""
+        return replace(self, values=values, layout=replace(self.layout, origin=origin))
 
 
 def receive(

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, TypedDict, Unpack, overload
 
-from scorewise import kernels
-from scorewise._array import Array, is_dask, map_dask_rows, namespace
+from scorewise import kernels, validate
+from scorewise._array import Array, namespace
 from scorewise.decompose.jackknife import LeftOut, check_members
+from scorewise.decompose.members import Members, set_options
 from scorewise.decompose.result import Decomposition
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
-from scorewise.receive import receive_members
 from scorewise.rules import ScoringRule, get_rule
 
 RuleLike = str | ScoringRule
@@ -114,30 +115,19 @@ def decompose(
         "member_axis": member_axis, "class_axis": class_axis, "from_logits": from_logits,
         "normalize": normalize, "check": check,
     }  # fmt: skip
-    given = [name for name, value in options.items() if value != _DEFAULTS[name]]
-    if weights is not None:
-        given.insert(0, "weights")
+    jackknife = _Jackknife(unbiased, standard_errors)
     if isinstance(predictions, Dirichlet):
-        if given or unbiased or standard_errors:
+        if given := set_options(weights, options | asdict(jackknife)):
             raise InvalidInput(
-                "a Dirichlet has no members: weights, axes, logits, unbiased and standard_errors "
-                "do not apply to it"
+                f"{given}: a Dirichlet has no members and was checked when it was made, so this "
+                "does not apply to it"
             )
         results = [_of_dirichlet(predictions, r) for r in rules]
-    elif is_dask(predictions):
-        results = _of_dask(predictions, weights, rules, options, unbiased, standard_errors)
     else:
-        if isinstance(predictions, Samples) and given:
-            raise InvalidInput(f"{', '.join(given)}: pass to Samples(...), not beside one")
-        results = _of_members(predictions, weights, rules, options, unbiased, standard_errors)
+        results = _of_members(Members.of(predictions, weights, **options), rules, jackknife)
     if isinstance(rule, str | ScoringRule):
         return results[0]
     return dict(zip(named, results, strict=True))
-
-
-_DEFAULTS: dict[str, Any] = {
-    "member_axis": -2, "class_axis": -1, "from_logits": False, "normalize": False, "check": True,
-}  # fmt: skip
 
 
 def named_rules(
@@ -164,38 +154,26 @@ def named_rules(
 # -- members --------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class _Jackknife:
+    """What to learn from leaving members out."""
+
+    unbiased: bool
+    standard_errors: bool
+
+    def __bool__(self) -> bool:
+        return self.unbiased or self.standard_errors
+
+
 def _of_members(
-    predictions: Any,
-    weights: Any,
-    rules: Sequence[ScoringRule],
-    options: dict[str, Any],
-    unbiased: bool,
-    standard_errors: bool,
+    members: Members, rules: Sequence[ScoringRule], jackknife: _Jackknife
 ) -> list[Decomposition]:
-    """By a kernel where one can do it, by the array path otherwise."""
-    if isinstance(predictions, Samples):
-        given, weights = predictions.unchecked(), predictions.weights
-    else:
-        given = receive_members(predictions, **options)
-    for rule in rules:
-        rule.check_classes(given.values.shape[-1])
-    kernel = None if unbiased or standard_errors else kernels.pick(given, weights, rules)
-    if kernel is not None:
-        return [Decomposition(*parts) for parts in kernel.compute(given, weights, rules)]
-    samples = predictions if isinstance(predictions, Samples) else Samples.of(given, weights)
-    if unbiased or standard_errors:
-        check_members(samples, rules, unbiased)
-    blocks = [
-        [_components(block, rule, unbiased, standard_errors) for rule in rules]
-        for block in samples.blocks()
-    ]
-    if len(blocks) == 1:
-        return [_gather(parts) for parts in blocks[0]]
-    xp = namespace(samples.probs)
-    return [
-        _gather([xp.concat(pieces) for pieces in zip(*parts, strict=True)])
-        for parts in zip(*blocks, strict=True)
-    ]
+    members.check_rules(rules)
+    if jackknife:
+        check_members(members.given.values.shape[-2], rules, jackknife.unbiased)
+    per_rule = 6 if jackknife.standard_errors else 3
+    parts = members.compute(lambda m: _parts(m, rules, jackknife), per_rule * len(rules))
+    return [_gather(parts[i : i + per_rule]) for i in range(0, len(parts), per_rule)]
 
 
 def _gather(parts: Sequence[Array]) -> Decomposition:
@@ -204,9 +182,26 @@ def _gather(parts: Sequence[Array]) -> Decomposition:
     return Decomposition(total, aleatoric, epistemic, Decomposition(*errors) if errors else None)
 
 
-def _components(
-    samples: Samples, rule: ScoringRule, unbiased: bool, standard_errors: bool
-) -> list[Array]:
+def _parts(members: Members, rules: Sequence[ScoringRule], jackknife: _Jackknife) -> list[Array]:
+    """All components of all rules: by a kernel where one can do it, else by the array path."""
+    given, weights = members.given, members.weights
+    kernel = None if jackknife else kernels.pick(given, weights, rules)
+    if kernel is not None:
+        return [part for parts in kernel.compute(given, weights, rules) for part in parts]
+    samples = members.samples
+    if jackknife:
+        validate.company(samples.weights, given.layout)
+    blocks = [
+        [part for rule in rules for part in _components(block, rule, jackknife)]
+        for block in samples.blocks()
+    ]
+    if len(blocks) == 1:
+        return blocks[0]
+    xp = namespace(samples.probs)
+    return [xp.concat(pieces) for pieces in zip(*blocks, strict=True)]
+
+
+def _components(samples: Samples, rule: ScoringRule, jackknife: _Jackknife) -> list[Array]:
     """Total, aleatoric and epistemic by the array path, and their errors where asked for."""
     xp = namespace(samples.probs)
     entropies = rule._entropy(xp, samples.probs)
@@ -214,52 +209,29 @@ def _components(
     aleatoric = samples.average(entropies)
     epistemic = rule._epistemic(xp, samples)
     parts = [total, aleatoric, epistemic]
-    if unbiased or standard_errors:
+    if jackknife:
         left_out = LeftOut(xp, samples, rule)
-        if standard_errors:
+        if jackknife.standard_errors:
             parts += left_out.errors(entropies, *parts)
-        if unbiased:
+        if jackknife.unbiased:
             parts[2] = epistemic + left_out.bias()
             parts[0] = aleatoric + parts[2]
     return parts
 
 
-# -- Dirichlets and Dask --------------------------------------------------------------------------
+# -- Dirichlets -----------------------------------------------------------------------------------
 
 
-def _of_dirichlet(q: Dirichlet, rule: ScoringRule) -> Decomposition:
-    rule.check_classes(q.n_classes)
-    xp = namespace(q.alpha)
+def _of_dirichlet(given: Dirichlet, rule: ScoringRule) -> Decomposition:
+    rule.check_classes(given.n_classes)
+    xp = namespace(given.alpha)
+    q = given.widened()
     total = rule._entropy(xp, q.mean)
     epistemic, error = rule._dirichlet_epistemic(xp, q)
     aleatoric = total - epistemic
     if rule.never_negative:
         aleatoric = xp.maximum(aleatoric, 0.0)
-    errors = None if error is None else Decomposition(xp.zeros_like(total), error, error)
-    return Decomposition(total, aleatoric, epistemic, errors)
-
-
-def _of_dask(
-    probs: Array,
-    weights: Any,
-    rules: Sequence[ScoringRule],
-    options: dict[str, Any],
-    unbiased: bool,
-    standard_errors: bool,
-) -> list[Decomposition]:
-    """The same, block by block and lazily; a bad row is reported when its block is computed."""
-    given = receive_members(probs, **options)
-    for rule in rules:
-        rule.check_classes(given.values.shape[-1])
-    in_block = options | {"member_axis": -2, "class_axis": -1}
-
-    def block(p: Array, w: Array | None) -> Array:
-        results = _of_members(p, w, rules, in_block, unbiased, standard_errors)
-        parts = [c for d in results for c in (*d, *(d.standard_error or ()))]
-        return namespace(*parts).stack(parts)
-
-    per_rule = 6 if standard_errors else 3
-    stacked = map_dask_rows(block, given.values, weights, len(rules) * per_rule)
-    return [
-        _gather([stacked[i * per_rule + j] for j in range(per_rule)]) for i in range(len(rules))
-    ]
+    parts = [total, aleatoric, epistemic]
+    if error is not None:
+        parts += [xp.zeros_like(total), error, error]
+    return _gather([xp.astype(part, given.alpha.dtype) for part in parts])

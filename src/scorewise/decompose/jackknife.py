@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from scorewise import validate
 from scorewise._array import Array, Namespace
+from scorewise._numerics import square_root, sum_of_others
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 from scorewise.rules import DecisionRule, ScoringRule
@@ -21,19 +22,19 @@ class LeftOut:
 
     def __init__(self, xp: Namespace, samples: Samples, rule: ScoringRule) -> None:
         self.xp, self.samples, self.rule = xp, samples, rule
-        m = samples.probs.shape[-2]
-        self.share = xp.ones_like(samples.probs[..., 0]) / m
+        self.share = xp.ones_like(samples.probs[..., 0]) / samples.probs.shape[-2]
         if samples.weights is not None:
             self.share = samples.weights * xp.ones_like(self.share)
+        self.rest = sum_of_others(xp, self.share)  # 1 − w, also where w is all but 1
         self.center = samples.mean[..., None, :]
-        self.deviation = samples.probs - self.center
-        shift = -self.deviation * (self.share / (1 - self.share))[..., None]
+        self.deviation = samples.deviations
+        shift = -self.deviation * (self.share / self.rest)[..., None]
         self.mean = xp.maximum(self.center + shift, 0.0)  # θ̄₋ₘ
         self.excess = rule._divergence(xp, self.center, self.mean, shift)  # D(θ̄, θ̄₋ₘ)
 
     def bias(self) -> Array:
         """How far the plug-in EU is expected to be too small."""
-        return self.xp.sum((1 - self.share) * self.excess, axis=-1)
+        return self.xp.sum(self.rest * self.excess, axis=-1)
 
     def errors(self, entropies: Array, total: Array, aleatoric: Array, eu: Array) -> list[Array]:
         """Standard errors of the three components."""
@@ -41,22 +42,22 @@ class LeftOut:
         without = self.rule._entropy(self.xp, self.mean)
         divergence = self.rule._divergence(self.xp, center, self.samples.probs, self.deviation)
         return [
-            self._error((1 - w) * (total[..., None] - without)),
+            self._error(self.rest * (total[..., None] - without)),
             self._error(w * (entropies - aleatoric[..., None])),
             # A member without weight has no influence, not even an infinite one.
             self._error(
-                w * xp.where(w > 0, divergence - eu[..., None], 0.0) + (1 - w) * self.excess
+                w * xp.where(w > 0, divergence - eu[..., None], 0.0) + self.rest * self.excess
             ),
         ]
 
     def _error(self, influence: Array) -> Array:
         spread = influence - self.share * self.xp.sum(influence, axis=-1, keepdims=True)
-        return self.xp.sqrt(self.xp.sum(spread**2 / (1 - self.share), axis=-1))
+        return square_root(self.xp, self.xp.sum(spread**2 / self.rest, axis=-1))
 
 
-def check_members(samples: Samples, rules: Sequence[ScoringRule], unbiased: bool) -> None:
-    """Refuse members, or rules, that the jackknife cannot help."""
-    validate.company(samples.probs.shape[-2], samples.weights)
+def check_members(n_members: int, rules: Sequence[ScoringRule], unbiased: bool) -> None:
+    """Refuse a lone member, and rules that the jackknife cannot help."""
+    validate.several(n_members)
     decision = next((r for r in rules if isinstance(r, DecisionRule)), None)
     if unbiased and decision is not None:
         raise InvalidInput(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from scorewise._array import Array, namespace
+from scorewise.decompose.members import Members
 from scorewise.decompose.result import Decomposition
 from scorewise.distributions import Samples
 from scorewise.rules import ScoringRule, get_rule
@@ -34,9 +36,7 @@ def reverse_epistemic(probs: Any, rule: str | ScoringRule, **options: Any) -> Ar
     >>> round(float(sw.reverse_epistemic([[0.9, 0.1], [0.5, 0.5]], "brier")), 4)
     0.08
     """
-    samples, found = _members(probs, options), get_rule(rule)
-    found.check_classes(samples.n_classes)
-    return _reverse(samples, found)
+    return _of_rule(probs, rule, options, _reverse)
 
 
 def pairwise_epistemic(probs: Any, rule: str | ScoringRule, **options: Any) -> Array:
@@ -62,9 +62,11 @@ def pairwise_epistemic(probs: Any, rule: str | ScoringRule, **options: Any) -> A
     >>> round(float(sw.pairwise_epistemic([[0.9, 0.1], [0.5, 0.5]], "brier")), 4)
     0.16
     """
-    samples, found = _members(probs, options), get_rule(rule)
-    found.check_classes(samples.n_classes)
-    return found._epistemic(namespace(samples.probs), samples) + _reverse(samples, found)
+
+    def pairwise(samples: Samples, found: ScoringRule) -> Array:
+        return found._epistemic(namespace(samples.probs), samples) + _reverse(samples, found)
+
+    return _of_rule(probs, rule, options, pairwise)
 
 
 def label_wise(probs: Any, **options: Any) -> Decomposition:
@@ -90,18 +92,30 @@ def label_wise(probs: Any, **options: Any) -> Decomposition:
     >>> sw.label_wise([[0.9, 0.1, 0.0], [0.5, 0.5, 0.0]]).epistemic.round(4)
     array([0.04, 0.04, 0.  ])
     """
-    samples = _members(probs, options)
-    xp = namespace(samples.probs)
-    deviation = samples.probs - samples.mean[..., None, :]
-    return Decomposition(
-        gini_terms(xp, samples.mean),
-        samples.average(gini_terms(xp, samples.probs)),
-        samples.average(deviation * deviation),
-    )
+
+    def parts(members: Members) -> list[Array]:
+        samples = members.samples
+        xp = namespace(samples.probs)
+        deviation = samples.probs - samples.mean[..., None, :]
+        return [
+            gini_terms(xp, samples.mean),
+            samples.average(gini_terms(xp, samples.probs)),
+            samples.average(deviation * deviation),
+        ]
+
+    return Decomposition(*Members.of(probs, **options).compute(parts, 3, keep_classes=True))
 
 
-def _members(probs: Any, options: dict[str, Any]) -> Samples:
-    return probs if isinstance(probs, Samples) and not options else Samples(probs, **options)
+def _of_rule(
+    probs: Any,
+    rule: str | ScoringRule,
+    options: dict[str, Any],
+    measure: Callable[[Samples, ScoringRule], Array],
+) -> Array:
+    """A measure of members under one rule."""
+    members, found = Members.of(probs, **options), get_rule(rule)
+    members.check_rules([found])
+    return members.compute(lambda m: [measure(m.samples, found)], 1)[0]
 
 
 def _reverse(samples: Samples, rule: ScoringRule) -> Array:

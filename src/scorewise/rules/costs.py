@@ -12,7 +12,7 @@ import numpy as np
 
 from scorewise import validate
 from scorewise._array import Array, Namespace, as_dtype_of, eps, one_hot, widest
-from scorewise.distributions import Dirichlet
+from scorewise.distributions import N_POINTS, REPEATS, Dirichlet
 from scorewise.errors import InvalidInput
 from scorewise.rules.rule import DecisionRule, ScoringRule, frozen_array, register
 
@@ -117,7 +117,13 @@ class CostMatrix(DecisionRule):
         means, errors = q.estimate(lambda theta, center: self._regret(xp, theta, center))
         best = xp.argmin(means, axis=-1)[..., None]
         error = xp.take_along_axis(errors, best, axis=-1)[..., 0]
-        return self._least_regret(xp, means), error
+        epistemic = self._least_regret(xp, means)
+        # Where few draws would decide otherwise, one more might, and regret as much as it can.
+        most = (self.costs - self.costs.min(axis=1, keepdims=True)).max(axis=0)
+        one_draw = as_dtype_of(xp, most / (N_POINTS * REPEATS), means)
+        one_draw = xp.reshape(xp.take(one_draw, xp.reshape(best, (-1,)), axis=0), error.shape)
+        few = epistemic < 10 * one_draw
+        return epistemic, xp.where(few, xp.maximum(error, one_draw), error)
 
 
 def _slices(xp: Namespace, x: Array) -> tuple[Array, Array, Array]:

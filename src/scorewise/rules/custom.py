@@ -5,9 +5,10 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
-from scorewise._array import Array, Namespace, difference, eps
+from scorewise import validate
+from scorewise._array import Array, Namespace, eps, is_array, namespace
 from scorewise._numerics import sum_product
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
@@ -36,13 +37,16 @@ class _CustomRule(ScoringRule):
     def name(self) -> str:
         return self.label
 
-    def _shaped(self, values: Array, shape: tuple[int, ...], what: str) -> Array:
-        """What a user's function returned, if it has the shape that it must have."""
-        if tuple(values.shape) != tuple(shape):
+    def _made(self, values: Any, p: Array, shape: tuple[int, ...], what: str) -> Array:
+        """What a user's function made of ``p``, if it is the array that it must be."""
+        what = f"{what} of rule {self.label!r}"
+        if not is_array(values) or namespace(values) is not namespace(p):
             raise InvalidInput(
-                f"{what} of rule {self.label!r} has shape {tuple(values.shape)}; it must be {shape}"
+                f"{what} is a {type(values).__name__}; for a {type(p).__name__} it must be one too"
             )
-        return values
+        if tuple(values.shape) != tuple(shape):
+            raise InvalidInput(f"{what} has shape {tuple(values.shape)}; it must be {shape}")
+        return validate.real(values, what, lambda x: x)
 
     @abc.abstractmethod
     def _raw(self, xp: Namespace, q: Array, p: Array, d: Array) -> tuple[Array, Array]:
@@ -55,7 +59,7 @@ class _CustomRule(ScoringRule):
     def _epistemic(self, xp: Namespace, samples: Samples) -> Array:
         # Rows of low precision sum to 1 only roughly, so single divergences may fall below 0.
         q = samples.mean[..., None, :]
-        d = difference(xp, samples.probs, q)
+        d = samples.deviations
         value, size = self._raw(xp, q, samples.probs, d)
         value = xp.where(xp.all(d == 0, axis=-1), 0.0, value)
         return _without_rounding(xp, samples.average(value), xp.max(size, axis=-1))
@@ -73,7 +77,7 @@ class FromLossVector(_CustomRule):
         return f"rule_from_loss_vector(name={self.label!r})"
 
     def _losses(self, xp: Namespace, p: Array) -> Array:
-        return self._shaped(self.function(p), p.shape, "the loss vector")
+        return self._made(self.function(p), p, p.shape, "the loss vector")
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
         return sum_product(xp, p, self._losses(xp, p))
@@ -97,20 +101,25 @@ class FromEntropy(_CustomRule):
         return f"rule_from_entropy(name={self.label!r})"
 
     def _slope(self, p: Array) -> Array:
-        return self._shaped(self.gradient(p), p.shape, "the gradient")
+        return self._made(self.gradient(p), p, p.shape, "the gradient")
 
     def _losses(self, xp: Namespace, p: Array) -> Array:
         slope = self._slope(p)
         return (self._entropy(xp, p) - sum_product(xp, p, slope))[..., None] + slope
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
-        return self._shaped(self.function(p), p.shape[:-1], "the entropy")
+        return self._made(self.function(p), p, p.shape[:-1], "the entropy")
 
     def _raw(self, xp: Namespace, q: Array, p: Array, d: Array) -> tuple[Array, Array]:
         # H(q) − H(p) + ⟨p − q, ∇H(q)⟩; where p and q are both 0 an infinite slope does not matter
         start, end, slope = self._entropy(xp, q), self._entropy(xp, p), self._slope(q)
         tangent = xp.sum(xp.where(d == 0, 0.0, d * xp.where(d == 0, 0.0, slope)), axis=-1)
         return start - end + tangent, xp.abs(start) + xp.abs(end) + _largest(xp, slope)
+
+
+def _check_callable(fn: Any, name: str) -> None:
+    if not callable(fn):
+        raise InvalidInput(f"{name} must be a function of probabilities, not {fn!r}")
 
 
 def rule_from_loss_vector(fn: Callable[[Array], Array], *, name: str) -> ScoringRule:
@@ -133,6 +142,7 @@ def rule_from_loss_vector(fn: Callable[[Array], Array], *, name: str) -> Scoring
     >>> float(half_brier.entropy([0.5, 0.5]))
     0.25
     """
+    _check_callable(fn, "fn")
     return FromLossVector(fn, name)
 
 
@@ -158,4 +168,6 @@ def rule_from_entropy(
     >>> gini = sw.rule_from_entropy(lambda p: 1 - (p**2).sum(-1), lambda p: -2 * p, name="gini")
     >>> sw.check_rule(gini, n_classes=3)
     """
+    _check_callable(H, "H")
+    _check_callable(gradient, "gradient")
     return FromEntropy(H, gradient, name)

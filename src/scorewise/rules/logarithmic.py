@@ -9,7 +9,7 @@ import numpy as np
 
 from scorewise import validate
 from scorewise._array import Array, Namespace, as_dtype_of
-from scorewise._numerics import digamma_gap, neg_log, relative_entropy
+from scorewise._numerics import digamma_drop, neg_log, relative_entropy, sum_of_others
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput
 from scorewise.rules.rule import ScoringRule, frozen_array, register
@@ -23,8 +23,7 @@ def _surprise(xp: Namespace, p: Array) -> Array:
 
 def _dirichlet_terms(xp: Namespace, q: Dirichlet) -> Array:
     """m_k·[ψ(α_k + 1) − log α_k − ψ(α₀ + 1) + log α₀], each the expected excess of its class."""
-    gap = digamma_gap(xp, q.alpha) - digamma_gap(xp, q.concentration)[..., None]
-    return q.mean * xp.maximum(gap, 0.0)
+    return q.mean * digamma_drop(xp, q.alpha, q.others)
 
 
 @final
@@ -79,7 +78,12 @@ class WeightedLog(ScoringRule):
         return w * own + xp.maximum(others, 0.0)
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
-        return xp.sum(as_dtype_of(xp, self.weights, p) * _surprise(xp, p), axis=-1)
+        # A heavy class that is all but certain needs all digits of 1 − p.
+        total = xp.sum(p, axis=-1, keepdims=True)
+        missing = sum_of_others(xp, p) / total
+        sure = missing < 0.5
+        surprise = xp.where(sure, -p * xp.log1p(-xp.where(sure, missing, 0.0)), _surprise(xp, p))
+        return xp.sum(as_dtype_of(xp, self.weights, p) * surprise, axis=-1)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         w = as_dtype_of(xp, self.weights, p)

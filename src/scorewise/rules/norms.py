@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import final
 
 import numpy as np
 
-from scorewise._array import Array, Namespace, is_traced, needs_gradient, on_host
-from scorewise._numerics import (
-    expm1_minus,
-    log1p_minus,
-    power,
-    power_deficit,
-    power_excess,
-    stirling_error,
-)
+from scorewise._array import Array, Namespace
+from scorewise._numerics import expm1_minus, power, power_deficit, power_excess
 from scorewise.distributions import Dirichlet
-from scorewise.errors import InvalidInput
 from scorewise.rules.quadratics import gini_terms
 from scorewise.rules.rule import ScoringRule, number_above, register
 
@@ -50,12 +43,7 @@ class Spherical(ScoringRule):
         return xp.sum(rest * rest, axis=-1) / norms
 
     def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, None]:
-        if needs_gradient(q.alpha) or is_traced(q.alpha):
-            raise InvalidInput(
-                "spherical of a Dirichlet is integrated numerically, which cannot be "
-                "differentiated or traced; pass detached values of alpha"
-            )
-        return on_host(_expected_norm_excess, q.alpha), None
+        return q.integrate(_expected_norm_excess), None
 
 
 @final
@@ -133,86 +121,121 @@ def pseudospherical(alpha: float) -> ScoringRule:
 # -- under a Dirichlet ----------------------------------------------------------------------------
 
 
+_LARGE = 64.0  # a gamma of a larger parameter is narrow, and is integrated around its own peak
+_S = np.arange(-85, 86) / 16
+_TAU = np.exp(np.sinh(_S))  # both ends of the integrals fall exponentially in log t, doubly so in s
+_D_LOG_TAU = np.cosh(_S) / 16
+_Y = np.arange(-748, 63) / 11
+_X = np.exp(_Y)
+_BLOCK = 128
+
+
 def _expected_norm_excess(alpha: np.ndarray) -> np.ndarray:
-    """E‖θ‖₂ − ‖m‖₂ for θ ~ Dirichlet(α), ``(..., K)`` to ``(...)``, to about 1e-15.
+    """E‖θ‖₂ − ‖m‖₂ for θ ~ Dirichlet(α), ``(..., K)`` to ``(...)``.
 
-    θ is a vector of independent gammas G divided by their independent sum, so E‖θ‖ = E‖G‖/α₀, and
-    √x = (1/2√π)∫ t^{−3/2}(1 − e^{−tx})dt makes E‖G‖ − ‖α‖ the integral over log t of
-
-        (1/2√π)·t^{−1/2}·e^{−t‖α‖²}·(1 − exp Σ_k c_k(t)),   c_k(t) = log E exp(−t(G_k² − α_k²)).
+    Rows whose largest parameters are alike share their nodes t.
     """
-    rows = alpha.reshape(-1, alpha.shape[-1])
-    # Both ends fall exponentially in log t, hence doubly so in s.
-    step = 1 / 16
-    s = np.arange(-82, 83) * step
-    tau = np.exp(np.sinh(s))
-    weight = np.cosh(s) * step / np.sqrt(tau)
-    size = max(1, (1 << 20) // (len(s) * 100 * rows.shape[-1]))
+    k = alpha.shape[-1]
+    rows = -np.sort(-alpha.reshape(-1, k), axis=-1)
+    scale = np.round(np.log2(np.maximum(rows[:, 0], 1.0)))
     result = np.zeros(len(rows))
-    for start in range(0, len(rows), size):
-        a = rows[start : start + size, None, :]
-        scale = (a * (a + 1)).sum(axis=-1)  # E‖G‖², what t is measured by
-        t = tau / scale
-        at_mean = np.exp(-t * (a * a).sum(axis=-1))
-        small = _log_laplace_change(a, t[:, tau <= 1, None]).sum(axis=-1)
-        large = _log_laplace(a, t[:, tau > 1, None]).sum(axis=-1)
-        value = np.concatenate(
-            [-at_mean[:, tau <= 1] * np.expm1(small), at_mean[:, tau > 1] - np.exp(large)], axis=1
-        )
-        integral = (value * weight).sum(axis=-1) / (2 * math.sqrt(math.pi))
-        result[start : start + size] = np.sqrt(scale[:, 0]) * integral / a[:, 0].sum(axis=-1)
+    for exponent in np.unique(scale):
+        index = np.flatnonzero(scale == exponent)
+        for start in range(0, len(index), max(1, 8 * _BLOCK // k)):
+            block = index[start : start + max(1, 8 * _BLOCK // k)]
+            result[block] = _norm_excess(rows[block], int(exponent))
     return np.maximum(result, 0.0).reshape(alpha.shape[:-1])
 
 
-def _peak_nodes(sigma: np.ndarray, rise: np.ndarray, fall: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Nodes y and weights dy of a trapezoid rule around a peak as wide as sigma.
+def _norm_excess(alpha: np.ndarray, exponent: int) -> np.ndarray:
+    """The same for rows ``(B, K)`` in falling order, with nodes t around 4^−exponent.
 
-    The integrand rises like e^{rise·y} and falls like e^{−fall·e^y}; a slow rise is squeezed into
-    fewer nodes, which must then be closer.
+    θ is a vector of independent gammas G divided by their independent sum, and ‖θ‖ = Σ θ_k²/‖θ‖.
+    Taking one θ_k as a weight turns α_k into α_k + 1, so that E‖θ‖ = Σ_k m_k s_k with
+
+        s_k = E G_k/‖G‖ = (1/√π)∫ t^{−1/2} ω_k(t) Π_{j≠k} φ_j(t) dt,   φ(t) = E exp(−tG²),
+
+    ω_k(t) = E G exp(−tG²) for the parameter α_k + 1; ‖m‖ = Σ_k m_k u_k with u = m/‖m‖. For the
+    largest class 1 − s and 1 − u are compared instead, as both may be close to 1.
+
+    Where several parameters are large s and u are close, and √x = (1/2√π)∫ t^{−3/2}(1 − e^{−tx})dt
+    gives E‖G‖ − ‖α‖ as the integral of (1/2√π)·t^{−3/2}·e^{−t‖α‖²}·(1 − Π_k e^{tα_k²}φ_k(t)).
     """
-    step = 1 / 12 if rise.min() > 10 else 1 / 20 if rise.min() > 0.2 else 1 / 40
-    left = math.asinh(max(9.0, float((40 / (rise * sigma)).max())))
-    right = math.asinh(max(9.0, float((np.log1p(45 / fall) / sigma).max())))
-    w = np.arange(-math.ceil(left / step), math.ceil(right / step) + 1) * step
-    y = np.minimum(sigma[..., None] * np.sinh(w), 300.0)
-    return y, sigma[..., None] * np.cosh(w) * step
+    t = _TAU * 4.0**-exponent
+    log_phi, log_change, omega = _gamma_transforms(alpha, exponent)
+    total = alpha.sum(axis=-1)
+    m = alpha / total[:, None]
+    norm = np.sqrt((m * m).sum(axis=-1))
+    rest = (m[:, 1:] ** 2).sum(axis=-1) / norm
+
+    others = log_phi[:, 1:].sum(axis=1)
+    dt = _D_LOG_TAU * np.sqrt(t / math.pi)
+    missing = (omega[:, 0] * -np.expm1(others)) @ dt  # 1 − s of the largest class
+    product = np.exp((others + log_phi[:, 0])[:, None] - log_phi[:, 1:])
+    s = (omega[:, 1:] * product) @ dt
+    apart = m[:, 0] * (rest / (norm + m[:, 0]) - missing)
+    apart += (m[:, 1:] * (s - m[:, 1:] / norm[:, None])).sum(axis=-1)
+
+    squares = t * (norm * total)[:, None] ** 2
+    log_change = np.where(squares < 500, log_change.sum(axis=1), 0.0)
+    dt = _D_LOG_TAU / np.sqrt(4 * math.pi * t)
+    close = (np.exp(-squares) * -np.expm1(log_change)) @ dt / total
+    return np.asarray(np.where((alpha[:, 0] > _LARGE) & (rest * total > 1), close, apart))
 
 
-def _log_laplace_change(a: np.ndarray, t: np.ndarray) -> np.ndarray:
-    """Log E exp(−t(G² − a²)) for G ~ Gamma(a), accurate relative to its size as t → 0.
+def _gamma_transforms(alpha: np.ndarray, exponent: int) -> tuple[np.ndarray, ...]:
+    """Log φ_a(t), log φ_a(t) + ta² and ω_a(t), each ``(B, K, T)``."""
+    a = alpha.reshape(-1)
+    found = np.empty((3, len(a), len(_TAU)))
+    for transforms, chosen in ((_small_gammas, a <= _LARGE), (_large_gammas, a > _LARGE)):
+        index = np.flatnonzero(chosen)
+        for start in range(0, len(index), _BLOCK):
+            block = index[start : start + _BLOCK]
+            found[:, block] = transforms(a[block, None], exponent)
+    return tuple(found.reshape(3, *alpha.shape, -1))
 
-    In y = log(x/a) the density of G is exp(−a(e^y − 1 − y)), up to a constant.
+
+def _log(phi: np.ndarray, missing: np.ndarray) -> np.ndarray:
+    """Log φ from φ and 1 − φ, whichever is better."""
+    near = missing < 0.5
+    return np.where(near, np.log1p(-np.where(near, missing, 0.0)), np.log(np.maximum(phi, 1e-300)))
+
+
+@lru_cache(maxsize=4)
+def _kernel(exponent: int) -> tuple[np.ndarray, np.ndarray]:
+    exponents = -(_X[:, None] ** 2) * (_TAU * 4.0**-exponent)
+    return np.exp(exponents), -np.expm1(exponents)
+
+
+def _small_gammas(a: np.ndarray, exponent: int) -> tuple[np.ndarray, ...]:
+    """By the trapezoid rule in log x, with the same nodes for all parameters.
+
+    1 − φ_a = (a/Γ(a+1))∫x^{a−1}e^{−x}(1 − e^{−tx²})dx keeps its digits however small a is, and
+    φ_a(t) is E (1 + 2tG)exp(−tG²) for the parameter a + 1, by parts.
     """
-    y, dy = _peak_nodes(1 / np.sqrt(a + 4), a, a)
-    mass = np.exp(-a[..., None] * expm1_minus(np, y)) * dy
+    falling, rising = _kernel(exponent)
+    t = _TAU * 4.0**-exponent
+    density = np.exp(-a * expm1_minus(np, _Y - np.log(a)))  # x^a e^{−x}, up to a factor
+    mass = (density * _X).sum(axis=-1, keepdims=True)
+    missing = a * (density @ rising) / mass
+    omega = (density * _X**2) @ falling / mass
+    log_phi = _log((density * _X) @ falling / mass + 2 * t * omega, missing)
+    return log_phi, log_phi + t * a * a, omega
+
+
+def _large_gammas(a: np.ndarray, exponent: int) -> tuple[np.ndarray, ...]:
+    """By the trapezoid rule around the peak of exp(−a(e^y − 1 − y)), the density of log(G/a)."""
+    t = (_TAU * 4.0**-exponent)[:, None]
+    y = np.arange(-26, 18) / (2 * np.sqrt(a))
+    mass = np.exp(-a * expm1_minus(np, y))
     mass /= mass.sum(axis=-1, keepdims=True)
-    excess = (a * a)[..., None] * np.expm1(2 * y)  # x² − a²
-    return np.asarray(np.log1p((mass * np.expm1(-t[..., None] * excess)).sum(axis=-1)))
-
-
-def _log_laplace(a: np.ndarray, t: np.ndarray) -> np.ndarray:
-    """Log E exp(−tG²) for G ~ Gamma(a), accurate to rounding of 1.
-
-    In y = log x the integrand is exp of ay − x − tx², concave with its peak at x* = a(1 + v).
-    """
-    t, a = np.broadcast_arrays(t, a)
-    root = np.sqrt(1 + 8 * t * a)
-    linear = 2 * a / (1 + root)  # x*, and with the next the weights of the two falling terms
-    square = t * linear**2
-    curvature = linear + 4 * square
-    y, dy = _peak_nodes(1 / np.sqrt(curvature + 4), a, linear + square)
-    drop = linear[..., None] * expm1_minus(np, y) + square[..., None] * expm1_minus(np, 2 * y)
-    area = (np.exp(-drop) * dy).sum(axis=-1) * np.sqrt(curvature / (2 * math.pi))
-    v = -8 * t * a / (1 + root) ** 2
-    bend = np.where(v > -0.5, log1p_minus(np, np.maximum(v, -0.5)), np.log(2 / (1 + root)) - v)
-    height = a * bend - square + 0.5 * np.log1p(-2 * square / curvature)
-    return np.asarray(height + np.log(area) - _stirling_error(a))
-
-
-def _stirling_error(a: np.ndarray) -> np.ndarray:
-    """Log Γ(a) − [(a − ½) log a − a + ½ log 2π], for every a > 0."""
-    from scipy.special import gammaln
-
-    small = np.where(a < 12, a, 12.0)
-    direct = gammaln(small) - (small - 0.5) * np.log(small) + small - 0.5 * math.log(2 * math.pi)
-    return np.asarray(np.where(a < 12, direct, stirling_error(np.maximum(a, 12.0))))
+    mass, y, a = mass[:, None], y[:, None], a[:, None]
+    squares = t * a * a
+    falling = mass * np.exp(-squares * np.exp(2 * y))
+    missing = -(mass * np.expm1(-squares * np.exp(2 * y))).sum(axis=-1)
+    omega = (falling * a * np.exp(2 * y)).sum(axis=-1)
+    # E G² − a² is exactly a; only what is beyond the first order in t is summed.
+    bend = expm1_minus(np, np.minimum(-squares * np.expm1(2 * y), 600.0))
+    change = (mass * bend).sum(axis=-1) - (t * a)[..., 0]
+    log_change = np.log1p(np.maximum(change, -1 + 1e-15))
+    return _log(falling.sum(axis=-1), missing), log_change, omega

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import final
 
 from scorewise._array import Array, Namespace
-from scorewise._numerics import log_gamma_ratio_gap, power, power_deficit, power_excess
+from scorewise._numerics import log_gamma_drop, power, power_deficit, power_excess
 from scorewise.distributions import Dirichlet
 from scorewise.rules.rule import ScoringRule, number_above, register
 
@@ -37,15 +37,16 @@ class Tsallis(ScoringRule):
         return xp.sum(power_excess(xp, q, p, d, self.beta), axis=-1)
 
     def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, None]:
-        # E θ_k^β = m_k^β·exp(g(α_k) − g(α₀)), and g falls: no term is negative
-        gap = log_gamma_ratio_gap(xp, q.alpha, self.beta)
-        gap = gap - log_gamma_ratio_gap(xp, q.concentration, self.beta)[..., None]
-        gap = xp.maximum(gap, 0.0)
+        # E θ_k^β = m_k·E θ_k^ε with α_k + 1 in place of α_k, and = m_k^β·exp(gap) with gap ≥ 0
+        rate, x = self.beta - 1, q.alpha
+        total = q.concentration[..., None]
+        drop = log_gamma_drop(xp, x + 1, q.others, rate)
+        gap = drop + rate * xp.log1p(q.others / (x * (total + 1)))
         small = gap < 1
-        powers = power(xp, q.mean, self.beta)
-        near = powers * xp.expm1(xp.where(small, gap, 0.0))
-        far = xp.exp(xp.where(small, 0.0, self.beta * xp.log(q.mean) + gap)) - powers
-        return xp.sum(xp.where(small, near, far), axis=-1) / (self.beta - 1), None
+        slope = power(xp, q.mean, rate)
+        near = slope * xp.expm1(xp.where(small, gap, 0.0))
+        far = xp.exp(drop + rate * xp.log((x + 1) / (total + 1))) - slope
+        return xp.sum(q.mean * xp.where(small, near, far), axis=-1) / rate, None
 
 
 @register

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
@@ -45,6 +46,11 @@ class Brier(_QuadraticRule):
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         return xp.sum(d * d, axis=-1)
 
+    def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, None]:
+        # 1 − m_k is rounded where one class dominates; the sum of the other parameters is not.
+        total = q.concentration
+        return xp.sum(q.mean * q.others, axis=-1) / total / (total + 1), None
+
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,9 +87,22 @@ class Quadratic(_QuadraticRule):
 
     @cached_property
     def _root(self) -> np.ndarray:
-        """R with RRᵀ = A, so that dᵀAd = ‖dR‖² is never negative."""
-        eigenvalues, vectors = np.linalg.eigh(self.matrix)
-        return np.asarray(vectors * np.sqrt(np.maximum(eigenvalues, 0.0)))
+        """R with RRᵀ = A, so that dᵀAd = ‖dR‖² is never negative.
+
+        A difference d of predictions has no part along (1, …, 1) but what rounding left, and A may
+        be huge there. So the square of that part is completed, and the rest, which is made of
+        distances, keeps its digits.
+        """
+        k = len(self.matrix)
+        center = np.eye(k) - 1 / k
+        eigenvalues, vectors = np.linalg.eigh(-center @ self._distances @ center / 2)
+        eigenvalues = np.maximum(eigenvalues, 0.0)
+        along = self.matrix.mean(axis=1)
+        used = eigenvalues > k * np.finfo(float).eps * np.abs(self.matrix).max()
+        tilt = np.zeros(k)
+        tilt[used] = (along @ center @ vectors)[used] / np.sqrt(eigenvalues[used])
+        left = math.sqrt(max(along.mean() - tilt @ tilt, 0.0))
+        return np.column_stack([vectors * np.sqrt(eigenvalues) + tilt, np.full(k, left)])
 
     def check_classes(self, n_classes: int) -> None:
         validate.same_classes(n_classes, len(self.matrix), "quadratic")

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from scorewise import validate
-from scorewise._array import Array, Namespace, difference, namespace, one_hot
+from scorewise._array import Array, Namespace, namespace, one_hot, to_numpy
 from scorewise._numerics import sum_product
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
@@ -82,8 +82,7 @@ class ScoringRule(abc.ABC):
     def _epistemic(self, xp: Namespace, samples: Samples) -> Array:
         """EU = E_Q D(θ̄, θ)."""
         q = samples.mean[..., None, :]
-        d = difference(xp, samples.probs, q)
-        return samples.average(self._divergence(xp, q, samples.probs, d))
+        return samples.average(self._divergence(xp, q, samples.probs, samples.deviations))
 
     def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, Array | None]:
         """EU under a Dirichlet and its standard error, None where the value is exact."""
@@ -99,9 +98,8 @@ class ScoringRule(abc.ABC):
     def _admit_pair(self, prediction: Any, truth: Any) -> tuple[Namespace, Array, Array]:
         _, q = self._admit(prediction)
         _, p = self._admit(truth)
-        if q.shape[-1] != p.shape[-1]:
-            raise InvalidInput(f"the prediction has {q.shape[-1]} classes, the truth {p.shape[-1]}")
         xp = validate.same_library(q, p)
+        validate.same_instances(q, p)
         q, p = xp.broadcast_arrays(q, p)
         return xp, q, p
 
@@ -232,16 +230,19 @@ class DecisionRule(ScoringRule):
 
 
 def frozen_array(values: Any, name: str, ndim: int) -> np.ndarray:
-    """A read-only float64 copy of a rule's array parameter, finite and of the right rank."""
-    try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{name} is not an array of numbers: {error}") from error
+    """A read-only float64 copy of a rule's array parameter, of the right rank and size.
+
+    Finite numbers beyond 1e30 would overflow float32 once they are multiplied.
+    """
+    array = np.array(validate.real(values, name, to_numpy), dtype=np.float64)
     if array.ndim != ndim:
         raise InvalidInput(f"{name} has {array.ndim} dimensions and needs {ndim}")
-    if not np.isfinite(array).all():
-        index = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        raise InvalidInput(f"{name}{list(index)} is {array[index]}; it must be finite")
+    fits = np.abs(array) <= 1e30
+    if not fits.all():
+        index = tuple(int(i) for i in np.argwhere(~fits)[0])
+        raise InvalidInput(
+            f"{name}{list(index)} is {array[index]}; it must be finite, and at most 1e30 in size"
+        )
     array += 0.0  # -0.0 is 0, also when rules are compared by their bytes
     array.flags.writeable = False
     return array
@@ -250,7 +251,9 @@ def frozen_array(values: Any, name: str, ndim: int) -> np.ndarray:
 def number_above(bound: float, value: Any, what: str) -> float:
     """A rule's parameter as a finite float above its bound."""
     try:
-        number = float(value)
+        number = math.nan if isinstance(value, np.complexfloating) else float(value)
+    except OverflowError:
+        number = value = math.inf if value > 0 else -math.inf
     except (TypeError, ValueError):
         number = math.nan
     if not bound < number < math.inf:

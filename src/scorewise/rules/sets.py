@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import final
 
 import numpy as np
 
-from scorewise._array import Array, Namespace, is_traced, needs_gradient, on_host, one_hot
+from scorewise._array import Array, Namespace, one_hot
+from scorewise._numerics import log1p_minus, polynomial
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput
 from scorewise.rules.rule import DecisionRule, ScoringRule, number_above, register
@@ -68,12 +70,7 @@ class _TopK(DecisionRule):
         return xp.sum(xp.where(chosen, regret[..., :n], regret[..., n:]), axis=-1)
 
     def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, None]:
-        if needs_gradient(q.alpha) or is_traced(q.alpha):
-            raise InvalidInput(
-                f"{self!r} of a Dirichlet is integrated numerically, which cannot be "
-                "differentiated or traced; pass detached values of alpha"
-            )
-        return on_host(lambda alpha: _expected_regret(alpha, self.k), q.alpha), None
+        return q.integrate(lambda alpha: _expected_regret(alpha, self.k)), None
 
 
 @final
@@ -151,21 +148,21 @@ def _expected_regret(alpha: np.ndarray, k: int) -> np.ndarray:
             size = max(1, _BLOCK_ELEMENTS // (nodes * rows.shape[-1]))
             for start in range(0, len(index), size):
                 block = index[start : start + size]
-                x, dx = grid(pivot[block])
-                values = _expected_overlap(ordered[block], x, k)
+                beyond, dx = grid(pivot[block])
+                values = _expected_overlap(ordered[block], beyond, k)
                 result[block] = (values * dx).sum(axis=-1) / ordered[block].sum(axis=-1)
     return result.reshape(alpha.shape[:-1])
 
 
 def _near_pivot(pivot: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Trapezoid nodes x and weights for a large pivot: even steps of √x around √pivot.
+    """Trapezoid nodes x − pivot and weights for a large pivot: even steps of √x around √pivot.
 
     Below √pivot − 10 no class of S is left under x, above √pivot + 8 no other class is over it
     (to within 1e-40).
     """
-    u = np.sqrt(pivot)[:, None] + np.arange(-120, 96) * _STEP
-    u = np.maximum(u, 0)
-    return u * u, 2 * u * _STEP
+    root = np.sqrt(pivot)[:, None]
+    step = np.maximum(np.arange(-120, 96) * _STEP, -root)
+    return step * (2 * root + step), 2 * (root + step) * _STEP
 
 
 def _from_zero(pivot: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -173,18 +170,60 @@ def _from_zero(pivot: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     step = _STEP / 4
     t = np.arange(-432, 140) * step
     x = np.exp(2 * t - 2 * np.exp(-t))
-    weights = x * (2 + 2 * np.exp(-t)) * step
-    shape = (len(pivot), len(t))
-    return np.broadcast_to(x, shape), np.broadcast_to(weights, shape)
+    return x - pivot[:, None], np.broadcast_to(
+        x * (2 + 2 * np.exp(-t)) * step, (len(pivot), len(t))
+    )
 
 
-def _expected_overlap(alpha: np.ndarray, x: np.ndarray, k: int) -> np.ndarray:
+def _expected_overlap(alpha: np.ndarray, beyond: np.ndarray, k: int) -> np.ndarray:
     """Σ_{i=1..k} P(A ≥ i)·P(B ≥ i) for sorted parameters ``(B, K)`` at nodes ``(B, J)``."""
-    from scipy.special import gammainc, gammaincc
-
-    below = gammainc(alpha[:, None, :k], x[..., None])
-    above = gammaincc(alpha[:, None, k:], x[..., None])
+    # x − α_j is known better than x, which matters where α is large
+    gap = beyond[..., None] + (alpha[:, k - 1, None] - alpha)[:, None, :]
+    a = np.broadcast_to(alpha[:, None, :], gap.shape)
+    below = _gamma_tail(a[..., :k], gap[..., :k], upper=False)
+    above = _gamma_tail(a[..., k:], gap[..., k:], upper=True)
     return np.asarray((_at_least(below, k) * _at_least(above, k)).sum(axis=-1))
+
+
+def _gamma_tail(a: np.ndarray, gap: np.ndarray, *, upper: bool) -> np.ndarray:
+    """P(G > a + gap) or P(G ≤ a + gap) for G ~ Gamma(a), with a relative error of a few units.
+
+    For large a, where scipy loses digits, by Temme's uniform expansion: with ½η² = μ − log(1 + μ)
+    and μ = gap/a, it is ½erfc(±η√(a/2)) ± e^{−aη²/2}/√(2πa)·Σ_k c_k(η)a^{−k}.
+    """
+    from scipy.special import erfc, gammainc, gammaincc
+
+    large = a >= 1000
+    tail = (gammaincc if upper else gammainc)(np.where(large, 1.0, a), np.maximum(a + gap, 0.0))
+    if large.any():
+        a, mu = a[large], np.maximum(gap[large] / a[large], -0.9)
+        half = -log1p_minus(np, mu)  # η²/2
+        eta = np.sign(mu) * np.sqrt(2 * half)
+        side = 1.0 if upper else -1.0
+        near = np.clip(eta, -0.5, 0.5)  # beyond, the correction vanishes
+        series = polynomial(1 / a, [polynomial(near, c) for c in _temme_coefficients()])
+        edge = np.exp(-a * half) / np.sqrt(2 * np.pi * a) * series
+        tail[large] = erfc(side * eta * np.sqrt(a / 2)) / 2 + side * edge
+    return np.asarray(np.clip(tail, 0.0, 1.0))
+
+
+@lru_cache
+def _temme_coefficients(orders: int = 5, terms: int = 16) -> tuple[tuple[float, ...], ...]:
+    """Coefficients of c_k(η) in powers of η (Temme 1979; DLMF 8.12)."""
+    n = terms + 2 * orders
+    inverse = [0.0, 1.0]  # of 1 + μ in powers of η
+    for i in range(2, n + 2):
+        products = sum(j * inverse[j] * inverse[i - j + 1] for j in range(2, i))
+        inverse.append((inverse[i - 1] - products) / (i + 1))
+    first = [-1 / 3] + [(i + 2) * inverse[i + 2] for i in range(1, n)]
+    stirling = [1.0, 1 / 12, 1 / 288, -139 / 51840, -571 / 2488320]
+    orders_found = [first]
+    for k in range(1, orders):
+        before = orders_found[-1]
+        orders_found.append(
+            [(-1) ** k * stirling[k] * first[i] + (i + 2) * before[i + 2] for i in range(n - 2 * k)]
+        )
+    return tuple(tuple(c[:terms]) for c in orders_found)
 
 
 def _at_least(chances: np.ndarray, k: int) -> np.ndarray:

@@ -1,0 +1,88 @@
+"""Members as they were handed in, and work on them: at once, or lazily block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from scorewise import validate
+from scorewise._array import Array, is_dask, map_dask_rows, namespace
+from scorewise.distributions import Dirichlet, Samples
+from scorewise.errors import InvalidInput
+from scorewise.receive import Unchecked, receive_members
+from scorewise.rules import ScoringRule
+
+_DEFAULTS: dict[str, Any] = {
+    "member_axis": -2, "class_axis": -1, "from_logits": False, "normalize": False, "check": True,
+    "unbiased": False, "standard_errors": False,
+}  # fmt: skip
+
+
+def set_options(weights: Any, options: dict[str, Any]) -> str:
+    """The names of the options that were given, for a message."""
+    given = [name for name, value in options.items() if value != _DEFAULTS.get(name)]
+    return ", ".join(["weights", *given] if weights is not None else given)
+
+
+@dataclass(frozen=True)
+class Members:
+    """Predictions of members and their weights, not looked at before :attr:`samples` is."""
+
+    given: Unchecked
+    weights: Any = None
+    checked: Samples | None = None  # by the caller, who made them
+
+    @classmethod
+    def of(cls, predictions: Any, weights: Any = None, **options: Any) -> Members:
+        """Members from an array, with options as for :class:`scorewise.Samples`, or Samples."""
+        if isinstance(predictions, Dirichlet):
+            raise InvalidInput(
+                "this compares members, and a Dirichlet has none; draw some and pass them as an "
+                "array (..., M, K)"
+            )
+        if isinstance(predictions, Samples):
+            if given := set_options(weights, options):
+                raise InvalidInput(f"{given}: pass to Samples(...), not beside one")
+            return cls(predictions.unchecked(), predictions.weights, predictions)
+        axes = {"member_axis": -2, "class_axis": -1}
+        received = receive_members(predictions, **(axes | options))
+        if weights is not None and is_dask(received.values):
+            # What needs no values is refused at once.
+            values = received.values
+            weights = validate.weights(namespace(values), weights, values)
+        return cls(received, weights)
+
+    def check_rules(self, rules: Iterable[ScoringRule]) -> None:
+        """Every rule can score as many classes."""
+        for rule in rules:
+            rule.check_classes(self.given.values.shape[-1])
+
+    @cached_property
+    def samples(self) -> Samples:
+        """The same, checked."""
+        return self.checked or Samples.of(self.given, self.weights)
+
+    def compute(
+        self,
+        work: Callable[[Members], list[Array]],
+        n_parts: int,
+        *,
+        keep_classes: bool = False,
+    ) -> list[Array]:
+        """The parts that ``work`` makes of members, each ``(...)``, or ``(..., K)`` with classes.
+
+        Those of a Dask array are lazy; a bad row is reported when its block is computed.
+        """
+        values = self.given.values
+        if not is_dask(values):
+            return work(self)
+        template = replace(self.given, values=None)  # no block needs the whole graph
+
+        def block(rows: Array, weights: Array | None, origin: tuple[int, ...]) -> Array:
+            parts = work(Members(template.block(rows, origin), weights))
+            return namespace(*parts).stack(parts)
+
+        stacked = map_dask_rows(block, values, self.weights, n_parts, keep_classes=keep_classes)
+        return [stacked[i] for i in range(n_parts)]
