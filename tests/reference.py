@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 import mpmath as mp
@@ -64,6 +65,8 @@ def entropy(rule: sw.ScoringRule) -> Callable[[Row], mp.mpf]:
             return diagonal - mp.fsum(a[i][j] * p[i] * p[j] for i in k for j in k)
         if family == "rps":
             return mp.fsum(f * (s - f) for f in cumulative(p))
+        if family == "beta":
+            return beta_expected_loss(rule, p, p)
         raise AssertionError(family)
 
     return of
@@ -72,6 +75,40 @@ def entropy(rule: sw.ScoringRule) -> Callable[[Row], mp.mpf]:
 def expected_costs(rule: sw.ScoringRule, p: Row) -> Row:
     c = [row(r) for r in rule.costs]
     return [mp.fsum(x * c[y][a] for y, x in enumerate(p)) for a in range(len(c[0]))]
+
+
+BETA_DIGITS = 100
+
+
+@functools.cache
+def beta_losses(rule: sw.ScoringRule, *p: mp.mpf) -> Row:
+    """Both losses: incomplete beta functions, as Gauss's series of positive terms.
+
+    ∫₀ˣ c^a (1−c)^{b−1} dc = x^{a+1} y^b F(1, a+b+1; a+2; x)/(a+1) with y = 1 − x.
+    """
+
+    def partial(x: mp.mpf, y: mp.mpf, a: mp.mpf, b: mp.mpf) -> mp.mpf:
+        if not x:
+            return mp.mpf(0)
+        if not y:
+            return mp.beta(a + 1, b) if b > 0 else mp.inf
+        return x ** (a + 1) * y**b * mp.hyp2f1(1, a + b + 1, a + 2, x) / (a + 1)
+
+    a, b = mp.mpf(rule.a), mp.mpf(rule.b)
+    with mp.workdps(BETA_DIGITS):
+        zero, one = exact_pair(p)
+        return [partial(one, zero, a, b), partial(zero, one, b, a)]
+
+
+def exact_pair(p: Sequence[mp.mpf]) -> Row:
+    """The smaller of two probabilities, and what it leaves of 1."""
+    return [p[0], 1 - p[0]] if p[0] < p[1] else [1 - p[1], p[1]]
+
+
+def beta_expected_loss(rule: sw.ScoringRule, q: Row, p: Row) -> mp.mpf:
+    with mp.workdps(BETA_DIGITS):
+        pairs = zip(exact_pair(p), beta_losses(rule, *q), strict=True)
+        return mp.fsum(x * loss for x, loss in pairs if x)
 
 
 def divergence(rule: sw.ScoringRule) -> Callable[[Row, Row], mp.mpf]:
@@ -109,6 +146,9 @@ def divergence(rule: sw.ScoringRule) -> Callable[[Row, Row], mp.mpf]:
         if family == "rps":
             f, g = cumulative(q), cumulative(p)
             return mp.fsum((x - y) ** 2 for x, y in zip(f[:-1], g[:-1], strict=True))
+        if family == "beta":
+            with mp.workdps(BETA_DIGITS):  # the difference may cancel half of them
+                return beta_expected_loss(rule, q, p) - beta_expected_loss(rule, p, p)
         raise AssertionError(family)
 
     return of

@@ -1,56 +1,117 @@
-"""Buja's beta family for two classes: which probabilities must be right?"""
+"""Buja's beta family for two classes: which probabilities must be right?
+
+Everything here is one integral over the log odds x = log(c/(1−c)), where the weight of c is smooth
+and its tails are exponential. With x running from q to p > q, and t = x_p − x,
+
+    D(q, p) = ∫_q^p (p−c) ω(c) dc = p·∫ (1 − e^{−t})·c^a (1−c)^{b+1} dx:
+
+no factor is ever negative, so nothing cancels. For p < q the classes change places, and the loss
+ℓ(q, y) is D(q, e_y).
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import final
 
+import numpy as np
+
 from scorewise import validate
-from scorewise._array import Array, Namespace
-from scorewise._numerics import power, sum_product
+from scorewise._array import Array, Namespace, as_dtype_of, eps, is_traced
+from scorewise._numerics import quotient
 from scorewise.rules.rule import ScoringRule, number_above, register
 
-
-@lru_cache(maxsize=64)
-def _gauss(end_exponent: float, n: int = 32) -> tuple[tuple[float, float], ...]:
-    """Nodes and weights for ∫₀¹ v^e f(v) dv."""
-    from scipy.special import roots_jacobi
-
-    x, w = roots_jacobi(n, 0.0, end_exponent)
-    scale = 2.0 ** -(end_exponent + 1)
-    return tuple(zip(((1 + x) / 2).tolist(), (w * scale).tolist(), strict=True))
+_DEPTH = 45.0  # what is e^−45 of the largest value of an integrand does not count
+_FLAT = 1e-8  # the least rate at which an integrand is taken to fall
 
 
-def _partial(xp: Namespace, x: Array, y: Array, a: float, b: float) -> Array:
-    """F = ∫₀ˣ c^a (1−c)^{b−1} dc for x + y = 1, a > −1, b > −1: ∞ at y = 0 where b ≤ 0."""
-    lower = _below_half(xp, xp.where(x < 0.5, x, 0.5), a, b)
-    rest = xp.where(y < 0.5, y, 0.5)
-    if b > 0:  # ∫ u^{b−1}(1−u)^a du from y to ½, with u = 1 − c
-        half = xp.full_like(y, 0.5)
-        return lower + (_below_half(xp, half, b - 1, a + 1) - _below_half(xp, rest, b - 1, a + 1))
-    # That integral has a pole at 0: ∫ u^{b−1} du, and ∫ u^{b−1}[(1−u)^a − 1] du, which is tame.
-    log_rest = xp.log(xp.where(rest > 0, 2 * rest, 1.0))
-    pole = -log_rest if b == 0 else -(0.5**b) / b * xp.expm1(b * log_rest)
-    pole = xp.where(rest > 0, pole, math.inf)
-    return lower + pole + (_tame(xp, xp.full_like(y, 0.5), a, b) - _tame(xp, rest, a, b))
+@lru_cache(maxsize=8)
+def _gauss(n: int) -> tuple[list[float], list[float]]:
+    """Nodes and weights for ∫₀¹ f(v) dv."""
+    x, w = np.polynomial.legendre.leggauss(n)
+    return ((1 + x) / 2).tolist(), (w / 2).tolist()
 
 
-def _below_half(xp: Namespace, x: Array, a: float, b: float) -> Array:
-    """∫₀ˣ c^a (1−c)^{b−1} dc for x ≤ ½ and a > −1."""
-    value = 0.0 * x
-    for v, w in _gauss(a):
-        value = value + w * (1 - x * v) ** (b - 1)
-    return value * power(xp, x, a + 1)
+def _shape(alpha: float, beta: float) -> tuple[float, ...]:
+    """Where the weight c^α (1−c)^β of the log odds bends, how sharply, and how far it reaches."""
+    rise = max(alpha, 0.0)
+    bend = math.log((rise + 1) / (beta + 1))
+    width = math.sqrt(1 / (rise + 1) + 1 / (beta + 1))
+
+    def reach(rate: float) -> float:  # y, where rate·y²/(y + 2·rate·width²) is the depth
+        if rate == 0:
+            return 2000.0  # no two floats are farther apart
+        half = _DEPTH / 2 / max(rate, _FLAT)
+        return half + math.sqrt(half**2 + 2 * _DEPTH * width**2)
+
+    return alpha, beta, bend, width, reach(abs(alpha)), reach(beta)
 
 
-def _tame(xp: Namespace, y: Array, a: float, b: float) -> Array:
-    """∫₀ʸ u^{b−1}[(1−u)^a − 1] du for y ≤ ½."""
-    value = 0.0 * y
-    for v, w in _gauss(b):
-        value = value + (w / v) * xp.expm1(a * xp.log1p(-y * v))
-    return value * power(xp, y, b)
+def _log_ratio(xp: Namespace, p: Array, q: Array, d: Array, valid: Array) -> Array:
+    """log(p/q) for p = q + d ≥ q > 0 where valid, to full relative precision however small d is."""
+    near = valid & (d < q)
+    far = valid & ~near & (p > 0)
+    ratio = xp.log1p(quotient(xp, xp.where(near, d, 0.0), xp.where(near, q, 1.0)))
+    return ratio + xp.log(xp.where(far, p, 1.0)) - xp.log(xp.where(far, q, 1.0))
+
+
+def _integral(
+    xp: Namespace,
+    shape: list[Array],
+    start: Array,
+    end: Array,
+    span: Array,
+    begun: Array,
+    log_factor: Array,
+    nodes: int,
+) -> Array:
+    """e^factor·∫ (1 − e^{x−end})·c^α (1−c)^β dx over log odds x from start to end, span apart.
+
+    ∞ where the start is not ``begun`` but at −∞, and α ≤ 0. In four pieces: both halves of what is
+    to the left and to the right of the bend, each by Gauss's rule on y = width·sinh s, whose nodes
+    lie dense at the outer end and at the bend, and geometrically sparser in between.
+    """
+    alpha, beta, bend, width, left_reach, right_reach = shape
+    finite = begun | (alpha > 0) | (span == 0)
+    apart = finite & (span > 0)
+    start, end, span = (xp.where(apart, x, 0.0) for x in (start, end, span))
+    is_left, is_right = bend >= end, bend <= start
+    middle = xp.where(is_right, start, xp.where(is_left, end, bend))
+    left = xp.where(is_right, 0.0, xp.where(is_left, span, bend - start))
+    right = xp.where(is_right, span, xp.where(is_left, 0.0, end - bend))
+    # Keep what counts. On the left that is the outer end where the weight rises outwards, α < 0.
+    decay = xp.exp(-xp.abs(middle))
+    slope = xp.where(middle > 0, alpha * decay - beta, alpha - beta * decay) / (1 + decay)
+    left_kept = xp.minimum(left, xp.minimum(left_reach, _DEPTH / xp.maximum(slope, _FLAT)))
+    fall = xp.maximum(xp.minimum(-slope, beta), _FLAT)
+    right_kept = xp.minimum(right, xp.minimum(right_reach, _DEPTH / fall))
+    skipped = xp.where(alpha < 0, left - left_kept, 0.0)
+    inner, outer = middle - skipped, middle - skipped - left_kept
+    # In each piece x = origin + sign·y and end − x = rest − sign·y for y from 0 to its length.
+    origin = xp.stack([outer, inner, middle, middle + right_kept], axis=-1)
+    rest = [right + skipped + left_kept, right + skipped, right, right - right_kept]
+    rest = xp.stack(rest, axis=-1)
+    length = xp.stack([left_kept, left_kept, right_kept, right_kept], axis=-1) / 2
+    sign = as_dtype_of(xp, [1.0, -1.0, 1.0, -1.0], like=start)
+    alpha, beta, width, log_factor = (x[..., None, None] for x in (alpha, beta, width, log_factor))
+    origin, rest, sign = origin[..., None], rest[..., None], sign[:, None]
+    scale = xp.asinh(length[..., None] / width)
+    v, w = _gauss(nodes if eps(xp, start) < 1e-10 else max(nodes // 2, 16))
+    # One node at a time saves memory; all at once saves a compiler from unrolling the loop.
+    step = len(v) if is_traced(start) else 1
+    total = 0.0
+    for i in range(0, len(v), step):
+        node, weight = (as_dtype_of(xp, z[i : i + step], like=start) for z in (v, w))
+        grown = xp.expm1(scale * node)
+        y = sign * width * (grown + grown / (1 + grown)) / 2  # width·sinh
+        x = origin + y
+        log_weight = alpha * xp.minimum(x, 0.0) - beta * xp.maximum(x, 0.0)
+        log_weight = log_weight - (alpha + beta) * xp.log1p(xp.exp(-xp.abs(x)))
+        density = xp.exp(log_weight + log_factor) * (1 + grown + 1 / (1 + grown)) / 2
+        total = total - weight * density * xp.expm1(y - rest)
+    return xp.where(finite, xp.sum(total * scale * width, axis=(-2, -1)), math.inf)
 
 
 @final
@@ -69,35 +130,57 @@ class Beta(ScoringRule):
     def check_classes(self, n_classes: int) -> None:
         validate.same_classes(n_classes, 2, repr(self))
 
+    @cached_property
+    def _shapes(self) -> list[tuple[float, ...]]:
+        """The shape of the weight in the eyes of class 0 and of class 1."""
+        return [_shape(self.b, self.a + 1), _shape(self.a, self.b + 1)]
+
+    @cached_property
+    def _far(self) -> float:
+        """Log odds that stand for certainty: beyond all that counts."""
+        return 1000 + 2 * max(reach for shape in self._shapes for reach in shape[4:])
+
+    @cached_property
+    def _nodes(self) -> int:
+        """Of each piece of an integral: more for a longer one, until all is right to rounding."""
+        longest = max(max(shape[4:]) / shape[3] for shape in self._shapes)
+        return min(math.ceil(13 + 3 * math.asinh(longest / 2)), 56)
+
+    def _log_odds(self, xp: Namespace, p: Array, other: Array) -> Array:
+        x = xp.log(xp.where(p > 0, p, 1.0)) - xp.log(xp.where(other > 0, other, 1.0))
+        return xp.where(p > 0, xp.where(other > 0, x, self._far), -self._far)
+
     def _losses(self, xp: Namespace, p: Array) -> Array:
-        zero, one = p[..., 0], p[..., 1]
-        return xp.stack(
-            [_partial(xp, one, zero, self.a, self.b), _partial(xp, zero, one, self.b, self.a)],
-            axis=-1,
-        )
+        return self._scaled_losses(xp, p, 0.0 * p)
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
-        return sum_product(xp, p, self._losses(xp, p))
+        log_p = xp.log(xp.where(p > 0, p, 1.0))
+        return xp.sum(xp.where(p > 0, self._scaled_losses(xp, p, log_p), 0.0), axis=-1)
+
+    def _scaled_losses(self, xp: Namespace, p: Array, log_factor: Array) -> Array:
+        """e^factor·ℓ(p, ·) as D(p, e_y): for each class up to its own certainty."""
+        shape = [as_dtype_of(xp, x, like=p) + 0.0 * p for x in zip(*self._shapes, strict=True)]
+        other = xp.flip(p, axis=-1)
+        start = self._log_odds(xp, p, other)
+        span = xp.where(other > 0, self._far - start, 0.0)
+        return _integral(xp, shape, start, start + span, span, p > 0, log_factor, self._nodes)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
-        # Near: d²∫₀¹(1−v)·ω(q + vd)dv, positive at every node. Far: the difference of losses.
-        span = xp.max(xp.abs(d), axis=-1)
-        near = span < 8 * xp.minimum(xp.min(q, axis=-1), xp.min(p, axis=-1))
-        start = xp.where(near[..., None], q, 0.5)
-        change = xp.where(near[..., None], d, 0.0)
-        close = 0.0 * span
-        for v, w in _gauss(1.0):
-            c = start + (1 - v) * change
-            low, high = xp.min(c, axis=-1), xp.max(c, axis=-1)
-            one_is_low = c[..., 1] < c[..., 0]
-            swing = (self.a - self.b) * xp.astype(one_is_low, c.dtype)
-            at_low = low ** (self.b + swing + 1)
-            at_high = high ** (self.a - swing - 1)
-            # d²·ω(c), with d² divided by the square of what may be tiny
-            close = close + w * at_low * at_high * (change[..., 1] / low) ** 2
-        gain = self._losses(xp, q) - xp.where(p > 0, self._losses(xp, p), 0.0)
-        far = sum_product(xp, p, gain)
-        return xp.where(near, close, xp.where(span > 0, xp.maximum(far, 0.0), 0.0))
+        # Next to a corner only the small probability tells how far apart two points are. One choice
+        # for all members of a mean lets the rounding of the mean cancel in their sum.
+        d = xp.where(q[..., 1] < q[..., 0], d[..., 1], -d[..., 0])
+        up, d = d > 0, xp.abs(d)
+        one = xp.astype(up, d.dtype)
+        shape = [x * (1 - one) + y * one for x, y in zip(*self._shapes, strict=True)]
+        (q0, q1), (p0, p1) = (
+            (xp.where(up, r[..., 0], r[..., 1]), xp.where(up, r[..., 1], r[..., 0])) for r in (q, p)
+        )
+        start, end = self._log_odds(xp, q1, q0), self._log_odds(xp, p1, p0)
+        inner = (q1 > 0) & (p0 > 0)  # and so are p₁ ≥ q₁ and q₀ ≥ p₀
+        ratios = _log_ratio(xp, p1, q1, d, inner) + _log_ratio(xp, q0, p0, d, inner)
+        span = xp.where(d > 0, xp.where(inner, ratios, end - start), 0.0)
+        log_factor = xp.log(xp.where(p1 > 0, p1, 1.0))
+        return _integral(xp, shape, start, end, span, q1 > 0, log_factor, self._nodes)
 
 
 @register
