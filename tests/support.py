@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import mpmath as mp
 import numpy as np
 
 import scorewise as sw
@@ -87,3 +88,47 @@ def all_rules(k: int, seed: int = 0) -> dict[str, sw.ScoringRule]:
 def members(n: int, m: int, k: int, seed: int = 0, concentration: float = 1.0) -> np.ndarray:
     """Random member probabilities (n, m, k)."""
     return np.random.default_rng(seed).dirichlet(np.full(k, concentration), (n, m))
+
+
+def softmax(z: np.ndarray) -> np.ndarray:
+    e = np.exp(z - z.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def fill(probs: np.ndarray, rules: Any, weights: Any = None, **options: bool) -> sw.Accumulator:
+    """An accumulator of the members (N, M, K)."""
+    acc = sw.Accumulator(rules)
+    for m in range(probs.shape[1]):
+        acc.update(probs[:, m], weight=1.0 if weights is None else weights[..., m], **options)
+    return acc
+
+
+def merge_halves(probs: np.ndarray, rules: Any, weights: Any = None) -> sw.Accumulator:
+    """The same from two accumulators, which take turns."""
+    one, two = (
+        fill(probs[:, part], rules, None if weights is None else weights[..., part])
+        for part in (slice(0, None, 2), slice(1, None, 2))
+    )
+    one.merge(two)
+    return one
+
+
+PATHS = {
+    "array": lambda probs, rules, weights=None: sw.decompose(probs, rules, weights=weights),
+    "accumulator": lambda probs, rules, weights=None: fill(probs, rules, weights).result(),
+    "merged": lambda probs, rules, weights=None: merge_halves(probs, rules, weights).result(),
+}
+
+# Relative error, and the unit of rounding of 1.
+PRECISION = {"float64": (1e-12, 2.0**-52), "float32": (1e-4, 2.0**-23)}
+
+
+def assert_accurate(d: sw.Decomposition, i: int, expected: tuple, dtype: str, note: str) -> None:
+    """Row i of a decomposition is as right as docs/numbers.md says."""
+    relative, unit = PRECISION[dtype]
+    for component, value, exact in zip(("total", "aleatoric"), d, expected, strict=False):
+        error = abs(mp.mpf(float(value[i])) - exact)
+        assert error <= relative * abs(exact) + 4 * unit, f"{note} {component} {exact}: {error}"
+    exact = expected[2]
+    error = abs(mp.mpf(float(d.epistemic[i])) - exact)
+    assert error <= relative * max(exact, 1e-9), f"{note} epistemic {exact}: {error}"

@@ -9,14 +9,7 @@ import numpy as np
 import pytest
 
 import scorewise as sw
-from support import all_rules, members
-
-
-def fill(probs, rules, weights=None, **options):
-    acc = sw.Accumulator(rules)
-    for m in range(probs.shape[1]):
-        acc.update(probs[:, m], weight=1.0 if weights is None else weights[..., m], **options)
-    return acc
+from support import all_rules, fill, members
 
 
 def assert_same(one, other, **tolerance):
@@ -166,7 +159,7 @@ def test_memory_does_not_grow_with_members():
             r"weight\[2\] is nan",
         ),
         (lambda acc: acc.update(np.full((5, 1), 1.0)), "at least 2"),
-        (lambda acc: acc.update(np.full((5, 3), 1 / 3), class_axis=2), "out of range"),
+        (lambda acc: acc.update(np.full((5, 3), 1 / 3), class_axis=2), "class_axis=2 is no axis"),
         (lambda acc: acc.merge(sw.Accumulator("brier")), "rules must be the same"),
         (lambda acc: acc.merge(fill(members(4, 2, 3), ["log", "zero-one"])), r"this one \(4, 3\)"),
     ],

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 import scorewise as sw
-from support import all_rules, members
+from support import PATHS, all_rules, members
 
 DTYPES = ["float16", "float32", "float64"]
 
@@ -41,21 +41,8 @@ def second_order(draw, *, kind: str | None = None) -> tuple[np.ndarray, np.ndarr
     return p.astype(draw(st.sampled_from(DTYPES))), weights
 
 
-def accumulated(probs: np.ndarray, rules: dict, weights: np.ndarray | None, split: bool) -> dict:
-    """The same through the accumulator, in one go or merged from two."""
-    parts = [sw.Accumulator(rules), sw.Accumulator(rules)]
-    for m in range(probs.shape[1]):
-        w = 1.0 if weights is None else weights[..., m]
-        parts[m % 2 if split else 0].update(probs[:, m], weight=w)
-    if split:
-        parts[0].merge(parts[1])
-    return parts[0].result()
-
-
 def every_path(probs: np.ndarray, rules: dict, weights: np.ndarray | None):
-    yield "array", sw.decompose(probs, rules, weights=weights)
-    yield "accumulator", accumulated(probs, rules, weights, split=False)
-    yield "merged", accumulated(probs, rules, weights, split=True)
+    return ((name, path(probs, rules, weights)) for name, path in PATHS.items())
 
 
 @settings(max_examples=150)
