@@ -175,33 +175,6 @@ def test_a_quadratic_rule_does_not_see_what_all_entries_share():
                 assert abs(mp.mpf(float(d.epistemic[i])) - exact) <= 1e-12 * max(exact, 1e-9)
 
 
-@pytest.mark.parametrize("rule", [(0.5, 2), (0, 0), (-0.5, -0.3), (3, -0.4), (8, 5)])
-def test_beta_family_matches_its_integrals(rule: tuple[float, float]):
-    a, b = map(mp.mpf, rule)
-    beta = sw.rules.beta(*rule)
-
-    def omega(c):
-        return c ** (a - 1) * (1 - c) ** (b - 1)
-
-    for q, p in [
-        (0.3, 0.7),
-        (0.31, 0.3),
-        (0.5, 0.500001),
-        (0.02, 0.9),
-        (0.97, 0.4),
-        (0.999, 0.9985),
-    ]:
-        q_row, p_row = np.array([1 - q, q]), np.array([1 - p, p])
-        Q, P = mp.mpf(q), mp.mpf(p)
-        exact = mp.quad(lambda c: (P - c) * omega(c), mp.linspace(Q, P, 9))  # noqa: B023
-        got = mp.mpf(float(beta.divergence(q_row, p_row)))
-        assert abs(got - exact) <= 1e-12 * exact + 1e-21, (rule, q, p, got, exact)
-        one = mp.quad(lambda c: (1 - c) * omega(c), [Q, 0.5 + Q / 2, 0.99, 1])
-        assert abs(mp.mpf(float(beta.loss(q_row, 1))) - one) <= 1e-12 * one
-        zero = mp.quad(lambda c: c * omega(c), [0, 0.01, Q / 2, Q])
-        assert abs(mp.mpf(float(beta.loss(q_row, 0))) - zero) <= 1e-12 * zero
-
-
 def test_the_check_of_accuracy_can_fail():
     probs = cases(K)["near-identical"]
     d = sw.decompose(probs, "log")

@@ -1,0 +1,56 @@
+"""Every check of an argument, once, at the door.
+
+A message says what is wrong, where (the first offending index, in the caller's own axes) and what
+to do. Nothing here changes a value: what is wrong is refused, never mended in silence.
+"""
+
+from scorewise.validate.kinds import SUM_TOLERANCE, floating, real, same_library, whole
+from scorewise.validate.outcomes import labels, losses_and_scores
+from scorewise.validate.places import Layout, layout, moved_classes
+from scorewise.validate.predictions import (
+    class_count,
+    concentrations,
+    logits,
+    masses,
+    member_count,
+    probabilities,
+    same_classes,
+    same_instances,
+    unit_interval,
+)
+from scorewise.validate.weighting import (
+    company,
+    member_weight,
+    several,
+    shares,
+    some_weight,
+    weights,
+)
+
+__all__ = [
+    "SUM_TOLERANCE",
+    "Layout",
+    "class_count",
+    "company",
+    "concentrations",
+    "floating",
+    "labels",
+    "layout",
+    "logits",
+    "losses_and_scores",
+    "masses",
+    "member_count",
+    "member_weight",
+    "moved_classes",
+    "probabilities",
+    "real",
+    "same_classes",
+    "same_instances",
+    "same_library",
+    "several",
+    "shares",
+    "some_weight",
+    "unit_interval",
+    "weights",
+    "whole",
+]

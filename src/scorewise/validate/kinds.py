@@ -1,0 +1,68 @@
+"""What an argument is made of: real numbers, floats, whole numbers, one library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from scorewise._array import Array, Namespace, dtype_name, is_array, is_sparse, namespace
+from scorewise.errors import InvalidInput
+
+# How far a row's sum may be from 1, by the precision the row was stored in.
+SUM_TOLERANCE = {"bfloat16": 1e-2, "float16": 1e-3, "float32": 1e-4, "float64": 1e-6}
+
+
+def real(values: Any, name: str, convert: Callable[[Any], Array]) -> Array:
+    """An array of real numbers; masks, gaps and imaginary parts would be lost, so are refused."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise InvalidInput(
+            f"{name} is a masked array, and a mask cannot be honoured here; drop what is masked, "
+            "or fill it: logits of -inf mask classes (from_logits=True), weights of 0 members"
+        )
+    if is_sparse(values):
+        raise InvalidInput(f"{name} is sparse; call .to_dense() (torch) or .toarray() (SciPy)")
+    try:
+        x = convert(values)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise InvalidInput(f"{name} is not a rectangular array of numbers: {error}") from error
+    kind = dtype_name(x)
+    if not kind.startswith(("float", "bfloat", "int", "uint", "bool")):
+        raise InvalidInput(f"{name} has dtype {kind}; it must hold real numbers")
+    return x
+
+
+def floating(x: Any, name: str) -> Array:
+    """``x`` as an array of floating-point numbers; lists become NumPy arrays."""
+
+    def plain(x: Any) -> Array:  # also of a memory map, a matrix and the like
+        return x if is_array(x) and not isinstance(x, np.ndarray) else np.asarray(x)
+
+    x = real(x, name, plain)
+    kind = dtype_name(x)
+    if kind not in SUM_TOLERANCE:
+        raise InvalidInput(
+            f"{name} has dtype {kind}; use float16, bfloat16, float32 or float64, and convert "
+            "other numbers on purpose"
+        )
+    return x
+
+
+def whole(value: Any, name: str, at_least: int) -> int:
+    """A whole number from ``at_least`` on."""
+    if not isinstance(value, Integral) or int(value) < at_least:
+        raise InvalidInput(f"{name} must be a whole number from {at_least} on, not {value!r}")
+    return int(value)
+
+
+def same_library(q: Array, p: Array) -> Namespace:
+    """The namespace that two arrays share."""
+    try:
+        return namespace(q, p)
+    except TypeError:
+        raise InvalidInput(
+            f"the two arrays are of different libraries, {type(q).__module__} and "
+            f"{type(p).__module__}; convert one of them (lists count as NumPy)"
+        ) from None

@@ -1,0 +1,94 @@
+"""Member weights: of the right shape, not negative, not all 0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scorewise._array import Array, Namespace, namespace, on_device_of, widest
+from scorewise.errors import InvalidInput
+from scorewise.validate.kinds import real
+from scorewise.validate.places import Layout, first_false, own_axes
+
+
+def _numbers(xp: Namespace, values: Any, like: Array, name: str) -> Array:
+    """Weights in float64, on the device of ``like``, from whatever holds numbers."""
+    return widest(xp, real(values, name, lambda x: on_device_of(xp, x, like)))
+
+
+def weights(xp: Namespace, w: Any, theta: Array) -> Array:
+    """Member weights ``(M,)`` or ``(..., M)`` in float64, in any scale; no value is looked at."""
+    w = _numbers(xp, w, theta, "weights")
+    m_shape = tuple(theta.shape[-2:-1])
+    if tuple(w.shape) not in {m_shape, tuple(theta.shape[:-1])}:
+        raise InvalidInput(
+            f"weights have shape {tuple(w.shape)}; with {m_shape[0]} members they must be "
+            f"{m_shape} or {tuple(theta.shape[:-1])}"
+        )
+    return w
+
+
+def shares(xp: Namespace, w: Any, theta: Array, members: Layout, *, check: bool) -> Array:
+    """The weights of members so laid out, as shares that sum to 1."""
+    w = weights(xp, w, theta)
+    where = own_axes(w, "weights", members.origin if w.ndim > 1 else ())
+    top = xp.max(w, axis=-1, keepdims=True)
+    if check:
+        index = first_false((w >= 0) & (w < float("inf")))
+        if index is not None:
+            raise InvalidInput(
+                f"{where.place(index)} is {float(w[index])}; weights must be finite and not "
+                "negative"
+            )
+        index = first_false(top[..., 0] > 0)
+        if index is not None:
+            raise InvalidInput(
+                f"{where.place(index)} sums to 0; at least one member needs a positive weight"
+            )
+    w = w / top
+    return xp.astype(w / xp.sum(w, axis=-1, keepdims=True), theta.dtype)
+
+
+def member_weight(xp: Namespace, weight: Any, theta: Array, *, check: bool) -> Array:
+    """The weight of one member ``(..., K)`` in every instance ``(...)``."""
+    w = _numbers(xp, weight, theta, "weight")
+    shape = tuple(theta.shape[:-1])
+    if w.ndim and tuple(w.shape) != shape:
+        raise InvalidInput(f"weight has shape {tuple(w.shape)}; it must be a number or {shape}")
+    index = first_false((w >= 0) & (w < float("inf"))) if check else None
+    if index is not None:
+        place = own_axes(w, "weight").place(index)
+        raise InvalidInput(f"{place} is {float(w[index])}; weights must be finite, not negative")
+    return w * xp.ones_like(widest(xp, theta[..., 0]))
+
+
+def some_weight(total: Array) -> None:
+    """Every instance has a member with a positive weight, and their sum is finite."""
+    index = first_false(total < float("inf"))
+    if index is not None:
+        raise InvalidInput(f"the weights of instance {list(index)} sum to infinity; scale them")
+    index = first_false(total > 0)
+    if index is not None:
+        raise InvalidInput(
+            f"the members of instance {list(index)} all have weight 0; at least one needs more"
+        )
+
+
+_COMPANY = "unbiased and standard_errors compare members, and need at least two with weight"
+
+
+def several(n_members: int) -> None:
+    """There is more than one member."""
+    if n_members < 2:
+        raise InvalidInput(f"{_COMPANY}; there is only one member")
+
+
+def company(shares: Array | None, members: Layout) -> None:
+    """At least two members of every instance have weight."""
+    if shares is None:
+        return
+    xp = namespace(shares)
+    index = first_false(xp.sum(xp.astype(shares > 0, shares.dtype), axis=-1) > 1)
+    if index is not None:
+        heavy = int(xp.argmax(shares[(*index, ...)]))
+        place = f" of instance {members.absolute(index)}" if index else ""
+        raise InvalidInput(f"{_COMPANY}; member {heavy}{place} has all of it")
