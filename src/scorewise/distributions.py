@@ -6,7 +6,7 @@ the parameters of a Dirichlet. Both know their mean θ̄ and can take an expecta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -210,13 +210,18 @@ class Samples:
         """
         return self.average(f(self.probs))
 
-    def blocks(self) -> Iterator[Samples]:
-        """The same members in blocks of instances small enough to stay in cache."""
+    def by_blocks(self, work: Callable[[Samples], list[Array]]) -> list[Array]:
+        """The parts, that ``work`` makes of all instances, a few that fit a cache at a time."""
         xp = namespace(self.probs)
+        blocks = []
         for rows in row_blocks(self.probs, axis_free=2):
             w = self.weights
             probs = contiguous_rows(xp, self.probs[rows])
-            yield Samples._trusted(probs, w if w is None or w.ndim == 1 else w[rows])
+            own = w if w is None or w.ndim == 1 else w[rows]
+            blocks.append(work(Samples._trusted(probs, own)))
+        if len(blocks) == 1:
+            return blocks[0]
+        return [xp.concat(pieces) for pieces in zip(*blocks, strict=True)]
 
 
 N_POINTS, REPEATS = 1024, 8  # of quasi-Monte-Carlo, where a rule has nothing better

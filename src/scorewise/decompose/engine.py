@@ -191,14 +191,9 @@ def _parts(members: Members, rules: Sequence[ScoringRule], jackknife: _Jackknife
     samples = members.samples
     if jackknife:
         validate.company(samples.weights, given.layout)
-    blocks = [
-        [part for rule in rules for part in _components(block, rule, jackknife)]
-        for block in samples.blocks()
-    ]
-    if len(blocks) == 1:
-        return blocks[0]
-    xp = namespace(samples.probs)
-    return [xp.concat(pieces) for pieces in zip(*blocks, strict=True)]
+    return samples.by_blocks(
+        lambda block: [part for rule in rules for part in _components(block, rule, jackknife)]
+    )
 
 
 def _components(samples: Samples, rule: ScoringRule, jackknife: _Jackknife) -> list[Array]:

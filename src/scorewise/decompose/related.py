@@ -93,17 +93,18 @@ def label_wise(probs: Any, **options: Any) -> Decomposition:
     array([0.04, 0.04, 0.  ])
     """
 
-    def parts(members: Members) -> list[Array]:
-        samples = members.samples
+    def parts(samples: Samples) -> list[Array]:
         xp = namespace(samples.probs)
-        deviation = samples.probs - samples.mean[..., None, :]
         return [
             gini_terms(xp, samples.mean),
             samples.average(gini_terms(xp, samples.probs)),
-            samples.average(deviation * deviation),
+            samples.average(samples.deviations**2),
         ]
 
-    return Decomposition(*Members.of(probs, **options).compute(parts, 3, keep_classes=True))
+    members = Members.of(probs, **options)
+    return Decomposition(
+        *members.compute(lambda m: m.samples.by_blocks(parts), 3, keep_classes=True)
+    )
 
 
 def _of_rule(
@@ -115,7 +116,7 @@ def _of_rule(
     """A measure of members under one rule."""
     members, found = Members.of(probs, **options), get_rule(rule)
     members.check_rules([found])
-    return members.compute(lambda m: [measure(m.samples, found)], 1)[0]
+    return members.compute(lambda m: m.samples.by_blocks(lambda s: [measure(s, found)]), 1)[0]
 
 
 def _reverse(samples: Samples, rule: ScoringRule) -> Array:
