@@ -119,8 +119,7 @@ class CostMatrix(DecisionRule):
         error = xp.take_along_axis(errors, best, axis=-1)[..., 0]
         epistemic = self._least_regret(xp, means)
         # Where few draws would decide otherwise, one more might, and regret as much as it can.
-        most = (self.costs - self.costs.min(axis=1, keepdims=True)).max(axis=0)
-        one_draw = as_dtype_of(xp, most / (N_POINTS * REPEATS), means)
+        one_draw = as_dtype_of(xp, self._opportunity.max(axis=0) / (N_POINTS * REPEATS), means)
         one_draw = xp.reshape(xp.take(one_draw, xp.reshape(best, (-1,)), axis=0), error.shape)
         few = epistemic < 10 * one_draw
         return epistemic, xp.where(few, xp.maximum(error, one_draw), error)
