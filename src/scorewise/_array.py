@@ -30,6 +30,11 @@ def is_array(x: object) -> bool:
     return bool(compat.is_array_api_obj(x))
 
 
+def is_jax(x: object) -> bool:
+    """Whether ``x`` is an array of JAX, with values or without."""
+    return bool(compat.is_jax_array(x))
+
+
 def is_dask(x: object) -> bool:
     """Whether ``x`` is a lazy Dask array."""
     return bool(compat.is_dask_array(x))
@@ -111,7 +116,10 @@ def on_device_of(xp: Namespace, values: Any, like: Array) -> Array:
     """Values as an array of the library and device of ``like``."""
     if is_dask(like) and not is_dask(values):
         values = to_numpy(values)  # which Dask knows best
-    return xp.asarray(_shareable(values), device=compat.device(like))
+    if not is_array(values):
+        values = np.asarray(values)
+    with np.errstate(over="ignore"):  # what JAX cannot hold is infinite, and refused as such
+        return xp.asarray(_shareable(values), device=compat.device(like))
 
 
 def as_dtype_of(xp: Namespace, values: Any, like: Array) -> Array:
@@ -135,6 +143,15 @@ def difference(xp: Namespace, p: Array, q: Array) -> Array:
     return xp.where(p == q, 0.0, p - q)
 
 
+def matmul(xp: Namespace, a: Array, b: Array) -> Array:
+    """A @ b in the full precision of its arrays, whatever a library was told about speed."""
+    if compat.is_jax_array(a):
+        return xp.matmul(a, b, precision="highest")
+    if compat.is_torch_array(a):  # neither autocast nor TF32 touches float64
+        return xp.astype(widest(xp, a) @ widest(xp, b), a.dtype)
+    return a @ b
+
+
 def one_hot(xp: Namespace, index: Array, n: int) -> Array:
     """Boolean ``(..., n)``, true at ``index``."""
     return xp.arange(n, device=compat.device(index)) == index[..., None]
@@ -149,19 +166,19 @@ def to_numpy(x: Array) -> np.ndarray:
     return np.asarray(x)
 
 
-def row_blocks(x: Array, axis_free: int) -> Iterator[Any]:
-    """Indices into the first axis whose temporaries stay in cache, or one of everything.
+def blocks(x: Array, axis: int) -> Iterator[Any]:
+    """Indices of parts along an axis whose temporaries stay in cache, or one of everything.
 
-    ``axis_free`` is how many trailing axes must stay whole. Only eager arrays on the host gain
-    from blocks; on a device, or while tracing, one large operation is the fast way.
+    Only eager arrays on the host gain from them; on a device, or while tracing, one large
+    operation is the fast way.
     """
     on_cpu = compat.is_numpy_array(x) or (compat.is_torch_array(x) and x.device.type == "cpu")
-    if not on_cpu or x.ndim <= axis_free or compat.size(x) <= _BLOCK_ELEMENTS:
+    if not on_cpu or compat.size(x) <= _BLOCK_ELEMENTS:
         yield ...
         return
-    rows = max(1, _BLOCK_ELEMENTS * x.shape[0] // compat.size(x))
-    for start in range(0, x.shape[0], rows):
-        yield slice(start, start + rows)
+    rows = max(1, _BLOCK_ELEMENTS * x.shape[axis] // compat.size(x))
+    for start in range(0, x.shape[axis], rows):
+        yield (*(slice(None),) * axis, slice(start, start + rows))
 
 
 def map_dask_rows(

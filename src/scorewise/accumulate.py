@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from scorewise import validate
-from scorewise._array import Array, Namespace, namespace, smallest
+from scorewise._array import Array, Namespace, difference, namespace, smallest
 from scorewise.decompose import Decomposition, RuleLike, named_rules
 from scorewise.errors import InvalidInput
 from scorewise.receive import receive
@@ -107,7 +107,6 @@ class Accumulator:
             rule.check_classes(theta.shape[-1])
         if self._state is not None:
             _check_same_instances(self._state, theta)
-        anchor = theta if self._state is None else self._state.anchor
         member = _State(
             weight=w,
             anchor_weight=w,
@@ -115,7 +114,7 @@ class Accumulator:
             deviation=xp.zeros_like(theta),
             aleatoric=tuple(rule._entropy(xp, theta) for rule in rules),
             spread=tuple(
-                rule._regret(xp, theta, anchor)
+                rule._regret(xp, theta)
                 if isinstance(rule, DecisionRule)
                 else xp.zeros_like(theta[..., 0])
                 for rule in rules
@@ -139,6 +138,8 @@ class Accumulator:
         """
         if not isinstance(other, Accumulator) or other._rules != self._rules:
             raise InvalidInput(f"cannot merge {other!r} into {self!r}: the rules must be the same")
+        if other is self:
+            raise InvalidInput("cannot merge an accumulator into itself: its members count once")
         if other._state is None:
             return
         if self._state is None:
@@ -197,7 +198,8 @@ def _merge(xp: Namespace, rules: list[ScoringRule], one: _State, two: _State) ->
         scale = xp.where(weight > 0, weight, 1.0)
         share = xp.astype(two.weight / scale, one.anchor.dtype)  # of the second set
         rest = xp.astype(one.weight / scale, one.anchor.dtype)
-    step = (two.anchor - one.anchor) + (two.deviation - one.deviation)  # μ₂ − μ₁
+    # μ₂ − μ₁
+    step = difference(xp, two.anchor, one.anchor) + (two.deviation - one.deviation)
     lighter = one.anchor_weight < two.anchor_weight
     swap = lighter[..., None]
     anchor = xp.where(swap, two.anchor, one.anchor)
@@ -217,10 +219,6 @@ def _merge(xp: Namespace, rules: list[ScoringRule], one: _State, two: _State) ->
     # What one set thinks possible stays so, however small its weight: divergences are finite.
     mean = xp.where((mean > 0) | ((first == 0) & (second == 0)), mean, smallest(xp, mean))
 
-    def average(a: Array, b: Array) -> Array:
-        wide = a.ndim > share.ndim
-        return a + (share[..., None] if wide else share) * (b - a)
-
     def spread(rule: ScoringRule, a: Array, b: Array) -> Array:
         if isinstance(rule, DecisionRule):
             wide_share, wide_rest = share[..., None], rest[..., None]
@@ -228,13 +226,18 @@ def _merge(xp: Namespace, rules: list[ScoringRule], one: _State, two: _State) ->
         # A set without weight moves nothing, however far away it is.
         to_first = rule._divergence(xp, mean, first, -share[..., None] * step)
         to_second = rule._divergence(xp, mean, second, rest[..., None] * step)
-        return xp.where(rest > 0, rest * xp.where(rest > 0, a + to_first, 0.0), 0.0) + xp.where(
-            share > 0, share * xp.where(share > 0, b + to_second, 0.0), 0.0
+        return rule._settled(
+            xp,
+            rest * xp.where(rest > 0, a + to_first, 0.0)
+            + share * xp.where(share > 0, b + to_second, 0.0),
+            mean,
         )
 
     return replace(
         merged,
-        aleatoric=tuple(average(a, b) for a, b in zip(one.aleatoric, two.aleatoric, strict=True)),
+        aleatoric=tuple(
+            rest * a + share * b for a, b in zip(one.aleatoric, two.aleatoric, strict=True)
+        ),
         spread=tuple(
             spread(rule, a, b) for rule, a, b in zip(rules, one.spread, two.spread, strict=True)
         ),

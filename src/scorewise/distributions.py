@@ -16,14 +16,15 @@ from scorewise import validate
 from scorewise._array import (
     Array,
     as_dtype_of,
+    blocks,
     contiguous_rows,
     difference,
     dtype_name,
+    is_jax,
     is_traced,
     namespace,
     needs_gradient,
     one_hot,
-    row_blocks,
     smallest,
     sum_members,
     to_numpy,
@@ -31,8 +32,9 @@ from scorewise._array import (
     working_precision,
 )
 from scorewise._numerics import sum_of_others
+from scorewise._simulation import simulate
 from scorewise.errors import InvalidInput
-from scorewise.receive import Unchecked, classes_last, receive_members, softmax
+from scorewise.receive import Options, Unchecked, classes_last, receive_members
 
 
 def binary(p: Any) -> Array:
@@ -114,14 +116,8 @@ class Samples:
         normalize: bool = False,
         check: bool = True,
     ) -> None:
-        given = receive_members(
-            probs,
-            member_axis=member_axis,
-            class_axis=class_axis,
-            from_logits=from_logits,
-            normalize=normalize,
-            check=check,
-        )
+        options = Options(member_axis, class_axis, from_logits, normalize, check)
+        given = receive_members(probs, options)
         self.probs, self.weights = given.probabilities(), given.shares(weights)
 
     @classmethod
@@ -213,18 +209,18 @@ class Samples:
     def by_blocks(self, work: Callable[[Samples], list[Array]]) -> list[Array]:
         """The parts, that ``work`` makes of all instances, a few that fit a cache at a time."""
         xp = namespace(self.probs)
-        blocks = []
-        for rows in row_blocks(self.probs, axis_free=2):
+        batch = self.probs.shape[:-2]
+        if not batch:
+            return work(self)
+        longest = max(range(len(batch)), key=lambda axis: batch[axis])
+        made = []
+        for rows in blocks(self.probs, longest):
             w = self.weights
             probs = contiguous_rows(xp, self.probs[rows])
-            own = w if w is None or w.ndim == 1 else w[rows]
-            blocks.append(work(Samples._trusted(probs, own)))
-        if len(blocks) == 1:
-            return blocks[0]
-        return [xp.concat(pieces) for pieces in zip(*blocks, strict=True)]
-
-
-N_POINTS, REPEATS = 1024, 8  # of quasi-Monte-Carlo, where a rule has nothing better
+            made.append(work(Samples._trusted(probs, w if w is None or w.ndim == 1 else w[rows])))
+        if len(made) == 1:
+            return made[0]
+        return [xp.concat(pieces, axis=longest) for pieces in zip(*made, strict=True)]
 
 
 class Dirichlet:
@@ -262,7 +258,7 @@ class Dirichlet:
         self.alpha = working_precision(xp, alpha)
         validate.class_count(alpha.shape, "alpha")
         if check:
-            validate.concentrations(xp, self.alpha)
+            validate.concentrations(self.alpha)
 
     def __repr__(self) -> str:
         *batch, k = self.alpha.shape
@@ -289,7 +285,9 @@ class Dirichlet:
         return self.alpha / self.concentration[..., None]
 
     def widened(self) -> Dirichlet:
-        """The same in float64: a Dirichlet is small, and its sums need the digits."""
+        """The same in float64, for its sums need the digits; on the host where JAX has none."""
+        if is_jax(self.alpha) and not is_traced(self.alpha):
+            return Dirichlet(self._values(), check=False)
         return Dirichlet(widest(namespace(self.alpha), self.alpha), check=False)
 
     def integrate(self, f: Callable[[np.ndarray], np.ndarray]) -> Array:
@@ -318,24 +316,14 @@ class Dirichlet:
         """
         return self.estimate(lambda theta, center: f(theta))[0]
 
-    def estimate(
-        self,
-        f: Callable[[Array, Array], Array],
-        *,
-        n_points: int = N_POINTS,
-        repeats: int = REPEATS,
-        random_state: int = 0,
-    ) -> tuple[Array, Array]:
-        """E_Q f(θ, θ̄) by randomised quasi-Monte-Carlo, and its standard error.
-
-        ``repeats`` independently scrambled Sobol sequences of ``n_points`` (a power of 2) points
-        each give the estimate and, by their spread, its error.
+    def estimate(self, f: Callable[[Array, Array], Array]) -> tuple[Array, Array]:
+        """E_Q f(θ, θ̄) by quasi-Monte-Carlo with some thousand draws, and its standard error.
 
         Parameters
         ----------
         f : callable
-            From θ ``(B, n_points, K)`` and the mean ``(B, 1, K)`` of each instance to
-            ``(B, n_points)`` or ``(B, n_points, R)``.
+            From θ ``(B, m, K)`` and the mean ``(B, 1, K)`` of each instance to ``(B, m)`` or
+            ``(B, m, R)``.
 
         Returns
         -------
@@ -343,56 +331,14 @@ class Dirichlet:
         """
         xp = namespace(self.alpha)
         *batch, k = self.alpha.shape
-        alpha = self._values().reshape(-1, k)
         mean = xp.reshape(self.mean, (-1, 1, k))
-        uniforms = _sobol(k, n_points, repeats, random_state)
-        rows = max(1, (1 << 22) // (n_points * k))
-        estimates, errors = [], []
-        for start in range(0, max(len(alpha), 1), rows):
-            block = slice(start, min(start + rows, len(alpha)))
-            means = np.stack(
-                [
-                    to_numpy(
-                        f(
-                            as_dtype_of(xp, _dirichlet_points(alpha[block], u), self.alpha),
-                            mean[block, ...],
-                        )
-                    )
-                    .astype(np.float64)
-                    .mean(axis=1)
-                    for u in uniforms
-                ]
-            )
-            estimates.append(means.mean(axis=0))
-            errors.append(means.std(axis=0, ddof=1) / np.sqrt(repeats))
-        estimate, error = np.concatenate(estimates), np.concatenate(errors)
-        shape = (*batch, *estimate.shape[1:])
-        return (
-            as_dtype_of(xp, estimate.reshape(shape), self.alpha),
-            as_dtype_of(xp, error.reshape(shape), self.alpha),
+
+        def values(theta: np.ndarray, rows: slice) -> np.ndarray:
+            own = f(as_dtype_of(xp, theta, self.alpha), mean[rows, ...])
+            return to_numpy(own).astype(np.float64)
+
+        estimate, error = (
+            as_dtype_of(xp, x.reshape((*batch, *x.shape[1:])), self.alpha)
+            for x in simulate(values, self._values().reshape(-1, k))
         )
-
-
-def _sobol(k: int, n_points: int, repeats: int, seed: int) -> list[np.ndarray]:
-    from scipy.stats import qmc  # half a second to import, so only where it is used
-
-    rng = np.random.default_rng(seed)
-    sequences = (qmc.Sobol(k, scramble=True, rng=rng) for _ in range(repeats))
-    # Points on the edge of the cube have infinite quantiles.
-    return [np.clip(s.random(n_points), 2.0**-53, 1 - 2.0**-53) for s in sequences]
-
-
-def _dirichlet_points(alpha: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
-    """θ ``(B, n, K)`` for parameters ``(B, K)`` and uniforms ``(n, K)``: normalised gammas.
-
-    Gamma quantiles of small parameters underflow, so they are normalised by their logarithms.
-    """
-    from scipy.special import gammaincinv, gammaln
-
-    a = alpha[:, None, :]
-    with np.errstate(divide="ignore"):
-        log_g = np.log(gammaincinv(a, uniforms))
-    # P(a, x) = x^a / Γ(a + 1) near 0
-    lower_tail = (np.log(uniforms) + gammaln(a + 1)) / a
-    log_g = np.where(log_g < -200, lower_tail, log_g)
-    return np.asarray(softmax(np, log_g))
+        return estimate, error

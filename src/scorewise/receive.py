@@ -64,7 +64,7 @@ class Unchecked:
             return None
         xp = namespace(self.values)
         like = working_precision(xp, self.values[..., :1])
-        return validate.shares(xp, weights, like, self.layout, check=self.check)
+        return validate.shares(weights, like, self.layout, check=self.check)
 
     def block(self, values: Array, origin: tuple[int, ...]) -> Unchecked:
         """A part of the same, from the instance ``origin`` on; places are named in the whole."""
@@ -90,15 +90,30 @@ def receive(
     return Unchecked(values, where, from_logits, normalize, check)
 
 
-def receive_members(
-    values: Any, *, member_axis: int, class_axis: int, **options: bool
-) -> Unchecked:
+@dataclass(frozen=True)
+class Options:
+    """How members are laid out and what to do with them, as users say it."""
+
+    member_axis: int = -2
+    class_axis: int = -1
+    from_logits: bool = False
+    normalize: bool = False
+    check: bool = True
+
+
+def receive_members(values: Any, options: Options) -> Unchecked:
     """The same for members ``(..., M, K)``, whose axes may sit anywhere."""
 
     def layout(ndim: int, name: str) -> validate.Layout:
-        return validate.layout(ndim, member_axis, class_axis, name)
+        return validate.layout(ndim, options.member_axis, options.class_axis, name)
 
-    given = receive(values, layout, **options)
+    given = receive(
+        values,
+        layout,
+        from_logits=options.from_logits,
+        normalize=options.normalize,
+        check=options.check,
+    )
     validate.member_count(given.values.shape)
     return given
 

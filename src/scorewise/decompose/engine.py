@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack, overload
 
 from scorewise import kernels, validate
-from scorewise._array import Array, namespace
+from scorewise._array import Array, as_dtype_of, namespace
 from scorewise.decompose.jackknife import LeftOut, check_members
-from scorewise.decompose.members import Members, set_options
+from scorewise.decompose.members import Members, given_options
 from scorewise.decompose.result import Decomposition
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
+from scorewise.receive import Options
 from scorewise.rules import ScoringRule, get_rule
 
 RuleLike = str | ScoringRule
 
 
-class _Options(TypedDict, total=False):
+class _Keywords(TypedDict, total=False):
     """The keywords of :func:`decompose`, for its overloads."""
 
     weights: Any
@@ -32,12 +33,12 @@ class _Options(TypedDict, total=False):
 
 
 @overload
-def decompose(predictions: Any, rule: RuleLike, **options: Unpack[_Options]) -> Decomposition: ...
+def decompose(predictions: Any, rule: RuleLike, **options: Unpack[_Keywords]) -> Decomposition: ...
 @overload
 def decompose(
     predictions: Any,
     rule: Iterable[RuleLike] | Mapping[str, RuleLike],
-    **options: Unpack[_Options],
+    **options: Unpack[_Keywords],
 ) -> dict[str, Decomposition]: ...
 def decompose(
     predictions: Any,
@@ -111,20 +112,17 @@ def decompose(
     """
     named = named_rules(rule)
     rules = list(named.values())
-    options: dict[str, Any] = {
-        "member_axis": member_axis, "class_axis": class_axis, "from_logits": from_logits,
-        "normalize": normalize, "check": check,
-    }  # fmt: skip
+    options = Options(member_axis, class_axis, from_logits, normalize, check)
     jackknife = _Jackknife(unbiased, standard_errors)
     if isinstance(predictions, Dirichlet):
-        if given := set_options(weights, options | asdict(jackknife)):
+        if given := given_options(weights, options, jackknife):
             raise InvalidInput(
                 f"{given}: a Dirichlet has no members and was checked when it was made, so this "
                 "does not apply to it"
             )
         results = [_of_dirichlet(predictions, r) for r in rules]
     else:
-        results = _of_members(Members.of(predictions, weights, **options), rules, jackknife)
+        results = _of_members(Members.of(predictions, weights, options), rules, jackknife)
     if isinstance(rule, str | ScoringRule):
         return results[0]
     return dict(zip(named, results, strict=True))
@@ -158,11 +156,11 @@ def named_rules(
 class _Jackknife:
     """What to learn from leaving members out."""
 
-    unbiased: bool
-    standard_errors: bool
+    unbiased: bool = False
+    standard_errors: bool = False
 
     def __bool__(self) -> bool:
-        return self.unbiased or self.standard_errors
+        return bool(self.unbiased or self.standard_errors)
 
 
 def _of_members(
@@ -219,8 +217,8 @@ def _components(samples: Samples, rule: ScoringRule, jackknife: _Jackknife) -> l
 
 def _of_dirichlet(given: Dirichlet, rule: ScoringRule) -> Decomposition:
     rule.check_classes(given.n_classes)
-    xp = namespace(given.alpha)
     q = given.widened()
+    xp = namespace(q.alpha)
     total = rule._entropy(xp, q.mean)
     epistemic, error = rule._dirichlet_epistemic(xp, q)
     aleatoric = total - epistemic
@@ -229,4 +227,7 @@ def _of_dirichlet(given: Dirichlet, rule: ScoringRule) -> Decomposition:
     parts = [total, aleatoric, epistemic]
     if error is not None:
         parts += [xp.zeros_like(total), error, error]
-    return _gather([xp.astype(part, given.alpha.dtype) for part in parts])
+    own = namespace(given.alpha)
+    if own is not xp:
+        return _gather([as_dtype_of(own, part, given.alpha) for part in parts])
+    return _gather([xp.astype(part, given.alpha.dtype) for part in parts])  # with its gradient

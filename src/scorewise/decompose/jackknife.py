@@ -28,7 +28,7 @@ class LeftOut:
         self.rest = sum_of_others(xp, self.share)  # 1 − w, also where w is all but 1
         self.center = samples.mean[..., None, :]
         self.deviation = samples.deviations
-        shift = -self.deviation * (self.share / self.rest)[..., None]
+        shift = -(self.deviation / self.rest[..., None]) * self.share[..., None]
         self.mean = xp.maximum(self.center + shift, 0.0)  # θ̄₋ₘ
         self.excess = rule._divergence(xp, self.center, self.mean, shift)  # D(θ̄, θ̄₋ₘ)
 
@@ -52,7 +52,8 @@ class LeftOut:
 
     def _error(self, influence: Array) -> Array:
         spread = influence - self.share * self.xp.sum(influence, axis=-1, keepdims=True)
-        return square_root(self.xp, self.xp.sum(spread**2 / self.rest, axis=-1))
+        scaled = spread / self.xp.sqrt(self.rest)  # before it is squared: a light rest is tiny
+        return square_root(self.xp, self.xp.sum(scaled**2, axis=-1))
 
 
 def check_members(n_members: int, rules: Sequence[ScoringRule], unbiased: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,19 +11,19 @@ from scorewise import validate
 from scorewise._array import Array, is_dask, map_dask_rows, namespace
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
-from scorewise.receive import Unchecked, receive_members
+from scorewise.receive import Options, Unchecked, receive_members
 from scorewise.rules import ScoringRule
 
-_DEFAULTS: dict[str, Any] = {
-    "member_axis": -2, "class_axis": -1, "from_logits": False, "normalize": False, "check": True,
-    "unbiased": False, "standard_errors": False,
-}  # fmt: skip
 
-
-def set_options(weights: Any, options: dict[str, Any]) -> str:
-    """The names of the options that were given, for a message."""
-    given = [name for name, value in options.items() if value != _DEFAULTS.get(name)]
-    return ", ".join(["weights", *given] if weights is not None else given)
+def given_options(weights: Any, *options: Any) -> str:
+    """The names of the options that are not what they are by default, for a message."""
+    names = [
+        field.name
+        for value in options
+        for field in fields(value)
+        if getattr(value, field.name) != field.default
+    ]
+    return ", ".join(["weights", *names] if weights is not None else names)
 
 
 @dataclass(frozen=True)
@@ -35,23 +35,21 @@ class Members:
     checked: Samples | None = None  # by the caller, who made them
 
     @classmethod
-    def of(cls, predictions: Any, weights: Any = None, **options: Any) -> Members:
-        """Members from an array, with options as for :class:`scorewise.Samples`, or Samples."""
+    def of(cls, predictions: Any, weights: Any, options: Options) -> Members:
+        """Members from an array, or from Samples that need no options."""
         if isinstance(predictions, Dirichlet):
             raise InvalidInput(
                 "this compares members, and a Dirichlet has none; draw some and pass them as an "
                 "array (..., M, K)"
             )
         if isinstance(predictions, Samples):
-            if given := set_options(weights, options):
+            if given := given_options(weights, options):
                 raise InvalidInput(f"{given}: pass to Samples(...), not beside one")
             return cls(predictions.unchecked(), predictions.weights, predictions)
-        axes = {"member_axis": -2, "class_axis": -1}
-        received = receive_members(predictions, **(axes | options))
+        received = receive_members(predictions, options)
         if weights is not None and is_dask(received.values):
             # What needs no values is refused at once.
-            values = received.values
-            weights = validate.weights(namespace(values), weights, values)
+            weights = validate.weights(weights, received.values)
         return cls(received, weights)
 
     def check_rules(self, rules: Iterable[ScoringRule]) -> None:

@@ -9,6 +9,7 @@ from scorewise._array import Array, namespace
 from scorewise.decompose.members import Members
 from scorewise.decompose.result import Decomposition
 from scorewise.distributions import Samples
+from scorewise.receive import Options
 from scorewise.rules import ScoringRule, get_rule
 from scorewise.rules.quadratics import gini_terms
 
@@ -101,10 +102,14 @@ def label_wise(probs: Any, **options: Any) -> Decomposition:
             samples.average(samples.deviations**2),
         ]
 
-    members = Members.of(probs, **options)
+    members = _members(probs, **options)
     return Decomposition(
         *members.compute(lambda m: m.samples.by_blocks(parts), 3, keep_classes=True)
     )
+
+
+def _members(probs: Any, weights: Any = None, **options: Any) -> Members:
+    return Members.of(probs, weights, Options(**options))
 
 
 def _of_rule(
@@ -114,7 +119,7 @@ def _of_rule(
     measure: Callable[[Samples, ScoringRule], Array],
 ) -> Array:
     """A measure of members under one rule."""
-    members, found = Members.of(probs, **options), get_rule(rule)
+    members, found = _members(probs, **options), get_rule(rule)
     members.check_rules([found])
     return members.compute(lambda m: m.samples.by_blocks(lambda s: [measure(s, found)]), 1)[0]
 
@@ -122,4 +127,4 @@ def _of_rule(
 def _reverse(samples: Samples, rule: ScoringRule) -> Array:
     xp = namespace(samples.probs)
     mean = samples.mean[..., None, :] + 0 * samples.probs
-    return samples.average(rule._divergence(xp, samples.probs, mean, mean - samples.probs))
+    return samples.average(rule._divergence(xp, samples.probs, mean, -samples.deviations))

@@ -84,6 +84,8 @@ def _make(maker: Callable[..., ScoringRule], rule: str, numbers: str) -> Scoring
 
 
 def _number(text: str) -> int | float:
+    if "_" in text:
+        raise ValueError(f"{text!r} is no number")
     try:
         return int(text)
     except ValueError:

@@ -11,8 +11,9 @@ from typing import Any, final
 import numpy as np
 
 from scorewise import validate
-from scorewise._array import Array, Namespace, as_dtype_of, eps, one_hot, widest
-from scorewise.distributions import N_POINTS, REPEATS, Dirichlet
+from scorewise._array import Array, Namespace, as_dtype_of, eps, matmul, one_hot, widest
+from scorewise._simulation import N_DRAWS
+from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput
 from scorewise.rules.rule import DecisionRule, ScoringRule, frozen_array, register
 
@@ -63,42 +64,41 @@ class CostMatrix(DecisionRule):
         """What each action costs beyond the best action for the class: the same regrets."""
         return np.asarray(self.costs - self.costs.min(axis=1, keepdims=True))
 
-    def _regret(self, xp: Namespace, p: Array, anchor: Array) -> Array:
-        # A row that equals the anchor takes the anchor's costs, so that equal rows have equal
-        # regrets however the library orders the sums of a matrix product.
-        wide, wide_anchor = widest(xp, p), widest(xp, anchor)
-        opportunity = as_dtype_of(xp, self._opportunity, wide)
-        same = xp.all(p == anchor, axis=-1)[..., None]
-        expected = xp.where(same, wide_anchor @ opportunity, wide @ opportunity)
+    def _regret(self, xp: Namespace, p: Array) -> Array:
+        wide = widest(xp, p)
+        expected = matmul(xp, wide, as_dtype_of(xp, self._opportunity, wide))
         best = one_hot(xp, xp.argmin(expected, axis=-1), expected.shape[-1])
         regret = 0.0 * expected
-        own, shared = self._expected_parts(xp, wide), self._expected_parts(xp, wide_anchor)
-        for part, shared_part in zip(own, shared, strict=True):
-            cost = xp.where(same, shared_part, part)
+        for cost in self._expected_parts(xp, wide):
             regret = regret + (cost - xp.sum(xp.where(best, cost, 0.0), axis=-1, keepdims=True))
         regret = regret - xp.min(regret, axis=-1, keepdims=True)
-        # Costs that differ by less than their own rounding errors are tied.
-        unit = 4 * eps(xp, wide) * (2.0**-36 if eps(xp, wide) < 1e-10 else 1.0)
+        # Costs that differ by less than their own rounding errors are tied, so that equal rows
+        # decide alike however a library orders the sums of a matrix product.
+        unit = 4 * eps(xp, wide) * 2.0 ** (4 - 2 * _slice_bits(xp, wide))
         tied = regret <= unit * (expected + xp.min(expected, axis=-1, keepdims=True))
         return xp.astype(xp.where(tied, 0.0, regret), p.dtype)
 
     def _expected_parts(self, xp: Namespace, p: Array) -> tuple[Array, Array, Array]:
-        """pᵀC as a sum of three parts, ``(..., A)``, of which the first two are exact in float64.
+        """pᵀC as a sum of three parts, ``(..., A)``, of which the first two are exact.
 
-        Both factors are cut into slices of 20 bits, whose products and sums lose nothing, so the
+        Both factors are cut into slices of few bits, whose products and sums lose nothing, so the
         small difference of two large expected costs keeps its digits.
         """
         scale = 2.0 ** math.ceil(math.log2(max(float(np.abs(self.costs).max()), 1e-300)))
         a, b, c = _slices(xp, p)
         x, y, z = (scale * s for s in _slices(xp, as_dtype_of(xp, self.costs / scale, p)))
-        return a @ x, a @ y + b @ x, b @ y + (a + b) @ z + c @ (x + y + z)
+        return (
+            matmul(xp, a, x),
+            matmul(xp, a, y) + matmul(xp, b, x),
+            matmul(xp, b, y) + matmul(xp, a + b, z) + matmul(xp, c, x + y + z),
+        )
 
     def _least_regret(self, xp: Namespace, mean_regret: Array) -> Array:
         return xp.min(mean_regret, axis=-1)
 
     def _action(self, xp: Namespace, p: Array) -> Array:
         """a*(p), the first of the cheapest actions."""
-        return xp.argmin(self._regret(xp, p, p), axis=-1)
+        return xp.argmin(self._regret(xp, p), axis=-1)
 
     def _losses(self, xp: Namespace, p: Array) -> Array:
         by_action = as_dtype_of(xp, np.ascontiguousarray(self.costs.T), p)
@@ -107,28 +107,39 @@ class CostMatrix(DecisionRule):
         return xp.reshape(rows, p.shape)
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
-        return xp.min(p @ as_dtype_of(xp, self.costs, p), axis=-1)
+        return xp.min(matmul(xp, p, as_dtype_of(xp, self.costs, p)), axis=-1)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         action = self._action(xp, q)[..., None]
-        return xp.take_along_axis(self._regret(xp, p, q), action, axis=-1)[..., 0]
+        return xp.take_along_axis(self._regret(xp, p), action, axis=-1)[..., 0]
 
     def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, Array | None]:
-        means, errors = q.estimate(lambda theta, center: self._regret(xp, theta, center))
-        best = xp.argmin(means, axis=-1)[..., None]
+        def regret_and_hit(theta: Array, center: Array) -> Array:
+            regret = self._regret(xp, theta)
+            return xp.concat([regret, xp.astype(regret > 0, regret.dtype)], axis=-1)
+
+        n = self.costs.shape[1]
+        means, errors = q.estimate(regret_and_hit)
+        best = xp.argmin(means[..., :n], axis=-1)[..., None]
+        epistemic = xp.take_along_axis(means, best, axis=-1)[..., 0]
         error = xp.take_along_axis(errors, best, axis=-1)[..., 0]
-        epistemic = self._least_regret(xp, means)
+        hits = xp.take_along_axis(means, best + n, axis=-1)[..., 0]
         # Where few draws would decide otherwise, one more might, and regret as much as it can.
-        one_draw = as_dtype_of(xp, self._opportunity.max(axis=0) / (N_POINTS * REPEATS), means)
+        one_draw = as_dtype_of(xp, self._opportunity.max(axis=0) / N_DRAWS, means)
         one_draw = xp.reshape(xp.take(one_draw, xp.reshape(best, (-1,)), axis=0), error.shape)
-        few = epistemic < 10 * one_draw
-        return epistemic, xp.where(few, xp.maximum(error, one_draw), error)
+        return epistemic, error + xp.where(hits * N_DRAWS < 50, one_draw, 0.0)
+
+
+def _slice_bits(xp: Namespace, x: Array) -> int:
+    """Bits of a slice, such that products of two and sums of many of them are exact."""
+    return 20 if eps(xp, x) < 1e-10 else 8
 
 
 def _slices(xp: Namespace, x: Array) -> tuple[Array, Array, Array]:
-    """x, at most 1 in size, as multiples of 2⁻²⁰ and of 2⁻⁴⁰, and what is left."""
-    first = xp.round(x * 2.0**20) / 2.0**20
-    second = xp.round((x - first) * 2.0**40) / 2.0**40
+    """x, at most 1 in size, in two slices and what is left."""
+    unit = 2.0 ** _slice_bits(xp, x)
+    first = xp.round(x * unit) / unit
+    second = xp.round((x - first) * unit * unit) / (unit * unit)
     return first, second, x - first - second
 
 

@@ -56,6 +56,9 @@ class _CustomRule(ScoringRule):
         value = _without_rounding(xp, *self._raw(xp, q, p, d))
         return xp.where(xp.all(d == 0, axis=-1), 0.0, value)
 
+    def _settled(self, xp: Namespace, epistemic: Array, mean: Array) -> Array:
+        return _without_rounding(xp, epistemic, _largest(xp, self._losses(xp, mean)))
+
     def _epistemic(self, xp: Namespace, samples: Samples) -> Array:
         # Rows of low precision sum to 1 only roughly, so single divergences may fall below 0.
         q = samples.mean[..., None, :]

@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from scorewise import validate
-from scorewise._array import Array, Namespace, as_dtype_of
+from scorewise._array import Array, Namespace, as_dtype_of, matmul
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput
 from scorewise.rules.rule import ScoringRule, frozen_array, register
@@ -89,35 +89,37 @@ class Quadratic(_QuadraticRule):
     def _root(self) -> np.ndarray:
         """R with RRᵀ = A, so that dᵀAd = ‖dR‖² is never negative.
 
-        A difference d of predictions has no part along (1, …, 1) but what rounding left, and A may
-        be huge there. So the square of that part is completed, and the rest, which is made of
-        distances, keeps its digits.
+        A difference d of predictions sums to 0 but for what rounding left, and A may be huge along
+        (1, …, 1). So d is taken apart into steps away from class 0, whose products are made of
+        distances, and its sum, whose square is completed.
         """
         k = len(self.matrix)
-        center = np.eye(k) - 1 / k
-        eigenvalues, vectors = np.linalg.eigh(-center @ self._distances @ center / 2)
-        eigenvalues = np.maximum(eigenvalues, 0.0)
-        along = self.matrix.mean(axis=1)
-        used = eigenvalues > k * np.finfo(float).eps * np.abs(self.matrix).max()
-        tilt = np.zeros(k)
-        tilt[used] = (along @ center @ vectors)[used] / np.sqrt(eigenvalues[used])
-        left = math.sqrt(max(along.mean() - tilt @ tilt, 0.0))
-        return np.column_stack([vectors * np.sqrt(eigenvalues) + tilt, np.full(k, left)])
+        to_first, last = self._distances[:, 0], self.matrix[:, 0] - self.matrix[0, 0]
+        steps = (to_first[:, None] + to_first - self._distances) / 2
+        rest = np.block([[steps, last[:, None]], [last, self.matrix[0, 0]]])
+        tiny = k * np.finfo(float).eps * float(steps.max())
+        columns = []  # of Cholesky's factor, with pivots among the steps: exact zeros stay exact
+        while rest[pivot := int(np.argmax(np.diagonal(rest)[:k])), pivot] > tiny:
+            column = rest[:, pivot] / math.sqrt(rest[pivot, pivot])
+            rest = rest - np.outer(column, column)
+            rest[pivot], rest[:, pivot] = 0.0, 0.0
+            columns.append(column[:k] + column[k])
+        return np.column_stack([*columns, np.full(k, math.sqrt(max(rest[k, k], 0.0)))])
 
     def check_classes(self, n_classes: int) -> None:
         validate.same_classes(n_classes, len(self.matrix), "quadratic")
 
     def _losses(self, xp: Namespace, p: Array) -> Array:
         # Σ_k p_k (e_k − e_y)ᵀA(e_k − e_y) − H(p)
-        to_label = p @ as_dtype_of(xp, self._distances, p)
+        to_label = matmul(xp, p, as_dtype_of(xp, self._distances, p))
         return xp.maximum(to_label - self._entropy(xp, p)[..., None], 0.0)
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
         # ½ Σ_ij p_i p_j (e_i − e_j)ᵀA(e_i − e_j), of which no term is negative
-        return xp.sum(p * (p @ as_dtype_of(xp, self._distances / 2, p)), axis=-1)
+        return xp.sum(p * matmul(xp, p, as_dtype_of(xp, self._distances / 2, p)), axis=-1)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
-        return xp.sum((d @ as_dtype_of(xp, self._root, d)) ** 2, axis=-1)
+        return xp.sum(matmul(xp, d, as_dtype_of(xp, self._root, d)) ** 2, axis=-1)
 
 
 @final

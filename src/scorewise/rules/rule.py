@@ -11,8 +11,9 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from scorewise import validate
-from scorewise._array import Array, Namespace, namespace, one_hot, to_numpy
+from scorewise._array import Array, Namespace, difference, namespace, one_hot, to_numpy
 from scorewise._numerics import sum_product
+from scorewise._simulation import RARE
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
 from scorewise.receive import classes_last, receive
@@ -84,9 +85,21 @@ class ScoringRule(abc.ABC):
         q = samples.mean[..., None, :]
         return samples.average(self._divergence(xp, q, samples.probs, samples.deviations))
 
+    def _settled(self, xp: Namespace, epistemic: Array, mean: Array) -> Array:
+        """EU as it was put together from parts; a rule whose D may round below 0 mends it here."""
+        return epistemic
+
     def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, Array | None]:
         """EU under a Dirichlet and its standard error, None where the value is exact."""
-        return q.estimate(lambda theta, center: self._divergence(xp, center, theta, theta - center))
+
+        def divergence(theta: Array, center: Array) -> Array:
+            return self._divergence(xp, center, theta, theta - center)
+
+        estimate, error = q.estimate(divergence)
+        # A class of tiny α may show in no draw. As D is convex in θ, it adds at most θ_k·D(m, e_k).
+        corners = xp.astype(one_hot(xp, xp.arange(q.n_classes), q.n_classes), q.mean.dtype)
+        most = q.mean * (self._losses(xp, q.mean) - self._entropy(xp, corners))
+        return estimate, error + xp.sum(xp.where(q.alpha < RARE, most, 0.0), axis=-1)
 
     # -- the public face --------------------------------------------------------------------------
 
@@ -205,7 +218,7 @@ class ScoringRule(abc.ABC):
         0.5
         """
         xp, q, p = self._admit_pair(prediction, truth)
-        return self._divergence(xp, q, p, p - q)
+        return self._divergence(xp, q, p, difference(xp, p, q))
 
 
 class DecisionRule(ScoringRule):
@@ -217,16 +230,15 @@ class DecisionRule(ScoringRule):
     """
 
     @abc.abstractmethod
-    def _regret(self, xp: Namespace, p: Array, anchor: Array) -> Array:
-        """Additive regrets ``(..., R)`` of ``p``; ``anchor`` is a row that ``p`` may be near."""
+    def _regret(self, xp: Namespace, p: Array) -> Array:
+        """Additive regrets ``(..., R)`` of ``p``, none negative."""
 
     @abc.abstractmethod
     def _least_regret(self, xp: Namespace, mean_regret: Array) -> Array:
         """EU from regrets averaged over members, ``(..., R)`` to ``(...)``."""
 
     def _epistemic(self, xp: Namespace, samples: Samples) -> Array:
-        regret = self._regret(xp, samples.probs, samples.anchor[..., None, :])
-        return self._least_regret(xp, samples.average(regret))
+        return self._least_regret(xp, samples.average(self._regret(xp, samples.probs)))
 
 
 def frozen_array(values: Any, name: str, ndim: int) -> np.ndarray:

@@ -8,11 +8,16 @@ from typing import final
 
 import numpy as np
 
-from scorewise._array import Array, Namespace, one_hot
+from scorewise._array import Array, Namespace, difference, one_hot
 from scorewise._numerics import log1p_minus, polynomial
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput
 from scorewise.rules.rule import DecisionRule, ScoringRule, number_above, register
+
+
+def _excess(xp: Namespace, p: Array, q: Array) -> Array:
+    """(p − q)⁺, exactly 0 where the two are equal, also for a compiler."""
+    return xp.maximum(difference(xp, p, q), 0.0)
 
 
 class _TopK(DecisionRule):
@@ -45,15 +50,13 @@ class _TopK(DecisionRule):
         return xp.sum(xp.sort(p, axis=-1)[..., : p.shape[-1] - self.k], axis=-1)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
-        return self._choose(xp, self._regret(xp, p, p), self._chosen(xp, q))
+        return self._choose(xp, self._regret(xp, p), self._chosen(xp, q))
 
-    def _regret(self, xp: Namespace, p: Array, anchor: Array) -> Array:
+    def _regret(self, xp: Namespace, p: Array) -> Array:
         if self.k == 1:
-            return xp.max(p, axis=-1, keepdims=True) - p
+            return _excess(xp, xp.max(p, axis=-1, keepdims=True), p)
         threshold = xp.sort(p, axis=-1)[..., p.shape[-1] - self.k, None]
-        over = xp.maximum(p - threshold, 0.0)
-        under = xp.maximum(threshold - p, 0.0)
-        return xp.concat([under, over], axis=-1)
+        return xp.concat([_excess(xp, threshold, p), _excess(xp, p, threshold)], axis=-1)
 
     def _least_regret(self, xp: Namespace, mean_regret: Array) -> Array:
         if self.k == 1:

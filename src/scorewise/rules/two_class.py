@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -34,19 +34,37 @@ def _gauss(n: int) -> tuple[list[float], list[float]]:
     return ((1 + x) / 2).tolist(), (w / 2).tolist()
 
 
-def _shape(alpha: float, beta: float) -> tuple[float, ...]:
-    """Where the weight c^α (1−c)^β of the log odds bends, how sharply, and how far it reaches."""
-    rise = max(alpha, 0.0)
-    bend = math.log((rise + 1) / (beta + 1))
-    width = math.sqrt(1 / (rise + 1) + 1 / (beta + 1))
+class _Shape(NamedTuple):
+    """The weight c^α (1−c)^β of the log odds: numbers, or an array of each."""
 
-    def reach(rate: float) -> float:  # y, where rate·y²/(y + 2·rate·width²) is the depth
-        if rate == 0:
-            return 2000.0  # no two floats are farther apart
-        half = _DEPTH / 2 / max(rate, _FLAT)
-        return half + math.sqrt(half**2 + 2 * _DEPTH * width**2)
+    alpha: Any
+    beta: Any
+    bend: Any  # where it bends,
+    width: Any  # how sharply,
+    left: Any  # and how far it reaches to either side
+    right: Any
 
-    return alpha, beta, bend, width, reach(abs(alpha)), reach(beta)
+    @classmethod
+    def of(cls, alpha: float, beta: float) -> _Shape:
+        rise = max(alpha, 0.0)
+        width = math.sqrt(1 / (rise + 1) + 1 / (beta + 1))
+
+        def reach(rate: float) -> float:  # y, where rate·y²/(y + 2·rate·width²) is the depth
+            if rate == 0:
+                return 2000.0  # no two floats are farther apart
+            half = _DEPTH / 2 / max(rate, _FLAT)
+            return half + math.sqrt(half**2 + 2 * _DEPTH * width**2)
+
+        bend = math.log((rise + 1) / (beta + 1))
+        return cls(alpha, beta, bend, width, reach(abs(alpha)), reach(beta))
+
+
+class _Interval(NamedTuple):
+    """Log odds from a start, which stands for −∞ unless ``begun``, over a span."""
+
+    start: Array
+    span: Array
+    begun: Array
 
 
 def _log_ratio(xp: Namespace, p: Array, q: Array, d: Array, valid: Array) -> Array:
@@ -58,29 +76,21 @@ def _log_ratio(xp: Namespace, p: Array, q: Array, d: Array, valid: Array) -> Arr
 
 
 def _integral(
-    xp: Namespace,
-    shape: list[Array],
-    start: Array,
-    end: Array,
-    span: Array,
-    begun: Array,
-    log_factor: Array,
-    nodes: int,
+    xp: Namespace, shape: _Shape, over: _Interval, log_factor: Array, nodes: int
 ) -> Array:
-    """e^factor·∫ (1 − e^{x−end})·c^α (1−c)^β dx over log odds x from start to end, span apart.
+    """e^factor·∫ (1 − e^{x−end})·c^α (1−c)^β dx over an interval of log odds x.
 
-    ∞ where the start is not ``begun`` but at −∞, and α ≤ 0. In four pieces: both halves of what is
-    to the left and to the right of the bend, each by Gauss's rule on y = width·sinh s, whose nodes
-    lie dense at the outer end and at the bend, and geometrically sparser in between.
+    ∞ where it begins at −∞ and α ≤ 0. In four pieces: both halves of what is to the left and to
+    the right of the bend, each by Gauss's rule on y = width·sinh s, whose nodes lie dense at the
+    outer end and at the bend, and geometrically sparser in between.
     """
     alpha, beta, bend, width, left_reach, right_reach = shape
-    finite = begun | (alpha > 0) | (span == 0)
-    apart = finite & (span > 0)
-    start, end, span = (xp.where(apart, x, 0.0) for x in (start, end, span))
-    is_left, is_right = bend >= end, bend <= start
-    middle = xp.where(is_right, start, xp.where(is_left, end, bend))
-    left = xp.where(is_right, 0.0, xp.where(is_left, span, bend - start))
-    right = xp.where(is_right, span, xp.where(is_left, 0.0, end - bend))
+    finite = over.begun | (alpha > 0) | (over.span == 0)
+    apart = finite & (over.span > 0)
+    start, span = xp.where(apart, over.start, 0.0), xp.where(apart, over.span, 0.0)
+    left = xp.minimum(xp.maximum(bend - start, 0.0), span)
+    right = span - left
+    middle = start + left
     # Keep what counts. On the left that is the outer end where the weight rises outwards, α < 0.
     decay = xp.exp(-xp.abs(middle))
     slope = xp.where(middle > 0, alpha * decay - beta, alpha - beta * decay) / (1 + decay)
@@ -131,19 +141,19 @@ class Beta(ScoringRule):
         validate.same_classes(n_classes, 2, repr(self))
 
     @cached_property
-    def _shapes(self) -> list[tuple[float, ...]]:
+    def _shapes(self) -> list[_Shape]:
         """The shape of the weight in the eyes of class 0 and of class 1."""
-        return [_shape(self.b, self.a + 1), _shape(self.a, self.b + 1)]
+        return [_Shape.of(self.b, self.a + 1), _Shape.of(self.a, self.b + 1)]
 
     @cached_property
     def _far(self) -> float:
         """Log odds that stand for certainty: beyond all that counts."""
-        return 1000 + 2 * max(reach for shape in self._shapes for reach in shape[4:])
+        return 1000.0 + 2 * float(max(max(shape.left, shape.right) for shape in self._shapes))
 
     @cached_property
     def _nodes(self) -> int:
         """Of each piece of an integral: more for a longer one, until all is right to rounding."""
-        longest = max(max(shape[4:]) / shape[3] for shape in self._shapes)
+        longest = max(max(shape.left, shape.right) / shape.width for shape in self._shapes)
         return min(math.ceil(13 + 3 * math.asinh(longest / 2)), 56)
 
     def _log_odds(self, xp: Namespace, p: Array, other: Array) -> Array:
@@ -159,11 +169,12 @@ class Beta(ScoringRule):
 
     def _scaled_losses(self, xp: Namespace, p: Array, log_factor: Array) -> Array:
         """e^factor·ℓ(p, ·) as D(p, e_y): for each class up to its own certainty."""
-        shape = [as_dtype_of(xp, x, like=p) + 0.0 * p for x in zip(*self._shapes, strict=True)]
+        both = zip(*self._shapes, strict=True)
+        shape = _Shape(*(as_dtype_of(xp, x, like=p) + 0.0 * p for x in both))
         other = xp.flip(p, axis=-1)
         start = self._log_odds(xp, p, other)
         span = xp.where(other > 0, self._far - start, 0.0)
-        return _integral(xp, shape, start, start + span, span, p > 0, log_factor, self._nodes)
+        return _integral(xp, shape, _Interval(start, span, p > 0), log_factor, self._nodes)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         # Next to a corner only the small probability tells how far apart two points are. One choice
@@ -171,7 +182,7 @@ class Beta(ScoringRule):
         d = xp.where(q[..., 1] < q[..., 0], d[..., 1], -d[..., 0])
         up, d = d > 0, xp.abs(d)
         one = xp.astype(up, d.dtype)
-        shape = [x * (1 - one) + y * one for x, y in zip(*self._shapes, strict=True)]
+        shape = _Shape(*(x * (1 - one) + y * one for x, y in zip(*self._shapes, strict=True)))
         (q0, q1), (p0, p1) = (
             (xp.where(up, r[..., 0], r[..., 1]), xp.where(up, r[..., 1], r[..., 0])) for r in (q, p)
         )
@@ -180,7 +191,7 @@ class Beta(ScoringRule):
         ratios = _log_ratio(xp, p1, q1, d, inner) + _log_ratio(xp, q0, p0, d, inner)
         span = xp.where(d > 0, xp.where(inner, ratios, end - start), 0.0)
         log_factor = xp.log(xp.where(p1 > 0, p1, 1.0))
-        return _integral(xp, shape, start, end, span, q1 > 0, log_factor, self._nodes)
+        return _integral(xp, shape, _Interval(start, span, q1 > 0), log_factor, self._nodes)
 
 
 @register

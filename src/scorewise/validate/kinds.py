@@ -37,7 +37,10 @@ def real(values: Any, name: str, convert: Callable[[Any], Array]) -> Array:
 def floating(x: Any, name: str) -> Array:
     """``x`` as an array of floating-point numbers; lists become NumPy arrays."""
 
-    def plain(x: Any) -> Array:  # also of a memory map, a matrix and the like
+    def plain(x: Any) -> Array:
+        if isinstance(x, list | tuple) and x and all(is_array(part) for part in x):
+            return namespace(*x).stack(list(x))  # members of any library, one by one
+        # a memory map, a matrix and the like become plain arrays
         return x if is_array(x) and not isinstance(x, np.ndarray) else np.asarray(x)
 
     x = real(x, name, plain)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scorewise._array import Array, Namespace, to_numpy, widest
+from scorewise._array import Array, Namespace, dtype_name, to_numpy
 from scorewise.errors import InvalidInput
 from scorewise.validate.places import Layout, first_false, own_axes
 
@@ -92,10 +92,12 @@ def logits(xp: Namespace, z: Array, where: Layout) -> None:
     )
 
 
-def concentrations(xp: Namespace, alpha: Array) -> None:
+def concentrations(alpha: Array) -> None:
     """Refuse Dirichlet parameters that are not positive, or whose products would overflow."""
-    alpha = widest(xp, alpha)
-    index = first_false((alpha >= 1e-100) & (alpha <= 1e100) & (alpha < float("inf")))
+    ok = (alpha > 0) & (alpha < float("inf"))
+    if dtype_name(alpha) == "float64":
+        ok = ok & (alpha >= 1e-100) & (alpha <= 1e100)
+    index = first_false(ok)
     if index is not None:
         place = own_axes(alpha, "alpha").place(index)
         raise InvalidInput(

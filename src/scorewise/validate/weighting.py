@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from scorewise._array import Array, Namespace, namespace, on_device_of, widest
+import numpy as np
+
+from scorewise._array import (
+    Array,
+    Namespace,
+    as_dtype_of,
+    is_array,
+    is_dask,
+    namespace,
+    on_device_of,
+    to_numpy,
+    widest,
+)
 from scorewise.errors import InvalidInput
 from scorewise.validate.kinds import real
 from scorewise.validate.places import Layout, first_false, own_axes
@@ -15,22 +27,31 @@ def _numbers(xp: Namespace, values: Any, like: Array, name: str) -> Array:
     return widest(xp, real(values, name, lambda x: on_device_of(xp, x, like)))
 
 
-def weights(xp: Namespace, w: Any, theta: Array) -> Array:
-    """Member weights ``(M,)`` or ``(..., M)`` in float64, in any scale; no value is looked at."""
-    w = _numbers(xp, w, theta, "weights")
-    m_shape = tuple(theta.shape[-2:-1])
-    if tuple(w.shape) not in {m_shape, tuple(theta.shape[:-1])}:
+def weights(w: Any, members: Array) -> Array:
+    """Weights ``(M,)`` or ``(..., M)`` of members ``(..., M, K)`` in float64.
+
+    Only their shape is looked at. What is not of the members' own library stays on the host, as
+    JAX may have no float64.
+    """
+    xp = namespace(members)
+    if is_dask(members) or (is_array(w) and namespace(w) is xp):
+        w = _numbers(xp, w, members, "weights")
+    else:
+        w = real(w, "weights", to_numpy).astype(np.float64)
+    m_shape = tuple(members.shape[-2:-1])
+    if tuple(w.shape) not in {m_shape, tuple(members.shape[:-1])}:
         raise InvalidInput(
             f"weights have shape {tuple(w.shape)}; with {m_shape[0]} members they must be "
-            f"{m_shape} or {tuple(theta.shape[:-1])}"
+            f"{m_shape} or {tuple(members.shape[:-1])}"
         )
     return w
 
 
-def shares(xp: Namespace, w: Any, theta: Array, members: Layout, *, check: bool) -> Array:
+def shares(w: Any, members: Array, layout: Layout, *, check: bool) -> Array:
     """The weights of members so laid out, as shares that sum to 1."""
-    w = weights(xp, w, theta)
-    where = own_axes(w, "weights", members.origin if w.ndim > 1 else ())
+    w = weights(w, members)
+    xp, own = namespace(w), namespace(members)
+    where = own_axes(w, "weights", layout.origin if w.ndim > 1 else ())
     top = xp.max(w, axis=-1, keepdims=True)
     if check:
         index = first_false((w >= 0) & (w < float("inf")))
@@ -45,7 +66,8 @@ def shares(xp: Namespace, w: Any, theta: Array, members: Layout, *, check: bool)
                 f"{where.place(index)} sums to 0; at least one member needs a positive weight"
             )
     w = w / top
-    return xp.astype(w / xp.sum(w, axis=-1, keepdims=True), theta.dtype)
+    w = w / xp.sum(w, axis=-1, keepdims=True)
+    return xp.astype(w, members.dtype) if own is xp else as_dtype_of(own, w, members)
 
 
 def member_weight(xp: Namespace, weight: Any, theta: Array, *, check: bool) -> Array:
