@@ -183,3 +183,9 @@ def test_nothing_accumulated_is_an_error_and_so_is_no_weight():
         acc.result()
     acc.update(np.array([[0.4, 0.6], [0.3, 0.7]]), weight=1.0)
     assert acc.result().epistemic[1] == 0
+
+
+def test_an_accumulator_is_not_merged_into_itself():
+    acc = fill(members(3, 2, 4), "log")
+    with pytest.raises(sw.InvalidInput, match="into itself"):
+        acc.merge(acc)

@@ -99,13 +99,34 @@ def test_extreme_parameters_are_accurate(case: str, dtype: str, path: str):
 @pytest.mark.parametrize("path", PATHS)
 def test_a_light_first_member_does_not_spoil_the_mean(path: str):
     """The first member says 1 where all others say 0, with next to no weight."""
-    probs = np.array([[[1.0, 0.0, 0.0], [0.0, 0.5, 0.5], [0.0, 0.2, 0.8]]])
-    for light in (1e-6, 1e-12, 1e-20, 1e-200):
-        weights = np.array([light, 1.0, 1.0])
-        for name, rule in all_rules(3).items():
-            d = PATHS[path](probs, rule, weights)
-            expected = reference.decompose(rule, probs[0], weights)
-            assert_accurate(d, 0, expected, "float64", f"{name} {light}")
+    rows = [[1.0, 0.0, 0.0], [0.0, 0.5, 0.5]]
+    for heavy in ([0.0, 0.2, 0.8], [0.0, 0.5, 0.5]):
+        probs = np.array([[*rows, heavy]])
+        for light in (1e-6, 1e-7, 1e-12, 1e-20, 1e-200):
+            weights = np.array([light, 1.0, 1.0])
+            for name, rule in all_rules(3).items():
+                d = PATHS[path](probs, rule, weights)
+                expected = reference.decompose(rule, probs[0], weights)
+                relative = 1e-12 * max(expected[2], 1e-30)
+                assert abs(mp.mpf(float(d.epistemic[0])) - expected[2]) <= relative, (name, light)
+                assert_accurate(d, 0, expected, "float64", f"{name} {light}")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_what_a_light_member_thinks_possible_stays_so(path: str):
+    probs = np.array([[[1e-200, 1.0], [0.0, 1.0]]])
+    assert PATHS[path](probs, "log", np.array([1e-200, 1.0])).epistemic[0] < 1e-190
+
+
+@pytest.mark.parametrize("dtype", PRECISION)
+def test_a_light_doubtful_member_does_not_spoil_the_aleatoric_part(dtype: str):
+    for name, rule in (all_rules(2) | {"heavy": sw.rules.weighted_log([1e-4, 1e4])}).items():
+        probs = np.array([[[0.5, 0.5], [1 - 2.0**-20, 2.0**-20]]], dtype=dtype)
+        weights = np.array([1e-9, 1.0])
+        exact = reference.decompose(rule, probs[0], weights)[1]
+        for path in PATHS.values():
+            got = mp.mpf(float(path(probs, rule, weights).aleatoric[0]))
+            assert abs(got - exact) <= 10 * PRECISION[dtype][1] * exact, name
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -12,7 +12,6 @@ from scipy.special import roots_jacobi
 import scorewise as sw
 from support import all_rules
 
-mp.mp.dps = 40
 PAIRS = [
     (1.0, 1.0), (0.2, 0.3), (0.01, 0.02), (5.0, 3.0), (100.0, 1.0), (99.0, 98.0), (101.0, 99.0),
     (1e3, 5e2), (1e5, 1e5), (64.0, 63.0), (65.0, 9.0), (1e4, 9.5e3), (1e6, 2e4), (1e8, 1e8),
@@ -240,6 +239,26 @@ def test_no_disagreement_among_the_draws_is_no_certainty():
     assert abs(d.epistemic - exact) <= d.standard_error.epistemic
     dominated = sw.rules.cost_matrix([[0, 1], [0, 2], [0, 1], [0, 1]])
     assert sw.decompose(sw.Dirichlet(alpha), dominated).standard_error.epistemic == 0
+
+
+@pytest.mark.parametrize(
+    "alpha", [(1e-6, 1.0), (1e-5, 1.0), (50.0, 1e-5), (1e-6, 1e-6, 1.0), (1e14,) * 3, (1e33, 2e33)]
+)
+def test_simulations_admit_what_they_cannot_see(alpha):
+    """Rare classes show in no draw, and huge parameters differ from the mean by rounding only."""
+    q = sw.Dirichlet(np.array(alpha))
+    exact = sw.decompose(q, "spherical").epistemic
+    d = sw.decompose(q, "pseudospherical:2")
+    assert abs(d.epistemic - exact) <= 4 * d.standard_error.epistemic
+
+
+def test_simulated_regrets_do_not_overstate_their_error():
+    for scale in (1e6, 1e14):
+        q = sw.Dirichlet(np.full(3, scale))
+        d = sw.decompose(q, sw.rules.cost_matrix(1 - np.eye(3)))
+        exact = sw.decompose(q, "zero-one").epistemic
+        assert d.standard_error.epistemic < 1e-2 * exact
+        assert abs(d.epistemic - exact) <= 4 * d.standard_error.epistemic
 
 
 def test_expectations_of_tiny_parameters_do_not_underflow():

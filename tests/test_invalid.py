@@ -307,14 +307,19 @@ def test_fuzz_decompose_either_refuses_or_keeps_the_laws(data):
     elif layout == "read-only":
         probs.flags.writeable = False
     options = {
-        "from_logits": data.draw(st.booleans()),
-        "normalize": data.draw(st.booleans()),
+        **data.draw(st.sampled_from([{}, {"from_logits": True}, {"normalize": True}])),
         "member_axis": data.draw(st.sampled_from([-2, -2, 0, 1])),
         "class_axis": data.draw(st.sampled_from([-1, -1, 0, 1])),
     }
     axes = [options[axis] % ndim if ndim else 0 for axis in ("member_axis", "class_axis")]
     if ndim and max(axes) < ndim and data.draw(st.booleans()):
-        options["weights"] = rng.uniform(size=shape[axes[0]]) ** 8
+        weights = rng.uniform(size=shape[axes[0]]) ** 8
+        if len(weights) and data.draw(st.booleans()):
+            poison = data.draw(st.sampled_from([0.0, 1e-300, 1e300, -1.0, np.nan, np.inf]))
+            weights[rng.integers(len(weights))] = poison
+        options["weights"] = weights
+    if data.draw(st.booleans()):
+        options["standard_errors"] = True
     before = probs.copy()
     k = shape[axes[1]] if ndim > max(axes) else 2
     rules = all_rules(max(k, 2))
@@ -327,7 +332,7 @@ def test_fuzz_decompose_either_refuses_or_keeps_the_laws(data):
         # A row may be off by the tolerance of its dtype, and the parts of a rule by as much.
         off = 5 * SUM_TOLERANCE[dtype] * max(k, 3)
         for name, d in results.items():
-            for part in d:
+            for part in (*d, *(d.standard_error or ())):
                 assert part.shape == batch, name
                 assert (part >= 0).all(), name
             parts = d.aleatoric + d.epistemic

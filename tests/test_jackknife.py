@@ -115,6 +115,7 @@ def test_a_member_without_weight_does_not_spoil_the_errors():
 
 
 @pytest.mark.parametrize("light", [1e-3, 1e-9, 1e-17, 1e-30])
+@mp.workdps(100)
 def test_a_member_of_nearly_all_weight_keeps_the_digits_of_the_others(light):
     probs, weights = members(1, 3, 4)[0], np.array([1.0, light, light / 2])
     rows, shares = [reference.row(r) for r in probs], reference.row(weights)

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 
 import scorewise as sw
-from support import PATHS, all_rules, members
+from scorewise.rules import costs
+from support import PATHS, all_rules, fill, members
 
 DTYPES = ["float16", "float32", "float64"]
 
@@ -109,19 +110,24 @@ def test_epistemic_is_exactly_zero_where_members_agree_on_the_set_or_action(case
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_equal_rows_have_equal_regrets_however_a_matrix_product_is_summed(dtype):
+def test_equal_rows_decide_alike_however_a_matrix_product_is_summed(dtype, monkeypatch):
+    """Libraries sum the rows of one product in different orders; here every other row backwards."""
+
+    def matmul(xp, a, b):
+        product = a @ b
+        product[..., 1::2, :] = a[..., 1::2, ::-1] @ b[::-1]
+        return product
+
+    monkeypatch.setattr(costs, "matmul", matmul)
     rng = np.random.default_rng(0)
-    for k, actions, rows in [
-        (7, 3, 5),
-        (50, 51, 33),
-        (333, 7, 41),
-        (777, 10, 123),
-        (1000, 999, 21),
-    ]:
-        p = np.repeat(rng.dirichlet(np.ones(k), 1), rows, axis=0).astype(dtype)
-        rule = sw.rules.cost_matrix(rng.uniform(size=(k, actions)))
-        regret = rule._regret(np, p, p[:1])
-        assert (regret == regret[0]).all(), (k, actions, rows)
+    for k, actions in [(7, 5), (50, 20), (333, 7), (1000, 9)]:
+        for row in (np.full(k, 1 / k), rng.dirichlet(np.ones(k))):
+            probs = np.broadcast_to(row.astype(dtype), (30, 4, k))
+            column = rng.uniform(size=k)  # permuted, it costs a uniform row the same
+            columns = [rng.permutation(column) for _ in range(actions)]
+            rule = sw.rules.cost_matrix(np.stack(columns, axis=1))
+            assert (sw.decompose(probs, rule).epistemic == 0).all(), (k, actions)
+            assert (fill(probs, rule).result().epistemic == 0).all(), (k, actions)
 
 
 def test_a_tied_cost_is_no_disagreement():
@@ -132,6 +138,41 @@ def test_a_tied_cost_is_no_disagreement():
         probs[:, 1] = -np.sort(-rng.dirichlet(np.ones(k), 200), axis=-1)
         rule = sw.rules.cost_matrix(1 - np.eye(k))
         assert (sw.decompose(probs, rule).epistemic == 0).all()
+
+
+def own_rules() -> dict[str, sw.ScoringRule]:
+    def log_losses(p):
+        return -np.log(p)
+
+    return {
+        "losses": sw.rule_from_loss_vector(log_losses, name="own log"),
+        "entropy": sw.rule_from_entropy(
+            lambda p: -(p * np.log(p)).sum(-1), lambda p: -1 - np.log(p), name="own entropy"
+        ),
+    }
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_own_rules_keep_the_laws_on_every_path(dtype):
+    rng = np.random.default_rng(0)
+    for trial in range(100):
+        probs = rng.dirichlet(np.full(5, 3.0), (4, 3))
+        probs = np.maximum(probs * (1 + 1e-5 * rng.normal(size=probs.shape)), 1e-4)
+        probs = probs / probs.sum(axis=-1, keepdims=True)
+        same = trial % 2 == 0
+        probs = (np.repeat(probs[:, :1], 3, axis=1) if same else probs).astype(dtype)
+        for path, results in every_path(probs, own_rules(), rng.uniform(size=3)):
+            for name, d in results.items():
+                assert (d.epistemic >= 0).all(), (path, name)
+                assert not same or (d.epistemic == 0).all(), (path, name)
+
+
+def test_a_quadratic_rule_is_exactly_zero_along_what_it_does_not_see():
+    for matrix in (np.diag([1.0, 0, 0]), [[1, 0, 0], [0, 1, 1], [0, 1, 1]], np.ones((3, 3))):
+        rule = sw.rules.quadratic(matrix)  # to confuse classes 1 and 2 costs nothing
+        probs = np.array([[[0.25, 0.25, 0.5], [0.25, 0.5, 0.25], [0.25, 0.75, 0.0]]])
+        for path, d in every_path(probs, {"": rule}, None):
+            assert (d[""].epistemic == 0).all(), path
 
 
 @settings(max_examples=100)

@@ -1,5 +1,7 @@
 """The core runs on every array library, on its own arrays."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -172,6 +174,112 @@ def test_jax_differentiates_float32_logits_as_torch_does_in_float64(k: int, low:
             np.testing.assert_allclose(
                 got, exact, rtol=1e-3, atol=1e-3 * scale, err_msg=f"{name} {part}"
             )
+
+
+@pytest.mark.parametrize("option", ["normalize", "from_logits"])
+@pytest.mark.parametrize("x64", [False, True])
+def test_compiled_identical_members_have_no_epistemic_uncertainty_on_any_path(option, x64):
+    """A compiler fuses the division that makes a row with the difference of two rows."""
+    import jax
+
+    def accumulated(x, rules):
+        acc = sw.Accumulator(rules)
+        for m in range(2):
+            acc.update(x[:, m], **{option: True})
+        return acc.result()
+
+    def decomposed(x, rules):
+        return sw.decompose(x, rules, **{option: True})
+
+    with jax.enable_x64(x64):
+        for k in (2, 3):
+            rows = np.random.default_rng(k).uniform(0.1, 4, (100, 1, k)).repeat(2, axis=1)
+            x = jax.numpy.asarray(rows, dtype="float64" if x64 else "float32")
+            for path in (accumulated, decomposed):
+                results = jax.jit(
+                    lambda x, path=path, k=k: {
+                        name: d.epistemic for name, d in path(x, all_rules(k)).items()
+                    }
+                )(x)
+                for name, epistemic in results.items():
+                    assert bool((epistemic == 0).all()), (path.__name__, name, k)
+            for name, rule in all_rules(k).items():
+                if rule.family != "beta":  # slow to compile, and the same code as above
+                    apart = jax.jit(
+                        lambda z, rule=rule: rule.divergence(
+                            jax.nn.softmax(z[:, 0]), jax.nn.softmax(z[:, 1])
+                        )
+                    )(x)
+                    assert bool((apart == 0).all()), name
+
+
+def test_jax_without_float64_weighs_and_decides_as_numpy_does():
+    import jax.numpy as jnp
+
+    probs = members(20, 5, 3).astype(np.float32)
+    for weights in ([1e39, 1, 2e38, 0, 5e38], [1e-60, 2e-60, 0, 1e-61, 1e-60]):
+        got = sw.decompose(jnp.asarray(probs), "log", weights=weights).epistemic
+        exact = sw.decompose(probs.astype(np.float64), "log", weights=weights).epistemic
+        np.testing.assert_allclose(got, exact, rtol=1e-4)
+    rng = np.random.default_rng(0)
+    close = np.array([0.4, 0.4, 0.2]) + 1e-6 * rng.normal(size=(200, 4, 3))
+    close = (close / close.sum(axis=-1, keepdims=True)).astype(np.float32)
+    rule = sw.rules.cost_matrix(1 - np.eye(3))
+    exact = sw.decompose(close.astype(np.float64), rule).epistemic
+    np.testing.assert_allclose(
+        sw.decompose(jnp.asarray(close), rule).epistemic, exact, rtol=1e-4, atol=1e-13
+    )
+
+
+@pytest.mark.parametrize("alpha", [[2.0, 3.0, 1.0], [1e20, 3e20, 1e20], [1e-30, 1.0, 1.0]])
+def test_jax_without_float64_takes_a_dirichlet_apart_as_numpy_does(alpha):
+    import jax
+    import jax.numpy as jnp
+
+    single = np.array(alpha, dtype=np.float32)
+    for name, rule in all_rules(3).items():
+        got = sw.decompose(sw.Dirichlet(jnp.asarray(single)), rule)
+        exact = sw.decompose(sw.Dirichlet(single.astype(np.float64)), rule)
+        for a, b in zip(got, exact, strict=True):
+            assert isinstance(a, jax.Array)
+            np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-37, err_msg=name)
+    with pytest.raises(sw.InvalidInput, match=r"alpha\[0\] is 0.0"):
+        sw.Dirichlet(jnp.asarray([0.0, 1.0]))
+
+
+def test_torch_autocast_does_not_lower_the_precision():
+    import torch
+
+    probs = torch.asarray(members(50, 5, 4).astype(np.float32))
+    expected = sw.decompose(probs, all_rules(4))
+    with torch.autocast("cpu", torch.bfloat16):
+        for name, d in sw.decompose(probs, all_rules(4)).items():
+            for a, b in zip(d, expected[name], strict=True):
+                assert a.dtype == torch.float32
+                np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7, err_msg=name)
+
+
+def test_a_list_of_members_keeps_its_library_and_its_gradients():
+    import torch
+
+    logits = torch.zeros(7, 3, requires_grad=True)
+    outputs = [torch.softmax(logits * (m + 1), dim=-1) for m in range(3)]
+    d = sw.decompose(outputs, "log", member_axis=0)
+    assert isinstance(d.total, torch.Tensor)
+    assert d.total.requires_grad
+    with pytest.raises(sw.InvalidInput, match="not a rectangular array"):
+        sw.decompose([outputs[0], outputs[1][:3]], "log", member_axis=0)
+
+
+def test_a_single_image_is_taken_apart_in_blocks_too():
+    probs = np.moveaxis(members(128 * 256, 5, 10).astype(np.float32), 0, -1)
+    probs = np.ascontiguousarray(probs.reshape(5, 1, 10, 128, 256))
+    tracemalloc.start()
+    d = sw.decompose(probs, ["log", "brier"], member_axis=0, class_axis=2)["log"]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert d.total.shape == (1, 128, 256)
+    assert peak < 2 * probs.nbytes
 
 
 @pytest.mark.parametrize("option", ["normalize", "from_logits"])

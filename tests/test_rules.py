@@ -67,6 +67,7 @@ def test_names_are_read_generously():
         ("logg", "did you mean 'log'"),
         ("tsallis", r"needs parameters; make it with scorewise\.rules\.tsallis"),
         ("tsallis:x", "cannot read"),
+        ("tsallis:1_5", "cannot read"),
         ("tsallis:1,2", "cannot read"),
         ("tsallis:1", "above 1"),
         ("tsallis:nan", "above 1"),

@@ -74,7 +74,7 @@ class CostMatrix(DecisionRule):
         regret = regret - xp.min(regret, axis=-1, keepdims=True)
         # Costs that differ by less than their own rounding errors are tied, so that equal rows
         # decide alike however a library orders the sums of a matrix product.
-        unit = 4 * eps(xp, wide) * 2.0 ** (4 - 2 * _slice_bits(xp, wide))
+        unit = (4 + p.shape[-1]) * eps(xp, wide) * 2.0 ** (4 - 2 * _slice_bits(xp, wide))
         tied = regret <= unit * (expected + xp.min(expected, axis=-1, keepdims=True))
         return xp.astype(xp.where(tied, 0.0, regret), p.dtype)
 
