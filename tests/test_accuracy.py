@@ -160,13 +160,13 @@ def test_a_thousand_classes_are_accurate(dtype: str, noise: float):
 
 @pytest.mark.parametrize("member_axis", [1, 2])
 def test_sums_over_strided_classes_are_as_accurate(member_axis: int):
-    probs = np.random.default_rng(0).dirichlet(np.ones(5000), (2, 3)).astype(np.float32)
+    probs = np.random.default_rng(0).dirichlet(np.ones(20_000), (2, 3)).astype(np.float32)
     exact = sw.decompose(probs.astype(np.float64), all_rules_of_many_classes())
     moved = np.ascontiguousarray(np.moveaxis(np.moveaxis(probs, 2, 0), 2, member_axis))
     got = sw.decompose(moved, all_rules_of_many_classes(), class_axis=0, member_axis=member_axis)
     for name, d in got.items():
         for a, b in zip(d, exact[name], strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-5, atol=2.0**-21, err_msg=name)
+            np.testing.assert_allclose(a, b, rtol=1e-6, err_msg=name)
 
 
 def all_rules_of_many_classes() -> list[str]:

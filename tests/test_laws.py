@@ -156,11 +156,10 @@ def own_rules() -> dict[str, sw.ScoringRule]:
 def test_own_rules_keep_the_laws_on_every_path(dtype):
     rng = np.random.default_rng(0)
     for trial in range(100):
-        probs = rng.dirichlet(np.full(5, 3.0), (4, 3))
-        probs = np.maximum(probs * (1 + 1e-5 * rng.normal(size=probs.shape)), 1e-4)
-        probs = probs / probs.sum(axis=-1, keepdims=True)
-        same = trial % 2 == 0
-        probs = (np.repeat(probs[:, :1], 3, axis=1) if same else probs).astype(dtype)
+        same, noise = trial % 2 == 0, 10.0 ** -rng.integers(1, 9)
+        probs = rng.dirichlet(np.full(5, 3.0), (4, 1)) + 1e-3
+        probs = probs * np.exp((0 if same else noise) * rng.normal(size=(4, 3, 5)))
+        probs = (probs / probs.sum(axis=-1, keepdims=True)).astype(dtype)
         for path, results in every_path(probs, own_rules(), rng.uniform(size=3)):
             for name, d in results.items():
                 assert (d.epistemic >= 0).all(), (path, name)
