@@ -83,7 +83,10 @@ class Quadratic(_QuadraticRule):
     def _distances(self) -> np.ndarray:
         """(e_i − e_j)ᵀA(e_i − e_j): all that predictions which sum to 1 can see of A."""
         diagonal = np.diagonal(self.matrix)
-        return np.asarray(np.maximum(diagonal[:, None] + diagonal - 2 * self.matrix, 0.0))
+        one, two = np.broadcast_arrays(diagonal[:, None], diagonal)
+        both = one + two
+        lost = (one - (both - two)) + (two - (both - (both - two)))  # by rounding that sum
+        return np.asarray(np.maximum((both - 2 * self.matrix) + lost, 0.0))
 
     @cached_property
     def _root(self) -> np.ndarray:
