@@ -283,6 +283,11 @@ def test_arrays_on_a_gpu_stay_there_and_keep_the_laws(library: str):
             np.testing.assert_allclose(get(a), b, rtol=1e-11, atol=1e-14, err_msg=name)
             np.testing.assert_allclose(get(c), b, rtol=1e-11, atol=1e-14, err_msg=name)
         assert (get(sw.decompose(put(same), all_rules(4)[name]).epistemic) == 0).all(), name
+    alpha = np.random.default_rng(0).uniform(0.3, 90, (5, 4))
+    for name, rule in all_rules(4).items():
+        on_host = sw.decompose(sw.Dirichlet(alpha), rule)
+        for a, b in zip(sw.decompose(sw.Dirichlet(put(alpha)), rule), on_host, strict=True):
+            np.testing.assert_allclose(get(a), b, rtol=1e-11, err_msg=name)
     probs[3, 1, 2] = np.nan
     with pytest.raises(sw.InvalidInput, match=r"probs\[3, 1, 2\] is nan"):
         sw.decompose(put(probs), "log")

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from scorewise import validate
-from scorewise._array import Array, Namespace, difference, namespace, one_hot, to_numpy
+from scorewise._array import Array, Namespace, as_dtype_of, difference, namespace, one_hot, to_numpy
 from scorewise._numerics import sum_product
 from scorewise._simulation import RARE
 from scorewise.distributions import Dirichlet, Samples
@@ -97,7 +97,7 @@ class ScoringRule(abc.ABC):
 
         estimate, error = q.estimate(divergence)
         # A class of tiny α may show in no draw. As D is convex in θ, it adds at most θ_k·D(m, e_k).
-        corners = xp.astype(one_hot(xp, xp.arange(q.n_classes), q.n_classes), q.mean.dtype)
+        corners = as_dtype_of(xp, np.eye(q.n_classes), q.mean)
         most = q.mean * (self._losses(xp, q.mean) - self._entropy(xp, corners))
         return estimate, error + xp.sum(xp.where(q.alpha < RARE, most, 0.0), axis=-1)
 
