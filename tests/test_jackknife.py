@@ -171,3 +171,11 @@ def test_a_dirichlet_has_no_members_to_leave_out():
     for options in ({"unbiased": True}, {"standard_errors": True}, {"weights": [1]}):
         with pytest.raises(sw.InvalidInput, match="a Dirichlet has no members"):
             sw.decompose(sw.Dirichlet(ALPHA), "log", **options)
+
+
+def test_a_rest_of_hardly_any_weight_gives_numbers_and_numpy_booleans_count():
+    probs = np.array([[0.9, 0.1], [0.2, 0.8]], dtype=np.float32)
+    options = {"unbiased": np.True_, "standard_errors": np.True_}
+    d = sw.decompose(probs, "log", weights=[1, 1e-39], **options)
+    assert 0 < d.epistemic < 1e-38
+    assert 0 < d.standard_error.epistemic < 1e-18
