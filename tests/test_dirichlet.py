@@ -252,6 +252,29 @@ def test_simulations_admit_what_they_cannot_see(alpha):
     assert abs(d.epistemic - exact) <= 4 * d.standard_error.epistemic
 
 
+@pytest.mark.parametrize("library", ["numpy", "jax"])
+@pytest.mark.parametrize("alpha", [(3.0, 2.0), (1e-5, 1.0), (20.0, 1.0, 0.5)])
+def test_own_rules_are_simulated_in_the_arrays_they_are_written_for(alpha, library):
+    import jax.numpy as jnp
+
+    own = np if library == "numpy" else jnp
+    q = sw.Dirichlet(own.asarray(alpha))
+    exact = float(sw.decompose(sw.Dirichlet(np.array(alpha)), "log").epistemic)
+
+    def log(p):  # draws of tiny parameters are 0, others are not
+        return own.log(p if min(alpha) > 0.01 else own.maximum(p, 1e-30))
+
+    for rule in (
+        sw.rule_from_loss_vector(lambda p: -log(p), name="own log"),
+        sw.rule_from_entropy(
+            lambda p: -(p * log(p)).sum(-1), lambda p: -1 - log(p), name="own entropy"
+        ),
+    ):
+        d = sw.decompose(q, rule)
+        assert isinstance(d.total, type(q.alpha[0]))
+        assert abs(d.epistemic - exact) <= 4 * d.standard_error.epistemic + 1e-6
+
+
 def test_simulated_regrets_do_not_overstate_their_error():
     for scale in (1e6, 1e14):
         q = sw.Dirichlet(np.full(3, scale))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import scorewise as sw
+from scorewise._array import to_numpy
 from support import Library, all_rules, members
 
 
@@ -255,22 +256,18 @@ def test_dask_reports_a_bad_row_when_its_block_is_computed():
 @pytest.mark.gpu
 @pytest.mark.parametrize("library", ["torch", "cupy"])
 def test_arrays_on_a_gpu_stay_there_and_keep_the_laws(library: str):
-    if library == "torch":
-        torch = pytest.importorskip("torch")
-        if not torch.cuda.is_available():
-            pytest.skip("no CUDA device")
+    module = pytest.importorskip(library)
+    if not module.cuda.is_available():
+        pytest.skip("no CUDA device")
 
-        def put(x):
-            return torch.asarray(x, device="cuda")
+    def put(x):
+        return module.asarray(x, device="cuda") if library == "torch" else module.asarray(x)
 
-        def get(x):
-            assert x.is_cuda
-            return x.cpu().numpy()
-    else:
-        cupy = pytest.importorskip("cupy")
-        if not cupy.cuda.is_available():
-            pytest.skip("no CUDA device")
-        put, get = cupy.asarray, cupy.ndarray.get
+    def get(x):
+        assert type(x) is type(put(np.ones(1)))
+        assert x.device == put(np.ones(1)).device
+        return to_numpy(x)
+
     probs, weights = members(6, 5, 4), np.arange(1.0, 6)
     same = np.repeat(members(50, 1, 4), 5, axis=1)
     acc = sw.Accumulator(all_rules(4))

@@ -9,12 +9,12 @@ import torch
 
 import reference
 import scorewise as sw
+from support import PRECISION
 
 PARAMETERS = [
     (0, 0), (1, 1), (0.5, 2), (0, 5), (-0.5, -0.3), (0.01, -0.01), (-0.999, -0.999), (-0.99, 30),
     (-0.9, 100), (0.5, 128), (20, 1000), (300, 1), (1000, 1), (1000, -0.999), (100, 100),
 ]  # fmt: skip
-PRECISION = {"float64": (1e-12, 2.0**-52), "float32": (1e-4, 2.0**-23)}
 
 
 def pairs(small: np.ndarray, first: np.ndarray | bool, dtype: str) -> np.ndarray:

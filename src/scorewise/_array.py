@@ -136,7 +136,7 @@ def _shareable(values: Any) -> Any:
 
 
 def difference(xp: Namespace, p: Array, q: Array) -> Array:
-    """P − q, and exactly 0 where the two are equal.
+    """The difference p − q, exactly 0 where the two are equal.
 
     A compiler may fuse the subtraction with the division that made p, and round only once.
     """
@@ -144,7 +144,7 @@ def difference(xp: Namespace, p: Array, q: Array) -> Array:
 
 
 def matmul(xp: Namespace, a: Array, b: Array) -> Array:
-    """A @ b in the full precision of its arrays, whatever a library was told about speed."""
+    """The product a @ b in the precision of its arrays, whatever a library was told of speed."""
     if compat.is_jax_array(a):
         return xp.matmul(a, b, precision="highest")
     if compat.is_torch_array(a):  # neither autocast nor TF32 touches float64

@@ -169,7 +169,15 @@ class Samples:
 
     @property
     def deviations(self) -> Array:
-        """θ − θ̄, ``(..., M, K)``, with the digits that θ̄ had to round away."""
+        """θ − θ̄, ``(..., M, K)``, with the digits that θ̄ had to round away.
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> sw.Samples([[0.75, 0.25], [0.25, 0.75]]).deviations
+        array([[ 0.25, -0.25],
+               [-0.25,  0.25]])
+        """
         return self._from_anchor - self._shift[..., None, :]
 
     @cached_property
@@ -207,7 +215,15 @@ class Samples:
         return self.average(f(self.probs))
 
     def by_blocks(self, work: Callable[[Samples], list[Array]]) -> list[Array]:
-        """The parts, that ``work`` makes of all instances, a few that fit a cache at a time."""
+        """The parts that ``work`` makes of all instances, a few that fit a cache at a time.
+
+        Examples
+        --------
+        >>> import numpy as np, scorewise as sw
+        >>> samples = sw.Samples(np.full((4, 3, 2), 0.5))
+        >>> samples.by_blocks(lambda block: [block.mean[..., 0]])
+        [array([0.5, 0.5, 0.5, 0.5])]
+        """
         xp = namespace(self.probs)
         batch = self.probs.shape[:-2]
         if not batch:
@@ -276,7 +292,14 @@ class Dirichlet:
 
     @cached_property
     def others(self) -> Array:
-        """α₀ − α_k, ``(..., K)``, which would be rounded away where one class dominates."""
+        """α₀ − α_k, ``(..., K)``, which would be rounded away where one class dominates.
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> sw.Dirichlet([10.0, 1e-20]).others
+        array([1.e-20, 1.e+01])
+        """
         return sum_of_others(namespace(self.alpha), self.alpha)
 
     @cached_property
@@ -284,14 +307,30 @@ class Dirichlet:
         """θ̄ = α/α₀, ``(..., K)``."""
         return self.alpha / self.concentration[..., None]
 
-    def widened(self) -> Dirichlet:
-        """The same in float64, for its sums need the digits; on the host where JAX has none."""
-        if is_jax(self.alpha) and not is_traced(self.alpha):
+    def widened(self, *, on_host: bool) -> Dirichlet:
+        """The same in float64, for its sums need the digits; on the host if JAX has none.
+
+        Examples
+        --------
+        >>> import numpy as np, scorewise as sw
+        >>> sw.Dirichlet(np.ones(3, dtype=np.float32)).widened(on_host=True)
+        Dirichlet(3 classes, batch (), float64)
+        """
+        if on_host and is_jax(self.alpha) and not is_traced(self.alpha):
             return Dirichlet(self._values(), check=False)
         return Dirichlet(widest(namespace(self.alpha), self.alpha), check=False)
 
     def integrate(self, f: Callable[[np.ndarray], np.ndarray]) -> Array:
-        """A number per instance, from a NumPy function of the parameters ``(..., K)``."""
+        """A number per instance, from a NumPy function of the parameters ``(..., K)``.
+
+        Use it in a rule that integrates numerically; it refuses what must be differentiated.
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> float(sw.Dirichlet([2.0, 3.0]).integrate(lambda alpha: alpha.sum(axis=-1)))
+        5.0
+        """
         return as_dtype_of(namespace(self.alpha), f(self._values()), self.alpha)
 
     def _values(self) -> np.ndarray:
@@ -328,6 +367,13 @@ class Dirichlet:
         Returns
         -------
         estimate, standard_error : arrays (...) or (..., R)
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> value, error = sw.Dirichlet([1.0, 1.0]).estimate(lambda theta, mean: theta.max(axis=-1))
+        >>> bool(abs(value - 0.75) < 4 * error)
+        True
         """
         xp = namespace(self.alpha)
         *batch, k = self.alpha.shape

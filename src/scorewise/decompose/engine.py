@@ -217,7 +217,7 @@ def _components(samples: Samples, rule: ScoringRule, jackknife: _Jackknife) -> l
 
 def _of_dirichlet(given: Dirichlet, rule: ScoringRule) -> Decomposition:
     rule.check_classes(given.n_classes)
-    q = given.widened()
+    q = given.widened(on_host=rule.any_library)
     xp = namespace(q.alpha)
     total = rule._entropy(xp, q.mean)
     epistemic, error = rule._dirichlet_epistemic(xp, q)

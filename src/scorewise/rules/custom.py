@@ -32,6 +32,7 @@ class _CustomRule(ScoringRule):
     label: str
     family = "custom"
     never_negative = False
+    any_library = False  # a user's function is written for the user's arrays
 
     @property
     def name(self) -> str:

@@ -125,9 +125,9 @@ _LARGE = 64.0  # a gamma of a larger parameter is narrow, and is integrated arou
 _S = np.arange(-85, 86) / 16
 _TAU = np.exp(np.sinh(_S))  # both ends of the integrals fall exponentially in log t, doubly so in s
 _D_LOG_TAU = np.cosh(_S) / 16
-_Y = np.arange(-748, 63) / 11
+_Y = np.arange(-748, 63) / 11  # log x, as close as the narrowest small gamma needs, to both ends
 _X = np.exp(_Y)
-_BLOCK = 128
+_BLOCK = 128  # parameters at a time
 
 
 def _expected_norm_excess(alpha: np.ndarray) -> np.ndarray:

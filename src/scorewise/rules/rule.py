@@ -37,6 +37,9 @@ class ScoringRule(abc.ABC):
     never_negative: ClassVar[bool] = True
     """Whether no loss is ever negative, so that no uncertainty is."""
 
+    any_library: ClassVar[bool] = True
+    """Whether the formulas run on arrays of any library, so that values may be moved to one."""
+
     # -- identity ---------------------------------------------------------------------------------
 
     def _parameters(self) -> tuple[Any, ...]:
@@ -97,7 +100,8 @@ class ScoringRule(abc.ABC):
 
         estimate, error = q.estimate(divergence)
         # A class of tiny α may show in no draw. As D is convex in θ, it adds at most θ_k·D(m, e_k).
-        corners = as_dtype_of(xp, np.eye(q.n_classes), q.mean)
+        k = q.n_classes
+        corners = as_dtype_of(xp, np.eye(k) + 1e-6 / k, q.mean) / (1 + 1e-6)  # own rules may fear 0
         most = q.mean * (self._losses(xp, q.mean) - self._entropy(xp, corners))
         return estimate, error + xp.sum(xp.where(q.alpha < RARE, most, 0.0), axis=-1)
 
