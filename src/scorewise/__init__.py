@@ -12,12 +12,14 @@ from scorewise.curves import aulc
 from scorewise.decompose import (
     Decomposition,
     decompose,
+    explain_kernel,
     label_wise,
     pairwise_epistemic,
     reverse_epistemic,
 )
 from scorewise.distributions import Dirichlet, Samples, binary
 from scorewise.errors import ImproperRule, InvalidInput, ScorewiseError
+from scorewise.kernels import get_num_threads, set_num_threads
 from scorewise.rules import ScoringRule, get_rule
 from scorewise.rules.custom import rule_from_entropy, rule_from_loss_vector
 
@@ -36,6 +38,8 @@ __all__ = [
     "binary",
     "check_rule",
     "decompose",
+    "explain_kernel",
+    "get_num_threads",
     "get_rule",
     "label_wise",
     "pairwise_epistemic",
@@ -43,4 +47,5 @@ __all__ = [
     "rule_from_entropy",
     "rule_from_loss_vector",
     "rules",
+    "set_num_threads",
 ]

@@ -61,6 +61,31 @@ def needs_gradient(x: object) -> bool:
     return bool(compat.is_torch_array(x) and x.requires_grad)  # type: ignore[attr-defined]
 
 
+def in_host_memory(x: Array) -> bool:
+    """Whether the array's plain values lie in host memory, where other code may read them."""
+    if compat.is_numpy_array(x):
+        return bool(x.dtype.isnative)
+    if compat.is_torch_array(x):
+        return x.device.type == "cpu" and not _is_differentiated(x)
+    if compat.is_jax_array(x) and not is_traced(x):
+        return {device.platform for device in x.devices()} == {"cpu"}
+    return False
+
+
+def _is_differentiated(x: Array) -> bool:
+    """Whether torch follows what is done with ``x``: backwards, forwards, or in a transform."""
+    import torch
+
+    if x.requires_grad or torch._C._functorch.is_functorch_wrapped_tensor(x):
+        return True
+    return torch.autograd.forward_ad.unpack_dual(x).tangent is not None
+
+
+def host_view(x: Array) -> np.ndarray:
+    """An array of values in host memory as NumPy sees them, without a copy."""
+    return np.asarray(x.detach() if compat.is_torch_array(x) else x)
+
+
 def dtype_name(x: Array) -> str:
     """The plain name of an array's dtype, such as ``"float32"``, in every library."""
     return str(getattr(x.dtype, "name", x.dtype)).rpartition(".")[2]

@@ -184,8 +184,9 @@ def _parts(members: Members, rules: Sequence[ScoringRule], jackknife: _Jackknife
     """All components of all rules: by a kernel where one can do it, else by the array path."""
     given, weights = members.given, members.weights
     kernel = None if jackknife else kernels.pick(given, weights, rules)
-    if kernel is not None:
-        return [part for parts in kernel.compute(given, weights, rules) for part in parts]
+    results = kernel.compute(given, weights, rules) if kernel is not None else None
+    if results is not None:
+        return [part for parts in results for part in parts]
     samples = members.samples
     if jackknife:
         validate.company(samples.weights, given.layout)

@@ -1,0 +1,1 @@
+"""The compiled part of the CPU kernel, from vectors up to the fused pass; needs Numba."""

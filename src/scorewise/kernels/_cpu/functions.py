@@ -1,0 +1,167 @@
+"""Logarithms, exponentials and what is made of them, on vectors.
+
+Errors are in units in the last place of the result, over the whole range the kernels use; tests
+hold them to it.
+"""
+
+from __future__ import annotations
+
+import math
+
+from numba import njit
+
+from scorewise.kernels._cpu.vectors import (
+    absolute,
+    any_lane,
+    constant,
+    fill,
+    from_bits,
+    multiply_add,
+    polynomial,
+    to_bits,
+    to_floats,
+    where,
+)
+
+compiled = njit(error_model="numpy", nogil=True)
+inlined = njit(error_model="numpy", nogil=True, forceinline=True)  # where calls would cost
+
+LN2 = math.log(2)
+_MANTISSA_BITS = constant(23, 52)
+_ROOT_HALF = constant(0x3F3504F3, 0x3FE6A09E667F3BCD)  # the bits of √½
+_ONE = constant(0x3F800000, 0x3FF0000000000000)  # the bits of 1
+TINY = constant(2.0**-126, 2.0**-1022)
+
+# (2 atanh(s) − 2s)/s³ in powers of s², for |s| ≤ tan(π/8)²
+_ATANH = polynomial(
+    (0.66666685, 0.39988781, 0.29579949),
+    (
+        0.6666666666666208,
+        0.40000000011206505,
+        0.2857142413832416,
+        0.22222862280108716,
+        0.18140193802865992,
+        0.16621817152858928,
+    ),
+)
+
+
+@inlined
+def maximum(a, b):
+    """The larger of two; the second where either is NaN."""
+    return where(a > b, a, b)
+
+
+@inlined
+def minimum(a, b):
+    """The smaller of two; the second where either is NaN."""
+    return where(a < b, a, b)
+
+
+@inlined
+def log(v):
+    """The natural logarithm of v > 0; −88 (−708) at 0 and near there below; not for NaN."""
+    bits = to_bits(v)
+    exponent = (bits - _ROOT_HALF(v)) >> _MANTISSA_BITS(v)
+    mantissa = from_bits(bits - (exponent << _MANTISSA_BITS(v)))  # from √½ to √2
+    s = (mantissa - 1.0) / (mantissa + 1.0)
+    u = s * s
+    return multiply_add(to_floats(exponent), LN2, multiply_add(s * u, _ATANH(u), s + s))
+
+
+_LOWEST = constant(-127 * LN2, -1023 * LN2)  # from here on exp is 0
+_SHIFTER = constant(1.5 * 2.0**23, 1.5 * 2.0**52)  # adding it rounds to a whole number
+_LN2_HIGH = constant(0.693145751953125, 6.93147180369123816490e-01)  # a few bits less than ln 2
+_LN2_LOW = constant(LN2 - 0.693145751953125, 1.90821492927058770002e-10)
+
+# (exp(r) − 1 − r)/r² in powers of r, for |r| ≤ ln(2)/2
+_EXP = polynomial(
+    tuple(1 / math.factorial(j + 2) for j in range(6)),
+    tuple(1 / math.factorial(j + 2) for j in range(12)),
+)
+
+
+@inlined
+def _exp_parts(z):
+    """2ⁿ and exp(r) − 1, for z = n·ln 2 + r."""
+    z = where(z < _LOWEST(z), _LOWEST(z), z)  # NaN stays NaN
+    shifted = multiply_add(z, 1 / LN2, _SHIFTER(z))
+    n = shifted - _SHIFTER(z)
+    r = multiply_add(n, -_LN2_LOW(z), multiply_add(n, -_LN2_HIGH(z), z))
+    scale = from_bits((to_bits(shifted) << _MANTISSA_BITS(z)) + _ONE(z))
+    return scale, multiply_add(r * r, _EXP(r), r)
+
+
+@inlined
+def exp(z):
+    """The exponential of z ≤ 88 (709); 0 below −88 (−709)."""
+    scale, rest = _exp_parts(z)
+    return multiply_add(scale, rest, scale)
+
+
+@inlined
+def expm1(z):
+    """The exponential less 1, with the digits that exp(z) − 1 would lose near 0."""
+    scale, rest = _exp_parts(z)
+    return multiply_add(scale, rest, scale - 1.0)
+
+
+# Σ s^{2j}/(2j + 3) in powers of s², for |s| ≤ 0.1
+_ODD = polynomial(
+    tuple(1 / (2 * j + 3) for j in range(4)), tuple(1 / (2 * j + 3) for j in range(7))
+)
+_NEAR = 0.01  # the largest s² for which the series is used
+# (exp(z) − 1 − z)/z² in powers of z, for |z| < 0.7
+_BEND = polynomial(
+    tuple(1 / math.factorial(j + 2) for j in range(8)),
+    tuple(1 / math.factorial(j + 2) for j in range(15)),
+)
+
+
+@inlined
+def _at_least_tiny(v):
+    return maximum(v, fill(v, TINY(v)))
+
+
+@inlined
+def log1p(x):
+    """The logarithm of 1 + x, for x from −½ to 1."""
+    s = x / (x + 2.0)
+    u = s * s
+    return where(u < _NEAR, (s + s) * multiply_add(u, _ODD(u), 1.0), log(x + 1.0))
+
+
+@inlined
+def relative_entropy(q, p, d):
+    """p·log(p/q) − p + q with d = p − q: 0 at d = 0, q at p = 0, finite at q = 0.
+
+    With c = p + q and s = d/c it is c·[(1 + s)·atanh s − s], a series in which nothing cancels.
+    """
+    c = p + q
+    s = d / _at_least_tiny(c)
+    u = s * s
+    value = c * u * multiply_add(s + u, _ODD(u), 1.0)
+    apart = u > _NEAR
+    if any_lane(apart):
+        ratio = where(apart, p, 1.0) / _at_least_tiny(q)
+        value = where(apart, multiply_add(p, log(ratio), -d), value)
+    return value
+
+
+@inlined
+def power_excess(q, p, d, rate):
+    """[p^β − q^β − β·q^{β−1}·d]/(β − 1) with d = p − q and rate = β − 1.
+
+    How far x^β lies above its tangent, as a sum of two parts that are never negative; see
+    ``scorewise._numerics.power_excess``.
+    """
+    slope = where(q > 0.0, exp(log(q) * rate), 0.0)
+    s = d / _at_least_tiny(p + q)
+    u = s * s
+    near = (s + s) * multiply_add(u, _ODD(u), 1.0)
+    log_ratio = where(u < _NEAR, near, log(p / _at_least_tiny(q)))
+    z = log_ratio * rate
+    gentle = absolute(z) < 0.7
+    v = where(gentle, z, 0.0)
+    bend = where(gentle, slope * v * v * _BEND(v), exp(log(p) * rate) - slope * (z + 1.0))
+    return slope * relative_entropy(q, p, d) + p * bend / rate

@@ -1,0 +1,84 @@
+"""Threads for kernels that leave Python's lock: one pool per process, made when first needed."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from scorewise import validate
+
+_LIMITS = ("SCOREWISE_NUM_THREADS", "OMP_NUM_THREADS", "OMP_THREAD_LIMIT")
+
+_chosen: int | None = None
+_pool: ThreadPoolExecutor | None = None
+_lock = threading.Lock()
+
+
+def set_num_threads(n: int | None) -> None:
+    """How many threads work on one large array at a time.
+
+    Use it where several processes or threads share the processors; by default all that this process
+    may use do, or fewer where ``SCOREWISE_NUM_THREADS``, ``OMP_NUM_THREADS`` or
+    ``OMP_THREAD_LIMIT`` says so. Results do not depend on it.
+
+    Parameters
+    ----------
+    n : int or None
+        From 1 on, or None for the default.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> sw.set_num_threads(1)
+    >>> sw.get_num_threads()
+    1
+    >>> sw.set_num_threads(None)
+    """
+    global _chosen
+    _chosen = None if n is None else validate.whole(n, "the number of threads", at_least=1)
+
+
+def get_num_threads() -> int:
+    """How many threads work on one large array at a time.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> sw.get_num_threads() >= 1
+    True
+    """
+    if _chosen is not None:
+        return _chosen
+    from joblib import cpu_count  # knows of affinity, containers and their limits
+
+    said = [os.environ.get(name, "").partition(",")[0].strip() for name in _LIMITS]
+    limits = [int(text) for text in said if text.isdigit() and int(text)]
+    return min([int(cpu_count()), *limits])
+
+
+def run(tasks: Iterable[Callable[[], bool]], n_threads: int) -> bool:
+    """Whether all tasks came out true; side by side, on so many threads."""
+    tasks = list(tasks)
+    if n_threads == 1 or len(tasks) == 1:
+        return all(task() for task in tasks)
+    return all(_executor(n_threads).map(lambda task: task(), tasks))
+
+
+def _executor(n_threads: int) -> ThreadPoolExecutor:
+    global _pool
+    with _lock:
+        if _pool is None or _pool._max_workers != n_threads:
+            _pool = ThreadPoolExecutor(n_threads, thread_name_prefix="scorewise")
+        return _pool
+
+
+def _forget() -> None:
+    """A forked child has none of its parent's threads, and must not wait for their lock."""
+    global _pool, _lock
+    _pool, _lock = None, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
