@@ -196,15 +196,19 @@ class _Job:
         by_instance, by_member = np.where(np.array(shares.shape) > 1, shares.strides, 0).tolist()
         by_type = {type(rule): start for rule, start in self.starts.items()}
         log, brier, zero_one, spherical = (by_type.get(kind, -1) for kind in _SIMPLE)
+        to_instance, to_member, to_class = members.strides
         arguments = (
             members.dtype.type(0),
-            Source(*_place(members), m, k, n_vectors, self.kind, side_by_side),
-            Weights(*_place(shares)[:1], by_instance, by_member, *_place(heaviest)),
+            Source(
+                _address(members), to_instance, to_member, to_class, m, k, n_vectors, self.kind,
+                side_by_side,
+            ),
+            Weights(_address(shares), by_instance, by_member, _address(heaviest)),
             Wanted(log, brier, zero_one, spherical, self.n_parts - 3 * len(self.powers)),
-            Powers(*_place(self.powers)[:1], len(self.powers)),
+            Powers(_address(self.powers), len(self.powers)),
             self.tolerance,
-            Output(*_place(results)),
-        )
+            Output(_address(results), results.strides[0], results.strides[1]),
+        )  # fmt: skip
         arrays = members, shares, heaviest, results, self.powers
 
         def task(start: int, stop: int, alive: Any = arrays) -> bool:
@@ -237,14 +241,13 @@ def _scratch(n_vectors: int, lanes: int, n_powers: int) -> Iterator[Any]:
         epistemic=n_powers * wide,
     )
     array = np.empty(sum(sizes) + BYTES, dtype=np.uint8)
-    start = -(-_place(array)[0] // BYTES) * BYTES
+    start = -(-_address(array) // BYTES) * BYTES
     yield Memory(*(start + sum(sizes[:i]) for i in range(len(sizes))))
     del array  # not before the work is done
 
 
-def _place(array: np.ndarray) -> Any:
-    """An array's address and strides."""
-    return int(array.__array_interface__["data"][0]), *array.strides
+def _address(array: np.ndarray) -> int:
+    return int(array.__array_interface__["data"][0])
 
 
 @cache
@@ -257,7 +260,7 @@ def _compiled(dtype: str) -> Any:
     nothing = (
         np.dtype(dtype).type(0),
         Source(0, 0, 0, 0, 0, 0, 0, 0, True),
-        Weights(0, 0, 0, 0, 0),
+        Weights(0, 0, 0, 0),
         Wanted(0, 0, 0, 0, 0),
         Powers(0, 0),
         0.0,

@@ -45,13 +45,12 @@ class Source(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """Shares of members in memory, and which is the heaviest (int64); strides of 0 repeat them."""
+    """Shares of members in memory; strides of 0 give all instances, or members, the same."""
 
     address: int
     instance_stride: int
     member_stride: int
-    heaviest: int
-    heaviest_stride: int
+    heaviest: int  # the address of int64, one for each instance or for all
 
 
 class Memory(NamedTuple):
@@ -134,7 +133,7 @@ def next_member(source, weights, first, stop, turn, memory, zero):
         return m, m * source.member_stride, fill(zero, w)
     for lane in range(n_lanes(zero)):
         n = min(first + lane, stop - 1) if source.side_by_side else first
-        m = _after(source, integer_at(weights.heaviest + n * weights.heaviest_stride, zero), turn)
+        m = _after(source, integer_at(weights.heaviest + 8 * n, zero), turn)
         place = weights.address + n * weights.instance_stride + m * weights.member_stride
         put(memory.lanes + lane * (BYTES // n_lanes(zero)), number_at(place, zero))
         address = source.address + n * source.instance_stride + m * source.member_stride

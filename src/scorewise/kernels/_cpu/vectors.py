@@ -127,7 +127,7 @@ def _define(
 
     def lower(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
         a, b = _operands(context, builder, sig, args)
-        return emit(builder, _common(*sig.args), a, b)
+        return emit(builder, next(t for t in sig.args if isinstance(t, Vector)), a, b)
 
     for pair in ((Vector, Vector), (Vector, types.Number), (types.Number, Vector)):
         lower_builtin(function, *pair)(lower)
@@ -188,11 +188,7 @@ def where(typingctx: Any, mask: Any, a: Any, b: Any) -> Any:
         return None
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
-        chosen = (
-            _lanewise(context, builder, x, t, vector)
-            for x, t in zip(args[1:], sig.args[1:], strict=True)
-        )
-        return builder.select(args[0], *chosen)
+        return builder.select(*_operands(context, builder, sig, args))
 
     return vector(mask, a, b), codegen
 
@@ -215,9 +211,7 @@ def multiply_add(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
         return None
 
     def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
-        values = [
-            _lanewise(context, builder, x, t, vector) for x, t in zip(args, sig.args, strict=True)
-        ]
+        values = _operands(context, builder, sig, args)
         return llvm_function(builder, f"llvm.fmuladd.{vector.suffix}", vector.llvm, values)
 
     return vector(a, b, c), codegen
