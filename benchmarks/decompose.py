@@ -1,6 +1,6 @@
 """How fast is `decompose`? Ratios to one pass of `np.sum` over the same array, in one run.
 
-    python benchmarks/decompose.py [--quick]
+    python benchmarks/decompose.py [--quick] [--write]
 
 One pass computes total, aleatoric and epistemic uncertainty of the four rules of the paper. The
 members are doubtful (independent), near-agreeing (logit noise 0.05) or one-hot.
@@ -8,99 +8,242 @@ members are doubtful (independent), near-agreeing (logit noise 0.05) or one-hot.
 
 from __future__ import annotations
 
-import argparse
-import time
-import tracemalloc
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
 
 import numpy as np
+import textbook
+import torch
+from measuring import (
+    N_MEMBERS,
+    RULES,
+    Sheet,
+    fastest,
+    fill_with_members,
+    machine,
+    options,
+    peak_memory,
+    write_between,
+)
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 import scorewise as sw
 
-RULES = ["log", "brier", "zero-one", "spherical"]
-SHAPES = [(10_000, 20, 1_000), (100_000, 20, 100), (1_000_000, 20, 10)]
-MEMBERS = ["doubtful", "near-agreeing", "one-hot"]
+AT_MOST = {1_000: 2, 100: 3, 10: 5}  # times np.sum for K classes, DESIGN §6
+AT_LEAST = 10  # times faster than the textbook, DESIGN §6
+SHAPES = [(200_000_000 // (N_MEMBERS * k), N_MEMBERS, k) for k in AT_MOST]
+DTYPES = ["float32", "float64"]
+TWO_KINDS = ["doubtful", "near-agreeing"]
+THREE_KINDS = [*TWO_KINDS, "one-hot"]
+
+TEXTBOOK_SHARE = 10  # the textbook is timed on one instance in so many, and its time scaled up
+ROUNDS = 5
+TEXTBOOK_ROUNDS = 2
+
+PACKED, MEMBERS_FIRST, STRIDED, LOGITS, WEIGHTED = GIVEN = [
+    "Probabilities (N, M, K)",
+    "Probabilities (M, N, K)",
+    "A strided view: every second member of (N, 2M, K)",
+    "Logits (N, M, K)",
+    "Probabilities (N, M, K) with weights (M,)",
+]
 
 
-def make(kind: str, shape: tuple[int, int, int], dtype: str) -> np.ndarray:
-    """Members (N, M, K) of one kind; a block of instances is made once and repeated."""
-    n, m, k = shape
-    rng = np.random.default_rng(0)
-    block = min(n, 1_000)
-    logits = 2 * rng.normal(size=(block, 1, k)) + np.zeros((1, m, 1))
-    if kind == "doubtful":
-        logits = logits + 2 * rng.normal(size=(block, m, k))
-    elif kind == "near-agreeing":
-        logits = logits + 0.05 * rng.normal(size=(block, m, k))
-    else:
-        logits = np.where(np.eye(k, dtype=bool)[rng.integers(k, size=(block, m))], 0.0, -np.inf)
-    p = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    p = (p / p.sum(axis=-1, keepdims=True)).astype(dtype)
-    return np.concatenate([p] * (n // block))
+@dataclass(frozen=True)
+class Case:
+    """What one row of the tables measures."""
+
+    given: str
+    shape: tuple[int, int, int]
+    dtype: str
+    kind: str
+
+    @property
+    def at_most(self) -> int:
+        """The time that DESIGN §6 allows, over np.sum."""
+        allowed = AT_MOST[self.shape[-1]]
+        allowed *= 2 if self.kind == "near-agreeing" else 1
+        return allowed * (2 if self.given == LOGITS else 1)
 
 
-def straightforward(probs: np.ndarray) -> list[np.ndarray]:
-    """The textbook formulas, as people write them: EU = TU − AU, no checks."""
-    entropies: list[Callable[[np.ndarray], np.ndarray]] = [
-        lambda p: -np.nansum(p * np.log(p), axis=-1),
-        lambda p: 1 - (p * p).sum(axis=-1),
-        lambda p: 1 - p.max(axis=-1),
-        lambda p: 1 - np.sqrt((p * p).sum(axis=-1)),
+@dataclass(frozen=True)
+class Input:
+    """The arguments of a decomposition."""
+
+    array: np.ndarray
+    member_axis: int
+    weights: np.ndarray | None
+    from_logits: bool
+
+    def decompose(self) -> dict[str, sw.Decomposition]:
+        return sw.decompose(self.array, RULES, **self._options())
+
+    def path(self) -> str:
+        return sw.explain_kernel(self.array, RULES, **self._options()).path
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "member_axis": self.member_axis,
+            "weights": self.weights,
+            "from_logits": self.from_logits,
+        }
+
+    def textbook(self, xp: ModuleType) -> list[Any]:
+        """The straightforward version in NumPy or torch."""
+        values, weights = xp.asarray(self.array), None
+        if self.weights is not None:
+            weights = xp.asarray(self.weights / self.weights.sum())
+        return textbook.decompose(xp, values, self.member_axis, weights, self.from_logits)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One row of the tables: ratios, measured in one run."""
+
+    case: Case
+    over_sum: float
+    over_packed_sum: float | None  # of a contiguous copy, where the array is a view
+    over_numpy: float
+    over_torch: float
+    extra_memory: float
+
+    @property
+    def misses(self) -> list[str]:
+        missed = {
+            "time": self.over_sum > self.case.at_most,
+            "NumPy": self.over_numpy < AT_LEAST,
+            "torch": self.over_torch < AT_LEAST,
+        }
+        return [name for name, is_missed in missed.items() if is_missed]
+
+    def cells(self) -> list[str]:
+        case = self.case
+        packed = [] if self.over_packed_sum is None else [f"{self.over_packed_sum:.2f}"]
+        return [
+            "{:,} × {} × {:,}".format(*case.shape),
+            case.dtype,
+            case.kind,
+            f"{self.over_sum:.2f}",
+            *packed,
+            f"{case.at_most}",
+            f"{self.over_numpy:.1f}",
+            f"{self.over_torch:.1f}",
+            f"{self.extra_memory:.4f}",
+            f"no: {', '.join(self.misses)}" if self.misses else "yes",
+        ]
+
+
+def all_cases(shrink: int) -> list[Case]:
+    """All that is measured, with so many times fewer instances than in DESIGN §6."""
+    return [
+        Case(given, (n // shrink, m, k), dtype, kind)
+        for given in GIVEN
+        for n, m, k in SHAPES
+        for dtype in (["float32"] if given == WEIGHTED else DTYPES)
+        for kind in (THREE_KINDS if given == PACKED else TWO_KINDS)
     ]
-    mean = probs.mean(axis=1)
-    results = []
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for entropy in entropies:
-            total, aleatoric = entropy(mean), entropy(probs).mean(axis=1)
-            results += [total, aleatoric, total - aleatoric]
-    return results
 
 
-def best_of(work: Callable[[], object], repeats: int) -> float:
-    """The fastest of a few runs, in seconds."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)
+def make(case: Case, n: int) -> Input:
+    """Input of n instances, laid out in memory as the case wants it."""
+    _, m, k = case.shape
+    from_logits = case.given == LOGITS
+    if case.given == MEMBERS_FIRST:
+        array = np.empty((m, n, k), case.dtype)
+        fill_with_members(np.moveaxis(array, 0, 1), case.kind)
+        return Input(array, 0, None, False)
+    if case.given == STRIDED:
+        memory = np.empty((n, 2 * m, k), case.dtype)
+        fill_with_members(memory, case.kind)
+        return Input(memory[:, ::2], 1, None, False)
+    array = np.empty((n, m, k), case.dtype)
+    fill_with_members(array, case.kind, from_logits)
+    weights = np.arange(1, m + 1, dtype=case.dtype) if case.given == WEIGHTED else None
+    return Input(array, 1, weights, from_logits)
 
 
-def peak_memory(work: Callable[[], object]) -> int:
-    """The most memory that NumPy held at once beyond its input, in bytes."""
-    tracemalloc.start()
-    work()
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    return peak
+def measure(case: Case) -> Result:
+    """All ratios of one case."""
+    n = case.shape[0]
+    few = make(case, n // TEXTBOOK_SHARE)
+    check_agreement(few)
+    slow = fastest(
+        [lambda: few.textbook(np), lambda: few.textbook(torch)],
+        TEXTBOOK_ROUNDS,
+    )
+    given = make(case, n)
+    if given.path() != "cpu":
+        raise SystemExit(f"the fused kernel does not take {case}")
+    works = [given.decompose, given.array.sum]
+    if case.given == STRIDED:
+        works.append(np.ascontiguousarray(given.array).sum)
+    ours, floor, *packed = fastest(works, ROUNDS)
+    return Result(
+        case,
+        over_sum=ours / floor,
+        over_packed_sum=ours / packed[0] if packed else None,
+        over_numpy=slow[0] * TEXTBOOK_SHARE / ours,
+        over_torch=slow[1] * TEXTBOOK_SHARE / ours,
+        extra_memory=peak_memory(given.decompose) / given.array.nbytes,
+    )
+
+
+def check_agreement(given: Input) -> None:
+    """The textbook computes the same numbers, to its own accuracy: else nothing is compared."""
+    ours = np.stack([part for d in given.decompose().values() for part in d])
+    for xp in (np, torch):
+        theirs = np.stack([np.asarray(part) for part in given.textbook(xp)])
+        np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-4)
+
+
+def sheets(results: Sequence[Result]) -> list[Sheet]:
+    """One table for each way in which members are given."""
+    return [sheet(given, [r for r in results if r.case.given == given]) for given in GIVEN]
+
+
+def sheet(given: str, results: Sequence[Result]) -> Sheet:
+    headings = [
+        "N × M × K",
+        "dtype",
+        "members",
+        "time / np.sum",
+        *(["time / np.sum of a copy"] if given == STRIDED else []),
+        "at most",
+        "× faster than NumPy",
+        "× faster than torch",
+        "extra memory / input",
+        "met",
+    ]
+    return Sheet(given, headings, [result.cells() for result in results], n_labels=3)
+
+
+def summary(results: Sequence[Result]) -> str:
+    """What was measured where, and how many rows met their targets."""
+    misses = [name for result in results for name in result.misses]
+    n = len(results)
+    return (
+        f"Measured on {machine()}. Of {n} rows, {n - misses.count('time')} stay within their time "
+        f"over `np.sum`, {n - misses.count('NumPy')} are at least {AT_LEAST} times faster than the "
+        f"straightforward NumPy version and {n - misses.count('torch')} than the torch version "
+        f"({torch.get_num_threads()} threads). These two ran on one instance in {TEXTBOOK_SHARE}, "
+        "and their times are scaled up linearly."
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the instances")
-    quick = parser.parse_args().quick
-    table = Table(title="All 4 rules × 3 components, array path")
-    table.add_column("shape (N, M, K)")
-    table.add_column("members")
-    table.add_column("dtype")
-    for heading in ("time / np.sum", "speed-up over textbook NumPy", "peak memory / input"):
-        table.add_column(heading, justify="right")
-    cases = [(shape, kind, "float32") for shape in SHAPES for kind in MEMBERS]
-    cases += [(shape, "doubtful", "float64") for shape in SHAPES]
-    for (n, m, k), kind, dtype in track(cases, description="Measuring"):
-        shape = (n // 10 if quick else n, m, k)
-        probs = make(kind, shape, dtype)
-        floor = best_of(probs.sum, 5)
-        ours = best_of(lambda p=probs: sw.decompose(p, RULES), 2)  # type: ignore[misc]
-        textbook = best_of(lambda p=probs: straightforward(p), 1)  # type: ignore[misc]
-        extra = peak_memory(lambda p=probs: sw.decompose(p, RULES)) / probs.nbytes  # type: ignore[misc]
-        table.add_row(
-            str(shape), kind, dtype, f"{ours / floor:.1f}", f"{textbook / ours:.2f}", f"{extra:.3f}"
-        )
-    Console(width=110).print(table)
+    chosen = options(__doc__)
+    cases = all_cases(10 if chosen.quick else 1)
+    results = [measure(case) for case in track(cases, description="Measuring")]
+    console = Console(width=128)
+    for table in sheets(results):
+        console.print(table.rich())
+    console.print(summary(results))
+    if chosen.write:
+        tables = [table.markdown() for table in sheets(results)]
+        write_between("table", "\n\n".join([summary(results), *tables]))
 
 
 if __name__ == "__main__":

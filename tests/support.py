@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import mpmath as mp
 import numpy as np
+import pytest
 
 import scorewise as sw
+from scorewise.kernels import cpu
 
 LIBRARIES = ["numpy", "read-only numpy", "array_api_strict", "torch", "jax"]
 
@@ -113,8 +117,50 @@ def merge_halves(probs: np.ndarray, rules: Any, weights: Any = None) -> sw.Accum
     return one
 
 
+@contextmanager
+def kernel_only() -> Iterator[None]:
+    """Within it the CPU kernel does all work that it can, however small, and must have done it."""
+    ran = []
+
+    def compute(*given: Any) -> Any:
+        results = cpu_compute(*given)
+        ran.append(results is not None)
+        return results
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cpu, "SMALLEST", 0)
+        cpu_compute = cpu.compute
+        patch.setattr(cpu, "compute", compute)
+        yield
+    assert ran, "the kernel was not asked"
+    assert all(ran), "the kernel declined"
+
+
+def known_to_kernel(rule: Any) -> bool:
+    return cpu._is_known(sw.get_rule(rule))
+
+
+def by_kernel(probs: Any, rules: Any, weights: Any = None, **options: Any) -> Any:
+    """As decompose: by the kernel under the rules that it knows, else by the array path."""
+    if not isinstance(rules, dict):
+        if isinstance(rules, list):
+            rules = {rule: rule for rule in rules}
+        else:
+            return by_kernel(probs, {"": rules}, weights, **options)[""]
+    known = {name: rule for name, rule in rules.items() if known_to_kernel(rule)}
+    others = {name: rule for name, rule in rules.items() if name not in known}
+    results = {}
+    if known:
+        with kernel_only():
+            results = sw.decompose(probs, known, weights=weights, **options)
+    if others:
+        results |= sw.decompose(probs, others, weights=weights, **options)
+    return {name: results[name] for name in rules}
+
+
 PATHS = {
     "array": lambda probs, rules, weights=None: sw.decompose(probs, rules, weights=weights),
+    "kernel": by_kernel,
     "accumulator": lambda probs, rules, weights=None: fill(probs, rules, weights).result(),
     "merged": lambda probs, rules, weights=None: merge_halves(probs, rules, weights).result(),
 }

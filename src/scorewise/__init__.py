@@ -7,7 +7,7 @@ under log, for active learning the epistemic part under zero-one.
 
 from scorewise import rules
 from scorewise.accumulate import Accumulator
-from scorewise.checks import check_rule
+from scorewise.checks import check_kernel, check_rule
 from scorewise.curves import aulc
 from scorewise.decompose import (
     Decomposition,
@@ -18,7 +18,7 @@ from scorewise.decompose import (
     reverse_epistemic,
 )
 from scorewise.distributions import Dirichlet, Samples, binary
-from scorewise.errors import ImproperRule, InvalidInput, ScorewiseError
+from scorewise.errors import ImproperRule, InvalidInput, KernelMismatch, ScorewiseError
 from scorewise.kernels import get_num_threads, set_num_threads
 from scorewise.rules import ScoringRule, get_rule
 from scorewise.rules.custom import rule_from_entropy, rule_from_loss_vector
@@ -31,11 +31,13 @@ __all__ = [
     "Dirichlet",
     "ImproperRule",
     "InvalidInput",
+    "KernelMismatch",
     "Samples",
     "ScorewiseError",
     "ScoringRule",
     "aulc",
     "binary",
+    "check_kernel",
     "check_rule",
     "decompose",
     "explain_kernel",

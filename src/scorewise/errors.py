@@ -31,3 +31,7 @@ class ImproperRule(ScorewiseError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.law, str(self), self.counterexample)
+
+
+class KernelMismatch(ScorewiseError):
+    """A fused kernel does not agree with the array path, or breaks a law that this keeps."""

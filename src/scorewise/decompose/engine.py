@@ -113,7 +113,7 @@ def decompose(
     named = named_rules(rule)
     rules = list(named.values())
     options = Options(member_axis, class_axis, from_logits, normalize, check)
-    jackknife = _Jackknife(unbiased, standard_errors)
+    jackknife = Jackknife(unbiased, standard_errors)
     if isinstance(predictions, Dirichlet):
         if given := given_options(weights, options, jackknife):
             raise InvalidInput(
@@ -153,7 +153,7 @@ def named_rules(
 
 
 @dataclass(frozen=True)
-class _Jackknife:
+class Jackknife:
     """What to learn from leaving members out."""
 
     unbiased: bool = False
@@ -163,8 +163,11 @@ class _Jackknife:
         return bool(self.unbiased or self.standard_errors)
 
 
+NO_JACKKNIFE = Jackknife()
+
+
 def _of_members(
-    members: Members, rules: Sequence[ScoringRule], jackknife: _Jackknife
+    members: Members, rules: Sequence[ScoringRule], jackknife: Jackknife
 ) -> list[Decomposition]:
     members.check_rules(rules)
     if jackknife:
@@ -180,22 +183,29 @@ def _gather(parts: Sequence[Array]) -> Decomposition:
     return Decomposition(total, aleatoric, epistemic, Decomposition(*errors) if errors else None)
 
 
-def _parts(members: Members, rules: Sequence[ScoringRule], jackknife: _Jackknife) -> list[Array]:
+def _parts(members: Members, rules: Sequence[ScoringRule], jackknife: Jackknife) -> list[Array]:
     """All components of all rules: by a kernel where one can do it, else by the array path."""
     given, weights = members.given, members.weights
     kernel = None if jackknife else kernels.pick(given, weights, rules)
     results = kernel.compute(given, weights, rules) if kernel is not None else None
     if results is not None:
         return [part for parts in results for part in parts]
+    return array_path(members, rules, jackknife)
+
+
+def array_path(
+    members: Members, rules: Sequence[ScoringRule], jackknife: Jackknife = NO_JACKKNIFE
+) -> list[Array]:
+    """All components of all rules, one rule after the other, from their own formulas."""
     samples = members.samples
     if jackknife:
-        validate.company(samples.weights, given.layout)
+        validate.company(samples.weights, members.given.layout)
     return samples.by_blocks(
         lambda block: [part for rule in rules for part in _components(block, rule, jackknife)]
     )
 
 
-def _components(samples: Samples, rule: ScoringRule, jackknife: _Jackknife) -> list[Array]:
+def _components(samples: Samples, rule: ScoringRule, jackknife: Jackknife) -> list[Array]:
     """Total, aleatoric and epistemic by the array path, and their errors where asked for."""
     xp = namespace(samples.probs)
     entropies = rule._entropy(xp, samples.probs)

@@ -112,17 +112,17 @@ def compute(
         own = w[slab] if w.ndim > 1 else w
         if not all(job.run(*piece) for piece in _pieces(members, own, results[:, slab])):
             return None
-    parts = [as_dtype_of(xp, part.reshape(batch)[()], like) for part in results]
+    parts = [as_dtype_of(xp, part.reshape(batch), like)[()] for part in results]
     starts = [job.starts[rule] for rule in rules]
     return [(parts[i], parts[i + 1], parts[i + 2]) for i in starts]
 
 
 def _slabs(values: Array) -> Iterator[slice]:
     """Parts of the instances: a few at a time where they must be widened, else all."""
-    n = values.shape[0]
+    n, size = values.shape[0], math.prod(values.shape)
     half = dtype_name(values) in {"float16", "bfloat16"}
-    step = max(1, _SLAB * n // math.prod(values.shape)) if half else n
-    return (slice(start, start + step) for start in range(0, n, step))
+    step = n if not half else max(1, _SLAB * n // max(1, size))
+    return (slice(start, start + step) for start in range(0, n if size else 0, max(1, step)))
 
 
 def _pieces(

@@ -89,6 +89,7 @@ class Tally(NamedTuple):
     total: Any  # Σp
     top: Any  # max p
     squares: Any  # Σp²
+    gini: Any  # (Σp)² − Σp²
     surprise: Any  # −Σp·log(p/Σp)
     nonnegative: Any
 
@@ -108,7 +109,7 @@ class Means(NamedTuple):
 @inlined
 def _tally(source, row, ahead, anchor, shift, w, with_log, zero):
     """Sum over one member, and add w·(p − anchor) to the shift; ``ahead`` lies the next member."""
-    total, squares, negative = zero, zero, zero
+    total, squares, doubt, negative = zero, zero, zero, zero
     # Bits of numbers that are not negative are ordered as these are, and cheaper to compare.
     top = to_bits(zero)
     signs = top
@@ -122,6 +123,7 @@ def _tally(source, row, ahead, anchor, shift, w, with_log, zero):
         top = where(bits > top, bits, top)
         total = total + p
         squares = multiply_add(p, p, squares)
+        doubt = multiply_add(p, 1.0 - p, doubt)  # keeps the digits that 1 − Σp² would lose
         if with_log:
             negative = multiply_add(p, log(p), negative)
     total = across_sum(source, total)
@@ -129,6 +131,7 @@ def _tally(source, row, ahead, anchor, shift, w, with_log, zero):
         total,
         across_max(source, from_bits(top)),
         across_sum(source, squares),
+        maximum(multiply_add(total, total - 1.0, across_sum(source, doubt)), zero),
         maximum(total * log(total) - across_sum(source, negative), zero),
         signs >= 0,
     )
@@ -144,13 +147,9 @@ def _nonnegative(source, row, zero):
 
 
 @inlined
-def _gini(t, zero):
-    return maximum(t.total * t.total - t.squares, zero)
-
-
-@inlined
-def _gap(t, zero):
-    return maximum(t.total - sqrt(t.squares), zero)
+def _gap(t):
+    """Σp − ‖p‖."""
+    return t.gini / (t.total + sqrt(t.squares))
 
 
 @inlined
@@ -216,9 +215,9 @@ def _first_look(source, weights, first, stop, wanted, powers, tolerance, memory,
         wide = widen(w)
         means = Means(
             multiply_add(wide, widen(t.surprise), means.surprise),
-            multiply_add(wide, widen(_gini(t, zero)), means.gini),
+            multiply_add(wide, widen(t.gini), means.gini),
             multiply_add(wide, widen(t.total - t.top), means.miss),
-            multiply_add(wide, widen(_gap(t, zero)), means.gap),
+            multiply_add(wide, widen(_gap(t)), means.gap),
             multiply_add(wide, widen(t.squares), means.squares),
             multiply_add(wide, widen(t.top), means.top),
             multiply_add(wide, widen(sqrt(t.squares)), means.norm),
@@ -374,12 +373,12 @@ def fused(number, source, weights, wanted, powers, tolerance, out, memory, start
                 where(far.zero_one, eu.zero_one, d.zero_one),
                 where(far.spherical, eu.spherical, d.spherical),
             )
-        total = widen(_gini(t, zero))
+        total = widen(t.gini)
         _put_rule(out, wanted.log, first, count, memory, surprise, m.surprise, eu.log, zero)
         _put_rule(out, wanted.brier, first, count, memory, total, m.gini, eu.brier, zero)
         total = widen(t.total - t.top)
         _put_rule(out, wanted.zero_one, first, count, memory, total, m.miss, eu.zero_one, zero)
-        total = widen(_gap(t, zero))
+        total = widen(_gap(t))
         _put_rule(out, wanted.spherical, first, count, memory, total, m.gap, eu.spherical, zero)
         for j in range(powers.n):
             total = widen(_power_entropy(source, mean, t, powers, j, zero))

@@ -1,4 +1,4 @@
-"""Public conformance checks: does a scoring rule keep the laws?"""
+"""Does a scoring rule keep the laws?"""
 
 from __future__ import annotations
 

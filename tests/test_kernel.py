@@ -1,0 +1,592 @@
+"""The fused kernel: as the array path, which path runs, threads, forks, compiled code on disk."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import tracemalloc
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import scorewise as sw
+from scorewise import validate
+from scorewise.kernels import KERNELS, cpu
+from support import all_rules, by_kernel, kernel_only, known_to_kernel, members, softmax
+
+ROOT = Path(__file__).parents[1]
+RULES = [name for name, rule in all_rules(5).items() if known_to_kernel(rule)]
+EXTREME = ["tsallis:1.0001", "tsallis:20", "pseudospherical:1.001", "pseudospherical:20"]
+LARGE = (2_200, 100, 10)  # just enough for the kernel
+
+
+def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True,
+        cwd=ROOT / "tests", env=os.environ | environment,
+    )  # fmt: skip
+
+
+# -- as the array path ----------------------------------------------------------------------------
+
+
+def test_the_kernel_knows_the_six_families():
+    assert {sw.get_rule(name).family for name in RULES} == {
+        "log", "brier", "zero_one", "spherical", "tsallis", "pseudospherical",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_kernel_agrees_with_the_array_path_on_awkward_arrays(seed: int):
+    sw.check_kernel(cpu, [*RULES, *EXTREME], n_trials=150, random_state=seed)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_any_subset_of_rules_gives_the_same_numbers(rule: str):
+    probs = members(40, 5, 7).astype(np.float32)
+    together = by_kernel(probs, RULES)[rule]
+    alone = by_kernel(probs, rule)
+    for a, b in zip(alone, together, strict=True):
+        assert (a == b).all()
+
+
+def test_the_same_rule_under_two_names_is_computed_for_both():
+    both = by_kernel(members(20, 3, 4), {"mine": "log", "yours": sw.rules.log})
+    assert (both["mine"].epistemic == both["yours"].epistemic).all()
+
+
+SPOILERS = {
+    "component off": lambda parts: [(t, a, e * 1.01) for t, a, e in parts],
+    "noise at zero": lambda parts: [(t, a, e + 1e-12) for t, a, e in parts],
+    "negative": lambda parts: [(t, a, -e) for t, a, e in parts],
+    "swapped": lambda parts: [(a, t, e) for t, a, e in parts],
+    "refuses": lambda parts: None,
+}
+
+
+@pytest.mark.parametrize("spoiler", SPOILERS)
+def test_the_check_of_a_kernel_can_fail(spoiler: str):
+    def compute(*given):
+        results = cpu.compute(*given)
+        return results and SPOILERS[spoiler](results)
+
+    with pytest.raises(sw.KernelMismatch):
+        sw.check_kernel(SimpleNamespace(compute=compute), ["log"], n_trials=30)
+
+
+def test_the_check_of_a_kernel_catches_one_that_checks_nothing():
+    def compute(given, weights, rules):
+        from dataclasses import replace
+
+        return cpu.compute(replace(given, check=False), weights, rules)
+
+    with pytest.raises(sw.KernelMismatch, match="does not see"):
+        sw.check_kernel(SimpleNamespace(compute=compute), ["brier"], n_trials=30)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_logits_far_apart_do_not_overflow(dtype: str):
+    z = np.array([[[1e4, 0.0, -1e4], [0.0, 1e4, -np.inf]], [[-1e30, 0.0, 1e30], [1e30, -1e30, 0]]])
+    d = by_kernel(z.astype(dtype), ["log", "zero-one"], from_logits=True)
+    np.testing.assert_allclose(d["log"].epistemic, np.log(2), rtol=1e-6)
+    np.testing.assert_allclose(d["zero-one"].total, 0.5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("k", [3, 300])
+def test_softmax_is_as_accurate_as_the_array_path(dtype: str, k: int):
+    """Both against float64 (or longdouble) members from the same logits."""
+    rng = np.random.default_rng(0)
+    z = (rng.normal(size=(50, 1, k)) * 3 + rng.normal(size=(50, 8, k))).astype(dtype)
+    exact = sw.decompose(softmax(z.astype(np.longdouble)).astype(np.float64), RULES)
+    by_array = sw.decompose(z, RULES, from_logits=True)
+    unit = np.finfo(dtype).eps
+    for name, d in by_kernel(z, RULES, from_logits=True).items():
+        for got, array, right in zip(d, by_array[name], exact[name], strict=True):
+            assert np.abs(got - right).max() <= 2 * np.abs(array - right).max() + 16 * unit, name
+
+
+def test_a_mask_of_classes_counts_as_impossible():
+    z = np.random.default_rng(0).normal(size=(30, 5, 6))
+    masked = np.concatenate([z, np.full((30, 5, 3), -np.inf)], axis=-1)
+    a, b = (by_kernel(x, RULES, from_logits=True) for x in (z, masked))
+    for name in RULES:
+        for got, right in zip(b[name], a[name], strict=True):
+            np.testing.assert_allclose(got, right, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_million_members_do_not_drown_in_rounding(weighted: bool):
+    rng = np.random.default_rng(0)
+    probs = rng.dirichlet([3.0, 2.0, 1.0], (1, 700_000)).astype(np.float32)
+    weights = rng.uniform(size=700_000) if weighted else None
+    exact = sw.decompose(probs[0].astype(np.float64), RULES, weights=weights, unbiased=False)
+    for name, d in by_kernel(probs, RULES, weights).items():
+        for a, b in zip(d, exact[name], strict=True):
+            np.testing.assert_allclose(a[0], b, rtol=2e-6, err_msg=name)
+
+
+def test_instances_of_several_axes_that_do_not_lie_evenly():
+    """A segmentation (M, N, K, H, W), cropped: no copy makes it a matrix."""
+    probs = np.moveaxis(members(3 * 8 * 9, 4, 5).reshape(3, 8, 9, 4, 5), (3, 4), (0, 2))
+    crop = probs[:, :, :, 1:7, 2:8]
+    weights = np.random.default_rng(0).uniform(size=(3, 6, 6, 4))
+    for w in (None, weights[0, 0, 0], weights):
+        expected = sw.decompose(crop, RULES, weights=w, member_axis=0, class_axis=2)
+        got = by_kernel(crop, RULES, w, member_axis=0, class_axis=2)
+        for name in RULES:
+            for a, b in zip(got[name], expected[name], strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-15, err_msg=name)
+
+
+def test_one_instance_without_an_axis_gives_numbers():
+    probs = members(1, 6, 4)[0]
+    got, right = by_kernel(probs, "log"), sw.decompose(probs, "log")
+    assert type(got.total) is type(right.total)
+    np.testing.assert_allclose(list(got), list(right), rtol=1e-12)
+
+
+def test_misaligned_and_foreign_byte_orders_are_read_right():
+    probs = members(50, 5, 4)
+    packed = np.zeros(50 * 5 * 4, dtype=[("flag", "u1"), ("p", "f8")])
+    packed["p"] = probs.ravel()
+    odd = packed["p"].reshape(50, 5, 4)
+    assert not odd.flags.aligned
+    expected = by_kernel(probs, "log").epistemic
+    assert (by_kernel(odd, "log").epistemic == expected).all()
+    swapped = probs.astype(probs.dtype.newbyteorder())
+    assert "host memory" in sw.explain_kernel(swapped, "log").reason
+    np.testing.assert_allclose(sw.decompose(swapped, "log").epistemic, expected, rtol=1e-12)
+
+
+def test_memory_beside_the_array_is_never_read_as_part_of_it():
+    """A view in a larger array of NaN, which would show in every sum."""
+    for k in (3, 16, 17, 130):
+        larger = np.full((40, 9, k + 7), np.nan)
+        larger[4:-3, 2:-2, 3:-4] = members(33, 5, k)
+        view = larger[4:-3, 2:-2, 3:-4]
+        d = by_kernel(view, RULES)
+        assert all(np.isfinite(part).all() for parts in d.values() for part in parts), k
+
+
+def test_results_do_not_depend_on_neighbours_or_threads():
+    """Nearly agreeing instances among doubtful ones, one by one and all at once."""
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(60, 1, 5)) + rng.choice([1e-3, 2.0], (60, 1, 1)) * rng.normal(
+        size=(60, 4, 5)
+    )
+    probs = softmax(logits)
+    together = by_kernel(probs, RULES)
+    for i in (0, 7, 31, 59):
+        for name, d in by_kernel(probs[i : i + 1], RULES).items():
+            for a, b in zip(d, together[name], strict=True):
+                assert a[0] == b[i], name
+
+
+# -- which path runs ------------------------------------------------------------------------------
+
+
+def test_large_arrays_take_the_kernel_and_small_ones_the_array_path(monkeypatch):
+    asked = []
+    compute = cpu.compute
+    monkeypatch.setattr(cpu, "compute", lambda *given: asked.append(given) or compute(*given))
+    probs = np.broadcast_to(np.float32(0.1), LARGE)
+    sw.decompose(probs, "log")
+    assert len(asked) == 1
+    sw.decompose(probs[:10], "log")
+    sw.decompose(probs, "rps", check=False)
+    assert len(asked) == 1
+
+
+def test_explaining_tells_which_path_would_run_and_why():
+    import dask.array as da
+    import jax
+    import torch
+
+    large = np.broadcast_to(np.float32(0.1), LARGE)
+
+    def why(x, rule="log", **options):
+        return str(sw.explain_kernel(x, rule, **options))
+
+    assert why(large, RULES).startswith("cpu: it knows all rules, and 2,200,000 numbers")
+    assert why(large, member_axis=0).startswith("cpu")
+    assert why(np.array(large).T, class_axis=0, member_axis=1).startswith("cpu")
+    assert why(torch.asarray(np.array(large))).startswith("cpu")
+    assert why(jax.numpy.asarray(large)).startswith("cpu")
+    assert why(large.astype(np.float16)).startswith("cpu")
+    assert "fewer than 2,097,152" in why(large[:10])
+    assert "does not know rps" in why(large, ["log", "rps"])
+    assert "does not know tsallis(1e+06)" in why(large, "tsallis:1e6")
+    assert "differentiated" in why(torch.asarray(np.array(large)).requires_grad_())
+    assert "jackknife" in why(large, unbiased=True)
+    assert "block" in why(da.from_array(np.array(large)))
+    assert "closed forms" in why(sw.Dirichlet(np.ones((4, 3))))
+    assert "classes" in why(np.broadcast_to(np.float32(0.1), (5, 2, 300_000)))
+    with pytest.raises(sw.InvalidInput, match="no axis"):
+        sw.explain_kernel(large, "log", member_axis=7)
+
+
+def test_half_precision_is_computed_in_single_and_a_part_at_a_time(monkeypatch):
+    monkeypatch.setattr(cpu, "_SLAB", 200)
+    probs = members(50, 5, 4).astype(np.float16)
+    probs /= probs.sum(axis=-1, keepdims=True, dtype=np.float32).astype(np.float16)
+    weights = np.random.default_rng(0).uniform(size=(50, 5))
+    for w in (None, weights[0], weights):
+        got, right = by_kernel(probs, RULES, w), sw.decompose(probs, RULES, weights=w)
+        for name in RULES:
+            assert got[name].total.dtype == np.float32
+            for a, b in zip(got[name], right[name], strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32", "float64"])
+def test_torch_arrays_take_the_kernel_and_come_back_as_such(kind: str):
+    import torch
+
+    probs = torch.asarray(members(50, 5, 4)).to(getattr(torch, kind))
+    got = by_kernel(probs, RULES, normalize=True)
+    right = sw.decompose(probs, RULES, normalize=True)
+    for name in RULES:
+        for a, b in zip(got[name], right[name], strict=True):
+            assert a.dtype == b.dtype
+            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-6)
+
+
+def test_jax_arrays_take_the_kernel_and_come_back_as_such():
+    import jax
+
+    probs = jax.numpy.asarray(members(50, 5, 4), dtype="float32")
+    got, right = by_kernel(probs, RULES), sw.decompose(probs, RULES)
+    for name in RULES:
+        for a, b in zip(got[name], right[name], strict=True):
+            assert isinstance(a, jax.Array)
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+def test_what_torch_or_jax_must_follow_takes_the_array_path(monkeypatch):
+    import jax
+    import torch
+    from torch.autograd import forward_ad
+
+    monkeypatch.setattr(cpu, "SMALLEST", 0)
+    probs = torch.asarray(members(5, 3, 4))
+
+    def epistemic(x):
+        return sw.decompose(x, "brier").epistemic.sum()
+
+    leaf = probs.clone().requires_grad_()
+    epistemic(leaf).backward()
+    transformed = torch.func.grad(epistemic)(probs)
+    assert (leaf.grad == transformed).all()
+    tangent = torch.ones_like(probs)
+    with forward_ad.dual_level():
+        moved = forward_ad.unpack_dual(epistemic(forward_ad.make_dual(probs, tangent))).tangent
+    torch.testing.assert_close(moved, (leaf.grad * tangent).sum())
+    traced = jax.grad(epistemic)(jax.numpy.asarray(np.asarray(probs), dtype="float32"))
+    np.testing.assert_allclose(traced, leaf.grad, atol=1e-6)
+
+
+def test_dask_blocks_take_the_kernel():
+    import dask
+    import dask.array as da
+
+    probs = members(64, 5, 4)
+    blocks = da.from_array(probs, chunks=(16, 5, 4))
+    with kernel_only():
+        got = dask.compute(*sw.decompose(blocks, "log"), scheduler="threads")
+    for a, b in zip(got, by_kernel(probs, "log"), strict=True):
+        assert (a == b).all()
+
+
+def test_samples_are_not_checked_again(monkeypatch):
+    samples = sw.Samples(members(20, 3, 4))
+    monkeypatch.setattr(validate, "probabilities", None)
+    assert (by_kernel(samples, "log").epistemic > 0).all()
+
+
+# -- bad input ------------------------------------------------------------------------------------
+
+
+def messages(*given, **options) -> list[str]:
+    """What the array path says, and what the kernel's user hears."""
+    said = []
+    for smallest in (10**12, 0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(cpu, "SMALLEST", smallest)
+            with pytest.raises(sw.InvalidInput) as caught:
+                sw.decompose(*given, **options)
+            said.append(str(caught.value))
+    return said
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, -0.25, 0.75])
+@pytest.mark.parametrize("k", [3, 20, 150])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_bad_probabilities_are_reported_as_on_the_array_path(value: float, k: int, dtype: str):
+    probs = members(50, 4, k).astype(dtype)
+    probs[[17, 40], [2, 1], [1, 0]] = value
+    array, kernel = messages(probs, "brier")
+    assert kernel == array
+    assert kernel.startswith("probs[17, 2")
+    array, kernel = messages(np.moveaxis(probs, 1, 0), "brier", member_axis=0)
+    assert kernel == array
+    assert kernel.startswith("probs[2, 17")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("k", [3, 150])
+def test_bad_logits_are_reported_as_on_the_array_path(value: float, k: int):
+    logits = np.random.default_rng(0).normal(size=(50, 4, k))
+    masked = logits.copy()
+    masked[30, 1] = -np.inf
+    logits[17, 2, 1] = value
+    for x in (logits, masked):
+        array, kernel = messages(x, "brier", from_logits=True)
+        assert kernel == array
+
+
+def test_bad_masses_and_weights_are_reported_as_on_the_array_path():
+    probs = members(50, 4, 3)
+    empty = probs.copy()
+    empty[11, 1] = 0.0
+    array, kernel = messages(empty, "log", normalize=True)
+    assert kernel == array
+    assert "cannot be normalised" in kernel
+    weights = np.ones((50, 4))
+    weights[3, 2] = -1
+    array, kernel = messages(probs, "log", weights=weights)
+    assert kernel == array == "weights[3, 2] is -1.0; weights must be finite and not negative"
+    probs[2, 2, 2] = np.nan
+    array, kernel = messages(probs, "log", weights=weights)
+    assert kernel == array
+
+
+def test_rows_at_the_edge_of_the_tolerance_are_judged_by_the_array_path():
+    probs = members(300, 4, 40).astype(np.float32)
+    probs *= np.linspace(1 + 0.9999e-4, 1 + 1.0001e-4, 300, dtype=np.float32)[:, None, None]
+    for i in range(300):
+        row = probs[i : i + 1]
+        outcomes = []
+        for smallest in (10**12, 0):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(cpu, "SMALLEST", smallest)
+                try:
+                    outcomes.append(float(sw.decompose(row, "brier").epistemic[0]))
+                except sw.InvalidInput:
+                    outcomes.append(np.nan)
+        if np.isnan(outcomes[1]):
+            assert np.isnan(outcomes[0])  # what the array path accepts is never refused
+
+
+def test_good_input_is_looked_at_only_once(monkeypatch):
+    for name in ("probabilities", "logits", "masses"):
+        monkeypatch.setattr(validate, name, None)
+    by_kernel(members(20, 3, 4), "log")
+    by_kernel(members(20, 3, 4), "log", from_logits=True)
+    by_kernel(members(20, 3, 4), "log", normalize=True)
+
+
+def test_negative_zero_is_no_negative_number():
+    probs = np.array([[[1.0, -0.0, 0.0], [0.5, -0.0, 0.5]]] * 20)
+    for k in (0, 30):
+        padded = np.concatenate([probs, np.full((20, 2, k), -0.0)], axis=-1)
+        for name, d in by_kernel(padded, RULES).items():
+            for a, b in zip(d, by_kernel(np.abs(padded), RULES)[name], strict=True):
+                assert (a == b).all(), name
+
+
+def test_unchecked_input_is_taken_as_it_is():
+    probs = 2 * members(20, 3, 4)
+    assert np.isfinite(by_kernel(probs, "brier", check=False).total).all()
+
+
+# -- threads, forks, memory -----------------------------------------------------------------------
+
+
+def large_members() -> np.ndarray:
+    return np.tile(members(220, 100, 10).astype(np.float32), (10, 1, 1))
+
+
+def test_results_do_not_depend_on_the_number_of_threads():
+    probs = large_members()
+    try:
+        results = []
+        for n in (1, 2, 5):
+            sw.set_num_threads(n)
+            assert sw.get_num_threads() == n
+            results.append(sw.decompose(probs, "log"))
+    finally:
+        sw.set_num_threads(None)
+    for d in results[1:]:
+        for a, b in zip(d, results[0], strict=True):
+            assert (a == b).all()
+
+
+def test_several_threads_may_decompose_at_once():
+    probs = large_members()
+    expected = sw.decompose(probs, RULES[:4])
+    failures = []
+
+    def work() -> None:
+        for _ in range(3):
+            got = sw.decompose(probs, RULES[:4])
+            if any(
+                (a != b).any() for r in expected for a, b in zip(got[r], expected[r], strict=True)
+            ):
+                failures.append("different")
+
+    workers = [threading.Thread(target=work) for _ in range(6)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(timeout=120)
+        assert not worker.is_alive()
+    assert not failures
+
+
+def test_a_forked_child_can_decompose_too():
+    """In a process of its own, with a pool that is warm, and one that is in use."""
+    code = """
+import os, threading, numpy as np, scorewise as sw
+from support import members
+probs = np.tile(members(220, 100, 10).astype(np.float32), (10, 1, 1))
+expected = sw.decompose(probs, "log").epistemic
+stop = threading.Event()
+def busy():
+    while not stop.is_set():
+        sw.decompose(probs, "log")
+other = threading.Thread(target=busy)
+other.start()
+for _ in range(4):
+    child = os.fork()
+    if child == 0:
+        same = (sw.decompose(probs, "log").epistemic == expected).all()
+        os._exit(0 if same else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+stop.set()
+other.join()
+print("done")
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False,
+        cwd=ROOT / "tests",
+    )  # fmt: skip
+    assert run.stdout.strip() == "done", run.stderr
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"OMP_NUM_THREADS": "1"}, 1),
+        ({"OMP_NUM_THREADS": "1,2"}, 1),
+        ({"OMP_THREAD_LIMIT": "1"}, 1),
+        ({"SCOREWISE_NUM_THREADS": "1", "OMP_NUM_THREADS": "2"}, 1),
+        ({"OMP_NUM_THREADS": "many"}, None),
+        ({"OMP_NUM_THREADS": "1000"}, None),
+    ],
+)
+def test_limits_of_the_environment_are_respected(monkeypatch, environment, expected):
+    from joblib import cpu_count
+
+    for name in ("SCOREWISE_NUM_THREADS", "OMP_NUM_THREADS", "OMP_THREAD_LIMIT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert sw.get_num_threads() == (expected or cpu_count())
+
+
+@pytest.mark.parametrize("n", [0, -1, 1.5, "two"])
+def test_a_number_of_threads_that_is_none_is_refused(n):
+    with pytest.raises(sw.InvalidInput, match="number of threads"):
+        sw.set_num_threads(n)
+
+
+@pytest.mark.parametrize("layout", ["plain", "members first", "strided", "logits"])
+def test_nothing_of_the_size_of_the_input_is_allocated(layout: str):
+    probs = large_members()
+    options = {}
+    if layout == "members first":
+        probs, options = np.ascontiguousarray(probs.swapaxes(0, 1)), {"member_axis": 0}
+    elif layout == "strided":
+        probs = np.repeat(probs, 2, axis=-1)[..., ::2]
+    elif layout == "logits":
+        options = {"from_logits": True}
+    sw.decompose(probs, RULES[:4], **options)
+    tracemalloc.start()
+    sw.decompose(probs, RULES[:4], **options)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 0.05 * probs.size * probs.itemsize
+
+
+# -- compiled code --------------------------------------------------------------------------------
+
+
+def test_the_first_small_decomposition_of_a_process_is_quick():
+    """A thousand rows, within 0.2 s of the import, because nothing is compiled or loaded."""
+    code = """
+import time, numpy as np
+probs = np.random.default_rng(0).dirichlet(np.ones(10), (1000, 20)).astype(np.float32)
+import sys, scorewise as sw
+start = time.process_time()
+sw.decompose(probs, ["log", "brier", "zero-one", "spherical"])
+print(time.process_time() - start, "numba" in sys.modules)
+"""
+    runs = [python(code).stdout.split() for _ in range(3)]
+    assert {loaded for _, loaded in runs} == {"False"}
+    assert min(float(seconds) for seconds, _ in runs) < 0.2
+
+
+def test_compiled_code_is_kept_on_disk_and_whoever_waits_is_told(tmp_path: Path):
+    code = """
+import numpy as np, scorewise as sw
+sw.decompose(np.broadcast_to(np.float32(0.1), (2_200, 100, 10)), "log")
+from scorewise.kernels._cpu.fused import fused
+print(sum(fused.stats.cache_hits.values()), sum(fused.stats.cache_misses.values()))
+"""
+    first = python(code, NUMBA_CACHE_DIR=str(tmp_path))
+    assert first.stdout.split() == ["0", "1"]
+    assert first.stderr.count("compiling the fused kernel for float32") == 1
+    second = python(code, NUMBA_CACHE_DIR=str(tmp_path))
+    assert second.stdout.split() == ["1", "0"]
+    assert second.stderr == ""
+
+
+def test_a_change_in_any_file_of_the_kernel_makes_it_compile_again():
+    import hashlib
+
+    from scorewise.kernels._cpu import fused
+
+    folder = ROOT / "src/scorewise/kernels/_cpu"
+    sources = b"".join(path.read_bytes() for path in sorted(folder.glob("*.py")))
+    assert fused.fused.py_func.__qualname__.endswith(hashlib.sha256(sources).hexdigest()[:16])
+
+
+def test_where_numba_cannot_be_imported_the_array_path_answers():
+    code = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "numba":
+            raise ImportError("Numba needs another NumPy")
+
+sys.meta_path.insert(0, Missing())
+import numpy as np, scorewise as sw
+probs = np.broadcast_to(np.float32(0.1), (2_200, 100, 10))
+print(sw.explain_kernel(probs, "brier").reason)
+print(float(sw.decompose(probs, "brier").epistemic.max()))
+"""
+    reason, epistemic = python(code).stdout.splitlines()
+    assert "Numba cannot be imported (Numba needs another NumPy)" in reason
+    assert float(epistemic) == 0
+
+
+def test_kernels_are_found_in_their_folder():
+    files = {path.stem for path in (ROOT / "src/scorewise/kernels").glob("[!_]*.py")}
+    assert set(KERNELS) == files
