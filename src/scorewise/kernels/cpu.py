@@ -230,13 +230,14 @@ def _scratch(n_vectors: int, lanes: int, n_powers: int) -> Iterator[Any]:
 
     row, wide = n_vectors * BYTES, lanes * 8
     sizes = Memory(
-        member=row + lanes * BYTES,  # what is laid side by side may reach beyond the last vector
+        member=row + lanes * BYTES,  # a transposed block may reach beyond the last vector
         anchor=row,
         mean=row,
         sums=row,
         wide_sums=n_vectors * wide,
         lanes=BYTES,
-        addresses=wide,
+        addresses=lanes * 8,
+        copied=16,
         aleatoric=n_powers * wide,
         epistemic=n_powers * wide,
     )
@@ -265,7 +266,7 @@ def _compiled(dtype: str) -> Any:
         Powers(0, 0),
         0.0,
         Output(0, 0, 0),
-        Memory(0, 0, 0, 0, 0, 0, 0, 0, 0),
+        Memory(0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
     )
     what = f"compiling the fused kernel for {dtype}: once after installation, some ten seconds"
     with told(what), suppress(OSError):  # a full disk keeps only the next process from it

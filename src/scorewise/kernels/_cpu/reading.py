@@ -63,6 +63,7 @@ class Memory(NamedTuple):
     wide_sums: int  # the same in float64
     lanes: int  # one number per lane
     addresses: int  # one address per lane
+    copied: int  # the first of the members that were copied, and the one after the last
     aleatoric: int  # float64 per lane, for each rule with a parameter
     epistemic: int
 
@@ -111,6 +112,8 @@ def locate(source, first, stop, memory, zero):
     for lane in range(n_lanes(zero)):
         n = min(first + lane, stop - 1)
         put(memory.addresses + 8 * lane, source.address + n * source.instance_stride)
+    put(memory.copied, 0)
+    put(memory.copied + 8, 0)
 
 
 @inlined
@@ -138,12 +141,14 @@ def next_member(source, weights, first, stop, turn, memory, zero):
         put(memory.lanes + lane * (BYTES // n_lanes(zero)), number_at(place, zero))
         address = source.address + n * source.instance_stride + m * source.member_stride
         put(memory.addresses + 8 * lane, address)
+    put(memory.copied, 0)
+    put(memory.copied + 8, 0)
     return -1, 0, load(memory.lanes, zero)
 
 
 @inlined
 def _fetch(source, member, offset, full, memory, zero):
-    """A member where it lies, if vectors can be read there, else a copy.
+    """A member where it lies, if vectors can be read there, else a copy; and whether it is one.
 
     Lanes without a class are 0, or -inf among logits.
     """
@@ -156,32 +161,48 @@ def _fetch(source, member, offset, full, memory, zero):
         rest = k - (source.n_vectors - 1) * lanes
         none = -np.inf if source.kind == LOGITS else 0.0
         store(memory.member + last, load_some(start + last, rest, fill(zero, none)))
-        return Row(start, BYTES, memory.member + last)
+        return Row(start, BYTES, memory.member + last), False
     if full and member >= 0 and source.instance_stride == size:
-        return Row(start, stride, start + (k - 1) * stride)
+        return Row(start, stride, start + (k - 1) * stride), False
     if stride == size:
+        return _transposed(source, member, offset, memory, zero), True
+    for lane in range(lanes):
+        address = integer_at(memory.addresses + 8 * lane, zero) + offset
+        for r in range(k):
+            place = memory.member + r * BYTES + lane * size
+            put(place, number_at(address + r * stride, zero))
+    return row_at(source, memory.member), True
+
+
+@inlined
+def _transposed(source, member, offset, memory, zero):
+    """A copy of classes that lie one after the other; members of few are copied several at once."""
+    lanes = n_lanes(zero)
+    size = BYTES // lanes
+    k = source.n_classes
+    first, after = integer_at(memory.copied, zero), integer_at(memory.copied + 8, zero)
+    if not first <= member < after:
+        even = member >= 0 and source.member_stride == k * size
+        count = max(1, min(lanes // k, source.n_members - member)) if even else 1
+        first = member
+        put(memory.copied, first)
+        put(memory.copied + 8, first + count)
         for lane in range(lanes):
             address = integer_at(memory.addresses + 8 * lane, zero)
             prefetch(address + offset + lanes * source.instance_stride)
-        for r in range(0, k, lanes):
-            place = memory.member + r * BYTES
-            transpose(memory.addresses, offset + r * size, min(lanes, k - r), place, zero)
-    else:
-        for lane in range(lanes):
-            address = integer_at(memory.addresses + 8 * lane, zero) + offset
-            for r in range(k):
-                place = memory.member + r * BYTES + lane * size
-                put(place, number_at(address + r * stride, zero))
-    return row_at(source, memory.member)
+        for r in range(0, count * k, lanes):
+            n = min(lanes, count * k - r)
+            transpose(memory.addresses, offset + r * size, n, memory.member + r * BYTES, zero)
+    return row_at(source, memory.member + (member - first) * k * BYTES)
 
 
 @inlined
 def read(source, member, offset, full, memory, zero):
     """Probabilities of the member whose turn it is, and which lanes can be so."""
-    row = _fetch(source, member, offset, full, memory, zero)
+    row, is_copy = _fetch(source, member, offset, full, memory, zero)
     if source.kind == PROBABILITIES:
         return row, zero == 0.0
-    copy = row_at(source, memory.member)
+    copy = row_at(source, row.address if is_copy else memory.member)
     if source.kind == LOGITS:
         return copy, _softmax(source, row, copy, zero)
     return copy, _normalize(source, row, copy, zero)
