@@ -45,7 +45,8 @@ format: $(VENV)/.installed-dev  ## Format the code and mend what the linter can.
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.installed-dev  ## Measure speed, as ratios to np.sum in the same run.
-	$(BIN)/python benchmarks/decompose.py
+	$(BIN)/python benchmarks/decompose.py $(ARGS)
+	$(BIN)/python benchmarks/growth.py $(ARGS)
 
 docs: $(VENV)/.installed-dev  ## Build the reference of the public names into out/docs.
 	$(BIN)/python -m pdoc --docformat numpy --output-directory out/docs scorewise

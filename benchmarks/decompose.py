@@ -10,16 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 import numpy as np
-import textbook
 import torch
+from rich.console import Console
+from rich.progress import track
+
+import scorewise as sw
+import textbook
 from measuring import (
     N_MEMBERS,
     RULES,
+    Others,
     Sheet,
+    Work,
     fastest,
     fill_with_members,
     machine,
@@ -27,10 +34,7 @@ from measuring import (
     peak_memory,
     write_between,
 )
-from rich.console import Console
-from rich.progress import track
-
-import scorewise as sw
+from scorewise.kernels.cpu import SMALLEST
 
 AT_MOST = {1_000: 2, 100: 3, 10: 5}  # times np.sum for K classes, DESIGN §6
 AT_LEAST = 10  # times faster than the textbook, DESIGN §6
@@ -39,9 +43,7 @@ DTYPES = ["float32", "float64"]
 TWO_KINDS = ["doubtful", "near-agreeing"]
 THREE_KINDS = [*TWO_KINDS, "one-hot"]
 
-TEXTBOOK_SHARE = 10  # the textbook is timed on one instance in so many, and its time scaled up
 ROUNDS = 5
-TEXTBOOK_ROUNDS = 2
 
 PACKED, MEMBERS_FIRST, STRIDED, LOGITS, WEIGHTED = GIVEN = [
     "Probabilities (N, M, K)",
@@ -68,6 +70,11 @@ class Case:
         allowed *= 2 if self.kind == "near-agreeing" else 1
         return allowed * (2 if self.given == LOGITS else 1)
 
+    @property
+    def textbook_part(self) -> int:
+        """The textbook is timed on one instance in so many: all where DESIGN §6 sets targets."""
+        return 1 if self.given == PACKED and self.dtype == "float32" else 10
+
 
 @dataclass(frozen=True)
 class Input:
@@ -79,9 +86,11 @@ class Input:
     from_logits: bool
 
     def decompose(self) -> dict[str, sw.Decomposition]:
+        """What is measured."""
         return sw.decompose(self.array, RULES, **self._options())
 
     def path(self) -> str:
+        """Which path it takes."""
         return sw.explain_kernel(self.array, RULES, **self._options()).path
 
     def _options(self) -> dict[str, Any]:
@@ -112,6 +121,7 @@ class Result:
 
     @property
     def misses(self) -> list[str]:
+        """The targets that are missed: the time, or the speed-up over NumPy or torch."""
         missed = {
             "time": self.over_sum > self.case.at_most,
             "NumPy": self.over_numpy < AT_LEAST,
@@ -120,7 +130,9 @@ class Result:
         return [name for name, is_missed in missed.items() if is_missed]
 
     def cells(self) -> list[str]:
+        """The row, in the order of the headings."""
         case = self.case
+        about = "" if case.textbook_part == 1 else "≈ "
         packed = [] if self.over_packed_sum is None else [f"{self.over_packed_sum:.2f}"]
         return [
             "{:,} × {} × {:,}".format(*case.shape),
@@ -129,8 +141,8 @@ class Result:
             f"{self.over_sum:.2f}",
             *packed,
             f"{case.at_most}",
-            f"{self.over_numpy:.1f}",
-            f"{self.over_torch:.1f}",
+            f"{about}{self.over_numpy:.1f}",
+            f"{about}{self.over_torch:.1f}",
             f"{self.extra_memory:.4f}",
             f"no: {', '.join(self.misses)}" if self.misses else "yes",
         ]
@@ -167,17 +179,10 @@ def make(case: Case, n: int) -> Input:
 
 def measure(case: Case) -> Result:
     """All ratios of one case."""
-    n = case.shape[0]
-    few = make(case, n // TEXTBOOK_SHARE)
-    check_agreement(few)
-    slow = fastest(
-        [lambda: few.textbook(np), lambda: few.textbook(torch)],
-        TEXTBOOK_ROUNDS,
-    )
-    given = make(case, n)
-    if given.path() != "cpu":
-        raise SystemExit(f"the fused kernel does not take {case}")
-    works = [given.decompose, given.array.sum]
+    check_agreement(case)
+    numpy_time, torch_time = textbook_times(case)
+    given = make(case, case.shape[0])
+    works: list[Work] = [given.decompose, given.array.sum]
     if case.given == STRIDED:
         works.append(np.ascontiguousarray(given.array).sum)
     ours, floor, *packed = fastest(works, ROUNDS)
@@ -185,18 +190,43 @@ def measure(case: Case) -> Result:
         case,
         over_sum=ours / floor,
         over_packed_sum=ours / packed[0] if packed else None,
-        over_numpy=slow[0] * TEXTBOOK_SHARE / ours,
-        over_torch=slow[1] * TEXTBOOK_SHARE / ours,
+        over_numpy=numpy_time / ours,
+        over_torch=torch_time / ours,
         extra_memory=peak_memory(given.decompose) / given.array.nbytes,
     )
 
 
-def check_agreement(given: Input) -> None:
-    """The textbook computes the same numbers, to its own accuracy: else nothing is compared."""
+def check_agreement(case: Case) -> None:
+    """Kernel and textbook compute the same numbers, to the latter's accuracy."""
+    _, m, k = case.shape
+    given = make(case, -(-SMALLEST // (m * k)))
+    if given.path() != "cpu":
+        raise SystemExit(f"the fused kernel does not take {case}")
     ours = np.stack([part for d in given.decompose().values() for part in d])
     for xp in (np, torch):
         theirs = np.stack([np.asarray(part) for part in given.textbook(xp)])
         np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-4)
+
+
+def textbook_times(case: Case) -> tuple[float, float]:
+    """Seconds for all instances in NumPy and in torch, scaled up from a part of them."""
+    part = case.textbook_part
+    given = make(case, case.shape[0] // part)
+    works: list[Work] = [
+        partial(given.textbook, np),
+        partial(given.textbook, torch),
+        partial(alone, given),
+    ]
+    numpy_time, *torch_times = fastest(works, rounds=1 if part == 1 else 2)
+    return part * numpy_time, part * min(torch_times)
+
+
+def alone(given: Input) -> None:
+    """The textbook in torch on one thread, much the faster where other work holds a core."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    given.textbook(torch)
+    torch.set_num_threads(threads)
 
 
 def sheets(results: Sequence[Result]) -> list[Sheet]:
@@ -212,9 +242,9 @@ def sheet(given: str, results: Sequence[Result]) -> Sheet:
         "time / np.sum",
         *(["time / np.sum of a copy"] if given == STRIDED else []),
         "at most",
-        "× faster than NumPy",
-        "× faster than torch",
-        "extra memory / input",
+        "speed-up over NumPy",
+        "speed-up over torch",
+        "memory / input",
         "met",
     ]
     return Sheet(given, headings, [result.cells() for result in results], n_labels=3)
@@ -227,23 +257,25 @@ def summary(results: Sequence[Result]) -> str:
     return (
         f"Measured on {machine()}. Of {n} rows, {n - misses.count('time')} stay within their time "
         f"over `np.sum`, {n - misses.count('NumPy')} are at least {AT_LEAST} times faster than the "
-        f"straightforward NumPy version and {n - misses.count('torch')} than the torch version "
-        f"({torch.get_num_threads()} threads). These two ran on one instance in {TEXTBOOK_SHARE}, "
-        "and their times are scaled up linearly."
+        f"straightforward NumPy version and {n - misses.count('torch')} than the torch version. "
+        "These two ran once on all instances or, where the speed-up has a ≈, on a tenth of them, "
+        "with the time scaled up linearly."
     )
 
 
 def main() -> None:
     chosen = options(__doc__)
     cases = all_cases(10 if chosen.quick else 1)
+    others = Others()
     results = [measure(case) for case in track(cases, description="Measuring")]
+    text = f"{summary(results)} {others}"
     console = Console(width=128)
     for table in sheets(results):
         console.print(table.rich())
-    console.print(summary(results))
+    console.print(text)
     if chosen.write:
         tables = [table.markdown() for table in sheets(results)]
-        write_between("table", "\n\n".join([summary(results), *tables]))
+        write_between("table", "\n\n".join([text, *tables]))
 
 
 if __name__ == "__main__":

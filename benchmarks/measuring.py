@@ -80,28 +80,55 @@ def machine() -> str:
     return f"{name}, {len(usable)} cores"
 
 
+class Others:
+    """How busy other processes keep the machine from now on: they spoil what is measured."""
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter()
+        self._busy = _busy_elsewhere()
+
+    def share(self) -> float:
+        """Of all cores' time since the start, what others had, as far as the system tells."""
+        elapsed = time.perf_counter() - self._start
+        return max(0.0, _busy_elsewhere() - self._busy) / (elapsed * (os.cpu_count() or 1))
+
+    def __str__(self) -> str:
+        return f"Other work took {self.share():.0%} of the machine meanwhile."
+
+
+def _busy_elsewhere() -> float:
+    """Seconds that all cores have worked since the machine started, but not for this process."""
+    if not Path("/proc/stat").exists():
+        return 0.0
+    first, *_ = Path("/proc/stat").read_text().splitlines()
+    user, nice, system, _idle, _iowait, irq, softirq, steal, *_ = map(int, first.split()[1:])
+    ticks = user + nice + system + irq + softirq + steal
+    return ticks / os.sysconf("SC_CLK_TCK") - time.process_time()
+
+
 @dataclass(frozen=True)
 class Sheet:
-    """A table for the console and for Markdown; cells that start with "no" are shown in red."""
+    """A table for the console and for Markdown; cells that start with "no:" are shown in red."""
 
     title: str
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
     n_labels: int  # leading columns that hold text, not numbers
 
-    def _aligned_left(self, i: int) -> bool:
-        return i < self.n_labels
-
     def rich(self) -> Table:
+        """The table for the console."""
         table = Table(title=self.title, title_justify="left")
         for i, heading in enumerate(self.headings):
-            table.add_column(heading, justify="left" if self._aligned_left(i) else "right")
+            is_label = i < self.n_labels
+            table.add_column(heading, justify="left" if is_label else "right", no_wrap=is_label)
         for row in self.rows:
-            table.add_row(*(f"[red]{c}[/]" if c.startswith("no") else c for c in row))
+            table.add_row(*(f"[red]{c}[/]" if c.startswith("no:") else c for c in row))
         return table
 
     def markdown(self) -> str:
-        rules = ["---" if self._aligned_left(i) else "---:" for i in range(len(self.headings))]
+        """The table below a heading."""
+        n_numbers = len(self.headings) - self.n_labels
+        rules = ["---"] * self.n_labels + ["---:"] * n_numbers
         lines = ["| " + " | ".join(row) + " |" for row in [self.headings, rules, *self.rows]]
         return "\n".join([f"### {self.title}", "", *lines])
 

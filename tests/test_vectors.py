@@ -103,23 +103,23 @@ FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {
 
 # The largest error in units in the last place, in float32 and in float64.
 ERRORS = {
-    "log": (2.0, 6.0),
+    "log": (2.0, 2.05),
     "exp": (1.1, 1.1),
     "expm1": (1.8, 2.0),
-    "log1p": (4.5, 7.5),
+    "log1p": (4.5, 4.5),
     "relative_entropy, |s| < 0.1": (5.0, 5.0),
-    "relative_entropy": (72.0, 76.0),
-    "power_excess": (72.0, 76.0),
+    "relative_entropy": (72.0, 72.0),
+    "power_excess": (72.0, 72.0),
 }
 # What is added to that of power_excess for each unit of |β − 1|·(|log q| + |log p|).
-FOR_EACH_POWER = (6.5, 29.0)
+FOR_EACH_POWER = (6.5, 12.5)
 
 # Where a search over millions of points found the largest errors.
 HARDEST: dict[str, list[Any]] = {
-    "log": [1.0303916, 1.0004829, 1.119105, 0.70633405, 1.4142123650438776, 0.6992147718985261],
+    "log": [1.0303916, 1.0004829, 1.119105, 0.70633405, 1.4142123650438776, 0.7071067722735115],
     "exp": [-16.98011, 26.690577, -417.62078799730915],
     "expm1": [0.3517463, 0.358612, 0.3969846572538256, 0.38755895191752643],
-    "log1p": [0.2226966, 0.24092442, 0.2792356429993065, 0.2828669405485481],
+    "log1p": [0.2226966, 0.24092442, 0.22247689302725482, 0.2828669405485481],
     "relative_entropy, |s| < 0.1": [
         (8.000138e-07, 9.1162354e-07),
         (9.87545464345553e-17, 1.0201564467795328e-16),
@@ -127,13 +127,13 @@ HARDEST: dict[str, list[Any]] = {
     "relative_entropy": [
         (4.5119463e-21, 5.5171335e-21),
         (0.6651634, 0.8130936),
-        (0.4117924803322801, 0.5302360500865877),
+        (4.420100153691934e-24, 5.403308493902455e-24),
     ],
     "power_excess": [
         (0.040324446, 0.04929988),  # β − 1 = 1e-12
-        (0.6489611178895699, 0.7940664089089823),
+        (2.481839252925379e-06, 3.03518883566719e-06),
         (0.33695117, 0.34960514),  # 19
-        (0.7067754579302211, 0.7072709866757583),  # 999
+        (0.5870679246740456, 0.587479450238786),  # 999
     ],
 }
 RATES = (1e-12, 1e-4, 0.01, 0.3, 0.5, 1.0, 2.0, 3.0, 9.0, 19.0, 999.0)
@@ -297,7 +297,8 @@ def of(dtype: Any, *values: float) -> np.ndarray:
 @both
 def test_the_logarithm_of_zero_is_finite_and_below_all_others(dtype: Any):
     tiny = np.finfo(dtype).tiny
-    got = FUNCTIONS["log"](of(dtype, 0.0, tiny, tiny / 2, 1.0))
+    got = FUNCTIONS["log"](of(dtype, 0.0, tiny, tiny / 2, 1.0, -0.0))
+    assert got[4] == got[0]
     assert got[0] == pytest.approx((np.finfo(dtype).minexp - 1) * np.log(2), rel=1e-6)
     assert got[0] < got[2] < got[1]
     assert got[3] == 0
@@ -313,8 +314,9 @@ def test_the_exponential_at_special_points(dtype: Any):
     np.testing.assert_array_equal(got, [-1, -1, -1, 0, 0])
     for name in ("exp", "expm1"):
         assert np.isnan(FUNCTIONS[name](of(dtype, np.nan))).all()
-        highest = FUNCTIONS[name](of(dtype, 88.0 if dtype is np.float32 else 709.0))
+        highest = FUNCTIONS[name](of(dtype, 88.0 if dtype is np.float32 else 709.0, 1e4, np.inf))
         assert np.isfinite(highest).all()
+        assert (highest[1:] >= highest[0]).all()
 
 
 @both
@@ -341,10 +343,9 @@ def test_power_excess_at_special_points(rate: float, dtype: Any):
     relative = 1e-4 if dtype is np.float32 else 1e-11  # rate·log q has been rounded
     tiny = np.finfo(dtype).tiny
     np.testing.assert_allclose(function(q, zero, -q, x=rate), power, rtol=relative, atol=tiny)
-    assert np.isfinite(function(zero, q, q, x=rate)).all()
-    if rate > 0.01:
-        got = function(zero, q, q, x=rate)
-        np.testing.assert_allclose(got, power / rate, rtol=relative, atol=tiny)
+    np.testing.assert_allclose(function(q, -zero, -q, x=rate), power, rtol=relative, atol=tiny)
+    got = function(zero, q, q, x=rate)
+    np.testing.assert_allclose(got, power / rate, rtol=relative, atol=tiny)
 
 
 @both

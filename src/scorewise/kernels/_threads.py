@@ -12,7 +12,7 @@ from scorewise import validate
 _LIMITS = ("SCOREWISE_NUM_THREADS", "OMP_NUM_THREADS", "OMP_THREAD_LIMIT")
 
 _chosen: int | None = None
-_pool: ThreadPoolExecutor | None = None
+_pools: dict[int, ThreadPoolExecutor] = {}  # by their number of threads; at most one
 _lock = threading.Lock()
 
 
@@ -67,17 +67,18 @@ def run(tasks: Iterable[Callable[[], bool]], n_threads: int) -> bool:
 
 
 def _executor(n_threads: int) -> ThreadPoolExecutor:
-    global _pool
     with _lock:
-        if _pool is None or _pool._max_workers != n_threads:
-            _pool = ThreadPoolExecutor(n_threads, thread_name_prefix="scorewise")
-        return _pool
+        if n_threads not in _pools:
+            _pools.clear()  # what still runs there goes on, and its threads end after it
+            _pools[n_threads] = ThreadPoolExecutor(n_threads, thread_name_prefix="scorewise")
+        return _pools[n_threads]
 
 
 def _forget() -> None:
     """A forked child has none of its parent's threads, and must not wait for their lock."""
-    global _pool, _lock
-    _pool, _lock = None, threading.Lock()
+    global _lock
+    _lock = threading.Lock()
+    _pools.clear()
 
 
 if hasattr(os, "register_at_fork"):
