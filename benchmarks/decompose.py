@@ -44,6 +44,7 @@ TWO_KINDS = ["doubtful", "near-agreeing"]
 THREE_KINDS = [*TWO_KINDS, "one-hot"]
 
 ROUNDS = 5
+TEXTBOOK_ROUNDS = 2
 
 PACKED, MEMBERS_FIRST, STRIDED, LOGITS, WEIGHTED = GIVEN = [
     "Probabilities (N, M, K)",
@@ -217,7 +218,7 @@ def textbook_times(case: Case) -> tuple[float, float]:
         partial(given.textbook, torch),
         partial(alone, given),
     ]
-    numpy_time, *torch_times = fastest(works, rounds=1 if part == 1 else 2)
+    numpy_time, *torch_times = fastest(works, TEXTBOOK_ROUNDS)
     return part * numpy_time, part * min(torch_times)
 
 
@@ -258,7 +259,8 @@ def summary(results: Sequence[Result]) -> str:
         f"Measured on {machine()}. Of {n} rows, {n - misses.count('time')} stay within their time "
         f"over `np.sum`, {n - misses.count('NumPy')} are at least {AT_LEAST} times faster than the "
         f"straightforward NumPy version and {n - misses.count('torch')} than the torch version. "
-        "These two ran once on all instances or, where the speed-up has a ≈, on a tenth of them, "
+        f"These two count by the best of {TEXTBOOK_ROUNDS} runs, `decompose` by the best of "
+        f"{ROUNDS}; they ran on all instances or, where the speed-up has a ≈, on a tenth of them, "
         "with the time scaled up linearly."
     )
 

@@ -144,8 +144,8 @@ def log1p(x):
 def relative_entropy(q, p, d):
     """p·log(p/q) − p + q with d = p − q: 0 at d = 0, q at p = 0, finite at q = 0.
 
-    With c = p + q and s = d/c it is c·[(1 + s)·atanh s − s], a series in which nothing cancels: right
-    to 5 units in the last place for |s| < 0.1. Beyond, logarithms do, to 72 units.
+    With c = p + q and s = d/c it is c·[(1 + s)·atanh s − s], a series in which nothing cancels, right
+    to 5 units in the last place for |s| < 0.1; beyond, logarithms do, to 72 units.
     """
     c = p + q
     s = d / _at_least_tiny(c)
@@ -163,7 +163,7 @@ def power_excess(q, p, d, rate):
     """[p^β − q^β − β·q^{β−1}·d]/(β − 1) with d = p − q and rate = β − 1.
 
     How far x^β lies above its tangent, as a sum of two parts that are never negative; see
-    ``scorewise._numerics.power_excess``. Powers lose digits as their logarithms times the rate grow.
+    ``scorewise._numerics.power_excess``. Digits are lost as logarithms times the rate grow.
     """
     slope = where(q > 0.0, exp(log(q) * rate), 0.0)
     s = d / _at_least_tiny(p + q)

@@ -1,0 +1,114 @@
+"""From NumPy arrays to the fused pass: addresses, scratch memory, tasks for threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from scorewise.kernels._cpu.caching import told
+from scorewise.kernels._cpu.fused import Output, Powers, Wanted, fused
+from scorewise.kernels._cpu.reading import Memory, Source, Weights
+from scorewise.kernels._cpu.vectors import BYTES
+from scorewise.kernels._threads import get_num_threads, run
+
+_FEW_CLASSES = 128  # up to which instances are laid side by side (measured)
+_CHUNK = 1 << 19  # numbers that are worth handing to a thread
+_CHUNKS_PER_THREAD = 8
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is asked of all pieces of an array."""
+
+    kind: int  # PROBABILITIES, LOGITS or MASSES
+    tolerance: float  # how far sums may be from 1; negative to check nothing
+    wanted: Wanted
+    powers: np.ndarray  # (P, 2)
+
+    def run(self, members: np.ndarray, shares: np.ndarray, results: np.ndarray) -> bool:
+        """Decompose members (N, M, K) with shares (N or 1, M or 1) into results (parts, N).
+
+        False if some of them are no predictions.
+        """
+        compiled = _compiled(members.dtype)
+        n, m, k = members.shape
+        lanes = BYTES // members.itemsize
+        side_by_side = k <= _FEW_CLASSES or members.strides[-1] != members.itemsize
+        n_vectors = k if side_by_side else -(-k // lanes)
+        to_instance, to_member, to_class = members.strides
+        heaviest = shares.argmax(axis=-1)
+        # strides of 0 give all instances, or members, the same weight
+        by_instance, by_member = np.where(np.array(shares.shape) > 1, shares.strides, 0).tolist()
+        arguments = (
+            members.dtype.type(0),
+            Source(
+                _address(members), to_instance, to_member, to_class, m, k, n_vectors, self.kind,
+                side_by_side,
+            ),
+            Weights(_address(shares), by_instance, by_member, _address(heaviest)),
+            self.wanted,
+            Powers(_address(self.powers), len(self.powers)),
+            self.tolerance,
+            Output(_address(results), results.strides[0], results.strides[1]),
+        )  # fmt: skip
+        arrays = members, shares, heaviest, results, self.powers  # live as long as a task does
+
+        def task(start: int, stop: int, alive: Any = arrays) -> bool:
+            with _scratch(n_vectors, lanes, len(self.powers)) as memory:
+                return bool(compiled(*arguments, memory, start, stop))
+
+        threads = get_num_threads()
+        parts = max(1, min(threads * _CHUNKS_PER_THREAD, members.size // _CHUNK))
+        step = -(-n // parts)
+        step += -step % (lanes if side_by_side else 1)
+        return run([partial(task, i, min(i + step, n)) for i in range(0, n, step)], threads)
+
+
+@contextmanager
+def _scratch(n_vectors: int, lanes: int, n_powers: int) -> Iterator[Memory]:
+    """Memory for the instances at hand."""
+    row, wide = n_vectors * BYTES, lanes * 8
+    sizes = Memory(
+        member=row + lanes * BYTES,  # a transposed block may reach beyond the last vector
+        anchor=row,
+        mean=row,
+        sums=row,
+        wide_sums=n_vectors * wide,
+        lanes=BYTES,
+        addresses=lanes * 8,
+        copied=16,
+        aleatoric=n_powers * wide,
+        epistemic=n_powers * wide,
+    )
+    array = np.empty(sum(sizes) + BYTES, dtype=np.uint8)
+    start = -(-_address(array) // BYTES) * BYTES
+    yield Memory(*(start + sum(sizes[:i]) for i in range(len(sizes))))
+    del array  # not before the work is done
+
+
+def _address(array: np.ndarray) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+@cache
+def _compiled(dtype: np.dtype) -> Any:
+    """The fused pass for float32 or float64, ready to run."""
+    nothing = (
+        dtype.type(0),
+        Source(0, 0, 0, 0, 0, 0, 0, 0, True),
+        Weights(0, 0, 0, 0),
+        Wanted(0, 0, 0, 0, 0),
+        Powers(0, 0),
+        0.0,
+        Output(0, 0, 0),
+        Memory(0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+    )
+    what = f"compiling the fused kernel for {dtype}: once after installation, some ten seconds"
+    with told(what), suppress(OSError):  # a full disk keeps only the next process from it
+        fused(*nothing, 0, 0)
+    return fused
