@@ -15,13 +15,13 @@ import pytest
 
 import scorewise as sw
 from scorewise import validate
-from scorewise.kernels import KERNELS, cpu
+from scorewise.kernels import KERNELS, _threads, cpu
 from support import all_rules, by_kernel, kernel_only, known_to_kernel, members, softmax
 
 ROOT = Path(__file__).parents[1]
 RULES = [name for name, rule in all_rules(5).items() if known_to_kernel(rule)]
 EXTREME = ["tsallis:1.0001", "tsallis:20", "pseudospherical:1.001", "pseudospherical:20"]
-LARGE = (2_200, 100, 10)  # just enough for the kernel
+LARGE = (2_700, 10, 10)  # just enough for the kernel
 
 
 def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -212,13 +212,13 @@ def test_explaining_tells_which_path_would_run_and_why():
     def why(x, rule="log", **options):
         return str(sw.explain_kernel(x, rule, **options))
 
-    assert why(large, RULES).startswith("cpu: it knows all rules, and 2,200,000 numbers")
+    assert why(large, RULES).startswith("cpu: it knows all rules, and 270,000 numbers")
     assert why(large, member_axis=0).startswith("cpu")
     assert why(np.array(large).T, class_axis=0, member_axis=1).startswith("cpu")
     assert why(torch.asarray(np.array(large))).startswith("cpu")
     assert why(jax.numpy.asarray(large)).startswith("cpu")
     assert why(large.astype(np.float16)).startswith("cpu")
-    assert "fewer than 2,097,152" in why(large[:10])
+    assert "fewer than 262,144" in why(large[:10])
     assert "does not know rps" in why(large, ["log", "rps"])
     assert "does not know tsallis(1e+06)" in why(large, "tsallis:1e6")
     assert "differentiated" in why(torch.asarray(np.array(large)).requires_grad_())
@@ -411,6 +411,7 @@ def test_unchecked_input_is_taken_as_it_is():
 
 
 def large_members() -> np.ndarray:
+    """Enough for several threads."""
     return np.tile(members(220, 100, 10).astype(np.float32), (10, 1, 1))
 
 
@@ -484,22 +485,36 @@ print("done")
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [
-        ({"OMP_NUM_THREADS": "1"}, 1),
-        ({"OMP_NUM_THREADS": "1,2"}, 1),
+        ({}, 8),
+        ({"OMP_NUM_THREADS": "3"}, 3),
+        ({"OMP_NUM_THREADS": "3,2"}, 3),
         ({"OMP_THREAD_LIMIT": "1"}, 1),
-        ({"SCOREWISE_NUM_THREADS": "1", "OMP_NUM_THREADS": "2"}, 1),
-        ({"OMP_NUM_THREADS": "many"}, None),
-        ({"OMP_NUM_THREADS": "1000"}, None),
+        ({"SCOREWISE_NUM_THREADS": "2", "OMP_NUM_THREADS": "3"}, 2),
+        ({"OMP_NUM_THREADS": "many"}, 8),
+        ({"OMP_NUM_THREADS": "1000"}, 8),
     ],
 )
 def test_limits_of_the_environment_are_respected(monkeypatch, environment, expected):
-    from joblib import cpu_count
-
-    for name in ("SCOREWISE_NUM_THREADS", "OMP_NUM_THREADS", "OMP_THREAD_LIMIT"):
+    monkeypatch.setattr(_threads, "_processors", lambda: 8)
+    for name in _threads._LIMITS:
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert sw.get_num_threads() == (expected or cpu_count())
+    assert sw.get_num_threads() == expected
+
+
+@pytest.mark.parametrize(
+    ("quota", "expected"),
+    [("max 100000", 8), ("250000 100000", 2), ("50000 100000", 1), ("1600000 100000", 8), ("?", 8)],
+)
+def test_affinity_and_the_quota_of_a_container_are_respected(
+    monkeypatch, tmp_path, quota, expected
+):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
+    monkeypatch.setattr(_threads, "_QUOTA", tmp_path / "cpu.max")
+    assert _threads._processors() == 8
+    (tmp_path / "cpu.max").write_text(quota)
+    assert _threads._processors() == expected
 
 
 @pytest.mark.parametrize("n", [0, -1, 1.5, "two"])
@@ -530,14 +545,14 @@ def test_nothing_of_the_size_of_the_input_is_allocated(layout: str):
 
 
 def test_the_first_small_decomposition_of_a_process_is_quick():
-    """A thousand rows, within 0.2 s of the import, because nothing is compiled or loaded."""
+    """A thousand rows, within 0.2 s of the import: by the array path, and nothing is loaded."""
     code = """
 import time, numpy as np
 probs = np.random.default_rng(0).dirichlet(np.ones(10), (1000, 20)).astype(np.float32)
 import sys, scorewise as sw
 start = time.process_time()
 sw.decompose(probs, ["log", "brier", "zero-one", "spherical"])
-print(time.process_time() - start, "numba" in sys.modules)
+print(time.process_time() - start, "llvmlite" in sys.modules)
 """
     runs = [python(code).stdout.split() for _ in range(3)]
     assert {loaded for _, loaded in runs} == {"False"}
@@ -546,30 +561,63 @@ print(time.process_time() - start, "numba" in sys.modules)
 
 def test_compiled_code_is_kept_on_disk_and_whoever_waits_is_told(tmp_path: Path):
     code = """
-import numpy as np, scorewise as sw
-sw.decompose(np.broadcast_to(np.float32(0.1), (2_200, 100, 10)), "log")
-from scorewise.kernels._cpu.fused import fused
-print(sum(fused.stats.cache_hits.values()), sum(fused.stats.cache_misses.values()))
+import sys, numpy as np, scorewise as sw
+probs = np.random.default_rng(0).dirichlet(np.ones(10), (2_700, 10)).astype(np.float32)
+print(sw.decompose(probs, "log").epistemic.tobytes().hex(), "numba" in sys.modules)
 """
-    first = python(code, NUMBA_CACHE_DIR=str(tmp_path))
-    assert first.stdout.split() == ["0", "1"]
+    first = python(code, SCOREWISE_CACHE_DIR=str(tmp_path))
+    (kept,) = tmp_path.iterdir()
     assert first.stderr.count("compiling the fused kernel for float32") == 1
-    second = python(code, NUMBA_CACHE_DIR=str(tmp_path))
-    assert second.stdout.split() == ["1", "0"]
+    second = python(code, SCOREWISE_CACHE_DIR=str(tmp_path))
     assert second.stderr == ""
+    values, compiled = first.stdout.split()
+    assert second.stdout.split() == [values, "False"]
+    assert compiled == "True"
+
+    content = bytearray(kept.read_bytes())  # a file that is not whole is not loaded
+    content[len(content) // 2] ^= 1
+    kept.write_bytes(content)
+    third = python(code, SCOREWISE_CACHE_DIR=str(tmp_path))
+    assert third.stdout == first.stdout
 
 
-def test_a_change_in_any_file_of_the_kernel_makes_it_compile_again():
-    import hashlib
+def test_where_nothing_can_be_written_the_kernel_works_all_the_same(tmp_path: Path, monkeypatch):
+    from scorewise.kernels._cpu import loading
 
-    from scorewise.kernels._cpu import fused
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("SCOREWISE_CACHE_DIR", str(tmp_path / "file" / "folder"))
+    monkeypatch.setattr(loading, "_compile", lambda dtype, machine: b"code")
+    assert loading._machine_code("float32", None) == b"code"
 
-    folder = ROOT / "src/scorewise/kernels/_cpu"
-    sources = b"".join(path.read_bytes() for path in sorted(folder.glob("*.py")))
-    assert fused.fused.py_func.__qualname__.endswith(hashlib.sha256(sources).hexdigest()[:16])
+
+def test_machine_code_is_for_one_processor_and_one_state_of_the_sources(monkeypatch, tmp_path):
+    from scorewise.kernels._cpu import loading
+
+    before = loading._file_name("float32")
+    assert loading._file_name("float32") == before != loading._file_name("float64")
+    monkeypatch.setattr(loading, "_features", lambda: "+nothing")
+    assert loading._file_name("float32") != before
+    monkeypatch.undo()
+    for path in Path(loading.__file__).parent.glob("*.py"):
+        (tmp_path / path.name).write_text(path.read_text())
+    monkeypatch.setattr(loading, "__file__", str(tmp_path / "loading.py"))
+    assert loading._file_name("float32") == before
+    with (tmp_path / "functions.py").open("a") as file:
+        file.write("# changed")
+    assert loading._file_name("float32") != before
 
 
-def test_where_numba_cannot_be_imported_the_array_path_answers():
+def test_machine_code_is_kept_beside_the_package_or_in_the_cache_of_the_user(monkeypatch):
+    from scorewise.kernels._cpu import loading
+
+    monkeypatch.delenv("SCOREWISE_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    beside, user = loading.cache_folders()
+    assert beside == ROOT / "src/scorewise/kernels/_cpu/__pycache__"
+    assert user == Path("/somewhere/scorewise")
+
+
+def test_where_numba_cannot_be_imported_only_what_was_compiled_before_runs(tmp_path: Path):
     code = """
 import sys
 
@@ -580,12 +628,17 @@ class Missing:
 
 sys.meta_path.insert(0, Missing())
 import numpy as np, scorewise as sw
-probs = np.broadcast_to(np.float32(0.1), (2_200, 100, 10))
-print(sw.explain_kernel(probs, "brier").reason)
+probs = np.broadcast_to(np.float32(0.1), (2_700, 10, 10))
+print(sw.explain_kernel(probs, "brier"))
 print(float(sw.decompose(probs, "brier").epistemic.max()))
 """
+    by_kernel(members(2, 2, 2).astype(np.float32), "brier")  # compiled, if it was not
     reason, epistemic = python(code).stdout.splitlines()
-    assert "Numba cannot be imported (Numba needs another NumPy)" in reason
+    assert reason.startswith("cpu: ")
+    assert float(epistemic) == 0
+    reason, epistemic = python(code, SCOREWISE_CACHE_DIR=str(tmp_path)).stdout.splitlines()
+    assert reason.startswith("array: ")
+    assert "it cannot be compiled: Numba needs another NumPy" in reason
     assert float(epistemic) == 0
 
 

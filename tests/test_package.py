@@ -15,7 +15,7 @@ import pytest
 import scorewise as sw
 
 ROOT = Path(__file__).parents[1]
-HEAVY = ["torch", "numba", "matplotlib", "sklearn", "pyarrow", "dask", "jax", "pandas",
+HEAVY = ["torch", "numba", "llvmlite", "matplotlib", "sklearn", "pyarrow", "dask", "jax", "pandas",
          "scipy.stats", "typer", "rich"]  # fmt: skip
 
 

@@ -38,8 +38,8 @@ from scorewise.kernels._cpu.memory import (
     transpose,
     vector_like,
 )
+from scorewise.kernels._cpu.records import BYTES
 from scorewise.kernels._cpu.vectors import (
-    BYTES,
     absolute,
     all_lanes,
     any_lane,

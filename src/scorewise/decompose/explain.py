@@ -58,7 +58,7 @@ def explain_kernel(
     --------
     >>> import numpy as np, scorewise as sw
     >>> print(sw.explain_kernel(np.full((10, 5, 3), 1 / 3), "log"))
-    array: the cpu kernel leaves it: 150 numbers are fewer than 2,097,152, and soon done
+    array: the cpu kernel leaves it: 150 numbers are fewer than 262,144, and soon done
     >>> probs = np.broadcast_to(np.float32(0.1), (100_000, 5, 10))
     >>> sw.explain_kernel(probs, ["log", "zero-one"]).path
     'cpu'

@@ -6,9 +6,12 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
 
 from scorewise import validate
 
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")  # microseconds of how many, or "max"
 _LIMITS = ("SCOREWISE_NUM_THREADS", "OMP_NUM_THREADS", "OMP_THREAD_LIMIT")
 
 _chosen: int | None = None
@@ -51,11 +54,19 @@ def get_num_threads() -> int:
     """
     if _chosen is not None:
         return _chosen
-    from joblib import cpu_count  # knows of affinity, containers and their limits
-
     said = [os.environ.get(name, "").partition(",")[0].strip() for name in _LIMITS]
     limits = [int(text) for text in said if text.isdigit() and int(text)]
-    return min([int(cpu_count()), *limits])
+    return min([_processors(), *limits])
+
+
+def _processors() -> int:
+    """How many processors this process may use, by its affinity and its container's quota."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    count = len(affinity(0)) if affinity else os.cpu_count() or 1
+    with suppress(OSError, ValueError):  # no quota, or none that is said this way
+        quota, period = _QUOTA.read_text().split()
+        count = min(count, max(1, round(int(quota) / int(period))))
+    return count
 
 
 def run(tasks: Iterable[Callable[[], bool]], n_threads: int) -> bool:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from scorewise.kernels._cpu.launching import Job
 
 # Below so many numbers the array path has answered before compiled code is loaded (measured).
-SMALLEST = 1 << 21
+SMALLEST = 1 << 18
 
 _SLAB = 1 << 22  # numbers in half precision that are widened at a time
 
@@ -62,17 +62,20 @@ def is_usable(given: Unchecked, weights: Any, rules: Sequence[ScoringRule]) -> A
         return Answer(False, f"{size:,} numbers are fewer than {SMALLEST:,}, and soon done")
     if shape[-1] > _MOST_CLASSES:
         return Answer(False, f"{shape[-1]:,} classes are more than {_MOST_CLASSES:,}")
-    problem = _import_problem()
+    problem = _import_problem("float64" if dtype_name(given.values) == "float64" else "float32")
     if problem is not None:
-        return Answer(False, f"Numba cannot be imported ({problem})")
+        return Answer(False, f"it cannot be compiled: {problem}")
     return Answer(True, f"it knows all rules, and {size:,} numbers lie in host memory")
 
 
 @cache
-def _import_problem() -> str | None:
+def _import_problem(dtype: str) -> str | None:
     """Why there is no compiled code: Numba may lag behind a new Python or NumPy."""
     try:
-        import scorewise.kernels._cpu.launching  # noqa: F401
+        from scorewise.kernels._cpu import loading
+
+        if loading.kept(dtype) is None:
+            import scorewise.kernels._cpu.compiling  # noqa: F401
     except ImportError as error:
         return str(error)
     return None
@@ -115,9 +118,8 @@ def compute(
 
 def _plan(given: Unchecked, rules: Sequence[ScoringRule]) -> tuple[Job, dict[ScoringRule, int]]:
     """What compiled code is to do, and at which of its results each rule begins."""
-    from scorewise.kernels._cpu.fused import Wanted
     from scorewise.kernels._cpu.launching import Job
-    from scorewise.kernels._cpu.reading import LOGITS, MASSES, PROBABILITIES
+    from scorewise.kernels._cpu.records import LOGITS, MASSES, PROBABILITIES, Wanted
 
     simple = [rule for rule in dict.fromkeys(rules) if isinstance(rule, _SIMPLE)]
     others = [r for r in dict.fromkeys(rules) if isinstance(r, Tsallis | Pseudospherical)]

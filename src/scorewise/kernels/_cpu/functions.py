@@ -144,8 +144,8 @@ def log1p(x):
 def relative_entropy(q, p, d):
     """p·log(p/q) − p + q with d = p − q: 0 at d = 0, q at p = 0, finite at q = 0.
 
-    With c = p + q and s = d/c it is c·[(1 + s)·atanh s − s], a series in which nothing cancels, right
-    to 5 units in the last place for |s| < 0.1; beyond, logarithms do, to 72 units.
+    With c = p + q and s = d/c it is c·[(1 + s)·atanh s − s], a series in which nothing cancels,
+    right to 5 units in the last place for |s| < 0.1; beyond, logarithms do, to 72 units.
     """
     c = p + q
     s = d / _at_least_tiny(c)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from scorewise.kernels._cpu.caching import cached
 from scorewise.kernels._cpu.functions import (
     compiled,
     inlined,
@@ -29,7 +28,6 @@ from scorewise.kernels._cpu.memory import (
 )
 from scorewise.kernels._cpu.powers import power_divergence, power_entropy
 from scorewise.kernels._cpu.reading import (
-    PROBABILITIES,
     across_max,
     across_min,
     across_sum,
@@ -39,8 +37,8 @@ from scorewise.kernels._cpu.reading import (
     row_at,
     vector,
 )
+from scorewise.kernels._cpu.records import BYTES, PROBABILITIES
 from scorewise.kernels._cpu.vectors import (
-    BYTES,
     absolute,
     all_lanes,
     from_bits,
@@ -56,31 +54,6 @@ _MANY = 256  # members, after which sums in float32 move to float64
 
 # EU as a difference keeps enough digits where it is at least this part of what is subtracted.
 _FAR = 0.02
-
-
-class Wanted(NamedTuple):
-    """The first of the three rows of the output for each rule, -1 for a rule not asked for."""
-
-    log: int
-    brier: int
-    zero_one: int
-    spherical: int
-    powers: int  # those with a parameter, one after the other
-
-
-class Output(NamedTuple):
-    """An array (parts, N) in memory, with strides in bytes."""
-
-    address: int
-    part_stride: int
-    instance_stride: int
-
-
-class Powers(NamedTuple):
-    """Rules with a parameter: pairs of float64 in memory, β − 1 and 1 for pseudospherical, or 0."""
-
-    address: int
-    n: int
 
 
 class Tally(NamedTuple):
@@ -326,9 +299,8 @@ def _put_rule(out, part, first, count, memory, total, aleatoric, epistemic, zero
         _put(out, part + 2, first, count, memory, epistemic, zero)
 
 
-@cached
-def fused(number, source, weights, wanted, powers, tolerance, out, memory, start, stop):
-    """Decompose instances from ``start`` to ``stop``; False if some are no predictions.
+def fused(number, tolerance, source, weights, wanted, powers, out, memory, span):
+    """Decompose a span of instances; False if some are no predictions.
 
     Parameters
     ----------
@@ -340,7 +312,8 @@ def fused(number, source, weights, wanted, powers, tolerance, out, memory, start
     zero = vector_like(number)
     group = n_lanes(zero) if source.side_by_side else 1
     with_log = wanted.log >= 0
-    for first in range(start, stop, group):
+    stop = span.stop
+    for first in range(span.start, stop, group):
         count = min(group, stop - first)
         good, m = _first_look(source, weights, first, stop, wanted, powers, tolerance, memory, zero)
         if not good:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from scorewise.kernels._cpu.caching import told
-from scorewise.kernels._cpu.fused import Output, Powers, Wanted, fused
-from scorewise.kernels._cpu.reading import Memory, Source, Weights
-from scorewise.kernels._cpu.vectors import BYTES
+from scorewise.kernels._cpu.loading import load
+from scorewise.kernels._cpu.records import (
+    BYTES,
+    Memory,
+    Output,
+    Powers,
+    Source,
+    Span,
+    Wanted,
+    Weights,
+)
 from scorewise.kernels._threads import get_num_threads, run
 
 _FEW_CLASSES = 128  # up to which instances are laid side by side (measured)
@@ -35,7 +42,7 @@ class Job:
 
         False if some of them are no predictions.
         """
-        compiled = _compiled(members.dtype)
+        fused = load(str(members.dtype))
         n, m, k = members.shape
         lanes = BYTES // members.itemsize
         side_by_side = k <= _FEW_CLASSES or members.strides[-1] != members.itemsize
@@ -44,23 +51,21 @@ class Job:
         heaviest = shares.argmax(axis=-1)
         # strides of 0 give all instances, or members, the same weight
         by_instance, by_member = np.where(np.array(shares.shape) > 1, shares.strides, 0).tolist()
-        arguments = (
-            members.dtype.type(0),
+        records = (
             Source(
                 _address(members), to_instance, to_member, to_class, m, k, n_vectors, self.kind,
-                side_by_side,
+                int(side_by_side),
             ),
             Weights(_address(shares), by_instance, by_member, _address(heaviest)),
             self.wanted,
             Powers(_address(self.powers), len(self.powers)),
-            self.tolerance,
             Output(_address(results), results.strides[0], results.strides[1]),
         )  # fmt: skip
         arrays = members, shares, heaviest, results, self.powers  # live as long as a task does
 
         def task(start: int, stop: int, alive: Any = arrays) -> bool:
             with _scratch(n_vectors, lanes, len(self.powers)) as memory:
-                return bool(compiled(*arguments, memory, start, stop))
+                return fused(self.tolerance, *records, memory, Span(start, stop))
 
         threads = get_num_threads()
         parts = max(1, min(threads * _CHUNKS_PER_THREAD, members.size // _CHUNK))
@@ -93,22 +98,3 @@ def _scratch(n_vectors: int, lanes: int, n_powers: int) -> Iterator[Memory]:
 
 def _address(array: np.ndarray) -> int:
     return int(array.__array_interface__["data"][0])
-
-
-@cache
-def _compiled(dtype: np.dtype) -> Any:
-    """The fused pass for float32 or float64, ready to run."""
-    nothing = (
-        dtype.type(0),
-        Source(0, 0, 0, 0, 0, 0, 0, 0, True),
-        Weights(0, 0, 0, 0),
-        Wanted(0, 0, 0, 0, 0),
-        Powers(0, 0),
-        0.0,
-        Output(0, 0, 0),
-        Memory(0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
-    )
-    what = f"compiling the fused kernel for {dtype}: once after installation, some ten seconds"
-    with told(what), suppress(OSError):  # a full disk keeps only the next process from it
-        fused(*nothing, 0, 0)
-    return fused

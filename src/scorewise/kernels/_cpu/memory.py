@@ -13,7 +13,8 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from scorewise.kernels._cpu.vectors import BYTES, Vector, llvm_function, shuffle, splat
+from scorewise.kernels._cpu.records import BYTES
+from scorewise.kernels._cpu.vectors import Vector, llvm_function, shuffle, splat
 
 
 @intrinsic

@@ -14,7 +14,8 @@ from scorewise.kernels._cpu.functions import (
 )
 from scorewise.kernels._cpu.memory import load
 from scorewise.kernels._cpu.reading import across_max, across_sum, vector
-from scorewise.kernels._cpu.vectors import BYTES, multiply_add, where
+from scorewise.kernels._cpu.records import BYTES
+from scorewise.kernels._cpu.vectors import multiply_add, where
 
 
 @inlined

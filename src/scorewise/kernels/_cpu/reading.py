@@ -25,47 +25,8 @@ from scorewise.kernels._cpu.memory import (
     store,
     transpose,
 )
-from scorewise.kernels._cpu.vectors import BYTES, fill, max_lanes, min_lanes, sum_lanes
-
-PROBABILITIES, LOGITS, MASSES = 0, 1, 2  # what the numbers are; masses are not normalised yet
-
-
-class Source(NamedTuple):
-    """An array (N, M, K) in memory, with strides in bytes, and how to read it."""
-
-    address: int
-    instance_stride: int
-    member_stride: int
-    class_stride: int
-    n_members: int
-    n_classes: int
-    n_vectors: int  # that hold one member
-    kind: int
-    side_by_side: bool
-
-
-class Weights(NamedTuple):
-    """Shares of members in memory; strides of 0 give all instances, or members, the same."""
-
-    address: int
-    instance_stride: int
-    member_stride: int
-    heaviest: int  # the address of int64, one for each instance or for all
-
-
-class Memory(NamedTuple):
-    """Addresses of memory for the instances at hand."""
-
-    member: int
-    anchor: int
-    mean: int
-    sums: int
-    wide_sums: int  # the same in float64
-    lanes: int  # one number per lane
-    addresses: int  # one address per lane
-    copied: int  # the first of the members that were copied, and the one after the last
-    aleatoric: int  # float64 per lane, for each rule with a parameter
-    epistemic: int
+from scorewise.kernels._cpu.records import BYTES, LOGITS, PROBABILITIES
+from scorewise.kernels._cpu.vectors import fill, max_lanes, min_lanes, sum_lanes
 
 
 class Row(NamedTuple):

@@ -16,8 +16,6 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
 
-BYTES = 64  # of a vector of the input's dtype, and of a cache line
-
 
 class Vector(types.Type):
     """The type of a vector: floats, integers or truth values, side by side."""
