@@ -66,7 +66,7 @@ def in_host_memory(x: Array) -> bool:
     if compat.is_numpy_array(x):
         return bool(x.dtype.isnative)
     if compat.is_torch_array(x):
-        return x.device.type == "cpu" and not _is_differentiated(x)
+        return x.device.type == "cpu" and not x.is_neg() and not _is_differentiated(x)
     if compat.is_jax_array(x) and not is_traced(x):
         return {device.platform for device in x.devices()} == {"cpu"}
     return False

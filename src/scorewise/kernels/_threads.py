@@ -55,7 +55,7 @@ def get_num_threads() -> int:
     if _chosen is not None:
         return _chosen
     said = [os.environ.get(name, "").partition(",")[0].strip() for name in _LIMITS]
-    limits = [int(text) for text in said if text.isdigit() and int(text)]
+    limits = [int(text) for text in said if text.isdecimal() and int(text)]
     return min([_processors(), *limits])
 
 

@@ -20,6 +20,7 @@ from scorewise._array import (
     dtype_name,
     host_view,
     in_host_memory,
+    is_array,
     namespace,
     to_numpy,
     working_precision,
@@ -44,7 +45,7 @@ SMALLEST = 1 << 18
 _SLAB = 1 << 22  # numbers in half precision that are widened at a time
 
 _MOST_CLASSES = 1 << 18  # that float32 sums with digits to spare
-_LARGEST_POWER = 1e4  # of a rule with one
+_LARGEST_POWER = 300  # of a rule with one, that keeps enough digits in float32
 
 _SIMPLE = (Log, Brier, ZeroOne, Spherical)  # in the order of Wanted
 
@@ -56,8 +57,9 @@ def is_usable(given: Unchecked, weights: Any, rules: Sequence[ScoringRule]) -> A
     unknown = next((rule for rule in rules if not _is_known(rule)), None)
     if unknown is not None:
         return Answer(False, f"it does not know {unknown!r}")
-    if not in_host_memory(given.values):
-        return Answer(False, "the array is lazy, traced, differentiated or not in host memory")
+    arrays = [x for x in (given.values, weights) if is_array(x)]
+    if not all(in_host_memory(x) for x in arrays):
+        return Answer(False, "an array is lazy, traced, differentiated or not in host memory")
     if size < SMALLEST:
         return Answer(False, f"{size:,} numbers are fewer than {SMALLEST:,}, and soon done")
     if shape[-1] > _MOST_CLASSES:

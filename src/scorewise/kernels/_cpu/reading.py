@@ -9,11 +9,11 @@ gathered in lanes must then be combined *across* the lanes of the one instance.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from scorewise.kernels._cpu.functions import exp, inlined, maximum, minimum
+from scorewise.kernels._cpu.functions import exp, inlined, log1p, maximum, minimum
 from scorewise.kernels._cpu.memory import (
     integer_at,
     load,
@@ -25,8 +25,17 @@ from scorewise.kernels._cpu.memory import (
     store,
     transpose,
 )
-from scorewise.kernels._cpu.records import BYTES, LOGITS, PROBABILITIES
-from scorewise.kernels._cpu.vectors import fill, max_lanes, min_lanes, sum_lanes
+from scorewise.kernels._cpu.records import BYTES, LOGITS, MASSES, PROBABILITIES
+from scorewise.kernels._cpu.vectors import (
+    fill,
+    max_lanes,
+    min_lanes,
+    multiply_add,
+    narrow,
+    sum_lanes,
+    where,
+    widen,
+)
 
 
 class Row(NamedTuple):
@@ -35,6 +44,8 @@ class Row(NamedTuple):
     address: int
     step: int
     last: int
+    ahead: int  # from here to what will be read soon
+    share: Any  # what turns masses into probabilities
 
 
 @inlined
@@ -58,13 +69,14 @@ def across_min(source, v):
 @inlined
 def vector(source, row, r, zero):
     """Vector number ``r`` of a member."""
-    return load(row.last if r == source.n_vectors - 1 else row.address + r * row.step, zero)
+    v = load(row.last if r == source.n_vectors - 1 else row.address + r * row.step, zero)
+    return v if source.kind == PROBABILITIES else v * row.share
 
 
 @inlined
-def row_at(source, address):
+def row_at(source, address, share):
     """A member whose vectors lie one after the other."""
-    return Row(address, BYTES, address + (source.n_vectors - 1) * BYTES)
+    return Row(address, BYTES, address + (source.n_vectors - 1) * BYTES, 0, share)
 
 
 @inlined
@@ -116,15 +128,15 @@ def _fetch(source, member, offset, full, memory, zero):
     lanes = n_lanes(zero)
     size = BYTES // lanes
     stride, k = source.class_stride, source.n_classes
-    start = integer_at(memory.addresses, zero) + offset
+    start, one = integer_at(memory.addresses, zero) + offset, fill(zero, 1.0)
     if not source.side_by_side:
         last = (source.n_vectors - 1) * BYTES  # softmax writes over the others while it reads
         rest = k - (source.n_vectors - 1) * lanes
         none = -np.inf if source.kind == LOGITS else 0.0
         store(memory.member + last, load_some(start + last, rest, fill(zero, none)))
-        return Row(start, BYTES, memory.member + last), False
+        return Row(start, BYTES, memory.member + last, source.member_stride, one), False
     if full and member >= 0 and source.instance_stride == size:
-        return Row(start, stride, start + (k - 1) * stride), False
+        return Row(start, stride, start + (k - 1) * stride, source.member_stride, one), False
     if stride == size:
         return _transposed(source, member, offset, memory, zero), True
     for lane in range(lanes):
@@ -132,7 +144,7 @@ def _fetch(source, member, offset, full, memory, zero):
         for r in range(k):
             place = memory.member + r * BYTES + lane * size
             put(place, number_at(address + r * stride, zero))
-    return row_at(source, memory.member), True
+    return row_at(source, memory.member, one), True
 
 
 @inlined
@@ -154,50 +166,71 @@ def _transposed(source, member, offset, memory, zero):
         for r in range(0, count * k, lanes):
             n = min(lanes, count * k - r)
             transpose(memory.addresses, offset + r * size, n, memory.member + r * BYTES, zero)
-    return row_at(source, memory.member + (member - first) * k * BYTES)
+    return row_at(source, memory.member + (member - first) * k * BYTES, fill(zero, 1.0))
 
 
 @inlined
 def read(source, member, offset, full, memory, zero):
-    """Probabilities of the member whose turn it is, and which lanes can be so."""
+    """Probabilities of the member whose turn it is, which lanes can be so; of logits, Σp·log p."""
     row, is_copy = _fetch(source, member, offset, full, memory, zero)
-    if source.kind == PROBABILITIES:
-        return row, zero == 0.0
-    copy = row_at(source, row.address if is_copy else memory.member)
     if source.kind == LOGITS:
-        return copy, _softmax(source, row, copy, zero)
-    return copy, _normalize(source, row, copy, zero)
+        copy = row.address if is_copy else memory.member
+        whole, negative = _exponentials(source, row, copy, zero)
+        return row_at(source, copy, 1.0 / whole), whole < np.inf, negative
+    if source.kind == MASSES:
+        whole, low = _sum_and_least(source, row, zero)
+        good = (whole > 0.0) & (whole < np.inf) & (low >= 0.0)
+        return Row(row.address, row.step, row.last, row.ahead, 1.0 / whole), good, widen(zero)
+    return row, zero == 0.0, widen(zero)
 
 
 @inlined
-def _softmax(source, row, copy, zero):
-    """Put probabilities of logits into the copy; which lanes had no NaN, no +inf, not only -inf."""
+def _exponentials(source, row, copy, zero):
+    """Exponentials of logits to where the copy is to be, their sum, and Σp·log p.
+
+    The sum is NaN where some logit is NaN or +inf, or all are -inf. With e = exp(z − max z) and
+    S = Σe, log p is z − max z − log S: no logarithms of single classes are needed.
+    """
     top = vector(source, row, 0, zero)
     for r in range(1, source.n_vectors):
         top = maximum(top, vector(source, row, r, zero))
+        prefetch(row.address + r * row.step + row.ahead)
     top = across_max(source, top)
-    total = zero
-    for r in range(source.n_vectors):
-        e = exp(vector(source, row, r, zero) - top)
-        store(copy.address + r * BYTES, e)
-        total = total + e
+    total, weighted = widen(zero), widen(zero)
+    for start in range(0, source.n_vectors, source.block):
+        part_total, part_weighted = zero, zero
+        for r in range(start, min(start + source.block, source.n_vectors)):
+            z = vector(source, row, r, zero) - top
+            e = exp(z)
+            store(copy + r * BYTES, e)
+            part_total = part_total + e
+            part_weighted = multiply_add(e, where(e > 0.0, z, 0.0), part_weighted)
+        total, weighted = total + widen(part_total), weighted + widen(part_weighted)
     total = across_sum(source, total)
-    for r in range(source.n_vectors):
-        place = copy.address + r * BYTES
-        store(place, load(place, zero) / total)
-    return total < np.inf
+    log_total = widen(log1p(narrow(total - 1.0, zero)))
+    return narrow(total, zero), across_sum(source, weighted) / total - log_total
 
 
 @inlined
-def _normalize(source, row, copy, zero):
-    """Put masses divided by their sum into the copy; which lanes could be divided."""
-    total = zero
+def _sum_and_least(source, row, zero):
+    """The sum and the least of masses."""
+    total = widen(zero)
     low = vector(source, row, 0, zero)
+    for start in range(0, source.n_vectors, source.block):
+        part = zero
+        for r in range(start, min(start + source.block, source.n_vectors)):
+            p = vector(source, row, r, zero)
+            part = part + p
+            low = minimum(low, p)
+        total = total + widen(part)
+    return narrow(across_sum(source, total), zero), across_min(source, low)
+
+
+@inlined
+def silence(source, row, w, memory, zero):
+    """A copy of a member in which lanes without weight say what the anchor says, not even NaN."""
     for r in range(source.n_vectors):
-        p = vector(source, row, r, zero)
-        total = total + p
-        low = minimum(low, p)
-    total = across_sum(source, total)
-    for r in range(source.n_vectors):
-        store(copy.address + r * BYTES, vector(source, row, r, zero) / total)
-    return (total > 0.0) & (total < np.inf) & (across_min(source, low) >= 0.0)
+        anchor = load(memory.anchor + r * BYTES, zero)
+        silent = where(w > 0.0, vector(source, row, r, zero), anchor)
+        store(memory.silent + r * BYTES, silent)
+    return row_at(source, memory.silent, fill(zero, 1.0))

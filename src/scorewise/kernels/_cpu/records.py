@@ -19,6 +19,7 @@ class Source(NamedTuple):
     n_members: int
     n_classes: int
     n_vectors: int  # that hold one member
+    block: int  # vectors that are summed before their sum is added to others
     kind: int
     side_by_side: int  # whether a vector holds one class of several instances
 
@@ -62,9 +63,11 @@ class Memory(NamedTuple):
 
     member: int
     anchor: int
+    silent: int  # a member without the lanes that have no weight
     mean: int
     sums: int
     wide_sums: int  # the same in float64
+    lost: int  # what their roundings have lost
     lanes: int  # one number per lane
     addresses: int  # one address per lane
     copied: int  # the first of the members that were copied, and the one after the last
