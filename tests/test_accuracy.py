@@ -183,6 +183,62 @@ def test_a_million_members_do_not_drown_in_rounding(weighted: bool):
         np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", PRECISION)
+@pytest.mark.parametrize("m", [20, 150, 200, 255, 256, 257, 1000])
+def test_one_member_unlike_all_others_does_not_spoil_the_mean(m: int, dtype: str):
+    """Many equal terms round the same way, and what is left of the first member is small."""
+    for others, first in (
+        ([0.998, 0.001, 0.001], [0.01, 0.98, 0.01]),
+        ([1 - 2e-10, 1e-10, 1e-10], [0, 1, 0]),
+    ):
+        probs = np.tile(others, (m, 1)).astype(dtype)
+        probs[0] = first
+        for name in ("log", "brier", "zero-one", "spherical"):
+            expected = reference.decompose(sw.get_rule(name), probs)
+            for path in ("array", "kernel"):
+                d = PATHS[path](probs[None], name)
+                assert_accurate(d, 0, expected, dtype, f"{path} {name}")
+
+
+@pytest.mark.parametrize(("dtype", "tail"), [("float32", 2.9e-8), ("float64", 5e-17)])
+@pytest.mark.parametrize("k", [33, 100, 128, 1000, 10_000])
+def test_many_small_entries_beside_a_large_one_are_not_lost(k: int, dtype: str, tail: float):
+    row = np.full(k, tail, dtype=dtype)
+    row[0] = 1 - (k - 1) * tail
+    for p in (row, row[::-1].copy()):
+        probs = np.stack([p, p])
+        wide = probs.astype(np.longdouble)
+        expected = {
+            "zero-one": (wide.sum(axis=-1) - wide.max(axis=-1))[0],
+            "log": -(wide * np.log(wide / wide.sum(axis=-1, keepdims=True))).sum(axis=-1)[0],
+        }
+        for name, exact in expected.items():
+            for path in ("array", "kernel"):
+                d = PATHS[path](probs[None], name)
+                assert_accurate(d, 0, (float(exact), float(exact), 0.0), dtype, f"{path} {name}")
+
+
+@pytest.mark.parametrize("dtype", PRECISION)
+@pytest.mark.parametrize("k", [5_000, 50_000, 200_000])
+def test_very_many_equal_classes_are_accurate(k: int, dtype: str):
+    """One member spreads over the first half, one over the second: they share nothing."""
+    probs = np.zeros((1, 2, k), dtype=dtype)
+    probs[0, 0, : k // 2] = probs[0, 1, k // 2 :] = 2 / k
+    for path in ("array", "kernel"):
+        d = PATHS[path](probs, "log")
+        expected = (np.log(k), np.log(k // 2), np.log(2) * float(probs[0, 0].sum(dtype=float)))
+        assert_accurate(d, 0, expected, dtype, path)
+
+
+@pytest.mark.parametrize("path", ["array", "kernel"])
+def test_rows_that_sum_to_one_within_tolerance_do_not_move_the_epistemic_part(path: str):
+    probs = np.array([[0.9, 0.1], [0.6, 0.4]]) * np.array([[1 + 9e-7], [1 - 9e-7]])
+    for name in ("log", "brier", "zero-one", "spherical"):
+        exact = reference.decompose(sw.get_rule(name), probs)[2]
+        got = mp.mpf(float(PATHS[path](probs[None], name).epistemic[0]))
+        assert abs(got - exact) <= 1e-12 * exact, name
+
+
 def test_a_quadratic_rule_does_not_see_what_all_entries_share():
     """Where rows sum to 1, A and A + c say the same, but c must not drown A."""
     probs = cases(K)["near-identical"]

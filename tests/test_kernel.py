@@ -291,6 +291,34 @@ def test_what_torch_or_jax_must_follow_takes_the_array_path(monkeypatch):
     np.testing.assert_allclose(traced, leaf.grad, atol=1e-6)
 
 
+def test_weights_that_must_be_followed_take_the_array_path(monkeypatch):
+    import jax
+    import torch
+
+    monkeypatch.setattr(cpu, "SMALLEST", 0)
+    probs = members(5, 3, 4).astype(np.float32)
+    weights = torch.ones(3, requires_grad=True)
+    sw.decompose(torch.asarray(probs), "log", weights=weights).total.sum().backward()
+    assert weights.grad is not None
+    assert (
+        "differentiated" in sw.explain_kernel(torch.asarray(probs), "log", weights=weights).reason
+    )
+    x = jax.numpy.asarray(probs)
+    traced = jax.jit(lambda w: sw.decompose(x, "log", weights=w).total)(jax.numpy.ones(3))
+    np.testing.assert_allclose(traced, by_kernel(probs, "log").total, rtol=1e-5)
+
+
+def test_a_lazily_negated_torch_array_takes_the_array_path(monkeypatch):
+    import torch
+
+    monkeypatch.setattr(cpu, "SMALLEST", 0)
+    probs = torch.asarray(members(5, 3, 4))
+    negated = torch.complex(torch.zeros_like(probs), -probs).conj().imag
+    assert negated.is_neg()
+    got, right = (sw.decompose(x, "log").total for x in (negated, probs))
+    torch.testing.assert_close(got, right)
+
+
 def test_dask_blocks_take_the_kernel():
     import dask
     import dask.array as da
@@ -407,6 +435,32 @@ def test_unchecked_input_is_taken_as_it_is():
     assert np.isfinite(by_kernel(probs, "brier", check=False).total).all()
 
 
+@pytest.mark.parametrize("k", [2, 150])
+@pytest.mark.parametrize("per_instance", [False, True])
+def test_a_member_without_weight_says_nothing_unchecked_not_even_nan(k: int, per_instance: bool):
+    probs = members(20, 3, k)
+    weights = np.tile([1.0, 0.0, 1.0], (20, 1))
+    if per_instance:
+        weights[::2] = [1.0, 1.0, 0.0]
+    expected = by_kernel(probs, RULES, weights)
+    probs[weights == 0] = np.nan
+    w = weights if per_instance else weights[0]
+    for name, d in by_kernel(probs, RULES, w, check=False).items():
+        for a, b in zip(d, expected[name], strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-15, err_msg=name)
+
+
+@pytest.mark.parametrize("k", [2, 150])
+def test_unchecked_nan_stays_nan(k: int):
+    """It must not become 0, which would say that all is certain."""
+    probs = members(20, 3, k)
+    probs[3, 1] = np.nan
+    for name, d in by_kernel(probs, RULES[:4], check=False).items():
+        for part in d:
+            assert np.isnan(part[3]), name
+            assert np.isfinite(np.delete(part, 3)).all(), name
+
+
 # -- threads, forks, memory -----------------------------------------------------------------------
 
 
@@ -491,6 +545,7 @@ print("done")
         ({"OMP_THREAD_LIMIT": "1"}, 1),
         ({"SCOREWISE_NUM_THREADS": "2", "OMP_NUM_THREADS": "3"}, 2),
         ({"OMP_NUM_THREADS": "many"}, 8),
+        ({"OMP_NUM_THREADS": "²"}, 8),
         ({"OMP_NUM_THREADS": "1000"}, 8),
     ],
 )

@@ -17,7 +17,7 @@ Namespace = Any  # its module of functions
 
 # About what two cores keep in their caches while the array path makes its temporaries.
 _BLOCK_ELEMENTS = 1 << 17
-_MANY_MEMBERS = 256
+_FEW_MEMBERS, _MANY_MEMBERS = 16, 256
 
 
 def namespace(*arrays: Array) -> Namespace:
@@ -111,10 +111,21 @@ def widest(xp: Namespace, x: Array) -> Array:
 
 
 def sum_members(xp: Namespace, x: Array, axis: int) -> Array:
-    """The sum over members, in float64 where they are so many that rounding would add up."""
-    if x.shape[axis] <= _MANY_MEMBERS:
-        return xp.sum(x, axis=axis)
-    return xp.astype(xp.sum(x, axis=axis, dtype=_wide_dtype(xp, x)), x.dtype)
+    """The sum over members, a few at a time, and in float64 where they are many.
+
+    Equal terms round the same way, so that a long sum drifts, and its small entries drown in it.
+    """
+    n = x.shape[axis]
+    dtype = x.dtype if n <= _MANY_MEMBERS else _wide_dtype(xp, x)
+    if n <= _FEW_MEMBERS:
+        return xp.sum(x, axis=axis, dtype=dtype)
+    few = max(_FEW_MEMBERS, n // 64)
+    after = (slice(None),) * (-1 - axis)
+    parts = [
+        xp.sum(x[(..., slice(i, i + few), *after)], axis=axis, dtype=dtype)
+        for i in range(0, n, few)
+    ]
+    return xp.astype(sum_members(xp, xp.stack(parts, axis=axis), axis), x.dtype)
 
 
 def contiguous_rows(xp: Namespace, x: Array) -> Array:
@@ -143,6 +154,8 @@ def on_device_of(xp: Namespace, values: Any, like: Array) -> Array:
         values = to_numpy(values)  # which Dask knows best
     if not is_array(values):
         values = np.asarray(values)
+    if compat.is_torch_array(values) and compat.is_torch_array(like):
+        return values.to(like.device)
     with np.errstate(over="ignore"):  # what JAX cannot hold is infinite, and refused as such
         return xp.asarray(_shareable(values), device=compat.device(like))
 

@@ -37,7 +37,7 @@ from scorewise.kernels._cpu.reading import (
     silence,
     vector,
 )
-from scorewise.kernels._cpu.records import BYTES, LOGITS, PROBABILITIES
+from scorewise.kernels._cpu.records import BYTES, LOGITS, LONG_BLOCK, PROBABILITIES
 from scorewise.kernels._cpu.sums import MANY, add, clear, finish, flush
 from scorewise.kernels._cpu.tallies import nonnegative, norm_of, surprise_of, tally
 from scorewise.kernels._cpu.vectors import (
@@ -177,9 +177,9 @@ def _second_look(source, weights, first, stop, tolerance, with_log, powers, mean
         if tolerance < 0 and not all_lanes(w > 0.0):
             row = silence(source, row, w, memory, zero)
         entropy, distance, along, squares, top = none, none, none, none, zero
-        for start in range(0, source.n_vectors, source.block):
+        for start in range(0, source.n_vectors, LONG_BLOCK):
             part_entropy, part_distance, part_along, part_squares = zero, zero, zero, zero
-            for r in range(start, min(start + source.block, source.n_vectors)):
+            for r in range(start, min(start + LONG_BLOCK, source.n_vectors)):
                 p, q = vector(source, row, r, zero), load(memory.mean + r * BYTES, zero)
                 d = p - q
                 part_distance = multiply_add(d, d, part_distance)
@@ -196,9 +196,9 @@ def _second_look(source, weights, first, stop, tolerance, with_log, powers, mean
         parallel = narrow(across_sum(source, along), zero) / mean_squares
         top = across_max(source, top)
         rest = none
-        for start in range(0, source.n_vectors, source.block):
+        for start in range(0, source.n_vectors, LONG_BLOCK):
             part_rest = zero
-            for r in range(start, min(start + source.block, source.n_vectors)):
+            for r in range(start, min(start + LONG_BLOCK, source.n_vectors)):
                 p, q = vector(source, row, r, zero), load(memory.mean + r * BYTES, zero)
                 d = (p - q) - q * parallel
                 part_rest = multiply_add(d, d, part_rest)
@@ -291,11 +291,15 @@ def fused(number, tolerance, source, weights, wanted, powers, out, memory, span)
                 where(far.zero_one, eu.zero_one, d.zero_one),
                 where(far.spherical, eu.spherical, d.spherical),
             )
-        missed, gap = t.total - top, t.gini / (t.total + norm)
-        _put_rule(out, wanted.log, first, count, memory, surprise, m.surprise, eu.log, zero)
-        _put_rule(out, wanted.brier, first, count, memory, t.gini, m.gini, eu.brier, zero)
-        _put_rule(out, wanted.zero_one, first, count, memory, missed, m.miss, eu.zero_one, zero)
-        _put_rule(out, wanted.spherical, first, count, memory, gap, m.gap, eu.spherical, zero)
+        spoilt = t.total - t.total  # 0, or NaN where a member that was not checked is
+        components = (
+            (wanted.log, surprise, m.surprise, eu.log),
+            (wanted.brier, t.gini, m.gini, eu.brier),
+            (wanted.zero_one, t.total - top, m.miss, eu.zero_one),
+            (wanted.spherical, t.gini / (t.total + norm), m.gap, eu.spherical),
+        )
+        for part, total, aleatoric, epistemic in components:
+            _put_rule(out, part, first, count, memory, total, aleatoric, epistemic + spoilt, zero)
         for j in range(powers.n):
             total = widen(_power_entropy(source, mean, t, powers, j, zero))
             aleatoric = load(memory.aleatoric + j * 8 * n_lanes(zero), widen(zero))

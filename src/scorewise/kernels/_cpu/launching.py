@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,7 +24,6 @@ from scorewise.kernels._cpu.records import (
 from scorewise.kernels._threads import get_num_threads, run
 
 _FEW_CLASSES = 128  # up to which instances are laid side by side (measured)
-_BLOCK = 16  # vectors that lose next to nothing when they are summed one by one
 _CHUNK = 1 << 19  # numbers that are worth handing to a thread
 _CHUNKS_PER_THREAD = 8
 
@@ -49,14 +47,13 @@ class Job:
         lanes = BYTES // members.itemsize
         side_by_side = k <= _FEW_CLASSES or members.strides[-1] != members.itemsize
         n_vectors = k if side_by_side else -(-k // lanes)
-        block = _BLOCK if lanes == 16 else max(_BLOCK, math.isqrt(n_vectors))
         to_instance, to_member, to_class = members.strides
         heaviest = shares.argmax(axis=-1)
         # strides of 0 give all instances, or members, the same weight
         by_instance, by_member = np.where(np.array(shares.shape) > 1, shares.strides, 0).tolist()
         records = (
             Source(
-                _address(members), to_instance, to_member, to_class, m, k, n_vectors, block,
+                _address(members), to_instance, to_member, to_class, m, k, n_vectors,
                 self.kind, int(side_by_side),
             ),
             Weights(_address(shares), by_instance, by_member, _address(heaviest)),

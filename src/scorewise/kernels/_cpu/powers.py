@@ -15,7 +15,7 @@ from scorewise.kernels._cpu.functions import (
 )
 from scorewise.kernels._cpu.memory import load
 from scorewise.kernels._cpu.reading import across_max, across_sum, vector
-from scorewise.kernels._cpu.records import BYTES
+from scorewise.kernels._cpu.records import BYTES, LONG_BLOCK
 from scorewise.kernels._cpu.vectors import multiply_add, narrow, where, widen
 
 
@@ -24,9 +24,9 @@ def _deficit(source, row, total, rate, zero):
     """Σ p·[1 − (p/S)^{β−1}]/(β − 1): Tsallis's entropy."""
     log_total = log(total)
     missing = widen(zero)
-    for start in range(0, source.n_vectors, source.block):
+    for start in range(0, source.n_vectors, LONG_BLOCK):
         part = zero
-        for r in range(start, min(start + source.block, source.n_vectors)):
+        for r in range(start, min(start + LONG_BLOCK, source.n_vectors)):
             p = vector(source, row, r, zero)
             part = part - p * expm1((log(p) - log_total) * rate)
         missing = missing + widen(part)
@@ -38,9 +38,9 @@ def _norm(source, row, top, rate, zero):
     """‖p‖_α, scaled by the largest entry, as powers of small numbers underflow."""
     powers = widen(zero)
     log_top = log(top)
-    for start in range(0, source.n_vectors, source.block):
+    for start in range(0, source.n_vectors, LONG_BLOCK):
         part = zero
-        for r in range(start, min(start + source.block, source.n_vectors)):
+        for r in range(start, min(start + LONG_BLOCK, source.n_vectors)):
             p = vector(source, row, r, zero)
             part = part + where(p > 0.0, exp((log(p) - log_top) * (rate + 1.0)), 0.0)
         powers = powers + widen(part)
@@ -67,9 +67,9 @@ def power_divergence(source, row, mean, mean_top, rate, pseudospherical, zero):
     if pseudospherical:
         return _pseudospherical_divergence(source, row, mean, mean_top, rate, zero)
     excess = widen(zero)
-    for start in range(0, source.n_vectors, source.block):
+    for start in range(0, source.n_vectors, LONG_BLOCK):
         part = zero
-        for r in range(start, min(start + source.block, source.n_vectors)):
+        for r in range(start, min(start + LONG_BLOCK, source.n_vectors)):
             p, q = vector(source, row, r, zero), load(mean + r * BYTES, zero)
             part = part + power_excess(q, p, p - q, rate)
         excess = excess + widen(part)
@@ -86,9 +86,9 @@ def _pseudospherical_divergence(source, row, mean, mean_top, rate, zero):
     alpha = rate + 1.0
     log_top = log(mean_top)
     along, own, top = widen(zero), widen(zero), zero
-    for start in range(0, source.n_vectors, source.block):
+    for start in range(0, source.n_vectors, LONG_BLOCK):
         part_along, part_own = zero, zero
-        for r in range(start, min(start + source.block, source.n_vectors)):
+        for r in range(start, min(start + LONG_BLOCK, source.n_vectors)):
             p, q = vector(source, row, r, zero), load(mean + r * BYTES, zero)
             slope = where(q > 0.0, exp((log(q) - log_top) * rate), 0.0)
             part_along = multiply_add(p - q, slope, part_along)
@@ -99,9 +99,9 @@ def _pseudospherical_divergence(source, row, mean, mean_top, rate, zero):
     parallel = narrow(across_sum(source, along) / own, zero)
     lift = positive(parallel + 1.0)
     excess, powers, own_powers = widen(zero), widen(zero), widen(zero)
-    for start in range(0, source.n_vectors, source.block):
+    for start in range(0, source.n_vectors, LONG_BLOCK):
         part_excess, part_powers, part_own = zero, zero, zero
-        for r in range(start, min(start + source.block, source.n_vectors)):
+        for r in range(start, min(start + LONG_BLOCK, source.n_vectors)):
             p, q = vector(source, row, r, zero), load(mean + r * BYTES, zero)
             rest = ((p - q) - q * parallel) / top
             p, q = p / top, q * lift / top  # powers of small numbers underflow

@@ -25,7 +25,7 @@ from scorewise.kernels._cpu.memory import (
     store,
     transpose,
 )
-from scorewise.kernels._cpu.records import BYTES, LOGITS, MASSES, PROBABILITIES
+from scorewise.kernels._cpu.records import BYTES, LOGITS, LONG_BLOCK, MASSES, PROBABILITIES
 from scorewise.kernels._cpu.vectors import (
     fill,
     max_lanes,
@@ -197,9 +197,9 @@ def _exponentials(source, row, copy, zero):
         prefetch(row.address + r * row.step + row.ahead)
     top = across_max(source, top)
     total, weighted = widen(zero), widen(zero)
-    for start in range(0, source.n_vectors, source.block):
+    for start in range(0, source.n_vectors, LONG_BLOCK):
         part_total, part_weighted = zero, zero
-        for r in range(start, min(start + source.block, source.n_vectors)):
+        for r in range(start, min(start + LONG_BLOCK, source.n_vectors)):
             z = vector(source, row, r, zero) - top
             e = exp(z)
             store(copy + r * BYTES, e)
@@ -216,9 +216,9 @@ def _sum_and_least(source, row, zero):
     """The sum and the least of masses."""
     total = widen(zero)
     low = vector(source, row, 0, zero)
-    for start in range(0, source.n_vectors, source.block):
+    for start in range(0, source.n_vectors, LONG_BLOCK):
         part = zero
-        for r in range(start, min(start + source.block, source.n_vectors)):
+        for r in range(start, min(start + LONG_BLOCK, source.n_vectors)):
             p = vector(source, row, r, zero)
             part = part + p
             low = minimum(low, p)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+# Vectors that are summed one by one, before their sum is added to others in float64: few where
+# entries may be lost beside a large one, more where all that counts is the size of the sum.
+BLOCK, LONG_BLOCK = 8, 64
+
 BYTES = 64  # of a vector of the predictions' dtype, and of a cache line
 
 PROBABILITIES, LOGITS, MASSES = 0, 1, 2  # what the numbers are; masses are not normalised yet
@@ -19,7 +23,6 @@ class Source(NamedTuple):
     n_members: int
     n_classes: int
     n_vectors: int  # that hold one member
-    block: int  # vectors that are summed before their sum is added to others
     kind: int
     side_by_side: int  # whether a vector holds one class of several instances
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from scorewise.kernels._cpu.functions import inlined, log, log1p, minimum, positive
 from scorewise.kernels._cpu.memory import load, prefetch, store
 from scorewise.kernels._cpu.reading import across_max, across_sum, vector
-from scorewise.kernels._cpu.records import BYTES
+from scorewise.kernels._cpu.records import BLOCK, BYTES
 from scorewise.kernels._cpu.vectors import (
     from_bits,
     multiply_add,
@@ -34,16 +34,28 @@ class Tally(NamedTuple):
 
 
 @inlined
+def _gathered(whole, lost, part):
+    """A sum and what it has lost to rounding, with one more part.
+
+    Many small entries beside a large one, or many equal ones, would else add up to less.
+    """
+    wide = widen(part)
+    new = whole + wide
+    return new, lost + (wide - (new - whole))
+
+
+@inlined
 def tally(source, row, anchor, shift, w, with_log, zero):
     """Sum over the classes of one member, and add w·(p − anchor) to the shift."""
     none = widen(zero)
     total, squares, doubt, negative = none, none, none, none
+    lost_total, lost_squares, lost_negative = none, none, none
     # Bits of numbers that are not negative are ordered as these are, and cheaper to compare.
     top = to_bits(zero)
     signs = top
-    for start in range(0, source.n_vectors, source.block):
+    for start in range(0, source.n_vectors, BLOCK):
         part_total, part_squares, part_doubt, part_negative = zero, zero, zero, zero
-        for r in range(start, min(start + source.block, source.n_vectors)):
+        for r in range(start, min(start + BLOCK, source.n_vectors)):
             p = vector(source, row, r, zero)
             prefetch(row.address + r * row.step + row.ahead)
             moved = load(shift + r * BYTES, zero)
@@ -56,17 +68,17 @@ def tally(source, row, anchor, shift, w, with_log, zero):
             part_doubt = multiply_add(p, 1.0 - p, part_doubt)  # digits that 1 − Σp² would lose
             if with_log:
                 part_negative = multiply_add(p, log(p), part_negative)
-        total = total + widen(part_total)
-        squares = squares + widen(part_squares)
+        total, lost_total = _gathered(total, lost_total, part_total)
+        squares, lost_squares = _gathered(squares, lost_squares, part_squares)
+        negative, lost_negative = _gathered(negative, lost_negative, part_negative)
         doubt = doubt + widen(part_doubt)
-        negative = negative + widen(part_negative)
-    total = across_sum(source, total)
+    total = across_sum(source, total) + across_sum(source, lost_total)
     return Tally(
         across_max(source, from_bits(top)),
         total,
-        across_sum(source, squares),
+        across_sum(source, squares + lost_squares),
         positive(multiply_add(total, total - 1.0, across_sum(source, doubt))),
-        across_sum(source, negative),
+        across_sum(source, negative + lost_negative),
         signs >= 0,
     )
 
