@@ -40,8 +40,8 @@ LARGE = 20_000_000  # numbers, far more than caches hold
 FEW_CLASSES = 10
 THRESHOLD = -(-SMALLEST // (N_MEMBERS * FEW_CLASSES))  # instances from which the kernel answers
 
-INSTANCES = [1_000, 2_000, 5_000, THRESHOLD - 1, THRESHOLD, 20_000, 50_000, 100_000, 200_000,
-             500_000, 1_000_000]  # fmt: skip
+INSTANCES = sorted([1_000, THRESHOLD - 1, THRESHOLD, 2_000, 5_000, 10_000, 20_000, 50_000,
+                    100_000, 200_000, 500_000, 1_000_000])  # fmt: skip
 CLASSES = [2, 3, 5, 10, 20, 50, 100, 128, 129, 200, 500, 1_000, 2_000, 5_000, 10_000]
 
 COLOURS = {"float32": "#0072B2", "float64": "#D55E00"}
@@ -173,15 +173,15 @@ def draw_np_sum(axes: Axes, points: Sequence[Point], dtype: str) -> None:
 def mark_threshold(axes: Axes) -> None:
     """Where the kernel takes over from the array path."""
     axes.axvline(THRESHOLD, color="0.5", linewidth=1)
-    sides = [("right", "array path\n(hollow)", -6), ("left", "fused kernel\n(filled)", 6)]
-    for side, text, nudge in sides:
+    sides = [("array path (hollow)", 0.93), ("fused kernel (filled)", 0.5)]
+    for text, height in sides:
         axes.annotate(
             text,
-            (THRESHOLD, 0.6),
+            (THRESHOLD, height),
             xycoords=axes.get_xaxis_transform(),
-            xytext=(nudge, 0),
+            xytext=(6, 0),
             textcoords="offset points",
-            horizontalalignment=side,
+            horizontalalignment="left",
             color="0.35",
         )
 

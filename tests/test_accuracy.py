@@ -8,7 +8,7 @@ import pytest
 
 import reference
 import scorewise as sw
-from support import PATHS, PRECISION, all_rules, assert_accurate, softmax
+from support import PATHS, PRECISION, all_rules, assert_accurate, by_array, softmax
 
 K = 5
 
@@ -74,8 +74,8 @@ def test_regrets_next_to_a_tie_of_costs_are_accurate(offset: float, path: str):
 def extreme_rules(k: int) -> list[sw.ScoringRule]:
     return [
         sw.rules.weighted_log([1.0] * (k - 1) + [1e6]),
-        *(sw.rules.tsallis(beta) for beta in (1 + 1e-12, 1.0001, 20, 1000)),
-        *(sw.rules.pseudospherical(alpha) for alpha in (1 + 1e-6, 1.001, 20, 1000)),
+        *(sw.rules.tsallis(beta) for beta in (1 + 1e-12, 1.0001, 20, 300, 1000)),
+        *(sw.rules.pseudospherical(alpha) for alpha in (1 + 1e-6, 1.001, 20, 300, 1000)),
         sw.rules.quadratic(np.diag([1.0] + [0.0] * (k - 1))),
         sw.rules.weighted_log(10.0 ** np.arange(k)),
     ]
@@ -178,8 +178,8 @@ def test_a_million_members_do_not_drown_in_rounding(weighted: bool):
     rng = np.random.default_rng(0)
     probs = rng.dirichlet([3.0, 2.0, 1.0], (1, 1_000_000)).astype(np.float32)
     weights = rng.uniform(size=1_000_000) if weighted else None
-    exact = sw.decompose(probs.astype(np.float64), "log", weights=weights)
-    for a, b in zip(sw.decompose(probs, "log", weights=weights), exact, strict=True):
+    exact = by_array(probs.astype(np.float64), "log", weights)
+    for a, b in zip(by_array(probs, "log", weights), exact, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6)
 
 

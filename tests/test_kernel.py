@@ -16,7 +16,8 @@ import pytest
 import scorewise as sw
 from scorewise import validate
 from scorewise.kernels import KERNELS, _threads, cpu
-from support import all_rules, by_kernel, kernel_only, known_to_kernel, members, softmax
+from scorewise.kernels._cpu import launching, loading
+from support import all_rules, by_array, by_kernel, kernel_only, known_to_kernel, members, softmax
 
 ROOT = Path(__file__).parents[1]
 RULES = [name for name, rule in all_rules(5).items() if known_to_kernel(rule)]
@@ -124,7 +125,7 @@ def test_a_million_members_do_not_drown_in_rounding(weighted: bool):
     rng = np.random.default_rng(0)
     probs = rng.dirichlet([3.0, 2.0, 1.0], (1, 700_000)).astype(np.float32)
     weights = rng.uniform(size=700_000) if weighted else None
-    exact = sw.decompose(probs[0].astype(np.float64), RULES, weights=weights, unbiased=False)
+    exact = by_array(probs[0].astype(np.float64), RULES, weights)
     for name, d in by_kernel(probs, RULES, weights).items():
         for a, b in zip(d, exact[name], strict=True):
             np.testing.assert_allclose(a[0], b, rtol=2e-6, err_msg=name)
@@ -141,6 +142,35 @@ def test_instances_of_several_axes_that_do_not_lie_evenly():
         for name in RULES:
             for a, b in zip(got[name], expected[name], strict=True):
                 np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-15, err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("k", [20, 150, 300])
+def test_epistemic_is_exactly_zero_where_many_classes_are_agreed_on(k: int, dtype: str):
+    probs = members(33, 7, k).astype(dtype)
+    best = probs.argmax(axis=-1)
+    for i, m in np.ndindex(best.shape):  # everyone likes class 1 best, some only just
+        row = probs[i, m]
+        row[[1, best[i, m]]] = row[[best[i, m], 1]]
+        row[2] = row[1]
+    probs /= probs.sum(axis=-1, keepdims=True)
+    agreed = (probs == probs.max(axis=-1, keepdims=True)).all(axis=1).any(axis=-1)
+    assert agreed.sum() > 20
+    for weights in (None, np.arange(7.0), np.random.default_rng(0).uniform(size=(33, 7))):
+        assert (by_kernel(probs, "zero-one", weights).epistemic[agreed] == 0).all()
+
+
+def test_many_strided_classes_are_copied_a_few_instances_at_a_time(monkeypatch):
+    monkeypatch.setattr(cpu, "_SLAB", 100_000)
+    probs = members(11, 3, 5_000)
+    moved = np.ascontiguousarray(np.moveaxis(probs, -1, 0))
+    weights = np.random.default_rng(0).uniform(size=(11, 3))
+    for w in (None, weights[0], weights):
+        expected = by_kernel(probs, RULES, w)
+        got = by_kernel(moved, RULES, w, class_axis=0, member_axis=2)
+        for name in RULES:
+            for a, b in zip(got[name], expected[name], strict=True):
+                assert (a == b).all(), name
 
 
 def test_one_instance_without_an_axis_gives_numbers():
@@ -173,7 +203,7 @@ def test_memory_beside_the_array_is_never_read_as_part_of_it():
         assert all(np.isfinite(part).all() for parts in d.values() for part in parts), k
 
 
-def test_results_do_not_depend_on_neighbours_or_threads():
+def test_results_do_not_depend_on_neighbours():
     """Nearly agreeing instances among doubtful ones, one by one and all at once."""
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(60, 1, 5)) + rng.choice([1e-3, 2.0], (60, 1, 1)) * rng.normal(
@@ -411,6 +441,15 @@ def test_rows_at_the_edge_of_the_tolerance_are_judged_by_the_array_path():
             assert np.isnan(outcomes[0])  # what the array path accepts is never refused
 
 
+def test_masses_too_small_to_be_inverted_are_left_to_the_array_path():
+    probs = members(20, 3, 4).astype(np.float32)
+    expected = by_array(probs, "log")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cpu, "SMALLEST", 0)
+        got = sw.decompose(probs * np.float32(1e-40), "log", normalize=True)
+    np.testing.assert_allclose(got.total, expected.total, rtol=1e-3)
+
+
 def test_good_input_is_looked_at_only_once(monkeypatch):
     for name in ("probabilities", "logits", "masses"):
         monkeypatch.setattr(validate, name, None)
@@ -450,12 +489,22 @@ def test_a_member_without_weight_says_nothing_unchecked_not_even_nan(k: int, per
             np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-15, err_msg=name)
 
 
+def test_logits_without_weight_say_nothing_unchecked():
+    logits = np.random.default_rng(0).normal(size=(20, 3, 4))
+    weights = np.array([1.0, 0.0, 1.0])
+    expected = by_kernel(logits, RULES, weights, from_logits=True)
+    logits[:, 1] = -np.inf
+    for name, d in by_kernel(logits, RULES, weights, from_logits=True, check=False).items():
+        for a, b in zip(d, expected[name], strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-15, err_msg=name)
+
+
 @pytest.mark.parametrize("k", [2, 150])
 def test_unchecked_nan_stays_nan(k: int):
     """It must not become 0, which would say that all is certain."""
     probs = members(20, 3, k)
     probs[3, 1] = np.nan
-    for name, d in by_kernel(probs, RULES[:4], check=False).items():
+    for name, d in by_kernel(probs, RULES, check=False).items():
         for part in d:
             assert np.isnan(part[3]), name
             assert np.isfinite(np.delete(part, 3)).all(), name
@@ -476,12 +525,45 @@ def test_results_do_not_depend_on_the_number_of_threads():
         for n in (1, 2, 5):
             sw.set_num_threads(n)
             assert sw.get_num_threads() == n
+            _threads._pools.clear()
             results.append(sw.decompose(probs, "log"))
+            assert list(_threads._pools) == ([n] if n > 1 else [])
     finally:
         sw.set_num_threads(None)
     for d in results[1:]:
         for a, b in zip(d, results[0], strict=True):
             assert (a == b).all()
+
+
+def test_both_of_two_threads_work(monkeypatch):
+    names = set()
+    fused = loading.load("float32")
+
+    def spy(*given):
+        names.add(threading.current_thread().name)
+        return fused(*given)
+
+    monkeypatch.setattr(launching, "load", lambda dtype: spy)
+    sw.set_num_threads(2)
+    try:
+        for _ in range(20):
+            sw.decompose(large_members(), "log")
+    finally:
+        sw.set_num_threads(None)
+    assert len(names) == 2
+
+
+def test_of_several_threads_that_need_compiled_code_one_compiles(tmp_path: Path):
+    code = """
+import threading, numpy as np, scorewise as sw
+probs = np.broadcast_to(np.float32(0.1), (2_700, 10, 10))
+workers = [threading.Thread(target=sw.decompose, args=(probs, "log")) for _ in range(4)]
+for worker in workers: worker.start()
+for worker in workers: worker.join()
+"""
+    said = python(code, SCOREWISE_CACHE_DIR=str(tmp_path)).stderr
+    assert said.count("compiling") == 1
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_several_threads_may_decompose_at_once():
@@ -637,17 +719,37 @@ print(sw.decompose(probs, "log").epistemic.tobytes().hex(), "numba" in sys.modul
 
 
 def test_where_nothing_can_be_written_the_kernel_works_all_the_same(tmp_path: Path, monkeypatch):
-    from scorewise.kernels._cpu import loading
-
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv("SCOREWISE_CACHE_DIR", str(tmp_path / "file" / "folder"))
     monkeypatch.setattr(loading, "_compile", lambda dtype, machine: b"code")
     assert loading._machine_code("float32", None) == b"code"
 
 
-def test_machine_code_is_for_one_processor_and_one_state_of_the_sources(monkeypatch, tmp_path):
-    from scorewise.kernels._cpu import loading
+def test_where_the_compiler_fails_the_array_path_answers_and_says_so(monkeypatch, caplog):
+    def fail(dtype: str) -> None:
+        raise RuntimeError("no such processor")
 
+    monkeypatch.setattr(loading, "load", fail)
+    monkeypatch.setattr(cpu, "_FAILED", {})
+    probs = np.broadcast_to(np.float32(0.1), LARGE)
+    for _ in range(2):
+        assert (sw.decompose(probs, "brier").epistemic == 0).all()
+    assert "no such processor" in sw.explain_kernel(probs, "brier").reason
+    assert len(caplog.records) == 1
+    assert "no such processor" in caplog.text
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing_behind(monkeypatch, tmp_path):
+    def fail(*paths: object) -> None:
+        raise OSError("full")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OSError, match="full"):
+        loading._write(tmp_path / "folder" / "code.o", b"code")
+    assert not list((tmp_path / "folder").iterdir())
+
+
+def test_machine_code_is_for_one_processor_and_one_state_of_the_sources(monkeypatch, tmp_path):
     before = loading._file_name("float32")
     assert loading._file_name("float32") == before != loading._file_name("float64")
     monkeypatch.setattr(loading, "_features", lambda: "+nothing")
@@ -663,8 +765,6 @@ def test_machine_code_is_for_one_processor_and_one_state_of_the_sources(monkeypa
 
 
 def test_machine_code_is_kept_beside_the_package_or_in_the_cache_of_the_user(monkeypatch):
-    from scorewise.kernels._cpu import loading
-
     monkeypatch.delenv("SCOREWISE_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
     beside, user = loading.cache_folders()

@@ -7,7 +7,7 @@ import pytest
 
 import scorewise as sw
 from scorewise._array import to_numpy
-from support import Library, all_rules, members
+from support import Library, all_rules, by_array, members
 
 
 @pytest.mark.parametrize("k", [2, 4])
@@ -171,7 +171,7 @@ def test_a_single_image_is_taken_apart_in_blocks_too():
     probs = np.moveaxis(members(128 * 256, 5, 10).astype(np.float32), 0, -1)
     probs = np.ascontiguousarray(probs.reshape(5, 1, 10, 128, 256))
     tracemalloc.start()
-    d = sw.decompose(probs, ["log", "brier"], member_axis=0, class_axis=2)["log"]
+    d = by_array(probs, ["log", "brier"], member_axis=0, class_axis=2)["log"]
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert d.total.shape == (1, 128, 256)

@@ -53,7 +53,6 @@ from scorewise.kernels._cpu.vectors import (
     sum_lanes,
     to_bits,
     to_floats,
-    to_integers,
     where,
     widen,
 )
@@ -360,6 +359,10 @@ def test_divergences_are_not_negative(dtype: Any):
             assert (FUNCTIONS["power_excess"](a, b, b - a, x=rate) >= -tiny).all(), rate
 
 
+def bits_of(a: np.ndarray) -> np.ndarray:
+    return a.view(np.int32 if a.itemsize == 4 else np.int64)
+
+
 # -- lane by lane ----------------------------------------------------------------------------------
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
@@ -385,7 +388,10 @@ SAME: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "number last": (lambda a, b, c, x: where(a < b, a, 1), lambda a, b: np.where(a < b, a, 1)),
     "fill": (lambda a, b, c, x: fill(a, 0.1), lambda a, b: np.full_like(a, 0.1)),
     "bits": (lambda a, b, c, x: from_bits(to_bits(a)), lambda a, b: a),
-    "integers": (lambda a, b, c, x: to_floats(to_integers(a)), lambda a, b: np.trunc(a)),
+    "integers": (
+        lambda a, b, c, x: to_floats(to_bits(a) - to_bits(b)),
+        lambda a, b: (bits_of(a) - bits_of(b)).astype(a.dtype),
+    ),
     "two masks": (
         lambda a, b, c, x: where((a < b) & (a > 0), a, b),
         lambda a, b: np.where((a < b) & (a > 0), a, b),
@@ -395,8 +401,8 @@ SAME: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
         lambda a, b: np.where((a < b) | (a > 0), a, b),
     ),
     "shifts": (
-        lambda a, b, c, x: to_floats((to_integers(a) << 3) >> 1),
-        lambda a, b: (a.astype(int) * 4).astype(a.dtype),
+        lambda a, b, c, x: to_floats((to_bits(a) >> 9) << 3),
+        lambda a, b: ((bits_of(a) >> 9) << 3).astype(a.dtype),
     ),
 }
 

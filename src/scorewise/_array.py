@@ -76,7 +76,8 @@ def _is_differentiated(x: Array) -> bool:
     """Whether torch follows what is done with ``x``: backwards, forwards, or in a transform."""
     import torch
 
-    if x.requires_grad or torch._C._functorch.is_functorch_wrapped_tensor(x):
+    wrapped = getattr(torch._C, "_functorch", None)
+    if x.requires_grad or (wrapped and wrapped.is_functorch_wrapped_tensor(x)):
         return True
     return torch.autograd.forward_ad.unpack_dual(x).tangent is not None
 
@@ -111,7 +112,7 @@ def widest(xp: Namespace, x: Array) -> Array:
 
 
 def sum_members(xp: Namespace, x: Array, axis: int) -> Array:
-    """The sum over members, a few at a time, and in float64 where they are many.
+    """The sum over members (a negative axis), a few at a time, in float64 where they are many.
 
     Equal terms round the same way, so that a long sum drifts, and its small entries drown in it.
     """

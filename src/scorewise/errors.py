@@ -34,4 +34,4 @@ class ImproperRule(ScorewiseError):
 
 
 class KernelMismatch(ScorewiseError):
-    """A fused kernel does not agree with the array path, or breaks a law that this keeps."""
+    """A fused kernel does not agree with the array path, or breaks a law that the path keeps."""

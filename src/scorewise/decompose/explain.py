@@ -54,6 +54,11 @@ def explain_kernel(
         ``.path`` is ``"cpu"`` for the fused kernel or ``"array"`` for the array path, and
         ``.reason`` says why.
 
+    Raises
+    ------
+    InvalidInput
+        If the shape, the axes or the rules do not fit.
+
     Examples
     --------
     >>> import numpy as np, scorewise as sw

@@ -35,5 +35,6 @@ class Kernel(Protocol):
     ) -> list[Components] | None:
         """The three components of each rule, checked and computed in one pass over the members.
 
-        None where something was found that is no prediction: the array path then says what.
+        None where something was found that is no prediction, or the work could not be done: the
+        array path then says what, or does it.
         """

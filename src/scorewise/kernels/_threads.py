@@ -31,6 +31,11 @@ def set_num_threads(n: int | None) -> None:
     n : int or None
         From 1 on, or None for the default.
 
+    Raises
+    ------
+    InvalidInput
+        If it is neither.
+
     Examples
     --------
     >>> import scorewise as sw
@@ -45,6 +50,12 @@ def set_num_threads(n: int | None) -> None:
 
 def get_num_threads() -> int:
     """How many threads work on one large array at a time.
+
+    Use it to see what :func:`scorewise.set_num_threads` and the environment have come to.
+
+    Returns
+    -------
+    int
 
     Examples
     --------

@@ -6,10 +6,11 @@ arrays of any library and layout become pieces (N, M, K) for it.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from scorewise._array import (
 )
 from scorewise.errors import InvalidInput
 from scorewise.kernels._kernel import Answer, Components
+from scorewise.kernels._threads import get_num_threads, run
 from scorewise.receive import Unchecked
 from scorewise.rules import ScoringRule
 from scorewise.rules.logarithmic import Log
@@ -43,7 +45,9 @@ if TYPE_CHECKING:
 SMALLEST = 1 << 18
 
 _SLAB = 1 << 22  # numbers in half precision that are widened at a time
+_MANY_PIECES = 1000  # that threads are given at a time
 
+_MANY_STRIDED = 1 << 11  # classes, whose scratch memory side by side would not fit a cache
 _MOST_CLASSES = 1 << 18  # that float32 sums with digits to spare
 _LARGEST_POWER = 300  # of a rule with one, that keeps enough digits in float32
 
@@ -64,29 +68,50 @@ def is_usable(given: Unchecked, weights: Any, rules: Sequence[ScoringRule]) -> A
         return Answer(False, f"{size:,} numbers are fewer than {SMALLEST:,}, and soon done")
     if shape[-1] > _MOST_CLASSES:
         return Answer(False, f"{shape[-1]:,} classes are more than {_MOST_CLASSES:,}")
-    problem = _import_problem("float64" if dtype_name(given.values) == "float64" else "float32")
+    problem = _problem("float64" if dtype_name(given.values) == "float64" else "float32")
     if problem is not None:
         return Answer(False, f"it cannot be compiled: {problem}")
     return Answer(True, f"it knows all rules, and {size:,} numbers lie in host memory")
 
 
+_FAILED: dict[str, str] = {}  # why compiling failed, by dtype
+
+
+def _problem(dtype: str) -> str | None:
+    """Why there is no compiled code, if there is none."""
+    return _FAILED.get(dtype) or _import_problem(dtype)
+
+
 @cache
 def _import_problem(dtype: str) -> str | None:
-    """Why there is no compiled code: Numba may lag behind a new Python or NumPy."""
+    """Why nothing can be compiled: Numba may lag behind a new Python or NumPy."""
     try:
         from scorewise.kernels._cpu import loading
 
         if loading.kept(dtype) is None:
             import scorewise.kernels._cpu.compiling  # noqa: F401
-    except ImportError as error:
+    except Exception as error:
         return str(error)
     return None
+
+
+def _can_load(dtype: str) -> bool:
+    """Whether there is compiled code in the end; a processor may be too strange for it."""
+    from scorewise.kernels._cpu.loading import load
+
+    try:
+        load(dtype)
+    except Exception as error:
+        _FAILED[dtype] = str(error)
+        message = "the fused kernel cannot be compiled, and the array path does its work: %s"
+        logging.getLogger("scorewise").warning(message, error)
+    return dtype not in _FAILED
 
 
 def _is_known(rule: ScoringRule) -> bool:
     if isinstance(rule, Tsallis | Pseudospherical):
         return _power(rule) <= _LARGEST_POWER
-    return isinstance(rule, _SIMPLE)
+    return type(rule) in _SIMPLE
 
 
 def _power(rule: Tsallis | Pseudospherical) -> float:
@@ -105,6 +130,8 @@ def compute(
     batch = given.values.shape[:-2]
     values = given.values if batch else given.values[None, ...]
     like = working_precision(xp, values[..., :1, :1])
+    if not _can_load(dtype_name(like)):
+        return None
     job, starts = _plan(given, rules)
     w = np.full(1, 1 / values.shape[-2]) if shares is None else to_numpy(shares)
     w = w.astype(dtype_name(like))
@@ -112,8 +139,10 @@ def compute(
     for slab in _slabs(values):
         members = host_view(working_precision(xp, values[slab, ...]))
         own = w[slab] if w.ndim > 1 else w
-        if not all(job.run(*piece) for piece in _pieces(members, own, results[:, slab])):
-            return None
+        pieces = _pieces(members, own, results[:, slab])
+        while some := list(islice(pieces, _MANY_PIECES)):
+            if not run([task for piece in some for task in job.tasks(*piece)], get_num_threads()):
+                return None
     parts = [as_dtype_of(xp, part.reshape(batch), like)[()] for part in results]
     return [(parts[i], parts[i + 1], parts[i + 2]) for i in (starts[rule] for rule in rules)]
 
@@ -153,7 +182,7 @@ def _pieces(
 
     Instance axes that lie evenly in memory become one; others are gone through one by one.
     """
-    shape, strides = members.shape[:-2], members.strides
+    shape, strides, n_parts = members.shape[:-2], members.strides, len(results)
     breaks = [i for i in range(1, len(shape)) if strides[i - 1] != strides[i] * shape[i]]
     runs = list(pairwise([0, *breaks, len(shape)]))
     first, last = max(runs, key=lambda run: math.prod(shape[slice(*run)]))
@@ -161,8 +190,21 @@ def _pieces(
         for after in np.ndindex(shape[last:]):
             here = (*before, *(slice(None),) * (last - first), *after)
             own = weights[here] if weights.ndim > 1 else weights
-            yield (
-                members[here].reshape(-1, *members.shape[-2:]),
-                np.ascontiguousarray(own.reshape(-1, own.shape[-1])),
-                results[(slice(None), *here)].reshape(len(results), -1),
-            )
+            piece = members[here].reshape(-1, *members.shape[-2:])
+            shares = np.ascontiguousarray(own.reshape(-1, own.shape[-1]))
+            yield from _in_rows(piece, shares, results[(slice(None), *here)].reshape(n_parts, -1))
+
+
+def _in_rows(
+    members: np.ndarray, shares: np.ndarray, results: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """A piece as it is; many classes that do not lie side by side are copied, a few at a time."""
+    n, m, k = members.shape
+    if members.strides[-1] == members.itemsize or k <= _MANY_STRIDED:
+        yield members, shares, results
+        return
+    step = max(1, _SLAB // (m * k))
+    for i in range(0, n, step):
+        few = slice(i, i + step)
+        own = shares[few] if len(shares) > 1 else shares
+        yield np.ascontiguousarray(members[few]), own, results[:, few]

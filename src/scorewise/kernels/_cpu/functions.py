@@ -22,8 +22,8 @@ from scorewise.kernels._cpu.vectors import (
     where,
 )
 
-compiled = njit(error_model="numpy", nogil=True)
-inlined = njit(error_model="numpy", nogil=True, forceinline=True)  # where calls would cost
+compiled = njit(error_model="numpy")
+inlined = njit(error_model="numpy", forceinline=True)  # where calls would cost
 
 LN2 = math.log(2)
 _MANTISSA_BITS = constant(23, 52)
@@ -179,7 +179,8 @@ def power_excess(q, p, d, rate):
     """[p^β − q^β − β·q^{β−1}·d]/(β − 1) with d = p − q and rate = β − 1.
 
     How far x^β lies above its tangent, as a sum of two parts that are never negative; see
-    ``scorewise._numerics.power_excess``. Digits are lost as logarithms times the rate grow.
+    ``scorewise._numerics.power_excess``. Right to 72 units in the last place, and 6.5 more
+    (float64: 12.5) for each unit of rate·(|log q| + |log p|).
     """
     slope = where(q > 0.0, exp(log(q) * rate), 0.0)
     s = d / _at_least_tiny(p + q)

@@ -38,7 +38,7 @@ from scorewise.kernels._cpu.reading import (
     vector,
 )
 from scorewise.kernels._cpu.records import BYTES, LOGITS, LONG_BLOCK, PROBABILITIES
-from scorewise.kernels._cpu.sums import MANY, add, clear, finish, flush
+from scorewise.kernels._cpu.sums import SOME, add, clear, finish, flush
 from scorewise.kernels._cpu.tallies import nonnegative, norm_of, surprise_of, tally
 from scorewise.kernels._cpu.vectors import (
     absolute,
@@ -111,6 +111,7 @@ def _first_look(source, weights, first, stop, wanted, powers, tolerance, memory,
                 store(memory.anchor + r * BYTES, vector(source, row, r, zero))
         if tolerance < 0 and not all_lanes(w > 0.0):
             row = silence(source, row, w, memory, zero)
+            negative = where(w > 0.0, negative, 0.0)
         with_log = wanted.log >= 0 and source.kind != LOGITS
         t = tally(source, row, memory.anchor, memory.sums, w, with_log, zero)
         if source.kind != LOGITS:
@@ -136,7 +137,7 @@ def _first_look(source, weights, first, stop, wanted, powers, tolerance, memory,
         for j in range(powers.n):
             h = _power_entropy(source, row, t, powers, j, zero)
             add(memory.aleatoric, j, w * h, zero)
-        if turn % MANY == MANY - 1:
+        if turn % SOME == SOME - 1:
             flush(source, memory, zero)
             means, recent = _added(means, recent), nothing
     finish(source, memory, zero)
@@ -216,7 +217,7 @@ def _second_look(source, weights, first, stop, tolerance, with_log, powers, mean
             pseudospherical = double_at(powers.address + 16 * j + 8, zero) > 0
             d = power_divergence(source, row, memory.mean, mean.top, rate, pseudospherical, zero)
             add(memory.epistemic, j, w * d, zero)
-        if turn % MANY == MANY - 1:
+        if turn % SOME == SOME - 1:
             flush(source, memory, zero)
     finish(source, memory, zero)
     least = load(regret, zero)
@@ -265,6 +266,7 @@ def fused(number, tolerance, source, weights, wanted, powers, out, memory, span)
             return False
         _center(source, memory, zero)
         mean = row_at(source, memory.mean, fill(zero, 1.0))
+        # With a weight of 0 the sums stay as they are.
         t = tally(source, mean, memory.mean, memory.sums, zero, with_log, zero)
         surprise, top, norm = surprise_of(t.total, t.negative, zero), widen(t.top), norm_of(t, zero)
         eu = Divergences(m.negative - t.negative, m.squares - t.squares, m.top - top, m.norm - norm)
@@ -305,5 +307,5 @@ def fused(number, tolerance, source, weights, wanted, powers, out, memory, span)
             aleatoric = load(memory.aleatoric + j * 8 * n_lanes(zero), widen(zero))
             epistemic = load(memory.epistemic + j * 8 * n_lanes(zero), widen(zero))
             part = wanted.powers + 3 * j
-            _put_rule(out, part, first, count, memory, total, aleatoric, epistemic, zero)
+            _put_rule(out, part, first, count, memory, total, aleatoric, epistemic + spoilt, zero)
     return True

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,7 +20,7 @@ from scorewise.kernels._cpu.records import (
     Wanted,
     Weights,
 )
-from scorewise.kernels._threads import get_num_threads, run
+from scorewise.kernels._threads import get_num_threads
 
 _FEW_CLASSES = 128  # up to which instances are laid side by side (measured)
 _CHUNK = 1 << 19  # numbers that are worth handing to a thread
@@ -37,10 +36,12 @@ class Job:
     wanted: Wanted
     powers: np.ndarray  # (P, 2)
 
-    def run(self, members: np.ndarray, shares: np.ndarray, results: np.ndarray) -> bool:
-        """Decompose members (N, M, K) with shares (N or 1, M or 1) into results (parts, N).
+    def tasks(
+        self, members: np.ndarray, shares: np.ndarray, results: np.ndarray
+    ) -> list[Callable[[], bool]]:
+        """To decompose members (N, M, K) with shares (N or 1, M or 1) into results (parts, N).
 
-        False if some of them are no predictions.
+        A task comes out false if some of its members are no predictions.
         """
         fused = load(str(members.dtype))
         n, m, k = members.shape
@@ -64,19 +65,19 @@ class Job:
         arrays = members, shares, heaviest, results, self.powers  # live as long as a task does
 
         def task(start: int, stop: int, alive: Any = arrays) -> bool:
-            with _scratch(n_vectors, lanes, len(self.powers)) as memory:
-                return fused(self.tolerance, *records, memory, Span(start, stop))
+            scratch, memory = _scratch(n_vectors, lanes, len(self.powers))
+            good = fused(self.tolerance, *records, memory, Span(start, stop))
+            del scratch  # not before the work is done
+            return good
 
-        threads = get_num_threads()
-        parts = max(1, min(threads * _CHUNKS_PER_THREAD, members.size // _CHUNK))
+        parts = max(1, min(get_num_threads() * _CHUNKS_PER_THREAD, members.size // _CHUNK))
         step = -(-n // parts)
         step += -step % (lanes if side_by_side else 1)
-        return run([partial(task, i, min(i + step, n)) for i in range(0, n, step)], threads)
+        return [partial(task, i, min(i + step, n)) for i in range(0, n, step)]
 
 
-@contextmanager
-def _scratch(n_vectors: int, lanes: int, n_powers: int) -> Iterator[Memory]:
-    """Memory for the instances at hand."""
+def _scratch(n_vectors: int, lanes: int, n_powers: int) -> tuple[np.ndarray, Memory]:
+    """Memory for the instances at hand, and addresses in it."""
     row, wide = n_vectors * BYTES, lanes * 8
     sizes = Memory(
         member=row + lanes * BYTES,  # a transposed block may reach beyond the last vector
@@ -94,8 +95,7 @@ def _scratch(n_vectors: int, lanes: int, n_powers: int) -> Iterator[Memory]:
     )
     array = np.empty(sum(sizes) + BYTES, dtype=np.uint8)
     start = -(-_address(array) // BYTES) * BYTES
-    yield Memory(*(start + sum(sizes[:i]) for i in range(len(sizes))))
-    del array  # not before the work is done
+    return array, Memory(*(start + sum(sizes[:i]) for i in range(len(sizes))))
 
 
 def _address(array: np.ndarray) -> int:

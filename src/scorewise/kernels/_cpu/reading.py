@@ -161,8 +161,10 @@ def _transposed(source, member, offset, memory, zero):
         put(memory.copied, first)
         put(memory.copied + 8, first + count)
         for lane in range(lanes):
-            address = integer_at(memory.addresses + 8 * lane, zero)
-            prefetch(address + offset + lanes * source.instance_stride)
+            ahead = integer_at(memory.addresses + 8 * lane, zero) + lanes * source.instance_stride
+            prefetch(ahead + offset)
+            if count * k * size > BYTES:  # the processor itself sees what follows
+                prefetch(ahead + offset + BYTES)
         for r in range(0, count * k, lanes):
             n = min(lanes, count * k - r)
             transpose(memory.addresses, offset + r * size, n, memory.member + r * BYTES, zero)
@@ -179,8 +181,9 @@ def read(source, member, offset, full, memory, zero):
         return row_at(source, copy, 1.0 / whole), whole < np.inf, negative
     if source.kind == MASSES:
         whole, low = _sum_and_least(source, row, zero)
-        good = (whole > 0.0) & (whole < np.inf) & (low >= 0.0)
-        return Row(row.address, row.step, row.last, row.ahead, 1.0 / whole), good, widen(zero)
+        share = 1.0 / whole  # infinite for tiny masses, which the array path can divide
+        good = (whole > 0.0) & (share > 0.0) & (share < np.inf) & (low >= 0.0)
+        return Row(row.address, row.step, row.last, row.ahead, share), good, widen(zero)
     return row, zero == 0.0, widen(zero)
 
 

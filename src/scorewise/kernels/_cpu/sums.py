@@ -12,7 +12,7 @@ from scorewise.kernels._cpu.memory import load, n_lanes, store
 from scorewise.kernels._cpu.records import BYTES
 from scorewise.kernels._cpu.vectors import narrow, widen
 
-MANY = 16  # members, after which their sum moves on
+SOME = 16  # members, whose sum then moves on
 
 
 @inlined

@@ -1,9 +1,9 @@
-"""Vectors of a few numbers for Numba: one cache line of lanes, computed side by side.
+"""Vectors of a few numbers for Numba, computed side by side in lanes.
 
 In compiled functions ``a + b``, ``a * 2.0``, ``a < b`` work on these vectors lane by lane, as they
-do on NumPy arrays, and ``where``, ``maximum``, ``sqrt`` mean what they mean there. LLVM makes of
-each the widest instructions that the processor has: speed does not depend on whether a loop happens
-to be vectorised, and no rounding is left to a compiler's licence.
+do on NumPy arrays, and ``where`` and ``sqrt`` mean what they mean there. LLVM makes of each the
+widest instructions that the processor has: speed does not depend on whether a loop happens to be
+vectorised. Sums run in the order that the code says; only ``multiply_add`` may round once or twice.
 """
 
 from __future__ import annotations
@@ -91,12 +91,12 @@ def _operands(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> list[
 
 
 def llvm_function(
-    builder: ir.IRBuilder, name: str, result: ir.Type, arguments: list[ir.Value], **flags: Any
+    builder: ir.IRBuilder, name: str, result: ir.Type, arguments: list[ir.Value]
 ) -> ir.Value:
     """Call one of LLVM's own functions."""
     kind = ir.FunctionType(result, [a.type for a in arguments])
     function = cgutils.get_or_insert_function(builder.module, kind, name)
-    return builder.call(function, arguments, **flags)
+    return builder.call(function, arguments)
 
 
 def _common(*given: Any) -> Vector | None:
@@ -255,7 +255,6 @@ def _float_of(vector: Vector) -> Vector:
 
 to_bits = _conversion(lambda v: v.integers, "bitcast")
 from_bits = _conversion(_float_of, "bitcast")
-to_integers = _conversion(lambda v: v.integers, "fptosi")
 to_floats = _conversion(_float_of, "sitofp")
 widen = _conversion(lambda v: v.of(types.float64), "fpext")
 
