@@ -42,7 +42,7 @@ THRESHOLD = -(-SMALLEST // (N_MEMBERS * FEW_CLASSES))  # instances from which th
 
 INSTANCES = sorted([1_000, THRESHOLD - 1, THRESHOLD, 2_000, 5_000, 10_000, 20_000, 50_000,
                     100_000, 200_000, 500_000, 1_000_000])  # fmt: skip
-CLASSES = [2, 3, 5, 10, 20, 50, 100, 128, 129, 200, 500, 1_000, 2_000, 5_000, 10_000]
+CLASSES = [2, 3, 5, 10, 20, 50, 80, 81, 100, 150, 224, 225, 500, 1_000, 2_000, 5_000, 10_000]
 
 COLOURS = {"float32": "#0072B2", "float64": "#D55E00"}
 STYLES = {"doubtful": ("o", "-"), "near-agreeing": ("s", "--")}

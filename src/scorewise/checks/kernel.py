@@ -140,7 +140,7 @@ _KINDS = ["random", "sparse", "confident", "near", "identical", "one-hot", "tied
 def _draw(rng: np.random.Generator) -> _Case:
     n = int(rng.choice([0, 1, 2, 7, 16, 17, 33]))
     m = int(rng.choice([1, 2, 5, 20, 300], p=[0.2, 0.2, 0.3, 0.2, 0.1]))
-    k = int(rng.choice([2, 3, 4, 7, 8, 9, 16, 17, 31, 64, 129, 200, 257]))
+    k = int(rng.choice([2, 3, 4, 7, 8, 9, 16, 17, 31, 64, 81, 130, 225, 257, 500]))
     kind = str(rng.choice(_KINDS))
     dtype = str(rng.choice(["float16", "float32", "float64"], p=[0.1, 0.45, 0.45]))
     logits = _logits(rng, kind, n, m, k)

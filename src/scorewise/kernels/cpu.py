@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 # Below so many numbers the array path has answered before compiled code is loaded (measured).
 SMALLEST = 1 << 18
 
-_SLAB = 1 << 22  # numbers in half precision that are widened at a time
+_SLAB = 1 << 22  # numbers that are widened from half precision, or copied, at a time
 _MANY_PIECES = 1000  # that threads are given at a time
 
 _MANY_STRIDED = 1 << 11  # classes, whose scratch memory side by side would not fit a cache
@@ -140,7 +140,8 @@ def compute(
         members = host_view(working_precision(xp, values[slab, ...]))
         own = w[slab] if w.ndim > 1 else w
         pieces = _pieces(members, own, results[:, slab])
-        while some := list(islice(pieces, _MANY_PIECES)):
+        at_once = 1 if _must_be_copied(members) else _MANY_PIECES
+        while some := list(islice(pieces, at_once)):
             if not run([task for piece in some for task in job.tasks(*piece)], get_num_threads()):
                 return None
     parts = [as_dtype_of(xp, part.reshape(batch), like)[()] for part in results]
@@ -195,12 +196,16 @@ def _pieces(
             yield from _in_rows(piece, shares, results[(slice(None), *here)].reshape(n_parts, -1))
 
 
+def _must_be_copied(members: np.ndarray) -> bool:
+    return members.strides[-1] != members.itemsize and members.shape[-1] > _MANY_STRIDED
+
+
 def _in_rows(
     members: np.ndarray, shares: np.ndarray, results: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """A piece as it is; many classes that do not lie side by side are copied, a few at a time."""
     n, m, k = members.shape
-    if members.strides[-1] == members.itemsize or k <= _MANY_STRIDED:
+    if not _must_be_copied(members):
         yield members, shares, results
         return
     step = max(1, _SLAB // (m * k))

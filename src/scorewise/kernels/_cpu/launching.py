@@ -22,7 +22,8 @@ from scorewise.kernels._cpu.records import (
 )
 from scorewise.kernels._threads import get_num_threads
 
-_FEW_CLASSES = 128  # up to which instances are laid side by side (measured)
+# Up to so many classes instances are laid side by side (measured), by the size of a number.
+_FEW_CLASSES = {4: 224, 8: 80}
 _CHUNK = 1 << 19  # numbers that are worth handing to a thread
 _CHUNKS_PER_THREAD = 8
 
@@ -46,7 +47,8 @@ class Job:
         fused = load(str(members.dtype))
         n, m, k = members.shape
         lanes = BYTES // members.itemsize
-        side_by_side = k <= _FEW_CLASSES or members.strides[-1] != members.itemsize
+        even = members.strides[-1] == members.itemsize
+        side_by_side = not even or k <= _FEW_CLASSES[members.itemsize]
         n_vectors = k if side_by_side else -(-k // lanes)
         to_instance, to_member, to_class = members.strides
         heaviest = shares.argmax(axis=-1)
