@@ -93,16 +93,29 @@ def _added(a, b):
 
 
 @inlined
+def _begin(source, first, stop, powers, power_sums, memory, zero):
+    """Find the instances of a look, and clear its sums over members."""
+    clear(source, memory, zero)
+    for j in range(powers.n):
+        store(power_sums + j * 8 * n_lanes(zero), widen(zero))
+    locate(source, first, stop, memory, zero)
+
+
+@inlined
+def _power(powers, j, zero):
+    """β − 1 of rule number j with a parameter, and whether it is pseudospherical."""
+    place = powers.address + 16 * j
+    return double_at(place, zero), double_at(place + 8, zero) > 0
+
+
+@inlined
 def _first_look(source, weights, first, stop, wanted, powers, tolerance, memory, zero):
     """Averages over members and, in memory, the anchor and how far the mean is from it."""
     none = widen(zero)
     nothing = Means(none, none, none, none, none, none, none, none)
     means, recent = nothing, nothing
     full = stop - first >= n_lanes(zero)
-    clear(source, memory, zero)
-    for j in range(powers.n):
-        store(memory.aleatoric + j * 8 * n_lanes(zero), none)
-    locate(source, first, stop, memory, zero)
+    _begin(source, first, stop, powers, memory.aleatoric, memory, zero)
     for turn in range(source.n_members):
         member, offset, w = next_member(source, weights, first, stop, turn, memory, zero)
         row, good, negative = read(source, member, offset, full, memory, zero)
@@ -146,8 +159,7 @@ def _first_look(source, weights, first, stop, wanted, powers, tolerance, memory,
 
 @inlined
 def _power_entropy(source, row, t, powers, j, zero):
-    rate = double_at(powers.address + 16 * j, zero)
-    pseudospherical = double_at(powers.address + 16 * j + 8, zero) > 0
+    rate, pseudospherical = _power(powers, j, zero)
     total = narrow(t.total, zero)
     return power_entropy(source, row, total, t.top, rate, pseudospherical, zero)
 
@@ -168,10 +180,7 @@ def _second_look(source, weights, first, stop, tolerance, with_log, powers, mean
     mean_squares = narrow(mean.squares, zero)
     regret = memory.sums
     full = stop - first >= n_lanes(zero)
-    clear(source, memory, zero)
-    for j in range(powers.n):
-        store(memory.epistemic + j * 8 * n_lanes(zero), none)
-    locate(source, first, stop, memory, zero)
+    _begin(source, first, stop, powers, memory.epistemic, memory, zero)
     for turn in range(source.n_members):
         member, offset, w = next_member(source, weights, first, stop, turn, memory, zero)
         row, _, _ = read(source, member, offset, full, memory, zero)
@@ -213,8 +222,7 @@ def _second_look(source, weights, first, stop, tolerance, with_log, powers, mean
         by_brier = multiply_add(wide, across_sum(source, distance), by_brier)
         by_spherical = multiply_add(wide, across_sum(source, rest) / norms, by_spherical)
         for j in range(powers.n):
-            rate = double_at(powers.address + 16 * j, zero)
-            pseudospherical = double_at(powers.address + 16 * j + 8, zero) > 0
+            rate, pseudospherical = _power(powers, j, zero)
             d = power_divergence(source, row, memory.mean, mean.top, rate, pseudospherical, zero)
             add(memory.epistemic, j, w * d, zero)
         if turn % SOME == SOME - 1:

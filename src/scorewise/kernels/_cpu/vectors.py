@@ -269,26 +269,21 @@ def narrow(typingctx: Any, a: Any, like: Any) -> Any:
     return like(a, like), codegen
 
 
-@intrinsic
-def any_lane(typingctx: Any, mask: Any) -> Any:
-    """Whether the mask is true anywhere."""
+def _over_mask(name: str) -> Any:
+    """A function from a mask to one truth value."""
 
-    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
-        name = f"llvm.vector.reduce.or.{mask.suffix}"
-        return llvm_function(builder, name, ir.IntType(1), list(args))
+    @intrinsic
+    def function(typingctx: Any, mask: Any) -> Any:
+        def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
+            reduction = f"llvm.vector.reduce.{name}.{mask.suffix}"
+            return llvm_function(builder, reduction, ir.IntType(1), list(args))
 
-    return types.boolean(mask), codegen
+        return types.boolean(mask), codegen
+
+    return function
 
 
-@intrinsic
-def all_lanes(typingctx: Any, mask: Any) -> Any:
-    """Whether the mask is true everywhere."""
-
-    def codegen(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> ir.Value:
-        name = f"llvm.vector.reduce.and.{mask.suffix}"
-        return llvm_function(builder, name, ir.IntType(1), list(args))
-
-    return types.boolean(mask), codegen
+any_lane, all_lanes = _over_mask("or"), _over_mask("and")
 
 
 def _across(combine: Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]) -> Any:
