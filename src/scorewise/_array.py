@@ -118,7 +118,7 @@ def sum_members(xp: Namespace, x: Array, axis: int) -> Array:
     """
     n = x.shape[axis]
     dtype = x.dtype if n <= _MANY_MEMBERS else _wide_dtype(xp, x)
-    if n <= _FEW_MEMBERS:
+    if n <= 2 * _FEW_MEMBERS:
         return xp.sum(x, axis=axis, dtype=dtype)
     few = max(_FEW_MEMBERS, n // 64)
     after = (slice(None),) * (-1 - axis)
