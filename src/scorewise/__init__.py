@@ -5,6 +5,8 @@ abstaining use the total of your own loss, for out-of-distribution detection the
 under log, for active learning the epistemic part under zero-one.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from scorewise import rules
 from scorewise.accumulate import Accumulator
 from scorewise.checks import check_kernel, check_rule
@@ -20,14 +22,22 @@ from scorewise.decompose import (
 from scorewise.distributions import Dirichlet, Samples, binary
 from scorewise.errors import ImproperRule, InvalidInput, KernelMismatch, ScorewiseError
 from scorewise.kernels import get_num_threads, set_num_threads
+from scorewise.models import predict_dirichlet, predict_samples
 from scorewise.rules import ScoringRule, get_rule
 from scorewise.rules.custom import rule_from_entropy, rule_from_loss_vector
+
+if TYPE_CHECKING:
+    from scorewise.models.bootstrap import BootstrapEnsemble
+    from scorewise.models.deep import DeepEnsemble
+    from scorewise.models.laplace import fit_laplace
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Accumulator",
+    "BootstrapEnsemble",
     "Decomposition",
+    "DeepEnsemble",
     "Dirichlet",
     "ImproperRule",
     "InvalidInput",
@@ -41,13 +51,35 @@ __all__ = [
     "check_rule",
     "decompose",
     "explain_kernel",
+    "fit_laplace",
     "get_num_threads",
     "get_rule",
     "label_wise",
     "pairwise_epistemic",
+    "predict_dirichlet",
+    "predict_samples",
     "reverse_epistemic",
     "rule_from_entropy",
     "rule_from_loss_vector",
     "rules",
     "set_num_threads",
 ]
+
+# What needs scikit-learn, torch or laplace-torch is imported when it is first used.
+_LAZY = {
+    "BootstrapEnsemble": "scorewise.models.bootstrap",
+    "DeepEnsemble": "scorewise.models.deep",
+    "fit_laplace": "scorewise.models.laplace",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'scorewise' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_LAZY[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

@@ -164,7 +164,8 @@ class Samples:
         return difference(namespace(self.probs), self.probs, self.anchor[..., None, :])
 
     @cached_property
-    def _shift(self) -> Array:
+    def shift(self) -> Array:
+        """θ̄ − anchor, ``(..., K)``, exactly 0 where members are identical."""
         return self.average(self._from_anchor)
 
     @property
@@ -178,13 +179,13 @@ class Samples:
         array([[ 0.25, -0.25],
                [-0.25,  0.25]])
         """
-        return self._from_anchor - self._shift[..., None, :]
+        return self._from_anchor - self.shift[..., None, :]
 
     @cached_property
     def mean(self) -> Array:
         """θ̄ = E_Q θ, ``(..., K)``; the members themselves where they are identical."""
         xp = namespace(self.probs)
-        mean = self.anchor + self._shift
+        mean = self.anchor + self.shift
         mean = xp.where(mean < 0, 0.0, mean)
         # What some member thinks possible stays so, however small its weight: D(θ̄, θ) is finite.
         possible = self.probs > 0

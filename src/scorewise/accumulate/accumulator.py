@@ -1,39 +1,18 @@
-"""Members one at a time: the decomposition in memory O(N·K), mergeable across workers."""
+"""Members or chunks one at a time: the decomposition in memory O(N·K)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from scorewise import validate
-from scorewise._array import Array, Namespace, difference, namespace, smallest
+from scorewise._array import Array, namespace
+from scorewise.accumulate.state import Chunks, State, merge, of_member
 from scorewise.decompose import Decomposition, RuleLike, named_rules
+from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
-from scorewise.receive import receive
+from scorewise.receive import Options, receive, receive_members
 from scorewise.rules import DecisionRule, ScoringRule
-
-
-@dataclass(frozen=True)
-class _State:
-    """What the members so far come to.
-
-    The mean is kept as ``anchor + deviation``, the anchor being the heaviest member so far: what
-    members have in common never enters a difference, so identical members leave exact zeros.
-    """
-
-    weight: Array  # (...), in float64: the members' total weight
-    anchor_weight: Array  # (...), in float64
-    anchor: Array  # (..., K)
-    deviation: Array  # (..., K): θ̄ − anchor
-    aleatoric: tuple[Array, ...]  # (...) per rule: E H(θ)
-    spread: tuple[Array, ...]  # per rule: EU (...), or mean regrets (..., R) of a decision rule
-
-    @property
-    def mean(self) -> Array:
-        return namespace(self.anchor).maximum(self.anchor + self.deviation, 0.0)
 
 
 class Accumulator:
@@ -60,7 +39,7 @@ class Accumulator:
     def __init__(self, rule: RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike]) -> None:
         self._rules = named_rules(rule)
         self._single = isinstance(rule, str | ScoringRule)
-        self._state: _State | None = None
+        self._state: State | None = None
         self.n_members = 0
 
     def __repr__(self) -> str:
@@ -107,21 +86,69 @@ class Accumulator:
             rule.check_classes(theta.shape[-1])
         if self._state is not None:
             _check_same_instances(self._state, theta)
-        member = _State(
-            weight=w,
-            anchor_weight=w,
-            anchor=theta + 0.0,  # a copy: the caller may reuse its buffer
-            deviation=xp.zeros_like(theta),
-            aleatoric=tuple(rule._entropy(xp, theta) for rule in rules),
-            spread=tuple(
-                rule._regret(xp, theta)
-                if isinstance(rule, DecisionRule)
-                else xp.zeros_like(theta[..., 0])
-                for rule in rules
-            ),
-        )
-        self._state = member if self._state is None else _merge(xp, rules, self._state, member)
-        self.n_members += 1
+        self._add(of_member(xp, theta, w, rules), 1)
+
+    def update_chunks(
+        self,
+        chunks: Iterable[Any],
+        weights: Any = None,
+        *,
+        n_instances: int | None = None,
+        from_logits: bool = False,
+        normalize: bool = False,
+        check: bool = True,
+    ) -> None:
+        """Add several members for all instances, which arrive a chunk of instances at a time.
+
+        Use it for predictions that are too many for memory: each chunk goes through the fused
+        kernel and is forgotten.
+
+        Parameters
+        ----------
+        chunks : iterable of arrays (n, M, K)
+            All M members of the first n instances, of the next n, and so on.
+        weights : array (M,), optional
+            Member weights; 1 unless given.
+        n_instances : int, optional
+            How many there are in all, if known, so that memory is allocated once.
+        from_logits, normalize, check
+            As for :func:`scorewise.decompose`.
+
+        Raises
+        ------
+        InvalidInput
+            If the predictions do not fit each other or what was added before. Nothing is then
+            added, nor where ``chunks`` itself raises.
+
+        Examples
+        --------
+        >>> import numpy as np, scorewise as sw
+        >>> probs = np.random.default_rng(0).dirichlet(np.ones(3), size=(1000, 20))
+        >>> acc = sw.Accumulator("log")
+        >>> acc.update_chunks(probs[i : i + 100] for i in range(0, 1000, 100))
+        >>> bool(np.allclose(acc.result().epistemic, sw.decompose(probs, "log").epistemic))
+        True
+        """
+        options = Options(from_logits=from_logits, normalize=normalize, check=check)
+        gathered = None
+        for chunk in chunks:
+            given = receive_members(chunk, options)
+            if gathered is None:
+                gathered = Chunks(given.values, weights, self._rules, n_instances)
+            gathered.add(Samples.of(given, weights))
+        if gathered is None:
+            raise InvalidInput("there are no chunks; pass at least one, of shape (n, M, K)")
+        state = gathered.state()
+        if self._state is not None:
+            _check_same_instances(self._state, state.anchor)
+        self._add(state, gathered.n_members)
+
+    def _add(self, state: State, n_members: int) -> None:
+        if self._state is not None:
+            xp = namespace(state.anchor)
+            state = merge(xp, list(self._rules.values()), self._state, state)
+        self._state = state
+        self.n_members += n_members
 
     def merge(self, other: Accumulator) -> None:
         """Add the members of another accumulator of the same instances and rules.
@@ -142,13 +169,9 @@ class Accumulator:
             raise InvalidInput("cannot merge an accumulator into itself: its members count once")
         if other._state is None:
             return
-        if self._state is None:
-            self._state = other._state
-        else:
+        if self._state is not None:
             _check_same_instances(self._state, other._state.anchor)
-            xp = namespace(self._state.anchor)
-            self._state = _merge(xp, list(self._rules.values()), self._state, other._state)
-        self.n_members += other.n_members
+        self._add(other._state, other.n_members)
 
     def result(self) -> Decomposition | dict[str, Decomposition]:
         """The decomposition of all members so far, as :func:`scorewise.decompose` gives it.
@@ -163,21 +186,21 @@ class Accumulator:
             raise InvalidInput("no member was added yet; call update first")
         xp = namespace(state.anchor)
         validate.some_weight(state.weight)
-        mean = state.mean
+        totals = state.totals(list(self._rules.values()))
         results = {
             name: Decomposition(
-                rule._entropy(xp, mean),
+                total,
                 aleatoric,
                 rule._least_regret(xp, spread) if isinstance(rule, DecisionRule) else spread,
             )
-            for (name, rule), aleatoric, spread in zip(
-                self._rules.items(), state.aleatoric, state.spread, strict=True
+            for (name, rule), total, aleatoric, spread in zip(
+                self._rules.items(), totals, state.aleatoric, state.spread, strict=True
             )
         }
         return results[""] if self._single else results
 
 
-def _check_same_instances(state: _State, theta: Array) -> None:
+def _check_same_instances(state: State, theta: Array) -> None:
     validate.same_library(state.anchor, theta)
     if tuple(state.anchor.shape) != tuple(theta.shape):
         raise InvalidInput(
@@ -189,56 +212,3 @@ def _check_same_instances(state: _State, theta: Array) -> None:
             f"members have dtype {state.anchor.dtype} so far, this one {theta.dtype}; "
             "convert them to the same"
         )
-
-
-def _merge(xp: Namespace, rules: list[ScoringRule], one: _State, two: _State) -> _State:
-    """Both sets of members as one."""
-    with np.errstate(all="ignore"):  # an infinite sum is refused when the result is asked for
-        weight = one.weight + two.weight
-        scale = xp.where(weight > 0, weight, 1.0)
-        share = xp.astype(two.weight / scale, one.anchor.dtype)  # of the second set
-        rest = xp.astype(one.weight / scale, one.anchor.dtype)
-    # μ₂ − μ₁
-    step = difference(xp, two.anchor, one.anchor) + (two.deviation - one.deviation)
-    lighter = one.anchor_weight < two.anchor_weight
-    swap = lighter[..., None]
-    anchor = xp.where(swap, two.anchor, one.anchor)
-    merged = _State(
-        weight=weight,
-        anchor_weight=xp.where(lighter, two.anchor_weight, one.anchor_weight),
-        anchor=anchor,
-        deviation=xp.where(
-            swap,
-            two.deviation - rest[..., None] * step,
-            one.deviation + share[..., None] * step,
-        ),
-        aleatoric=(),
-        spread=(),
-    )
-    mean, first, second = merged.mean, one.mean, two.mean
-    # What one set thinks possible stays so, however small its weight: divergences are finite.
-    mean = xp.where((mean > 0) | ((first == 0) & (second == 0)), mean, smallest(xp, mean))
-
-    def spread(rule: ScoringRule, a: Array, b: Array) -> Array:
-        if isinstance(rule, DecisionRule):
-            wide_share, wide_rest = share[..., None], rest[..., None]
-            return wide_rest * a + wide_share * b
-        # A set without weight moves nothing, however far away it is.
-        to_first = rule._divergence(xp, mean, first, -share[..., None] * step)
-        to_second = rule._divergence(xp, mean, second, rest[..., None] * step)
-        return rule._settled(
-            xp,
-            rest * xp.where(rest > 0, a + to_first, 0.0)
-            + share * xp.where(share > 0, b + to_second, 0.0),
-            mean,
-        )
-
-    return replace(
-        merged,
-        aleatoric=tuple(
-            rest * a + share * b for a, b in zip(one.aleatoric, two.aleatoric, strict=True)
-        ),
-        spread=tuple(
-            spread(rule, a, b) for rule, a, b in zip(rules, one.spread, two.spread, strict=True)
-        ),
-    )

@@ -1,0 +1,163 @@
+"""Any classifier as an ensemble: fitted again with other seeds on other samples."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils import Tags, _safe_indexing, get_tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+
+from scorewise import validate
+from scorewise.distributions import Samples
+from scorewise.errors import InvalidInput
+from scorewise.models.choices import entropy_of, generator
+from scorewise.models.predict import predict_mean, predict_samples
+
+
+class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """An ensemble of one classifier, by other seeds and other samples of the data.
+
+    Use it to learn how unsure a classifier is that gives no members of its own: a logistic
+    regression, histogram gradient boosting, a pipeline. A scikit-learn estimator like any other.
+
+    Parameters
+    ----------
+    estimator : classifier with ``predict_proba``
+        Cloned for each member; each ``random_state`` in it gets a seed of its own.
+    n_members : int
+        How many.
+    bootstrap : bool
+        Whether each member is fitted on rows drawn with replacement (within each class, so that
+        every member sees every class); otherwise members differ by their seeds alone.
+    n_jobs : int, optional
+        Members fitted at a time, through joblib: any of its backends works.
+    random_state : int, RandomState or Generator, optional
+        Seed; the members do not depend on ``n_jobs``.
+    verbose : int
+        Passed to joblib.
+
+    Attributes
+    ----------
+    classes_ : array (K,)
+    members_ : list of fitted classifiers
+    n_features_in_, feature_names_in_
+        Of the members, where they have them.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> X, y = load_iris(return_X_y=True)
+    >>> ensemble = sw.BootstrapEnsemble(GaussianNB(), n_members=10, random_state=0).fit(X, y)
+    >>> ensemble.predict_samples(X)
+    Samples(10 members, 3 classes, batch (150,), float64)
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        n_members: int = 20,
+        *,
+        bootstrap: bool = True,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.n_members = n_members
+        self.bootstrap = bootstrap
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit all members.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, frame or list (n, ...)
+            Whatever the estimator takes.
+        y : array (n,)
+            Labels.
+        """
+        validate.whole(self.n_members, "n_members", at_least=1)
+        if not hasattr(self.estimator, "predict_proba"):
+            raise InvalidInput(
+                f"{type(self.estimator).__name__} has no predict_proba; use a classifier that "
+                "gives probabilities, or wrap it in sklearn.calibration.CalibratedClassifierCV"
+            )
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(X, y)
+        check_classification_targets(y)
+        entropy = entropy_of(self.random_state)
+        fitted = Parallel(n_jobs=self.n_jobs, verbose=self.verbose)(
+            delayed(_fit_member)(clone(self.estimator), X, y, entropy, member, self.bootstrap)
+            for member in range(self.n_members)
+        )
+        self.members_ = list(fitted)
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The mean θ̄ of the members' probabilities, ``(n, K)``."""
+        check_is_fitted(self)
+        return predict_mean(self, X)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The labels of largest mean probability, ``(n,)``."""
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=-1)])
+
+    def predict_samples(
+        self, X: Any, n_samples: int | None = None, random_state: Any = None
+    ) -> Samples:
+        """The members' probabilities, as :func:`scorewise.predict_samples` gives them."""
+        check_is_fitted(self)
+        samples = predict_samples(self, X, n_samples, random_state)
+        assert isinstance(samples, Samples)
+        return samples
+
+    def __getattr__(self, name: str) -> Any:
+        """What the members know of their input is known of the ensemble's."""
+        if name in {"n_features_in_", "feature_names_in_"} and "members_" in vars(self):
+            return getattr(self.members_[0], name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "members_")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self.estimator).input_tags
+        tags.classifier_tags = get_tags(self.estimator).classifier_tags
+        return tags
+
+
+def _fit_member(
+    estimator: Any, X: Any, y: np.ndarray, entropy: int, member: int, bootstrap: bool
+) -> Any:
+    rng = generator(entropy, member)
+    seeds = {
+        name: int(rng.integers(2**31 - 1))
+        for name in sorted(estimator.get_params(deep=True))
+        if name == "random_state" or name.endswith("__random_state")
+    }
+    estimator.set_params(**seeds)
+    if bootstrap:
+        rows = _draw_rows(y, rng)
+        X, y = _safe_indexing(X, rows), y[rows]
+    return estimator.fit(X, y)
+
+
+def _draw_rows(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Rows drawn with replacement, as many of each class as there were, in rising order."""
+    _, codes = np.unique(y, return_inverse=True)
+    order = np.argsort(codes, kind="stable")
+    counts = np.bincount(codes)
+    starts = np.repeat(np.cumsum(counts) - counts, counts)
+    drawn = starts + rng.integers(np.repeat(counts, counts))
+    return np.sort(order[drawn])

@@ -1,0 +1,289 @@
+"""Deep ensembles, trained: the same architecture from other random beginnings."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from os import PathLike
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from scorewise import validate
+from scorewise.errors import InvalidInput
+from scorewise.models.choices import entropy_of, generator
+from scorewise.models.networks import ask, at_least_two, choose_device, preserved_randomness
+from scorewise.models.predict import predict_mean, predict_samples
+from scorewise.models.progress import bar
+from scorewise.models.rows import as_batch, inputs_and_labels, length, take
+
+StateDict = Mapping[str, Tensor]
+Data = Callable[[], Iterable[tuple[Any, Any]]]  # the batches of an epoch: rows and class indices
+
+_LEARNING_RATES = {"adam": 1e-3, "sgd": 0.1}
+
+
+class DeepEnsemble:
+    """An ensemble of networks that differ by their random beginnings and their order of batches.
+
+    Use it where you can afford to train several networks: it is the strongest simple way to
+    members that disagree where they should.
+
+    Parameters
+    ----------
+    make_model : callable
+        Makes a fresh ``torch.nn.Module`` that returns logits ``(n, K)``; called once per member,
+        with torch's random state seeded for it.
+    n_members : int
+        How many; the paper uses 5.
+    epochs, batch_size : int
+        Passes over the data, and rows per step for arrays (a DataLoader brings its own batches).
+    optimizer : "adam" or "sgd"
+        Adam (with decoupled weight decay), or stochastic gradient descent with momentum 0.9.
+    lr : float, optional
+        Learning rate at the start, from which a cosine leads to 0; 1e-3 (Adam) or 0.1 (SGD).
+    weight_decay : float
+        Of all parameters.
+    device : str or torch.device, optional
+        CUDA where there is one unless given; there, in mixed precision.
+    random_state : int, RandomState or Generator, optional
+        Seed. Each member has its own, whichever members are trained before.
+    warm_start : bool
+        Whether ``fit`` keeps the members that are finished, as after an interruption.
+    progress : bool, optional
+        Show a bar; on terminals and for long work unless told.
+
+    Attributes
+    ----------
+    members_ : list of torch.nn.Module
+        The finished ones, on the CPU in evaluation mode; an interruption leaves those it found.
+    classes_ : array (K,)
+        The labels, in the order of the logits.
+
+    Examples
+    --------
+    >>> import scorewise as sw, torch
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> ensemble = sw.DeepEnsemble(lambda: torch.nn.Linear(4, 3), n_members=3, random_state=0)
+    >>> ensemble.fit(X, y)
+    DeepEnsemble(3 members, 3 finished)
+    >>> ensemble.predict_samples(X)
+    Samples(3 members, 3 classes, batch (150,), float32)
+    """
+
+    members_: list[nn.Module]
+    classes_: np.ndarray
+
+    def __init__(
+        self,
+        make_model: Callable[[], nn.Module],
+        n_members: int = 5,
+        *,
+        epochs: int = 20,
+        batch_size: int = 128,
+        optimizer: str = "adam",
+        lr: float | None = None,
+        weight_decay: float = 0.0,
+        device: Any = None,
+        random_state: Any = None,
+        warm_start: bool = False,
+        progress: bool | None = None,
+    ) -> None:
+        validate.whole(n_members, "n_members", at_least=1)
+        validate.whole(epochs, "epochs", at_least=1)
+        validate.whole(batch_size, "batch_size", at_least=1)
+        if optimizer not in _LEARNING_RATES:
+            raise InvalidInput(f"optimizer={optimizer!r} must be 'adam' or 'sgd'")
+        self.make_model = make_model
+        self.n_members = n_members
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.optimizer = optimizer
+        self.lr = _LEARNING_RATES[optimizer] if lr is None else lr
+        self.weight_decay = weight_decay
+        self.device = device
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.progress = progress
+
+    @classmethod
+    def from_state_dicts(
+        cls,
+        make_model: Callable[[], nn.Module],
+        states: Sequence[StateDict | str | PathLike[str]],
+        classes: Any = None,
+    ) -> Self:
+        """An ensemble of networks that were trained elsewhere.
+
+        Parameters
+        ----------
+        make_model : callable
+            Makes a module of the architecture.
+        states : sequence of state dicts, or of files
+            One per member; files are read with ``weights_only=True``, so they run no code.
+        classes : array (K,), optional
+            The labels in the order of the logits; 0 to K - 1 unless given.
+        """
+        if not states:
+            raise InvalidInput("there are no state dicts")
+        ensemble = cls(make_model, len(states))
+        ensemble.members_ = []
+        for i, state in enumerate(states):
+            module = ensemble._make(generator(0, i))
+            try:
+                if isinstance(state, str | PathLike):
+                    state = torch.load(state, map_location="cpu", weights_only=True)
+                module.load_state_dict(state)
+            except (RuntimeError, OSError, pickle.UnpicklingError, TypeError) as error:
+                raise InvalidInput(f"the state of member {i} cannot be loaded: {error}") from error
+            ensemble.members_.append(module.eval())
+        if classes is not None:
+            ensemble.classes_ = np.asarray(classes)
+        return ensemble
+
+    def __repr__(self) -> str:
+        finished = len(getattr(self, "members_", []))
+        return f"DeepEnsemble({self.n_members} members, {finished} finished)"
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Train all members.
+
+        Parameters
+        ----------
+        X : array, tensor or mapping of them (n, ...), or DataLoader
+            Rows; a loader brings pairs of rows and class indices, or mappings with ``labels``.
+        y : array (n,), optional
+            Labels of the rows of an array.
+
+        Raises
+        ------
+        InvalidInput
+            If labels and logits do not fit, or a member's loss is no longer finite.
+        KeyboardInterrupt
+            When interrupted; ``members_`` then has the finished members, and ``warm_start=True``
+            trains the others to the same result.
+        """
+        data, classes = self._training_data(X, y)
+        fresh: list[nn.Module] = []
+        if self.warm_start and hasattr(self, "members_"):
+            fresh = list(self.members_)
+        if not fresh:
+            self._entropy = entropy_of(self.random_state)
+        with bar("training", (self.n_members - len(fresh)) * self.epochs, self.progress) as advance:
+            for member in range(len(fresh), self.n_members):
+                fresh.append(self._train(member, data, classes, lambda: advance(1)))
+                self.members_ = fresh
+                if classes is not None:
+                    self.classes_ = classes
+        return self
+
+    def _training_data(self, X: Any, y: Any) -> tuple[Data, np.ndarray | None]:
+        """A function from random numbers to the batches of an epoch, and the labels."""
+        if y is None:
+            if not hasattr(X, "__iter__") or isinstance(X, Tensor | np.ndarray | Mapping):
+                raise InvalidInput("pass labels y with X, or a DataLoader of rows and labels")
+            return lambda: map(inputs_and_labels, X), None
+        batch = as_batch(X)
+        classes, codes = np.unique(np.asarray(y), return_inverse=True)
+        if codes.ndim != 1 or len(codes) != length(batch):
+            raise InvalidInput(f"y has shape {codes.shape} for {length(batch)} rows of X")
+        labels = torch.from_numpy(codes)
+
+        def epoch() -> Iterator[tuple[Any, Tensor]]:
+            order = torch.randperm(len(labels))
+            for rows in order.split(self.batch_size):
+                yield take(batch, rows), labels[rows]
+
+        return epoch, classes
+
+    def _make(self, rng: np.random.Generator) -> nn.Module:
+        """A fresh module; torch's random state is then seeded for its training."""
+        torch.manual_seed(int(rng.integers(2**63)))
+        module = self.make_model()
+        if not isinstance(module, nn.Module):
+            raise InvalidInput(f"make_model returned {type(module).__name__}, not a torch module")
+        return module
+
+    def _train(
+        self, member: int, data: Data, classes: np.ndarray | None, advance: Callable[[], None]
+    ) -> nn.Module:
+        """One member, from its random beginning to its last epoch."""
+        device = choose_device(self.device)
+        name = f"member {member}"
+        with preserved_randomness(device):
+            module = self._make(generator(self._entropy, member)).to(device).train()
+            optimizer = self._optimizer(module)
+            schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, self.epochs)
+            mixed = device.type == "cuda"
+            scaler = torch.amp.GradScaler(device.type, enabled=mixed)
+            for epoch in range(self.epochs):
+                total = torch.zeros((), device=device)
+                for inputs, labels in data():
+                    with torch.autocast(device.type, enabled=mixed):
+                        logits = at_least_two(ask(module, inputs, device, name))
+                    loss = _cross_entropy(logits.float(), labels, classes, name)
+                    optimizer.zero_grad(set_to_none=True)
+                    scaler.scale(loss).backward()
+                    scaler.step(optimizer)
+                    scaler.update()
+                    total += loss.detach()
+                schedule.step()
+                if not bool(total.isfinite()):
+                    raise InvalidInput(
+                        f"the loss of {name} is {float(total)} in epoch {epoch}; lower lr, or look "
+                        "for rows that are not finite"
+                    )
+                advance()
+        return module.eval().to("cpu")
+
+    def _optimizer(self, module: nn.Module) -> torch.optim.Optimizer:
+        options = {"lr": self.lr, "weight_decay": self.weight_decay}
+        if self.optimizer == "sgd":
+            return torch.optim.SGD(module.parameters(), momentum=0.9, **options)
+        return torch.optim.AdamW(module.parameters(), **options)
+
+    def fitted_members(self) -> list[nn.Module]:
+        """The finished members.
+
+        Raises
+        ------
+        InvalidInput
+            If there are none.
+        """
+        members: list[nn.Module] = getattr(self, "members_", [])
+        if not members:
+            raise InvalidInput("the DeepEnsemble is not fitted; call its fit first")
+        return members
+
+    def predict_samples(
+        self, X: Any, n_samples: int | None = None, random_state: Any = None, **options: Any
+    ) -> Any:
+        """The members' probabilities, as :func:`scorewise.predict_samples` gives them."""
+        options.setdefault("device", self.device)
+        return predict_samples(self, X, n_samples, random_state, **options)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The mean θ̄ of the members' probabilities, ``(n, K)``."""
+        return predict_mean(self, X, device=self.device)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The labels of largest mean probability, ``(n,)``."""
+        best = self.predict_proba(X).argmax(axis=-1)
+        return self.classes_[best] if hasattr(self, "classes_") else best
+
+
+def _cross_entropy(logits: Tensor, labels: Any, classes: np.ndarray | None, name: str) -> Tensor:
+    if labels is None:
+        raise InvalidInput(
+            "the DataLoader brings no labels; it must bring pairs of rows and labels"
+        )
+    n_classes = logits.shape[-1]
+    if classes is not None and len(classes) > n_classes:
+        raise InvalidInput(f"{name} returns {n_classes} logits, but y has {len(classes)} classes")
+    labels = torch.as_tensor(labels)
+    if labels.is_floating_point() or not bool(((labels >= 0) & (labels < n_classes)).all()):
+        raise InvalidInput(f"labels must be class indices from 0 to {n_classes - 1}")
+    return nn.functional.cross_entropy(logits, labels.long().to(logits.device))

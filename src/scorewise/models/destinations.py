@@ -1,0 +1,123 @@
+"""Where the chunks of a prediction go: into memory, a file, an array or a decomposition."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scorewise.accumulate import Accumulator
+from scorewise.distributions import Samples
+from scorewise.errors import InvalidInput
+
+Chunks = Iterator[np.ndarray]  # of shape (n, M, K): all members of further instances
+
+
+def check_destination(out: Any, into: Any) -> None:
+    """Refuse what cannot be written to, before any work is done."""
+    if into is not None and out is not None:
+        raise InvalidInput("pass out= to keep the members or into= to decompose them, not both")
+    if into is not None and not isinstance(into, Accumulator):
+        raise InvalidInput(f"into= must be a scorewise.Accumulator, not {type(into).__name__}")
+    if isinstance(out, str | os.PathLike) and Path(out).suffix not in {".npy", ".zarr"}:
+        raise InvalidInput(f"out={str(out)!r} must end in .npy or .zarr, or be an array")
+
+
+def keep(chunks: Chunks, n_rows: int | None, out: Any, weights: np.ndarray | None) -> Samples:
+    """The members as samples, in memory or where ``out`` says."""
+    if out is None:
+        probs = _in_memory(chunks, n_rows)
+    elif not isinstance(out, str | os.PathLike):
+        probs = _in_array(chunks, out)
+    elif n_rows is None:
+        raise InvalidInput(
+            "the number of rows is not known beforehand; pass an array as out=, or X with a length"
+        )
+    else:
+        write = _in_npy if Path(out).suffix == ".npy" else _in_zarr
+        probs = write(chunks, n_rows, Path(out))
+    return Samples(probs, weights, check=False)
+
+
+def _in_memory(chunks: Chunks, n_rows: int | None) -> np.ndarray:
+    if n_rows is None:
+        return np.concatenate([chunk.copy() for chunk in chunks])
+    first = next(chunks)
+    whole = np.empty((n_rows, *first.shape[1:]), first.dtype)
+    _fill(whole, first, chunks)
+    return whole
+
+
+def _in_array(chunks: Chunks, out: Any) -> Any:
+    if not hasattr(out, "shape") or not hasattr(out, "__setitem__"):
+        raise InvalidInput(f"out= must be a path or an array (N, M, K), not {type(out).__name__}")
+    if np.dtype(out.dtype).kind != "f":
+        raise InvalidInput(f"out= has dtype {out.dtype}; it must hold floating-point numbers")
+    first = next(chunks)
+    if len(out.shape) != 3 or tuple(out.shape[1:]) != first.shape[1:]:
+        _, m, k = first.shape
+        raise InvalidInput(f"out= has shape {tuple(out.shape)}; it must be (N, {m}, {k})")
+    _fill(out, first, chunks)
+    return out if isinstance(out, np.ndarray) else _lazily(out)
+
+
+def _in_npy(chunks: Chunks, n_rows: int, path: Path) -> np.ndarray:
+    """Under another name first, so that a run that is cut off leaves no file that looks whole."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        first = next(chunks)
+        shape = (n_rows, *first.shape[1:])
+        whole = np.lib.format.open_memmap(partial, "w+", first.dtype, shape)
+        _fill(whole, first, chunks)
+        whole.flush()
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return np.load(path, mmap_mode="r")
+
+
+def _in_zarr(chunks: Chunks, n_rows: int, path: Path) -> Any:
+    import zarr
+
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        first = next(chunks)
+        whole = zarr.create_array(
+            str(partial),
+            shape=(n_rows, *first.shape[1:]),
+            chunks=(max(1, min(len(first), n_rows)), *first.shape[1:]),
+            dtype=first.dtype,
+            overwrite=True,
+        )
+        _fill(whole, first, chunks)
+        if path.exists():
+            shutil.rmtree(path)
+        os.replace(partial, path)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return _lazily(zarr.open_array(str(path), mode="r"))
+
+
+def _lazily(stored: Any) -> Any:
+    """An array on disk as decompose takes it: a part at a time."""
+    import dask.array as da
+
+    return da.from_array(stored, chunks=getattr(stored, "chunks", "auto"))
+
+
+def _fill(whole: Any, first: np.ndarray, chunks: Chunks) -> None:
+    filled = 0
+    chunk: np.ndarray | None = first
+    while chunk is not None:
+        end = filled + len(chunk)
+        if end > whole.shape[0]:
+            break
+        whole[filled:end] = chunk
+        filled, chunk = end, next(chunks, None)
+    if chunk is not None or filled != whole.shape[0]:
+        more = "more rows" if chunk is not None else f"{filled} rows"
+        raise InvalidInput(f"there is room for {whole.shape[0]} rows, but X gave {more}")

@@ -1,0 +1,70 @@
+"""Evidential and prior networks: modules that answer with a Dirichlet distribution."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from scorewise.distributions import Dirichlet
+from scorewise.errors import InvalidInput
+from scorewise.models.networks import (
+    ask,
+    at_rest,
+    check_output,
+    check_shape,
+    few_rows,
+    rows_that_fit,
+    stream,
+)
+from scorewise.models.progress import bar, counted
+from scorewise.models.rows import Batch, count_rows, length
+
+OUTPUTS = ("alpha", "evidence", "log-alpha")
+
+
+def concentrations(
+    module: nn.Module, X: Any, batch_size: int | None, device: Any, output: str, show: bool | None
+) -> Dirichlet:
+    """The Dirichlet that a module predicts for each row."""
+    check_output(output, OUTPUTS)
+    name = type(module).__name__
+    with at_rest([module], device) as home:
+
+        def draw(batch: Batch, first_row: int) -> Tensor:
+            values = ask(module, batch, home, name)
+            check_shape(values, length(batch), name)
+            return _alpha(values, output, name, first_row)
+
+        def rows_at_a_time(batch: Batch) -> int:
+            few = few_rows(batch) if length(batch) else batch
+            return rows_that_fit(lambda: draw(few, 0), module, home)
+
+        with (
+            closing(stream(X, draw, rows_at_a_time, batch_size)) as chunks,
+            bar("predicting", count_rows(X), show) as advance,
+        ):
+            return Dirichlet(np.concatenate(list(counted(chunks, advance))))
+
+
+def _alpha(values: Tensor, output: str, name: str, first_row: int) -> Tensor:
+    """Parameters of what a module returned."""
+    values = values.float() if values.dtype in {torch.float16, torch.bfloat16} else values
+    alpha = values.exp() if output == "log-alpha" else values
+    alpha = alpha + 1 if output == "evidence" else alpha
+    wrong = (
+        ~((alpha > 0) & alpha.isfinite())
+        if output != "evidence"
+        else ~((values >= 0) & alpha.isfinite())
+    )
+    if bool(wrong.any()):
+        row, k = (int(i) for i in wrong.nonzero()[0])
+        raise InvalidInput(
+            f"{name} returns {float(values[row, k]):.6g} for row {first_row + row}, class {k}, "
+            f"which is no {output}; alpha must be positive, evidence not negative, and a network "
+            "that returns logits z with alpha = exp(z) needs output='log-alpha'"
+        )
+    return alpha
