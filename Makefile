@@ -21,8 +21,9 @@ $(VENV)/.installed: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	$(PIP) install --quiet --constraint $(CONSTRAINTS) --editable .
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+$(VENV)/.installed-dev: pyproject.toml $(CONSTRAINTS) requirements/laplace.txt | $(BIN)/python
 	$(PIP) install --quiet --constraint $(CONSTRAINTS) --editable '.[dev]'
+	$(PIP) install --quiet --no-deps --requirement requirements/laplace.txt
 	@touch $@ $(VENV)/.installed
 
 demo: $(VENV)/.installed  ## Run the main job on digits, print a table, write out/demo.json.
@@ -47,6 +48,7 @@ format: $(VENV)/.installed-dev  ## Format the code and mend what the linter can.
 bench: $(VENV)/.installed-dev  ## Measure speed, as ratios to np.sum in the same run.
 	$(BIN)/python benchmarks/decompose.py $(ARGS)
 	$(BIN)/python benchmarks/growth.py $(ARGS)
+	$(BIN)/python benchmarks/models.py $(ARGS)
 
 docs: $(VENV)/.installed-dev  ## Build the reference of the public names into out/docs.
 	$(BIN)/python -m pdoc --docformat numpy --output-directory out/docs scorewise

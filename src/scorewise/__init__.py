@@ -67,9 +67,9 @@ __all__ = [
 
 # What needs scikit-learn, torch or laplace-torch is imported when it is first used.
 _LAZY = {
-    "BootstrapEnsemble": "scorewise.models.bootstrap",
-    "DeepEnsemble": "scorewise.models.deep",
-    "fit_laplace": "scorewise.models.laplace",
+    "BootstrapEnsemble": ("scorewise.models.bootstrap", None),
+    "DeepEnsemble": ("scorewise.models.deep", "torch"),
+    "fit_laplace": ("scorewise.models.laplace", "laplace"),
 }
 
 
@@ -78,7 +78,15 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'scorewise' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_LAZY[name]), name)
+    module, extra = _LAZY[name]
+    try:
+        return getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        if extra is None:
+            raise
+        raise ImportError(
+            f"scorewise.{name} needs {error.name}: pip install 'scorewise[{extra}]'"
+        ) from error
 
 
 def __dir__() -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,14 @@ def check_destination(out: Any, into: Any) -> None:
         raise InvalidInput("pass out= to keep the members or into= to decompose them, not both")
     if into is not None and not isinstance(into, Accumulator):
         raise InvalidInput(f"into= must be a scorewise.Accumulator, not {type(into).__name__}")
-    if isinstance(out, str | os.PathLike) and Path(out).suffix not in {".npy", ".zarr"}:
+    if not isinstance(out, str | os.PathLike):
+        return
+    if Path(out).suffix not in {".npy", ".zarr"}:
         raise InvalidInput(f"out={str(out)!r} must end in .npy or .zarr, or be an array")
+    if not Path(out).parent.is_dir():
+        raise InvalidInput(f"out={str(out)!r}: there is no folder {str(Path(out).parent)!r}")
+    if Path(out).suffix == ".zarr" and not (find_spec("zarr") and find_spec("dask")):
+        raise ImportError("out= with .zarr needs zarr and dask: pip install 'scorewise[io]'")
 
 
 def keep(chunks: Chunks, n_rows: int | None, out: Any, weights: np.ndarray | None) -> Samples:
