@@ -97,13 +97,17 @@ class Others:
 
 
 def _busy_elsewhere() -> float:
-    """Seconds that all cores have worked since the machine started, but not for this process."""
+    """Seconds that all cores have worked since the machine started, but not for this process.
+
+    Nor for those that it started and waited for.
+    """
     if not Path("/proc/stat").exists():
         return 0.0
     first, *_ = Path("/proc/stat").read_text().splitlines()
     user, nice, system, _idle, _iowait, irq, softirq, steal, *_ = map(int, first.split()[1:])
     ticks = user + nice + system + irq + softirq + steal
-    return ticks / os.sysconf("SC_CLK_TCK") - time.process_time()
+    children = os.times().children_user + os.times().children_system
+    return ticks / os.sysconf("SC_CLK_TCK") - time.process_time() - children
 
 
 @dataclass(frozen=True)
@@ -143,7 +147,7 @@ def write_between(marker: str, text: str, path: Path = README) -> None:
 
 
 def options(description: str | None) -> Namespace:
-    """The options of both benchmarks: --quick and --write."""
+    """The options of all benchmarks: --quick and --write."""
     parser = ArgumentParser(description=(description or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="about a tenth of the work")
     parser.add_argument("--write", action="store_true", help="put the tables into the README")

@@ -75,7 +75,7 @@ def test_public_names_exist_and_are_documented_with_an_example():
         assert inspect.getdoc(thing), name
         if inspect.isfunction(thing):
             assert ">>>" in inspect.getdoc(thing), f"{name} has no example"
-    public = {n for n in vars(sw) if not n.startswith("_") and not inspect.ismodule(getattr(sw, n))}
+    public = {n for n in dir(sw) if not n.startswith("_") and not inspect.ismodule(getattr(sw, n))}
     assert public | {"rules"} == set(sw.__all__)
 
 

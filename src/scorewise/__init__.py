@@ -5,7 +5,7 @@ abstaining use the total of your own loss, for out-of-distribution detection the
 under log, for active learning the epistemic part under zero-one.
 """
 
-from typing import TYPE_CHECKING, Any
+import typing
 
 from scorewise import rules
 from scorewise.accumulate import Accumulator
@@ -26,7 +26,7 @@ from scorewise.models import predict_dirichlet, predict_samples
 from scorewise.rules import ScoringRule, get_rule
 from scorewise.rules.custom import rule_from_entropy, rule_from_loss_vector
 
-if TYPE_CHECKING:
+if typing.TYPE_CHECKING:
     from scorewise.models.bootstrap import BootstrapEnsemble
     from scorewise.models.deep import DeepEnsemble
     from scorewise.models.laplace import fit_laplace
@@ -73,7 +73,7 @@ _LAZY = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> typing.Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'scorewise' has no attribute {name!r}")
     from importlib import import_module

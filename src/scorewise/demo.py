@@ -12,6 +12,7 @@ import numpy as np
 
 from scorewise.curves import aulc
 from scorewise.decompose import decompose
+from scorewise.models import predict_samples
 from scorewise.rules import get_rule
 
 RULES = ("log", "brier", "zero-one", "spherical")
@@ -97,12 +98,11 @@ def run_demo(n_trees: int = 100, n_examples: int = 3, random_state: int = 0) -> 
         n_trees, min_samples_leaf=5, n_jobs=-1, random_state=random_state
     )
     forest.fit(data.data[train], data.target[train])
-    images = data.data[test].astype(np.float32)
-    probs = np.stack([tree.predict_proba(images) for tree in forest.estimators_])
+    samples = predict_samples(forest, data.data[test])
     labels = data.target[test]
 
-    results = decompose(probs, RULES, member_axis=0)
-    theta_bar = probs.mean(axis=0)
+    results = decompose(samples, RULES)
+    theta_bar = samples.mean
     order = np.argsort(results["log"].total, kind="stable")
     n_examples = min(n_examples, len(order) // 2)
     picked = [(i, "clear") for i in order[:n_examples]]

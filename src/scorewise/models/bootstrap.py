@@ -117,9 +117,7 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     ) -> Samples:
         """The members' probabilities, as :func:`scorewise.predict_samples` gives them."""
         check_is_fitted(self)
-        samples = predict_samples(self, X, n_samples, random_state)
-        assert isinstance(samples, Samples)
-        return samples
+        return predict_samples(self, X, n_samples, random_state)
 
     def __getattr__(self, name: str) -> Any:
         """What the members know of their input is known of the ensemble's."""

@@ -48,12 +48,15 @@ class Member:
         Which classes of the committee these are; all of them unless given.
     score : callable, optional
         Its ``decision_function``, where it has one.
+    is_tree : bool
+        Whether it answers with float64 probabilities that need no check, into ``out=`` if given.
     """
 
     name: str
-    answer: Answer
+    answer: Callable[..., np.ndarray]
     columns: np.ndarray | None = None
     score: Answer | None = None
+    is_tree: bool = False
 
 
 @dataclass(frozen=True)
@@ -166,7 +169,8 @@ def _forest(forest: Any) -> Committee:
     if forest.n_outputs_ > 1:
         raise InvalidInput(f"the forest predicts {forest.n_outputs_} outputs; it must predict one")
     members = tuple(
-        Member(f"tree {i}", leaf_reader(tree)) for i, tree in enumerate(forest.estimators_)
+        Member(f"tree {i}", leaf_reader(tree), is_tree=True)
+        for i, tree in enumerate(forest.estimators_)
     )
     return Committee(members, forest.classes_, partial(rows_for, forest))
 

@@ -54,7 +54,7 @@ def _in_memory(chunks: Chunks, n_rows: int | None) -> np.ndarray:
     if n_rows is None:
         return np.concatenate([chunk.copy() for chunk in chunks])
     first = next(chunks)
-    whole = np.empty((n_rows, *first.shape[1:]), first.dtype)
+    whole = first if len(first) == n_rows else np.empty((n_rows, *first.shape[1:]), first.dtype)
     _fill(whole, first, chunks)
     return whole
 
@@ -123,7 +123,8 @@ def _fill(whole: Any, first: np.ndarray, chunks: Chunks) -> None:
         end = filled + len(chunk)
         if end > whole.shape[0]:
             break
-        whole[filled:end] = chunk
+        if whole is not chunk:
+            whole[filled:end] = chunk
         filled, chunk = end, next(chunks, None)
     if chunk is not None or filled != whole.shape[0]:
         more = "more rows" if chunk is not None else f"{filled} rows"

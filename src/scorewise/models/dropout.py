@@ -115,9 +115,9 @@ def _dropout_layers(module: nn.Module, chosen: Any) -> dict[str, _DropoutNd]:
     layers = {name: part for name, part in module.named_modules() if isinstance(part, _DropoutNd)}
     if not layers:
         raise InvalidInput(
-            f"{type(module).__name__} has no dropout layer, so all draws would be alike; pass a "
-            "module with torch.nn.Dropout, a list of modules for an ensemble, or see "
-            "scorewise.fit_laplace"
+            f"{type(module).__name__} has no dropout layer (torch.nn.functional.dropout is none), "
+            "so all draws would be alike; pass a module with torch.nn.Dropout, a list of modules "
+            "for an ensemble, or see scorewise.fit_laplace"
         )
     if isinstance(chosen, str):
         if chosen not in {"all", "last"}:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
+from torch.nn.modules.conv import _ConvNd
 
 from scorewise.errors import InvalidInput
 from scorewise.models.networks import (
@@ -25,8 +26,8 @@ from scorewise.models.networks import (
 )
 from scorewise.models.rows import Batch, count_rows, length
 
-# Members of up to so many parameters keep a GPU busy only together; on a CPU, one after the other
-# is faster (benchmarks/models.py measures both).
+# Members of up to so many parameters keep a GPU busy only together. On a CPU, and for convolutions,
+# one after the other is as fast or faster (benchmarks/models.py measures both).
 _SMALL = 1 << 20
 
 
@@ -132,6 +133,7 @@ def is_worth_stacking(modules: Sequence[nn.Module], device: torch.device) -> boo
         device.type == "cuda"
         and len(modules) > 1
         and sum(shape.numel() for _, shape in shapes) <= _SMALL
+        and not any(isinstance(part, _ConvNd) for part in first.modules())
         and all(
             type(m) is type(first) and [(n, p.shape) for n, p in m.named_parameters()] == shapes
             for m in modules

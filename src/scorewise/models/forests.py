@@ -15,13 +15,14 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
 
-def leaf_reader(tree: Any) -> Callable[[Any], np.ndarray]:
+def leaf_reader(tree: Any) -> Callable[..., np.ndarray]:
     """The class probabilities ``(n, K)`` of a fitted tree, for rows as :func:`rows_for` gives."""
     grown = tree.tree_
     values = grown.value[:, 0, :]  # a copy, made once
 
-    def read(X: Any) -> np.ndarray:
-        return np.asarray(values[grown.apply(X)])
+    def read(X: Any, out: np.ndarray | None = None) -> np.ndarray:
+        # Leaves are in range, and clipping is what lets NumPy write where it is told.
+        return np.take(values, grown.apply(X), axis=0, out=out, mode="clip")
 
     return read
 

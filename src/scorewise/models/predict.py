@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator
 from contextlib import closing
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
 import numpy as np
 
@@ -32,6 +32,40 @@ class Sampler(Protocol):
         ``batch_size`` is how many at a time; None fits them to memory. A chunk may be overwritten
         once the next is asked for.
         """
+
+
+@overload
+def predict_samples(
+    model: Any,
+    X: Any,
+    n_samples: int | None = ...,
+    random_state: Any = ...,
+    batch_size: int | None = ...,
+    device: Any = ...,
+    *,
+    dropout: Any = ...,
+    output: str = ...,
+    out: Any = ...,
+    into: None = ...,
+    progress: bool | None = ...,
+) -> Samples: ...
+
+
+@overload
+def predict_samples(
+    model: Any,
+    X: Any,
+    n_samples: int | None = ...,
+    random_state: Any = ...,
+    batch_size: int | None = ...,
+    device: Any = ...,
+    *,
+    dropout: Any = ...,
+    output: str = ...,
+    out: Any = ...,
+    into: Accumulator,
+    progress: bool | None = ...,
+) -> Accumulator: ...
 
 
 def predict_samples(

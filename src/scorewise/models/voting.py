@@ -16,7 +16,7 @@ from scorewise.kernels import get_num_threads
 from scorewise.models.checking import check_probabilities, check_shape
 from scorewise.models.committees import Committee, Member, spread
 
-_CHUNK = 1 << 23  # numbers: 64 MiB
+_CHUNK = 1 << 24  # numbers: 128 MiB in float64
 
 
 class CommitteeSampler:
@@ -49,11 +49,15 @@ class CommitteeSampler:
             for start in range(0, n, size):
                 rows = X if size >= n else _safe_indexing(X, slice(start, start + size))
                 prepared = _refusing(self._committee.prepare, rows, "the model")
-                answers = threads(
-                    delayed(self._ask)(member, prepared, start, min(size, n - start))
-                    for member in self._members
-                )
-                yield np.stack(answers, axis=1)
+                yield self._ask_all(threads, prepared, start, min(size, n - start))
+
+    def _ask_all(self, threads: Any, rows: Any, start: int, n: int) -> np.ndarray:
+        if not all(member.is_tree for member in self._members):
+            answers = threads(delayed(self._ask)(m, rows, start, n) for m in self._members)
+            return np.stack(answers, axis=1)
+        whole = np.empty((n, len(self._members), self._n_classes))
+        threads(delayed(m.answer)(rows, out=whole[:, i]) for i, m in enumerate(self._members))
+        return whole
 
     def _ask(self, member: Member, rows: Any, start: int, n: int) -> np.ndarray:
         probs = np.asarray(_refusing(member.answer, rows, member.name))

@@ -1,0 +1,127 @@
+"""How much memory does a decomposition of members that do not fit take? Run by `models.py`.
+
+    python benchmarks/memory.py N
+
+A process of its own, so that its peak is that of this work alone: 50 generated classifiers answer
+for N rows and 100 classes in float32, and `predict_samples` decomposes them on the way. Prints one
+line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+import scorewise as sw
+from measuring import RULES, softmax
+
+N_CLASSES = 100
+N_MEMBERS = 50
+N_FEATURES = 8
+
+_ROWS = 2_000  # at a time where members only answer
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What decomposing the members of N rows took."""
+
+    n: int
+    start: int  # bytes resident before
+    peak: int  # at most
+    seconds: float
+    generating: float  # seconds in which the members answer and nobody listens
+
+    @property
+    def predictions(self) -> int:
+        """Bytes of all members' predictions, which are never held together."""
+        return self.n * N_MEMBERS * N_CLASSES * np.dtype(np.float32).itemsize
+
+
+class Generated(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier whose weights are drawn, not learnt: softmax(X W)."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+
+    def fit(self) -> Generated:
+        """Draw."""
+        drawn = np.random.default_rng(self.seed).normal(size=(N_FEATURES, N_CLASSES))
+        self.weights_ = drawn.astype(np.float32)
+        self.classes_ = np.arange(N_CLASSES)
+        return self
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
+        """Probabilities (n, K) in float32."""
+        return softmax(X @ self.weights_)
+
+
+def measure(n: int) -> Footprint:
+    """Decompose, then let the same members answer alone."""
+    members = [Generated(seed).fit() for seed in range(N_MEMBERS)]
+    X = np.random.default_rng(0).normal(size=(n, N_FEATURES)).astype(np.float32)
+    warm_up(members, X)
+    start, began = peak_resident(), time.perf_counter()
+    accumulator = sw.predict_samples(members, X, into=sw.Accumulator(RULES))
+    assert isinstance(accumulator, sw.Accumulator)
+    found = accumulator.result()
+    seconds, peak = time.perf_counter() - began, peak_resident()
+    check(found, members, X)
+    return Footprint(n, start, peak, seconds, generate(members, X))
+
+
+def warm_up(members: list[Generated], X: np.ndarray) -> None:
+    """Load the compiled code (or compile it, the first time on a machine)."""
+    sw.predict_samples(members, X[:1_000], into=sw.Accumulator(RULES))
+
+
+def check(found: Any, members: list[Generated], X: np.ndarray) -> None:
+    """The last rows, where all is held at once, come to the same."""
+    few = slice(len(X) - 100, len(X))
+    probs = np.stack([member.predict_proba(X[few]) for member in members], axis=1)
+    for name, parts in sw.decompose(probs, RULES).items():
+        for part, whole in zip(parts, found[name], strict=True):
+            np.testing.assert_allclose(whole[few], part, rtol=1e-3, atol=1e-5)
+
+
+def generate(members: list[Generated], X: np.ndarray) -> float:
+    """Seconds in which members answer for all rows, with as many threads as predict_samples."""
+    began = time.perf_counter()
+    with ThreadPoolExecutor(sw.get_num_threads()) as pool:
+        for start in range(0, len(X), _ROWS):
+            rows = X[start : start + _ROWS]
+            list(pool.map(lambda member, rows=rows: member.predict_proba(rows), members))
+    return time.perf_counter() - began
+
+
+def peak_resident() -> int:
+    """The most memory of this process that was resident at once so far, in bytes.
+
+    On Linux not from getrusage: what it tells of a new process can be that of its parent.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+        return int(lines["VmHWM"].split()[0]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def footprint(n: int) -> Footprint:
+    """The same, measured in a new process."""
+    command = [sys.executable, __file__, str(n)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return Footprint(**json.loads(done.stdout.splitlines()[-1]))
+
+
+if __name__ == "__main__":
+    print(json.dumps(asdict(measure(int(sys.argv[1])))))
