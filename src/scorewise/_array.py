@@ -179,6 +179,8 @@ def difference(xp: Namespace, p: Array, q: Array) -> Array:
 
     A compiler may fuse the subtraction with the division that made p, and round only once.
     """
+    if isinstance(p, np.ndarray):  # which nobody compiles
+        return p - q
     return xp.where(p == q, 0.0, p - q)
 
 

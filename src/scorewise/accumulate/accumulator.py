@@ -9,7 +9,6 @@ from scorewise import validate
 from scorewise._array import Array, namespace
 from scorewise.accumulate.state import Chunks, State, merge, of_member
 from scorewise.decompose import Decomposition, RuleLike, named_rules
-from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 from scorewise.receive import Options, receive, receive_members
 from scorewise.rules import DecisionRule, ScoringRule
@@ -130,14 +129,13 @@ class Accumulator:
         True
         """
         options = Options(from_logits=from_logits, normalize=normalize, check=check)
-        gathered = None
+        gathered = Chunks(self._rules, weights, n_instances)
+        if self._state is not None and n_instances not in {None, self._state.anchor.shape[0]}:
+            raise InvalidInput(
+                f"there are {self._state.anchor.shape[0]} instances so far, not {n_instances}"
+            )
         for chunk in chunks:
-            given = receive_members(chunk, options)
-            if gathered is None:
-                gathered = Chunks(given.values, weights, self._rules, n_instances)
-            gathered.add(Samples.of(given, weights))
-        if gathered is None:
-            raise InvalidInput("there are no chunks; pass at least one, of shape (n, M, K)")
+            gathered.add(receive_members(chunk, options))
         state = gathered.state()
         if self._state is not None:
             _check_same_instances(self._state, state.anchor)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from scorewise import validate
 from scorewise._array import (
     Array,
     Namespace,
@@ -21,6 +22,7 @@ from scorewise._array import (
 from scorewise.decompose import decompose
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
+from scorewise.receive import Unchecked
 from scorewise.rules import DecisionRule, ScoringRule
 
 
@@ -89,50 +91,77 @@ class Chunks:
     """
 
     def __init__(
-        self, first: Array, weights: Any, rules: Mapping[str, ScoringRule], n_instances: int | None
+        self, rules: Mapping[str, ScoringRule], weights: Any, n_instances: int | None
     ) -> None:
+        if n_instances is not None:
+            validate.whole(n_instances, "n_instances", at_least=0)
         self._rules = rules
-        self._expected = n_instances if isinstance(first, np.ndarray) else None
-        self._shape = tuple(first.shape[1:])
-        self.n_members = int(first.shape[-2])
-        self._weights = np.ones(self.n_members) if weights is None else to_numpy(weights)
-        if self._weights.ndim != 1:
-            raise InvalidInput(f"weights has shape {self._weights.shape}; it must be (M,)")
+        self._weights: np.ndarray | None = None
+        if weights is not None:
+            self._weights = validate.real(weights, "weights", to_numpy).astype(np.float64)
+        self._expected = n_instances
+        self._first: Array | None = None
+        self._n_instances = 0
         self._pieces: list[list[Array]] = []
         self._whole: list[np.ndarray] = []
-        self._filled = 0
 
-    def add(self, samples: Samples) -> None:
+    @property
+    def n_members(self) -> int:
+        """M."""
+        return 0 if self._first is None else int(self._first.shape[-2])
+
+    def add(self, given: Unchecked) -> None:
         """Take the next instances."""
-        n, *shape = samples.probs.shape
-        if tuple(shape) != self._shape or len(shape) != 2:
-            raise InvalidInput(
-                f"a chunk has shape {(n, *shape)}; all must be (n, M, K), with the members and "
-                f"classes of the first, {self._shape}"
-            )
-        piece = _contents(samples, self._rules)
-        if self._expected is None:
+        self._check_fits(given.values)
+        given = given.block(given.values, (self._n_instances,))
+        piece = _contents(Samples.of(given, self._weights), self._rules)
+        start, n = self._n_instances, given.values.shape[0]
+        self._n_instances += n
+        if self._expected is None or not isinstance(piece[0], np.ndarray):
             self._pieces.append(piece)
             return
         if not self._whole:
             self._whole = [np.empty((self._expected, *x.shape[1:]), x.dtype) for x in piece]
-        if self._filled + n <= self._expected:
+        if self._n_instances <= self._expected:
             for whole, part in zip(self._whole, piece, strict=True):
-                whole[self._filled : self._filled + n] = part
-        self._filled += n
+                whole[start : start + n] = part
+
+    def _check_fits(self, values: Array) -> None:
+        """All chunks are of the same members, library and precision."""
+        if values.ndim != 3:
+            raise InvalidInput(f"a chunk has shape {tuple(values.shape)}; it must be (n, M, K)")
+        if self._first is None:
+            self._first = values[:0, ...]
+            if self._weights is not None and self._weights.shape != (self.n_members,):
+                raise InvalidInput(
+                    f"weights have shape {self._weights.shape}; they must be ({self.n_members},), "
+                    "the same for all instances"
+                )
+            for rule in self._rules.values():
+                rule.check_classes(values.shape[-1])
+        validate.same_library(self._first, values)
+        first, own = tuple(self._first.shape[1:]), tuple(values.shape[1:])
+        if own != first or values.dtype != self._first.dtype:
+            raise InvalidInput(
+                f"the chunk from instance {self._n_instances} on has {own} members and classes of "
+                f"{values.dtype}, the first {first} of {self._first.dtype}; all must be alike"
+            )
 
     def state(self) -> State:
         """All of them."""
-        if self._filled != (self._expected or 0):
+        if self._first is None:
+            raise InvalidInput("there are no chunks; pass at least one, of shape (n, M, K)")
+        if self._expected not in {None, self._n_instances}:
             raise InvalidInput(
-                f"n_instances={self._expected}, but the chunks have {self._filled} instances"
+                f"n_instances={self._expected}, but the chunks have {self._n_instances} instances"
             )
-        parts = self._whole or _end_to_end(namespace(self._pieces[0][0]), self._pieces)
+        weights = np.ones(self.n_members) if self._weights is None else self._weights
+        parts = self._whole or _end_to_end(namespace(self._first), self._pieces)
         anchor, deviation, *values = parts
         ones = namespace(anchor).ones_like(widest(namespace(anchor), anchor[..., 0]))
         return State(
-            weight=ones * float(self._weights.sum()),
-            anchor_weight=ones * float(self._weights.max()),
+            weight=ones * float(weights.sum()),
+            anchor_weight=ones * float(weights.max()),
             anchor=anchor,
             deviation=deviation,
             aleatoric=tuple(values[: len(self._rules)]),

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from scorewise.kernels._kernel import Answer, Components, Kernel
-from scorewise.kernels._threads import get_num_threads, set_num_threads
+from scorewise.kernels._threads import get_num_threads, run, set_num_threads
 from scorewise.receive import Unchecked
 from scorewise.rules import ScoringRule
 
@@ -25,6 +25,7 @@ __all__ = [
     "ask",
     "get_num_threads",
     "pick",
+    "run",
     "set_num_threads",
 ]
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import Tags, _safe_indexing, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import (
+    assert_all_finite,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+)
 
 from scorewise import validate
-from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 from scorewise.models.choices import entropy_of, generator
 from scorewise.models.predict import predict_mean, predict_samples
@@ -92,6 +97,8 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 "gives probabilities, or wrap it in sklearn.calibration.CalibratedClassifierCV"
             )
         y = column_or_1d(y, warn=True)
+        assert_all_finite(y, input_name="y")
+        X = _indexable(X)
         check_consistent_length(X, y)
         check_classification_targets(y)
         entropy = entropy_of(self.random_state)
@@ -110,14 +117,20 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """The labels of largest mean probability, ``(n,)``."""
+        check_is_fitted(self)
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=-1)])
 
     def predict_samples(
-        self, X: Any, n_samples: int | None = None, random_state: Any = None
-    ) -> Samples:
-        """The members' probabilities, as :func:`scorewise.predict_samples` gives them."""
+        self, X: Any, n_samples: int | None = None, random_state: Any = None, **options: Any
+    ) -> Any:
+        """The members' probabilities; the options are those of :func:`scorewise.predict_samples`.
+
+        Returns
+        -------
+        Samples
+        """
         check_is_fitted(self)
-        return predict_samples(self, X, n_samples, random_state)
+        return predict_samples(self, X, n_samples, random_state, **options)
 
     def __getattr__(self, name: str) -> Any:
         """What the members know of their input is known of the ensemble's."""
@@ -133,6 +146,13 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         tags.input_tags = get_tags(self.estimator).input_tags
         tags.classifier_tags = get_tags(self.estimator).classifier_tags
         return tags
+
+
+def _indexable(X: Any) -> Any:
+    """The same, of which rows can be taken."""
+    if issparse(X):
+        return X.tocsr()
+    return X if hasattr(X, "shape") or hasattr(X, "__len__") else np.asarray(X)
 
 
 def _fit_member(

@@ -90,7 +90,7 @@ def of_classifiers(classifiers: Sequence[Any], classes: np.ndarray | None = None
     if not classifiers:
         raise InvalidInput("the list of classifiers is empty")
     members = [_classifier(model, f"member {i}") for i, model in enumerate(classifiers)]
-    known = [np.asarray(model.classes_) for model in classifiers]
+    known = [_classes(model, m.name) for model, m in zip(classifiers, members, strict=True)]
     if classes is None:
         classes = max(known, key=len)
     columns = [_align(own, classes, m.name) for own, m in zip(known, members, strict=True)]
@@ -98,10 +98,14 @@ def of_classifiers(classifiers: Sequence[Any], classes: np.ndarray | None = None
     return Committee(tuple(aligned), classes)
 
 
+def _classes(model: Any, name: str) -> np.ndarray:
+    if isinstance(model.classes_, list) and np.ndim(model.classes_[0]):
+        raise InvalidInput(f"{name} predicts several outputs; it must predict one")
+    return np.asarray(model.classes_)
+
+
 def _align(own: np.ndarray, classes: np.ndarray, name: str) -> np.ndarray | None:
     """Where a member's classes are among those of the committee."""
-    if own.ndim != 1:
-        raise InvalidInput(f"{name} predicts several outputs; it must predict one")
     if len(own) == len(classes) and bool(np.all(own == classes)):
         return None
     place = {label: k for k, label in enumerate(classes.tolist())}
@@ -119,7 +123,10 @@ def _classifier(model: Any, place: str) -> Member:
     if isinstance(model, type):
         raise InvalidInput(f"{place} is the class {model.__name__}; pass a fitted object of it")
     if not hasattr(model, "fit"):
-        raise InvalidInput(f"{name} is no classifier of scikit-learn and no torch module")
+        raise InvalidInput(
+            f"{name} is no classifier; a list must hold fitted classifiers only, or torch modules "
+            "only"
+        )
     _check_fitted(model, name)
     if not hasattr(model, "predict_proba"):
         raise InvalidInput(
@@ -136,7 +143,7 @@ def _check_fitted(model: Any, name: str) -> None:
         check_is_fitted(model)
     except NotFittedError:
         raise InvalidInput(f"{name} is not fitted; call its fit first") from None
-    except TypeError:  # no estimator of scikit-learn, so nobody knows
+    except (TypeError, AttributeError):  # no estimator of scikit-learn, so nobody knows
         return
 
 
@@ -176,6 +183,8 @@ def _forest(forest: Any) -> Committee:
 
 
 def _bagging(bagging: Any) -> Committee:
+    _check_fitted(bagging, type(bagging).__name__)
+
     def prepare(X: Any) -> Any:
         return validate_data(
             bagging, X, accept_sparse=["csr", "csc"], dtype=None, ensure_all_finite=False,
@@ -192,13 +201,18 @@ def _bagging(bagging: Any) -> Committee:
         answer = of_features(member.answer, features)
         assert answer is not None
         score = of_features(member.score, features)
-        members.append(Member(member.name, answer, _indices(model, bagging.classes_), score))
+        columns = _indices(model, bagging.classes_, member.name)
+        members.append(Member(member.name, answer, columns, score))
     return Committee(tuple(members), bagging.classes_, prepare)
 
 
-def _indices(model: Any, classes: np.ndarray) -> np.ndarray | None:
-    """The columns of a member that was fitted on the indices of the classes."""
-    return _align(np.asarray(model.classes_), np.arange(len(classes)), type(model).__name__)
+def _indices(model: Any, classes: np.ndarray, name: str) -> np.ndarray | None:
+    """The columns of a member that was fitted on the indices of the classes.
+
+    One that was fitted before, on the classes themselves, knows them all.
+    """
+    own = _classes(model, name)
+    return None if np.array_equal(own, classes) else _align(own, np.arange(len(classes)), name)
 
 
 def _voting(voting: Any) -> Committee:
@@ -208,15 +222,15 @@ def _voting(voting: Any) -> Committee:
             "the VotingClassifier votes hard, on labels; set voting='soft' so that its members "
             "give probabilities"
         )
-    members = tuple(
-        replace(_classifier(model, f"member {i}"), columns=_indices(model, voting.classes_))
-        for i, model in enumerate(voting.estimators_)
-    )
+    members = []
+    for i, model in enumerate(voting.estimators_):
+        member = _classifier(model, f"member {i}")
+        members.append(replace(member, columns=_indices(model, voting.classes_, member.name)))
     weights = None
     if voting.weights is not None:
         used = [model != "drop" for _, model in voting.estimators]
         weights = np.asarray(voting.weights, dtype=np.float64)[used]
-    return Committee(members, voting.classes_, weights=weights)
+    return Committee(tuple(members), voting.classes_, weights=weights)
 
 
 def _calibrated(calibrated: Any) -> Committee:

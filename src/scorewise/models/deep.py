@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from numbers import Real
 from os import PathLike
 from typing import Any, Self
 
@@ -14,14 +15,22 @@ from torch import Tensor, nn
 from scorewise import validate
 from scorewise.errors import InvalidInput
 from scorewise.models.choices import entropy_of, generator
-from scorewise.models.networks import ask, at_least_two, choose_device, preserved_randomness
+from scorewise.models.networks import (
+    ask,
+    at_least_two,
+    check_rows,
+    choose_device,
+    few_rows,
+    preserved_randomness,
+)
 from scorewise.models.predict import predict_mean, predict_samples
 from scorewise.models.progress import bar
-from scorewise.models.rows import as_batch, inputs_and_labels, length, take
+from scorewise.models.rows import Batch, as_batch, inputs_and_labels, length, take
 
 StateDict = Mapping[str, Tensor]
 Data = Callable[[], Iterable[tuple[Any, Any]]]  # the batches of an epoch: rows and class indices
 
+_BAD_FILE = (OSError, EOFError, pickle.UnpicklingError, IndexError, KeyError, ValueError)
 _LEARNING_RATES = {"adam": 1e-3, "sgd": 0.1}
 
 
@@ -95,8 +104,13 @@ class DeepEnsemble:
         validate.whole(n_members, "n_members", at_least=1)
         validate.whole(epochs, "epochs", at_least=1)
         validate.whole(batch_size, "batch_size", at_least=1)
+        if isinstance(make_model, nn.Module) or not callable(make_model):
+            raise InvalidInput("make_model must be a function that makes a new module")
         if optimizer not in _LEARNING_RATES:
             raise InvalidInput(f"optimizer={optimizer!r} must be 'adam' or 'sgd'")
+        for name, value in (("lr", lr), ("weight_decay", weight_decay)):
+            if value is not None and not (isinstance(value, Real) and 0 <= value < float("inf")):
+                raise InvalidInput(f"{name}={value!r} must be a number from 0 on")
         self.make_model = make_model
         self.n_members = n_members
         self.epochs = epochs
@@ -113,7 +127,7 @@ class DeepEnsemble:
     def from_state_dicts(
         cls,
         make_model: Callable[[], nn.Module],
-        states: Sequence[StateDict | str | PathLike[str]],
+        states: Iterable[StateDict | str | PathLike[str]],
         classes: Any = None,
     ) -> Self:
         """An ensemble of networks that were trained elsewhere.
@@ -122,22 +136,24 @@ class DeepEnsemble:
         ----------
         make_model : callable
             Makes a module of the architecture.
-        states : sequence of state dicts, or of files
+        states : state dicts, or files that hold them
             One per member; files are read with ``weights_only=True``, so they run no code.
         classes : array (K,), optional
             The labels in the order of the logits; 0 to K - 1 unless given.
         """
+        states = list(states)
         if not states:
             raise InvalidInput("there are no state dicts")
         ensemble = cls(make_model, len(states))
         ensemble.members_ = []
         for i, state in enumerate(states):
-            module = ensemble._make(generator(0, i))
+            with preserved_randomness(torch.device("cpu")):
+                module = ensemble._make(generator(0, i))
             try:
                 if isinstance(state, str | PathLike):
                     state = torch.load(state, map_location="cpu", weights_only=True)
                 module.load_state_dict(state)
-            except (RuntimeError, OSError, pickle.UnpicklingError, TypeError) as error:
+            except (*_BAD_FILE, RuntimeError, TypeError, AttributeError) as error:
                 raise InvalidInput(f"the state of member {i} cannot be loaded: {error}") from error
             ensemble.members_.append(module.eval())
         if classes is not None:
@@ -167,49 +183,61 @@ class DeepEnsemble:
             trains the others to the same result.
         """
         data, classes = self._training_data(X, y)
-        fresh: list[nn.Module] = []
-        if self.warm_start and hasattr(self, "members_"):
-            fresh = list(self.members_)
-        if not fresh:
+        fresh = list(getattr(self, "members_", [])) if self.warm_start else []
+        if not fresh or not hasattr(self, "_entropy"):
             self._entropy = entropy_of(self.random_state)
         with bar("training", (self.n_members - len(fresh)) * self.epochs, self.progress) as advance:
             for member in range(len(fresh), self.n_members):
-                fresh.append(self._train(member, data, classes, lambda: advance(1)))
-                self.members_ = fresh
-                if classes is not None:
-                    self.classes_ = classes
+                module = self._train(member, data, lambda: advance(1))
+                if any(module is other for other in fresh):
+                    raise InvalidInput("make_model must make a new module each time")
+                fresh.append(module)
+                self.members_, self.classes_ = fresh, classes
         return self
 
-    def _training_data(self, X: Any, y: Any) -> tuple[Data, np.ndarray | None]:
-        """A function from random numbers to the batches of an epoch, and the labels."""
+    def _training_data(self, X: Any, y: Any) -> tuple[Data, np.ndarray]:
+        """The batches of an epoch, and the labels in the order of the logits."""
         if y is None:
             if not hasattr(X, "__iter__") or isinstance(X, Tensor | np.ndarray | Mapping):
                 raise InvalidInput("pass labels y with X, or a DataLoader of rows and labels")
-            return lambda: map(inputs_and_labels, X), None
-        batch = as_batch(X)
-        classes, codes = np.unique(np.asarray(y), return_inverse=True)
-        if codes.ndim != 1 or len(codes) != length(batch):
-            raise InvalidInput(f"y has shape {codes.shape} for {length(batch)} rows of X")
+            if isinstance(X, Iterator):
+                raise InvalidInput("these batches come only once, and training takes many passes")
+            with preserved_randomness(torch.device("cpu")):
+                inputs, _ = inputs_and_labels(next(iter(X), [torch.empty(0)]))
+            return lambda: map(inputs_and_labels, X), np.arange(self._count_logits(inputs))
+        batch, given = as_batch(X), np.asarray(y)
+        if given.ndim != 1 or len(given) != length(batch):
+            raise InvalidInput(f"y has shape {given.shape} for {length(batch)} rows of X")
+        classes, codes = _encode(given, self._count_logits(batch))
         labels = torch.from_numpy(codes)
 
         def epoch() -> Iterator[tuple[Any, Tensor]]:
+            # In parts of nearly the same size: a last row alone is no batch for batch norm.
             order = torch.randperm(len(labels))
-            for rows in order.split(self.batch_size):
+            for rows in order.tensor_split(-(-len(labels) // self.batch_size)):
                 yield take(batch, rows), labels[rows]
 
         return epoch, classes
 
+    def _count_logits(self, batch: Batch) -> int:
+        """How many classes the modules know, from a fresh one."""
+        if not length(batch):
+            raise InvalidInput("there are no rows to train on")
+        with preserved_randomness(torch.device("cpu")), torch.no_grad():
+            module = self._make(generator(0)).eval()
+            logits = ask(module, few_rows(batch), torch.device("cpu"), "the model")
+        check_rows(logits, len(logits), "the model")
+        return int(at_least_two(logits).shape[-1])
+
     def _make(self, rng: np.random.Generator) -> nn.Module:
-        """A fresh module; torch's random state is then seeded for its training."""
+        """A fresh module; torch's random state is seeded for it and for what follows."""
         torch.manual_seed(int(rng.integers(2**63)))
         module = self.make_model()
         if not isinstance(module, nn.Module):
             raise InvalidInput(f"make_model returned {type(module).__name__}, not a torch module")
         return module
 
-    def _train(
-        self, member: int, data: Data, classes: np.ndarray | None, advance: Callable[[], None]
-    ) -> nn.Module:
+    def _train(self, member: int, data: Data, advance: Callable[[], None]) -> nn.Module:
         """One member, from its random beginning to its last epoch."""
         device = choose_device(self.device)
         name = f"member {member}"
@@ -220,16 +248,18 @@ class DeepEnsemble:
             mixed = device.type == "cuda"
             scaler = torch.amp.GradScaler(device.type, enabled=mixed)
             for epoch in range(self.epochs):
-                total = torch.zeros((), device=device)
+                total: Tensor | None = None
                 for inputs, labels in data():
                     with torch.autocast(device.type, enabled=mixed):
                         logits = at_least_two(ask(module, inputs, device, name))
-                    loss = _cross_entropy(logits.float(), labels, classes, name)
+                    loss = _cross_entropy(logits.float(), labels)
                     optimizer.zero_grad(set_to_none=True)
                     scaler.scale(loss).backward()
                     scaler.step(optimizer)
                     scaler.update()
-                    total += loss.detach()
+                    total = loss.detach() + (0 if total is None else total)
+                if total is None:
+                    raise InvalidInput("the DataLoader brings no batch")
                 schedule.step()
                 if not bool(total.isfinite()):
                     raise InvalidInput(
@@ -261,7 +291,12 @@ class DeepEnsemble:
     def predict_samples(
         self, X: Any, n_samples: int | None = None, random_state: Any = None, **options: Any
     ) -> Any:
-        """The members' probabilities, as :func:`scorewise.predict_samples` gives them."""
+        """The members' probabilities; the options are those of :func:`scorewise.predict_samples`.
+
+        Returns
+        -------
+        Samples
+        """
         options.setdefault("device", self.device)
         return predict_samples(self, X, n_samples, random_state, **options)
 
@@ -275,15 +310,30 @@ class DeepEnsemble:
         return self.classes_[best] if hasattr(self, "classes_") else best
 
 
-def _cross_entropy(logits: Tensor, labels: Any, classes: np.ndarray | None, name: str) -> Tensor:
-    if labels is None:
+def _encode(y: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """The labels in the order of the logits, and the index of each row's.
+
+    Whole numbers from 0 on are indices already, even where some class has no rows.
+    """
+    if y.dtype.kind in "iu" and len(y) and y.min() >= 0 and y.max() < n_classes:
+        return np.arange(n_classes), y.astype(np.int64)
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) != n_classes:
         raise InvalidInput(
-            "the DataLoader brings no labels; it must bring pairs of rows and labels"
+            f"the model returns {n_classes} logits, but y has {len(classes)} classes; they must be "
+            "as many, or y class indices"
         )
+    return classes, codes.astype(np.int64)
+
+
+def _cross_entropy(logits: Tensor, labels: Any) -> Tensor:
+    if labels is None:
+        raise InvalidInput("the DataLoader brings no labels; it must bring pairs (rows, labels)")
     n_classes = logits.shape[-1]
-    if classes is not None and len(classes) > n_classes:
-        raise InvalidInput(f"{name} returns {n_classes} logits, but y has {len(classes)} classes")
     labels = torch.as_tensor(labels)
-    if labels.is_floating_point() or not bool(((labels >= 0) & (labels < n_classes)).all()):
-        raise InvalidInput(f"labels must be class indices from 0 to {n_classes - 1}")
+    fits = labels.ndim == 1 and len(labels) == len(logits) and not labels.is_floating_point()
+    if not fits or not bool(((labels >= 0) & (labels < n_classes)).all()):
+        raise InvalidInput(
+            f"labels must be class indices (n,) from 0 to {n_classes - 1}, one for each row"
+        )
     return nn.functional.cross_entropy(logits, labels.long().to(logits.device))

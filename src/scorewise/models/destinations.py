@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -15,7 +16,7 @@ from scorewise.accumulate import Accumulator
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 
-Chunks = Iterator[np.ndarray]  # of shape (n, M, K): all members of further instances
+Incoming = Iterator[np.ndarray]  # chunks (n, M, K): all members of further instances
 
 
 def check_destination(out: Any, into: Any) -> None:
@@ -25,16 +26,33 @@ def check_destination(out: Any, into: Any) -> None:
     if into is not None and not isinstance(into, Accumulator):
         raise InvalidInput(f"into= must be a scorewise.Accumulator, not {type(into).__name__}")
     if not isinstance(out, str | os.PathLike):
+        if out is not None:
+            _check_array(out)
         return
     if Path(out).suffix not in {".npy", ".zarr"}:
         raise InvalidInput(f"out={str(out)!r} must end in .npy or .zarr, or be an array")
     if not Path(out).parent.is_dir():
         raise InvalidInput(f"out={str(out)!r}: there is no folder {str(Path(out).parent)!r}")
+    kind = "file" if Path(out).suffix == ".npy" else "folder"
+    if Path(out).exists() and Path(out).is_dir() != (kind == "folder"):
+        raise InvalidInput(f"out={str(out)!r} is there already, and it is no {kind}")
     if Path(out).suffix == ".zarr" and not (find_spec("zarr") and find_spec("dask")):
         raise ImportError("out= with .zarr needs zarr and dask: pip install 'scorewise[io]'")
 
 
-def keep(chunks: Chunks, n_rows: int | None, out: Any, weights: np.ndarray | None) -> Samples:
+def _check_array(out: Any) -> None:
+    if not hasattr(out, "shape") or not hasattr(out, "__setitem__"):
+        raise InvalidInput(f"out= must be a path or an array (N, M, K), not {type(out).__name__}")
+    if not re.fullmatch(r"float(32|64)", str(out.dtype)):
+        raise InvalidInput(
+            f"out= has dtype {out.dtype}; it must be a floating-point array of NumPy or Zarr, in "
+            "float32 or float64"
+        )
+    if isinstance(out, np.ndarray) and not out.flags.writeable:
+        raise InvalidInput("out= is read-only; open it for writing (mmap_mode='r+')")
+
+
+def keep(chunks: Incoming, n_rows: int | None, out: Any, weights: np.ndarray | None) -> Samples:
     """The members as samples, in memory or where ``out`` says."""
     if out is None:
         probs = _in_memory(chunks, n_rows)
@@ -50,7 +68,7 @@ def keep(chunks: Chunks, n_rows: int | None, out: Any, weights: np.ndarray | Non
     return Samples(probs, weights, check=False)
 
 
-def _in_memory(chunks: Chunks, n_rows: int | None) -> np.ndarray:
+def _in_memory(chunks: Incoming, n_rows: int | None) -> np.ndarray:
     if n_rows is None:
         return np.concatenate([chunk.copy() for chunk in chunks])
     first = next(chunks)
@@ -59,11 +77,7 @@ def _in_memory(chunks: Chunks, n_rows: int | None) -> np.ndarray:
     return whole
 
 
-def _in_array(chunks: Chunks, out: Any) -> Any:
-    if not hasattr(out, "shape") or not hasattr(out, "__setitem__"):
-        raise InvalidInput(f"out= must be a path or an array (N, M, K), not {type(out).__name__}")
-    if np.dtype(out.dtype).kind != "f":
-        raise InvalidInput(f"out= has dtype {out.dtype}; it must hold floating-point numbers")
+def _in_array(chunks: Incoming, out: Any) -> Any:
     first = next(chunks)
     if len(out.shape) != 3 or tuple(out.shape[1:]) != first.shape[1:]:
         _, m, k = first.shape
@@ -72,9 +86,9 @@ def _in_array(chunks: Chunks, out: Any) -> Any:
     return out if isinstance(out, np.ndarray) else _lazily(out)
 
 
-def _in_npy(chunks: Chunks, n_rows: int, path: Path) -> np.ndarray:
+def _in_npy(chunks: Incoming, n_rows: int, path: Path) -> np.ndarray:
     """Under another name first, so that a run that is cut off leaves no file that looks whole."""
-    partial = path.with_name(f".{path.name}.partial")
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         first = next(chunks)
         shape = (n_rows, *first.shape[1:])
@@ -87,10 +101,10 @@ def _in_npy(chunks: Chunks, n_rows: int, path: Path) -> np.ndarray:
     return np.load(path, mmap_mode="r")
 
 
-def _in_zarr(chunks: Chunks, n_rows: int, path: Path) -> Any:
+def _in_zarr(chunks: Incoming, n_rows: int, path: Path) -> Any:
     import zarr
 
-    partial = path.with_name(f".{path.name}.partial")
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         first = next(chunks)
         whole = zarr.create_array(
@@ -116,7 +130,7 @@ def _lazily(stored: Any) -> Any:
     return da.from_array(stored, chunks=getattr(stored, "chunks", "auto"))
 
 
-def _fill(whole: Any, first: np.ndarray, chunks: Chunks) -> None:
+def _fill(whole: Any, first: np.ndarray, chunks: Incoming) -> None:
     filled = 0
     chunk: np.ndarray | None = first
     while chunk is not None:

@@ -7,7 +7,9 @@ computed once: that layer hands on the rows of all draws as one large batch.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,18 +18,17 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from scorewise.errors import InvalidInput
-from scorewise.models.masks import Masks
-from scorewise.models.networks import (
-    as_probs,
-    ask,
-    at_rest,
-    check_output,
-    check_shape,
-    few_rows,
-    rows_that_fit,
-    stream,
-)
+from scorewise.models.masks import NOTHING, Masks, Plan, make_plan
+from scorewise.models.networks import Answers, ask, borrowed, check_rows, few_rows, stream
 from scorewise.models.rows import Batch, count_rows, length
+
+
+@dataclass(frozen=True)
+class Route:
+    """How batches of one shape go through the module."""
+
+    plan: Plan
+    at_once: bool  # all draws in one pass, or one after the other
 
 
 class DropoutSampler:
@@ -36,18 +37,23 @@ class DropoutSampler:
     weights: np.ndarray | None = None
 
     def __init__(
-        self, module: nn.Module, n_draws: int, entropy: int, layers: Any, output: str, device: Any
+        self,
+        module: nn.Module,
+        n_draws: int,
+        entropy: int,
+        layers: Any,
+        output: str | None,
+        device: Any,
     ) -> None:
-        check_output(output)
         self._module = module
         self._name = type(module).__name__
         self._n_draws = n_draws
-        self._entropy = entropy
         self._chosen = layers
         self._masks = Masks(_dropout_layers(module, layers), n_draws, entropy)
-        self._output = output
+        self._answers = Answers([f"{self._name}, draw {m}" for m in range(n_draws)], output)
         self._device = device
-        self._at_once = False
+        self._home = torch.device("cpu")
+        self._routes: dict[Any, Route] = {}
 
     def n_rows(self, X: Any) -> int | None:
         """How many there are, where that is known."""
@@ -55,59 +61,95 @@ class DropoutSampler:
 
     def chunks(self, X: Any, batch_size: int | None) -> Generator[np.ndarray]:
         """All draws' answers ``(n, M, K)`` for further rows."""
-        with at_rest([self._module], self._device) as self._device, self._masks.attached():
-            torch.manual_seed(self._entropy % 2**63)  # for what else may be random in the module
-            yield from stream(X, self._draw, self._rows_at_a_time, batch_size)
-
-    def _rows_at_a_time(self, batch: Batch) -> int:
-        if length(batch) == 0:
-            return 1
-        few = few_rows(batch)
-        return rows_that_fit(lambda: self._draw(few, 0), self._module, self._device)
+        with borrowed([self._module], self._device) as self._home, self._masks.attached(), _eager():
+            yield from stream(X, self._draw, self._module, self._home, batch_size)
+            self._answers.finish()
 
     def _draw(self, batch: Batch, first_row: int) -> Tensor:
-        n = length(batch)
-        if n and not self._masks.are_known:
-            self._prepare(batch)
-        values = self._values(range(self._n_draws), batch, at_once=self._at_once)
+        if not length(batch):
+            return self._answers.samples(self._ask(batch), first_row)
+        key = _shape_but_for_rows(batch)
+        if key not in self._routes:
+            self._routes[key] = self._find_route(batch)
+        return self._answers.samples(self._values(key, batch), first_row)
 
-        def who(i: int) -> str:
-            return f"{self._name}, draw {i // n}, row {first_row + i % n}"
+    def _values(self, key: Any, batch: Batch) -> Tensor:
+        """What the module returns in all draws ``(M · n, K)``, one draw after the other."""
+        plan, draws = self._routes[key].plan, range(self._n_draws)
+        if self._routes[key].at_once:
+            try:
+                return self._together(plan, draws, batch)
+            except InvalidInput:
+                # What the first rows did not show, such as the mask of a padded text; or it is
+                # wrong whatever the way, and the other says so.
+                self._routes[key] = Route(plan, at_once=False)
+        return torch.cat([self._together(plan, [draw], batch) for draw in draws])
 
-        probs = as_probs(values, self._output, who)
-        return probs.unflatten(0, (self._n_draws, n)).transpose(0, 1)
+    def _ask(self, batch: Batch) -> Tensor:
+        return ask(self._module, batch, self._home, self._name)
 
-    def _values(self, draws: Sequence[int], batch: Batch, *, at_once: bool) -> Tensor:
-        """What the module returns ``(draws · n, K)``, one draw after the other."""
-        if not at_once:
-            return torch.cat([self._values([draw], batch, at_once=True) for draw in draws])
-        n = length(batch)
-        with self._masks.drawing(draws, n):
-            values = ask(self._module, batch, self._device, self._name)
-        check_shape(values, n * len(draws), self._name)
+    def _together(self, plan: Plan, draws: Sequence[int], batch: Batch) -> Tensor:
+        """What the module returns in these draws, in one pass."""
+        with self._masks.drawing(plan, draws, length(batch)):
+            values = self._ask(batch)
+        check_rows(values, length(batch) * len(draws), self._name)
         return values
 
-    def _prepare(self, batch: Batch) -> None:
+    def _find_route(self, batch: Batch) -> Route:
         """Find the layers that run, and whether all draws can go through them in one pass.
 
         They can unless the module goes around the first of them, as a skip connection does: then
         rows and draws do not fit, or the answers are not those of one draw at a time.
         """
-
-        def run(n: int) -> None:
-            ask(self._module, few_rows(batch, n), self._device, self._name)
-
-        self._masks.learn(run, self._chosen)
-        if self._n_draws == 1 or not self._masks.follow_rows:
-            return
         few = few_rows(batch)
-        apart = self._values([0, 1], few, at_once=False)
-        try:
-            together = self._values([0, 1], few, at_once=True)
-        except InvalidInput:
-            return
-        tolerance = float(apart.abs().amax()) * torch.finfo(apart.dtype).eps ** 0.5
-        self._at_once = bool(torch.allclose(together, apart, rtol=0, atol=tolerance))
+        with self._masks.watching() as two:
+            self._ask(few_rows(batch, 2))
+        with self._masks.watching() as three:
+            plain = self._ask(few)
+        plan = make_plan(two, three, self._masks.layers, self._chosen)
+        first = self._together(plan, [0], few)
+        at_once = False
+        if plan.can_share:
+            with suppress(InvalidInput):
+                again, nothing = self._together(plan, [0, NOTHING], few).chunk(2)
+                at_once = _are_same(first, again, nothing - plain)
+        if not at_once:
+            again, nothing = (self._together(plan, [draw], few) for draw in (0, NOTHING))
+            if not _are_same(first, again):
+                raise InvalidInput(
+                    f"{self._name} is random beside its dropout layers, so draws would depend on "
+                    "the batch; use torch.nn.Dropout for torch.nn.functional.dropout"
+                )
+        if bool(plain.isfinite().any()) and _are_same(nothing, plain):
+            raise InvalidInput(f"the chosen dropout layers do not change what {self._name} returns")
+        return Route(plan, at_once)
+
+
+def _shape_but_for_rows(batch: Batch) -> Any:
+    """What batches that take one route have in common."""
+    entries = batch.values() if isinstance(batch, Mapping) else [batch]
+    shapes = tuple(tuple(entry.shape[1:]) for entry in entries if isinstance(entry, Tensor))
+    return shapes, length(batch) > 1  # a single row does not tell how rows lie
+
+
+def _are_same(x: Tensor, y: Tensor, usual: Tensor | None = None) -> bool:
+    """Whether two answers are the same but for rounding.
+
+    ``usual`` are differences that dropping makes; a hundredth of them is rounding, too.
+    """
+    if x.shape != y.shape or not bool((x.isfinite() == y.isfinite()).all()):
+        return False
+    x, y = (z.where(z.isfinite(), 0.0) for z in (x, y))
+    rounding = 64 * torch.finfo(y.dtype).eps * y.abs().amax()
+    if usual is not None:
+        rounding = torch.maximum(rounding, 0.01 * usual.nan_to_num(0.0, 0.0, 0.0).abs().amax())
+    return bool((x - y).abs().amax() <= rounding)
+
+
+def _eager() -> AbstractContextManager[Any]:
+    """Hooks are no work for a compiler: compiled modules run as they were written."""
+    compiler = getattr(torch.compiler, "set_stance", None)
+    return nullcontext() if compiler is None else compiler("force_eager")
 
 
 def _dropout_layers(module: nn.Module, chosen: Any) -> dict[str, _DropoutNd]:
@@ -119,11 +161,11 @@ def _dropout_layers(module: nn.Module, chosen: Any) -> dict[str, _DropoutNd]:
             "so all draws would be alike; pass a module with torch.nn.Dropout, a list of modules "
             "for an ensemble, or see scorewise.fit_laplace"
         )
-    if isinstance(chosen, str):
-        if chosen not in {"all", "last"}:
-            raise InvalidInput(f"dropout={chosen!r} must be 'all', 'last' or a list of layer names")
+    names = [chosen] if isinstance(chosen, str) else chosen
+    if names in (["all"], ["last"]):
         return layers
-    unknown = [name for name in chosen if name not in layers]
-    if unknown or not chosen:
-        raise InvalidInput(f"dropout={chosen!r}: the dropout layers are {sorted(layers)}")
+    if not isinstance(names, list | tuple | set) or not names or not set(names) <= set(layers):
+        raise InvalidInput(
+            f"dropout={chosen!r} must be 'all', 'last' or a list of these layers: {list(layers)}"
+        )
     return layers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,12 @@ from torch.nn.modules.conv import _ConvNd
 
 from scorewise.errors import InvalidInput
 from scorewise.models.networks import (
-    as_probs,
+    Answers,
     ask,
-    at_rest,
-    check_output,
-    check_shape,
+    borrowed,
+    check_rows,
     few_rows,
     logits_in,
-    rows_that_fit,
     stream,
 )
 from scorewise.models.rows import Batch, count_rows, length
@@ -36,12 +34,12 @@ class NetworksSampler:
 
     weights: np.ndarray | None = None
 
-    def __init__(self, members: Mapping[int, nn.Module], output: str, device: Any) -> None:
-        check_output(output)
+    def __init__(self, members: Mapping[int, nn.Module], output: str | None, device: Any) -> None:
         self._modules = list(members.values())
         self._names = [f"member {i} ({type(m).__name__})" for i, m in members.items()]
-        self._output = output
+        self._answers = Answers(self._names, output)
         self._device = device
+        self._home = torch.device("cpu")
         self._stack: Stack | None = None
         self._tried_stack = False
 
@@ -51,12 +49,9 @@ class NetworksSampler:
 
     def chunks(self, X: Any, batch_size: int | None) -> Generator[np.ndarray]:
         """All members' answers ``(n, M, K)`` for further rows."""
-        with at_rest(self._modules, self._device) as self._device:
-            yield from stream(X, self._draw, self._rows_at_a_time, batch_size)
-
-    def _rows_at_a_time(self, batch: Batch) -> int:
-        few = few_rows(batch) if length(batch) else batch
-        return rows_that_fit(lambda: self._draw(few, 0), self._modules[0], self._device)
+        with borrowed(self._modules, self._device) as self._home:
+            yield from stream(X, self._draw, self._modules[0], self._home, batch_size)
+            self._answers.finish()
 
     def _draw(self, batch: Batch, first_row: int) -> Tensor:
         if not self._tried_stack:
@@ -64,46 +59,38 @@ class NetworksSampler:
         if self._stack is None:
             values = self._one_by_one(batch)
         else:
-            together = ask(self._stack, batch, self._device, "the ensemble")
-            values = list(together.chunk(len(self._modules)))
-
-        def who(name: str) -> Callable[[int], str]:
-            return lambda i: f"{name}, row {first_row + i}"
-
-        probs = [
-            as_probs(own, self._output, who(name))
-            for own, name in zip(values, self._names, strict=True)
-        ]
-        return torch.stack(probs, dim=1)
+            values = ask(self._stack, batch, self._home, "the ensemble")
+        return self._answers.samples(values, first_row)
 
     def _try_stack(self, batch: Batch) -> Stack | None:
         """The members as one module, where that is faster and gives the same."""
-        worth = isinstance(batch, Tensor) and is_worth_stacking(self._modules, self._device)
+        worth = isinstance(batch, Tensor) and is_worth_stacking(self._modules, self._home)
         if not worth or not len(batch):
             return None
         few = few_rows(batch)
-        apart = torch.cat(self._one_by_one(few))
+        apart = self._one_by_one(few)
         try:
             stack = Stack(self._modules)
-            together = ask(stack, few, self._device, "the ensemble")
+            together = ask(stack, few, self._home, "the ensemble")
         except (InvalidInput, RuntimeError):  # it does what cannot be vectorised
             return None
-        same = together.shape == apart.shape and torch.allclose(together, apart, atol=1e-3)
+        same = together.shape == apart.shape and torch.allclose(together, apart, 1e-3, 1e-3)
         return stack if same else None
 
-    def _one_by_one(self, batch: Batch) -> list[Tensor]:
+    def _one_by_one(self, batch: Batch) -> Tensor:
+        """What the members return ``(M · n, K)``, one after the other."""
         n = length(batch)
         answers: list[Tensor] = []
         for module, name in zip(self._modules, self._names, strict=True):
-            values = ask(module, batch, self._device, name)
-            check_shape(values, n, name)
+            values = ask(module, batch, self._home, name)
+            check_rows(values, n, name)
             if answers and values.shape != answers[0].shape:
                 raise InvalidInput(
                     f"{name} returns {values.shape[1]} classes, {self._names[0]} "
                     f"{answers[0].shape[1]}; all members must know the same"
                 )
             answers.append(values)
-        return answers
+        return torch.cat(answers)
 
 
 class Stack(nn.Module):
@@ -119,23 +106,28 @@ class Stack(nn.Module):
             return values[:, None] if values.ndim == 1 else values
 
         self._all = vmap(one, in_dims=(0, 0, None), randomness="error")
+        self._dtype = next(iter(self._states[0].values())).dtype
 
     def forward(self, batch: Tensor) -> Tensor:
         """All members' answers."""
+        batch = batch.to(self._dtype) if batch.is_floating_point() else batch
         return self._all(*self._states, batch).flatten(0, 1)
 
 
 def is_worth_stacking(modules: Sequence[nn.Module], device: torch.device) -> bool:
     """Whether several small modules of one architecture would keep a GPU waiting one by one."""
-    first = modules[0]
-    shapes = [(name, p.shape) for name, p in first.named_parameters()]
+    sizes = [parameter.numel() for parameter in modules[0].parameters()]
     return (
         device.type == "cuda"
         and len(modules) > 1
-        and sum(shape.numel() for _, shape in shapes) <= _SMALL
-        and not any(isinstance(part, _ConvNd) for part in first.modules())
-        and all(
-            type(m) is type(first) and [(n, p.shape) for n, p in m.named_parameters()] == shapes
-            for m in modules
-        )
+        and 0 < sum(sizes) <= _SMALL
+        and not any(isinstance(part, _ConvNd) for part in modules[0].modules())
+        and len({_architecture(module) for module in modules}) == 1
     )
+
+
+def _architecture(module: nn.Module) -> Any:
+    """What modules of one architecture have in common."""
+    state = module.state_dict(keep_vars=True).items()
+    tensors = tuple((name, value.shape, value.dtype) for name, value in state)
+    return type(module), repr(module), tensors

@@ -11,15 +11,7 @@ from torch import Tensor, nn
 
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput
-from scorewise.models.networks import (
-    ask,
-    at_rest,
-    check_output,
-    check_shape,
-    few_rows,
-    rows_that_fit,
-    stream,
-)
+from scorewise.models.networks import ask, borrowed, check_rows, stream
 from scorewise.models.progress import bar, counted
 from scorewise.models.rows import Batch, count_rows, length
 
@@ -30,21 +22,18 @@ def concentrations(
     module: nn.Module, X: Any, batch_size: int | None, device: Any, output: str, show: bool | None
 ) -> Dirichlet:
     """The Dirichlet that a module predicts for each row."""
-    check_output(output, OUTPUTS)
+    if output not in OUTPUTS:
+        raise InvalidInput(f"output={output!r} must be one of {', '.join(map(repr, OUTPUTS))}")
     name = type(module).__name__
-    with at_rest([module], device) as home:
+    with borrowed([module], device) as home:
 
         def draw(batch: Batch, first_row: int) -> Tensor:
             values = ask(module, batch, home, name)
-            check_shape(values, length(batch), name)
+            check_rows(values, length(batch), name)
             return _alpha(values, output, name, first_row)
 
-        def rows_at_a_time(batch: Batch) -> int:
-            few = few_rows(batch) if length(batch) else batch
-            return rows_that_fit(lambda: draw(few, 0), module, home)
-
         with (
-            closing(stream(X, draw, rows_at_a_time, batch_size)) as chunks,
+            closing(stream(X, draw, module, home, batch_size)) as chunks,
             bar("predicting", count_rows(X), show) as advance,
         ):
             return Dirichlet(np.concatenate(list(counted(chunks, advance))))

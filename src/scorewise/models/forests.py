@@ -30,7 +30,7 @@ def leaf_reader(tree: Any) -> Callable[..., np.ndarray]:
 def rows_for(forest: Any, X: Any) -> Any:
     """Rows in the form that trees read, checked as ``forest.predict_proba`` checks them."""
     may_have_gaps = get_tags(forest).input_tags.allow_nan and not issparse(X)
-    return validate_data(
+    rows = validate_data(
         forest,
         X,
         dtype=np.float32,
@@ -38,3 +38,6 @@ def rows_for(forest: Any, X: Any) -> Any:
         ensure_all_finite="allow-nan" if may_have_gaps else True,
         reset=False,
     )
+    if issparse(rows):  # which trees read with short indices
+        rows.indices, rows.indptr = (part.astype(np.intc) for part in (rows.indices, rows.indptr))
+    return rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 import warnings
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,18 +16,20 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from scorewise.errors import InvalidInput
 from scorewise.models.networks import (
-    as_probs,
+    Answers,
     ask,
-    at_rest,
+    borrowed,
+    check_rows,
     choose_device,
     few_rows,
-    rows_that_fit,
+    preserved_randomness,
     stream,
 )
 from scorewise.models.rows import (
     Batch,
     as_batch,
     count_rows,
+    describe,
     inputs_and_labels,
     length,
     move,
@@ -96,47 +98,60 @@ def fit_laplace(
     >>> sw.predict_samples(la, X[:5], random_state=0)
     Samples(20 members, 3 classes, batch (5,), float32)
     """
-    loader = _loader(X, y)
     where = choose_device(device, [p.device for p in model.parameters()][:1])
     network: nn.Module = copy.deepcopy(model).to(where).eval()
-    inputs, labels = inputs_and_labels(next(iter(loader)))
-    if labels is None:
-        raise InvalidInput(
-            "the DataLoader brings no labels; it must bring pairs of rows and labels"
-        )
-    with torch.no_grad():
-        logits = ask(network, few_rows(inputs), where, type(model).__name__)
-    if logits.shape[-1] < 2:
-        raise InvalidInput("the model returns one number per row; Laplace needs one per class")
-    if isinstance(inputs, Mapping):
-        network = _TakesMapping(network)
+    loader = _loader(X, y, next(network.parameters()).dtype)
     tune = prior_precision == "marglik"
-    found = Laplace(
-        network,
-        "classification",
-        subset_of_weights=subset_of_weights,
-        hessian_structure=hessian_structure,
-        prior_precision=1.0 if tune else prior_precision,
-        **options,
-    )
-    found.fit(loader, progress_bar=sys.stderr.isatty() if progress is None else progress)
-    if tune:
-        found.optimize_prior_precision(method="marglik")
+    bar = sys.stderr.isatty() if progress is None else progress
+    with preserved_randomness(where), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*link_approx.*")  # not of our choosing
+        takes_mapping = _check_first_batch(network, loader, where)
+        try:
+            found = Laplace(
+                _TakesMapping(network) if takes_mapping else network,
+                "classification",
+                subset_of_weights=subset_of_weights,
+                hessian_structure=hessian_structure,
+                prior_precision=1.0 if tune else prior_precision,
+                **options,
+            )
+        except ValueError as error:
+            raise InvalidInput(f"laplace-torch refuses these options: {error}") from error
+        try:
+            found.fit(loader, progress_bar=bar)
+        except IndexError as error:
+            raise InvalidInput(f"labels must be indices of the model's classes: {error}") from error
+        if tune:
+            found.optimize_prior_precision(method="marglik")
     return found
 
 
-def _loader(X: Any, y: Any) -> DataLoader[Any]:
+def _loader(X: Any, y: Any, dtype: torch.dtype) -> DataLoader[Any]:
     if isinstance(X, DataLoader):
         return X
-    if y is None:
-        raise InvalidInput("pass class indices y with X, or a DataLoader of rows and labels")
-    rows = as_batch(X)
-    labels = torch.as_tensor(np.asarray(y))
-    if labels.is_floating_point() or labels.ndim != 1 or len(labels) != length(rows):
+    if y is None or isinstance(X, Mapping):
+        raise InvalidInput("pass arrays X and y, or a DataLoader of rows and labels")
+    rows, given = as_batch(X), np.asarray(y)
+    if given.dtype.kind not in "iu" or given.shape != (length(rows),):
         raise InvalidInput(f"y must be class indices, one for each of the {length(rows)} rows of X")
-    if rows.is_floating_point():
-        rows = rows.to(torch.get_default_dtype())
-    return DataLoader(TensorDataset(rows, labels.long()), batch_size=_BATCH)
+    rows = rows.to(dtype) if rows.is_floating_point() else rows
+    labels = torch.from_numpy(given.astype(np.int64))
+    return DataLoader(TensorDataset(rows, labels), batch_size=_BATCH)
+
+
+def _check_first_batch(network: nn.Module, loader: DataLoader[Any], device: torch.device) -> bool:
+    """Refuse what cannot be fitted, and tell whether batches are mappings."""
+    batch = next(iter(loader), None)
+    inputs, labels = (torch.empty(0), None) if batch is None else inputs_and_labels(batch)
+    if labels is None or not length(inputs):
+        raise InvalidInput("the DataLoader must bring pairs (rows, labels), and at least one")
+    name = type(network).__name__
+    with torch.no_grad():
+        logits = ask(network, few_rows(inputs), device, name)
+    check_rows(logits, len(logits), name)
+    if logits.shape[-1] < 2:
+        raise InvalidInput(f"{name} returns one number per row; Laplace needs one for each class")
+    return isinstance(inputs, Mapping)
 
 
 class _TakesMapping(nn.Module):
@@ -168,6 +183,7 @@ class LaplaceSampler:
         self._entropy = entropy
         self._home = found._device
         self._name = f"{type(found).__name__} of {type(found.model).__name__}"
+        self._answers = Answers([f"{self._name}, draw {m}" for m in range(n_draws)], "logits")
         if device is not None and choose_device(device) != self._home:
             raise InvalidInput(f"the Laplace approximation is on {self._home}; fit it on {device}")
 
@@ -178,24 +194,14 @@ class LaplaceSampler:
     def chunks(self, X: Any, batch_size: int | None) -> Generator[np.ndarray]:
         """All draws' answers ``(n, M, K)`` for further rows."""
         random = torch.Generator(self._home).manual_seed(self._entropy % 2**63)
-        with at_rest([self._laplace.model], self._home):
+        with borrowed([self._laplace.model], self._home):
             logits = self._functions(random)
 
             def draw(batch: Batch, first_row: int) -> Tensor:
-                n = length(batch)
                 values = self._refusing(logits, move(batch, self._home, self._laplace._dtype))
+                return self._answers.samples(values.flatten(0, 1), first_row)
 
-                def who(i: int) -> str:
-                    return f"{self._name}, draw {i // n}, row {first_row + i % n}"
-
-                probs = as_probs(values.flatten(0, 1), "logits", who)
-                return probs.unflatten(0, (self._n_draws, n)).transpose(0, 1)
-
-            def rows_at_a_time(batch: Batch) -> int:
-                few = few_rows(batch) if length(batch) else batch
-                return rows_that_fit(lambda: draw(few, 0), self._laplace.model, self._home)
-
-            yield from stream(X, draw, rows_at_a_time, batch_size)
+            yield from stream(X, draw, self._laplace.model, self._home, batch_size)
 
     def _refusing(self, logits: Logits, batch: Batch) -> Tensor:
         try:
@@ -203,7 +209,7 @@ class LaplaceSampler:
         except (RuntimeError, ValueError, TypeError) as error:
             if isinstance(error, InvalidInput | torch.OutOfMemoryError):
                 raise
-            raise InvalidInput(f"{self._name} refuses X: {error}") from error
+            raise InvalidInput(f"{self._name} refuses X ({describe(batch)}): {error}") from error
 
     def _functions(self, random: torch.Generator) -> Logits:
         """From rows to all draws' logits ``(M, n, K)``."""
@@ -213,22 +219,26 @@ class LaplaceSampler:
             drawn = self._laplace.sample(self._n_draws, random)
         if isinstance(self._laplace, LLLaplace):
             return self._of_last_layer(drawn)
-        return self._of_network(drawn)
+        return self._of_network(drawn, self._laplace.params)
 
     def _of_last_layer(self, drawn: Tensor) -> Logits:
+        """Features are computed once, unless the network does more after its last layer."""
         network, last = self._laplace.model, self._laplace.model.last_layer
         heads = [_named(vector, dict(last.named_parameters())) for vector in drawn]
+        whole = self._of_network(drawn, list(last.parameters()))
 
         def logits(batch: Batch) -> Tensor:
-            _, features = network.forward_with_features(batch)
+            plain, features = network.forward_with_features(batch)
+            if not torch.allclose(plain, last(features), rtol=1e-4, atol=1e-5):
+                return whole(batch)
             return torch.stack([functional_call(last, head, (features,)) for head in heads])
 
         return logits
 
-    def _of_network(self, drawn: Tensor) -> Logits:
+    def _of_network(self, drawn: Tensor, parameters: Sequence[Tensor]) -> Logits:
         network = self._laplace.model
         names = {parameter: name for name, parameter in network.named_parameters()}
-        shaped_like = {names[parameter]: parameter for parameter in self._laplace.params}
+        shaped_like = {names[parameter]: parameter for parameter in parameters}
         weights = [_named(vector, shaped_like) for vector in drawn]
 
         def logits(batch: Batch) -> Tensor:

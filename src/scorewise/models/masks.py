@@ -1,10 +1,11 @@
-"""What dropout layers drop, the same for all rows of a draw."""
+"""What dropout layers drop: the same for all rows of a draw."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,6 +21,9 @@ _ALPHA = (nn.AlphaDropout, nn.FeatureAlphaDropout)
 _SELU_FLOOR = -1.7580993408473766  # what SELU tends to, which alpha dropout puts in
 
 
+NOTHING = -1
+
+
 class Call(NamedTuple):
     """A layer, and whether this is its first call in a pass, its second, and so on."""
 
@@ -27,145 +31,201 @@ class Call(NamedTuple):
     times: int
 
 
-class Place(NamedTuple):
-    """Where rows are in the input of a call; ``axis`` is None where it is the same for all."""
+class Sight(NamedTuple):
+    """A call that was watched, and what the layer was given."""
+
+    call: Call
+    given: Tensor
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where rows are in what a layer is given.
+
+    Attributes
+    ----------
+    axis : int or None
+        None where it is the same for all rows.
+    per_row : int
+        Entries of a row along that axis.
+    rows_first : bool
+        Whether they lie side by side, or one in each of ``per_row`` blocks of all rows.
+    """
 
     axis: int | None
-    per_row: int
+    per_row: int = 1
+    rows_first: bool = True
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The calls of a pass in their order, and the places of those that are to drop."""
+
+    calls: tuple[Call, ...]
+    places: Mapping[Call, Place]
+
+    @property
+    def can_share(self) -> bool:
+        """Whether several draws may go through one pass, as so many times the rows."""
+        return all(p.axis is not None and p.rows_first for p in self.places.values())
 
 
 class Masks:
-    """Masks of the dropout layers of a module, which is in evaluation mode.
+    """Masks for the dropout layers of a module.
 
-    Within :meth:`attached` the layers ask here. Outside of :meth:`drawing` they pass on what they
-    get, as they do without.
+    Within :meth:`attached` the layers ask here what to do, whatever they would do by themselves;
+    outside of :meth:`drawing` they pass on what they are given.
     """
 
     def __init__(self, layers: Mapping[str, _DropoutNd], n_draws: int, entropy: int) -> None:
-        self._layers = layers
+        self.layers = layers
         self._numbers = {name: i for i, name in enumerate(layers)}
         self._n_draws = n_draws
         self._entropy = entropy
-        self._places: dict[Call, Place] = {}
         self._kept: dict[Call, Tensor] = {}
-        self._calls: Counter[str] = Counter()
-        self._seen: list[tuple[Call, tuple[int, ...]]] | None = None
-        self._draws: Tensor | None = None
+        self._made: list[Call] = []
+        self._times: Counter[str] = Counter()
+        self._seen: list[Sight] | None = None
+        self._plan: Plan | None = None
+        self._draws: Sequence[int] = ()
         self._n_rows = 0
 
     @contextmanager
     def attached(self) -> Iterator[None]:
         """The layers ask for their masks."""
         with ExitStack() as hooks:
-            for name, layer in self._layers.items():
-                hook = layer.register_forward_hook(partial(self._answer, name))
+            for name, layer in self.layers.items():
+                hook = layer.register_forward_hook(partial(self._answer, name), with_kwargs=True)
                 hooks.callback(hook.remove)
             yield
 
     @contextmanager
-    def drawing(self, draws: Sequence[int], n_rows: int) -> Iterator[None]:
-        """One pass in which the chosen layers drop: all of these draws come out, one by one.
-
-        The first layer that drops takes n rows and hands on n rows of each draw.
-        """
-        self._calls.clear()
-        self._draws, self._n_rows = torch.tensor(draws), n_rows
+    def watching(self) -> Iterator[list[Sight]]:
+        """One pass in which no layer drops, and the calls that it makes."""
+        self._begin()
+        seen: list[Sight] = []
+        self._seen = seen
         try:
-            yield
-        finally:
-            self._draws = None
-
-    def learn(self, run: Callable[[int], Any], choice: Any) -> None:
-        """Find the calls and where their rows are, from runs with two rows and with three."""
-        (two, three) = (self._watch(partial(run, n)) for n in (2, 3))
-        if [call for call, _ in two] != [call for call, _ in three]:
-            raise InvalidInput("which dropout layers run depends on the number of rows")
-        calls = [call for call, _ in two if self._layers[call.layer].p > 0]
-        if not calls:
-            raise InvalidInput(
-                "no dropout layer with p > 0 runs, so all draws would be alike; pass a module with "
-                "torch.nn.Dropout, or a list of modules for an ensemble"
-            )
-        if choice == "last":
-            chosen = set(calls[-1:])
-        else:
-            chosen = {call for call in calls if choice == "all" or call.layer in choice}
-        idle = [] if isinstance(choice, str) else set(choice) - {call.layer for call in chosen}
-        if idle:
-            raise InvalidInput(f"the dropout layers {sorted(idle)} do not run, or have p = 0")
-        self._places = {
-            call: _find_rows(call, small, large)
-            for (call, small), (_, large) in zip(two, three, strict=True)
-            if call in chosen
-        }
-
-    @property
-    def are_known(self) -> bool:
-        """Whether :meth:`learn` was called."""
-        return bool(self._places)
-
-    @property
-    def follow_rows(self) -> bool:
-        """Whether every call has rows, so that several draws can go through one pass."""
-        return all(place.axis is not None for place in self._places.values())
-
-    def _watch(self, run: Callable[[], Any]) -> list[tuple[Call, tuple[int, ...]]]:
-        self._calls.clear()
-        self._seen = []
-        try:
-            run()
-            return self._seen
+            yield seen
         finally:
             self._seen = None
 
-    def _answer(self, name: str, layer: nn.Module, given: Any, returned: Tensor) -> Tensor | None:
-        """The forward hook of a layer, which in evaluation mode returned what it was given."""
-        call = Call(name, self._calls[name])
-        self._calls[name] += 1
+    @contextmanager
+    def drawing(self, plan: Plan, draws: Sequence[int], n_rows: int) -> Iterator[None]:
+        """One pass in which the layers of the plan drop.
+
+        With several draws, the first of these layers takes n rows and hands on n rows of each
+        draw, one draw after the other. :data:`NOTHING` stands for a draw that keeps nothing.
+        """
+        self._begin()
+        self._plan, self._n_rows, self._draws = plan, n_rows, draws
+        try:
+            yield
+        finally:
+            self._plan = None
+        if tuple(self._made) != plan.calls:
+            raise InvalidInput("which dropout layers run depends on the values of X")
+
+    def _begin(self) -> None:
+        self._times.clear()
+        self._made.clear()
+
+    def _answer(
+        self, name: str, layer: nn.Module, args: Any, options: Any, returned: Tensor
+    ) -> Tensor:
+        """The forward hook of a layer."""
+        given: Tensor = args[0] if args else next(iter(options.values()))
+        call = Call(name, self._times[name])
+        self._times[name] += 1
+        self._made.append(call)
         if self._seen is not None:
-            self._seen.append((call, tuple(returned.shape)))
-        if self._draws is None or call not in self._places:
-            return None
-        axis, per_row = self._places[call]
-        if axis is None:
-            kept = self._masks(call, tuple(returned.shape), returned.device)
-            return _thin(layer, returned, kept[0])
-        x = returned.unflatten(axis, (-1, self._n_rows, per_row))
-        shape = (*returned.shape[:axis], per_row, *returned.shape[axis + 1 :])
-        kept = self._masks(call, shape, returned.device)
+            self._seen.append(Sight(call, given))
+        if self._plan is None or call not in self._plan.places:
+            return given
+        place = self._plan.places[call]
+        if place.axis is None:
+            return _thin(layer, given, self._masks(call, tuple(given.shape), given.device)[0])
+        axis, per_row = place.axis, place.per_row
+        shape = (*given.shape[:axis], per_row, *given.shape[axis + 1 :])
+        kept = self._masks(call, shape, given.device)
+        if not place.rows_first:
+            x = given.unflatten(axis, (per_row, self._n_rows))
+            return _thin(layer, x, kept[0].unsqueeze(axis + 1)).flatten(axis, axis + 1)
+        x = given.unflatten(axis, (-1, self._n_rows, per_row))
         kept = kept.movedim(0, axis).unsqueeze(axis + 1)  # draws, all rows, what is in a row
         return _thin(layer, x, kept).flatten(axis, axis + 2)
 
     def _masks(self, call: Call, shape: tuple[int, ...], device: torch.device) -> Tensor:
         """What the current draws keep of a row of this shape."""
-        layer = self._layers[call.layer]
-        if isinstance(layer, _BY_CHANNEL):
+        if isinstance(self.layers[call.layer], _BY_CHANNEL):
             shape = (*shape[:2], *(1 for _ in shape[2:]))
         kept = self._kept.get(call)
         if kept is None or tuple(kept.shape[1:]) != shape:
-            kept = torch.stack([self._make(draw, call, shape) for draw in range(self._n_draws)])
-            self._kept[call] = kept = kept.to(device)
-        assert self._draws is not None
-        return kept[self._draws.to(device)]
+            made = [self._make(draw, call, shape) for draw in range(self._n_draws)]
+            nothing = torch.zeros(shape, dtype=torch.bool)
+            self._kept[call] = kept = torch.stack([*made, nothing]).to(device)
+        if len(self._draws) == self._n_draws:
+            return kept[:-1]
+        return torch.stack([kept[draw] for draw in self._draws])
 
     def _make(self, draw: int, call: Call, shape: tuple[int, ...]) -> Tensor:
         rng = generator(self._entropy, draw, self._numbers[call.layer], call.times)
-        return torch.from_numpy(rng.random(shape, dtype="float32") >= self._layers[call.layer].p)
+        return torch.from_numpy(rng.random(shape, dtype="float32") >= self.layers[call.layer].p)
 
 
-def _find_rows(call: Call, two: tuple[int, ...], three: tuple[int, ...]) -> Place:
-    """The axis that grew with the number of rows."""
-    grown = [axis for axis, (a, b) in enumerate(zip(two, three, strict=True)) if a != b]
-    if not grown:
-        return Place(None, 1)
-    axis = grown[0]
-    per_row = three[axis] - two[axis]
-    if len(grown) > 1 or three[axis] != 3 * per_row:
+def make_plan(
+    two: Sequence[Sight], three: Sequence[Sight], layers: Mapping[str, _DropoutNd], choice: Any
+) -> Plan:
+    """What to do in a pass, from what was seen in one with two rows and one with three."""
+    calls = tuple(sight.call for sight in two)
+    if calls != tuple(sight.call for sight in three):
+        raise InvalidInput("which dropout layers run depends on the number of rows")
+    active = [call for call in calls if layers[call.layer].p > 0]
+    if not active:
         raise InvalidInput(
-            f"the dropout layer {call.layer!r} gets shapes {two} for two rows and {three} for "
-            "three; which of its numbers belong to a row cannot be told"
+            "no dropout layer with p > 0 runs, so all draws would be alike; pass a module with "
+            "torch.nn.Dropout, or a list of modules for an ensemble"
         )
-    return Place(axis, per_row)
+    if choice == "last":
+        chosen = set(active[-1:])
+    else:
+        chosen = {call for call in active if choice == "all" or call.layer in choice}
+        idle = set() if choice == "all" else set(choice) - {call.layer for call in chosen}
+        if idle:
+            raise InvalidInput(f"the dropout layers {sorted(idle)} do not run, or have p = 0")
+    places = {
+        small.call: _find_place(small, large)
+        for small, large in zip(two, three, strict=True)
+        if small.call in chosen
+    }
+    return Plan(calls, places)
+
+
+def _find_place(small: Sight, large: Sight) -> Place:
+    """The axis that grows with the number of rows, and how rows lie along it."""
+    two, three = small.given, large.given
+    sizes = list(zip(two.shape, three.shape, strict=True)) if two.ndim == three.ndim else []
+    grown = [axis for axis, (a, b) in enumerate(sizes) if a != b]
+    if sizes and not grown:
+        return Place(None)
+    per_row = three.shape[grown[0]] - two.shape[grown[0]] if grown else 0
+    if len(grown) == 1 and three.shape[grown[0]] == 3 * per_row:
+        if per_row == 1:
+            return Place(grown[0])
+        two, three = two.movedim(grown[0], 0), three.movedim(grown[0], 0)
+        side_by_side = _distance(three[: 2 * per_row], two)
+        in_blocks = _distance(three.unflatten(0, (per_row, 3))[:, :2].flatten(0, 1), two)
+        if min(side_by_side, in_blocks) <= 1e-2 * float(two.abs().amax()):
+            return Place(grown[0], per_row, side_by_side <= in_blocks)
+    raise InvalidInput(
+        f"the dropout layer {small.call.layer!r} gets shapes {tuple(small.given.shape)} for two "
+        f"rows and {tuple(large.given.shape)} for three; which numbers belong to a row cannot be "
+        "told"
+    )
+
+
+def _distance(x: Tensor, y: Tensor) -> float:
+    return float((x - y).abs().amax())
 
 
 def _thin(layer: Any, x: Tensor, kept: Tensor) -> Tensor:

@@ -3,51 +3,53 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from scorewise.errors import InvalidInput
-from scorewise.models.rows import Batch, batches, length, move, take
+from scorewise.models.rows import Batch, batches, describe, length, move, take
 from scorewise.validate import SUM_TOLERANCE
 
-OUTPUTS = ("logits", "probs")
 _MOST_ROWS = 4096  # at a time; more gain nothing
 _ON_HOST = 1 << 27  # bytes of the largest layer's input and output; more only waits for memory
 _CHUNK = 1 << 26  # bytes of a chunk of samples
-FEW = 3  # rows for a trial
+_FEW = 3  # rows for a trial
+_ENOUGH = 32  # rows that sum to 1, and they are probabilities
 
-
-def check_output(output: str, known: Sequence[str] = OUTPUTS) -> None:
-    """Refuse a word that nobody knows."""
-    if output not in known:
-        words = ", ".join(repr(word) for word in known)
-        raise InvalidInput(f"output={output!r} must be one of {words}")
+_LOCK = threading.RLock()
 
 
 # -- asking ---------------------------------------------------------------------------------------
 
 
 @contextmanager
-def at_rest(modules: Sequence[nn.Module], device: Any) -> Iterator[torch.device]:
+def borrowed(modules: Sequence[nn.Module], device: Any) -> Iterator[torch.device]:
     """Modules in evaluation mode on a device; afterwards, whatever happens, all is as before.
 
     Modes, devices and the global random states are restored. Without a device they run on CUDA
-    where there is one, or stay where they are if they are on an accelerator already.
+    where there is one, or stay where they are if they are on an accelerator already. One thread at
+    a time, as hooks and random states are everybody's.
     """
-    with ExitStack() as restored:
+    with _LOCK, ExitStack() as restored:
         for module in modules:
-            restored.callback(_set_modes, {part: part.training for part in module.modules()})
-            module.eval()
+            if any(is_lazy(parameter) for parameter in module.parameters()):
+                raise InvalidInput(f"{type(module).__name__} is not initialised; train it first")
+            modes = {part: part.training for part in module.modules()}
+            restored.callback(_set_modes, modes)
+            # Not module.eval(), of which some make more than a flag, and nobody takes that back.
+            _set_modes(dict.fromkeys(modes, False))
         homes = [_home(module) for module in modules]
         target = choose_device(device, homes)
         for module, home in zip(modules, homes, strict=True):
-            if home is not None and home != target and home.type != "meta":
+            if home is not None and home != target:
                 restored.callback(module.to, home)
                 module.to(target)
         restored.enter_context(preserved_randomness(target))
@@ -79,20 +81,18 @@ def choose_device(device: Any, homes: Sequence[torch.device | None] = ()) -> tor
     if device is not None:
         try:
             chosen = torch.device(device)
+            if chosen.type == "meta":
+                raise RuntimeError("it has no values")
             torch.empty(0, device=chosen)
         except (RuntimeError, TypeError, AssertionError) as error:
             raise InvalidInput(f"device={device!r} cannot be used: {error}") from error
-        return (
-            torch.device("cuda", torch.cuda.current_device())
-            if chosen == torch.device("cuda")
-            else chosen
-        )
-    for home in homes:
-        if home is not None and home.type != "cpu":
-            return home
-    if torch.cuda.is_available():
+    else:
+        elsewhere = [home for home in homes if home is not None and home.type != "cpu"]
+        fastest = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        chosen = elsewhere[0] if elsewhere else fastest
+    if chosen.type == "cuda" and chosen.index is None:
         return torch.device("cuda", torch.cuda.current_device())
-    return torch.device("cpu")
+    return chosen
 
 
 def ask(module: nn.Module, batch: Batch, device: torch.device, who: str) -> Tensor:
@@ -110,7 +110,7 @@ def ask(module: nn.Module, batch: Batch, device: torch.device, who: str) -> Tens
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         if isinstance(error, InvalidInput | torch.OutOfMemoryError):
             raise
-        raise InvalidInput(f"{who} refuses X: {error}") from error
+        raise InvalidInput(f"{who} refuses X ({describe(batch)}): {error}") from error
     values = logits_in(returned)
     if not isinstance(values, Tensor) or not values.is_floating_point():
         kind = values.dtype if isinstance(values, Tensor) else type(values).__name__
@@ -118,7 +118,7 @@ def ask(module: nn.Module, batch: Batch, device: torch.device, who: str) -> Tens
     return values[:, None] if values.ndim == 1 else values
 
 
-def check_shape(values: Tensor, n_rows: int, who: str) -> None:
+def check_rows(values: Tensor, n_rows: int, who: str) -> None:
     """Refuse what is not one number or several for each row."""
     if values.ndim != 2 or len(values) != n_rows or not values.shape[1]:
         raise InvalidInput(
@@ -146,26 +146,73 @@ def logits_in(returned: Any) -> Any:
 # -- answers --------------------------------------------------------------------------------------
 
 
-def as_probs(values: Tensor, output: str, who: Callable[[int], str]) -> Tensor:
-    """Probabilities ``(n, K)`` of what modules returned; ``who`` names the one behind a row."""
-    values = values.float() if values.dtype in {torch.float16, torch.bfloat16} else values
-    if output == "probs":
-        probs = torch.cat([1 - values, values], dim=-1) if values.shape[-1] == 1 else values
-        _check_sums(probs, who)
-        return probs
-    values = at_least_two(values)
-    top = values.amax(dim=-1)
-    wrong = ~(top.isfinite())  # a masked class of -inf is fine, unless all are
-    if bool(wrong.any()):
-        i = int(wrong.int().argmax())
-        raise InvalidInput(
-            f"{who(i)} returns logits of {float(top[i])}; mend or drop what makes them"
-        )
-    if len(values) > 1 and bool((values.amin() >= 0) & ((values.sum(-1) - 1).abs().amax() < 1e-5)):
-        raise InvalidInput(
-            f"{who(0)} returns what look like probabilities, not logits; pass output='probs'"
-        )
-    return values.softmax(dim=-1)
+class Answers:
+    """What members return, as probabilities.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of the members, for messages.
+    output : "logits", "probs" or None
+        What they return. None stands for logits, unless all of them look like probabilities,
+        which a softmax would flatten in silence.
+    """
+
+    def __init__(self, names: Sequence[str], output: str | None) -> None:
+        if output not in {None, "logits", "probs"}:
+            raise InvalidInput(f"output={output!r} must be 'logits' or 'probs'")
+        self._names = names
+        self._output = output
+        self._suspects = set(names) if output is None else set()
+        self._n_rows = 0
+
+    def samples(self, values: Tensor, first_row: int) -> Tensor:
+        """Samples ``(n, M, K)`` of what members returned, ``(M · n, K)`` one after the other."""
+        n = len(values) // len(self._names)
+
+        def who(i: int) -> str:
+            return f"{self._names[i // n]}, row {first_row + i % n}"
+
+        if self._output == "probs":
+            probs = _given(values, who)
+        else:
+            half = values.dtype in {torch.float16, torch.bfloat16}
+            probs = self._softmax(values.float() if half else values, who)
+        return probs.unflatten(0, (len(self._names), n)).transpose(0, 1)
+
+    def finish(self) -> None:
+        """Refuse logits of a member all of which could be probabilities."""
+        if self._suspects and self._n_rows:
+            first = next(name for name in self._names if name in self._suspects)
+            raise InvalidInput(
+                f"all that {first} returns could be probabilities; say which: output='probs' or "
+                "output='logits'"
+            )
+
+    def _softmax(self, values: Tensor, who: Callable[[int], str]) -> Tensor:
+        logits = at_least_two(values)
+        top = logits.amax(dim=-1)
+        wrong = ~top.isfinite()  # a masked class of -inf is fine, unless all are
+        if bool(wrong.any()):
+            i = int(wrong.int().argmax())
+            raise InvalidInput(
+                f"{who(i)}: a logit is {float(top[i])}; mend the model or drop the row"
+            )
+        if self._suspects and len(values):
+            self._suspect(values.unflatten(0, (len(self._names), -1)))
+        return logits.softmax(dim=-1)
+
+    def _suspect(self, values: Tensor) -> None:
+        """Look whether what members returned, ``(M, n, K)``, could be probabilities."""
+        several = values.shape[-1] > 1
+        could = (values.amin(dim=(1, 2)) >= 0) & (values.amax(dim=(1, 2)) <= 1)
+        if several:
+            could &= (values.sum(dim=-1) - 1).abs().amax(dim=1) < 1e-5
+        free = [name for name, may in zip(self._names, could.tolist(), strict=True) if not may]
+        self._suspects.difference_update(free)
+        self._n_rows += values.shape[1]
+        if several and self._n_rows >= _ENOUGH:
+            self.finish()
 
 
 def at_least_two(logits: Tensor) -> Tensor:
@@ -175,16 +222,19 @@ def at_least_two(logits: Tensor) -> Tensor:
     return torch.cat([torch.zeros_like(logits), logits], dim=-1)
 
 
-def _check_sums(probs: Tensor, who: Callable[[int], str]) -> None:
-    name = str(probs.dtype).removeprefix("torch.")
-    wrong = ~(((probs.sum(-1) - 1).abs() <= SUM_TOLERANCE[name]) & (probs.amin(-1) >= 0))
+def _given(values: Tensor, who: Callable[[int], str]) -> Tensor:
+    """Probabilities that were returned as such; a single one is that of class 1."""
+    tolerance = SUM_TOLERANCE[str(values.dtype).removeprefix("torch.")]
+    values = values.float() if values.dtype in {torch.float16, torch.bfloat16} else values
+    probs = torch.cat([1 - values, values], dim=-1) if values.shape[-1] == 1 else values
+    wrong = ~(((probs.sum(-1) - 1).abs() <= tolerance) & (probs.amin(-1) >= 0))
     if bool(wrong.any()):
         i = int(wrong.int().argmax())
-        row = probs[i].cpu().numpy()
+        row = np.array2string(values[i].cpu().numpy(), precision=4, threshold=8)
         raise InvalidInput(
-            f"{who(i)} returns {np.array2string(row, precision=4, threshold=8)}, which are no "
-            "probabilities; pass output='logits' if these are logits"
+            f"{who(i)}: {row} are no probabilities; pass output='logits' if these are logits"
         )
+    return probs
 
 
 # -- some rows at a time --------------------------------------------------------------------------
@@ -193,19 +243,24 @@ Draw = Callable[[Batch, int], Tensor]  # from rows and the index of the first to
 
 
 def stream(
-    X: Any, draw: Draw, size: Callable[[Batch], int], batch_size: int | None
+    X: Any, draw: Draw, module: nn.Module, device: torch.device, batch_size: int | None
 ) -> Generator[np.ndarray]:
-    """Samples ``(n, M, K)`` for further rows, fewer at a time where memory does not suffice."""
+    """Samples ``(n, M, K)`` for further rows, as many at a time as fit through the module.
+
+    Where memory does not suffice nevertheless, half as many are tried.
+    """
     most, first = batch_size, 0
     for batch in batches(X):
         n, start = length(batch), 0
-        most = most or size(batch)
+        if not first and n:
+            fitting = _rows_that_fit(draw, batch, module, device)
+            most = most or fitting
         while start < n or n == 0:
             try:
                 with torch.inference_mode():
-                    drawn = draw(take(batch, slice(start, start + most)), first)
+                    drawn = draw(take(batch, slice(start, start + (most or 1))), first)
             except torch.OutOfMemoryError:
-                if most == 1:
+                if most in {None, 1}:
                     raise
                 most //= 2
                 torch.cuda.empty_cache()
@@ -216,24 +271,28 @@ def stream(
                 break
 
 
-def rows_that_fit(trial: Callable[[], Tensor], module: nn.Module, device: torch.device) -> int:
-    """How many rows to take at a time, from a ``trial`` with :data:`FEW` of them."""
+def _rows_that_fit(draw: Draw, batch: Batch, module: nn.Module, device: torch.device) -> int:
+    """How many rows to take at a time, from a trial with few of them.
+
+    Without inference mode, as modules may keep what they make in their first pass.
+    """
     largest = 0
 
     def look(part: nn.Module, given: Any, returned: Any) -> None:
         nonlocal largest
         largest = max(largest, _bytes(given) + _bytes(returned))
 
-    with torch.inference_mode(), ExitStack() as hooks:
+    with torch.no_grad(), ExitStack() as hooks:
         for part in module.modules():
-            hooks.callback(part.register_forward_hook(look).remove)
-        samples = trial()
+            with suppress(RuntimeError):  # scripted modules take no hooks
+                hooks.callback(part.register_forward_hook(look).remove)
+        samples = draw(few_rows(batch), 0)
     budget = torch.cuda.mem_get_info(device)[0] // 8 if device.type == "cuda" else _ON_HOST
     at_most = (budget // max(1, largest), _CHUNK // max(1, _bytes(samples)))
-    return max(1, min(_MOST_ROWS, *(FEW * times for times in at_most)))
+    return max(1, min(_MOST_ROWS, *(_FEW * times for times in at_most)))
 
 
-def few_rows(batch: Batch, n: int = FEW) -> Batch:
+def few_rows(batch: Batch, n: int = _FEW) -> Batch:
     """The first rows of a batch, again from the start where it has not so many."""
     return take(batch, torch.arange(n) % length(batch))
 

@@ -44,7 +44,7 @@ def predict_samples(
     device: Any = ...,
     *,
     dropout: Any = ...,
-    output: str = ...,
+    output: str | None = ...,
     out: Any = ...,
     into: None = ...,
     progress: bool | None = ...,
@@ -61,7 +61,7 @@ def predict_samples(
     device: Any = ...,
     *,
     dropout: Any = ...,
-    output: str = ...,
+    output: str | None = ...,
     out: Any = ...,
     into: Accumulator,
     progress: bool | None = ...,
@@ -77,7 +77,7 @@ def predict_samples(
     device: Any = None,
     *,
     dropout: Any = "all",
-    output: str = "logits",
+    output: str | None = None,
     out: Any = None,
     into: Accumulator | None = None,
     progress: bool | None = None,
@@ -109,8 +109,8 @@ def predict_samples(
     dropout : "all", "last" or list of str
         Which dropout layers of a module to draw from: all, the last one that runs, or by name.
         All else stays in evaluation mode. Layers before the first of them are computed once.
-    output : "logits" or "probs"
-        What modules return.
+    output : "logits" or "probs", optional
+        What modules return: logits unless told, but then not what looks like probabilities.
     out : path or array (N, M, K), optional
         Where to write members that do not fit in memory: a file ``.npy`` or ``.zarr`` (complete or
         absent, whatever happens), or an array of NumPy or Zarr.
@@ -157,35 +157,47 @@ def predict_samples(
 
 def predict_mean(model: Any, X: Any, device: Any = None) -> np.ndarray:
     """θ̄ of all members ``(N, K)``, without keeping them."""
-    sampler = _sampler(model, None, 0, device, "all", "logits")
+    sampler = _sampler(model, None, 0, device)
+    shares = sampler.weights
+
+    def mean(chunk: np.ndarray) -> np.ndarray:
+        return chunk.mean(axis=1) if shares is None else np.average(chunk, axis=1, weights=shares)
+
     with closing(sampler.chunks(X, None)) as chunks:
-        return np.concatenate(
-            [np.average(chunk, axis=1, weights=sampler.weights) for chunk in chunks]
-        )
+        return np.concatenate([mean(chunk) for chunk in chunks])
 
 
 def _sampler(
-    model: Any, n_samples: int | None, entropy: int, device: Any, dropout: Any, output: str
+    model: Any,
+    n_samples: int | None,
+    entropy: int,
+    device: Any = None,
+    dropout: Any = "all",
+    output: str | None = None,
 ) -> Sampler:
     """What answers for a model; each library is imported only where its models are."""
     if _is_a(model, "torch.nn", "Module"):
         from scorewise.models.dropout import DropoutSampler
 
         return DropoutSampler(model, draw_count(n_samples), entropy, dropout, output, device)
-    if _is_a(model, "laplace.baselaplace", "BaseLaplace"):
-        from scorewise.models.laplace import LaplaceSampler
-
-        return LaplaceSampler(model, draw_count(n_samples), entropy, device)
+    if dropout != "all":
+        raise InvalidInput("dropout= is for a torch module; this model has no dropout to draw from")
     modules = _modules(model)
     if modules is not None:
         from scorewise.models.ensembles import NetworksSampler
 
         chosen = choose_members(len(modules), n_samples, entropy)
         return NetworksSampler({i: modules[i] for i in chosen}, output, device)
-    if device is not None or dropout != "all" or output != "logits":
-        raise InvalidInput("device, dropout and output are for torch models only")
+    if output is not None:
+        raise InvalidInput("output= is for torch modules; what this model returns is known")
+    if _is_a(model, "laplace.baselaplace", "BaseLaplace"):
+        from scorewise.models.laplace import LaplaceSampler
+
+        return LaplaceSampler(model, draw_count(n_samples), entropy, device)
+    if device is not None:
+        raise InvalidInput("device= is for torch models; this one runs on the CPU")
+    from scorewise.models.asking import CommitteeSampler
     from scorewise.models.committees import take_apart
-    from scorewise.models.voting import CommitteeSampler
 
     committee = take_apart(model)
     if committee is None:

@@ -2,32 +2,64 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
 
 from scorewise.errors import InvalidInput
 
 Batch = Any  # a tensor (n, ...), or a mapping in which some entries are such tensors
 
+_SHUFFLING = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
 _LABELS = ("labels", "label")  # entries of a batch that are no input
 
 
 def count_rows(X: Any) -> int | None:
     """How many rows there are, where that is known beforehand."""
     if isinstance(X, DataLoader):
-        plain = type(X.batch_sampler) is BatchSampler
-        if isinstance(X.dataset, IterableDataset) or not plain:
-            return None
-        n = len(X.sampler)
-        return n - n % X.batch_size if X.drop_last and X.batch_size else n
+        plain = type(X.batch_sampler) is BatchSampler and not isinstance(X.dataset, IterableDataset)
+        return _len(X.batch_sampler.sampler) if plain else None
     if isinstance(X, Dataset):
-        return None if isinstance(X, IterableDataset) else len(X)
+        return None if isinstance(X, IterableDataset) else _len(X)
     return None if _brings_batches(X) else length(as_batch(X))
+
+
+def _len(sized: Any) -> int | None:
+    try:
+        return len(sized)
+    except (TypeError, NotImplementedError):
+        return None
+
+
+def _check_order(loader: DataLoader[Any]) -> None:
+    """Refuse a loader whose answers could not be matched with its rows."""
+    batched = loader.batch_sampler
+    if not isinstance(batched, BatchSampler):
+        return
+    if isinstance(batched.sampler, _SHUFFLING):
+        raise InvalidInput(
+            "the DataLoader shuffles, so nobody could tell whose the answers are; pass one with "
+            "shuffle=False"
+        )
+    n = _len(batched.sampler)
+    if batched.drop_last and n is not None and n % batched.batch_size:
+        raise InvalidInput(
+            f"the DataLoader drops the last {n % batched.batch_size} rows; pass one with "
+            "drop_last=False"
+        )
 
 
 def batches(X: Any) -> Iterator[Batch]:
@@ -37,8 +69,14 @@ def batches(X: Any) -> Iterator[Batch]:
     if not _brings_batches(X):
         yield as_batch(X)
         return
+    if isinstance(X, DataLoader):
+        _check_order(X)
+    brought = False
     for batch in X:
+        brought = True
         yield inputs_and_labels(batch)[0]
+    if not brought:
+        raise InvalidInput("X brings no batch, so there are no rows")
 
 
 def inputs_and_labels(batch: Any) -> tuple[Batch, Any]:
@@ -73,7 +111,9 @@ def _as_tensor(values: Any, name: str) -> Any:
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":
         raise InvalidInput(f"{name} has dtype {array.dtype}; a torch module takes numbers")
-    return torch.from_numpy(np.ascontiguousarray(array))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # nobody writes to it, so it may be read-only
+        return torch.from_numpy(np.ascontiguousarray(array))
 
 
 def length(batch: Batch) -> int:
@@ -86,6 +126,15 @@ def length(batch: Batch) -> int:
         f"X is {type(batch).__name__}; a torch module takes a tensor, an array, a mapping of "
         "tensors or a DataLoader"
     )
+
+
+def describe(batch: Batch) -> str:
+    """Shape and dtype, for messages."""
+    if isinstance(batch, Mapping):
+        return ", ".join(f"{name} {describe(entry)}" for name, entry in batch.items())
+    if not isinstance(batch, Tensor):
+        return type(batch).__name__
+    return f"{tuple(batch.shape)} of {str(batch.dtype).removeprefix('torch.')}"
 
 
 def take(batch: Batch, rows: Any) -> Batch:
