@@ -707,3 +707,35 @@ def test_a_gpu_trains_in_mixed_precision_and_stacks_what_it_trained(iris):
     on_gpu = samples(fitted.members_, X, device="cuda")
     np.testing.assert_allclose(on_gpu, samples(fitted.members_, X, device="cpu"), atol=1e-3)
     assert all(p.device.type == "cpu" for member in fitted.members_ for p in member.parameters())
+
+
+def test_one_module_is_no_ensemble(iris):
+    X, y = iris
+    net = mlp()
+    with pytest.raises(sw.InvalidInput, match="a new module each time"):
+        ensemble(lambda: net, 2, epochs=1).fit(X, y)
+    with pytest.raises(sw.InvalidInput, match="make_model must be a function"):
+        ensemble(net, 2)
+
+
+def test_class_indices_with_a_gap_stay_in_their_columns(iris):
+    X, y = iris
+    seen = y != 1
+    fitted = ensemble(epochs=40, lr=0.05, batch_size=32).fit(X[seen], y[seen])
+    np.testing.assert_array_equal(fitted.classes_, [0, 1, 2])
+    assert np.mean(fitted.predict(X[seen]) == y[seen]) > 0.95
+
+
+def test_labels_of_an_earlier_fit_are_forgotten(iris):
+    X, y = iris
+    fitted = ensemble(epochs=1).fit(X, np.array(list("abc"))[y])
+    assert set(fitted.predict(X)) <= set("abc")
+    fitted.fit(DataLoader(TensorDataset(torch.tensor(X), torch.tensor(y)), 32))
+    assert set(fitted.predict(X)) <= {0, 1, 2}
+
+
+def test_no_rows_have_no_mean(iris):
+    X, y = iris
+    fitted = ensemble(epochs=1).fit(X, y)
+    assert fitted.predict_proba(X[:0]).shape == (0, 3)
+    assert fitted.predict(X[:0]).shape == (0,)

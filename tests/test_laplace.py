@@ -299,3 +299,23 @@ def test_what_cannot_be_drawn_from_is_named(fitted, data):
         samples(fitted, torch.tensor([[0.0] * 4, [0.0] * 4, [torch.nan] * 4]))
     with pytest.raises(sw.InvalidInput, match="device='abacus'"):
         samples(fitted, data[0], device="abacus")
+
+
+class Scaled(nn.Module):
+    """Does more after its last layer."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, x):
+        return self.net(x) * 5
+
+
+def test_what_a_network_does_after_its_last_layer_is_done(net, data):
+    X = torch.as_tensor(data[0])
+    network = Scaled(net)
+    la = sw.fit_laplace(network, *data, prior_precision=1e8)  # so that all draws are near the mean
+    with torch.no_grad():
+        expected = network(X.float()).softmax(-1).numpy()
+    np.testing.assert_allclose(samples(la, X).mean(1), expected, atol=5e-3)

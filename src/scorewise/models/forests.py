@@ -38,6 +38,7 @@ def rows_for(forest: Any, X: Any) -> Any:
         ensure_all_finite="allow-nan" if may_have_gaps else True,
         reset=False,
     )
-    if issparse(rows):  # which trees read with short indices
-        rows.indices, rows.indptr = (part.astype(np.intc) for part in (rows.indices, rows.indptr))
+    if issparse(rows) and rows.indices.dtype != np.intc:  # which trees cannot read
+        short = (rows.data, rows.indices.astype(np.intc), rows.indptr.astype(np.intc))
+        return type(rows)(short, shape=rows.shape)
     return rows
