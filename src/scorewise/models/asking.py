@@ -17,7 +17,8 @@ from scorewise.kernels import get_num_threads, run
 from scorewise.models.committees import Committee, Member, spread
 from scorewise.validate import SUM_TOLERANCE
 
-_CHUNK = 1 << 24  # numbers: 128 MiB in float64
+# Numbers in a chunk: each tree is read anew for every one, other answers are held twice.
+_TREES_CHUNK, _CHUNK = 1 << 24, 1 << 22
 _FEW = 1 << 17  # answers that are sooner given than handed to threads
 
 
@@ -27,6 +28,7 @@ class CommitteeSampler:
     def __init__(self, committee: Committee, chosen: Sequence[int]) -> None:
         self._prepare = committee.prepare
         self._members = [committee.members[i] for i in chosen]
+        self._are_trees = all(member.is_tree for member in self._members)
         self._n_classes = len(committee.classes)
         if self._n_classes < 2:
             raise InvalidInput("the model knows one class; there is nothing to be unsure about")
@@ -46,7 +48,8 @@ class CommitteeSampler:
         if n == 0:
             yield np.empty((0, m, self._n_classes))
         X = X.tocsr() if issparse(X) else X
-        size = batch_size or max(1, _CHUNK // (m * self._n_classes))
+        chunk = _TREES_CHUNK if self._are_trees else _CHUNK
+        size = batch_size or max(1, chunk // (m * self._n_classes))
         for start in range(0, n, size):
             rows = X if size >= n else _safe_indexing(X, slice(start, start + size))
             yield self._ask_all(
@@ -56,7 +59,7 @@ class CommitteeSampler:
     def _ask_all(self, rows: Any, start: int, n: int) -> np.ndarray:
         m = len(self._members)
         n_threads = 1 if n * m < _FEW else get_num_threads()
-        if all(member.is_tree for member in self._members):
+        if self._are_trees:
             whole = np.empty((n, m, self._n_classes))
 
             def write(i: int) -> bool:
