@@ -115,6 +115,7 @@ def samples(model: Any, X: Any, *given: Any, **options: Any) -> np.ndarray:
 @pytest.fixture
 def as_on_cuda(monkeypatch) -> None:
     """Members are stacked on the CPU where they would be on a GPU."""
+    monkeypatch.setattr(ensembles, "_SEVERAL", 2)
     worth = ensembles.is_worth_stacking
     monkeypatch.setattr(ensembles, "is_worth_stacking", lambda modules, _: worth(modules, CUDA))
 
@@ -307,13 +308,13 @@ def test_a_stack_names_the_member_and_row_of_a_bad_answer(stacked):
         samples(members, X, batch_size=5)
 
 
-def test_stacking_is_for_small_modules_without_convolutions_on_a_gpu():
-    members = several(mlp)
+def test_stacking_is_for_many_small_modules_without_convolutions_on_a_gpu():
+    members = several(mlp, 10)
     assert ensembles.is_worth_stacking(members, CUDA)
-    assert not ensembles.is_worth_stacking(several(convolution), CUDA)
+    assert not ensembles.is_worth_stacking(several(convolution, 10), CUDA)
     assert not ensembles.is_worth_stacking(members, torch.device("cpu"))
-    assert not ensembles.is_worth_stacking(members[:1], CUDA)
-    large = several(lambda: nn.Linear(1024, 1025), 2)
+    assert not ensembles.is_worth_stacking(members[:9], CUDA)
+    large = several(lambda: nn.Linear(1024, 1025), 10)
     assert not ensembles.is_worth_stacking(large, CUDA)
 
 
@@ -330,8 +331,8 @@ def test_stacking_is_for_small_modules_without_convolutions_on_a_gpu():
     ids=["width", "classes", "layers", "norm", "type", "activation"],
 )
 def test_different_architectures_are_not_worth_stacking(odd):
-    assert not ensembles.is_worth_stacking([*several(mlp, 2), odd], CUDA)
-    assert not ensembles.is_worth_stacking([odd, *several(mlp, 2)], CUDA)
+    assert not ensembles.is_worth_stacking([*several(mlp, 10), odd], CUDA)
+    assert not ensembles.is_worth_stacking([odd, *several(mlp, 10)], CUDA)
 
 
 # -- trained here ---------------------------------------------------------------------------------
@@ -704,8 +705,9 @@ def test_a_gpu_trains_in_mixed_precision_and_stacks_what_it_trained(iris):
     assert torch.equal(torch.cuda.get_rng_state(), state)
     assert all(p.device.type == "cpu" for member in fitted.members_ for p in member.parameters())
     assert np.mean(fitted.predict(X) == y) > 0.93
-    on_gpu = samples(fitted.members_, X, device="cuda")
-    np.testing.assert_allclose(on_gpu, samples(fitted.members_, X, device="cpu"), atol=1e-3)
+    for members in (fitted.members_, fitted.members_ * 4):  # one by one, and stacked
+        on_gpu = samples(members, X, device="cuda")
+        np.testing.assert_allclose(on_gpu, samples(members, X, device="cpu"), atol=1e-3)
     assert all(p.device.type == "cpu" for member in fitted.members_ for p in member.parameters())
 
 

@@ -24,9 +24,9 @@ from scorewise.models.networks import (
 )
 from scorewise.models.rows import Batch, count_rows, length
 
-# Members of up to so many parameters keep a GPU busy only together. On a CPU, and for convolutions,
-# one after the other is as fast or faster (benchmarks/models.py measures both).
-_SMALL = 1 << 20
+# So many members of up to so many parameters keep a GPU busy only together. On a CPU, for fewer and
+# for convolutions, one after the other is as fast or faster (benchmarks/models.py measures both).
+_SEVERAL, _SMALL = 10, 1 << 20
 
 
 class NetworksSampler:
@@ -119,7 +119,7 @@ def is_worth_stacking(modules: Sequence[nn.Module], device: torch.device) -> boo
     sizes = [parameter.numel() for parameter in modules[0].parameters()]
     return (
         device.type == "cuda"
-        and len(modules) > 1
+        and len(modules) >= _SEVERAL
         and 0 < sum(sizes) <= _SMALL
         and not any(isinstance(part, _ConvNd) for part in modules[0].modules())
         and len({_architecture(module) for module in modules}) == 1
