@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import hypothesis
@@ -24,6 +26,30 @@ def xp(request: pytest.FixtureRequest) -> Any:
             yield Library(request.param)
     else:
         yield Library(request.param)
+
+
+@pytest.fixture(scope="module")
+def one_torch_thread() -> Iterator[None]:
+    """For networks so small that they only wait for one another on several."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Only tests marked gpu see one where there is one; the others are about the CPU."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        global cuda_is_available
+        cuda_is_available = cuda_is_available or torch.cuda.is_available
+        marked = any(item.iter_markers("gpu"))
+        torch.cuda.is_available = cuda_is_available if marked else lambda: False
+
+
+cuda_is_available: Any = None
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -16,13 +16,12 @@ import scorewise as sw
 ROWS = torch.randn(11, 6, generator=torch.Generator().manual_seed(0))
 
 
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
+
+
 @pytest.fixture(autouse=True)
-def _one_thread() -> Any:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+def _same_networks() -> None:
     torch.manual_seed(0)
-    yield
-    torch.set_num_threads(threads)
 
 
 def samples(model: Any, X: Any = ROWS, n_samples: int = 6, **options: Any) -> np.ndarray:

@@ -24,14 +24,7 @@ from torch.utils.data import (
 import scorewise as sw
 from support import softmax
 
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Networks this small only wait for one another on several."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 
 
 def rows(n: int, *shape: int, seed: int = 0) -> torch.Tensor:

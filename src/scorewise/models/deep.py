@@ -25,7 +25,7 @@ from scorewise.models.networks import (
 )
 from scorewise.models.predict import predict_mean, predict_samples
 from scorewise.models.progress import bar
-from scorewise.models.rows import Batch, as_batch, inputs_and_labels, length, take
+from scorewise.models.rows import Batch, as_batch, check_labels, inputs_and_labels, length, take
 
 StateDict = Mapping[str, Tensor]
 Data = Callable[[], Iterable[tuple[Any, Any]]]  # the batches of an epoch: rows and class indices
@@ -252,7 +252,8 @@ class DeepEnsemble:
                 for inputs, labels in data():
                     with torch.autocast(device.type, enabled=mixed):
                         logits = at_least_two(ask(module, inputs, device, name))
-                    loss = _cross_entropy(logits.float(), labels)
+                    labels = check_labels(labels, logits.shape[-1]).to(device)
+                    loss = nn.functional.cross_entropy(logits.float(), labels)
                     optimizer.zero_grad(set_to_none=True)
                     scaler.scale(loss).backward()
                     scaler.step(optimizer)
@@ -324,16 +325,3 @@ def _encode(y: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
             "as many, or y class indices"
         )
     return classes, codes.astype(np.int64)
-
-
-def _cross_entropy(logits: Tensor, labels: Any) -> Tensor:
-    if labels is None:
-        raise InvalidInput("the DataLoader brings no labels; it must bring pairs (rows, labels)")
-    n_classes = logits.shape[-1]
-    labels = torch.as_tensor(labels)
-    fits = labels.ndim == 1 and len(labels) == len(logits) and not labels.is_floating_point()
-    if not fits or not bool(((labels >= 0) & (labels < n_classes)).all()):
-        raise InvalidInput(
-            f"labels must be class indices (n,) from 0 to {n_classes - 1}, one for each row"
-        )
-    return nn.functional.cross_entropy(logits, labels.long().to(logits.device))

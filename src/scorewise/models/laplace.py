@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 import warnings
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from scorewise.models.networks import (
 from scorewise.models.rows import (
     Batch,
     as_batch,
+    check_labels,
     count_rows,
     describe,
     inputs_and_labels,
@@ -105,10 +106,10 @@ def fit_laplace(
     bar = sys.stderr.isatty() if progress is None else progress
     with preserved_randomness(where), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*link_approx.*")  # not of our choosing
-        takes_mapping = _check_first_batch(network, loader, where)
+        inputs, n_classes = _look(network, loader, where)
         try:
             found = Laplace(
-                _TakesMapping(network) if takes_mapping else network,
+                _TakesMapping(network) if isinstance(inputs, Mapping) else network,
                 "classification",
                 subset_of_weights=subset_of_weights,
                 hessian_structure=hessian_structure,
@@ -117,10 +118,7 @@ def fit_laplace(
             )
         except ValueError as error:
             raise InvalidInput(f"laplace-torch refuses these options: {error}") from error
-        try:
-            found.fit(loader, progress_bar=bar)
-        except IndexError as error:
-            raise InvalidInput(f"labels must be indices of the model's classes: {error}") from error
+        found.fit(_CheckedLoader(loader, n_classes), progress_bar=bar)
         if tune:
             found.optimize_prior_precision(method="marglik")
     return found
@@ -139,19 +137,36 @@ def _loader(X: Any, y: Any, dtype: torch.dtype) -> DataLoader[Any]:
     return DataLoader(TensorDataset(rows, labels), batch_size=_BATCH)
 
 
-def _check_first_batch(network: nn.Module, loader: DataLoader[Any], device: torch.device) -> bool:
-    """Refuse what cannot be fitted, and tell whether batches are mappings."""
-    batch = next(iter(loader), None)
-    inputs, labels = (torch.empty(0), None) if batch is None else inputs_and_labels(batch)
-    if labels is None or not length(inputs):
-        raise InvalidInput("the DataLoader must bring pairs (rows, labels), and at least one")
+def _look(network: nn.Module, loader: DataLoader[Any], device: torch.device) -> tuple[Batch, int]:
+    """The first rows, and how many classes the network knows."""
+    inputs, _ = inputs_and_labels(next(iter(loader), [torch.empty(0)]))
+    if not length(inputs):
+        raise InvalidInput("there are no rows to fit on")
     name = type(network).__name__
     with torch.no_grad():
         logits = ask(network, few_rows(inputs), device, name)
     check_rows(logits, len(logits), name)
     if logits.shape[-1] < 2:
         raise InvalidInput(f"{name} returns one number per row; Laplace needs one for each class")
-    return isinstance(inputs, Mapping)
+    return inputs, int(logits.shape[-1])
+
+
+class _CheckedLoader:
+    """A loader whose labels are looked at: on a GPU, a wrong one stops the whole process."""
+
+    def __init__(self, loader: DataLoader[Any], n_classes: int) -> None:
+        self._loader = loader
+        self._n_classes = n_classes
+        self.dataset = loader.dataset
+        self.batch_size = loader.batch_size
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __iter__(self) -> Iterator[Any]:
+        for batch in self._loader:
+            check_labels(inputs_and_labels(batch)[1], self._n_classes)
+            yield batch
 
 
 class _TakesMapping(nn.Module):

@@ -91,6 +91,17 @@ def inputs_and_labels(batch: Any) -> tuple[Batch, Any]:
     return as_batch(inputs), labels
 
 
+def check_labels(labels: Any, n_classes: int) -> Tensor:
+    """Class indices (n,) of what a loader brought."""
+    if labels is None:
+        raise InvalidInput("the DataLoader brings no labels; it must bring pairs (rows, labels)")
+    labels = torch.as_tensor(labels)
+    fits = labels.ndim == 1 and not labels.is_floating_point()
+    if not fits or not bool(((labels >= 0) & (labels < n_classes)).all()):
+        raise InvalidInput(f"labels must be class indices (n,) from 0 to {n_classes - 1}")
+    return labels.long()
+
+
 def _brings_batches(X: Any) -> bool:
     if isinstance(X, DataLoader):
         return True
