@@ -205,7 +205,7 @@ class Moody(nn.Module):
     ("model", "words"),
     [
         (Silent(), "do not change what Silent returns"),
-        (Functional(), "Functional is random beside its dropout layers"),
+        (Functional(), "Functional answers the same rows differently"),
     ],
 )
 def test_modules_that_would_give_wrong_draws_are_refused(model, words):

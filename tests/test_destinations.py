@@ -216,8 +216,8 @@ BAD_OUT = {
     ),
     "other classes": (lambda: np.empty((N, M, 3)), r"it must be \(N, 6, 10\)"),
     "two dimensions": (lambda: np.empty((N, M)), r"out= has shape \(200, 6\)"),
-    "too short": (lambda: np.empty((N - 1, M, K)), r"room for 199 rows, but X gave more rows"),
-    "too long": (lambda: np.empty((N + 1, M, K)), r"room for 201 rows, but X gave 200 rows"),
+    "too short": (lambda: np.empty((N - 1, M, K)), r"must be \(200, M, K\)"),
+    "too long": (lambda: np.empty((N + 1, M, K)), r"must be \(200, M, K\)"),
     "read-only": (lambda: read_only((N, M, K)), r"out= .*read-only"),
 }
 

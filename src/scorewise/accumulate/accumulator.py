@@ -41,6 +41,11 @@ class Accumulator:
         self._state: State | None = None
         self.n_members = 0
 
+    @property
+    def dtype(self) -> Any:
+        """In which precision members are accumulated; None before the first."""
+        return None if self._state is None else self._state.anchor.dtype
+
     def __repr__(self) -> str:
         rules = ", ".join(repr(rule) for rule in self._rules.values())
         return f"Accumulator([{rules}], {self.n_members} members)"

@@ -80,7 +80,7 @@ def _processors() -> int:
     return count
 
 
-def run(tasks: Iterable[Callable[[], object]], n_threads: int) -> bool:
+def run(tasks: Iterable[Callable[[], bool]], n_threads: int) -> bool:
     """Whether all tasks came out true; side by side, on so many threads."""
     tasks = list(tasks)
     if n_threads == 1 or len(tasks) == 1:

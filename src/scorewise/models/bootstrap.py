@@ -37,7 +37,8 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         How many.
     bootstrap : bool
         Whether each member is fitted on rows drawn with replacement (within each class, so that
-        every member sees every class); otherwise members differ by their seeds alone.
+        every member sees every class); otherwise members differ by their seeds alone, and not at
+        all where the estimator has none.
     n_jobs : int, optional
         Members fitted at a time, through joblib: any of its backends works.
     random_state : int, RandomState or Generator, optional
@@ -89,6 +90,11 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             Whatever the estimator takes.
         y : array (n,)
             Labels.
+
+        Raises
+        ------
+        InvalidInput
+            If the estimator gives no probabilities.
         """
         validate.whole(self.n_members, "n_members", at_least=1)
         if not hasattr(self.estimator, "predict_proba"):
@@ -111,12 +117,30 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The mean θ̄ of the members' probabilities, ``(n, K)``."""
+        """The mean θ̄ of the members' probabilities.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, frame or list (n, ...)
+
+        Returns
+        -------
+        array (n, K)
+        """
         check_is_fitted(self)
         return predict_mean(self, X)
 
     def predict(self, X: Any) -> np.ndarray:
-        """The labels of largest mean probability, ``(n,)``."""
+        """The labels of largest mean probability.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, frame or list (n, ...)
+
+        Returns
+        -------
+        array (n,)
+        """
         check_is_fitted(self)
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=-1)])
 

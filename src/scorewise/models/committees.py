@@ -122,10 +122,10 @@ def _classifier(model: Any, place: str) -> Member:
     name = f"{place} ({type(model).__name__})"
     if isinstance(model, type):
         raise InvalidInput(f"{place} is the class {model.__name__}; pass a fitted object of it")
-    if not hasattr(model, "fit"):
+    if not hasattr(model, "fit") and not hasattr(model, "predict_proba"):
         raise InvalidInput(
             f"{name} is no classifier; a list must hold fitted classifiers only, or torch modules "
-            "only"
+            "only (for state dicts see scorewise.DeepEnsemble.from_state_dicts)"
         )
     _check_fitted(model, name)
     if not hasattr(model, "predict_proba"):

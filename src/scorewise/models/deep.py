@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
 
 from scorewise import validate
 from scorewise.errors import InvalidInput
@@ -43,8 +44,8 @@ class DeepEnsemble:
     Parameters
     ----------
     make_model : callable
-        Makes a fresh ``torch.nn.Module`` that returns logits ``(n, K)``; called once per member,
-        with torch's random state seeded for it.
+        Makes a fresh ``torch.nn.Module`` that returns logits ``(n, K)``; called for each member,
+        with torch's random state seeded for it, and once before to learn K.
     n_members : int
         How many; the paper uses 5.
     epochs, batch_size : int
@@ -67,7 +68,7 @@ class DeepEnsemble:
     Attributes
     ----------
     members_ : list of torch.nn.Module
-        The finished ones, on the CPU in evaluation mode; an interruption leaves those it found.
+        The finished ones, on the CPU in evaluation mode; also after an interruption.
     classes_ : array (K,)
         The labels, in the order of the logits.
 
@@ -129,6 +130,7 @@ class DeepEnsemble:
         make_model: Callable[[], nn.Module],
         states: Iterable[StateDict | str | PathLike[str]],
         classes: Any = None,
+        **options: Any,
     ) -> Self:
         """An ensemble of networks that were trained elsewhere.
 
@@ -140,11 +142,20 @@ class DeepEnsemble:
             One per member; files are read with ``weights_only=True``, so they run no code.
         classes : array (K,), optional
             The labels in the order of the logits; 0 to K - 1 unless given.
+        **options
+            Of the ensemble, such as ``device``.
+
+        Raises
+        ------
+        InvalidInput
+            If a state cannot be read or does not fit; the message names the member.
         """
+        if isinstance(states, str | PathLike | Mapping):
+            raise InvalidInput("pass several state dicts or files, in a list")
         states = list(states)
         if not states:
             raise InvalidInput("there are no state dicts")
-        ensemble = cls(make_model, len(states))
+        ensemble = cls(make_model, len(states), **options)
         ensemble.members_ = []
         for i, state in enumerate(states):
             with preserved_randomness(torch.device("cpu")):
@@ -180,10 +191,17 @@ class DeepEnsemble:
             If labels and logits do not fit, or a member's loss is no longer finite.
         KeyboardInterrupt
             When interrupted; ``members_`` then has the finished members, and ``warm_start=True``
-            trains the others to the same result.
+            trains the others to the same result (if the loader has no generator of its own).
         """
         data, classes = self._training_data(X, y)
-        fresh = list(getattr(self, "members_", [])) if self.warm_start else []
+        known = getattr(self, "classes_", classes)
+        if not self.warm_start:
+            self.members_ = []
+        elif not np.array_equal(known, classes):
+            raise InvalidInput(
+                f"the finished members know the classes {known}, these are {classes}"
+            )
+        fresh = list(getattr(self, "members_", []))
         if not fresh or not hasattr(self, "_entropy"):
             self._entropy = entropy_of(self.random_state)
         with bar("training", (self.n_members - len(fresh)) * self.epochs, self.progress) as advance:
@@ -197,6 +215,8 @@ class DeepEnsemble:
 
     def _training_data(self, X: Any, y: Any) -> tuple[Data, np.ndarray]:
         """The batches of an epoch, and the labels in the order of the logits."""
+        if isinstance(X, Dataset):
+            X = DataLoader(X, batch_size=self.batch_size, shuffle=True)
         if y is None:
             if not hasattr(X, "__iter__") or isinstance(X, Tensor | np.ndarray | Mapping):
                 raise InvalidInput("pass labels y with X, or a DataLoader of rows and labels")
@@ -302,11 +322,31 @@ class DeepEnsemble:
         return predict_samples(self, X, n_samples, random_state, **options)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The mean θ̄ of the members' probabilities, ``(n, K)``."""
+        """The mean θ̄ of the members' probabilities.
+
+        Parameters
+        ----------
+        X : rows
+            As for :func:`scorewise.predict_samples`.
+
+        Returns
+        -------
+        array (n, K)
+        """
         return predict_mean(self, X, device=self.device)
 
     def predict(self, X: Any) -> np.ndarray:
-        """The labels of largest mean probability, ``(n,)``."""
+        """The labels of largest mean probability.
+
+        Parameters
+        ----------
+        X : rows
+            As for :func:`scorewise.predict_samples`.
+
+        Returns
+        -------
+        array (n,)
+        """
         best = self.predict_proba(X).argmax(axis=-1)
         return self.classes_[best] if hasattr(self, "classes_") else best
 

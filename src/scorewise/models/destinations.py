@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from scorewise.errors import InvalidInput
 Incoming = Iterator[np.ndarray]  # chunks (n, M, K): all members of further instances
 
 
-def check_destination(out: Any, into: Any) -> None:
+def check_destination(out: Any, into: Any, n_rows: int | None) -> None:
     """Refuse what cannot be written to, before any work is done."""
     if into is not None and out is not None:
         raise InvalidInput("pass out= to keep the members or into= to decompose them, not both")
@@ -27,20 +28,31 @@ def check_destination(out: Any, into: Any) -> None:
         raise InvalidInput(f"into= must be a scorewise.Accumulator, not {type(into).__name__}")
     if not isinstance(out, str | os.PathLike):
         if out is not None:
-            _check_array(out)
+            _check_array(out, n_rows)
         return
     if Path(out).suffix not in {".npy", ".zarr"}:
         raise InvalidInput(f"out={str(out)!r} must end in .npy or .zarr, or be an array")
     if not Path(out).parent.is_dir():
         raise InvalidInput(f"out={str(out)!r}: there is no folder {str(Path(out).parent)!r}")
-    kind = "file" if Path(out).suffix == ".npy" else "folder"
-    if Path(out).exists() and Path(out).is_dir() != (kind == "folder"):
-        raise InvalidInput(f"out={str(out)!r} is there already, and it is no {kind}")
     if Path(out).suffix == ".zarr" and not (find_spec("zarr") and find_spec("dask")):
         raise ImportError("out= with .zarr needs zarr and dask: pip install 'scorewise[io]'")
+    if Path(out).exists() and not _may_be_replaced(Path(out)):
+        raise InvalidInput(f"out={str(out)!r} is there already, and is no array to be replaced")
 
 
-def _check_array(out: Any) -> None:
+def _may_be_replaced(path: Path) -> bool:
+    """Whether it is a file for .npy, or one Zarr array, not a group of them or a folder of else."""
+    if path.suffix == ".npy":
+        return path.is_file()
+    import zarr
+
+    try:
+        return isinstance(zarr.open(str(path), mode="r"), zarr.Array)
+    except (OSError, ValueError, KeyError):
+        return False
+
+
+def _check_array(out: Any, n_rows: int | None) -> None:
     if not hasattr(out, "shape") or not hasattr(out, "__setitem__"):
         raise InvalidInput(f"out= must be a path or an array (N, M, K), not {type(out).__name__}")
     if not re.fullmatch(r"float(32|64)", str(out.dtype)):
@@ -48,6 +60,8 @@ def _check_array(out: Any) -> None:
             f"out= has dtype {out.dtype}; it must be a floating-point array of NumPy or Zarr, in "
             "float32 or float64"
         )
+    if len(out.shape) != 3 or n_rows not in {None, out.shape[0]}:
+        raise InvalidInput(f"out= has shape {tuple(out.shape)}; it must be ({n_rows or 'N'}, M, K)")
     if isinstance(out, np.ndarray) and not out.flags.writeable:
         raise InvalidInput("out= is read-only; open it for writing (mmap_mode='r+')")
 
@@ -79,7 +93,7 @@ def _in_memory(chunks: Incoming, n_rows: int | None) -> np.ndarray:
 
 def _in_array(chunks: Incoming, out: Any) -> Any:
     first = next(chunks)
-    if len(out.shape) != 3 or tuple(out.shape[1:]) != first.shape[1:]:
+    if tuple(out.shape[1:]) != first.shape[1:]:
         _, m, k = first.shape
         raise InvalidInput(f"out= has shape {tuple(out.shape)}; it must be (N, {m}, {k})")
     _fill(out, first, chunks)
@@ -87,40 +101,51 @@ def _in_array(chunks: Incoming, out: Any) -> Any:
 
 
 def _in_npy(chunks: Incoming, n_rows: int, path: Path) -> np.ndarray:
-    """Under another name first, so that a run that is cut off leaves no file that looks whole."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
+    with _replacing(path) as partial:
         first = next(chunks)
         shape = (n_rows, *first.shape[1:])
         whole = np.lib.format.open_memmap(partial, "w+", first.dtype, shape)
         _fill(whole, first, chunks)
         whole.flush()
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
     return np.load(path, mmap_mode="r")
 
 
 def _in_zarr(chunks: Incoming, n_rows: int, path: Path) -> Any:
     import zarr
 
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
+    with _replacing(path) as partial:
         first = next(chunks)
         whole = zarr.create_array(
             str(partial),
             shape=(n_rows, *first.shape[1:]),
             chunks=(max(1, min(len(first), n_rows)), *first.shape[1:]),
             dtype=first.dtype,
-            overwrite=True,
         )
         _fill(whole, first, chunks)
-        if path.exists():
-            shutil.rmtree(path)
+    return _lazily(zarr.open_array(str(path), mode="r"))
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """Another path to write to, which takes the place of this one once all is written.
+
+    A run that is cut off leaves what was there before, and nothing that looks whole.
+    """
+    path = path.resolve()
+    partial, old = (path.with_name(f".{path.name}.{os.getpid()}.{x}") for x in ("partial", "old"))
+    try:
+        yield partial
+        if path.is_dir():  # which cannot be replaced in one step
+            os.replace(path, old)
         os.replace(partial, path)
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    return _lazily(zarr.open_array(str(path), mode="r"))
+        if old.exists() and not path.exists():
+            os.replace(old, path)
+        for leftover in (partial, old):
+            if leftover.is_dir():
+                shutil.rmtree(leftover, ignore_errors=True)
+            else:
+                leftover.unlink(missing_ok=True)
 
 
 def _lazily(stored: Any) -> Any:

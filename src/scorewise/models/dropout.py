@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from scorewise.errors import InvalidInput
-from scorewise.models.masks import NOTHING, Masks, Plan, make_plan
+from scorewise.models.masks import NOTHING, Choice, Masks, Plan, make_plan
 from scorewise.models.networks import Answers, ask, borrowed, check_rows, few_rows, stream
 from scorewise.models.rows import Batch, count_rows, length
 
@@ -48,8 +48,9 @@ class DropoutSampler:
         self._module = module
         self._name = type(module).__name__
         self._n_draws = n_draws
-        self._chosen = layers
-        self._masks = Masks(_dropout_layers(module, layers), n_draws, entropy)
+        found = _dropout_layers(module)
+        self._chosen = _choose(layers, found)
+        self._masks = Masks(found, n_draws, entropy)
         self._answers = Answers([f"{self._name}, draw {m}" for m in range(n_draws)], output)
         self._device = device
         self._home = torch.device("cpu")
@@ -69,7 +70,7 @@ class DropoutSampler:
         if not length(batch):
             return self._answers.samples(self._ask(batch), first_row)
         key = _shape_but_for_rows(batch)
-        if key not in self._routes:
+        if key not in self._routes or not self._routes[key].plan.is_certain:
             self._routes[key] = self._find_route(batch)
         return self._answers.samples(self._values(key, batch), first_row)
 
@@ -107,19 +108,13 @@ class DropoutSampler:
         with self._masks.watching() as three:
             plain = self._ask(few)
         plan = make_plan(two, three, self._masks.layers, self._chosen)
-        first = self._together(plan, [0], few)
+        nothing = self._together(plan, [NOTHING], few)
         at_once = False
         if plan.can_share:
+            apart = self._together(plan, [0], few)
             with suppress(InvalidInput):
-                again, nothing = self._together(plan, [0, NOTHING], few).chunk(2)
-                at_once = _are_same(first, again, nothing - plain)
-        if not at_once:
-            again, nothing = (self._together(plan, [draw], few) for draw in (0, NOTHING))
-            if not _are_same(first, again):
-                raise InvalidInput(
-                    f"{self._name} is random beside its dropout layers, so draws would depend on "
-                    "the batch; use torch.nn.Dropout for torch.nn.functional.dropout"
-                )
+                together, _ = self._together(plan, [0, NOTHING], few).chunk(2)
+                at_once = _are_same(together, apart, nothing - plain)
         if bool(plain.isfinite().any()) and _are_same(nothing, plain):
             raise InvalidInput(f"the chosen dropout layers do not change what {self._name} returns")
         return Route(plan, at_once)
@@ -152,7 +147,7 @@ def _eager() -> AbstractContextManager[Any]:
     return nullcontext() if compiler is None else compiler("force_eager")
 
 
-def _dropout_layers(module: nn.Module, chosen: Any) -> dict[str, _DropoutNd]:
+def _dropout_layers(module: nn.Module) -> dict[str, _DropoutNd]:
     """The dropout layers of a module by name."""
     layers = {name: part for name, part in module.named_modules() if isinstance(part, _DropoutNd)}
     if not layers:
@@ -161,11 +156,16 @@ def _dropout_layers(module: nn.Module, chosen: Any) -> dict[str, _DropoutNd]:
             "so all draws would be alike; pass a module with torch.nn.Dropout, a list of modules "
             "for an ensemble, or see scorewise.fit_laplace"
         )
+    return layers
+
+
+def _choose(chosen: Any, layers: Mapping[str, _DropoutNd]) -> Choice:
+    """Which layers are to drop, as the user says it: by a word, a name or several."""
+    if isinstance(chosen, str) and chosen in {"all", "last"}:
+        return chosen
     names = [chosen] if isinstance(chosen, str) else chosen
-    if names in (["all"], ["last"]):
-        return layers
     if not isinstance(names, list | tuple | set) or not names or not set(names) <= set(layers):
         raise InvalidInput(
             f"dropout={chosen!r} must be 'all', 'last' or a list of these layers: {list(layers)}"
         )
-    return layers
+    return frozenset(names)

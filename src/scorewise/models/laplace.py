@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from scorewise.errors import InvalidInput
 from scorewise.models.networks import (
@@ -23,6 +23,7 @@ from scorewise.models.networks import (
     choose_device,
     few_rows,
     preserved_randomness,
+    refuse,
     stream,
 )
 from scorewise.models.rows import (
@@ -30,7 +31,6 @@ from scorewise.models.rows import (
     as_batch,
     check_labels,
     count_rows,
-    describe,
     inputs_and_labels,
     length,
     move,
@@ -90,6 +90,11 @@ def fit_laplace(
     laplace.BaseLaplace
         For :func:`scorewise.predict_samples`, and all that laplace-torch can do with it.
 
+    Raises
+    ------
+    InvalidInput
+        If model, data or options do not fit.
+
     Examples
     --------
     >>> import scorewise as sw, torch
@@ -99,10 +104,14 @@ def fit_laplace(
     >>> sw.predict_samples(la, X[:5], random_state=0)
     Samples(20 members, 3 classes, batch (5,), float32)
     """
+    if not isinstance(model, nn.Module) or not any(True for _ in model.parameters()):
+        raise InvalidInput(f"fit_laplace takes a trained torch module, not {type(model).__name__}")
+    tune = prior_precision == "marglik"
+    if not tune and (isinstance(prior_precision, str) or not 0 < prior_precision < float("inf")):
+        raise InvalidInput(f"prior_precision={prior_precision!r} must be positive, or 'marglik'")
     where = choose_device(device, [p.device for p in model.parameters()][:1])
     network: nn.Module = copy.deepcopy(model).to(where).eval()
     loader = _loader(X, y, next(network.parameters()).dtype)
-    tune = prior_precision == "marglik"
     bar = sys.stderr.isatty() if progress is None else progress
     with preserved_randomness(where), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*link_approx.*")  # not of our choosing
@@ -116,7 +125,7 @@ def fit_laplace(
                 prior_precision=1.0 if tune else prior_precision,
                 **options,
             )
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             raise InvalidInput(f"laplace-torch refuses these options: {error}") from error
         found.fit(_CheckedLoader(loader, n_classes), progress_bar=bar)
         if tune:
@@ -127,6 +136,8 @@ def fit_laplace(
 def _loader(X: Any, y: Any, dtype: torch.dtype) -> DataLoader[Any]:
     if isinstance(X, DataLoader):
         return X
+    if isinstance(X, Dataset):
+        return DataLoader(X, batch_size=_BATCH)
     if y is None or isinstance(X, Mapping):
         raise InvalidInput("pass arrays X and y, or a DataLoader of rows and labels")
     rows, given = as_batch(X), np.asarray(y)
@@ -213,18 +224,15 @@ class LaplaceSampler:
             logits = self._functions(random)
 
             def draw(batch: Batch, first_row: int) -> Tensor:
-                values = self._refusing(logits, move(batch, self._home, self._laplace._dtype))
+                batch = move(batch, self._home, self._laplace._dtype)
+                try:
+                    values = logits(batch)
+                except Exception as error:
+                    refuse(error, self._name, batch)
+                    raise
                 return self._answers.samples(values.flatten(0, 1), first_row)
 
             yield from stream(X, draw, self._laplace.model, self._home, batch_size)
-
-    def _refusing(self, logits: Logits, batch: Batch) -> Tensor:
-        try:
-            return logits(batch)
-        except (RuntimeError, ValueError, TypeError) as error:
-            if isinstance(error, InvalidInput | torch.OutOfMemoryError):
-                raise
-            raise InvalidInput(f"{self._name} refuses X ({describe(batch)}): {error}") from error
 
     def _functions(self, random: torch.Generator) -> Logits:
         """From rows to all draws' logits ``(M, n, K)``."""

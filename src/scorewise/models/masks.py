@@ -23,6 +23,8 @@ _SELU_FLOOR = -1.7580993408473766  # what SELU tends to, which alpha dropout put
 
 NOTHING = -1
 
+Choice = str | frozenset[str]  # "all", "last", or the names of layers
+
 
 class Call(NamedTuple):
     """A layer, and whether this is its first call in a pass, its second, and so on."""
@@ -50,11 +52,14 @@ class Place:
         Entries of a row along that axis.
     rows_first : bool
         Whether they lie side by side, or one in each of ``per_row`` blocks of all rows.
+    is_certain : bool
+        Whether that could be seen; it cannot where all rows are alike.
     """
 
     axis: int | None
     per_row: int = 1
     rows_first: bool = True
+    is_certain: bool = True
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,11 @@ class Plan:
     def can_share(self) -> bool:
         """Whether several draws may go through one pass, as so many times the rows."""
         return all(p.axis is not None and p.rows_first for p in self.places.values())
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether all places could be seen."""
+        return all(place.is_certain for place in self.places.values())
 
 
 class Masks:
@@ -174,7 +184,7 @@ class Masks:
 
 
 def make_plan(
-    two: Sequence[Sight], three: Sequence[Sight], layers: Mapping[str, _DropoutNd], choice: Any
+    two: Sequence[Sight], three: Sequence[Sight], layers: Mapping[str, _DropoutNd], choice: Choice
 ) -> Plan:
     """What to do in a pass, from what was seen in one with two rows and one with three."""
     calls = tuple(sight.call for sight in two)
@@ -190,7 +200,8 @@ def make_plan(
         chosen = set(active[-1:])
     else:
         chosen = {call for call in active if choice == "all" or call.layer in choice}
-        idle = set() if choice == "all" else set(choice) - {call.layer for call in chosen}
+        running = {call.layer for call in chosen}
+        idle = choice - running if isinstance(choice, frozenset) else frozenset()
         if idle:
             raise InvalidInput(f"the dropout layers {sorted(idle)} do not run, or have p = 0")
     places = {
@@ -215,8 +226,10 @@ def _find_place(small: Sight, large: Sight) -> Place:
         two, three = two.movedim(grown[0], 0), three.movedim(grown[0], 0)
         side_by_side = _distance(three[: 2 * per_row], two)
         in_blocks = _distance(three.unflatten(0, (per_row, 3))[:, :2].flatten(0, 1), two)
-        if min(side_by_side, in_blocks) <= 1e-2 * float(two.abs().amax()):
-            return Place(grown[0], per_row, side_by_side <= in_blocks)
+        rounding = 1e-3 * float(two.abs().amax())
+        if min(side_by_side, in_blocks) <= rounding:
+            is_certain = max(side_by_side, in_blocks) > rounding
+            return Place(grown[0], per_row, side_by_side <= in_blocks, is_certain)
     raise InvalidInput(
         f"the dropout layer {small.call.layer!r} gets shapes {tuple(small.given.shape)} for two "
         f"rows and {tuple(large.given.shape)} for three; which numbers belong to a row cannot be "

@@ -23,6 +23,7 @@ _ON_HOST = 1 << 27  # bytes of the largest layer's input and output; more only w
 _CHUNK = 1 << 26  # bytes of a chunk of samples
 _FEW = 3  # rows for a trial
 _ENOUGH = 32  # rows that sum to 1, and they are probabilities
+_ROUNDING = 1e-3  # of the largest answer, in batches of other sizes
 
 _LOCK = threading.RLock()
 
@@ -107,15 +108,25 @@ def ask(module: nn.Module, batch: Batch, device: torch.device, who: str) -> Tens
     try:
         by_name = isinstance(batch, Mapping) and _takes_names(module, batch)
         returned = module(**batch) if by_name else module(batch)
-    except (RuntimeError, ValueError, IndexError, TypeError) as error:
-        if isinstance(error, InvalidInput | torch.OutOfMemoryError):
-            raise
-        raise InvalidInput(f"{who} refuses X ({describe(batch)}): {error}") from error
+    except Exception as error:
+        refuse(error, who, batch)
+        raise
     values = logits_in(returned)
     if not isinstance(values, Tensor) or not values.is_floating_point():
         kind = values.dtype if isinstance(values, Tensor) else type(values).__name__
         raise InvalidInput(f"{who} returns {kind}; it must return a tensor of real numbers")
     return values[:, None] if values.ndim == 1 else values
+
+
+def refuse(error: Exception, who: str, batch: Batch) -> None:
+    """Raise what a module says of its input as such, with the input; leave other errors alone."""
+    kinds = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
+    if not isinstance(error, kinds) or isinstance(error, InvalidInput | torch.OutOfMemoryError):
+        return
+    hint = ""
+    if isinstance(batch, Tensor) and not batch.is_floating_point():
+        hint = "; if it takes real numbers, convert X to float32"
+    raise InvalidInput(f"{who} refuses X ({describe(batch)}): {error}{hint}") from error
 
 
 def check_rows(values: Tensor, n_rows: int, who: str) -> None:
@@ -249,33 +260,52 @@ def stream(
 
     Where memory does not suffice nevertheless, half as many are tried.
     """
-    most, first = batch_size, 0
+    most, first = 0, 0
     for batch in batches(X):
         n, start = length(batch), 0
-        if not first and n:
-            fitting = _rows_that_fit(draw, batch, module, device)
-            most = most or fitting
-        while start < n or n == 0:
+        if n and not most:
+            _check_steady(draw, batch, type(module).__name__)
+            most = batch_size or _rows_that_fit(draw, batch, module, device)
+        if n == 0:
+            with torch.inference_mode():
+                yield draw(batch, first).cpu().numpy()
+        while start < n:
             try:
                 with torch.inference_mode():
-                    drawn = draw(take(batch, slice(start, start + (most or 1))), first)
+                    drawn = draw(take(batch, slice(start, start + most)), first)
             except torch.OutOfMemoryError:
-                if most in {None, 1}:
+                if most == 1:
                     raise
                 most //= 2
                 torch.cuda.empty_cache()
                 continue
             yield drawn.cpu().numpy()
             start, first = start + len(drawn), first + len(drawn)
-            if n == 0:
-                break
 
 
-def _rows_that_fit(draw: Draw, batch: Batch, module: nn.Module, device: torch.device) -> int:
-    """How many rows to take at a time, from a trial with few of them.
+def _check_steady(draw: Draw, batch: Batch, name: str) -> None:
+    """Refuse a module whose answers about a row depend on chance, or on the rows beside it.
 
     Without inference mode, as modules may keep what they make in their first pass.
     """
+    with torch.no_grad():
+        three, again, two = (draw(few_rows(batch, n), 0) for n in (3, 3, 2))
+    size, spread = three.abs().amax(), (three.amax(dim=0) - three.amin(dim=0)).amax()
+    rounding = max(_ROUNDING * float(size), 0.05 * float(spread))
+    if float((three - again).abs().amax()) > rounding:
+        raise InvalidInput(
+            f"{name} answers the same rows differently, though it is in evaluation mode; use "
+            "torch.nn.Dropout for torch.nn.functional.dropout, so that random_state rules it"
+        )
+    if float((three[:2] - two).abs().amax()) > rounding:
+        raise InvalidInput(
+            f"what {name} answers about a row depends on the other rows of its batch, as batch "
+            "norm without running statistics does"
+        )
+
+
+def _rows_that_fit(draw: Draw, batch: Batch, module: nn.Module, device: torch.device) -> int:
+    """How many rows to take at a time, from a trial with few of them."""
     largest = 0
 
     def look(part: nn.Module, given: Any, returned: Any) -> None:

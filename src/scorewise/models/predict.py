@@ -122,6 +122,8 @@ def predict_samples(
     Returns
     -------
     Samples, whose ``probs`` is (N, M, K), or ``into``
+        Classes are in the order of the model's ``classes_``, of a list in that of the member who
+        knows most, of modules in that of their logits.
 
     Raises
     ------
@@ -139,11 +141,11 @@ def predict_samples(
     >>> sw.predict_samples(forest, X)
     Samples(50 members, 3 classes, batch (150,), float64)
     """
-    check_destination(out, into)
     if batch_size is not None:
         validate.whole(batch_size, "batch_size", at_least=1)
     sampler = _sampler(model, n_samples, entropy_of(random_state), device, dropout, output)
     n_rows = sampler.n_rows(X)
+    check_destination(out, into, n_rows)
     with (
         closing(sampler.chunks(X, batch_size)) as chunks,
         bar("predicting", n_rows, progress) as advance,
@@ -151,6 +153,8 @@ def predict_samples(
         reported = counted(chunks, advance)
         if into is None:
             return keep(reported, n_rows, out, sampler.weights)
+        if into.dtype is not None:
+            reported = (chunk.astype(into.dtype, copy=False) for chunk in reported)
         into.update_chunks(reported, sampler.weights, n_instances=n_rows, check=False)
         return into
 
@@ -196,8 +200,8 @@ def _sampler(
         return LaplaceSampler(model, draw_count(n_samples), entropy, device)
     if device is not None:
         raise InvalidInput("device= is for torch models; this one runs on the CPU")
-    from scorewise.models.asking import CommitteeSampler
     from scorewise.models.committees import take_apart
+    from scorewise.models.votes import CommitteeSampler
 
     committee = take_apart(model)
     if committee is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -27,21 +27,16 @@ def bar(task: str, total: int | None, show: bool | None) -> Iterator[Advance]:
 
     progress = Progress(console=Console(stderr=True), transient=True)
     row = progress.add_task(task, total=total)
-    visible_from = time.monotonic() + (0 if show else _PATIENCE)
-    started = False
-
-    def advance(done: int) -> None:
-        nonlocal started
-        progress.advance(row, done)
-        if not started and time.monotonic() >= visible_from:
-            progress.start()
-            started = True
-
+    # Its own thread draws it from then on, also while nothing advances.
+    later = threading.Timer(0 if show else _PATIENCE, progress.start)
+    later.daemon = True
+    later.start()
     try:
-        yield advance
+        yield lambda done: progress.advance(row, done)
     finally:
-        if started:
-            progress.stop()
+        later.cancel()
+        later.join()
+        progress.stop()
 
 
 def counted(items: Iterator[Any], advance: Advance) -> Iterator[Any]:

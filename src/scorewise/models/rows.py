@@ -67,7 +67,7 @@ def batches(X: Any) -> Iterator[Batch]:
     if isinstance(X, Dataset):
         X = DataLoader(X, batch_size=256)
     if not _brings_batches(X):
-        yield as_batch(X)
+        yield inputs_and_labels(X)[0] if isinstance(X, Mapping) else as_batch(X)
         return
     if isinstance(X, DataLoader):
         _check_order(X)
@@ -119,7 +119,12 @@ def as_batch(X: Any) -> Batch:
 def _as_tensor(values: Any, name: str) -> Any:
     if isinstance(values, Tensor) or not (hasattr(values, "__array__") or isinstance(values, list)):
         return values
-    array = np.asarray(values)
+    if isinstance(values, list) and values and all(isinstance(v, Tensor) for v in values):
+        return torch.stack(values)
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise InvalidInput(f"{name} is no array of numbers: {error}") from error
     if array.dtype.kind not in "biuf":
         raise InvalidInput(f"{name} has dtype {array.dtype}; a torch module takes numbers")
     with warnings.catch_warnings():
