@@ -333,3 +333,43 @@ def test_one_number_between_0_and_1_must_be_told_what_it_is():
     np.testing.assert_allclose(
         np.log(logits[..., 1] / logits[..., 0]), probs[..., 1], atol=1e-5
     )  # which is what was asked for
+
+
+class Functionally(nn.Linear):
+    def forward(self, x):
+        return F.dropout(super().forward(x), 0.5, training=True)
+
+
+def test_members_that_are_random_by_themselves_are_refused():
+    members = [nn.Linear(6, 3), Functionally(6, 3)]
+    with pytest.raises(sw.InvalidInput, match="answers the same rows differently"):
+        sw.predict_samples(members, ROWS)
+    with pytest.raises(sw.InvalidInput, match="answers the same rows differently"):
+        sw.predict_dirichlet(Functionally(6, 3), ROWS, output="log-alpha")
+
+
+def test_rows_that_are_all_alike_do_not_tell_how_rows_lie():
+    model = TimeMajor()
+    X = torch.cat([torch.zeros(4, 6), ROWS])
+    whole = samples(model, X, batch_size=4)
+    for batch_size in (1, 2, 15):
+        np.testing.assert_allclose(samples(model, X, batch_size=batch_size), whole, atol=1e-6)
+    np.testing.assert_allclose(whole[4:], samples(model), atol=1e-6)
+
+
+def test_a_layer_may_be_chosen_by_its_name_alone():
+    model = RemembersRows()
+    np.testing.assert_array_equal(samples(model, dropout="drop"), samples(model, dropout=["drop"]))
+
+
+class TakesLabels(RemembersRows):
+    def forward(self, x, labels=None):
+        out = super().forward(x)
+        return (F.cross_entropy(out, labels), out) if labels is not None else out
+
+
+def test_labels_in_a_mapping_are_no_input():
+    model, labels = TakesLabels(), torch.arange(11) % 3
+    expected = samples(model)
+    np.testing.assert_array_equal(samples(model, {"x": ROWS}), expected)
+    np.testing.assert_array_equal(samples(model, {"x": ROWS, "labels": labels}), expected)

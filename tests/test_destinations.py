@@ -548,3 +548,55 @@ def test_a_wrong_row_of_a_later_chunk_is_named_in_the_whole():
     acc = sw.Accumulator("log")
     with pytest.raises(sw.InvalidInput, match=r"probs\[13, 1, 2\] is nan"):
         acc.update_chunks(np.split(poisoned(), 4))
+
+
+def test_a_folder_that_is_no_array_is_not_replaced(tmp_path):
+    import zarr
+
+    group = zarr.create_group(str(tmp_path / "group.zarr"))
+    group.create_array("precious", shape=(3,), dtype="f8")[:] = 7
+    folder = tmp_path / "folder.zarr"
+    folder.mkdir()
+    (folder / "thesis.txt").write_text("years of work")
+    (tmp_path / "file.zarr").write_text("a file")
+    (tmp_path / "folder.npy").mkdir()
+    for name in ("group.zarr", "folder.zarr", "file.zarr", "folder.npy"):
+        with pytest.raises(sw.InvalidInput, match="no array to be replaced"):
+            sw.predict_samples(forest(), X, out=tmp_path / name)
+    assert (folder / "thesis.txt").read_text() == "years of work"
+    assert float(zarr.open_group(str(tmp_path / "group.zarr"))["precious"][0]) == 7
+
+
+def test_what_a_link_points_to_is_replaced(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    for name in ("a.npy", "a.zarr"):
+        target = tmp_path / "elsewhere" / name
+        sw.predict_samples(forest(), X[:5], out=target)
+        (tmp_path / name).symlink_to(target)
+        samples = sw.predict_samples(forest(), X, out=tmp_path / name)
+        assert (tmp_path / name).is_symlink()
+        np.testing.assert_array_equal(np.asarray(samples.probs), expected())
+    assert sorted(p.name for p in (tmp_path / "elsewhere").iterdir()) == ["a.npy", "a.zarr"]
+
+
+def test_models_of_other_precision_share_an_accumulator():
+    import torch
+
+    net = torch.nn.Linear(X.shape[1], K)
+    acc = sw.Accumulator("log")
+    sw.predict_samples(forest(), X, into=acc)
+    sw.predict_samples([net, net], X, into=acc)
+    assert acc.n_members == M + 2
+    assert acc.dtype == np.float64
+    members_of_net = sw.predict_samples([net, net], X).probs.astype(np.float64)
+    together = np.concatenate([expected(), members_of_net], axis=1)
+    assert_same({"": acc.result()}, {"": sw.decompose(together, "log")}, rtol=1e-9)
+
+
+def test_a_bar_is_there_at_once_where_it_was_asked_for(capfd):
+    sw.predict_samples(forest(), X, progress=True, batch_size=20)
+    shown = capfd.readouterr()
+    assert "predicting" in shown.err
+    assert not shown.out
+    sw.predict_samples(forest(), X, batch_size=20)
+    assert not capfd.readouterr().err

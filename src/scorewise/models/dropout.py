@@ -20,7 +20,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from scorewise.errors import InvalidInput
 from scorewise.models.masks import NOTHING, Choice, Masks, Plan, make_plan
 from scorewise.models.networks import Answers, ask, borrowed, check_rows, few_rows, stream
-from scorewise.models.rows import Batch, count_rows, length
+from scorewise.models.rows import Batch, count_rows, length, telling_rows
 
 
 @dataclass(frozen=True)
@@ -104,11 +104,11 @@ class DropoutSampler:
         """
         few = few_rows(batch)
         with self._masks.watching() as two:
-            self._ask(few_rows(batch, 2))
+            self._ask(telling_rows(batch, 2))
         with self._masks.watching() as three:
-            plain = self._ask(few)
+            self._ask(telling_rows(batch, 3))
         plan = make_plan(two, three, self._masks.layers, self._chosen)
-        nothing = self._together(plan, [NOTHING], few)
+        plain, nothing = self._ask(few), self._together(plan, [NOTHING], few)
         at_once = False
         if plan.can_share:
             apart = self._together(plan, [0], few)

@@ -25,17 +25,18 @@ def bar(task: str, total: int | None, show: bool | None) -> Iterator[Advance]:
     from rich.console import Console
     from rich.progress import Progress
 
-    progress = Progress(console=Console(stderr=True), transient=True)
+    progress = Progress(console=Console(stderr=True), transient=show is None)
     row = progress.add_task(task, total=total)
-    # Its own thread draws it from then on, also while nothing advances.
-    later = threading.Timer(0 if show else _PATIENCE, progress.start)
+    later = threading.Timer(_PATIENCE, progress.start)
     later.daemon = True
-    later.start()
+    if show:
+        progress.start()
+    else:
+        later.start()
     try:
         yield lambda done: progress.advance(row, done)
     finally:
         later.cancel()
-        later.join()
         progress.stop()
 
 
