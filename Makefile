@@ -45,7 +45,7 @@ format: $(VENV)/.installed-dev  ## Format the code and mend what the linter can.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.installed-dev  ## Measure speed, as ratios to np.sum in the same run.
+bench: $(VENV)/.installed-dev  ## Measure speed and memory, as ratios in the same run.
 	$(BIN)/python benchmarks/decompose.py $(ARGS)
 	$(BIN)/python benchmarks/growth.py $(ARGS)
 	$(BIN)/python benchmarks/models.py $(ARGS)

@@ -373,3 +373,113 @@ def test_labels_in_a_mapping_are_no_input():
     expected = samples(model)
     np.testing.assert_array_equal(samples(model, {"x": ROWS}), expected)
     np.testing.assert_array_equal(samples(model, {"x": ROWS, "labels": labels}), expected)
+
+
+class PartlySilent(nn.Module):
+    """One of two layers works in place, and nobody uses what it returns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.quiet = nn.Linear(6, 8), nn.Dropout(0.5, inplace=True)
+        self.drop, self.b = nn.Dropout(0.5), nn.Linear(8, 3)
+
+    def forward(self, x):
+        h = self.a(x)
+        self.quiet(h)
+        return self.b(self.drop(h))
+
+
+def test_a_silent_layer_beside_another_is_named():
+    with pytest.raises(sw.InvalidInput, match="'quiet' works in place"):
+        samples(PartlySilent())
+    assert samples(PartlySilent(), dropout="last").shape == (11, 6, 3)
+
+
+def test_layers_in_place_whose_results_are_used_drop():
+    model = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5, inplace=True), nn.Linear(8, 3))
+    again = nn.Sequential(model[0], nn.Dropout(0.5), model[2])
+    np.testing.assert_array_equal(samples(model), samples(again))
+
+
+class Encoder(nn.Module):
+    """A transformer for which torch has a fused path that calls no dropout layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.5, batch_first=True)
+        self.words, self.body = nn.Embedding(9, 8), nn.TransformerEncoder(layer, 2)
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, ids):
+        return self.head(self.body(self.words(ids), src_key_padding_mask=ids == 0)[:, 0])
+
+
+def test_transformers_with_padding_are_drawn_from_layer_by_layer():
+    ids = torch.randint(1, 9, (7, 5), generator=torch.Generator().manual_seed(0))
+    ids[2:, 3:] = 0
+    model = Encoder()
+    fused = torch.backends.mha.get_fastpath_enabled()
+    whole = samples(model, ids)
+    assert torch.backends.mha.get_fastpath_enabled() == fused
+    assert np.abs(whole[:, 0] - whole[:, 1]).max() > 1e-3
+    for batch_size in (1, 2, 4):
+        np.testing.assert_allclose(samples(model, ids, batch_size=batch_size), whole, atol=1e-6)
+    np.testing.assert_allclose(samples(model, ids[2:, :3]), whole[2:], atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_single_draw_may_keep_everything(seed):
+    model = nn.Sequential(nn.Linear(6, 4), nn.Dropout(0.1), nn.LayerNorm(4), nn.Linear(4, 3))
+    one = sw.predict_samples(model, ROWS, 1, random_state=seed).probs
+    many = sw.predict_samples(model, ROWS, 5, random_state=seed).probs
+    np.testing.assert_allclose(one[:, 0], many[:, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_probabilities_in_half_precision_are_no_logits(dtype):
+    members = [nn.Sequential(nn.Linear(6, 10), nn.Softmax(-1)).to(dtype) for _ in range(3)]
+    with pytest.raises(sw.InvalidInput, match="could be probabilities"):
+        sw.predict_samples(members, ROWS)
+
+
+def test_one_draw_that_is_no_probability_speaks_for_all():
+    model = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 1))
+    assert samples(model, ROWS[:1], n_samples=200).shape == (1, 200, 2)
+
+
+def test_a_loader_of_ready_batches_must_not_shuffle():
+    ready = [ROWS[:4], ROWS[4:]]
+    loader = torch.utils.data.DataLoader(ready, batch_size=None)
+    np.testing.assert_allclose(samples(RemembersRows(), loader).shape, (11, 6, 3))
+    with pytest.raises(sw.InvalidInput, match="shuffle=False"):
+        samples(RemembersRows(), torch.utils.data.DataLoader(ready, batch_size=None, shuffle=True))
+
+
+class Mixed(nn.Module):
+    """Half precision for words, full precision for the rest, as models are loaded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(9, 6).bfloat16()
+        self.a, self.drop, self.b = nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 3)
+
+    def forward(self, ids, x):
+        return self.b(self.drop(self.a(x + self.words(ids).float())))
+
+
+def test_rows_keep_a_precision_that_the_module_has():
+    X = {"ids": torch.arange(11) % 9, "x": ROWS}
+    assert samples(Mixed(), X).shape == (11, 6, 3)
+
+
+class Asserts(RemembersRows):
+    def forward(self, x):
+        h = self.drop(self.a(x))
+        assert h.shape == (len(x), 8)
+        return self.b(h)
+
+
+def test_a_module_that_insists_on_its_rows_gets_one_draw_at_a_time():
+    model, plain = Asserts(), RemembersRows()
+    plain.load_state_dict(model.state_dict())
+    np.testing.assert_allclose(samples(model), samples(plain), atol=1e-6)

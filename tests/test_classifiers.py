@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from functools import cache
 from typing import Any
@@ -878,3 +879,30 @@ def test_what_is_no_table_of_numbers_is_refused(X, message, batch_size):
 def test_options_that_do_not_fit_are_refused(options, message):
     with pytest.raises(sw.InvalidInput, match=message):
         sw.predict_samples(fitted("forest"), IRIS, **options)
+
+
+def test_a_calibration_around_a_calibration_has_all_members():
+    inner = CalibratedClassifierCV(forest(3), cv=2)
+    model = CalibratedClassifierCV(inner, cv=2).fit(IRIS, SPECIES)
+    for n in (1, 2, 7):
+        samples = sw.predict_samples(model, IRIS[:n])
+        assert samples.probs.shape == (n, 2 * 2 * 3, 3)
+    outer = model.calibrated_classifiers_[1]
+    middle = outer.estimator.calibrated_classifiers_[0]
+    tree = middle.estimator.estimators_[2]
+    stand_in = _Answers(tree.predict_proba(IRIS.astype(np.float32)), middle.estimator.classes_)
+    bent = copy.copy(middle)
+    bent.estimator = stand_in
+    again = copy.copy(outer)
+    again.estimator = _Answers(bent.predict_proba(IRIS), outer.estimator.classes_)
+    expected = again.predict_proba(IRIS)
+    found = sw.predict_samples(model, IRIS).probs[:, 2 * 3 + 2]
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+class _Answers(ClassifierMixin, BaseEstimator):
+    def __init__(self, probs: np.ndarray, classes_: np.ndarray) -> None:
+        self.probs, self.classes_ = probs, classes_
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        return self.probs

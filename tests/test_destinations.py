@@ -600,3 +600,13 @@ def test_a_bar_is_there_at_once_where_it_was_asked_for(capfd):
     assert not shown.out
     sw.predict_samples(forest(), X, batch_size=20)
     assert not capfd.readouterr().err
+
+
+def test_an_accumulator_of_another_library_says_so():
+    import torch
+
+    acc = sw.Accumulator("log")
+    acc.update(torch.full((N, K), 1 / K))
+    with pytest.raises(sw.InvalidInput, match="different libraries"):
+        sw.predict_samples(forest(), X, into=acc)
+    assert acc.n_members == 1

@@ -741,3 +741,19 @@ def test_no_rows_have_no_mean(iris):
     fitted = ensemble(epochs=1).fit(X, y)
     assert fitted.predict_proba(X[:0]).shape == (0, 3)
     assert fitted.predict(X[:0]).shape == (0,)
+
+
+def test_one_logit_that_was_trained_here_is_a_logit(iris):
+    X, y = iris
+    fitted = ensemble(lambda: nn.Linear(4, 1), epochs=1).fit(X, (y > 0).astype(int))
+    for i in range(5):
+        assert fitted.predict_proba(X[i : i + 1]).shape == (1, 2)
+
+
+def test_other_classes_are_no_warm_start(iris):
+    X, y = iris
+    fitted = ensemble(epochs=1, n_members=1, warm_start=True).fit(X, np.array(list("abc"))[y])
+    fitted.n_members = 2
+    with pytest.raises(sw.InvalidInput, match="finished members know the classes"):
+        fitted.fit(X, np.array(list("xyz"))[y])
+    assert len(fitted.members_) == 1

@@ -21,7 +21,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from scorewise.errors import InvalidInput
 from scorewise.models.bootstrap import BootstrapEnsemble
@@ -256,8 +256,9 @@ def _calibrated(calibrated: Any) -> Committee:
             own.estimator = _stand_in(member, committee.classes, fold.estimator)
             members.append(Member(f"fold {i}, {member.name}", _of_fold(own.predict_proba, i)))
 
-    def prepare(X: Any) -> list[Any]:
-        return [X if c is None else c.prepare(X) for c in inner]
+    def prepare(X: Any) -> _PerFold:
+        prepared = [X if committee is None else committee.prepare(X) for committee in inner]
+        return _PerFold(prepared, (_num_samples(X),))
 
     equal = len(set(weights)) == 1
     return Committee(
@@ -265,8 +266,16 @@ def _calibrated(calibrated: Any) -> Committee:
     )
 
 
+@dataclass(frozen=True)
+class _PerFold:
+    """The same rows as each fold's committee takes them; as long as they are, for scikit-learn."""
+
+    rows: list[Any]
+    shape: tuple[int]
+
+
 def _of_fold(answer: Answer, fold: int) -> Answer:
-    return lambda prepared: answer(prepared[fold])
+    return lambda prepared: answer(prepared.rows[fold])
 
 
 class _StandIn(ClassifierMixin, BaseEstimator):

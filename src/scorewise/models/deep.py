@@ -194,14 +194,14 @@ class DeepEnsemble:
             trains the others to the same result (if the loader has no generator of its own).
         """
         data, classes = self._training_data(X, y)
-        known = getattr(self, "classes_", classes)
         if not self.warm_start:
             self.members_ = []
-        elif not np.array_equal(known, classes):
+        fresh = list(getattr(self, "members_", []))
+        known = getattr(self, "classes_", classes)
+        if fresh and not np.array_equal(known, classes):
             raise InvalidInput(
                 f"the finished members know the classes {known}, these are {classes}"
             )
-        fresh = list(getattr(self, "members_", []))
         if not fresh or not hasattr(self, "_entropy"):
             self._entropy = entropy_of(self.random_state)
         with bar("training", (self.n_members - len(fresh)) * self.epochs, self.progress) as advance:

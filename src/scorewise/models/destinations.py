@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -132,7 +134,8 @@ def _replacing(path: Path) -> Iterator[Path]:
     A run that is cut off leaves what was there before, and nothing that looks whole.
     """
     path = path.resolve()
-    partial, old = (path.with_name(f".{path.name}.{os.getpid()}.{x}") for x in ("partial", "old"))
+    run = uuid4().hex[:8]
+    partial, old = (path.with_name(f".{path.name}.{run}.{x}") for x in ("partial", "old"))
     try:
         yield partial
         if path.is_dir():  # which cannot be replaced in one step
@@ -141,11 +144,21 @@ def _replacing(path: Path) -> Iterator[Path]:
     finally:
         if old.exists() and not path.exists():
             os.replace(old, path)
-        for leftover in (partial, old):
-            if leftover.is_dir():
-                shutil.rmtree(leftover, ignore_errors=True)
-            else:
-                leftover.unlink(missing_ok=True)
+        _remove(partial)
+        _remove(old)
+
+
+def _remove(path: Path) -> None:
+    """A file, or a folder, into which Zarr's threads may still write when it is cut off."""
+    for _ in range(20):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                path.unlink()
+        if not path.exists():
+            return
+        time.sleep(0.05)
 
 
 def _lazily(stored: Any) -> Any:

@@ -7,8 +7,8 @@ computed once: that layer hands on the rows of all draws as one large batch.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +51,8 @@ class DropoutSampler:
         found = _dropout_layers(module)
         self._chosen = _choose(layers, found)
         self._masks = Masks(found, n_draws, entropy)
-        self._answers = Answers([f"{self._name}, draw {m}" for m in range(n_draws)], output)
+        names = [f"{self._name}, draw {m}" for m in range(n_draws)]
+        self._answers = Answers(names, output, of_one_model=True)
         self._device = device
         self._home = torch.device("cpu")
         self._routes: dict[Any, Route] = {}
@@ -62,7 +63,11 @@ class DropoutSampler:
 
     def chunks(self, X: Any, batch_size: int | None) -> Generator[np.ndarray]:
         """All draws' answers ``(n, M, K)`` for further rows."""
-        with borrowed([self._module], self._device) as self._home, self._masks.attached(), _eager():
+        with (
+            borrowed([self._module], self._device) as self._home,
+            self._masks.attached(),
+            _as_written(),
+        ):
             yield from stream(X, self._draw, self._module, self._home, batch_size)
             self._answers.finish()
 
@@ -117,6 +122,12 @@ class DropoutSampler:
                 at_once = _are_same(together, apart, nothing - plain)
         if bool(plain.isfinite().any()) and _are_same(nothing, plain):
             raise InvalidInput(f"the chosen dropout layers do not change what {self._name} returns")
+        for name, alone in plan.in_place(self._masks.layers).items():
+            if _are_same(self._together(alone, [NOTHING], few), plain):
+                raise InvalidInput(
+                    f"the dropout layer {name!r} works in place and nobody uses what it returns; "
+                    "write x = dropout(x)"
+                )
         return Route(plan, at_once)
 
 
@@ -141,10 +152,17 @@ def _are_same(x: Tensor, y: Tensor, usual: Tensor | None = None) -> bool:
     return bool((x - y).abs().amax() <= rounding)
 
 
-def _eager() -> AbstractContextManager[Any]:
-    """Hooks are no work for a compiler: compiled modules run as they were written."""
+@contextmanager
+def _as_written() -> Iterator[None]:
+    """Hooks are no work for a compiler, and torch's fused attention does not call its layers."""
     compiler = getattr(torch.compiler, "set_stance", None)
-    return nullcontext() if compiler is None else compiler("force_eager")
+    fused = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with nullcontext() if compiler is None else compiler("force_eager"):
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fused)
 
 
 def _dropout_layers(module: nn.Module) -> dict[str, _DropoutNd]:

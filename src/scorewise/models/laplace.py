@@ -224,7 +224,7 @@ class LaplaceSampler:
             logits = self._functions(random)
 
             def draw(batch: Batch, first_row: int) -> Tensor:
-                batch = move(batch, self._home, self._laplace._dtype)
+                batch = move(batch, self._home, [self._laplace._dtype])
                 try:
                     values = logits(batch)
                 except Exception as error:

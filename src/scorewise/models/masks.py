@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -73,6 +73,14 @@ class Plan:
     def can_share(self) -> bool:
         """Whether several draws may go through one pass, as so many times the rows."""
         return all(p.axis is not None and p.rows_first for p in self.places.values())
+
+    def in_place(self, layers: Mapping[str, _DropoutNd]) -> dict[str, Plan]:
+        """Plans in which one layer alone drops, for each that works in place."""
+        names = {call.layer for call in self.places if layers[call.layer].inplace}
+        return {
+            name: replace(self, places={c: p for c, p in self.places.items() if c.layer == name})
+            for name in sorted(names)
+        }
 
     @property
     def is_certain(self) -> bool:
@@ -174,7 +182,7 @@ class Masks:
             made = [self._make(draw, call, shape) for draw in range(self._n_draws)]
             nothing = torch.zeros(shape, dtype=torch.bool)
             self._kept[call] = kept = torch.stack([*made, nothing]).to(device)
-        if len(self._draws) == self._n_draws:
+        if list(self._draws) == list(range(self._n_draws)):
             return kept[:-1]
         return torch.stack([kept[draw] for draw in self._draws])
 

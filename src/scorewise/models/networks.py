@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -25,7 +26,27 @@ _FEW = 3  # rows for a trial
 _ENOUGH = 32  # rows that sum to 1, and they are probabilities
 _ROUNDING = 1e-3  # of the largest answer, in batches of other sizes
 
-_LOCK = threading.RLock()
+_REFUSALS = (
+    RuntimeError,
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+    AssertionError,
+)
+
+_lock = threading.RLock()
+
+
+def _forget_lock() -> None:
+    """A forked child has none of its parent's threads, and must not wait for them."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_lock)
 
 
 # -- asking ---------------------------------------------------------------------------------------
@@ -39,7 +60,7 @@ def borrowed(modules: Sequence[nn.Module], device: Any) -> Iterator[torch.device
     where there is one, or stay where they are if they are on an accelerator already. One thread at
     a time, as hooks and random states are everybody's.
     """
-    with _LOCK, ExitStack() as restored:
+    with _lock, ExitStack() as restored:
         for module in modules:
             if any(is_lazy(parameter) for parameter in module.parameters()):
                 raise InvalidInput(f"{type(module).__name__} is not initialised; train it first")
@@ -102,9 +123,8 @@ def ask(module: nn.Module, batch: Batch, device: torch.device, who: str) -> Tens
     Objects with ``.logits``, mappings with ``"logits"`` and tuples that begin with them are
     understood; one number per row is that of class 1 of two, ``(n, 1)``.
     """
-    own = next((tensor for tensor in _tensors(module) if tensor.is_floating_point()), None)
-    home, dtype = (device, None) if own is None else (own.device, own.dtype)
-    batch = move(batch, home, dtype)
+    own = [tensor for tensor in _tensors(module) if tensor.is_floating_point()]
+    batch = move(batch, own[0].device if own else device, {tensor.dtype: None for tensor in own})
     try:
         by_name = isinstance(batch, Mapping) and _takes_names(module, batch)
         returned = module(**batch) if by_name else module(batch)
@@ -120,8 +140,7 @@ def ask(module: nn.Module, batch: Batch, device: torch.device, who: str) -> Tens
 
 def refuse(error: Exception, who: str, batch: Batch) -> None:
     """Raise what a module says of its input as such, with the input; leave other errors alone."""
-    kinds = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
-    if not isinstance(error, kinds) or isinstance(error, InvalidInput | torch.OutOfMemoryError):
+    if not isinstance(error, _REFUSALS) or isinstance(error, InvalidInput | torch.OutOfMemoryError):
         return
     hint = ""
     if isinstance(batch, Tensor) and not batch.is_floating_point():
@@ -167,13 +186,18 @@ class Answers:
     output : "logits", "probs" or None
         What they return. None stands for logits, unless all of them look like probabilities,
         which a softmax would flatten in silence.
+    of_one_model : bool
+        Whether the members are draws of one model, which returns the same kind of thing in all.
     """
 
-    def __init__(self, names: Sequence[str], output: str | None) -> None:
+    def __init__(
+        self, names: Sequence[str], output: str | None, *, of_one_model: bool = False
+    ) -> None:
         if output not in {None, "logits", "probs"}:
             raise InvalidInput(f"output={output!r} must be 'logits' or 'probs'")
         self._names = names
         self._output = output
+        self._of_one_model = of_one_model
         self._suspects = set(names) if output is None else set()
         self._n_rows = 0
 
@@ -187,8 +211,8 @@ class Answers:
         if self._output == "probs":
             probs = _given(values, who)
         else:
-            half = values.dtype in {torch.float16, torch.bfloat16}
-            probs = self._softmax(values.float() if half else values, who)
+            tolerance = _tolerance(values)
+            probs = self._softmax(_widened(values), tolerance, who)
         return probs.unflatten(0, (len(self._names), n)).transpose(0, 1)
 
     def finish(self) -> None:
@@ -200,7 +224,7 @@ class Answers:
                 "output='logits'"
             )
 
-    def _softmax(self, values: Tensor, who: Callable[[int], str]) -> Tensor:
+    def _softmax(self, values: Tensor, tolerance: float, who: Callable[[int], str]) -> Tensor:
         logits = at_least_two(values)
         top = logits.amax(dim=-1)
         wrong = ~top.isfinite()  # a masked class of -inf is fine, unless all are
@@ -210,17 +234,17 @@ class Answers:
                 f"{who(i)}: a logit is {float(top[i])}; mend the model or drop the row"
             )
         if self._suspects and len(values):
-            self._suspect(values.unflatten(0, (len(self._names), -1)))
+            self._suspect(values.unflatten(0, (len(self._names), -1)), tolerance)
         return logits.softmax(dim=-1)
 
-    def _suspect(self, values: Tensor) -> None:
+    def _suspect(self, values: Tensor, tolerance: float) -> None:
         """Look whether what members returned, ``(M, n, K)``, could be probabilities."""
         several = values.shape[-1] > 1
         could = (values.amin(dim=(1, 2)) >= 0) & (values.amax(dim=(1, 2)) <= 1)
         if several:
-            could &= (values.sum(dim=-1) - 1).abs().amax(dim=1) < 1e-5
+            could &= (values.sum(dim=-1) - 1).abs().amax(dim=1) <= tolerance
         free = [name for name, may in zip(self._names, could.tolist(), strict=True) if not may]
-        self._suspects.difference_update(free)
+        self._suspects.difference_update(self._names if free and self._of_one_model else free)
         self._n_rows += values.shape[1]
         if several and self._n_rows >= _ENOUGH:
             self.finish()
@@ -235,8 +259,7 @@ def at_least_two(logits: Tensor) -> Tensor:
 
 def _given(values: Tensor, who: Callable[[int], str]) -> Tensor:
     """Probabilities that were returned as such; a single one is that of class 1."""
-    tolerance = SUM_TOLERANCE[str(values.dtype).removeprefix("torch.")]
-    values = values.float() if values.dtype in {torch.float16, torch.bfloat16} else values
+    tolerance, values = _tolerance(values), _widened(values)
     probs = torch.cat([1 - values, values], dim=-1) if values.shape[-1] == 1 else values
     wrong = ~(((probs.sum(-1) - 1).abs() <= tolerance) & (probs.amin(-1) >= 0))
     if bool(wrong.any()):
@@ -246,6 +269,16 @@ def _given(values: Tensor, who: Callable[[int], str]) -> Tensor:
             f"{who(i)}: {row} are no probabilities; pass output='logits' if these are logits"
         )
     return probs
+
+
+def _tolerance(probs: Tensor) -> float:
+    """How far the sum of probabilities may be from 1, in their precision."""
+    return SUM_TOLERANCE[str(probs.dtype).removeprefix("torch.")]
+
+
+def _widened(values: Tensor) -> Tensor:
+    """Half precision is computed in float32."""
+    return values.float() if values.dtype in {torch.float16, torch.bfloat16} else values
 
 
 # -- some rows at a time --------------------------------------------------------------------------

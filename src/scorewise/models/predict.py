@@ -153,7 +153,7 @@ def predict_samples(
         reported = counted(chunks, advance)
         if into is None:
             return keep(reported, n_rows, out, sampler.weights)
-        if into.dtype is not None:
+        if isinstance(into.dtype, np.dtype):  # the accumulator's, whatever the model's is
             reported = (chunk.astype(into.dtype, copy=False) for chunk in reported)
         into.update_chunks(reported, sampler.weights, n_instances=n_rows, check=False)
         return into
@@ -190,6 +190,8 @@ def _sampler(
     if modules is not None:
         from scorewise.models.ensembles import NetworksSampler
 
+        if not isinstance(model, list | tuple):
+            output = output or "logits"  # as they were trained
         chosen = choose_members(len(modules), n_samples, entropy)
         return NetworksSampler({i: modules[i] for i in chosen}, output, device)
     if output is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -47,15 +47,16 @@ def _len(sized: Any) -> int | None:
 def _check_order(loader: DataLoader[Any]) -> None:
     """Refuse a loader whose answers could not be matched with its rows."""
     batched = loader.batch_sampler
-    if not isinstance(batched, BatchSampler):
-        return
-    if isinstance(batched.sampler, _SHUFFLING):
+    sampler = getattr(batched, "sampler", loader.sampler)
+    if isinstance(sampler, _SHUFFLING):
         raise InvalidInput(
             "the DataLoader shuffles, so nobody could tell whose the answers are; pass one with "
             "shuffle=False"
         )
-    n = _len(batched.sampler)
-    if batched.drop_last and n is not None and n % batched.batch_size:
+    n = _len(sampler)
+    if not isinstance(batched, BatchSampler) or n is None:
+        return
+    if batched.drop_last and n % batched.batch_size:
         raise InvalidInput(
             f"the DataLoader drops the last {n % batched.batch_size} rows; pass one with "
             "drop_last=False"
@@ -176,10 +177,12 @@ def take(batch: Batch, rows: Any) -> Batch:
     }
 
 
-def move(batch: Batch, device: torch.device, dtype: torch.dtype | None) -> Batch:
-    """A batch on the device of a module, real numbers in the module's precision."""
+def move(batch: Batch, device: torch.device, dtypes: Collection[torch.dtype]) -> Batch:
+    """A batch on the device of a module, real numbers in a precision that the module has."""
     if isinstance(batch, Mapping):
-        return {name: move(entry, device, dtype) for name, entry in batch.items()}
+        return {name: move(entry, device, dtypes) for name, entry in batch.items()}
     if not isinstance(batch, Tensor):
         return batch
-    return batch.to(device, dtype if batch.is_floating_point() else None, non_blocking=True)
+    fits = not batch.is_floating_point() or batch.dtype in dtypes
+    dtype = batch.dtype if fits else next(iter(dtypes), batch.dtype)
+    return batch.to(device, dtype, non_blocking=True)
