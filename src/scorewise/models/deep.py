@@ -15,23 +15,26 @@ from torch.utils.data import DataLoader, Dataset
 
 from scorewise import validate
 from scorewise.errors import InvalidInput
+from scorewise.models.answers import at_least_two
 from scorewise.models.choices import entropy_of, generator
-from scorewise.models.networks import (
-    ask,
-    at_least_two,
-    check_rows,
-    choose_device,
-    few_rows,
-    preserved_randomness,
-)
+from scorewise.models.networks import ask, check_rows, choose_device, preserved_randomness
 from scorewise.models.predict import predict_mean, predict_samples
 from scorewise.models.progress import bar
-from scorewise.models.rows import Batch, as_batch, check_labels, inputs_and_labels, length, take
+from scorewise.models.rows import (
+    Batch,
+    as_batch,
+    check_labels,
+    few_rows,
+    inputs_and_labels,
+    length,
+    take,
+)
 
 StateDict = Mapping[str, Tensor]
 Data = Callable[[], Iterable[tuple[Any, Any]]]  # the batches of an epoch: rows and class indices
 
 _BAD_FILE = (OSError, EOFError, pickle.UnpicklingError, IndexError, KeyError, ValueError)
+_CPU = torch.device("cpu")
 _LEARNING_RATES = {"adam": 1e-3, "sgd": 0.1}
 
 
@@ -158,8 +161,8 @@ class DeepEnsemble:
         ensemble = cls(make_model, len(states), **options)
         ensemble.members_ = []
         for i, state in enumerate(states):
-            with preserved_randomness(torch.device("cpu")):
-                module = ensemble._make(generator(0, i))
+            with preserved_randomness(_CPU, seed=i):
+                module = ensemble._make()
             try:
                 if isinstance(state, str | PathLike):
                     state = torch.load(state, map_location="cpu", weights_only=True)
@@ -180,7 +183,7 @@ class DeepEnsemble:
 
         Parameters
         ----------
-        X : array, tensor or mapping of them (n, ...), or DataLoader
+        X : array, tensor or mapping of them (n, ...), Dataset or DataLoader
             Rows; a loader brings pairs of rows and class indices, or mappings with ``labels``.
         y : array (n,), optional
             Labels of the rows of an array.
@@ -222,7 +225,7 @@ class DeepEnsemble:
                 raise InvalidInput("pass labels y with X, or a DataLoader of rows and labels")
             if isinstance(X, Iterator):
                 raise InvalidInput("these batches come only once, and training takes many passes")
-            with preserved_randomness(torch.device("cpu")):
+            with preserved_randomness(_CPU):
                 inputs, _ = inputs_and_labels(next(iter(X), [torch.empty(0)]))
             return lambda: map(inputs_and_labels, X), np.arange(self._count_logits(inputs))
         batch, given = as_batch(X), np.asarray(y)
@@ -243,15 +246,14 @@ class DeepEnsemble:
         """How many classes the modules know, from a fresh one."""
         if not length(batch):
             raise InvalidInput("there are no rows to train on")
-        with preserved_randomness(torch.device("cpu")), torch.no_grad():
-            module = self._make(generator(0)).eval()
-            logits = ask(module, few_rows(batch), torch.device("cpu"), "the model")
+        with preserved_randomness(_CPU, seed=0), torch.no_grad():
+            module = self._make().eval()
+            logits = ask(module, few_rows(batch), _CPU, "the model")
         check_rows(logits, len(logits), "the model")
         return int(at_least_two(logits).shape[-1])
 
-    def _make(self, rng: np.random.Generator) -> nn.Module:
-        """A fresh module; torch's random state is seeded for it and for what follows."""
-        torch.manual_seed(int(rng.integers(2**63)))
+    def _make(self) -> nn.Module:
+        """A fresh module."""
         module = self.make_model()
         if not isinstance(module, nn.Module):
             raise InvalidInput(f"make_model returned {type(module).__name__}, not a torch module")
@@ -261,8 +263,9 @@ class DeepEnsemble:
         """One member, from its random beginning to its last epoch."""
         device = choose_device(self.device)
         name = f"member {member}"
-        with preserved_randomness(device):
-            module = self._make(generator(self._entropy, member)).to(device).train()
+        seed = int(generator(self._entropy, member).integers(2**63))
+        with preserved_randomness(device, seed):
+            module = self._make().to(device).train()
             optimizer = self._optimizer(module)
             schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, self.epochs)
             mixed = device.type == "cuda"

@@ -18,9 +18,11 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from scorewise.errors import InvalidInput
+from scorewise.models.answers import Answers
 from scorewise.models.masks import NOTHING, Choice, Masks, Plan, make_plan
-from scorewise.models.networks import Answers, ask, borrowed, check_rows, few_rows, stream
-from scorewise.models.rows import Batch, count_rows, length, telling_rows
+from scorewise.models.networks import ask, borrowed, check_rows
+from scorewise.models.rows import Batch, count_rows, few_rows, length, telling_rows
+from scorewise.models.streams import stream
 
 
 @dataclass(frozen=True)

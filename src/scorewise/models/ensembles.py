@@ -13,16 +13,10 @@ from torch.func import functional_call, stack_module_state, vmap
 from torch.nn.modules.conv import _ConvNd
 
 from scorewise.errors import InvalidInput
-from scorewise.models.networks import (
-    Answers,
-    ask,
-    borrowed,
-    check_rows,
-    few_rows,
-    logits_in,
-    stream,
-)
-from scorewise.models.rows import Batch, count_rows, length
+from scorewise.models.answers import Answers
+from scorewise.models.networks import ask, borrowed, check_rows, logits_in
+from scorewise.models.rows import Batch, count_rows, few_rows, length
+from scorewise.models.streams import stream
 
 # So many members of up to so many parameters keep a GPU busy only together. On a CPU, for fewer and
 # for convolutions, one after the other is as fast or faster (benchmarks/models.py measures both).

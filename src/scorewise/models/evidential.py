@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput
-from scorewise.models.networks import ask, borrowed, check_rows, stream
+from scorewise.models.networks import ask, borrowed, check_rows
 from scorewise.models.progress import bar, counted
 from scorewise.models.rows import Batch, count_rows, length
+from scorewise.models.streams import stream
 
 OUTPUTS = ("alpha", "evidence", "log-alpha")
 

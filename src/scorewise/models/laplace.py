@@ -15,26 +15,26 @@ from torch.func import functional_call
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from scorewise.errors import InvalidInput
+from scorewise.models.answers import Answers
 from scorewise.models.networks import (
-    Answers,
     ask,
     borrowed,
     check_rows,
     choose_device,
-    few_rows,
     preserved_randomness,
     refuse,
-    stream,
 )
 from scorewise.models.rows import (
     Batch,
     as_batch,
     check_labels,
     count_rows,
+    few_rows,
     inputs_and_labels,
     length,
     move,
 )
+from scorewise.models.streams import stream
 
 with warnings.catch_warnings():  # its dependencies use what torch is about to drop
     warnings.simplefilter("ignore")

@@ -5,26 +5,17 @@ from __future__ import annotations
 import inspect
 import os
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from itertools import chain
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from scorewise.errors import InvalidInput
-from scorewise.models.rows import Batch, batches, describe, length, move, take
-from scorewise.validate import SUM_TOLERANCE
-
-_MOST_ROWS = 4096  # at a time; more gain nothing
-_ON_HOST = 1 << 27  # bytes of the largest layer's input and output; more only waits for memory
-_CHUNK = 1 << 26  # bytes of a chunk of samples
-_FEW = 3  # rows for a trial
-_ENOUGH = 32  # rows that sum to 1, and they are probabilities
-_ROUNDING = 1e-3  # of the largest answer, in batches of other sizes
+from scorewise.models.rows import Batch, describe, move
 
 _REFUSALS = (
     RuntimeError,
@@ -47,9 +38,6 @@ def _forget_lock() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_lock)
-
-
-# -- asking ---------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -78,9 +66,19 @@ def borrowed(modules: Sequence[nn.Module], device: Any) -> Iterator[torch.device
         yield target
 
 
-def preserved_randomness(device: torch.device) -> AbstractContextManager[None]:
-    """Within it torch may be seeded and draw; afterwards its global states are as before."""
-    return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
+@contextmanager
+def preserved_randomness(device: torch.device, seed: int | None = None) -> Iterator[None]:
+    """Within it torch may draw, from a seed if given; afterwards its global states are as before.
+
+    Those of the CPU and the device; torch.manual_seed would reach for all others, too.
+    """
+    on_cuda = device.type == "cuda"
+    with torch.random.fork_rng(devices=[device] if on_cuda else []):
+        if seed is not None:
+            torch.default_generator.manual_seed(seed)
+        if seed is not None and on_cuda:
+            torch.cuda.default_generators[device.index or 0].manual_seed(seed)
+        yield
 
 
 def _set_modes(modes: Mapping[nn.Module, bool]) -> None:
@@ -171,198 +169,3 @@ def logits_in(returned: Any) -> Any:
     if isinstance(returned, Mapping):
         return returned.get("logits", returned)
     return returned[0] if isinstance(returned, tuple | list) and returned else returned
-
-
-# -- answers --------------------------------------------------------------------------------------
-
-
-class Answers:
-    """What members return, as probabilities.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Of the members, for messages.
-    output : "logits", "probs" or None
-        What they return. None stands for logits, unless all of them look like probabilities,
-        which a softmax would flatten in silence.
-    of_one_model : bool
-        Whether the members are draws of one model, which returns the same kind of thing in all.
-    """
-
-    def __init__(
-        self, names: Sequence[str], output: str | None, *, of_one_model: bool = False
-    ) -> None:
-        if output not in {None, "logits", "probs"}:
-            raise InvalidInput(f"output={output!r} must be 'logits' or 'probs'")
-        self._names = names
-        self._output = output
-        self._of_one_model = of_one_model
-        self._suspects = set(names) if output is None else set()
-        self._n_rows = 0
-
-    def samples(self, values: Tensor, first_row: int) -> Tensor:
-        """Samples ``(n, M, K)`` of what members returned, ``(M · n, K)`` one after the other."""
-        n = len(values) // len(self._names)
-
-        def who(i: int) -> str:
-            return f"{self._names[i // n]}, row {first_row + i % n}"
-
-        if self._output == "probs":
-            probs = _given(values, who)
-        else:
-            tolerance = _tolerance(values)
-            probs = self._softmax(_widened(values), tolerance, who)
-        return probs.unflatten(0, (len(self._names), n)).transpose(0, 1)
-
-    def finish(self) -> None:
-        """Refuse logits of a member all of which could be probabilities."""
-        if self._suspects and self._n_rows:
-            first = next(name for name in self._names if name in self._suspects)
-            raise InvalidInput(
-                f"all that {first} returns could be probabilities; say which: output='probs' or "
-                "output='logits'"
-            )
-
-    def _softmax(self, values: Tensor, tolerance: float, who: Callable[[int], str]) -> Tensor:
-        logits = at_least_two(values)
-        top = logits.amax(dim=-1)
-        wrong = ~top.isfinite()  # a masked class of -inf is fine, unless all are
-        if bool(wrong.any()):
-            i = int(wrong.int().argmax())
-            raise InvalidInput(
-                f"{who(i)}: a logit is {float(top[i])}; mend the model or drop the row"
-            )
-        if self._suspects and len(values):
-            self._suspect(values.unflatten(0, (len(self._names), -1)), tolerance)
-        return logits.softmax(dim=-1)
-
-    def _suspect(self, values: Tensor, tolerance: float) -> None:
-        """Look whether what members returned, ``(M, n, K)``, could be probabilities."""
-        several = values.shape[-1] > 1
-        could = (values.amin(dim=(1, 2)) >= 0) & (values.amax(dim=(1, 2)) <= 1)
-        if several:
-            could &= (values.sum(dim=-1) - 1).abs().amax(dim=1) <= tolerance
-        free = [name for name, may in zip(self._names, could.tolist(), strict=True) if not may]
-        self._suspects.difference_update(self._names if free and self._of_one_model else free)
-        self._n_rows += values.shape[1]
-        if several and self._n_rows >= _ENOUGH:
-            self.finish()
-
-
-def at_least_two(logits: Tensor) -> Tensor:
-    """Logits of all classes; a single one is that of class 1 against class 0."""
-    if logits.shape[-1] > 1:
-        return logits
-    return torch.cat([torch.zeros_like(logits), logits], dim=-1)
-
-
-def _given(values: Tensor, who: Callable[[int], str]) -> Tensor:
-    """Probabilities that were returned as such; a single one is that of class 1."""
-    tolerance, values = _tolerance(values), _widened(values)
-    probs = torch.cat([1 - values, values], dim=-1) if values.shape[-1] == 1 else values
-    wrong = ~(((probs.sum(-1) - 1).abs() <= tolerance) & (probs.amin(-1) >= 0))
-    if bool(wrong.any()):
-        i = int(wrong.int().argmax())
-        row = np.array2string(values[i].cpu().numpy(), precision=4, threshold=8)
-        raise InvalidInput(
-            f"{who(i)}: {row} are no probabilities; pass output='logits' if these are logits"
-        )
-    return probs
-
-
-def _tolerance(probs: Tensor) -> float:
-    """How far the sum of probabilities may be from 1, in their precision."""
-    return SUM_TOLERANCE[str(probs.dtype).removeprefix("torch.")]
-
-
-def _widened(values: Tensor) -> Tensor:
-    """Half precision is computed in float32."""
-    return values.float() if values.dtype in {torch.float16, torch.bfloat16} else values
-
-
-# -- some rows at a time --------------------------------------------------------------------------
-
-Draw = Callable[[Batch, int], Tensor]  # from rows and the index of the first to (n, M, K)
-
-
-def stream(
-    X: Any, draw: Draw, module: nn.Module, device: torch.device, batch_size: int | None
-) -> Generator[np.ndarray]:
-    """Samples ``(n, M, K)`` for further rows, as many at a time as fit through the module.
-
-    Where memory does not suffice nevertheless, half as many are tried.
-    """
-    most, first = 0, 0
-    for batch in batches(X):
-        n, start = length(batch), 0
-        if n and not most:
-            _check_steady(draw, batch, type(module).__name__)
-            most = batch_size or _rows_that_fit(draw, batch, module, device)
-        if n == 0:
-            with torch.inference_mode():
-                yield draw(batch, first).cpu().numpy()
-        while start < n:
-            try:
-                with torch.inference_mode():
-                    drawn = draw(take(batch, slice(start, start + most)), first)
-            except torch.OutOfMemoryError:
-                if most == 1:
-                    raise
-                most //= 2
-                torch.cuda.empty_cache()
-                continue
-            yield drawn.cpu().numpy()
-            start, first = start + len(drawn), first + len(drawn)
-
-
-def _check_steady(draw: Draw, batch: Batch, name: str) -> None:
-    """Refuse a module whose answers about a row depend on chance, or on the rows beside it.
-
-    Without inference mode, as modules may keep what they make in their first pass.
-    """
-    with torch.no_grad():
-        three, again, two = (draw(few_rows(batch, n), 0) for n in (3, 3, 2))
-    size, spread = three.abs().amax(), (three.amax(dim=0) - three.amin(dim=0)).amax()
-    rounding = max(_ROUNDING * float(size), 0.05 * float(spread))
-    if float((three - again).abs().amax()) > rounding:
-        raise InvalidInput(
-            f"{name} answers the same rows differently, though it is in evaluation mode; use "
-            "torch.nn.Dropout for torch.nn.functional.dropout, so that random_state rules it"
-        )
-    if float((three[:2] - two).abs().amax()) > rounding:
-        raise InvalidInput(
-            f"what {name} answers about a row depends on the other rows of its batch, as batch "
-            "norm without running statistics does"
-        )
-
-
-def _rows_that_fit(draw: Draw, batch: Batch, module: nn.Module, device: torch.device) -> int:
-    """How many rows to take at a time, from a trial with few of them."""
-    largest = 0
-
-    def look(part: nn.Module, given: Any, returned: Any) -> None:
-        nonlocal largest
-        largest = max(largest, _bytes(given) + _bytes(returned))
-
-    with torch.no_grad(), ExitStack() as hooks:
-        for part in module.modules():
-            with suppress(RuntimeError):  # scripted modules take no hooks
-                hooks.callback(part.register_forward_hook(look).remove)
-        samples = draw(few_rows(batch), 0)
-    budget = torch.cuda.mem_get_info(device)[0] // 8 if device.type == "cuda" else _ON_HOST
-    at_most = (budget // max(1, largest), _CHUNK // max(1, _bytes(samples)))
-    return max(1, min(_MOST_ROWS, *(_FEW * times for times in at_most)))
-
-
-def few_rows(batch: Batch, n: int = _FEW) -> Batch:
-    """The first rows of a batch, again from the start where it has not so many."""
-    return take(batch, torch.arange(n) % length(batch))
-
-
-def _bytes(value: Any) -> int:
-    if isinstance(value, Tensor):
-        return value.numel() * value.element_size()
-    if isinstance(value, Mapping):
-        value = tuple(value.values())
-    return sum(map(_bytes, value)) if isinstance(value, tuple | list) else 0

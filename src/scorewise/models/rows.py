@@ -23,6 +23,8 @@ from scorewise.errors import InvalidInput
 
 Batch = Any  # a tensor (n, ...), or a mapping in which some entries are such tensors
 
+FEW = 3  # rows for a trial
+
 _SHUFFLING = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
 _LABELS = ("labels", "label")  # entries of a batch that are no input
 
@@ -143,6 +145,11 @@ def length(batch: Batch) -> int:
         f"X is {type(batch).__name__}; a torch module takes a tensor, an array, a mapping of "
         "tensors or a DataLoader"
     )
+
+
+def few_rows(batch: Batch, n: int = FEW) -> Batch:
+    """The first rows of a batch, again from the start where it has not so many."""
+    return take(batch, torch.arange(n) % length(batch))
 
 
 def telling_rows(batch: Batch, n: int) -> Batch:
