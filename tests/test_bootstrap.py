@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import scipy.sparse as sparse
+from distributed import Client
 from hypothesis import given, settings
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
 from sklearn.datasets import load_iris, load_wine
@@ -105,6 +106,9 @@ def test_members_do_not_depend_on_who_fits_them():
             np.testing.assert_array_equal(fitted(n_jobs), expected)
     with joblib.parallel_config("loky", n_jobs=2):
         np.testing.assert_array_equal(fitted(2), expected)
+        np.testing.assert_array_equal(fitted(None), expected)
+    client = Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None)
+    with client, joblib.parallel_config("dask"):
         np.testing.assert_array_equal(fitted(None), expected)
 
 
