@@ -7,6 +7,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 CONSTRAINTS := requirements/constraints.txt
 JOBS ?= 2
 
+# pdoc shows what a module has; what is imported on demand is asked for first.
+define ALL_NAMES
+import pdoc.__main__, scorewise
+[getattr(scorewise, name) for name in scorewise.__all__]
+pdoc.__main__.cli()
+endef
+export ALL_NAMES
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-full lint bench docs format clean
 
@@ -51,7 +59,7 @@ bench: $(VENV)/.installed-dev  ## Measure speed and memory, as ratios in the sam
 	$(BIN)/python benchmarks/models.py $(ARGS)
 
 docs: $(VENV)/.installed-dev  ## Build the reference of the public names into out/docs.
-	$(BIN)/python -m pdoc --docformat numpy --output-directory out/docs scorewise
+	$(BIN)/python -c "$$ALL_NAMES" --docformat numpy --output-directory out/docs scorewise
 
 clean:  ## Remove everything that make has made.
 	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis

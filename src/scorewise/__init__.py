@@ -80,7 +80,8 @@ def __getattr__(name: str) -> typing.Any:
 
     module, extra = _LAZY[name]
     try:
-        return getattr(import_module(module), name)
+        found = globals()[name] = getattr(import_module(module), name)
+        return found
     except ModuleNotFoundError as error:
         if extra is None:
             raise
