@@ -337,3 +337,12 @@ def test_labels_that_do_not_fit_are_refused_as_scikit_learn_refuses_them(X, y, m
 def test_a_member_that_fails_is_not_hidden():
     with pytest.raises(ValueError, match="Input X contains NaN"):
         sw.BootstrapEnsemble(GaussianNB(), 2).fit(np.full((150, 4), np.nan), SPECIES)
+
+
+@pytest.mark.parametrize("n_members", [1, 3])
+def test_a_bad_row_is_refused_whatever_is_drawn(n_members):
+    X = IRIS.copy()
+    X[7, 2] = np.nan
+    for seed in range(10):
+        with pytest.raises(ValueError, match="NaN"):
+            sw.BootstrapEnsemble(lines(), n_members, random_state=seed).fit(X, SPECIES)

@@ -50,7 +50,7 @@ class Answers:
             probs = _given(values, who)
         else:
             tolerance = _tolerance(values)
-            probs = self._softmax(_widened(values), tolerance, who)
+            probs = self._softmax(widened(values), tolerance, who)
         return probs.unflatten(0, (len(self._names), n)).transpose(0, 1)
 
     def finish(self) -> None:
@@ -97,7 +97,7 @@ def at_least_two(logits: Tensor) -> Tensor:
 
 def _given(values: Tensor, who: Callable[[int], str]) -> Tensor:
     """Probabilities that were returned as such; a single one is that of class 1."""
-    tolerance, values = _tolerance(values), _widened(values)
+    tolerance, values = _tolerance(values), widened(values)
     probs = torch.cat([1 - values, values], dim=-1) if values.shape[-1] == 1 else values
     wrong = ~(((probs.sum(-1) - 1).abs() <= tolerance) & (probs.amin(-1) >= 0))
     if bool(wrong.any()):
@@ -114,6 +114,6 @@ def _tolerance(probs: Tensor) -> float:
     return SUM_TOLERANCE[str(probs.dtype).removeprefix("torch.")]
 
 
-def _widened(values: Tensor) -> Tensor:
+def widened(values: Tensor) -> Tensor:
     """Half precision is computed in float32."""
     return values.float() if values.dtype in {torch.float16, torch.bfloat16} else values

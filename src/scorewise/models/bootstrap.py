@@ -97,11 +97,7 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             If the estimator gives no probabilities.
         """
         validate.whole(self.n_members, "n_members", at_least=1)
-        if not hasattr(self.estimator, "predict_proba"):
-            raise InvalidInput(
-                f"{type(self.estimator).__name__} has no predict_proba; use a classifier that "
-                "gives probabilities, or wrap it in sklearn.calibration.CalibratedClassifierCV"
-            )
+        check_gives_probabilities(self.estimator, type(self.estimator).__name__)
         y = column_or_1d(y, warn=True)
         assert_all_finite(y, input_name="y")
         X = _indexable(X)
@@ -112,8 +108,10 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             delayed(_fit_member)(clone(self.estimator), X, y, entropy, member, self.bootstrap)
             for member in range(self.n_members)
         )
-        self.members_ = list(fitted)
-        self.classes_ = np.unique(y)
+        fitted = list(fitted)
+        if self.bootstrap:
+            _look_at_unseen(fitted, X, y, entropy)
+        self.members_, self.classes_ = fitted, np.unique(y)
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -172,6 +170,15 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return tags
 
 
+def check_gives_probabilities(model: Any, name: str) -> None:
+    """Refuse a classifier that only decides."""
+    if not hasattr(model, "predict_proba"):
+        raise InvalidInput(
+            f"{name} has no predict_proba; use a classifier that gives probabilities, or wrap it "
+            "in sklearn.calibration.CalibratedClassifierCV"
+        )
+
+
 def _indexable(X: Any) -> Any:
     """The same, of which rows can be taken."""
     if issparse(X):
@@ -190,13 +197,23 @@ def _fit_member(
     }
     estimator.set_params(**seeds)
     if bootstrap:
-        rows = _draw_rows(y, rng)
+        rows = _draw_rows(y, entropy, member)
         X, y = _safe_indexing(X, rows), y[rows]
     return estimator.fit(X, y)
 
 
-def _draw_rows(y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _look_at_unseen(members: list[Any], X: Any, y: np.ndarray, entropy: int) -> None:
+    """Ask about rows that no member was fitted on: a bad one is refused whatever the draw was."""
+    unseen = np.ones(len(y), dtype=bool)
+    for member in range(len(members)):
+        unseen[_draw_rows(y, entropy, member)] = False
+    if unseen.any():
+        members[0].predict_proba(_safe_indexing(X, np.flatnonzero(unseen)))
+
+
+def _draw_rows(y: np.ndarray, entropy: int, member: int) -> np.ndarray:
     """Rows drawn with replacement, as many of each class as there were, in rising order."""
+    rng = generator(entropy, member, 1)
     _, codes = np.unique(y, return_inverse=True)
     order = np.argsort(codes, kind="stable")
     counts = np.bincount(codes)

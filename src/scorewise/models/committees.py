@@ -24,7 +24,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from scorewise.errors import InvalidInput
-from scorewise.models.bootstrap import BootstrapEnsemble
+from scorewise.models.bootstrap import BootstrapEnsemble, check_gives_probabilities
 from scorewise.models.forests import leaf_reader, rows_for
 
 Answer = Callable[[Any], np.ndarray]
@@ -128,11 +128,7 @@ def _classifier(model: Any, place: str) -> Member:
             "only (for state dicts see scorewise.DeepEnsemble.from_state_dicts)"
         )
     _check_fitted(model, name)
-    if not hasattr(model, "predict_proba"):
-        raise InvalidInput(
-            f"{name} has no predict_proba; use a classifier that gives probabilities, or wrap it "
-            "in sklearn.calibration.CalibratedClassifierCV"
-        )
+    check_gives_probabilities(model, name)
     if not hasattr(model, "classes_"):
         raise InvalidInput(f"{name} has no classes_; it must be a fitted classifier")
     return Member(name, model.predict_proba, score=getattr(model, "decision_function", None))

@@ -6,11 +6,11 @@ from contextlib import closing
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput
+from scorewise.models.answers import widened
 from scorewise.models.networks import ask, borrowed, check_rows
 from scorewise.models.progress import bar, counted
 from scorewise.models.rows import Batch, count_rows, length
@@ -42,14 +42,13 @@ def concentrations(
 
 def _alpha(values: Tensor, output: str, name: str, first_row: int) -> Tensor:
     """Parameters of what a module returned."""
-    values = values.float() if values.dtype in {torch.float16, torch.bfloat16} else values
-    alpha = values.exp() if output == "log-alpha" else values
-    alpha = alpha + 1 if output == "evidence" else alpha
-    wrong = (
-        ~((alpha > 0) & alpha.isfinite())
-        if output != "evidence"
-        else ~((values >= 0) & alpha.isfinite())
-    )
+    values = widened(values)
+    if output == "evidence":
+        alpha, fine = values + 1, values >= 0
+    else:
+        alpha = values.exp() if output == "log-alpha" else values
+        fine = alpha > 0
+    wrong = ~(fine & alpha.isfinite())
     if bool(wrong.any()):
         row, k = (int(i) for i in wrong.nonzero()[0])
         raise InvalidInput(

@@ -22,7 +22,7 @@ from scorewise.models.networks import (
     check_rows,
     choose_device,
     preserved_randomness,
-    refuse,
+    refusals_named,
 )
 from scorewise.models.rows import (
     Batch,
@@ -225,11 +225,8 @@ class LaplaceSampler:
 
             def draw(batch: Batch, first_row: int) -> Tensor:
                 batch = move(batch, self._home, [self._laplace._dtype])
-                try:
+                with refusals_named(self._name, batch):
                     values = logits(batch)
-                except Exception as error:
-                    refuse(error, self._name, batch)
-                    raise
                 return self._answers.samples(values.flatten(0, 1), first_row)
 
             yield from stream(X, draw, self._laplace.model, self._home, batch_size)

@@ -122,13 +122,11 @@ def ask(module: nn.Module, batch: Batch, device: torch.device, who: str) -> Tens
     understood; one number per row is that of class 1 of two, ``(n, 1)``.
     """
     own = [tensor for tensor in _tensors(module) if tensor.is_floating_point()]
-    batch = move(batch, own[0].device if own else device, {tensor.dtype: None for tensor in own})
-    try:
+    home = own[0].device if own else device
+    batch = move(batch, home, [tensor.dtype for tensor in own])
+    with refusals_named(who, batch):
         by_name = isinstance(batch, Mapping) and _takes_names(module, batch)
         returned = module(**batch) if by_name else module(batch)
-    except Exception as error:
-        refuse(error, who, batch)
-        raise
     values = logits_in(returned)
     if not isinstance(values, Tensor) or not values.is_floating_point():
         kind = values.dtype if isinstance(values, Tensor) else type(values).__name__
@@ -136,14 +134,18 @@ def ask(module: nn.Module, batch: Batch, device: torch.device, who: str) -> Tens
     return values[:, None] if values.ndim == 1 else values
 
 
-def refuse(error: Exception, who: str, batch: Batch) -> None:
-    """Raise what a module says of its input as such, with the input; leave other errors alone."""
-    if not isinstance(error, _REFUSALS) or isinstance(error, InvalidInput | torch.OutOfMemoryError):
-        return
-    hint = ""
-    if isinstance(batch, Tensor) and not batch.is_floating_point():
-        hint = "; if it takes real numbers, convert X to float32"
-    raise InvalidInput(f"{who} refuses X ({describe(batch)}): {error}{hint}") from error
+@contextmanager
+def refusals_named(who: str, batch: Batch) -> Iterator[None]:
+    """What a module says of its input, with the module's name and what the input was."""
+    try:
+        yield
+    except (InvalidInput, torch.OutOfMemoryError):
+        raise
+    except _REFUSALS as error:
+        hint = ""
+        if isinstance(batch, Tensor) and not batch.is_floating_point():
+            hint = "; if it takes real numbers, convert X to float32"
+        raise InvalidInput(f"{who} refuses X ({describe(batch)}): {error}{hint}") from error
 
 
 def check_rows(values: Tensor, n_rows: int, who: str) -> None:

@@ -42,7 +42,7 @@ def count_rows(X: Any) -> int | None:
 def _len(sized: Any) -> int | None:
     try:
         return len(sized)
-    except (TypeError, NotImplementedError):
+    except (TypeError, NotImplementedError):  # the latter is what torch's own samplers may raise
         return None
 
 
