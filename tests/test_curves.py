@@ -32,7 +32,7 @@ def test_ties_count_as_their_expected_value_over_random_orders():
     ("losses", "uncertainty", "message"),
     [
         ([0, 1], [0.5], "2 entries, uncertainty 1"),
-        ([], [], "not empty"),
+        ([], [], "losses is empty"),
         ([0, np.nan], [0, 1], r"losses\[1\] is nan"),
         ([0, -np.inf], [0, 1], r"losses\[1\] is -inf"),
         ([0, 1], [np.nan, 1], r"uncertainty\[0\] is nan"),

@@ -10,7 +10,7 @@ import typing
 from scorewise import rules
 from scorewise.accumulate import Accumulator
 from scorewise.checks import check_kernel, check_rule
-from scorewise.curves import aulc
+from scorewise.curves import Curve, augrc, aulc, rejection_curve
 from scorewise.decompose import (
     Decomposition,
     decompose,
@@ -25,50 +25,86 @@ from scorewise.kernels import get_num_threads, set_num_threads
 from scorewise.models import predict_dirichlet, predict_samples
 from scorewise.rules import ScoringRule, get_rule
 from scorewise.rules.custom import rule_from_entropy, rule_from_loss_vector
+from scorewise.tasks.advise import Advice, advise
+from scorewise.tasks.calibration import LossCalibration, loss_calibration
+from scorewise.tasks.certify import Certificate, certify_threshold
+from scorewise.tasks.compare import compare
+from scorewise.tasks.comparison import Comparison, Standing
+from scorewise.tasks.drift import Drift
+from scorewise.tasks.losses import task_losses
+from scorewise.tasks.ood import OODMetrics, ood_metrics
+from scorewise.tasks.temperature import Temperature, fit_temperature
 
 if typing.TYPE_CHECKING:
     from scorewise.models.bootstrap import BootstrapEnsemble
     from scorewise.models.deep import DeepEnsemble
     from scorewise.models.laplace import fit_laplace
+    from scorewise.tasks.detector import OODDetector
+    from scorewise.tasks.recalibration import LossRecalibrator
+    from scorewise.tasks.selective import SelectiveClassifier
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Accumulator",
+    "Advice",
     "BootstrapEnsemble",
+    "Certificate",
+    "Comparison",
+    "Curve",
     "Decomposition",
     "DeepEnsemble",
     "Dirichlet",
+    "Drift",
     "ImproperRule",
     "InvalidInput",
     "KernelMismatch",
+    "LossCalibration",
+    "LossRecalibrator",
+    "OODDetector",
+    "OODMetrics",
     "Samples",
     "ScorewiseError",
     "ScoringRule",
+    "SelectiveClassifier",
+    "Standing",
+    "Temperature",
+    "advise",
+    "augrc",
     "aulc",
     "binary",
+    "certify_threshold",
     "check_kernel",
     "check_rule",
+    "compare",
     "decompose",
     "explain_kernel",
     "fit_laplace",
+    "fit_temperature",
     "get_num_threads",
     "get_rule",
     "label_wise",
+    "loss_calibration",
+    "ood_metrics",
     "pairwise_epistemic",
     "predict_dirichlet",
     "predict_samples",
+    "rejection_curve",
     "reverse_epistemic",
     "rule_from_entropy",
     "rule_from_loss_vector",
     "rules",
     "set_num_threads",
+    "task_losses",
 ]
 
 # What needs scikit-learn, torch or laplace-torch is imported when it is first used.
 _LAZY = {
     "BootstrapEnsemble": ("scorewise.models.bootstrap", None),
     "DeepEnsemble": ("scorewise.models.deep", "torch"),
+    "LossRecalibrator": ("scorewise.tasks.recalibration", None),
+    "OODDetector": ("scorewise.tasks.detector", None),
+    "SelectiveClassifier": ("scorewise.tasks.selective", None),
     "fit_laplace": ("scorewise.models.laplace", "laplace"),
 }
 

@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 import scorewise
-from scorewise.demo import COMPONENTS, RULES, DemoResult, Digit, run_demo
+from scorewise.decompose import COMPONENTS
+from scorewise.demo import RULES, DemoResult, Digit, run_demo
 from scorewise.errors import ScorewiseError
 
 app = typer.Typer(

@@ -1,12 +1,204 @@
-"""Areas under rejection curves: losses and scores in, numbers out; no rule is known here."""
+"""Rejection curves and their areas: losses and scores in, numbers out; no rule is known here."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from scorewise import validate
+from scorewise.errors import InvalidInput
+
+_ROUNDING = 1e-9  # of a share times n: 0.3 * 10 is 3 rows, not 4
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """The loss of what is accepted, at every coverage; made by :func:`scorewise.rejection_curve`.
+
+    Attributes
+    ----------
+    threshold : array (n,)
+        The uncertainties in rising order: accepting up to ``threshold[k - 1]`` accepts k rows (or
+        more, where rows are tied).
+    total_loss : array (n,)
+        Summed loss of the k most certain rows, an expected value where rows are tied.
+    oracle_total_loss : array (n,)
+        The same, had the rows been ordered by their losses.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> curve = sw.rejection_curve([0, 1, 0, 1], [0.1, 0.4, 0.2, 0.3])
+    >>> curve
+    Curve(4 rows, loss 0.5, aulc 0.2083, augrc 0.1875, normalized_aulc 0.0000)
+    >>> curve.coverage, curve.loss.round(2)
+    (array([0.25, 0.5 , 0.75, 1.  ]), array([0.  , 0.  , 0.33, 0.5 ]))
+    >>> curve.coverage_at(0.4), curve.loss_at(0.5)
+    (0.75, 0.0)
+    """
+
+    threshold: np.ndarray
+    total_loss: np.ndarray
+    oracle_total_loss: np.ndarray
+
+    def __repr__(self) -> str:
+        return (
+            f"Curve({len(self)} rows, loss {self.loss[-1]:.4g}, aulc {self.aulc:.4f}, "
+            f"augrc {self.augrc:.4f}, normalized_aulc {self.normalized_aulc:.4f})"
+        )
+
+    def __len__(self) -> int:
+        return len(self.total_loss)
+
+    @cached_property
+    def coverage(self) -> np.ndarray:
+        """Share of the rows that is accepted, k/n."""
+        return np.arange(1, len(self) + 1) / len(self)
+
+    @property
+    def rejection(self) -> np.ndarray:
+        """Share of the rows that is rejected, 1 − k/n."""
+        return np.arange(len(self) - 1, -1, -1) / len(self)
+
+    @cached_property
+    def loss(self) -> np.ndarray:
+        """Mean loss of the accepted rows."""
+        return _per_accepted(self.total_loss)
+
+    @property
+    def generalized_loss(self) -> np.ndarray:
+        """Loss of the accepted rows, shared among all rows: what AUGRC is the area of."""
+        return self.total_loss / len(self)
+
+    @property
+    def accuracy(self) -> np.ndarray:
+        """1 − loss: the share of accepted rows that is right, where losses are 0 and 1."""
+        single = np.diff(self.oracle_total_loss, prepend=0.0)
+        if not np.all((single == 0) | (single == 1)):
+            raise InvalidInput("accuracy is 1 - loss where losses are 0 or 1, and these are not")
+        return 1 - self.loss
+
+    @cached_property
+    def aulc(self) -> float:
+        """Area under the loss-rejection curve: the mean of ``loss``."""
+        return float(np.mean(self.loss))
+
+    @cached_property
+    def augrc(self) -> float:
+        """Area under the generalised risk-coverage curve: the mean of ``generalized_loss``."""
+        return float(np.mean(self.total_loss)) / len(self)
+
+    @cached_property
+    def oracle_aulc(self) -> float:
+        """The least AULC that any order of these losses has."""
+        return float(np.mean(_per_accepted(self.oracle_total_loss)))
+
+    @property
+    def random_aulc(self) -> float:
+        """The AULC of a random order: the mean loss."""
+        return float(self.total_loss[-1]) / len(self)
+
+    @cached_property
+    def oracle_augrc(self) -> float:
+        """The least AUGRC that any order of these losses has."""
+        return float(np.mean(self.oracle_total_loss)) / len(self)
+
+    @property
+    def random_augrc(self) -> float:
+        """The AUGRC of a random order."""
+        return self.random_aulc * (len(self) + 1) / (2 * len(self))
+
+    @property
+    def normalized_aulc(self) -> float:
+        """(AULC − oracle)/(random − oracle): 0 is the best order, 1 a random one, above 1 worse.
+
+        0 where all losses are equal: then every order is the best one.
+        """
+        return _normalized(self.aulc, self.oracle_aulc, self.random_aulc)
+
+    @property
+    def normalized_augrc(self) -> float:
+        """(AUGRC − oracle)/(random − oracle), as :attr:`normalized_aulc`."""
+        return _normalized(self.augrc, self.oracle_augrc, self.random_augrc)
+
+    def coverage_at(self, max_loss: float) -> float:
+        """The largest coverage at which the accepted rows lose at most ``max_loss`` on average.
+
+        0 where no coverage does. It describes these rows; for a promise about new ones see
+        :func:`scorewise.certify_threshold`.
+        """
+        max_loss = validate.number(max_loss, "max_loss")
+        kept = np.flatnonzero(self.loss <= max_loss)
+        return float(kept[-1] + 1) / len(self) if len(kept) else 0.0
+
+    def loss_at(self, coverage: float) -> float:
+        """The mean loss when at least this share of the rows is accepted."""
+        coverage = validate.number(coverage, "coverage")
+        if not 0 < coverage <= 1:
+            raise InvalidInput(f"coverage is {coverage}; it must be above 0 and at most 1")
+        k = max(1, int(np.ceil(coverage * len(self) * (1 - _ROUNDING))))
+        return float(self.loss[k - 1])
+
+
+def _per_accepted(total_loss: np.ndarray) -> np.ndarray:
+    return total_loss / np.arange(1, len(total_loss) + 1)
+
+
+def _normalized(area: float, oracle: float, random: float) -> float:
+    span = random - oracle
+    return (area - oracle) / span if span > 1e-14 * abs(random) else 0.0
+
+
+def rejection_curve(losses: Any, uncertainty: Any) -> Curve:
+    """The mean loss of the accepted rows at every coverage k/n, the most certain first.
+
+    Use it to see what abstaining would buy. Tied uncertainties count as their expected value over
+    random orders, so the order of the rows never matters. O(n log n).
+
+    Parameters
+    ----------
+    losses : array (n,)
+        What each prediction cost, such as ``sw.task_losses(probs, y, "zero-one")``; finite.
+    uncertainty : array (n,)
+        What to order them by; rows of the least uncertainty are accepted first.
+
+    Returns
+    -------
+    Curve
+        With ``coverage``, ``loss``, ``aulc``, ``augrc``, ``oracle_aulc``, ``random_aulc``,
+        ``normalized_aulc``, ``coverage_at(max_loss)``, ``loss_at(coverage)``.
+
+    Raises
+    ------
+    InvalidInput
+        If the two differ in length, are empty, or hold NaN, or a loss is infinite.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> curve = sw.rejection_curve([0, 0, 1, 1], [0.1, 0.2, 0.2, 0.9])
+    >>> curve.loss.round(3)
+    array([0.   , 0.25 , 0.333, 0.5  ])
+    >>> round(curve.aulc, 4), round(curve.normalized_aulc, 4)
+    (0.2708, 0.2143)
+    """
+    loss, score = validate.losses_and_scores(losses, uncertainty, "uncertainty")
+    order = np.argsort(score)
+    threshold = score[order]
+    return Curve(threshold, _expected_sums(loss[order], threshold), np.cumsum(np.sort(loss)))
+
+
+def _expected_sums(loss: np.ndarray, score: np.ndarray) -> np.ndarray:
+    """Sums of the first k losses, linear along tied scores: their mean over random orders."""
+    sums = np.cumsum(loss)
+    ends = np.flatnonzero(score[1:] != score[:-1]) + 1
+    if len(ends) == len(score) - 1:
+        return sums
+    knots = np.r_[0, ends, len(score)]
+    return np.interp(np.arange(1, len(score) + 1), knots, np.r_[0, sums[knots[1:] - 1]])
 
 
 def aulc(losses: Any, uncertainty: Any) -> float:
@@ -21,14 +213,14 @@ def aulc(losses: Any, uncertainty: Any) -> float:
     Parameters
     ----------
     losses : array (n,)
-        What each prediction cost.
+        What each prediction cost; finite.
     uncertainty : array (n,)
         What to order them by; rows of the least uncertainty are accepted first.
 
     Raises
     ------
     InvalidInput
-        If the two differ in length, are empty, or hold NaN.
+        If the two differ in length, are empty, or hold NaN, or a loss is infinite.
 
     Examples
     --------
@@ -38,10 +230,34 @@ def aulc(losses: Any, uncertainty: Any) -> float:
     >>> round(sw.aulc([0, 0, 1], [0.5, 0.5, 0.5]), 4)
     0.3333
     """
-    loss, score = validate.losses_and_scores(losses, uncertainty, "uncertainty")
-    order = np.argsort(score, kind="stable")
-    loss, score = loss[order], score[order]
-    starts = np.flatnonzero(np.r_[True, score[1:] != score[:-1]])
-    sizes = np.diff(np.r_[starts, len(score)])
-    expected = np.repeat(np.add.reduceat(loss, starts) / sizes, sizes)
-    return float(np.mean(np.cumsum(expected) / np.arange(1, len(expected) + 1)))
+    return rejection_curve(losses, uncertainty).aulc
+
+
+def augrc(losses: Any, uncertainty: Any) -> float:
+    """Area under the generalised risk-coverage curve: the loss of the accepted, shared by all.
+
+    Use it where a rejected row costs nothing and the scale should be that of the whole set: for
+    0/1 losses it is the chance that a random row is wrong and accepted at a random coverage.
+
+    AUGRC = (1/n) Σ_{k=1..n} (1/n) Σ_{j≤k} loss_π(j). For 0/1 losses of mean ε it equals
+    ε(1−ε)(1−AUROC) + ε²/2 + ε/(2n), with the AUROC of telling errors by their uncertainty.
+
+    Parameters
+    ----------
+    losses : array (n,)
+        What each prediction cost; finite.
+    uncertainty : array (n,)
+        What to order them by; rows of the least uncertainty are accepted first.
+
+    Raises
+    ------
+    InvalidInput
+        If the two differ in length, are empty, or hold NaN, or a loss is infinite.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> round(sw.augrc([0, 0, 1], [0.1, 0.2, 0.9]), 4)
+    0.1111
+    """
+    return rejection_curve(losses, uncertainty).augrc

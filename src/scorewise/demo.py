@@ -11,12 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from scorewise.curves import aulc
-from scorewise.decompose import decompose
+from scorewise.decompose import COMPONENTS, decompose
 from scorewise.models import predict_samples
-from scorewise.rules import get_rule
+from scorewise.tasks.losses import task_losses
 
 RULES = ("log", "brier", "zero-one", "spherical")
-COMPONENTS = ("total", "aleatoric", "epistemic")
 
 
 @dataclass(frozen=True)
@@ -121,12 +120,14 @@ def run_demo(n_trees: int = 100, n_examples: int = 3, random_state: int = 0) -> 
         )
         for i, kind in picked
     ]
+    losses = {
+        # trees may be sure, and wrong: without a floor the log loss would be infinite
+        task: task_losses(samples, labels, task, floor=1e-6 if task == "log" else None)
+        for task in RULES
+    }
     areas = {
         task: {
-            rule: {
-                part: aulc(get_rule(task).loss(theta_bar, labels), getattr(results[rule], part))
-                for part in COMPONENTS
-            }
+            rule: {part: aulc(losses[task], getattr(results[rule], part)) for part in COMPONENTS}
             for rule in RULES
         }
         for task in RULES

@@ -46,6 +46,17 @@ class Accumulator:
         """In which precision members are accumulated; None before the first."""
         return None if self._state is None else self._state.anchor.dtype
 
+    @property
+    def mean(self) -> Array:
+        """θ̄ of the members so far, ``(..., K)``.
+
+        Raises
+        ------
+        InvalidInput
+            If no member was added.
+        """
+        return self._filled().mean
+
     def __repr__(self) -> str:
         rules = ", ".join(repr(rule) for rule in self._rules.values())
         return f"Accumulator([{rules}], {self.n_members} members)"
@@ -153,6 +164,11 @@ class Accumulator:
         self._state = state
         self.n_members += n_members
 
+    def _filled(self) -> State:
+        if self._state is None:
+            raise InvalidInput("no member was added yet; call update first")
+        return self._state
+
     def merge(self, other: Accumulator) -> None:
         """Add the members of another accumulator of the same instances and rules.
 
@@ -184,9 +200,7 @@ class Accumulator:
         InvalidInput
             If no member was added, or an instance has only members of weight 0.
         """
-        state = self._state
-        if state is None:
-            raise InvalidInput("no member was added yet; call update first")
+        state = self._filled()
         xp = namespace(state.anchor)
         validate.some_weight(state.weight)
         totals = state.totals(list(self._rules.values()))

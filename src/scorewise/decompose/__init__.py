@@ -3,9 +3,10 @@
 from scorewise.decompose.engine import RuleLike, decompose, named_rules
 from scorewise.decompose.explain import Explanation, explain_kernel
 from scorewise.decompose.related import label_wise, pairwise_epistemic, reverse_epistemic
-from scorewise.decompose.result import Decomposition
+from scorewise.decompose.result import COMPONENTS, Decomposition
 
 __all__ = [
+    "COMPONENTS",
     "Decomposition",
     "Explanation",
     "RuleLike",

@@ -9,6 +9,8 @@ import numpy as np
 
 from scorewise._array import Array
 
+COMPONENTS = ("total", "aleatoric", "epistemic")
+
 
 @dataclass(frozen=True, eq=False)
 class Decomposition:
@@ -35,7 +37,7 @@ class Decomposition:
             f"  {name:9} = {np.array2string(np.asarray(value), precision=4, threshold=6)}"
             if isinstance(value, np.ndarray | np.floating)
             else f"  {name:9} = {value!r}"
-            for name, value in zip(("total", "aleatoric", "epistemic"), self, strict=True)
+            for name, value in zip(COMPONENTS, self, strict=True)
         ]
         if self.standard_error is not None:
             lines.append("  standard_error = Decomposition(...)")

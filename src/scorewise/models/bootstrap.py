@@ -100,7 +100,7 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_gives_probabilities(self.estimator, type(self.estimator).__name__)
         y = column_or_1d(y, warn=True)
         assert_all_finite(y, input_name="y")
-        X = _indexable(X)
+        X = indexable(X)
         check_consistent_length(X, y)
         check_classification_targets(y)
         entropy = entropy_of(self.random_state)
@@ -179,7 +179,7 @@ def check_gives_probabilities(model: Any, name: str) -> None:
         )
 
 
-def _indexable(X: Any) -> Any:
+def indexable(X: Any) -> Any:
     """The same, of which rows can be taken."""
     if issparse(X):
         return X.tocsr()

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
+from scorewise._progress import bar, counted
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput
 from scorewise.models.answers import widened
 from scorewise.models.networks import ask, borrowed, check_rows
-from scorewise.models.progress import bar, counted
 from scorewise.models.rows import Batch, count_rows, length
 from scorewise.models.streams import stream
 

@@ -10,12 +10,12 @@ from typing import Any, Protocol, overload
 import numpy as np
 
 from scorewise import validate
+from scorewise._progress import bar, counted
 from scorewise.accumulate import Accumulator
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
 from scorewise.models.choices import choose_members, draw_count, entropy_of
 from scorewise.models.destinations import check_destination, keep
-from scorewise.models.progress import bar, counted
 
 
 class Sampler(Protocol):
@@ -214,6 +214,29 @@ def _sampler(
             "scorewise.BootstrapEnsemble makes an ensemble of any classifier"
         )
     return CommitteeSampler(committee, choose_members(len(committee.members), n_samples, entropy))
+
+
+def has_members(model: Any) -> bool:
+    """Whether a fitted model has members or draws to ask, or is one classifier alone."""
+    if _is_torch(model) or _modules(model) is not None:
+        return True
+    from scorewise.models.committees import take_apart
+
+    return take_apart(model) is not None
+
+
+def known_classes(model: Any) -> np.ndarray | None:
+    """Labels in the order of a model's probabilities; None where classes are only numbered."""
+    if isinstance(model, list | tuple) and _modules(model) is None:
+        from scorewise.models.committees import of_classifiers
+
+        return of_classifiers(model).classes
+    labels = None if _is_torch(model) else getattr(model, "classes_", None)
+    return None if labels is None else np.asarray(labels)
+
+
+def _is_torch(model: Any) -> bool:
+    return _is_a(model, "torch.nn", "Module") or _is_a(model, "laplace.baselaplace", "BaseLaplace")
 
 
 def _modules(model: Any) -> list[Any] | None:

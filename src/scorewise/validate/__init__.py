@@ -4,8 +4,17 @@ A message says what is wrong, where (the first offending index, in the caller's 
 to do. Nothing here changes a value: what is wrong is refused, never mended in silence.
 """
 
-from scorewise.validate.kinds import SUM_TOLERANCE, floating, real, same_library, whole
-from scorewise.validate.outcomes import labels, losses_and_scores
+from scorewise.validate.kinds import (
+    SUM_TOLERANCE,
+    choice,
+    floating,
+    number,
+    real,
+    same_library,
+    share,
+    whole,
+)
+from scorewise.validate.outcomes import labels, loss_vector, losses_and_scores, same_length, vector
 from scorewise.validate.places import Layout, layout, moved_classes
 from scorewise.validate.predictions import (
     class_count,
@@ -30,6 +39,7 @@ from scorewise.validate.weighting import (
 __all__ = [
     "SUM_TOLERANCE",
     "Layout",
+    "choice",
     "class_count",
     "company",
     "concentrations",
@@ -37,20 +47,25 @@ __all__ = [
     "labels",
     "layout",
     "logits",
+    "loss_vector",
     "losses_and_scores",
     "masses",
     "member_count",
     "member_weight",
     "moved_classes",
+    "number",
     "probabilities",
     "real",
     "same_classes",
     "same_instances",
+    "same_length",
     "same_library",
     "several",
+    "share",
     "shares",
     "some_weight",
     "unit_interval",
+    "vector",
     "weights",
     "whole",
 ]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from numbers import Integral
+from collections.abc import Callable, Iterable
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,27 @@ def whole(value: Any, name: str, at_least: int) -> int:
     if not isinstance(value, Integral) or int(value) < at_least:
         raise InvalidInput(f"{name} must be a whole number from {at_least} on, not {value!r}")
     return int(value)
+
+
+def number(value: Any, name: str) -> float:
+    """A finite real number."""
+    if not isinstance(value, Real) or not np.isfinite(float(value)):
+        raise InvalidInput(f"{name} must be a finite number, not {value!r}")
+    return float(value)
+
+
+def share(value: Any, name: str) -> float:
+    """A number above 0 and below 1."""
+    if not isinstance(value, Real) or not 0 < float(value) < 1:
+        raise InvalidInput(f"{name} must be above 0 and below 1, not {value!r}")
+    return float(value)
+
+
+def choice(value: Any, name: str, known: Iterable[str]) -> str:
+    """One of the words that are known."""
+    if value not in (words := tuple(known)):
+        raise InvalidInput(f"{name} must be one of {', '.join(map(repr, words))}, not {value!r}")
+    return str(value)
 
 
 def same_library(q: Array, p: Array) -> Namespace:

@@ -29,21 +29,47 @@ def labels(xp: Namespace, y: Any, shape: tuple[int, ...], n_classes: int, like: 
     return y
 
 
-def losses_and_scores(losses: Any, scores: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Two vectors of the same length, at least one long, without NaN or losses of −∞."""
-    pair = []
-    for values, label in ((losses, "losses"), (scores, name)):
-        vector = real(values, label, to_numpy).astype(np.float64)
-        if vector.ndim != 1:
-            raise InvalidInput(f"{label} has {vector.ndim} dimensions; it must be a vector (n,)")
-        wrong = np.isnan(vector) | (np.isneginf(vector) if label == "losses" else False)
-        if wrong.any():
-            index = int(np.argmax(wrong))
-            raise InvalidInput(f"{label}[{index}] is {vector[index]}")
-        pair.append(vector)
-    if len(pair[0]) != len(pair[1]) or not len(pair[0]):
+def vector(values: Any, name: str) -> np.ndarray:
+    """Real numbers (n,), at least one, none of them NaN."""
+    x = np.asarray(real(values, name, to_numpy), dtype=np.float64)
+    if x.ndim != 1:
+        raise InvalidInput(f"{name} has {x.ndim} dimensions; it must be a vector (n,)")
+    if not len(x):
+        raise InvalidInput(f"{name} is empty; it must hold at least one number")
+    _refuse(np.isnan(x), x, name, "drop such rows, or mend what made them")
+    return x
+
+
+def _refuse(wrong: np.ndarray, x: np.ndarray, name: str, advice: str) -> None:
+    if wrong.any():
+        index = int(np.argmax(wrong))
+        raise InvalidInput(f"{name}[{index}] is {x[index]:.6g}; {advice}")
+
+
+def loss_vector(values: Any, name: str = "losses") -> np.ndarray:
+    """Finite losses (n,)."""
+    losses = vector(values, name)
+    _refuse(
+        np.isinf(losses), losses, name,
+        "losses must be finite: the log loss of a probability of 0 is infinite, and no average of "
+        "it means anything; choose the smallest probability that counts, as in "
+        "sw.task_losses(probs, y, 'log', floor=1e-6), or a largest loss, as in "
+        "np.minimum(losses, 20)",
+    )  # fmt: skip
+    return losses
+
+
+def same_length(first: np.ndarray, second: np.ndarray, names: tuple[str, str]) -> None:
+    """Two vectors about the same rows."""
+    if len(first) != len(second):
         raise InvalidInput(
-            f"losses has {len(pair[0])} entries, {name} {len(pair[1])}; they must be of the same "
-            "length and not empty"
+            f"{names[0]} has {len(first)} entries, {names[1]} {len(second)}; they must be about "
+            "the same rows"
         )
-    return pair[0], pair[1]
+
+
+def losses_and_scores(losses: Any, scores: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Finite losses, and scores of the same rows, which may be infinite."""
+    loss, score = loss_vector(losses), vector(scores, name)
+    same_length(loss, score, ("losses", name))
+    return loss, score

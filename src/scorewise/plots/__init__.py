@@ -1,0 +1,1 @@
+"""Displays: they keep arrays and draw them on given Axes."""

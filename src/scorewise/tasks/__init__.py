@@ -1,0 +1,1 @@
+"""From uncertainty to decisions: abstain, detect, choose the measure, audit it."""

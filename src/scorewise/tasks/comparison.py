@@ -1,0 +1,146 @@
+"""What a comparison of measures found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from scorewise.tasks.contrasts import Contrasts
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How one measure came out.
+
+    Attributes
+    ----------
+    name : str
+    value : float
+        Its metric.
+    behind : float
+        How far it is behind the best, 0 or more.
+    low, high : float
+        Interval of that, at the comparison's confidence for all measures together.
+    p_value : float
+        Of being no worse than the best, corrected for the number of pairs.
+    verdict : str
+        ``"best"``, ``"same order"`` (as another measure), ``"indistinguishable"`` from the best, or
+        ``"worse"``.
+    same_order_as : str, optional
+        The measure that orders all rows alike and is listed before it.
+    """
+
+    name: str
+    value: float
+    behind: float
+    low: float
+    high: float
+    p_value: float
+    verdict: str
+    same_order_as: str | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Measures from the best to the worst; made by :func:`scorewise.compare`.
+
+    Attributes
+    ----------
+    task, task_loss : str
+    metric : str
+        ``"aulc"``, ``"auroc"`` or ``"mean loss"``.
+    standings : tuple of Standing
+        From the best to the worst.
+    confidence : float
+    notes : tuple of str
+        What theory recommends and how it came out, in words.
+    """
+
+    task: str
+    task_loss: str
+    metric: str
+    standings: tuple[Standing, ...]
+    confidence: float
+    notes: tuple[str, ...]
+
+    @property
+    def best(self) -> str:
+        """The name of the best measure."""
+        return self.standings[0].name
+
+    @property
+    def as_good(self) -> list[str]:
+        """The best measure and all that cannot be told from it."""
+        return [row.name for row in self.standings if row.low <= 0]
+
+    def __getitem__(self, name: str) -> Standing:
+        for row in self.standings:
+            if row.name == name:
+                return row
+        raise KeyError(name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, in lists, numbers and strings."""
+        return asdict(self)
+
+    def to_frame(self) -> Any:
+        """The table as a pandas frame."""
+        import pandas as pd
+
+        return pd.DataFrame([asdict(row) for row in self.standings])
+
+    def __str__(self) -> str:
+        width = max(len(row.name) for row in self.standings)
+        lines = [
+            f"{self.task}: {self.metric}"
+            + (f" of {self.task_loss} losses" if self.task == "selective" else ""),
+            f"{'measure':{width}}  {self.metric:>9}  {'behind':>9}  "
+            f"[{f'{self.confidence:.0%} interval':^19}]",
+        ]
+        for row in self.standings:
+            verdict = f"same order as {row.same_order_as}" if row.same_order_as else row.verdict
+            between = f"[{row.low:+9.5f}, {row.high:+8.5f}]"
+            lines.append(
+                f"{row.name:{width}}  {row.value:9.5f}  {row.behind:9.5f}  {between}  {verdict}"
+            )
+        return "\n".join([*lines, *self.notes])
+
+
+def rank(
+    names: Sequence[str], values: np.ndarray, contrasts: Contrasts, first: Mapping[str, str],
+    *, higher_is_better: bool,
+) -> tuple[Standing, ...]:  # fmt: skip
+    """Standings of the measures ``names`` and of those that order rows as they do.
+
+    ``first`` says for each measure which one of ``names`` stands for it.
+    """
+    order = np.argsort(-values if higher_is_better else values, kind="stable")
+    best = order[0]
+    rows = []
+    for i in order:
+        behind = float(abs(values[i] - values[best]))
+        half = float(contrasts.critical * contrasts.standard_errors[i, best])
+        together = [name for name, leader in first.items() if leader == names[i]]
+        for name in together:
+            if i == best and name == names[i]:
+                verdict = "best"
+            elif name != names[i]:
+                verdict = "same order"
+            else:
+                verdict = "indistinguishable" if behind <= half else "worse"
+            rows.append(
+                Standing(
+                    name,
+                    float(values[i]),
+                    behind,
+                    behind - half,
+                    behind + half,
+                    float(contrasts.p_values[i, best]),
+                    verdict,
+                    names[i] if name != names[i] else None,
+                )
+            )
+    return tuple(rows)

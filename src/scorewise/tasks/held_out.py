@@ -1,0 +1,221 @@
+"""What estimators share that fit a model on one part of the rows and calibrate it on the rest."""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import Tags, _safe_indexing, get_tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    assert_all_finite,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+)
+
+from scorewise import validate
+from scorewise._array import to_numpy
+from scorewise.accumulate import Accumulator
+from scorewise.decompose import COMPONENTS
+from scorewise.errors import InvalidInput
+from scorewise.models import predict_samples
+from scorewise.models.bootstrap import indexable
+from scorewise.models.choices import entropy_of, generator
+from scorewise.models.predict import has_members, known_classes
+from scorewise.rules import ScoringRule, get_rule
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A fitted model, what is asked of it, and how its classes are called."""
+
+    model: Any
+    classes: np.ndarray
+    rule: ScoringRule
+    component: str
+    options: dict[str, Any]  # of predict_samples
+
+    def __call__(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """θ̄ (n, K) and the uncertainty (n,) of every row, in one pass."""
+        members = predict_samples(self.model, X, into=Accumulator(self.rule), **self.options)
+        mean = to_numpy(members.mean)
+        known = known_classes(self.model)
+        if known is None and mean.shape[-1] != len(self.classes):
+            raise InvalidInput(
+                f"the model gives {mean.shape[-1]} probabilities, but the labels go up to "
+                f"{self.classes[-1]}; they must be class indices from 0 on"
+            )
+        if known is not None and len(known) < len(self.classes):
+            # labels that were only held out, and so never predicted
+            whole = np.zeros((len(mean), len(self.classes)), dtype=mean.dtype)
+            whole[:, np.searchsorted(self.classes, known)] = mean
+            mean = whole
+        uncertainty = to_numpy(getattr(members.result(), self.component))
+        return mean, uncertainty.astype(np.float64)
+
+
+class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
+    """A classifier that keeps a part of its data to learn what its uncertainty is worth.
+
+    Attributes
+    ----------
+    estimator_ : fitted model
+    classes_ : array (K,)
+    """
+
+    estimator: Any
+    rule: Any
+    component: str
+    calibration_size: float
+    n_samples: int | None
+    random_state: Any
+    batch_size: int | None
+    device: Any
+
+    @abc.abstractmethod
+    def _calibrate(
+        self, mean: np.ndarray, uncertainty: np.ndarray, labels: np.ndarray
+    ) -> dict[str, Any]:
+        """What was learnt from held-out rows, by the names of attributes."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the model on a part of the rows, and calibrate it on the rest.
+
+        What scikit-learn cannot clone (modules, lists, a DeepEnsemble, Laplace) and a
+        ``sklearn.frozen.FrozenEstimator`` is taken as it is, and all rows calibrate it: they must
+        be rows that it has not seen.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, frame, list or tensor (n, ...)
+            Whatever the model takes.
+        y : array (n,)
+            Labels.
+
+        Raises
+        ------
+        InvalidInput
+            If a parameter, the labels or the model are not what they must be.
+        """
+        rule = get_rule(self.rule)
+        component = validate.choice(self.component, "component", COMPONENTS)
+        y = column_or_1d(y, warn=True)
+        assert_all_finite(y, input_name="y")
+        check_classification_targets(y)
+        X = indexable(X)
+        check_consistent_length(X, y)
+        entropy = entropy_of(self.random_state)
+        model, X_rest, y_rest = self._fitted(X, y, entropy)
+        known = known_classes(model)
+        classes = np.arange(int(np.max(y)) + 1) if known is None else np.union1d(known, y)
+        if not has_members(model):
+            if component != "total":
+                raise InvalidInput(
+                    f"{type(model).__name__} is one classifier, which has no {component} "
+                    "uncertainty; scorewise.BootstrapEnsemble makes an ensemble of it"
+                )
+            model = [model]
+        options = {
+            "n_samples": self.n_samples,
+            "random_state": entropy,
+            "batch_size": self.batch_size,
+            "device": self.device,
+        }
+        judge = Judge(model, classes, rule, component, options)
+        try:
+            mean, uncertainty = judge(X_rest)
+        except InvalidInput as error:
+            if isinstance(error.__cause__, TypeError):
+                raise error.__cause__ from None  # as fit does, had it been given these rows
+            raise
+        learnt = self._calibrate(mean, uncertainty, np.searchsorted(classes, y_rest))
+        for name, value in {**learnt, "classes_": classes, "_judge": judge}.items():
+            setattr(self, name, value)
+        return self
+
+    def _fitted(self, X: Any, y: np.ndarray, entropy: int) -> tuple[Any, Any, np.ndarray]:
+        """The model, and the rows and labels that it has not seen."""
+        if isinstance(self.estimator, FrozenEstimator) or not hasattr(self.estimator, "get_params"):
+            return self.estimator, X, y
+        n, share = len(y), validate.share(self.calibration_size, "calibration_size")
+        n_rest = max(1, round(share * n))
+        if n_rest >= n:
+            raise InvalidInput(
+                f"{n} sample(s) cannot be split: some must be fitted on, others calibrate"
+            )
+        # At random and not by class: then new rows and the held-out ones are exchangeable.
+        rows = generator(entropy, 0).permutation(n)
+        train, rest = np.sort(rows[n_rest:]), np.sort(rows[:n_rest])
+        model = clone(self.estimator).fit(_safe_indexing(X, train), y[train])
+        return model, _safe_indexing(X, rest), y[rest]
+
+    @property
+    def estimator_(self) -> Any:
+        """The fitted model."""
+        check_is_fitted(self)
+        model = self._judge.model
+        return model[0] if isinstance(model, list) and len(model) == 1 else model
+
+    def uncertainty(self, X: Any) -> np.ndarray:
+        """How unsure the model is, by the rule and the component that were chosen.
+
+        Parameters
+        ----------
+        X : rows (n, ...)
+
+        Returns
+        -------
+        array (n,)
+        """
+        check_is_fitted(self)
+        return self._judge(X)[1]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The mean θ̄ of the members' probabilities.
+
+        Parameters
+        ----------
+        X : rows (n, ...)
+
+        Returns
+        -------
+        array (n, K)
+        """
+        check_is_fitted(self)
+        return self._judge(X)[0]
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The labels of largest mean probability, for all rows.
+
+        Parameters
+        ----------
+        X : rows (n, ...)
+
+        Returns
+        -------
+        array (n,)
+        """
+        best = self.predict_proba(X).argmax(axis=-1)
+        return np.asarray(self.classes_[best])
+
+    def __getattr__(self, name: str) -> Any:
+        """What the model knows of its input is known of the estimator's."""
+        if name in {"n_features_in_", "feature_names_in_"} and "_judge" in vars(self):
+            return getattr(self.estimator_, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_judge" in vars(self)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        if hasattr(self.estimator, "__sklearn_tags__"):
+            tags.input_tags = get_tags(self.estimator).input_tags
+            tags.classifier_tags = get_tags(self.estimator).classifier_tags
+        tags.classifier_tags.multi_label = False
+        return tags

@@ -1,0 +1,107 @@
+"""What predictions cost, in the currency of a rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from scorewise import validate
+from scorewise._array import to_numpy
+from scorewise.decompose import RuleLike
+from scorewise.distributions import Dirichlet, Samples
+from scorewise.errors import InvalidInput
+from scorewise.rules import get_rule
+from scorewise.rules.costs import CostMatrix
+
+
+def task_losses(
+    predictions: Any, y: Any, rule: RuleLike = "zero-one", *, floor: float | None = None,
+    **options: Any,
+) -> np.ndarray:  # fmt: skip
+    """What the mean prediction of the members cost, row by row.
+
+    Use it to get the losses that :func:`scorewise.rejection_curve`,
+    :func:`scorewise.certify_threshold` and :func:`scorewise.loss_calibration` take.
+
+    Parameters
+    ----------
+    predictions : array (n, M, K), Samples or Dirichlet
+        As for :func:`scorewise.decompose`.
+    y : integer array (n,)
+        What happened, as class indices.
+    rule : str or ScoringRule
+        The loss that is paid.
+    floor : float, optional
+        The smallest probability that a prediction may give, by p → (1 − K·floor)·p + floor. The
+        log loss of a probability of 0 is infinite; with a floor it is −log(floor).
+    **options
+        Those of :class:`scorewise.Samples`: ``weights``, ``from_logits``, ``member_axis``, …
+
+    Returns
+    -------
+    array (n,)
+        ℓ(θ̄, y).
+
+    Raises
+    ------
+    InvalidInput
+        If predictions, labels or the floor are not what they must be.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> probs = [[[0.9, 0.1], [0.7, 0.3]], [[1.0, 0.0], [1.0, 0.0]]]
+    >>> sw.task_losses(probs, [0, 1], "zero-one")
+    array([0., 1.])
+    >>> sw.task_losses(probs, [0, 1], "log", floor=1e-6).round(3)
+    array([ 0.223, 13.816])
+    """
+    return losses_of_mean(mean_of(predictions, **options), y, rule, floor)
+
+
+def mean_of(predictions: Any, **options: Any) -> np.ndarray:
+    """θ̄ of every row, ``(n, K)``, as a NumPy array."""
+    if isinstance(predictions, Samples | Dirichlet):
+        if options:
+            given = ", ".join(options)
+            raise InvalidInput(f"{given}: this was settled when the {predictions!r} was made")
+    else:
+        predictions = Samples(predictions, **options)
+    mean = to_numpy(predictions.mean)
+    if mean.ndim != 2:
+        raise InvalidInput(
+            f"predictions of one row or of a grid {mean.shape[:-1]} were given; pass rows "
+            "(n, M, K), reshaping what has more axes"
+        )
+    return mean
+
+
+def losses_of_mean(
+    mean: np.ndarray, y: Any, rule: RuleLike, floor: float | None = None
+) -> np.ndarray:
+    """ℓ(θ̄, y), with all probabilities at least ``floor``."""
+    return np.asarray(get_rule(rule).loss(_raised(mean, floor), y), dtype=np.float64)
+
+
+def largest_loss(rule: RuleLike, n_classes: int, floor: float | None = None) -> float:
+    """The largest loss that can occur; infinite for the log loss without a floor."""
+    rule = get_rule(rule)
+    if isinstance(rule, CostMatrix):
+        return float(np.max(rule.costs))
+    if rule.family == "custom":
+        raise InvalidInput(f"the largest loss of {rule!r} is not known; pass loss_bound=")
+    # of the rules that are left, every loss is largest where another class is certain
+    return float(np.max(rule.loss_vector(_raised(np.eye(n_classes), floor))))
+
+
+def _raised(mean: np.ndarray, floor: float | None) -> np.ndarray:
+    if floor is None:
+        return mean
+    n_classes = mean.shape[-1]
+    if not 0 < validate.number(floor, "floor") < 1 / n_classes:
+        raise InvalidInput(
+            f"floor is {floor}; it must be above 0 and below 1/{n_classes}, as there are "
+            f"{n_classes} classes"
+        )
+    return (1 - n_classes * floor) * mean + floor

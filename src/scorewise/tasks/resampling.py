@@ -1,0 +1,102 @@
+"""Metrics of many bootstrap resamples at once: sort once, count how often each row was drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Resamples:
+    """Resamples of n rows, with replacement."""
+
+    n: int
+    n_resamples: int
+    rng: np.random.Generator
+
+    def rows(self, size: int) -> Iterator[np.ndarray]:
+        """Drawn rows ``(B, n)``, at most ``size`` resamples at a time."""
+        for start in range(0, self.n_resamples, size):
+            yield self.rng.integers(self.n, size=(min(size, self.n_resamples - start), self.n))
+
+    def counts(self, size: int) -> Iterator[np.ndarray]:
+        """How often each row was drawn, ``(B, n)``."""
+        for rows in self.rows(size):
+            yield np.stack([np.bincount(drawn, minlength=self.n) for drawn in rows])
+
+
+class Metric(Protocol):
+    """One measure's metric, ready to be computed on resamples."""
+
+    def __call__(self, counts: np.ndarray) -> np.ndarray:
+        """The metric (B,) of resamples that hold each row so many times, ``(B, n)``."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Rows in the order of a score, tied ones in one group."""
+
+    order: np.ndarray
+    starts: np.ndarray | None  # of the groups; None where no scores are tied
+
+    @classmethod
+    def of(cls, scores: np.ndarray) -> Groups:
+        """Sorted once, for all resamples."""
+        order = np.argsort(scores, kind="stable")
+        ranked = scores[order]
+        starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
+        return cls(order, None if len(starts) == len(order) else starts)
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """Sums within groups of values ``(B, n)`` that are in order."""
+        return values if self.starts is None else np.add.reduceat(values, self.starts, axis=1)
+
+
+class ResampledAulc:
+    """AULC of resamples; copies of a row are tied, as are tied rows.
+
+    Within a group of c rows with summed loss s, after C rows with summed loss S, the sums of the
+    first k losses are S + (k − C)·s/c on average. With H the harmonic numbers, the group adds
+    (S − C·s/c)·(H(C+c) − H(C)) + s to n·AULC.
+    """
+
+    def __init__(self, losses: np.ndarray, scores: np.ndarray) -> None:
+        self._groups = Groups.of(scores)
+        self._losses = losses[self._groups.order]
+        self._harmonic = np.r_[0.0, np.cumsum(1 / np.arange(1, len(losses) + 1))]
+
+    def __call__(self, counts: np.ndarray) -> np.ndarray:
+        """The AULC (B,) of resamples that hold each row so many times, ``(B, n)``."""
+        drawn = counts[:, self._groups.order]
+        lost = drawn * self._losses
+        if self._groups.starts is None:
+            mean = self._losses
+        else:
+            drawn, lost = self._groups.sums(drawn), self._groups.sums(lost)
+            mean = lost / np.maximum(drawn, 1)
+        rows, loss = np.cumsum(drawn, axis=1), np.cumsum(lost, axis=1)
+        harmonic = self._harmonic[rows]
+        growth = np.diff(harmonic, axis=1, prepend=0.0)
+        # S and C are what stood before the group: (S + s) − (C + c)·s/c is the same
+        total = np.einsum("bg,bg->b", loss - rows * mean, growth)
+        return np.asarray((total + loss[:, -1]) / rows[:, -1])
+
+
+class ResampledAuroc:
+    """AUROC of resamples of rows that are not foreign, followed by the foreign ones."""
+
+    def __init__(self, n_in: int, scores: np.ndarray) -> None:
+        self._groups = Groups.of(scores)
+        self._is_out = self._groups.order >= n_in
+
+    def __call__(self, counts: np.ndarray) -> np.ndarray:
+        """The AUROC (B,) of resamples that hold each row so many times, ``(B, n)``."""
+        drawn = counts[:, self._groups.order]
+        c_out = self._groups.sums(drawn * self._is_out)
+        c_in = self._groups.sums(drawn * ~self._is_out)
+        up_to_in, n_out = np.cumsum(c_in, axis=1), c_out.sum(axis=1)
+        pairs = np.einsum("bg,bg->b", c_out, up_to_in - c_in / 2)
+        return np.asarray(pairs / (up_to_in[:, -1] * n_out))
