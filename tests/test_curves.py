@@ -1,9 +1,12 @@
-"""AULC: the proof's own sum, ties by their expectation."""
+"""Rejection curves: the proof's own sum, ties by their expectation, areas as published."""
 
 import itertools
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
 
 import scorewise as sw
 
@@ -42,3 +45,272 @@ def test_ties_count_as_their_expected_value_over_random_orders():
 def test_bad_input_is_refused(losses, uncertainty, message):
     with pytest.raises(sw.InvalidInput, match=message):
         sw.aulc(losses, uncertainty)
+
+
+few_rows = st.lists(
+    st.tuples(st.sampled_from([0.0, 0.0, 1.0, 0.3, 2.5, -1.0]), st.integers(0, 2)),
+    min_size=1, max_size=6,
+)  # fmt: skip
+zero_one_rows = st.lists(
+    st.tuples(st.sampled_from([0.0, 1.0]), st.integers(0, 9)), min_size=2, max_size=60
+)
+
+
+def running_means(losses):
+    return np.cumsum(losses, axis=-1) / np.arange(1, np.shape(losses)[-1] + 1)
+
+
+def all_orders(losses):
+    return np.array(list(itertools.permutations(losses)))
+
+
+@given(few_rows)
+def test_every_point_of_the_curve_is_the_mean_over_all_orders_of_tied_rows(rows):
+    losses, u = np.array(rows).T
+    orders = [
+        list(o) for o in itertools.permutations(range(len(u))) if (np.diff(u[list(o)]) >= 0).all()
+    ]
+    curve = sw.rejection_curve(losses, u)
+    np.testing.assert_allclose(curve.loss, running_means(losses[orders]).mean(0), atol=1e-12)
+    np.testing.assert_allclose(curve.total_loss, losses[orders].cumsum(1).mean(0), atol=1e-12)
+    np.testing.assert_array_equal(curve.threshold, np.sort(u))
+    assert np.isclose(curve.aulc, running_means(losses[orders]).mean())
+    assert np.isclose(curve.augrc, losses[orders].cumsum(1).mean() / len(u))
+
+
+@given(few_rows)
+def test_the_oracle_is_the_least_and_random_the_mean_of_all_orders(rows):
+    losses, u = np.array(rows).T
+    curve, orders = sw.rejection_curve(losses, u), all_orders(losses)
+    aulcs, augrcs = running_means(orders).mean(1), orders.cumsum(1).mean(1) / len(u)
+    np.testing.assert_allclose(curve.oracle_aulc, aulcs.min(), atol=1e-12)
+    np.testing.assert_allclose(curve.random_aulc, aulcs.mean(), atol=1e-12)
+    np.testing.assert_allclose(curve.oracle_augrc, augrcs.min(), atol=1e-12)
+    np.testing.assert_allclose(curve.random_augrc, augrcs.mean(), atol=1e-12)
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1), st.integers(0, 5)), min_size=1, max_size=80),
+    st.randoms(use_true_random=False),
+)
+def test_shuffling_rows_changes_nothing(rows, random):
+    before = sw.rejection_curve(*np.array(rows).T)
+    random.shuffle(rows)
+    after = sw.rejection_curve(*np.array(rows).T)
+    np.testing.assert_array_equal(after.threshold, before.threshold)
+    np.testing.assert_allclose(after.loss, before.loss, rtol=1e-12, atol=1e-12)
+    for name in ("aulc", "augrc", "oracle_aulc", "random_aulc", "oracle_augrc", "random_augrc"):
+        assert np.isclose(getattr(after, name), getattr(before, name), rtol=1e-12, atol=1e-12)
+
+
+@given(zero_one_rows)
+def test_augrc_is_what_was_published(rows):
+    losses, u = np.array(rows).T
+    assume(0 < losses.sum() < len(losses))
+    n, share = len(losses), losses.mean()
+    auroc = roc_auc_score(losses, u)
+    expected = share * (1 - share) * (1 - auroc) + share**2 / 2 + share / (2 * n)
+    assert np.isclose(sw.augrc(losses, u), expected, rtol=1e-12)
+
+
+def test_augrc_of_many_rows_is_the_published_one_to_the_letter():
+    rng = np.random.default_rng(0)
+    differences = []
+    for n in (100, 10_000, 1_000_000):
+        u = rng.integers(0, 50, n)
+        losses = rng.uniform(size=n) < 0.02 + 0.4 * (u / 50) ** 2
+        share = losses.mean()
+        limit = share * (1 - share) * (1 - roc_auc_score(losses, u)) + share**2 / 2
+        differences.append(abs(sw.augrc(losses, u) - limit))
+        assert differences[-1] <= 1 / n
+    assert differences[2] < 1e-6 < differences[1]
+
+
+@given(zero_one_rows)
+def test_aurc_is_the_mean_risk_over_all_coverages(rows):
+    """As published by Geifman and El-Yaniv (2017), written out with one loop and without ties."""
+    losses = np.array(rows)[:, 0]
+    risks = [losses[:k].sum() / k for k in range(1, len(losses) + 1)]
+    assert np.isclose(sw.aulc(losses, np.arange(len(losses))), np.mean(risks), rtol=1e-12)
+
+
+def test_normalized_areas_are_0_for_the_oracle_and_1_for_a_random_order():
+    losses = np.array([0, 1, 0, 0, 1, 0.5])
+    best, none = sw.rejection_curve(losses, losses), sw.rejection_curve(losses, np.zeros(6))
+    worst = sw.rejection_curve(losses, -losses)
+    for name in ("normalized_aulc", "normalized_augrc"):
+        assert np.isclose(getattr(best, name), 0, atol=1e-12)
+        assert np.isclose(getattr(none, name), 1)
+        assert getattr(worst, name) > 1
+    assert np.isclose(worst.normalized_augrc, 2)  # as far beyond random as the oracle is before it
+    expected = (worst.aulc - best.aulc) / (none.aulc - best.aulc)
+    assert np.isclose(worst.normalized_aulc, expected)
+
+
+@pytest.mark.parametrize("value", [0, 1, 0.1, 1e-300, 1e300, -3])
+@pytest.mark.parametrize("n", [1, 2, 7, 1000])
+def test_where_all_losses_are_equal_every_order_is_the_best(value, n):
+    rng = np.random.default_rng(0)
+    curve = sw.rejection_curve(np.full(n, value), rng.integers(0, 4, n))
+    np.testing.assert_allclose(curve.loss, value, rtol=1e-12)
+    assert curve.normalized_aulc == 0
+    assert curve.normalized_augrc == 0
+
+
+def test_views_of_the_curve():
+    curve = sw.rejection_curve([0, 1, 0, 1], [0.1, 0.4, 0.2, 0.3])
+    assert len(curve) == 4
+    np.testing.assert_allclose(curve.coverage, [0.25, 0.5, 0.75, 1])
+    np.testing.assert_allclose(curve.rejection, [0.75, 0.5, 0.25, 0])
+    np.testing.assert_allclose(curve.loss, [0, 0, 1 / 3, 1 / 2])
+    np.testing.assert_allclose(curve.accuracy, [1, 1, 2 / 3, 1 / 2])
+    np.testing.assert_allclose(curve.generalized_loss, [0, 0, 0.25, 0.5])
+    np.testing.assert_allclose(curve.generalized_loss, curve.loss * curve.coverage)
+    assert np.isclose(curve.generalized_loss.mean(), curve.augrc)
+
+
+def test_other_losses_have_no_accuracy():
+    for losses in ([0, 0.5], [0, 2], [-1, 1]):
+        with pytest.raises(sw.InvalidInput, match="accuracy"):
+            _ = sw.rejection_curve(losses, [0, 1]).accuracy
+    n = 10**6  # sums of many zeros and ones are exact
+    assert sw.rejection_curve(np.arange(n) % 2, np.arange(n) % 1000).accuracy[-1] == 0.5
+
+
+def test_coverage_at_a_loss():
+    curve = sw.rejection_curve([0, 1, 0, 0, 1], [1, 2, 3, 4, 5])  # 0, 1/2, 1/3, 1/4, 2/5
+    assert curve.coverage_at(0.3) == 0.8  # the largest, though less of it loses more
+    assert curve.coverage_at(0.25) == 0.8
+    assert curve.coverage_at(0.2) == 0.2
+    assert curve.coverage_at(0) == 0.2
+    assert curve.coverage_at(0.4) == 1
+    assert curve.coverage_at(7) == 1
+    assert curve.coverage_at(-0.1) == 0
+    assert sw.rejection_curve([1, 1], [0, 1]).coverage_at(0.9) == 0
+
+
+def test_loss_at_a_coverage():
+    curve = sw.rejection_curve(np.arange(10), np.arange(10))
+    for k in range(1, 11):
+        assert curve.loss_at(k / 10) == (k - 1) / 2
+        assert curve.loss_at(k * 0.1) == (k - 1) / 2  # 3 * 0.1 is a little above 0.3
+    assert 0.1 * 3 > 0.3
+    assert curve.loss_at(0.31) == 1.5  # four rows: at least this share
+    assert curve.loss_at(1e-12) == 0
+    assert curve.loss_at(1) == 4.5
+
+
+@given(st.integers(1, 2000), st.data())
+def test_a_share_of_k_rows_is_k_rows(n, data):
+    k = data.draw(st.integers(1, n))
+    curve = sw.rejection_curve(np.arange(n), np.arange(n))
+    assert curve.loss_at(k / n) == pytest.approx((k - 1) / 2)
+
+
+@pytest.mark.parametrize("coverage", [0, -0.1, 1.0001, np.nan, np.inf, "half", None])
+def test_an_impossible_coverage_is_refused(coverage):
+    with pytest.raises(sw.InvalidInput, match="coverage"):
+        sw.rejection_curve([0, 1], [0, 1]).loss_at(coverage)
+
+
+@pytest.mark.parametrize("max_loss", [np.nan, np.inf, "all", None])
+def test_a_loss_that_is_no_number_is_refused(max_loss):
+    with pytest.raises(sw.InvalidInput, match="max_loss"):
+        sw.rejection_curve([0, 1], [0, 1]).coverage_at(max_loss)
+
+
+@pytest.mark.parametrize(
+    ("losses", "uncertainty", "message"),
+    [
+        ([0, 1], [0.5], "2 entries, uncertainty 1"),
+        ([], [], "losses is empty"),
+        ([0], [], "uncertainty is empty"),
+        ([0, np.nan], [0, 1], r"losses\[1\] is nan"),
+        ([0, np.inf], [0, 1], r"losses\[1\] is inf.*floor"),
+        ([0, 1], [0, np.nan], r"uncertainty\[1\] is nan"),
+        ([0, 1], [[0], [1]], "uncertainty has 2 dimensions"),
+        (0, 0, "losses has 0 dimensions"),
+        ([0, 1j], [0, 1], "losses"),
+        (["a", "b"], [0, 1], "losses"),
+    ],
+)
+@pytest.mark.parametrize("function", [sw.rejection_curve, sw.augrc])
+def test_no_curve_is_drawn_from_bad_input(function, losses, uncertainty, message):
+    with pytest.raises(sw.InvalidInput, match=message):
+        function(losses, uncertainty)
+
+
+def test_infinite_uncertainties_are_legal_and_tied():
+    losses = np.array([1.0, 0, 0, 1, 0.5])
+    infinite = [np.inf, -np.inf, np.inf, -np.inf, 0]
+    expected = sw.rejection_curve(losses, [1, -1, 1, -1, 0])
+    curve = sw.rejection_curve(losses, infinite)
+    np.testing.assert_array_equal(curve.loss, expected.loss)
+    np.testing.assert_array_equal(curve.threshold, np.sort(infinite))
+
+
+def test_kinds_of_numbers_do_not_matter():
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    wrong, u = rng.uniform(size=200) < 0.3, rng.integers(0, 20, 200)
+    expected = sw.rejection_curve(wrong.astype(float), u.astype(float)).loss
+    pairs = [
+        (wrong, u), (wrong.astype(int), u.astype(np.uint8)), (wrong.tolist(), u.tolist()),
+        (wrong.astype(np.float32), u.astype(np.float32)), (wrong, u / 32 > -1),
+        (torch.from_numpy(wrong), torch.from_numpy(u)),
+        (torch.from_numpy(wrong).float(), torch.from_numpy(u).to(torch.bfloat16)),
+    ]  # fmt: skip
+    for losses, uncertainty in pairs[:4] + pairs[5:]:
+        curve = sw.rejection_curve(losses, uncertainty)
+        np.testing.assert_array_equal(curve.loss, expected)
+        assert curve.loss.dtype == np.float64
+    assert np.allclose(sw.rejection_curve(*pairs[4]).loss, wrong.mean())  # all tied
+
+
+def test_what_is_given_is_left_as_it_was():
+    losses, u = np.array([1.0, 0, 0.5]), np.array([3.0, 1, 2])
+    losses.flags.writeable = u.flags.writeable = False
+    sw.rejection_curve(losses, u)
+
+
+@pytest.mark.parametrize("rule", ["log", "brier", "zero-one", "spherical"])
+def test_no_order_has_a_smaller_expected_aulc_than_total_uncertainty(rule):
+    """Proposition 4.1 by brute force: all orders, all outcomes, each with its probability."""
+    rng = np.random.default_rng(1)
+    probs = rng.dirichlet(np.full(3, 0.7), (4, 5))
+    mean, total = probs.mean(1), sw.decompose(probs, rule).total
+    outcomes = np.array(list(itertools.product(range(3), repeat=4)))
+    chances = np.prod(mean[np.arange(4), outcomes], axis=1)
+    assert np.isclose(chances.sum(), 1)
+    losses = [sw.task_losses(probs, y, rule) for y in outcomes]
+
+    def expected_aulc(uncertainty):
+        return np.dot(chances, [sw.aulc(x, uncertainty) for x in losses])
+
+    orders = {o: expected_aulc(np.array(o)) for o in itertools.permutations(range(4))}
+    ours = expected_aulc(total)
+    assert np.isclose(ours, min(orders.values()), rtol=1e-12)
+    assert ours < np.sort(list(orders.values()))[1] * (1 - 1e-9)  # and only this order
+    assert np.isclose(np.mean(list(orders.values())), np.mean(total))  # a random one
+
+
+@pytest.mark.parametrize("n_values", [2, 1000, 700_000])
+def test_a_million_rows_with_ties_agree_with_a_straightforward_computation(n_values):
+    rng = np.random.default_rng(0)
+    n = 1_000_000
+    u, losses = rng.integers(0, n_values, n), rng.exponential(size=n)
+    _, group, sizes = np.unique(u, return_inverse=True, return_counts=True)
+    means = np.bincount(group, weights=losses) / sizes
+    expected = np.cumsum(np.repeat(means, sizes)) / np.arange(1, n + 1)
+    curve = sw.rejection_curve(losses, u)
+    np.testing.assert_allclose(curve.loss, expected, rtol=1e-9)
+    assert np.isclose(curve.aulc, expected.mean(), rtol=1e-12)
+    assert np.isclose(curve.oracle_aulc, running_means(np.sort(losses)).mean(), rtol=1e-12)
+    assert np.isclose(curve.random_aulc, losses.mean(), rtol=1e-12)
+
+
+def test_the_short_functions_are_the_curves_areas():
+    rng = np.random.default_rng(0)
+    losses, u = rng.uniform(size=30), rng.integers(0, 5, 30)
+    curve = sw.rejection_curve(losses, u)
+    assert (sw.aulc(losses, u), sw.augrc(losses, u)) == (curve.aulc, curve.augrc)

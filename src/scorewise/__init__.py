@@ -39,6 +39,12 @@ if typing.TYPE_CHECKING:
     from scorewise.models.bootstrap import BootstrapEnsemble
     from scorewise.models.deep import DeepEnsemble
     from scorewise.models.laplace import fit_laplace
+    from scorewise.plots.calibration import CalibrationDisplay
+    from scorewise.plots.comparison import ComparisonDisplay
+    from scorewise.plots.decomposition import DecompositionDisplay
+    from scorewise.plots.ood import OODDisplay
+    from scorewise.plots.rejection import RejectionCurveDisplay
+    from scorewise.plots.simplex import SimplexDisplay
     from scorewise.tasks.detector import OODDetector
     from scorewise.tasks.recalibration import LossRecalibrator
     from scorewise.tasks.selective import SelectiveClassifier
@@ -49,10 +55,13 @@ __all__ = [
     "Accumulator",
     "Advice",
     "BootstrapEnsemble",
+    "CalibrationDisplay",
     "Certificate",
     "Comparison",
+    "ComparisonDisplay",
     "Curve",
     "Decomposition",
+    "DecompositionDisplay",
     "DeepEnsemble",
     "Dirichlet",
     "Drift",
@@ -62,11 +71,14 @@ __all__ = [
     "LossCalibration",
     "LossRecalibrator",
     "OODDetector",
+    "OODDisplay",
     "OODMetrics",
+    "RejectionCurveDisplay",
     "Samples",
     "ScorewiseError",
     "ScoringRule",
     "SelectiveClassifier",
+    "SimplexDisplay",
     "Standing",
     "Temperature",
     "advise",
@@ -98,13 +110,19 @@ __all__ = [
     "task_losses",
 ]
 
-# What needs scikit-learn, torch or laplace-torch is imported when it is first used.
+# What needs scikit-learn, torch, laplace-torch or matplotlib is imported when it is first used.
 _LAZY = {
     "BootstrapEnsemble": ("scorewise.models.bootstrap", None),
+    "CalibrationDisplay": ("scorewise.plots.calibration", "plots"),
+    "ComparisonDisplay": ("scorewise.plots.comparison", "plots"),
+    "DecompositionDisplay": ("scorewise.plots.decomposition", "plots"),
     "DeepEnsemble": ("scorewise.models.deep", "torch"),
     "LossRecalibrator": ("scorewise.tasks.recalibration", None),
     "OODDetector": ("scorewise.tasks.detector", None),
+    "OODDisplay": ("scorewise.plots.ood", "plots"),
+    "RejectionCurveDisplay": ("scorewise.plots.rejection", "plots"),
     "SelectiveClassifier": ("scorewise.tasks.selective", None),
+    "SimplexDisplay": ("scorewise.plots.simplex", "plots"),
     "fit_laplace": ("scorewise.models.laplace", "laplace"),
 }
 

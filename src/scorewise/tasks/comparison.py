@@ -27,10 +27,9 @@ class Standing:
     p_value : float
         Of being no worse than the best, corrected for the number of pairs.
     verdict : str
-        ``"best"``, ``"same order"`` (as another measure), ``"indistinguishable"`` from the best, or
-        ``"worse"``.
+        ``"best"``, ``"indistinguishable"`` from the best, or ``"worse"``.
     same_order_as : str, optional
-        The measure that orders all rows alike and is listed before it.
+        The measure listed before it that orders all rows alike, and shares its numbers.
     """
 
     name: str
@@ -101,11 +100,9 @@ class Comparison:
             f"[{f'{self.confidence:.0%} interval':^19}]",
         ]
         for row in self.standings:
-            verdict = f"same order as {row.same_order_as}" if row.same_order_as else row.verdict
-            between = f"[{row.low:+9.5f}, {row.high:+8.5f}]"
-            lines.append(
-                f"{row.name:{width}}  {row.value:9.5f}  {row.behind:9.5f}  {between}  {verdict}"
-            )
+            numbers = f"{row.value:9.5f}  {row.behind:9.5f}  [{row.low:+9.5f}, {row.high:+8.5f}]"
+            alike = f", same order as {row.same_order_as}" if row.same_order_as else ""
+            lines.append(f"{row.name:{width}}  {numbers}  {row.verdict}{alike}")
         return "\n".join([*lines, *self.notes])
 
 
@@ -127,8 +124,6 @@ def rank(
         for name in together:
             if i == best and name == names[i]:
                 verdict = "best"
-            elif name != names[i]:
-                verdict = "same order"
             else:
                 verdict = "indistinguishable" if behind <= half else "worse"
             rows.append(

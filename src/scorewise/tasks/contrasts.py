@@ -28,9 +28,9 @@ def by_resampling(values: np.ndarray, drawn: np.ndarray, confidence: float) -> C
     """
     differences = drawn[:, :, None] - drawn[:, None, :]
     errors = differences.std(axis=0, ddof=1)
-    scale = np.where(errors > 0, errors, np.inf)
-    largest = np.max(np.abs(differences - differences.mean(axis=0)) / scale, axis=(1, 2))
-    observed = np.abs(values[:, None] - values) / scale
+    spread = np.abs(differences - differences.mean(axis=0))
+    largest = np.max(spread / np.where(errors > 0, errors, np.inf), axis=(1, 2))
+    observed = _in_errors(np.abs(values[:, None] - values), errors)
     beaten = np.count_nonzero(largest[:, None, None] >= observed, axis=0)
     return Contrasts(
         errors, float(np.quantile(largest, confidence)), (1 + beaten) / (1 + len(largest))
@@ -46,9 +46,15 @@ def by_runs(results: np.ndarray, confidence: float) -> Contrasts:
     n_pairs = max(1, m * (m - 1) // 2)
     differences = results[:, :, None] - results[:, None, :]
     errors = differences.std(axis=0, ddof=1) / np.sqrt(n_runs)
-    t = np.abs(differences.mean(axis=0)) / np.where(errors > 0, errors, np.inf)
+    t = _in_errors(np.abs(differences.mean(axis=0)), errors)
     return Contrasts(
         errors,
         float(stdtrit(n_runs - 1, 1 - (1 - confidence) / (2 * n_pairs))),
         np.minimum(1.0, 2 * n_pairs * stdtr(n_runs - 1, -t)),
     )
+
+
+def _in_errors(differences: np.ndarray, errors: np.ndarray) -> np.ndarray:
+    """Differences in standard errors; one that never varied is beyond doubt, or none at all."""
+    beyond = np.where(differences > 0, np.inf, 0.0)
+    return np.where(errors > 0, differences / np.where(errors > 0, errors, 1.0), beyond)

@@ -87,10 +87,12 @@ class OODDetector(HeldOut):
 
     calibration_uncertainty_: np.ndarray
 
+    def _check(self) -> None:
+        validate.share(self.false_alarm_rate, "false_alarm_rate")
+
     def _calibrate(
         self, mean: np.ndarray, uncertainty: np.ndarray, labels: np.ndarray
     ) -> dict[str, Any]:
-        validate.share(self.false_alarm_rate, "false_alarm_rate")
         return {"calibration_uncertainty_": np.sort(uncertainty)}
 
     def score_samples(self, X: Any) -> np.ndarray:

@@ -32,31 +32,32 @@ from scorewise.rules import ScoringRule, get_rule
 
 @dataclass(frozen=True)
 class Judge:
-    """A fitted model, what is asked of it, and how its classes are called."""
+    """A fitted model, and what is asked of it."""
 
     model: Any
-    classes: np.ndarray
     rule: ScoringRule
     component: str
     options: dict[str, Any]  # of predict_samples
 
     def __call__(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """θ̄ (n, K) and the uncertainty (n,) of every row, in one pass."""
+        """θ̄ (n, K) of the classes that the model knows, and the uncertainty (n,), in one pass."""
         members = predict_samples(self.model, X, into=Accumulator(self.rule), **self.options)
-        mean = to_numpy(members.mean)
-        known = known_classes(self.model)
-        if known is None and mean.shape[-1] != len(self.classes):
-            raise InvalidInput(
-                f"the model gives {mean.shape[-1]} probabilities, but the labels go up to "
-                f"{self.classes[-1]}; they must be class indices from 0 on"
-            )
-        if known is not None and len(known) < len(self.classes):
-            # labels that were only held out, and so never predicted
-            whole = np.zeros((len(mean), len(self.classes)), dtype=mean.dtype)
-            whole[:, np.searchsorted(self.classes, known)] = mean
-            mean = whole
         uncertainty = to_numpy(getattr(members.result(), self.component))
-        return mean, uncertainty.astype(np.float64)
+        return to_numpy(members.mean), uncertainty.astype(np.float64)
+
+
+def labels_of(model: Any, n_classes: int, y: np.ndarray) -> np.ndarray:
+    """Labels in the order of the model's probabilities; those of modules are numbers."""
+    known = known_classes(model)
+    if known is not None:
+        return known
+    wrong = ~np.isin(y, np.arange(n_classes))
+    if wrong.any():
+        raise InvalidInput(
+            f"y[{int(np.argmax(wrong))}] is {y[np.argmax(wrong)]!r}; the model gives {n_classes} "
+            f"probabilities and no labels, so labels must be from 0 to {n_classes - 1}"
+        )
+    return np.arange(n_classes)
 
 
 class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
@@ -76,6 +77,10 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
     random_state: Any
     batch_size: int | None
     device: Any
+
+    @abc.abstractmethod
+    def _check(self) -> None:
+        """Refuse parameters that no data would fit, before anything is fitted."""
 
     @abc.abstractmethod
     def _calibrate(
@@ -102,6 +107,7 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
         InvalidInput
             If a parameter, the labels or the model are not what they must be.
         """
+        self._check()
         rule = get_rule(self.rule)
         component = validate.choice(self.component, "component", COMPONENTS)
         y = column_or_1d(y, warn=True)
@@ -111,8 +117,6 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
         check_consistent_length(X, y)
         entropy = entropy_of(self.random_state)
         model, X_rest, y_rest = self._fitted(X, y, entropy)
-        known = known_classes(model)
-        classes = np.arange(int(np.max(y)) + 1) if known is None else np.union1d(known, y)
         if not has_members(model):
             if component != "total":
                 raise InvalidInput(
@@ -126,15 +130,21 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
             "batch_size": self.batch_size,
             "device": self.device,
         }
-        judge = Judge(model, classes, rule, component, options)
+        judge = Judge(model, rule, component, options)
         try:
             mean, uncertainty = judge(X_rest)
         except InvalidInput as error:
             if isinstance(error.__cause__, TypeError):
                 raise error.__cause__ from None  # as fit does, had it been given these rows
             raise
+        known = labels_of(model, mean.shape[-1], y_rest)
+        # labels that were only held out are known, and never predicted
+        classes = np.union1d(known, y)
+        columns = np.searchsorted(classes, known)
+        mean = _spread(mean, columns, len(classes))
         learnt = self._calibrate(mean, uncertainty, np.searchsorted(classes, y_rest))
-        for name, value in {**learnt, "classes_": classes, "_judge": judge}.items():
+        learnt |= {"classes_": classes, "_columns": columns, "_judge": judge}
+        for name, value in learnt.items():
             setattr(self, name, value)
         return self
 
@@ -154,6 +164,12 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
         model = clone(self.estimator).fit(_safe_indexing(X, train), y[train])
         return model, _safe_indexing(X, rest), y[rest]
 
+    def _ask(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """θ̄ (n, K) and the uncertainty (n,) of every row."""
+        check_is_fitted(self)
+        mean, uncertainty = self._judge(X)
+        return _spread(mean, self._columns, len(self.classes_)), uncertainty
+
     @property
     def estimator_(self) -> Any:
         """The fitted model."""
@@ -172,8 +188,7 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
         -------
         array (n,)
         """
-        check_is_fitted(self)
-        return self._judge(X)[1]
+        return self._ask(X)[1]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The mean θ̄ of the members' probabilities.
@@ -186,8 +201,7 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
         -------
         array (n, K)
         """
-        check_is_fitted(self)
-        return self._judge(X)[0]
+        return self._ask(X)[0]
 
     def predict(self, X: Any) -> np.ndarray:
         """The labels of largest mean probability, for all rows.
@@ -219,3 +233,12 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
             tags.classifier_tags = get_tags(self.estimator).classifier_tags
         tags.classifier_tags.multi_label = False
         return tags
+
+
+def _spread(mean: np.ndarray, columns: np.ndarray, n_classes: int) -> np.ndarray:
+    """Probabilities of all classes, from those that the model knows."""
+    if np.array_equal(columns, np.arange(n_classes)):
+        return mean
+    whole = np.zeros((len(mean), n_classes), dtype=mean.dtype)
+    whole[:, columns] = mean
+    return whole

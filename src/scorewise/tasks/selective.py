@@ -113,6 +113,11 @@ class SelectiveClassifier(HeldOut):
     certificate_: Certificate
     calibration_uncertainty_: np.ndarray
 
+    def _check(self) -> None:
+        validate.share(self.confidence, "confidence")
+        if validate.number(self.max_loss, "max_loss") <= 0:
+            raise InvalidInput(f"max_loss is {self.max_loss}; only a loss above 0 can be promised")
+
     def _calibrate(
         self, mean: np.ndarray, uncertainty: np.ndarray, labels: np.ndarray
     ) -> dict[str, Any]:
@@ -167,7 +172,7 @@ class SelectiveClassifier(HeldOut):
         check_is_fitted(self)
         if any(abstain == label for label in self.classes_.tolist()):
             raise InvalidInput(f"abstain={abstain!r} is one of the labels; choose another marker")
-        mean, uncertainty = self._judge(X)
+        mean, uncertainty = self._ask(X)
         labels = self.classes_[mean.argmax(axis=-1)]
         marker = np.asarray(abstain)
         fits = marker.ndim == 0 and marker.dtype.kind == labels.dtype.kind

@@ -115,8 +115,9 @@ def fit_temperature(
     value = held_out.least(grid[max(best - 1, 0)], grid[min(best + 1, _TRIED - 1)])
     if not 1.01 * _LOWEST < value < _HIGHEST / 1.01:
         warnings.warn(
-            f"the best temperature is at the end of what was tried, {value:.3g}; these rows may be "
-            "too few, or all predicted right",
+            f"the best temperature is at the end of what was tried, {value:.3g}: these rows are too "
+            "few, or all predicted right, or the members disagree (as the trees of a forest do), "
+            "which no temperature changes",
             UserWarning,
             stacklevel=2,
         )
