@@ -148,13 +148,19 @@ def test_normalized_areas_are_0_for_the_oracle_and_1_for_a_random_order():
 
 
 @pytest.mark.parametrize("value", [0, 1, 0.1, 1e-300, 1e300, -3])
-@pytest.mark.parametrize("n", [1, 2, 7, 1000])
+@pytest.mark.parametrize("n", [1, 2, 7, 100])
 def test_where_all_losses_are_equal_every_order_is_the_best(value, n):
     rng = np.random.default_rng(0)
     curve = sw.rejection_curve(np.full(n, value), rng.integers(0, 4, n))
     np.testing.assert_allclose(curve.loss, value, rtol=1e-12)
     assert curve.normalized_aulc == 0
     assert curve.normalized_augrc == 0
+
+
+@pytest.mark.parametrize("n", [10_000, 1_000_000])
+def test_where_many_losses_are_equal_every_order_is_the_best(n):
+    curve = sw.rejection_curve(np.full(n, 0.1), np.arange(n) % 4)
+    assert curve.normalized_aulc == curve.normalized_augrc == 0
 
 
 def test_views_of_the_curve():
@@ -258,13 +264,18 @@ def test_kinds_of_numbers_do_not_matter():
         (wrong, u), (wrong.astype(int), u.astype(np.uint8)), (wrong.tolist(), u.tolist()),
         (wrong.astype(np.float32), u.astype(np.float32)), (wrong, u / 32 > -1),
         (torch.from_numpy(wrong), torch.from_numpy(u)),
-        (torch.from_numpy(wrong).float(), torch.from_numpy(u).to(torch.bfloat16)),
+        (torch.from_numpy(wrong).float(), torch.from_numpy(u).half()),
     ]  # fmt: skip
     for losses, uncertainty in pairs[:4] + pairs[5:]:
         curve = sw.rejection_curve(losses, uncertainty)
         np.testing.assert_array_equal(curve.loss, expected)
         assert curve.loss.dtype == np.float64
     assert np.allclose(sw.rejection_curve(*pairs[4]).loss, wrong.mean())  # all tied
+
+
+def test_bfloat16_tensors_are_numbers_too():
+    torch = pytest.importorskip("torch")
+    assert sw.aulc(torch.tensor([0, 1]), torch.tensor([0.0, 1.0]).bfloat16()) == 0.25
 
 
 def test_what_is_given_is_left_as_it_was():

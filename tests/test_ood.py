@@ -213,10 +213,10 @@ def test_bootstrap_intervals_are_those_of_resampled_rows():
     u_in, u_out = rng.integers(8, size=80), rng.integers(4, 12, size=60)
     found = sw.ood_metrics(u_in, u_out, n_resamples=3000, random_state=0)
     drawn = [sw.ood_metrics(rng.choice(u_in, 80), rng.choice(u_out, 60)) for _ in range(1500)]
-    for name in ("aupr_out", "aupr_in", "fpr95"):
+    for name, tolerance in (("aupr_out", 0.06), ("aupr_in", 0.06), ("fpr95", 0.15)):  # in steps
         by_hand = np.quantile([getattr(d, name) for d in drawn], [0.025, 0.975])
         spread = np.ptp(by_hand)
-        np.testing.assert_allclose(found.intervals[name], by_hand, atol=0.15 * spread)
+        np.testing.assert_allclose(found.intervals[name], by_hand, atol=tolerance * spread)
 
 
 @pytest.mark.parametrize(

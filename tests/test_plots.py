@@ -47,10 +47,10 @@ def comparison(names=("best one", "twin", "close", "far", "far twin")):
     a, b, c, d, e = names
     rows = (
         standing(a, 0.0, 0.0, "best"),
-        standing(b, 0.0, 0.0, "same order", a),
+        standing(b, 0.0, 0.0, "indistinguishable", a),
         standing(c, 0.01, 0.02, "indistinguishable"),
         standing(d, 0.05, 0.02, "worse"),
-        standing(e, 0.05, 0.02, "same order", d),
+        standing(e, 0.05, 0.02, "worse", d),
     )
     return Comparison("selective", "zero-one", "aulc", rows, 0.95, ())
 
@@ -437,7 +437,7 @@ def test_verdicts_differ_without_colour():
         looks[name] = (point.get_marker(), is_hollow, bar.get_linestyle()[0][1] is None)
     assert looks == {
         "best one": ("D", False, True),
-        "twin": ("D", False, False),
+        "twin": ("o", False, False),
         "close": ("o", False, True),
         "far": ("o", True, True),
         "far twin": ("o", True, False),  # as bad as the one whose order it shares

@@ -11,7 +11,7 @@ import numpy as np
 from scorewise import validate
 from scorewise.errors import InvalidInput
 
-_ROUNDING = 1e-9  # of a share times n: 0.3 * 10 is 3 rows, not 4
+_ROUNDING = 1e-12  # 0.3 * 10 is 3 rows, not 4, and losses of 0.1 have the mean 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +25,8 @@ class Curve:
         more, where rows are tied).
     total_loss : array (n,)
         Summed loss of the k most certain rows, an expected value where rows are tied.
-    oracle_total_loss : array (n,)
-        The same, had the rows been ordered by their losses.
+    ranked_losses : array (n,)
+        The losses in rising order: how an oracle would accept them.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class Curve:
 
     threshold: np.ndarray
     total_loss: np.ndarray
-    oracle_total_loss: np.ndarray
+    ranked_losses: np.ndarray
 
     def __repr__(self) -> str:
         return (
@@ -76,8 +76,7 @@ class Curve:
     @property
     def accuracy(self) -> np.ndarray:
         """1 − loss: the share of accepted rows that is right, where losses are 0 and 1."""
-        single = np.diff(self.oracle_total_loss, prepend=0.0)
-        if not np.all((single == 0) | (single == 1)):
+        if not np.all((self.ranked_losses == 0) | (self.ranked_losses == 1)):
             raise InvalidInput("accuracy is 1 - loss where losses are 0 or 1, and these are not")
         return 1 - self.loss
 
@@ -90,6 +89,11 @@ class Curve:
     def augrc(self) -> float:
         """Area under the generalised risk-coverage curve: the mean of ``generalized_loss``."""
         return float(np.mean(self.total_loss)) / len(self)
+
+    @cached_property
+    def oracle_total_loss(self) -> np.ndarray:
+        """Summed loss of the k rows that lost least."""
+        return np.cumsum(self.ranked_losses)
 
     @cached_property
     def oracle_aulc(self) -> float:
@@ -117,12 +121,17 @@ class Curve:
 
         0 where all losses are equal: then every order is the best one.
         """
-        return _normalized(self.aulc, self.oracle_aulc, self.random_aulc)
+        return self._normalized(self.aulc, self.oracle_aulc, self.random_aulc)
 
     @property
     def normalized_augrc(self) -> float:
         """(AUGRC − oracle)/(random − oracle), as :attr:`normalized_aulc`."""
-        return _normalized(self.augrc, self.oracle_augrc, self.random_augrc)
+        return self._normalized(self.augrc, self.oracle_augrc, self.random_augrc)
+
+    def _normalized(self, area: float, oracle: float, random: float) -> float:
+        if self.ranked_losses[0] == self.ranked_losses[-1]:
+            return 0.0
+        return (area - oracle) / (random - oracle)
 
     def coverage_at(self, max_loss: float) -> float:
         """The largest coverage at which the accepted rows lose at most ``max_loss`` on average.
@@ -131,7 +140,7 @@ class Curve:
         :func:`scorewise.certify_threshold`.
         """
         max_loss = validate.number(max_loss, "max_loss")
-        kept = np.flatnonzero(self.loss <= max_loss)
+        kept = np.flatnonzero(self.loss <= max_loss + _ROUNDING * abs(max_loss))
         return float(kept[-1] + 1) / len(self) if len(kept) else 0.0
 
     def loss_at(self, coverage: float) -> float:
@@ -145,11 +154,6 @@ class Curve:
 
 def _per_accepted(total_loss: np.ndarray) -> np.ndarray:
     return total_loss / np.arange(1, len(total_loss) + 1)
-
-
-def _normalized(area: float, oracle: float, random: float) -> float:
-    span = random - oracle
-    return (area - oracle) / span if span > 1e-14 * abs(random) else 0.0
 
 
 def rejection_curve(losses: Any, uncertainty: Any) -> Curve:
@@ -188,7 +192,7 @@ def rejection_curve(losses: Any, uncertainty: Any) -> Curve:
     loss, score = validate.losses_and_scores(losses, uncertainty, "uncertainty")
     order = np.argsort(score)
     threshold = score[order]
-    return Curve(threshold, _expected_sums(loss[order], threshold), np.cumsum(np.sort(loss)))
+    return Curve(threshold, _expected_sums(loss[order], threshold), np.sort(loss))
 
 
 def _expected_sums(loss: np.ndarray, score: np.ndarray) -> np.ndarray:

@@ -125,7 +125,7 @@ class CalibrationDisplay:
             self.ax_,
             [self.points_, self.diagonal_],
             [
-                f"{_bins(found.bin_count)}, {found.confidence:.0%} intervals",
+                f"{_bins(found.bin_count)}, {100 * found.confidence:.6g}% intervals",
                 "honest (above it: too sure; below: too cautious)",
             ],
             loc="upper left",

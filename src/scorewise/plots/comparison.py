@@ -130,9 +130,8 @@ class ComparisonDisplay:
         found = self.comparison
         metric = _METRICS.get(found.metric, found.metric)
         best = found.standings[0].value
-        self.ax_.set_xlabel(
-            f"{metric} behind the best ({best:.3g}); {found.confidence:.0%} intervals, all together"
-        )
+        intervals = f"{100 * found.confidence:.6g}% intervals, all together"
+        self.ax_.set_xlabel(f"{metric} behind the best ({best:.3g}); {intervals}")
         of = f", {plain(found.task_loss)} losses" if found.task == "selective" else ""
         task = {
             "selective": "for rejecting",

@@ -184,7 +184,7 @@ class OODDisplay:
         low, high = self.metrics.auroc_interval
         labels = [
             f"AUROC {self.metrics.auroc:.3f}\n"
-            f"({self.metrics.confidence:.0%} interval {low:.3f} to {high:.3f})",
+            f"({100 * self.metrics.confidence:.6g}% interval {low:.3f} to {high:.3f})",
             f"95% found: {fpr95:.1%} false alarms",
             "chance: AUROC 0.5",
         ]

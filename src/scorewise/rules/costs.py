@@ -96,6 +96,22 @@ class CostMatrix(DecisionRule):
     def _least_regret(self, xp: Namespace, mean_regret: Array) -> Array:
         return xp.min(mean_regret, axis=-1)
 
+    def action(self, p: Any) -> Array:
+        """a*(p), the index of the least costly action, ``(...)``.
+
+        Parameters
+        ----------
+        p : array (..., K)
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> sw.rules.cost_matrix([[0, 1], [10, 0]]).action([[0.95, 0.05], [0.8, 0.2]])
+        array([0, 1])
+        """
+        xp, p = self._admit(p)
+        return self._action(xp, p)
+
     def _action(self, xp: Namespace, p: Array) -> Array:
         """a*(p), the first of the cheapest actions."""
         return xp.argmin(self._regret(xp, p), axis=-1)

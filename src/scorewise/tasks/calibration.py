@@ -10,6 +10,8 @@ from scipy.special import betaincinv, ndtr, stdtrit
 
 from scorewise import validate
 
+_ROUNDING = 1e-6  # of a total, which may be a little below 0 or above 1
+
 
 @dataclass(frozen=True, eq=False)
 class LossCalibration:
@@ -114,7 +116,7 @@ def loss_calibration(
     0.1372; miscalibrated (p = 1e-63)
     """
     loss, predicted = validate.losses_and_scores(losses, total, "total")
-    predicted = validate.loss_vector(predicted, "total")
+    predicted = validate.finite(predicted, "total")
     confidence = validate.share(confidence, "confidence")
     n_bins = validate.whole(n_bins, "n_bins", at_least=1)
     order = np.argsort(predicted, kind="stable")
@@ -188,13 +190,16 @@ def _p_value(gaps: np.ndarray, predicted: np.ndarray, is_binary: bool) -> float:
     """How often sums of gaps would wander so far if each had mean 0; rows in order of the total."""
     sums = np.abs(np.cumsum(gaps))
     farthest = float(np.max(sums[np.r_[predicted[1:] != predicted[:-1], True]]))
-    if is_binary and predicted[0] >= 0 and predicted[-1] <= 1:
-        variance = float(np.sum(predicted * (1 - predicted)))
+    if is_binary and predicted[0] >= -_ROUNDING and predicted[-1] <= 1 + _ROUNDING:
+        chance = np.clip(predicted, 0.0, 1.0)
+        variance = float(np.sum(chance * (1 - chance)))
     else:
         # Two more of the largest size seen: heavy losses that happened not to occur are possible.
         variance = float(np.sum(gaps**2) + 2 * np.max(np.abs(gaps)) ** 2)
+    if farthest <= 1e-12 * float(np.sum(np.abs(predicted))):  # all of it is rounding
+        return 1.0
     if variance == 0:
-        return 1.0 if farthest == 0 else 0.0
+        return 0.0
     return _beyond(farthest / np.sqrt(variance))
 
 

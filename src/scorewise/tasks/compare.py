@@ -10,11 +10,11 @@ import numpy as np
 
 from scorewise import validate
 from scorewise._progress import bar
-from scorewise.decompose import COMPONENTS, RuleLike
+from scorewise.decompose import COMPONENTS, RuleLike, named_rules
 from scorewise.errors import InvalidInput
 from scorewise.kernels import get_num_threads, run
 from scorewise.models.choices import entropy_of, generator
-from scorewise.rules import get_rule
+from scorewise.rules import ScoringRule, get_rule
 from scorewise.tasks.advise import TASKS, Advice, advise
 from scorewise.tasks.calibration import LossCalibration, loss_calibration
 from scorewise.tasks.comparison import Comparison, Standing, rank
@@ -33,8 +33,8 @@ def compare(
     task: str = "selective",
     task_loss: RuleLike = "zero-one",
     *,
-    rules: Iterable[RuleLike] | Mapping[str, RuleLike] = RULES,
-    components: Sequence[str] = COMPONENTS,
+    rules: RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike] = RULES,
+    components: str | Sequence[str] = COMPONENTS,
     ood: Any = None,
     scores: Mapping[str, Any] | None = None,
     runs: Mapping[str, Any] | None = None,
@@ -51,7 +51,8 @@ def compare(
     AULC for ``"selective"`` (lower is better), AUROC for ``"ood"`` (higher is better), the mean
     loss over rounds for ``"active"`` (lower is better). Differences from the best come with paired
     bootstrap intervals that hold for all pairs of measures at once (max-T), so that picking the
-    best by the same data is paid for. Measures that order all rows alike are found as such.
+    best by the same data is paid for. Measures that order all rows alike are found as such, and
+    share their numbers.
 
     Parameters
     ----------
@@ -63,9 +64,9 @@ def compare(
         What the measures are for.
     task_loss : str or ScoringRule
         The loss that is paid, for ``"selective"``; its own total always takes part.
-    rules : list or mapping of rules
+    rules : rule, or several in a list or mapping
         As for :func:`scorewise.decompose`.
-    components : sequence of str
+    components : str or sequence of str
         Of ``"total"``, ``"aleatoric"`` and ``"epistemic"``.
     ood : array (m, M, K), Samples or Dirichlet
         Predictions for foreign rows, for ``"ood"``.
@@ -110,11 +111,11 @@ def compare(
     selective: aulc of zero-one losses
     measure                  aulc     behind  [   95% interval    ]
     total zero-one        0.19625    0.00000  [ +0.00000, +0.00000]  best
-    aleatoric zero-one    0.19896    0.00271  [ -0.00370, +0.00912]  indistinguishable
-    total log             0.20878    0.01254  [ -0.00335, +0.02843]  indistinguishable
-    aleatoric log         0.21002    0.01378  [ -0.00304, +0.03060]  indistinguishable
-    epistemic log         0.23061    0.03437  [ +0.00572, +0.06301]  worse
-    epistemic zero-one    0.23939    0.04314  [ +0.01631, +0.06997]  worse
+    aleatoric zero-one    0.19896    0.00271  [ -0.00367, +0.00909]  indistinguishable
+    total log             0.20878    0.01254  [ -0.00327, +0.02834]  indistinguishable
+    aleatoric log         0.21002    0.01378  [ -0.00295, +0.03051]  indistinguishable
+    epistemic log         0.23061    0.03437  [ +0.00587, +0.06286]  worse
+    epistemic zero-one    0.23939    0.04314  [ +0.01645, +0.06983]  worse
     Theory recommends total zero-one: it is the best here.
     """
     validate.choice(task, "task", TASKS)
@@ -128,6 +129,8 @@ def compare(
         raise InvalidInput(f"task={task!r} compares predictions: pass probs=, not runs=")
     n_resamples = validate.whole(n_resamples, "n_resamples", at_least=100)
     inside = received(probs, "probs")
+    rules = [rules] if isinstance(rules, str | ScoringRule) else rules
+    components = [components] if isinstance(components, str) else list(components)
     measures = measures_of(inside, rules, components, baselines=baselines)
     n, calibration = inside.mean.shape[0], None
     metric_of: Callable[[np.ndarray], Metric]
@@ -135,7 +138,13 @@ def compare(
         if y is None or ood is not None:
             raise InvalidInput("task='selective' needs the labels y=, and no ood=")
         losses = validate.loss_vector(task_losses(inside, y, task_loss, floor=floor))
-        aligned = measures_of(inside, {_name(task_loss): task_loss}, ["total"], baselines=False)[0]
+        own = {_name(task_loss): get_rule(task_loss)}
+        if any(named_rules(rules).get(name, rule) != rule for name, rule in own.items()):
+            raise InvalidInput(
+                f"the task's loss and another rule are both called {_name(task_loss)!r}; pass "
+                "rules= as a mapping, with names of your own"
+            )
+        aligned = measures_of(inside, own, ["total"], baselines=False)[0]
         measures = [aligned, *(m for m in measures if m.name != aligned.name)]
         measures += own_measures(scores, {"scores": n}, measures)
         calibration = loss_calibration(losses, aligned.scores, confidence=confidence)
@@ -144,6 +153,8 @@ def compare(
         if ood is None:
             raise InvalidInput("task='ood' needs ood=, the predictions for foreign rows")
         outside = received(ood, "ood")
+        if type(outside) is not type(inside) or outside.n_classes != inside.n_classes:
+            raise InvalidInput(f"probs and ood must be of one kind, not {inside} and {outside}")
         foreign = measures_of(outside, rules, components, baselines=baselines)
         measures = [one.followed_by(two) for one, two in zip(measures, foreign, strict=True)]
         sizes = [n, outside.mean.shape[0]]
@@ -155,8 +166,9 @@ def compare(
     leaders = [m for m in measures if first[m.name] == m.name]
     metrics = [metric_of(m.scores) for m in leaders]
     values = np.array([metric(np.ones((1, sum(sizes)), dtype=int))[0] for metric in metrics])
-    drawn = _resampled(metrics, sizes, n_resamples, entropy_of(random_state), progress)
-    contrasts = by_resampling(values, drawn, confidence)
+    entropy = entropy_of(random_state)
+    drawn = _resampled(metrics, sizes, n_resamples, entropy, progress)
+    contrasts = by_resampling(values, drawn, confidence, generator(entropy, len(sizes)))
     standings = rank(
         [m.name for m in leaders], values, contrasts, first, higher_is_better=task == "ood"
     )
@@ -199,6 +211,8 @@ def _resampled(
 
 
 def _compare_runs(runs: Mapping[str, Any], advice: Advice, confidence: float) -> Comparison:
+    if not isinstance(runs, Mapping) or not runs:
+        raise InvalidInput("runs must map the name of each measure to its losses (R, T)")
     curves = {name: learning_curves(values, name) for name, values in runs.items()}
     if len({curve.shape for curve in curves.values()}) != 1:
         shapes = {name: curve.shape for name, curve in curves.items()}
@@ -229,7 +243,7 @@ def _notes(
     ]
     if calibration is not None and not calibration.is_honest:
         notes.append(
-            f"Miscalibration can explain it: the model is not honest about this loss "
+            f"Miscalibration may explain it: the model is not honest about this loss "
             f"({calibration}); see scorewise.fit_temperature, and compare again."
         )
     elif calibration is not None:

@@ -97,7 +97,7 @@ class Comparison:
             f"{self.task}: {self.metric}"
             + (f" of {self.task_loss} losses" if self.task == "selective" else ""),
             f"{'measure':{width}}  {self.metric:>9}  {'behind':>9}  "
-            f"[{f'{self.confidence:.0%} interval':^19}]",
+            f"[{f'{100 * self.confidence:.6g}% interval':^19}]",
         ]
         for row in self.standings:
             numbers = f"{row.value:9.5f}  {row.behind:9.5f}  [{row.low:+9.5f}, {row.high:+8.5f}]"
@@ -119,7 +119,7 @@ def rank(
     rows = []
     for i in order:
         behind = float(abs(values[i] - values[best]))
-        half = float(contrasts.critical * contrasts.standard_errors[i, best])
+        half = float(contrasts.critical * contrasts.standard_errors[i, best]) * (i != best)
         together = [name for name, leader in first.items() if leader == names[i]]
         for name in together:
             if i == best and name == names[i]:

@@ -148,13 +148,14 @@ class OODDetector(HeldOut):
 
             rate = validate.share(false_discovery_rate, "false_discovery_rate")
             return np.asarray(false_discovery_control(p_values) <= rate)
+        rate = validate.share(self.false_alarm_rate, "false_alarm_rate")
         n = len(self.calibration_uncertainty_)
-        if 1 / (1 + n) > self.false_alarm_rate:
-            enough = int(np.ceil(1 / self.false_alarm_rate)) - 1
+        if 1 / (1 + n) > rate:
+            enough = int(np.ceil(1 / rate)) - 1
             warnings.warn(
                 f"{n} held-out rows cannot tell anything foreign at a false-alarm rate of "
-                f"{self.false_alarm_rate:g}; hold out {enough} or more",
+                f"{rate:g}; hold out {enough} or more",
                 UserWarning,
                 stacklevel=2,
             )
-        return np.asarray(p_values <= self.false_alarm_rate)
+        return np.asarray(p_values <= rate)

@@ -32,25 +32,53 @@ from scorewise.rules import ScoringRule, get_rule
 
 @dataclass(frozen=True)
 class Judge:
-    """A fitted model, and what is asked of it."""
+    """A fitted model, what is asked of it, and which classes it knows."""
 
     model: Any
     rule: ScoringRule
     component: str
     options: dict[str, Any]  # of predict_samples
+    classes: np.ndarray | None = None  # in rising order; None where they are numbered
+    columns: np.ndarray | None = None  # which of them the model knows; None where it is all
+
+    @classmethod
+    def of(
+        cls, model: Any, rule: ScoringRule, component: str, options: dict[str, Any], y: np.ndarray
+    ) -> Judge:
+        """A judge of the classes that the model or the labels know."""
+        known = known_classes(model)
+        if not has_members(model):
+            if component != "total":
+                raise InvalidInput(
+                    f"{type(model).__name__} is one classifier, which has no {component} "
+                    "uncertainty; scorewise.BootstrapEnsemble makes an ensemble of it"
+                )
+            model = [model]
+        if known is None:
+            return cls(model, rule, component, options)
+        # labels that were only held out are known, and never predicted
+        classes = np.union1d(known, y)
+        columns = None if np.array_equal(classes, known) else np.searchsorted(classes, known)
+        return cls(model, rule, component, options, classes, columns)
 
     def __call__(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """θ̄ (n, K) of the classes that the model knows, and the uncertainty (n,), in one pass."""
-        members = predict_samples(self.model, X, into=Accumulator(self.rule), **self.options)
+        """θ̄ (n, K) and the uncertainty (n,) of every row."""
+        members = Accumulator(self.rule)
+        if self.columns is None:
+            predict_samples(self.model, X, into=members, **self.options)
+        else:
+            assert self.classes is not None
+            some = predict_samples(self.model, X, **self.options)
+            shape = (*some.probs.shape[:-1], len(self.classes))
+            probs = np.zeros(shape, dtype=some.probs.dtype)
+            probs[..., self.columns] = some.probs
+            members.update_chunks([probs], some.weights, check=False)
         uncertainty = to_numpy(getattr(members.result(), self.component))
         return to_numpy(members.mean), uncertainty.astype(np.float64)
 
 
-def labels_of(model: Any, n_classes: int, y: np.ndarray) -> np.ndarray:
-    """Labels in the order of the model's probabilities; those of modules are numbers."""
-    known = known_classes(model)
-    if known is not None:
-        return known
+def _numbered(n_classes: int, y: np.ndarray) -> np.ndarray:
+    """The classes of a model that has no labels, if these are among them."""
     wrong = ~np.isin(y, np.arange(n_classes))
     if wrong.any():
         raise InvalidInput(
@@ -77,6 +105,9 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
     random_state: Any
     batch_size: int | None
     device: Any
+    estimator_: Any
+    classes_: np.ndarray
+    _judge: Judge
 
     @abc.abstractmethod
     def _check(self) -> None:
@@ -117,33 +148,22 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
         check_consistent_length(X, y)
         entropy = entropy_of(self.random_state)
         model, X_rest, y_rest = self._fitted(X, y, entropy)
-        if not has_members(model):
-            if component != "total":
-                raise InvalidInput(
-                    f"{type(model).__name__} is one classifier, which has no {component} "
-                    "uncertainty; scorewise.BootstrapEnsemble makes an ensemble of it"
-                )
-            model = [model]
         options = {
             "n_samples": self.n_samples,
             "random_state": entropy,
             "batch_size": self.batch_size,
             "device": self.device,
         }
-        judge = Judge(model, rule, component, options)
+        judge = Judge.of(model, rule, component, options, y)
         try:
             mean, uncertainty = judge(X_rest)
         except InvalidInput as error:
             if isinstance(error.__cause__, TypeError):
                 raise error.__cause__ from None  # as fit does, had it been given these rows
             raise
-        known = labels_of(model, mean.shape[-1], y_rest)
-        # labels that were only held out are known, and never predicted
-        classes = np.union1d(known, y)
-        columns = np.searchsorted(classes, known)
-        mean = _spread(mean, columns, len(classes))
+        classes = _numbered(mean.shape[-1], y) if judge.classes is None else judge.classes
         learnt = self._calibrate(mean, uncertainty, np.searchsorted(classes, y_rest))
-        learnt |= {"classes_": classes, "_columns": columns, "_judge": judge}
+        learnt |= {"classes_": classes, "estimator_": model, "_judge": judge}
         for name, value in learnt.items():
             setattr(self, name, value)
         return self
@@ -165,17 +185,8 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
         return model, _safe_indexing(X, rest), y[rest]
 
     def _ask(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """θ̄ (n, K) and the uncertainty (n,) of every row."""
         check_is_fitted(self)
-        mean, uncertainty = self._judge(X)
-        return _spread(mean, self._columns, len(self.classes_)), uncertainty
-
-    @property
-    def estimator_(self) -> Any:
-        """The fitted model."""
-        check_is_fitted(self)
-        model = self._judge.model
-        return model[0] if isinstance(model, list) and len(model) == 1 else model
+        return self._judge(X)
 
     def uncertainty(self, X: Any) -> np.ndarray:
         """How unsure the model is, by the rule and the component that were chosen.
@@ -204,7 +215,7 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
         return self._ask(X)[0]
 
     def predict(self, X: Any) -> np.ndarray:
-        """The labels of largest mean probability, for all rows.
+        """Labels for all rows: of the largest mean probability.
 
         Parameters
         ----------
@@ -214,8 +225,11 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
         -------
         array (n,)
         """
-        best = self.predict_proba(X).argmax(axis=-1)
-        return np.asarray(self.classes_[best])
+        mean = self.predict_proba(X)
+        return self._labels(mean)
+
+    def _labels(self, mean: np.ndarray) -> np.ndarray:
+        return np.asarray(self.classes_[mean.argmax(axis=-1)])
 
     def __getattr__(self, name: str) -> Any:
         """What the model knows of its input is known of the estimator's."""
@@ -233,12 +247,3 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
             tags.classifier_tags = get_tags(self.estimator).classifier_tags
         tags.classifier_tags.multi_label = False
         return tags
-
-
-def _spread(mean: np.ndarray, columns: np.ndarray, n_classes: int) -> np.ndarray:
-    """Probabilities of all classes, from those that the model knows."""
-    if np.array_equal(columns, np.arange(n_classes)):
-        return mean
-    whole = np.zeros((len(mean), n_classes), dtype=mean.dtype)
-    whole[:, columns] = mean
-    return whole

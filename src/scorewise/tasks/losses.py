@@ -81,7 +81,7 @@ def losses_of_mean(
     mean: np.ndarray, y: Any, rule: RuleLike, floor: float | None = None
 ) -> np.ndarray:
     """ℓ(θ̄, y), with all probabilities at least ``floor``."""
-    return np.asarray(get_rule(rule).loss(_raised(mean, floor), y), dtype=np.float64)
+    return np.asarray(get_rule(rule).loss(raised(mean, floor), y), dtype=np.float64)
 
 
 def largest_loss(rule: RuleLike, n_classes: int, floor: float | None = None) -> float:
@@ -92,10 +92,11 @@ def largest_loss(rule: RuleLike, n_classes: int, floor: float | None = None) -> 
     if rule.family == "custom":
         raise InvalidInput(f"the largest loss of {rule!r} is not known; pass loss_bound=")
     # of the rules that are left, every loss is largest where another class is certain
-    return float(np.max(rule.loss_vector(_raised(np.eye(n_classes), floor))))
+    return float(np.max(rule.loss_vector(raised(np.eye(n_classes), floor))))
 
 
-def _raised(mean: np.ndarray, floor: float | None) -> np.ndarray:
+def raised(mean: np.ndarray, floor: float | None) -> np.ndarray:
+    """The same prediction, mixed so that no probability is below the floor."""
     if floor is None:
         return mean
     n_classes = mean.shape[-1]

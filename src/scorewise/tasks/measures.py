@@ -16,6 +16,8 @@ from scorewise.errors import InvalidInput
 from scorewise.tasks.advise import measure_name
 
 _SCREENED = 2_000  # rows that tell most orders apart at little cost
+_SYMMETRIC = {"log", "brier", "zero_one", "spherical", "tsallis", "pseudospherical"}
+_LARGEST = "largest probability"
 _ROUNDING = 64  # units in the last place that computing a measure may have cost
 
 
@@ -23,17 +25,23 @@ _ROUNDING = 64  # units in the last place that computing a measure may have cost
 class Measure:
     """A name and a score per row; larger is more uncertain.
 
-    ``rounding`` is how far equal scores may differ.
+    ``rounding`` (n,) is how far from its score a row's true one may be; measures of the same
+    ``order`` rank rows alike by a theorem, however they were rounded.
     """
 
     name: str
     scores: np.ndarray
-    rounding: float = 0.0
+    rounding: np.ndarray
+    order: str | None = None
 
     def followed_by(self, other: Measure) -> Measure:
         """The same measure of further rows."""
-        scores = np.concatenate([self.scores, other.scores])
-        return Measure(self.name, scores, max(self.rounding, other.rounding))
+        return Measure(
+            self.name,
+            np.concatenate([self.scores, other.scores]),
+            np.concatenate([self.rounding, other.rounding]),
+            self.order,
+        )
 
 
 def received(predictions: Any, name: str) -> Samples | Dirichlet:
@@ -55,28 +63,40 @@ def measures_of(
     """Every component under every rule, and what people use without any."""
     for component in components:
         validate.choice(component, "components", COMPONENTS)
-    results = decompose(predictions, named_rules(rules))
-    found = [
-        _computed(measure_name(rule, component), getattr(result, component))
-        for rule, result in results.items()
-        for component in components
-    ]
+    named = named_rules(rules)
+    found = []
+    for name, result in decompose(predictions, named).items():
+        for component in components:
+            order = None
+            if component == "total":
+                order = _order_of_total(named[name].family, predictions.n_classes)
+            least = 0.0 if component == "epistemic" else 1.0
+            scores = getattr(result, component)
+            found.append(_computed(measure_name(name, component), scores, least, order))
     return found + _baselines(predictions) * baselines
+
+
+def _order_of_total(family: str, n_classes: int) -> str | None:
+    """What the total depends on, where theory knows it to be one number."""
+    if n_classes == 2 and family in _SYMMETRIC:
+        return _LARGEST
+    return {"brier": "norm", "spherical": "norm", "zero_one": _LARGEST}.get(family)
 
 
 def _baselines(predictions: Samples | Dirichlet) -> list[Measure]:
     top = np.sort(to_numpy(predictions.mean), axis=-1)
+    margin = 1 - (top[:, -1] - top[:, -2])
     found = [
-        _computed("max-softmax", 1 - top[:, -1]),
-        _computed("margin", 1 - (top[:, -1] - top[:, -2])),
+        _computed("max-softmax", 1 - top[:, -1], 1.0, _LARGEST),
+        _computed("margin", margin, 1.0, _LARGEST if predictions.n_classes == 2 else None),
     ]
     if isinstance(predictions, Samples):
-        probs = to_numpy(predictions.probs)
-        votes, n_classes = probs.argmax(axis=-1), probs.shape[-1]
+        votes = to_numpy(predictions.probs).argmax(axis=-1)
         weights = predictions.weights
         shares = 1 / votes.shape[-1] if weights is None else to_numpy(weights)
-        most = np.max([np.sum((votes == k) * shares, axis=-1) for k in range(n_classes)], axis=0)
-        found.append(_computed("variation ratio", 1 - most))
+        classes = range(predictions.n_classes)
+        most = np.max([np.sum((votes == k) * shares, axis=-1) for k in classes], axis=0)
+        found.append(_computed("variation ratio", 1 - most, 1.0))
     return found
 
 
@@ -86,6 +106,8 @@ def own_measures(
     """The user's own scores: of one set of rows, or a pair for two sets."""
     found = []
     taken = {measure.name for measure in others}
+    if not isinstance(scores or {}, Mapping):
+        raise InvalidInput("scores must map the name of each score to its values")
     for name, given in (scores or {}).items():
         if name in taken:
             raise InvalidInput(f"scores has {name!r}, and a measure is called so already")
@@ -100,7 +122,8 @@ def own_measures(
                 raise InvalidInput(
                     f"scores[{name!r}] has {len(vector)} entries for {size} rows ({rows})"
                 )
-        found.append(Measure(str(name), np.concatenate(vectors)))
+        own = np.concatenate(vectors)
+        found.append(Measure(str(name), own, np.zeros(len(own))))
     return found
 
 
@@ -115,29 +138,35 @@ def learning_curves(values: Any, name: str) -> np.ndarray:
     return curves
 
 
-def _computed(name: str, values: Any) -> Measure:
+def _computed(name: str, values: Any, least: float, order: str | None = None) -> Measure:
+    """A measure with rounding errors relative to its size, or to ``least`` where that is larger."""
     scores = to_numpy(values)
-    size = max(1.0, float(np.max(np.abs(scores))))
-    rounding = _ROUNDING * float(np.finfo(scores.dtype).eps) * size
-    return Measure(name, validate.vector(scores, name), rounding)
+    unit = _ROUNDING * float(np.finfo(scores.dtype).eps)
+    scores = validate.vector(scores, name)
+    return Measure(name, scores, unit * np.maximum(np.abs(scores), least), order)
 
 
 def same_order(a: Measure, b: Measure) -> bool:
-    """Whether two measures order all rows alike, up to rounding."""
-    rows = np.linspace(0, len(a.scores) - 1, min(len(a.scores), _SCREENED)).astype(int)
-    return _never_falls(a, b, rows) and (
-        len(rows) == len(a.scores) or _never_falls(a, b, slice(None))
-    )
-
-
-def _never_falls(a: Measure, b: Measure, rows: Any) -> bool:
-    """Whether each rises wherever the other does, and is tied where the other is."""
-    x, y = a.scores[rows], b.scores[rows]
+    """Whether two measures order all rows alike, by a theorem or up to rounding."""
+    if a.order is not None and a.order == b.order:
+        return True
+    some = np.linspace(0, len(a.scores) - 1, min(len(a.scores), _SCREENED)).astype(int)
     return all(
-        # tied rows of the first in falling order of the second: if that differs, it falls
-        bool(np.all(np.diff(second[np.lexsort((-second, first))]) >= -rounding))
-        for first, second, rounding in ((x, y, b.rounding), (y, x, a.rounding))
+        _never_falls(first, second, rows)
+        for rows in (some, slice(None))  # most orders differ in some rows already
+        for first, second in ((a, b), (b, a))
     )
+
+
+def _never_falls(first: Measure, second: Measure, rows: Any) -> bool:
+    """Whether the second measure rises wherever the first does, and is tied where that is."""
+    x, y, rounding = first.scores[rows], second.scores[rows], second.rounding[rows]
+    # tied rows of the first in falling order of the second: if they differ there, it falls
+    order = np.lexsort((-y, x))
+    y = y[order]
+    highest = np.maximum.accumulate(y)
+    with np.errstate(invalid="ignore"):  # ∞ − ∞ of equal scores
+        return not np.any(highest - y > rounding[order])
 
 
 def alike(measures: Sequence[Measure]) -> dict[str, str]:

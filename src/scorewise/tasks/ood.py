@@ -168,10 +168,12 @@ def _delong(c_in: np.ndarray, c_out: np.ndarray, auroc: float, confidence: float
     """DeLong's interval, on the logit scale so that it stays between 0 and 1."""
     n_in, n_out = int(c_in.sum()), int(c_out.sum())
     fewer = min(n_in, n_out)
-    if auroc in (0.0, 1.0):
-        # So many disjoint pairs were all ordered alike, of which each is so with chance AUROC.
-        limit = ((1 - confidence) / 2) ** (1 / fewer)
-        return (limit, 1.0) if auroc else (0.0, 1 - limit)
+    if np.count_nonzero(c_in) == np.count_nonzero(c_out) == 1 or auroc in (0.0, 1.0):
+        # So many disjoint pairs were all alike, of which each may differ with this chance at most.
+        other = 1 - ((1 - confidence) / 2) ** (1 / fewer)
+        return {0.0: (0.0, other), 0.5: (0.5 - other / 2, 0.5 + other / 2), 1.0: (1 - other, 1.0)}[
+            auroc
+        ]
     if fewer < 2:
         return (0.0, 1.0)
     beaten = (np.cumsum(c_in) - c_in / 2) / n_in  # per foreign row

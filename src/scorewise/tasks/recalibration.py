@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Self
 
 import numpy as np
@@ -56,6 +57,8 @@ class LossRecalibrator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.cv = cv
         self.random_state = random_state
 
+    maps_: list[list[IsotonicRegression]]
+
     def fit(self, X: Any, y: Any) -> Self:
         """Learn what rows of each total pay.
 
@@ -96,20 +99,22 @@ class LossRecalibrator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return mapped
 
     def _fit(self, X: Any, y: Any) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-        losses = validate.loss_vector(y, "y")
         cv = validate.whole(self.cv, "cv", at_least=2)
+        fresh = copy.copy(self)  # so that nothing changes if the rows are refused
+        X, y = validate_data(fresh, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        losses = validate.loss_vector(y, "y")
         shuffled = KFold(
             min(cv, len(X)), shuffle=True, random_state=entropy_of(self.random_state) % 2**32
         )
         folds = list(shuffled.split(X))
-        self.maps_ = [
+        fresh.maps_ = [
             [
                 IsotonicRegression(out_of_bounds="clip").fit(X[kept, column], losses[kept])
                 for kept, _ in folds
             ]
             for column in range(X.shape[1])
         ]
+        self.__dict__ = fresh.__dict__
         return X, folds
 
     def transform(self, X: Any) -> np.ndarray:

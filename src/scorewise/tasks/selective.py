@@ -10,10 +10,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from scorewise import validate
 from scorewise.errors import InvalidInput
+from scorewise.rules import get_rule
+from scorewise.rules.costs import CostMatrix
 from scorewise.tasks.certify import Certificate, certify_threshold
 from scorewise.tasks.drift import Drift, compare_with_calibration
 from scorewise.tasks.held_out import HeldOut
-from scorewise.tasks.losses import largest_loss, losses_of_mean
+from scorewise.tasks.losses import largest_loss, losses_of_mean, raised
 
 
 class SelectiveClassifier(HeldOut):
@@ -26,9 +28,11 @@ class SelectiveClassifier(HeldOut):
     ----------
     estimator : model
         A classifier of scikit-learn, cloned and fitted; or what
-        :func:`scorewise.predict_samples` takes, fitted, then the data only calibrate it.
+        :func:`scorewise.predict_samples` takes, fitted, then the data only calibrate it. (Searches
+        clone what they are given: put fitted classifiers in a ``sklearn.frozen.FrozenEstimator``.)
     rule : str or ScoringRule
-        The loss that is paid, and whose uncertainty decides.
+        The loss that the mean prediction pays, and whose uncertainty decides. Under a cost matrix
+        labels are the least costly ones, so its actions must be the classes.
     max_loss : float
         The mean loss to allow where the classifier does not abstain.
     confidence : float
@@ -129,6 +133,7 @@ class SelectiveClassifier(HeldOut):
                 f"the loss {self.rule!r} can be infinite, and no mean of it can be promised; pass "
                 "floor=1e-6, the smallest probability that shall count"
             )
+        _check_actions(self.rule, mean.shape[-1])
         certificate = certify_threshold(
             losses_of_mean(mean, labels, self.rule, self.floor),
             uncertainty,
@@ -140,6 +145,12 @@ class SelectiveClassifier(HeldOut):
             "certificate_": certificate,
             "calibration_uncertainty_": np.sort(uncertainty),
         }
+
+    def _labels(self, mean: np.ndarray) -> np.ndarray:
+        rule = self._judge.rule
+        if isinstance(rule, CostMatrix):  # what was promised is the cost of the least costly
+            return np.asarray(self.classes_[rule.action(raised(mean, self.floor))])
+        return super()._labels(mean)
 
     def accepts(self, X: Any) -> np.ndarray:
         """Whether the promise covers a row.
@@ -170,12 +181,14 @@ class SelectiveClassifier(HeldOut):
             Of the labels' dtype where the marker fits into it, else of objects.
         """
         check_is_fitted(self)
-        if any(abstain == label for label in self.classes_.tolist()):
+        if np.ndim(abstain):
+            raise InvalidInput(f"abstain={abstain!r} must be one marker, not several")
+        if any(_is(abstain, label) for label in self.classes_.tolist()):
             raise InvalidInput(f"abstain={abstain!r} is one of the labels; choose another marker")
         mean, uncertainty = self._ask(X)
-        labels = self.classes_[mean.argmax(axis=-1)]
+        labels = self._labels(mean)
         marker = np.asarray(abstain)
-        fits = marker.ndim == 0 and marker.dtype.kind == labels.dtype.kind
+        fits = marker.dtype.kind == labels.dtype.kind
         kind = np.result_type(marker, labels) if fits else np.dtype(object)
         answers = labels.astype(kind)
         answers[~self.certificate_.accepts(uncertainty)] = abstain
@@ -202,8 +215,23 @@ class SelectiveClassifier(HeldOut):
         check_is_fitted(self)
         drift = compare_with_calibration(
             self.calibration_uncertainty_,
-            validate.vector(self.uncertainty(X), "uncertainty"),
+            validate.vector(self.uncertainty(X), "the uncertainty of X"),
             validate.share(false_alarm_rate, "false_alarm_rate"),
         )
         self.certificate_ = replace(self.certificate_, drift=drift)
         return drift
+
+
+def _is(marker: Any, label: Any) -> bool:
+    same = marker == label
+    return isinstance(same, bool | np.bool_) and bool(same)  # pandas.NA knows no answer
+
+
+def _check_actions(rule: Any, n_classes: int) -> None:
+    rule = get_rule(rule)
+    if isinstance(rule, CostMatrix) and rule.costs.shape[1] != n_classes:
+        raise InvalidInput(
+            f"the cost matrix has {rule.costs.shape[1]} actions for {n_classes} classes, and "
+            "predictions are labels: give it one action per class; a column for abstaining is not "
+            "needed, as the certificate decides that"
+        )

@@ -61,11 +61,11 @@ def betting(losses: np.ndarray, sizes: np.ndarray, level: float, copies: float) 
     bets = np.geomspace(_SMALLEST_BET, _LARGEST_BET, _BETS) / (1 - level)
     # The best bet on n losses of variance v ≤ level(1 − level) is about sqrt(2 log(1/δ) / (n v)).
     suited = np.sqrt(2 * _TYPICAL_CAPITAL / (sizes * copies * level * (1 - level)))
-    lowest = np.minimum(_NARROW * suited, bets[-1])
+    lowest, highest = np.minimum(_NARROW * suited, bets[-1]), np.maximum(_WIDE * suited, bets[0])
     log_wealth, n_bets = np.full(len(sizes), -np.inf), np.zeros(len(sizes))
     for bet in bets:
-        taken = (bet >= lowest) & (bet <= _WIDE * suited)
+        taken = (bet >= lowest) & (bet <= highest)
         growth = np.cumsum(np.log(1 + bet * (level - losses)))[sizes - 1] * copies
         log_wealth = np.logaddexp(log_wealth, np.where(taken, growth, -np.inf))
         n_bets += taken
-    return np.minimum(1.0, np.exp(np.log(n_bets) - log_wealth))
+    return np.exp(np.minimum(0.0, np.log(n_bets) - log_wealth))

@@ -15,6 +15,7 @@ from scorewise.errors import InvalidInput
 from scorewise.receive import softmax
 
 _LOWEST, _HIGHEST = 0.05, 20.0
+_FLAT = 1e-12  # a gain in loss that is none
 _TRIED = 13  # temperatures, before the best of them is refined
 
 
@@ -113,11 +114,13 @@ def fit_temperature(
     grid = np.geomspace(_LOWEST, _HIGHEST, _TRIED)
     best = int(np.argmin([held_out.loss(t) for t in grid]))
     value = held_out.least(grid[max(best - 1, 0)], grid[min(best + 1, _TRIED - 1)])
-    if not 1.01 * _LOWEST < value < _HIGHEST / 1.01:
+    if held_out.loss(1.0) - held_out.loss(value) <= _FLAT:
+        value = 1.0
+    if not 1.01 * _LOWEST < value < _HIGHEST / 1.01 or held_out.loss(value) == 0:
         warnings.warn(
-            f"the best temperature is at the end of what was tried, {value:.3g}: these rows are too "
-            "few, or all predicted right, or the members disagree (as the trees of a forest do), "
-            "which no temperature changes",
+            f"the temperature {value:.3g} is at the end of what was tried, or as good as others: "
+            "these rows are too few, or all predicted right, or the members disagree (as the trees "
+            "of a forest do), which no temperature changes",
             UserWarning,
             stacklevel=2,
         )

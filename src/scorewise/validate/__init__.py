@@ -14,7 +14,15 @@ from scorewise.validate.kinds import (
     share,
     whole,
 )
-from scorewise.validate.outcomes import labels, loss_vector, losses_and_scores, same_length, vector
+from scorewise.validate.outcomes import (
+    finite,
+    groups,
+    labels,
+    loss_vector,
+    losses_and_scores,
+    same_length,
+    vector,
+)
 from scorewise.validate.places import Layout, layout, moved_classes
 from scorewise.validate.predictions import (
     class_count,
@@ -43,7 +51,9 @@ __all__ = [
     "class_count",
     "company",
     "concentrations",
+    "finite",
     "floating",
+    "groups",
     "labels",
     "layout",
     "logits",

@@ -55,14 +55,14 @@ def floating(x: Any, name: str) -> Array:
 
 def whole(value: Any, name: str, at_least: int) -> int:
     """A whole number from ``at_least`` on."""
-    if not isinstance(value, Integral) or int(value) < at_least:
+    if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < at_least:
         raise InvalidInput(f"{name} must be a whole number from {at_least} on, not {value!r}")
     return int(value)
 
 
 def number(value: Any, name: str) -> float:
     """A finite real number."""
-    if not isinstance(value, Real) or not np.isfinite(float(value)):
+    if not isinstance(value, Real) or isinstance(value, bool) or not np.isfinite(float(value)):
         raise InvalidInput(f"{name} must be a finite number, not {value!r}")
     return float(value)
 

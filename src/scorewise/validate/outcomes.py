@@ -6,7 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from scorewise._array import Array, Namespace, dtype_name, on_device_of, to_numpy
+from scorewise._array import (
+    Array,
+    Namespace,
+    dtype_name,
+    is_array,
+    namespace,
+    on_device_of,
+    to_numpy,
+    working_precision,
+)
 from scorewise.errors import InvalidInput
 from scorewise.validate.kinds import real
 from scorewise.validate.places import first_false, own_axes
@@ -29,21 +38,34 @@ def labels(xp: Namespace, y: Any, shape: tuple[int, ...], n_classes: int, like: 
     return y
 
 
-def vector(values: Any, name: str) -> np.ndarray:
+def vector(values: Any, name: str, *, may_be_empty: bool = False) -> np.ndarray:
     """Real numbers (n,), at least one, none of them NaN."""
-    x = np.asarray(real(values, name, to_numpy), dtype=np.float64)
+    x = np.asarray(real(values, name, _on_host), dtype=np.float64)
     if x.ndim != 1:
         raise InvalidInput(f"{name} has {x.ndim} dimensions; it must be a vector (n,)")
-    if not len(x):
+    if not len(x) and not may_be_empty:
         raise InvalidInput(f"{name} is empty; it must hold at least one number")
     _refuse(np.isnan(x), x, name, "drop such rows, or mend what made them")
     return x
+
+
+def _on_host(values: Any) -> np.ndarray:
+    if is_array(values):  # NumPy has no bfloat16
+        values = working_precision(namespace(values), values)
+    return to_numpy(values)
 
 
 def _refuse(wrong: np.ndarray, x: np.ndarray, name: str, advice: str) -> None:
     if wrong.any():
         index = int(np.argmax(wrong))
         raise InvalidInput(f"{name}[{index}] is {x[index]:.6g}; {advice}")
+
+
+def finite(values: Any, name: str) -> np.ndarray:
+    """Finite numbers (n,)."""
+    x = vector(values, name)
+    _refuse(np.isinf(x), x, name, "it must be finite")
+    return x
 
 
 def loss_vector(values: Any, name: str = "losses") -> np.ndarray:
@@ -57,6 +79,23 @@ def loss_vector(values: Any, name: str = "losses") -> np.ndarray:
         "np.minimum(losses, 20)",
     )  # fmt: skip
     return losses
+
+
+def groups(values: Any, n: int) -> np.ndarray:
+    """A name for each of n rows, none of them missing."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise InvalidInput("groups is a masked array; drop the rows that are masked")
+    names = np.asarray(values)
+    if names.shape != (n,):
+        raise InvalidInput(f"groups has shape {names.shape}; it must name the group of {n} rows")
+    missing = np.array([name is None or name != name for name in names.tolist()])
+    if missing.any():
+        raise InvalidInput(f"groups[{int(np.argmax(missing))}] is missing; give every row a group")
+    try:
+        np.sort(names)
+    except TypeError as error:
+        raise InvalidInput(f"groups are of several kinds and cannot be sorted: {error}") from None
+    return names
 
 
 def same_length(first: np.ndarray, second: np.ndarray, names: tuple[str, str]) -> None:
