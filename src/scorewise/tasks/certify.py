@@ -294,7 +294,7 @@ class _Search:
         ``copies`` is as if every row had been seen so many times.
         """
         ends = ranked.ends
-        starts = np.round(self.starts(len(ranked.losses) * copies) / copies, 9)
+        starts = np.ceil(np.round(self.starts(len(ranked.losses) * copies) / copies, 9))
         if not len(starts):
             return 0, 0.0
         share = self.delta / len(starts)
