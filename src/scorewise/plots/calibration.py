@@ -43,13 +43,12 @@ class CalibrationDisplay:
 
     Examples
     --------
-    >>> import numpy as np
+    >>> import numpy as np, scorewise as sw
     >>> from matplotlib.figure import Figure
-    >>> from scorewise.plots.calibration import CalibrationDisplay
     >>> rng = np.random.default_rng(0)
     >>> p = rng.uniform(0.5, 1, 2000)  # of the class that is predicted
     >>> wrong = rng.uniform(size=2000) > p
-    >>> display = CalibrationDisplay.from_losses(wrong, 1 - p, loss_name="zero-one loss")
+    >>> display = sw.CalibrationDisplay.from_losses(wrong, 1 - p, loss_name="zero-one loss")
     >>> display.plot(Figure().subplots()).ax_.get_xlabel()
     'mean zero-one loss that was expected (total uncertainty)'
     """

@@ -51,13 +51,12 @@ class ComparisonDisplay:
 
     Examples
     --------
-    >>> import numpy as np
+    >>> import numpy as np, scorewise as sw
     >>> from matplotlib.figure import Figure
-    >>> from scorewise.plots.comparison import ComparisonDisplay
     >>> rng = np.random.default_rng(0)
     >>> probs = rng.dirichlet([0.5] * 3, size=(200, 5))
     >>> y = rng.integers(3, size=200)
-    >>> display = ComparisonDisplay.from_predictions(
+    >>> display = sw.ComparisonDisplay.from_predictions(
     ...     probs, y, rules=["log", "zero-one"], baselines=False, random_state=0
     ... )
     >>> display.plot(Figure().subplots()).ax_.get_xlabel()

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from scorewise import validate
 from scorewise._array import to_numpy
 from scorewise.decompose import Decomposition, RuleLike, decompose
 from scorewise.errors import InvalidInput
@@ -15,7 +16,6 @@ from scorewise.plots.style import (
     Axes,
     Figure,
     axes_for,
-    finite,
     legend,
     loss_name_of,
     percent,
@@ -62,11 +62,10 @@ class DecompositionDisplay:
 
     Examples
     --------
-    >>> import numpy as np
+    >>> import numpy as np, scorewise as sw
     >>> from matplotlib.figure import Figure
-    >>> from scorewise.plots.decomposition import DecompositionDisplay
     >>> probs = np.array([[[0.9, 0.1], [0.1, 0.9]], [[0.6, 0.4], [0.6, 0.4]]])
-    >>> display = DecompositionDisplay.from_predictions(probs, "zero-one")
+    >>> display = sw.DecompositionDisplay.from_predictions(probs, "zero-one")
     >>> display.total
     array([0.4, 0.5])
     >>> display.plot(Figure().subplots()).ax_.get_ylabel()
@@ -85,7 +84,7 @@ class DecompositionDisplay:
                 "sw.decompose(probs, rule)"
             )
         total, aleatoric, epistemic = (
-            finite(np.ravel(to_numpy(part)), name)
+            validate.finite(np.ravel(to_numpy(part)), name)
             for part, name in zip(decomposition, ("total", *_PARTS), strict=True)
         )
         order = np.argsort(total, kind="stable")

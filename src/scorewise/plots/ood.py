@@ -15,7 +15,6 @@ from scorewise.plots.style import (
     Axes,
     Figure,
     axes_for,
-    finite,
     legend,
     percent,
     plain,
@@ -65,9 +64,9 @@ class OODDisplay:
 
     Examples
     --------
+    >>> import scorewise as sw
     >>> from matplotlib.figure import Figure
-    >>> from scorewise.plots.ood import OODDisplay
-    >>> display = OODDisplay.from_scores([0.1, 0.2, 0.2, 0.4], [0.2, 0.5, 0.9, 0.7])
+    >>> display = sw.OODDisplay.from_scores([0.1, 0.2, 0.2, 0.4], [0.2, 0.5, 0.9, 0.7])
     >>> display.fpr, display.tpr
     (array([0.  , 0.  , 0.  , 0.  , 0.25, 0.75, 1.  ]),
      array([0.  , 0.25, 0.5 , 0.75, 0.75, 1.  , 1.  ]))
@@ -87,7 +86,7 @@ class OODDisplay:
         metrics: OODMetrics | None = None,
         score_name: str = "uncertainty",
     ) -> None:
-        self.u_in, self.u_out = finite(u_in, "u_in"), finite(u_out, "u_out")
+        self.u_in, self.u_out = validate.finite(u_in, "u_in"), validate.finite(u_out, "u_out")
         self.metrics = ood_metrics(self.u_in, self.u_out) if metrics is None else metrics
         self.score_name = score_name
         self.fpr, self.tpr = _roc(self.u_in, self.u_out)
@@ -116,7 +115,7 @@ class OODDisplay:
         InvalidInput
             If one of the two is empty, or holds what is not finite.
         """
-        inside, outside = finite(u_in, "u_in"), finite(u_out, "u_out")
+        inside, outside = validate.finite(u_in, "u_in"), validate.finite(u_out, "u_out")
         return cls(inside, outside, ood_metrics(inside, outside, confidence), score_name)
 
     def plot(self, axes: Sequence[Axes] | None = None, bins: int | None = None) -> Self:

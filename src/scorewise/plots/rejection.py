@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -62,10 +63,10 @@ class RejectionCurveDisplay:
 
     Examples
     --------
+    >>> import scorewise as sw
     >>> from matplotlib.figure import Figure
-    >>> from scorewise.plots.rejection import RejectionCurveDisplay
     >>> losses = [0, 0, 1, 0, 1]
-    >>> display = RejectionCurveDisplay.from_uncertainty(
+    >>> display = sw.RejectionCurveDisplay.from_uncertainty(
     ...     losses, {"total": [0.1, 0.3, 0.5, 0.2, 0.9], "epistemic": [0.1, 0.3, 0.1, 0.2, 0.4]}
     ... )
     >>> display.plot(Figure().subplots()).lines_["total"].get_ydata().round(2)
@@ -178,17 +179,17 @@ class RejectionCurveDisplay:
     def _references(self) -> dict[str, Curve]:
         """Curves of the best and of a random order."""
         first, *others = self.curves.values()
-        best = first.oracle_total_loss
         for other in others:
-            if len(other) != len(first) or not np.allclose(other.oracle_total_loss, best):
+            if len(other) != len(first) or not np.allclose(
+                other.ranked_losses, first.ranked_losses
+            ):
                 raise InvalidInput(
                     "the curves are not about the same losses, so no best or random order is "
                     "common to them; pass show_oracle=False, show_random=False"
                 )
-        random = first.coverage * best[-1]
         return {
-            "oracle": Curve(first.threshold, best, best),
-            "random": Curve(first.threshold, random, best),
+            "oracle": replace(first, total_loss=first.oracle_total_loss),
+            "random": replace(first, total_loss=first.coverage * first.total_loss[-1]),
         }
 
     def _line(self, x: np.ndarray, y: np.ndarray, **options: Any) -> Any:

@@ -66,10 +66,10 @@ class SimplexDisplay:
 
     Examples
     --------
+    >>> import scorewise as sw
     >>> from matplotlib.figure import Figure
-    >>> from scorewise.plots.simplex import SimplexDisplay
     >>> probs = [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.4, 0.4, 0.2]]
-    >>> display = SimplexDisplay.from_predictions(probs, "brier", ["cat", "dog", "fox"])
+    >>> display = sw.SimplexDisplay.from_predictions(probs, "brier", ["cat", "dog", "fox"])
     >>> display.mean.round(2), round(display.total, 3)
     (array([0.4 , 0.47, 0.13]), 0.604)
     >>> display.plot(Figure().subplots()).points_.get_offsets().shape
@@ -168,13 +168,9 @@ class SimplexDisplay:
         )
 
     def _name_corners(self) -> None:
-        places = ((0, -0.03, "center", "top"), (1, -0.03, "center", "top"))
-        for name, (x, y, across, up) in zip(
-            self.class_names,
-            (*places, (0.5, np.sqrt(0.75) + 0.03, "center", "bottom")),
-            strict=True,
-        ):
-            self.ax_.text(x, y, plain(name, 20), ha=across, va=up, parse_math=False)
+        for name, (x, y) in zip(self.class_names, _CORNERS, strict=True):
+            away, side = (-0.03, "top") if y == 0 else (0.03, "bottom")
+            self.ax_.text(x, y + away, plain(name, 20), ha="center", va=side, parse_math=False)
         self.ax_.set(xlim=(-0.12, 1.12), ylim=(-0.3, 0.98), aspect="equal")
         self.ax_.axis("off")
         self.ax_.set_title(f"One prediction of {len(self.probs):,} members, for three classes")

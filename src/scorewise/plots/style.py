@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from scorewise import validate
 from scorewise.errors import InvalidInput
 from scorewise.rules import ScoringRule
 
@@ -71,16 +70,6 @@ def line_look(i: int) -> dict[str, Any]:
 def spread(n: int, most: int = MOST_POINTS) -> np.ndarray:
     """Indices of at most so many of n points, evenly spread, with both ends."""
     return np.arange(n) if n <= most else np.linspace(0, n - 1, most).round().astype(int)
-
-
-def finite(values: Any, name: str) -> np.ndarray:
-    """A vector of numbers that have a place on an axis."""
-    x = validate.vector(values, name)
-    wrong = np.isinf(x)
-    if wrong.any():
-        index = int(np.argmax(wrong))
-        raise InvalidInput(f"{name}[{index}] is {x[index]}; only finite numbers can be drawn")
-    return x
 
 
 def loss_name_of(rule: ScoringRule) -> str:
