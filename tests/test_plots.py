@@ -206,6 +206,13 @@ def test_other_views(view, heights, area):
     assert legend_texts(display.ax_) == [f"uncertainty: {area}"]
 
 
+def test_references_of_accuracy_are_accuracies():
+    display = RejectionCurveDisplay.from_uncertainty([0, 1, 0, 1], [0.4, 0.1, 0.2, 0.3])
+    display.plot(Figure().subplots(), view="accuracy")
+    assert np.allclose(display.oracle_.get_ydata(), [1, 1, 2 / 3, 0.5])
+    assert np.allclose(display.random_.get_ydata(), 0.5)
+
+
 def test_references_can_be_chosen():
     display = displays()["rejection"]
     display.plot(Figure().subplots(), show_oracle=False)
@@ -330,7 +337,7 @@ def test_bad_decompositions_are_refused():
     with pytest.raises(sw.InvalidInput, match="only a Decomposition"):
         DecompositionDisplay([0.1, 0.2])
     inf = np.array([0.1, np.inf])
-    with pytest.raises(sw.InvalidInput, match=r"total\[1\] is inf; only finite"):
+    with pytest.raises(sw.InvalidInput, match=r"total\[1\] is inf; it must be finite"):
         DecompositionDisplay(sw.Decomposition(inf, inf, inf))
 
 
@@ -402,7 +409,7 @@ def test_a_million_scores_are_drawn_with_few_vertices():
 
 
 def test_bad_scores_are_refused():
-    with pytest.raises(sw.InvalidInput, match=r"u_out\[1\] is inf; only finite"):
+    with pytest.raises(sw.InvalidInput, match=r"u_out\[1\] is inf; it must be finite"):
         OODDisplay.from_scores([0.1], [0.1, np.inf])
     with pytest.raises(sw.InvalidInput, match="u_in is empty"):
         OODDisplay([], [0.1])
