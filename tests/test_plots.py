@@ -377,7 +377,7 @@ def test_exact_zeros_stand_apart():
     assert np.isclose(shares[2], 100 / 401)
     assert edges[1] < 0 == edges[2]
     texts = legend_texts(display.axes_[0])
-    assert texts[0] == "familiar rows (401), 74.8% of them exactly 0"
+    assert texts[0] == "familiar (in distribution): 401 rows, 74.8% of them exactly 0"
     assert texts[1].endswith("0.0% of them exactly 0")
     assert display.axes_[0].get_ylim()[1] > shares[0]
 
@@ -432,7 +432,10 @@ def test_intervals_are_those_of_the_standings_best_on_top():
     assert [text.get_text() for text in display.ax_.get_yticklabels()] == [
         "best one", "twin = best one", "close", "far", "far twin = far",
     ]  # fmt: skip
-    assert display.ax_.get_xlabel() == "AULC behind the best (0.1); 95% intervals, all together"
+    assert display.ax_.get_xlabel() == (
+        "AULC, the mean loss over all shares rejected, behind the best\n"
+        "(best: 0.1; 95% intervals, all together)"
+    )
 
 
 def test_verdicts_differ_without_colour():

@@ -199,10 +199,10 @@ def test_a_cost_matrix_has_no_action_of_its_own_for_abstaining():
     ("options", "message"),
     [
         ({"max_loss": 0}, "max_loss is 0; "),
-        ({"max_loss": 1}, "max_loss is 1; a loss from 0 to 1 can be promised"),
+        ({"max_loss": 1}, "max_loss is 1, and this loss is never above 1"),
         ({"max_loss": -0.1}, "max_loss is -0.1"),
         ({"max_loss": np.nan}, "max_loss must be a finite number"),
-        ({"max_loss": 2.5, "rule": "brier"}, "a loss from 0 to 2 can be promised"),
+        ({"max_loss": 2.5, "rule": "brier"}, "max_loss is 2.5, and this loss is never above 2"),
         ({"confidence": 1.0}, "confidence must be above 0 and below 1"),
         ({"rule": "log"}, "can be infinite.*floor=1e-6"),
         ({"rule": "log", "floor": 0.0}, "floor"),

@@ -164,7 +164,8 @@ def test_a_label_that_no_member_thinks_possible_needs_a_floor():
     rest = sw.fit_temperature(probs[others], y[others])
     assert floored.value == pytest.approx(rest.value, rel=1e-3)  # no temperature changes that row
     n = len(y)
-    assert floored.loss_after == pytest.approx(((n - 1) * rest.loss_after - np.log(1e-4)) / n)
+    by_hand = ((n - 1) * rest.loss_after - np.log(1e-4)) / n
+    assert floored.loss_after == pytest.approx(by_hand, rel=1e-4)
     # one member that does is enough
     probs[3, 0] = 0.25
     assert np.isfinite(sw.fit_temperature(probs, y).loss_before)
@@ -214,8 +215,8 @@ def test_held_out_rows_are_mended_and_the_total_made_honest():
         ({"y": np.zeros(9, dtype=int)}, r"\(9,\).*\(10,\)"),
         ({"y": np.full(10, 4)}, r"labels\[0\] is 4"),
         ({"y": np.full(10, 0.5)}, "integer"),
-        ({"probs": np.full((10, 4), 0.25)}, r"n ≥ 1 rows|shape"),
-        ({"probs": np.full((0, 2, 4), 0.25), "y": np.zeros(0, dtype=int)}, "n ≥ 1 rows"),
+        ({"probs": np.full((10, 4), 0.25)}, r"rows \(n, M, K\)"),
+        ({"probs": np.full((0, 2, 4), 0.25), "y": np.zeros(0, dtype=int)}, "probs is empty"),
         ({"probs": np.full((10, 2, 4), np.nan)}, "nan|NaN"),
         ({"floor": 0.0}, "floor"),
         ({"floor": 1.0}, "floor"),

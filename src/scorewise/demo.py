@@ -13,9 +13,8 @@ import numpy as np
 from scorewise.curves import aulc
 from scorewise.decompose import COMPONENTS, decompose
 from scorewise.models import predict_samples
+from scorewise.tasks.compare import RULES
 from scorewise.tasks.losses import task_losses
-
-RULES = ("log", "brier", "zero-one", "spherical")
 
 
 @dataclass(frozen=True)

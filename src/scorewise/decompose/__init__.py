@@ -1,6 +1,6 @@
 """Total = aleatoric + epistemic, for any scoring rule and any second-order prediction."""
 
-from scorewise.decompose.engine import RuleLike, decompose, named_rules
+from scorewise.decompose.engine import RuleLike, decompose, named_rules, rule_name
 from scorewise.decompose.explain import Explanation, explain_kernel
 from scorewise.decompose.related import label_wise, pairwise_epistemic, reverse_epistemic
 from scorewise.decompose.result import COMPONENTS, Decomposition
@@ -16,4 +16,5 @@ __all__ = [
     "named_rules",
     "pairwise_epistemic",
     "reverse_epistemic",
+    "rule_name",
 ]

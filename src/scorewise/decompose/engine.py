@@ -128,6 +128,11 @@ def decompose(
     return dict(zip(named, results, strict=True))
 
 
+def rule_name(rule: RuleLike) -> str:
+    """What a rule is called: as it was written, or by its own name."""
+    return rule if isinstance(rule, str) else get_rule(rule).name
+
+
 def named_rules(
     rule: RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike],
 ) -> dict[str, ScoringRule]:
@@ -137,7 +142,7 @@ def named_rules(
     if isinstance(rule, Mapping):
         named = [(name, get_rule(r)) for name, r in rule.items()]
     elif isinstance(rule, Iterable):
-        named = [(r if isinstance(r, str) else get_rule(r).name, get_rule(r)) for r in rule]
+        named = [(rule_name(r), get_rule(r)) for r in rule]
     else:
         raise InvalidInput(f"{rule!r} is neither a scoring rule nor several of them")
     names = [name for name, _ in named]

@@ -18,8 +18,8 @@ from sklearn.utils.validation import (
 )
 
 from scorewise import validate
+from scorewise._random import entropy_of, generator
 from scorewise.errors import InvalidInput
-from scorewise.models.choices import entropy_of, generator
 from scorewise.models.predict import predict_mean, predict_samples
 
 

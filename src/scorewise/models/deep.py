@@ -15,9 +15,9 @@ from torch.utils.data import DataLoader, Dataset
 
 from scorewise import validate
 from scorewise._progress import bar
+from scorewise._random import entropy_of, generator
 from scorewise.errors import InvalidInput
 from scorewise.models.answers import at_least_two
-from scorewise.models.choices import entropy_of, generator
 from scorewise.models.networks import ask, check_rows, choose_device, preserved_randomness
 from scorewise.models.predict import predict_mean, predict_samples
 from scorewise.models.rows import (

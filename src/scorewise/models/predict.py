@@ -11,10 +11,11 @@ import numpy as np
 
 from scorewise import validate
 from scorewise._progress import bar, counted
+from scorewise._random import entropy_of
 from scorewise.accumulate import Accumulator
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
-from scorewise.models.choices import choose_members, draw_count, entropy_of
+from scorewise.models.choices import choose_members, draw_count
 from scorewise.models.destinations import check_destination, keep
 
 

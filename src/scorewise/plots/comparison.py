@@ -21,7 +21,11 @@ _MEANINGS = {
     "worse": "worse than the best",
 }
 _LEGEND_ROWS = 2  # left free for it, above the best
-_METRICS = {"aulc": "AULC", "auroc": "AUROC"}
+_METRICS = {
+    "aulc": "AULC, the mean loss over all shares rejected,",
+    "auroc": "AUROC",
+    "mean loss": "mean loss over the rounds",
+}
 
 
 class ComparisonDisplay:
@@ -59,8 +63,9 @@ class ComparisonDisplay:
     >>> display = sw.ComparisonDisplay.from_predictions(
     ...     probs, y, rules=["log", "zero-one"], baselines=False, random_state=0
     ... )
-    >>> display.plot(Figure().subplots()).ax_.get_xlabel()
-    'AULC behind the best (0.666); 95% intervals, all together'
+    >>> print(display.plot(Figure().subplots()).ax_.get_xlabel())
+    AULC, the mean loss over all shares rejected, behind the best
+    (best: 0.666; 95% intervals, all together)
     """
 
     ax_: Axes
@@ -130,7 +135,7 @@ class ComparisonDisplay:
         metric = _METRICS.get(found.metric, found.metric)
         best = found.standings[0].value
         intervals = f"{100 * found.confidence:.6g}% intervals, all together"
-        self.ax_.set_xlabel(f"{metric} behind the best ({best:.3g}); {intervals}")
+        self.ax_.set_xlabel(f"{metric} behind the best\n(best: {best:.3g}; {intervals})")
         of = f", {plain(found.task_loss)} losses" if found.task == "selective" else ""
         task = {
             "selective": "for rejecting",

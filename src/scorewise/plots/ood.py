@@ -142,16 +142,20 @@ class OODDisplay:
             "in": {"facecolor": (BLUE, 0.45), "edgecolor": BLUE},
             "out": {"facecolor": "none", "edgecolor": VERMILLION, "hatch": "////"},
         }
-        names = {"in": "familiar rows", "out": "foreign rows"}
+        names = {"in": "familiar (in distribution)", "out": "foreign (out of distribution)"}
         self.histograms_, labels = {}, []
         for key, scores in (("in", self.u_in), ("out", self.u_out)):
             shares = _shares(scores, edges, has_spike)
             self.histograms_[key] = ax.stairs(shares, edges, fill=True, linewidth=1.4, **looks[key])
             zeros = f", {shares[0]:.1%} of them exactly 0" if has_spike else ""
-            labels.append(f"{names[key]} ({len(scores):,}){zeros}")
+            labels.append(f"{names[key]}: {len(scores):,} rows{zeros}")
         top = max(float(np.max(patch.get_data().values)) for patch in self.histograms_.values())
         ax.set_ylim(0, top * 1.25)  # the legend's room
         percent(ax.yaxis)
+        if has_spike:
+            ticks = [x for x in ax.get_xticks() if edges[2] < x <= edges[-1]]
+            names_of_ticks = ["exactly\n0", *(f"{x:g}" for x in ticks)]
+            ax.set_xticks([float(np.mean(edges[:2])), *ticks], names_of_ticks)
         ax.set_xlabel(plain(self.score_name), parse_math=False)
         ax.set_ylabel("share of rows per bin")
         ax.set_title("How uncertain familiar and foreign rows are")

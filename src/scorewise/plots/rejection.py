@@ -160,6 +160,7 @@ class RejectionCurveDisplay:
         self.ax_.set_ylim(*_limits(drawn, within_one=view == "accuracy"))
         names = [plain(name, 30) for name in self.curves]
         names += [{"oracle": "best possible", "random": "random"}[name] for name in grey]
+        subject = "1 − accuracy" if view == "accuracy" else "the loss"
         areas = [f"{getattr(curve, area):.3g}" for curve in drawn]
         # beside the Axes where the figure is ours to arrange
         place = {"loc": "upper left", "bbox_to_anchor": (1.01, 1)} if ax is None else {}
@@ -167,7 +168,7 @@ class RejectionCurveDisplay:
             self.ax_,
             [*self.lines_.values(), *grey.values()],
             [f"{name}: {value}" for name, value in zip(names, areas, strict=True)],
-            title=f"{area.upper()}, the mean over all shares\nof the loss (lower is better)",
+            title=f"{area.upper()}, the mean over all shares\nof {subject} (lower is better)",
             fontsize="small",
             title_fontsize="small",
             handlelength=3.4,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from scorewise import validate
-from scorewise.decompose import RuleLike
-from scorewise.rules import get_rule
+from scorewise.decompose import RuleLike, rule_name
+from scorewise.rules import ScoringRule, get_rule
+from scorewise.tasks.orders import is_symmetric, norm_exponent
 
 TASKS = ("selective", "ood", "active")
 
@@ -25,12 +25,12 @@ _MEMBERS = (
     "little of it to see."
 )
 _ZEROS = (
-    "It is exactly 0 wherever all members prefer the same class; ties are broken at random, so "
-    "that a batch is not the first rows of the pool."
+    "It is exactly 0 wherever all members prefer the same class: break ties at random, or a batch "
+    "is the first rows of the pool."
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Advice:
     """What to use and why; made by :func:`scorewise.advise`.
 
@@ -59,7 +59,7 @@ class Advice:
         """The name that :func:`scorewise.compare` gives the measure."""
         return measure_name(self.rule, self.component)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         lines = [f"Use {self.measure} uncertainty. {self.reason}"]
         return "\n".join([*lines, *(f"- {caveat}" for caveat in self.caveats)])
 
@@ -101,7 +101,7 @@ def advise(task: str, task_loss: RuleLike = "zero-one") -> Advice:
     the paper's experiments: with the losses that are paid afterwards it has nothing to do.
     """
     loss = get_rule(task_loss)
-    name = task_loss if isinstance(task_loss, str) else loss.name
+    name = rule_name(task_loss)
     match validate.choice(task, "task", TASKS):
         case "selective":
             return Advice(
@@ -128,8 +128,6 @@ def advise(task: str, task_loss: RuleLike = "zero-one") -> Advice:
     )  # fmt: skip
 
 
-def _alike(loss: Any) -> tuple[str, ...]:
+def _alike(loss: ScoringRule) -> tuple[str, ...]:
     """Which other totals would do as well."""
-    symmetric = loss.name in {"log", "brier", "zero-one", "spherical"}
-    quadratic = loss.name in {"brier", "spherical"}
-    return (_TWO_CLASSES,) * symmetric + (_ALWAYS_ALIKE,) * quadratic
+    return (_TWO_CLASSES,) * is_symmetric(loss) + (_ALWAYS_ALIKE,) * (norm_exponent(loss) == 2)

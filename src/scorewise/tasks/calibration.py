@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import betaincinv, ndtr, stdtrit
 
 from scorewise import validate
 
 _ROUNDING = 1e-6  # of a total, which may be a little below 0 or above 1
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LossCalibration:
     """Predicted against realised loss, in loss units; made by :func:`scorewise.loss_calibration`.
 
@@ -58,7 +57,7 @@ class LossCalibration:
         """Whether nothing speaks against the totals: ``p_value > 1 - confidence``."""
         return self.p_value > 1 - self.confidence
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         low, high = self.gap_interval
         verdict = "no sign of miscalibration" if self.is_honest else "miscalibrated"
         return (
@@ -171,6 +170,8 @@ def _means(
 def _student_interval(
     means: np.ndarray, errors: np.ndarray, sizes: np.ndarray, confidence: float
 ) -> tuple[np.ndarray, np.ndarray]:
+    from scipy.special import stdtrit
+
     half = stdtrit(np.maximum(sizes - 1, 1), (1 + confidence) / 2) * errors
     half = np.where(sizes > 1, half, np.inf)
     return means - half, means + half
@@ -180,6 +181,8 @@ def _binomial_interval(
     hits: np.ndarray, sizes: np.ndarray, confidence: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Clopper and Pearson's."""
+    from scipy.special import betaincinv
+
     tail = (1 - confidence) / 2
     low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), sizes - hits + 1, tail), 0.0)
     rest = np.maximum(sizes - hits, 1)
@@ -205,6 +208,8 @@ def _p_value(gaps: np.ndarray, predicted: np.ndarray, is_binary: bool) -> float:
 
 def _beyond(x: float) -> float:
     """P(sup |B| > x) of a Brownian motion B on [0, 1]."""
+    from scipy.special import ndtr
+
     if x < 0.3:  # the series below converges slowly, to 1
         return 1.0
     j = np.arange(100)

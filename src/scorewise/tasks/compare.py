@@ -9,19 +9,22 @@ from typing import Any
 import numpy as np
 
 from scorewise import validate
+from scorewise._array import to_numpy
 from scorewise._progress import bar
-from scorewise.decompose import COMPONENTS, RuleLike, named_rules
+from scorewise._random import entropy_of, generator
+from scorewise.decompose import COMPONENTS, RuleLike, named_rules, rule_name
+from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
 from scorewise.kernels import get_num_threads, run
-from scorewise.models.choices import entropy_of, generator
 from scorewise.rules import ScoringRule, get_rule
 from scorewise.tasks.advise import TASKS, Advice, advise
 from scorewise.tasks.calibration import LossCalibration, loss_calibration
 from scorewise.tasks.comparison import Comparison, Standing, rank
 from scorewise.tasks.contrasts import by_resampling, by_runs
-from scorewise.tasks.losses import task_losses
-from scorewise.tasks.measures import alike, learning_curves, measures_of, own_measures, received
+from scorewise.tasks.losses import losses_of_mean, raised
+from scorewise.tasks.measures import Measure, alike, learning_curves, measures_of, own_measures
 from scorewise.tasks.resampling import Metric, ResampledAulc, ResampledAuroc, Resamples
+from scorewise.tasks.rows import rows_of
 
 RULES = ("log", "brier", "zero-one", "spherical")
 _BATCH = 1 << 20  # counts at a time
@@ -44,22 +47,24 @@ def compare(
     n_resamples: int = 2000,
     random_state: Any = None,
     progress: bool | None = None,
+    **options: Any,
 ) -> Comparison:
     """Which measure is best for a task on your own data, and which are as good.
 
     Use it after :func:`scorewise.advise`. Every rule and component is ranked by the task's metric:
     AULC for ``"selective"`` (lower is better), AUROC for ``"ood"`` (higher is better), the mean
-    loss over rounds for ``"active"`` (lower is better). Differences from the best come with paired
-    bootstrap intervals that hold for all pairs of measures at once (max-T), so that picking the
-    best by the same data is paid for. Measures that order all rows alike are found as such, and
-    share their numbers.
+    loss over rounds for ``"active"`` (lower is better). Differences from the best come with
+    intervals that hold for all pairs of measures at once, so that picking the best by the same data
+    is paid for: standard errors from a paired bootstrap, times the quantile of the largest t
+    (max-T); for repeated runs Student's t, paired, with Bonferroni's correction. Measures that
+    order all rows alike are found as such, and share their numbers.
 
     Parameters
     ----------
     probs : array (n, M, K), Samples or Dirichlet
         Predictions, for ``"selective"`` and ``"ood"``.
     y : integer array (n,)
-        Class indices of the same rows, for ``"selective"``.
+        Class indices of the same rows, for ``"selective"``; the others have no use for it.
     task : "selective", "ood" or "active"
         What the measures are for.
     task_loss : str or ScoringRule
@@ -87,6 +92,9 @@ def compare(
         Seed of the resamples.
     progress : bool, optional
         Show a bar; on terminals and for long work unless told.
+    **options
+        Those of :class:`scorewise.Samples` for ``probs`` and ``ood``: ``weights``,
+        ``from_logits``, …
 
     Returns
     -------
@@ -122,40 +130,27 @@ def compare(
     confidence = validate.share(confidence, "confidence")
     advice = advise(task, task_loss)
     if task == "active":
-        if runs is None or probs is not None:
-            raise InvalidInput("task='active' compares repeated runs: pass runs=, not probs=")
+        _refuse(task, probs=probs, ood=ood, scores=scores, floor=floor)
         return _compare_runs(runs, advice, confidence)
-    if probs is None or runs is not None:
-        raise InvalidInput(f"task={task!r} compares predictions: pass probs=, not runs=")
+    _refuse(task, runs=runs, **({"floor": floor} if task == "ood" else {"ood": ood}))
     n_resamples = validate.whole(n_resamples, "n_resamples", at_least=100)
-    inside = received(probs, "probs")
+    inside = _some_rows(probs, "probs", options)
     rules = [rules] if isinstance(rules, str | ScoringRule) else rules
-    components = [components] if isinstance(components, str) else list(components)
-    measures = measures_of(inside, rules, components, baselines=baselines)
+    parts = [components] if isinstance(components, str) else list(dict.fromkeys(components))
+    measures = measures_of(inside, rules, parts, baselines=baselines)
     n, calibration = inside.mean.shape[0], None
     metric_of: Callable[[np.ndarray], Metric]
     if task == "selective":
-        if y is None or ood is not None:
-            raise InvalidInput("task='selective' needs the labels y=, and no ood=")
-        losses = validate.loss_vector(task_losses(inside, y, task_loss, floor=floor))
-        own = {_name(task_loss): get_rule(task_loss)}
-        if any(named_rules(rules).get(name, rule) != rule for name, rule in own.items()):
-            raise InvalidInput(
-                f"the task's loss and another rule are both called {_name(task_loss)!r}; pass "
-                "rules= as a mapping, with names of your own"
-            )
-        aligned = measures_of(inside, own, ["total"], baselines=False)[0]
+        aligned = _own_total(inside, task_loss, rules)
         measures = [aligned, *(m for m in measures if m.name != aligned.name)]
         measures += own_measures(scores, {"scores": n}, measures)
-        calibration = loss_calibration(losses, aligned.scores, confidence=confidence)
+        losses, calibration = _audit(inside, y, task_loss, floor, confidence)
         metric_of, sizes = partial(ResampledAulc, losses), [n]
     else:
-        if ood is None:
-            raise InvalidInput("task='ood' needs ood=, the predictions for foreign rows")
-        outside = received(ood, "ood")
+        outside = _some_rows(ood, "ood", options)
         if type(outside) is not type(inside) or outside.n_classes != inside.n_classes:
             raise InvalidInput(f"probs and ood must be of one kind, not {inside} and {outside}")
-        foreign = measures_of(outside, rules, components, baselines=baselines)
+        foreign = measures_of(outside, rules, parts, baselines=baselines)
         measures = [one.followed_by(two) for one, two in zip(measures, foreign, strict=True)]
         sizes = [n, outside.mean.shape[0]]
         measures += own_measures(scores, {"in": sizes[0], "out": sizes[1]}, measures)
@@ -172,13 +167,57 @@ def compare(
     standings = rank(
         [m.name for m in leaders], values, contrasts, first, higher_is_better=task == "ood"
     )
-    metric_name = "auroc" if task == "ood" else "aulc"
-    notes = _notes(standings, advice, calibration)
-    return Comparison(task, _name(task_loss), metric_name, standings, confidence, notes)
+    return Comparison(
+        task,
+        rule_name(task_loss),
+        "auroc" if task == "ood" else "aulc",
+        standings,
+        confidence,
+        _notes(standings, advice, calibration),
+    )
 
 
-def _name(rule: RuleLike) -> str:
-    return rule if isinstance(rule, str) else get_rule(rule).name
+def _refuse(task: str, **given: Any) -> None:
+    """Nothing that a task has no use for is dropped in silence."""
+    for name, value in given.items():
+        if value is not None:
+            raise InvalidInput(f"task={task!r} has no use for {name}=")
+
+
+def _some_rows(predictions: Any, name: str, options: dict[str, Any]) -> Samples | Dirichlet:
+    if predictions is None:
+        raise InvalidInput(f"this task compares predictions: pass {name}=, of rows (n, M, K)")
+    rows = rows_of(predictions, name, options)
+    if not rows.mean.shape[0]:
+        raise InvalidInput(f"{name} is empty; there must be at least one row")
+    return rows
+
+
+def _own_total(
+    rows: Samples | Dirichlet,
+    task_loss: RuleLike,
+    rules: Iterable[RuleLike] | Mapping[str, RuleLike],
+) -> Measure:
+    """The total of the task's own loss, which always takes part."""
+    name, rule = rule_name(task_loss), get_rule(task_loss)
+    if named_rules(rules).get(name, rule) != rule:
+        raise InvalidInput(
+            f"the task's loss and another rule are both called {name!r}; pass rules= as a "
+            "mapping, with names of your own"
+        )
+    return measures_of(rows, {name: rule}, ["total"], baselines=False)[0]
+
+
+def _audit(
+    rows: Samples | Dirichlet, y: Any, task_loss: RuleLike, floor: float | None, confidence: float
+) -> tuple[np.ndarray, LossCalibration]:
+    """What the predictions cost, and whether they expected that."""
+    if y is None:
+        raise InvalidInput("task='selective' needs y=, the labels of the rows")
+    mean, rule = to_numpy(rows.mean), get_rule(task_loss)
+    losses = validate.loss_vector(losses_of_mean(mean, y, rule, floor))
+    expected = to_numpy(rule.expected_loss(raised(mean, floor), mean))
+    return losses, loss_calibration(losses, expected, confidence=confidence)
 
 
 def _resampled(
@@ -210,9 +249,12 @@ def _resampled(
     return drawn
 
 
-def _compare_runs(runs: Mapping[str, Any], advice: Advice, confidence: float) -> Comparison:
+def _compare_runs(runs: Any, advice: Advice, confidence: float) -> Comparison:
     if not isinstance(runs, Mapping) or not runs:
-        raise InvalidInput("runs must map the name of each measure to its losses (R, T)")
+        raise InvalidInput(
+            "task='active' compares repeated runs: runs= must map the name of each measure to its "
+            "losses (R, T)"
+        )
     curves = {name: learning_curves(values, name) for name, values in runs.items()}
     if len({curve.shape for curve in curves.values()}) != 1:
         shapes = {name: curve.shape for name, curve in curves.items()}

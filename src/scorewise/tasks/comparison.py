@@ -42,7 +42,7 @@ class Standing:
     same_order_as: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """Measures from the best to the worst; made by :func:`scorewise.compare`.
 
@@ -91,7 +91,7 @@ class Comparison:
 
         return pd.DataFrame([asdict(row) for row in self.standings])
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         width = max(len(row.name) for row in self.standings)
         lines = [
             f"{self.task}: {self.metric}"
@@ -114,7 +114,9 @@ def rank(
 
     ``first`` says for each measure which one of ``names`` stands for it.
     """
-    order = np.argsort(-values if higher_is_better else values, kind="stable")
+    # equal but for rounding: then the one listed first is the better
+    rounded = np.round(values / max(float(np.max(np.abs(values))), np.finfo(float).tiny), 12)
+    order = np.argsort(-rounded if higher_is_better else rounded, kind="stable")
     best = order[0]
     rows = []
     for i in order:
@@ -131,8 +133,8 @@ def rank(
                     name,
                     float(values[i]),
                     behind,
-                    behind - half,
-                    behind + half,
+                    float(behind - half),
+                    float(behind + half),
                     float(contrasts.p_values[i, best]),
                     verdict,
                     names[i] if name != names[i] else None,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri, stdtr, stdtrit
 
 _ROUNDING = 1e-12  # of a metric
 _N_NORMAL = 20_000  # draws, for the quantile of the largest t
@@ -32,6 +31,8 @@ def by_resampling(
     for the number of pairs, and knows how they depend on each other. The resamples themselves
     would not do, as measures that differ in few rows have heavy tails, which others would pay for.
     """
+    from scipy.special import ndtri
+
     spread = drawn - drawn.mean(axis=0)
     variances, axes = np.linalg.eigh(np.atleast_2d(spread.T @ spread / (len(drawn) - 1)))
     normal = rng.normal(size=(_N_NORMAL, len(values))) * np.sqrt(np.maximum(variances, 0.0))
@@ -53,6 +54,8 @@ def by_runs(results: np.ndarray, confidence: float) -> Contrasts:
 
     Runs are few, too few to be resampled.
     """
+    from scipy.special import stdtr, stdtrit
+
     n_runs, m = results.shape
     n_pairs = max(1, m * (m - 1) // 2)
     differences = results[:, :, None] - results[:, None, :]
@@ -68,4 +71,5 @@ def by_runs(results: np.ndarray, confidence: float) -> Contrasts:
 
 def _beyond_rounding(errors: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Standard errors of at least what rounding does to the values themselves."""
-    return np.maximum(errors, _ROUNDING * np.max(np.abs(values)) + np.finfo(float).tiny)
+    least = _ROUNDING * float(np.max(np.abs(values))) + float(np.finfo(float).tiny)
+    return np.asarray(np.maximum(errors, least))

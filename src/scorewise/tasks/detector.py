@@ -87,7 +87,7 @@ class OODDetector(HeldOut):
 
     calibration_uncertainty_: np.ndarray
 
-    def _check(self) -> None:
+    def _check(self, n_classes: int | None) -> None:
         validate.share(self.false_alarm_rate, "false_alarm_rate")
 
     def _calibrate(
@@ -143,19 +143,20 @@ class OODDetector(HeldOut):
         array of bool (n,)
         """
         p_values = self.p_values(X)
-        if false_discovery_rate is not None:
-            from scipy.stats import false_discovery_control
-
+        if false_discovery_rate is None:
+            rate = validate.share(self.false_alarm_rate, "false_alarm_rate")
+        else:
             rate = validate.share(false_discovery_rate, "false_discovery_rate")
-            return np.asarray(false_discovery_control(p_values) <= rate)
-        rate = validate.share(self.false_alarm_rate, "false_alarm_rate")
         n = len(self.calibration_uncertainty_)
         if 1 / (1 + n) > rate:
-            enough = int(np.ceil(1 / rate)) - 1
             warnings.warn(
-                f"{n} held-out rows cannot tell anything foreign at a false-alarm rate of "
-                f"{rate:g}; hold out {enough} or more",
+                f"{n} held-out rows cannot tell anything foreign at a rate of {rate:g}; hold out "
+                f"{int(np.ceil(1 / rate)) - 1} or more",
                 UserWarning,
                 stacklevel=2,
             )
+        if false_discovery_rate is not None and len(p_values):
+            from scipy.stats import false_discovery_control
+
+            p_values = false_discovery_control(p_values) * (1 - 1e-12)  # it rounds up at times
         return np.asarray(p_values <= rate)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Drift:
     """What a comparison of new uncertainties with those of the calibration data found.
 
@@ -36,7 +36,7 @@ class Drift:
     def __bool__(self) -> bool:
         return self.has_drifted
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         compared = (
             f"mean uncertainty {self.mean_now:.4g} of {self.n_now:,} new inputs, "
             f"{self.mean_before:.4g} of the calibration data, p = {self.p_value:.2g}"

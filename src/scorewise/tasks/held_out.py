@@ -20,12 +20,12 @@ from sklearn.utils.validation import (
 
 from scorewise import validate
 from scorewise._array import to_numpy
+from scorewise._random import entropy_of, generator
 from scorewise.accumulate import Accumulator
 from scorewise.decompose import COMPONENTS
 from scorewise.errors import InvalidInput
 from scorewise.models import predict_samples
 from scorewise.models.bootstrap import indexable
-from scorewise.models.choices import entropy_of, generator
 from scorewise.models.predict import has_members, known_classes
 from scorewise.rules import ScoringRule, get_rule
 
@@ -110,8 +110,8 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
     _judge: Judge
 
     @abc.abstractmethod
-    def _check(self) -> None:
-        """Refuse parameters that no data would fit, before anything is fitted."""
+    def _check(self, n_classes: int | None) -> None:
+        """Refuse parameters before anything is fitted; the number of classes may not be known."""
 
     @abc.abstractmethod
     def _calibrate(
@@ -138,7 +138,6 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
         InvalidInput
             If a parameter, the labels or the model are not what they must be.
         """
-        self._check()
         rule = get_rule(self.rule)
         component = validate.choice(self.component, "component", COMPONENTS)
         y = column_or_1d(y, warn=True)
@@ -146,6 +145,7 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
         check_classification_targets(y)
         X = indexable(X)
         check_consistent_length(X, y)
+        self._check(None if self._is_fitted() else len(np.unique(y)))
         entropy = entropy_of(self.random_state)
         model, X_rest, y_rest = self._fitted(X, y, entropy)
         options = {
@@ -168,9 +168,15 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
             setattr(self, name, value)
         return self
 
+    def _is_fitted(self) -> bool:
+        """Whether the model is taken as it is."""
+        return isinstance(self.estimator, FrozenEstimator) or not hasattr(
+            self.estimator, "get_params"
+        )
+
     def _fitted(self, X: Any, y: np.ndarray, entropy: int) -> tuple[Any, Any, np.ndarray]:
         """The model, and the rows and labels that it has not seen."""
-        if isinstance(self.estimator, FrozenEstimator) or not hasattr(self.estimator, "get_params"):
+        if self._is_fitted():
             return self.estimator, X, y
         n, share = len(y), validate.share(self.calibration_size, "calibration_size")
         n_rest = max(1, round(share * n))

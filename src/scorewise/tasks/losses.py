@@ -9,10 +9,10 @@ import numpy as np
 from scorewise import validate
 from scorewise._array import to_numpy
 from scorewise.decompose import RuleLike
-from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
 from scorewise.rules import get_rule
 from scorewise.rules.costs import CostMatrix
+from scorewise.tasks.rows import rows_of
 
 
 def task_losses(
@@ -34,7 +34,8 @@ def task_losses(
         The loss that is paid.
     floor : float, optional
         The smallest probability that a prediction may give, by p → (1 − K·floor)·p + floor. The
-        log loss of a probability of 0 is infinite; with a floor it is −log(floor).
+        log loss of a probability of 0 is infinite; with a floor it is −log(floor). Keep it small:
+        a large one makes another prediction, with another loss.
     **options
         Those of :class:`scorewise.Samples`: ``weights``, ``from_logits``, ``member_axis``, …
 
@@ -57,24 +58,8 @@ def task_losses(
     >>> sw.task_losses(probs, [0, 1], "log", floor=1e-6).round(3)
     array([ 0.223, 13.816])
     """
-    return losses_of_mean(mean_of(predictions, **options), y, rule, floor)
-
-
-def mean_of(predictions: Any, **options: Any) -> np.ndarray:
-    """θ̄ of every row, ``(n, K)``, as a NumPy array."""
-    if isinstance(predictions, Samples | Dirichlet):
-        if options:
-            given = ", ".join(options)
-            raise InvalidInput(f"{given}: this was settled when the {predictions!r} was made")
-    else:
-        predictions = Samples(predictions, **options)
-    mean = to_numpy(predictions.mean)
-    if mean.ndim != 2:
-        raise InvalidInput(
-            f"predictions of one row or of a grid {mean.shape[:-1]} were given; pass rows "
-            "(n, M, K), reshaping what has more axes"
-        )
-    return mean
+    rows = rows_of(predictions, "predictions", options)
+    return losses_of_mean(to_numpy(rows.mean), y, rule, floor)
 
 
 def losses_of_mean(
@@ -99,10 +84,15 @@ def raised(mean: np.ndarray, floor: float | None) -> np.ndarray:
     """The same prediction, mixed so that no probability is below the floor."""
     if floor is None:
         return mean
-    n_classes = mean.shape[-1]
+    share = mean.shape[-1] * checked_floor(floor, mean.shape[-1])
+    return np.asarray((1 - share) * mean + floor)
+
+
+def checked_floor(floor: float, n_classes: int) -> float:
+    """A floor that leaves something to be predicted."""
     if not 0 < validate.number(floor, "floor") < 1 / n_classes:
         raise InvalidInput(
             f"floor is {floor}; it must be above 0 and below 1/{n_classes}, as there are "
             f"{n_classes} classes"
         )
-    return (1 - n_classes * floor) * mean + floor
+    return float(floor)

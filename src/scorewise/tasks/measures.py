@@ -14,10 +14,9 @@ from scorewise.decompose import COMPONENTS, RuleLike, decompose, named_rules
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
 from scorewise.tasks.advise import measure_name
+from scorewise.tasks.orders import LARGEST, order_of_total
 
 _SCREENED = 2_000  # rows that tell most orders apart at little cost
-_SYMMETRIC = {"log", "brier", "zero_one", "spherical", "tsallis", "pseudospherical"}
-_LARGEST = "largest probability"
 _ROUNDING = 64  # units in the last place that computing a measure may have cost
 
 
@@ -44,15 +43,6 @@ class Measure:
         )
 
 
-def received(predictions: Any, name: str) -> Samples | Dirichlet:
-    """Predictions ``(n, M, K)`` of at least one row."""
-    given = predictions if isinstance(predictions, Samples | Dirichlet) else Samples(predictions)
-    shape = tuple(given.mean.shape)
-    if len(shape) != 2 or not shape[0]:
-        raise InvalidInput(f"{name} must be of n ≥ 1 rows, as in (n, M, K); its mean is {shape}")
-    return given
-
-
 def measures_of(
     predictions: Samples | Dirichlet,
     rules: Iterable[RuleLike] | Mapping[str, RuleLike],
@@ -69,26 +59,19 @@ def measures_of(
         for component in components:
             order = None
             if component == "total":
-                order = _order_of_total(named[name].family, predictions.n_classes)
+                order = order_of_total(named[name], predictions.n_classes)
             least = 0.0 if component == "epistemic" else 1.0
             scores = getattr(result, component)
             found.append(_computed(measure_name(name, component), scores, least, order))
     return found + _baselines(predictions) * baselines
 
 
-def _order_of_total(family: str, n_classes: int) -> str | None:
-    """What the total depends on, where theory knows it to be one number."""
-    if n_classes == 2 and family in _SYMMETRIC:
-        return _LARGEST
-    return {"brier": "norm", "spherical": "norm", "zero_one": _LARGEST}.get(family)
-
-
 def _baselines(predictions: Samples | Dirichlet) -> list[Measure]:
     top = np.sort(to_numpy(predictions.mean), axis=-1)
     margin = 1 - (top[:, -1] - top[:, -2])
     found = [
-        _computed("max-softmax", 1 - top[:, -1], 1.0, _LARGEST),
-        _computed("margin", margin, 1.0, _LARGEST if predictions.n_classes == 2 else None),
+        _computed("max-softmax", 1 - top[:, -1], 1.0, LARGEST),
+        _computed("margin", margin, 1.0, LARGEST if predictions.n_classes == 2 else None),
     ]
     if isinstance(predictions, Samples):
         votes = to_numpy(predictions.probs).argmax(axis=-1)
@@ -129,7 +112,10 @@ def own_measures(
 
 def learning_curves(values: Any, name: str) -> np.ndarray:
     """Finite losses of repeated runs, ``(R, T)``."""
-    curves = np.asarray(values, dtype=np.float64)
+    try:
+        curves = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"runs[{name!r}] is no table (R, T) of numbers: {error}") from None
     if curves.ndim != 2 or curves.shape[0] < 2 or not curves.shape[1]:
         raise InvalidInput(
             f"runs[{name!r}] has shape {curves.shape}; it must be (R, T), of at least two runs"

@@ -6,18 +6,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from scorewise import validate
-from scorewise.models.choices import entropy_of, generator
-from scorewise.tasks.resampling import Resamples
+from scorewise._random import entropy_of, generator
+from scorewise.tasks.resampling import Resamples, auroc_of_counts
 
 METRICS = ("auroc", "aupr_out", "aupr_in", "fpr95")
 
 Interval = tuple[float, float]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OODMetrics:
     """How well uncertainties tell foreign rows; made by :func:`scorewise.ood_metrics`.
 
@@ -50,7 +49,7 @@ class OODMetrics:
         """DeLong's interval of the AUROC."""
         return self.intervals["auroc"]
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         parts = []
         for name in METRICS:
             low_high = self.intervals.get(name)
@@ -153,7 +152,7 @@ def metrics_of_counts(c_in: np.ndarray, c_out: np.ndarray) -> dict[str, np.ndarr
     enough = 20 * from_out >= 19 * n_out[:, None]
     last = enough.shape[1] - 1 - np.argmax(enough[:, ::-1], axis=1)
     return {
-        "auroc": np.sum(c_out * (up_to_in - c_in / 2), axis=1) / (n_in * n_out),
+        "auroc": auroc_of_counts(c_in, c_out),
         "aupr_out": _average_precision(c_out, from_out, from_out + from_in),
         "aupr_in": _average_precision(c_in, up_to_in, up_to_in + up_to_out),
         "fpr95": np.take_along_axis(from_in, last[:, None], axis=1)[:, 0] / n_in,
@@ -176,6 +175,8 @@ def _delong(c_in: np.ndarray, c_out: np.ndarray, auroc: float, confidence: float
         ]
     if fewer < 2:
         return (0.0, 1.0)
+    from scipy.special import ndtri
+
     beaten = (np.cumsum(c_in) - c_in / 2) / n_in  # per foreign row
     beating = (n_out - np.cumsum(c_out) + c_out / 2) / n_out  # per row that is not
     variance = (

@@ -13,7 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from scorewise import validate
-from scorewise.models.choices import entropy_of
+from scorewise._random import entropy_of
 
 
 class LossRecalibrator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):

@@ -85,6 +85,13 @@ class ResampledAulc:
         return np.asarray((total + loss[:, -1]) / rows[:, -1])
 
 
+def auroc_of_counts(c_in: np.ndarray, c_out: np.ndarray) -> np.ndarray:
+    """AUROC from how many rows have each distinct score, in rising order, ``(B, G)``; ties half."""
+    up_to_in = np.cumsum(c_in, axis=1)
+    pairs = np.einsum("bg,bg->b", c_out, up_to_in - c_in / 2)
+    return np.asarray(pairs / (up_to_in[:, -1] * c_out.sum(axis=1)))
+
+
 class ResampledAuroc:
     """AUROC of resamples of rows that are not foreign, followed by the foreign ones."""
 
@@ -97,6 +104,4 @@ class ResampledAuroc:
         drawn = counts[:, self._groups.order]
         c_out = self._groups.sums(drawn * self._is_out)
         c_in = self._groups.sums(drawn * ~self._is_out)
-        up_to_in, n_out = np.cumsum(c_in, axis=1), c_out.sum(axis=1)
-        pairs = np.einsum("bg,bg->b", c_out, up_to_in - c_in / 2)
-        return np.asarray(pairs / (up_to_in[:, -1] * n_out))
+        return auroc_of_counts(c_in, c_out)

@@ -23,6 +23,7 @@ class SelectiveClassifier(HeldOut):
 
     Use it to put a model to work whose mistakes cost: a part of the data certifies a threshold of
     uncertainty below which new rows lose at most ``max_loss`` on average, with that confidence.
+    All rows weigh alike: there is no ``sample_weight``.
 
     Parameters
     ----------
@@ -117,23 +118,42 @@ class SelectiveClassifier(HeldOut):
     certificate_: Certificate
     calibration_uncertainty_: np.ndarray
 
-    def _check(self) -> None:
+    def _check(self, n_classes: int | None) -> None:
         validate.share(self.confidence, "confidence")
         if validate.number(self.max_loss, "max_loss") <= 0:
             raise InvalidInput(f"max_loss is {self.max_loss}; only a loss above 0 can be promised")
+        if n_classes is not None and n_classes > 1:
+            self._bound(n_classes)
 
-    def _calibrate(
-        self, mean: np.ndarray, uncertainty: np.ndarray, labels: np.ndarray
-    ) -> dict[str, Any]:
+    def _bound(self, n_classes: int) -> float:
+        """The largest loss that can occur, if something can be promised about it."""
+        rule = get_rule(self.rule)
+        rule.check_classes(n_classes)
+        if isinstance(rule, CostMatrix) and rule.costs.shape[1] != n_classes:
+            raise InvalidInput(
+                f"the cost matrix has {rule.costs.shape[1]} actions for {n_classes} classes, and "
+                "predictions are labels: give it one action per class; a column for abstaining is "
+                "not needed, as the certificate decides that"
+            )
         bound = self.loss_bound
         if bound is None:
-            bound = largest_loss(self.rule, mean.shape[-1], self.floor)
+            bound = largest_loss(rule, n_classes, self.floor)
         if not np.isfinite(bound):
             raise InvalidInput(
                 f"the loss {self.rule!r} can be infinite, and no mean of it can be promised; pass "
                 "floor=1e-6, the smallest probability that shall count"
             )
-        _check_actions(self.rule, mean.shape[-1])
+        if self.max_loss >= bound:
+            raise InvalidInput(
+                f"max_loss is {self.max_loss:g}, and this loss is never above {bound:g}: nothing "
+                "needs to be promised"
+            )
+        return float(bound)
+
+    def _calibrate(
+        self, mean: np.ndarray, uncertainty: np.ndarray, labels: np.ndarray
+    ) -> dict[str, Any]:
+        bound = self._bound(mean.shape[-1])
         certificate = certify_threshold(
             losses_of_mean(mean, labels, self.rule, self.floor),
             uncertainty,
@@ -225,13 +245,3 @@ class SelectiveClassifier(HeldOut):
 def _is(marker: Any, label: Any) -> bool:
     same = marker == label
     return isinstance(same, bool | np.bool_) and bool(same)  # pandas.NA knows no answer
-
-
-def _check_actions(rule: Any, n_classes: int) -> None:
-    rule = get_rule(rule)
-    if isinstance(rule, CostMatrix) and rule.costs.shape[1] != n_classes:
-        raise InvalidInput(
-            f"the cost matrix has {rule.costs.shape[1]} actions for {n_classes} classes, and "
-            "predictions are labels: give it one action per class; a column for abstaining is not "
-            "needed, as the certificate decides that"
-        )

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import betainc
 
 PValues = Callable[[np.ndarray, np.ndarray, float, float], np.ndarray]
 
@@ -37,6 +36,8 @@ def binomial(losses: np.ndarray, sizes: np.ndarray, level: float, copies: float)
     -------
     array (k,)
     """
+    from scipy.special import betainc
+
     errors = np.cumsum(losses)[sizes - 1] * copies
     return np.asarray(betainc(np.maximum(sizes * copies - errors, 1e-9), errors + 1, 1 - level))
 
@@ -68,4 +69,4 @@ def betting(losses: np.ndarray, sizes: np.ndarray, level: float, copies: float) 
         growth = np.cumsum(np.log(1 + bet * (level - losses)))[sizes - 1] * copies
         log_wealth = np.logaddexp(log_wealth, np.where(taken, growth, -np.inf))
         n_bets += taken
-    return np.exp(np.minimum(0.0, np.log(n_bets) - log_wealth))
+    return np.asarray(np.exp(np.minimum(0.0, np.log(n_bets) - log_wealth)))

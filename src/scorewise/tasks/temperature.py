@@ -13,6 +13,8 @@ from scorewise._array import Array, namespace, to_numpy
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 from scorewise.receive import softmax
+from scorewise.tasks.losses import checked_floor
+from scorewise.tasks.rows import rows_of
 
 _LOWEST, _HIGHEST = 0.05, 20.0
 _FLAT = 1e-12  # a gain in loss that is none
@@ -40,23 +42,25 @@ class Temperature:
     @overload
     def __call__(self, predictions: Samples) -> Samples: ...
     @overload
-    def __call__(self, predictions: Any) -> Array: ...
-    def __call__(self, predictions: Any) -> Samples | Array:
+    def __call__(self, predictions: Any, **options: Any) -> Array: ...
+    def __call__(self, predictions: Any, **options: Any) -> Samples | Array:
         """The same predictions at this temperature.
 
         Parameters
         ----------
         predictions : array (..., M, K) or Samples
-            Probabilities, as a NumPy, torch, JAX or CuPy array.
+            Of a NumPy, torch, JAX or CuPy array.
+        **options
+            Those of :class:`scorewise.Samples` for arrays: ``from_logits``, ``member_axis``, …
 
         Returns
         -------
         array (..., M, K) or Samples
-            As was given.
+            Probabilities, as was given.
         """
-        if isinstance(predictions, Samples):
+        if isinstance(predictions, Samples) and not options:
             return Samples(_tempered(predictions.probs, self.value), predictions.weights)
-        return _tempered(Samples(predictions).probs, self.value)
+        return _tempered(Samples(predictions, **options).probs, self.value)
 
 
 def _tempered(probs: Array, temperature: float) -> Array:
@@ -81,8 +85,8 @@ def fit_temperature(
     y : integer array (n,)
         Their labels, as class indices.
     floor : float, optional
-        The smallest probability of a label that counts, needed where some label was impossible for
-        all members; no temperature changes that.
+        The smallest probability that counts, as in :func:`scorewise.task_losses`; needed where some
+        label was impossible for all members, which no temperature changes.
     **options
         Those of :class:`scorewise.Samples`: ``weights``, ``from_logits``, …
 
@@ -106,11 +110,10 @@ def fit_temperature(
     >>> round(temperature.value, 1)
     3.2
     """
-    if not isinstance(probs, Samples):
-        probs = Samples(probs, **options)
-    elif options:
-        raise InvalidInput(f"{', '.join(options)}: this was settled when {probs!r} was made")
-    held_out = _HeldOut.of(probs, y, None if floor is None else validate.share(floor, "floor"))
+    rows = rows_of(probs, "probs", options)
+    if not isinstance(rows, Samples):
+        raise InvalidInput("a Dirichlet has no members to temper; pass members, (n, M, K)")
+    held_out = _HeldOut.of(rows, y, floor)
     grid = np.geomspace(_LOWEST, _HIGHEST, _TRIED)
     best = int(np.argmin([held_out.loss(t) for t in grid]))
     value = held_out.least(grid[max(best - 1, 0)], grid[min(best + 1, _TRIED - 1)])
@@ -139,8 +142,8 @@ class _HeldOut:
     @classmethod
     def of(cls, samples: Samples, y: Any, floor: float | None) -> _HeldOut:
         p = to_numpy(samples.probs).astype(np.float64)
-        if p.ndim != 3 or not len(p):
-            raise InvalidInput(f"probs must be of n ≥ 1 rows, as in (n, M, K), not {p.shape}")
+        if not len(p):
+            raise InvalidInput("probs is empty; there must be at least one row")
         labels = validate.labels(namespace(p), y, p.shape[:1], p.shape[-1], like=p)
         weights = None if samples.weights is None else to_numpy(samples.weights)
         impossible = np.take_along_axis(to_numpy(samples.mean), labels[:, None], axis=-1) == 0
@@ -151,17 +154,19 @@ class _HeldOut:
                 "loss is infinite at every temperature; pass floor=1e-6, the smallest probability "
                 "that shall count"
             )
+        lowest = 0.0 if floor is None else checked_floor(floor, p.shape[-1])
         with np.errstate(divide="ignore"):
-            return cls(np.log(p), labels[:, None, None], weights, floor or 0.0)
+            return cls(np.log(p), labels[:, None, None], weights, lowest)
 
     def loss(self, temperature: float) -> float:
         """Mean log loss at a temperature."""
         tempered = softmax(np, self.log_probs / temperature)
         of_label = np.take_along_axis(tempered, self.labels, axis=-1)[..., 0]
         shares = 1 / of_label.shape[-1] if self.weights is None else self.weights
-        mean = np.maximum(np.sum(of_label * shares, axis=-1), self.floor)
+        mean = np.sum(of_label * shares, axis=-1)
+        raised = (1 - self.floor * tempered.shape[-1]) * mean + self.floor
         with np.errstate(divide="ignore"):  # so cold that no member thinks a label possible
-            return float(-np.mean(np.log(mean)))
+            return float(-np.mean(np.log(raised)))
 
     def least(self, low: float, high: float) -> float:
         """The best temperature between two."""

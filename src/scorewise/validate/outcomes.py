@@ -25,6 +25,11 @@ def labels(xp: Namespace, y: Any, shape: tuple[int, ...], n_classes: int, like: 
     """Class indices of the given shape, each from 0 to K - 1."""
     if isinstance(y, np.ndarray) and y.dtype.kind == "u":
         y = y.astype(np.int64)  # torch cannot compare wide unsigned integers
+    if _are_names(y):
+        raise InvalidInput(
+            f"labels must be class indices from 0 to {n_classes - 1}, not names; "
+            "np.searchsorted(model.classes_, y) gives them"
+        )
     y = real(y, "labels", lambda values: on_device_of(xp, values, like))
     if not xp.isdtype(y.dtype, "integral"):
         raise InvalidInput(f"labels have dtype {dtype_name(y)}; they must be integer class indices")
@@ -36,6 +41,12 @@ def labels(xp: Namespace, y: Any, shape: tuple[int, ...], n_classes: int, like: 
         place = own_axes(y, "labels").place(index)
         raise InvalidInput(f"{place} is {int(y[index])}; labels must be from 0 to {n_classes - 1}")
     return y
+
+
+def _are_names(y: Any) -> bool:
+    first = y[0] if isinstance(y, list | tuple) and y else None
+    kind = getattr(getattr(y, "dtype", None), "kind", None)
+    return isinstance(first, str) or kind in {"U", "S", "O"}
 
 
 def vector(values: Any, name: str, *, may_be_empty: bool = False) -> np.ndarray:

@@ -1,0 +1,25 @@
+"""Random numbers that follow from one seed, whatever runs where."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from scorewise import validate
+
+
+def entropy_of(random_state: Any) -> int:
+    """The one number from which all draws follow; fresh where ``random_state`` is None."""
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    return validate.whole(random_state, "random_state", at_least=0)
+
+
+def generator(entropy: int, *place: int) -> np.random.Generator:
+    """Random numbers of their own for each place, such as a member or a layer."""
+    return np.random.default_rng(np.random.SeedSequence([entropy, *place]))
