@@ -541,7 +541,7 @@ def test_no_message_claims_a_confidence_that_was_not_asked_for(n):
         ({"confidence": 1}, "confidence must be above 0 and below 1"),
         ({"confidence": np.nan}, "confidence must be above 0 and below 1"),
         ({"loss_bound": np.inf}, "loss_bound must be a finite number"),
-        ({"loss_bound": 0}, "loss_bound=0"),
+        ({"loss_bound": 0}, "loss_bound is 0; the largest loss must be above 0"),
         ({"groups": [0, 1]}, r"groups has shape \(2,\)"),
         ({"groups": "a"}, r"groups has shape \(\)"),
         ({"groups": [[0, 1, 1]]}, r"groups has shape \(1, 3\)"),

@@ -13,7 +13,8 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 import scorewise as sw
-from scorewise.tasks.resampling import ResampledAulc, ResampledAuroc
+from scorewise.tasks.contrasts import by_resampling
+from scorewise.tasks.resampling import ResampledAulc, ResampledAuroc, Resamples
 from support import all_rules, members, softmax
 
 RULES = ("log", "brier", "zero-one", "spherical")
@@ -67,8 +68,6 @@ def test_the_auroc_of_a_resample_is_that_of_its_rows(rows, n_in):
 
 
 def test_resamples_are_draws_with_replacement_of_all_rows():
-    from scorewise.tasks.resampling import Resamples
-
     counts = np.concatenate(list(Resamples(50, 1001, np.random.default_rng(0)).counts(300)))
     assert counts.shape == (1001, 50)
     assert (counts.sum(axis=1) == 50).all()
@@ -589,8 +588,31 @@ def test_uncorrected_intervals_against_the_best_would_be_wrong_too_often(equally
 def test_critical_values_are_below_bonferronis_and_above_one_tests(equally_good):
     critical = np.mean([known.critical for _, known in equally_good])
     pairs = MEASURES * (MEASURES - 1) / 2
-    bonferroni = stats.norm.ppf(1 - (1 - CONFIDENCE) / 2 / pairs)
+    bonferroni = stats.t.ppf(1 - (1 - CONFIDENCE) / 2 / pairs, N / 6 - 1)
     assert 2.3 < critical < bonferroni
+
+
+@pytest.mark.parametrize("task", ["selective", "ood"])
+def test_few_rows_do_not_make_measures_worse_by_chance(task):
+    """Scores that are noise, for 50 losses of which many are 1, or for 10 foreign rows."""
+    rng = np.random.default_rng(3)
+    n_sets, n, n_out, wrong = 150, 50, 10, 0
+    for _ in range(n_sets):
+        if task == "selective":
+            losses = (rng.uniform(size=n) < 0.4).astype(float)
+            metrics = [ResampledAulc(losses, rng.uniform(size=n)) for _ in range(6)]
+            counts = [next(Resamples(n, 200, rng).counts(200))]
+        else:
+            metrics = [ResampledAuroc(n, rng.uniform(size=n + n_out)) for _ in range(6)]
+            counts = [next(Resamples(size, 200, rng).counts(200)) for size in (n, n_out)]
+        counts = np.concatenate(counts, axis=1)
+        drawn = np.stack([metric(counts) for metric in metrics], axis=1)
+        values = np.array([metric(np.ones_like(counts[:1]))[0] for metric in metrics])
+        known = by_resampling(values, drawn, CONFIDENCE, metrics[0].effective_rows, rng)
+        best = values.argmax() if task == "ood" else values.argmin()
+        half = known.critical * known.standard_errors[best]
+        wrong += bool(np.any(np.abs(values - values[best]) > half))
+    assert wrong <= stats.binom(n_sets, 1 - CONFIDENCE).ppf(0.999)
 
 
 def test_a_truly_worse_measure_is_found(of_different_quality):

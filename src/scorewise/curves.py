@@ -140,7 +140,8 @@ class Curve:
         :func:`scorewise.certify_threshold`.
         """
         max_loss = validate.number(max_loss, "max_loss")
-        kept = np.flatnonzero(self.loss <= max_loss + _ROUNDING * abs(max_loss))
+        rounding = max(_ROUNDING, len(self) * float(np.finfo(float).eps))
+        kept = np.flatnonzero(self.loss <= max_loss + rounding * abs(max_loss))
         return float(kept[-1] + 1) / len(self) if len(kept) else 0.0
 
     def loss_at(self, coverage: float) -> float:

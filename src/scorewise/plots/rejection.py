@@ -146,7 +146,8 @@ class RejectionCurveDisplay:
             curve: _points(curve, attribute)
             for curve in [*self.curves.values(), *references.values()]
         }
-        self.figure_, (self.ax_,) = axes_for(ax, (7.6, 4.0))
+        entries = len(drawn)  # of the legend beside the curves
+        self.figure_, (self.ax_,) = axes_for(ax, (7.6, max(4.0, 1.0 + 0.22 * entries)))
         self.lines_ = {
             name: self._line(*drawn[curve], linewidth=1.8, label=plain(name), **line_look(i))
             for i, (name, curve) in enumerate(self.curves.items())

@@ -142,8 +142,7 @@ def certify_threshold(
     again as the one before; they share 1 − ``confidence`` equally, and a search that is still alive
     inherits the next share. The tests are exact binomial ones for losses of 0 and 1, otherwise of
     betting: both hold for finite samples. Thresholds take all tied rows. (The whole search is exact
-    without ties, and where the risk rises above ``max_loss`` once; with many ties and a risk that
-    goes up and down, simulations show no more broken promises than stated.)
+    without ties; with ties, simulations show no more broken promises than stated.)
 
     Parameters
     ----------
@@ -266,15 +265,15 @@ class _Ranked:
 class _Search:
     """What is asked for, of any calibration data; losses are shares of the largest possible one.
 
-    Why it holds. Let R(t) be the true mean loss up to t. Between two places where R crosses
-    ``level`` the mean loss is ``level``: given how many rows fall between crossings, the losses
-    before an upward crossing are independent with that mean, and the p-value there is valid. So it
-    is at a start: seen from the least certain row, a start is a stopping time, and the rows before
-    it are independent draws from what lies before it. A search that accepts too much must have
-    rejected either at its start or at the first upward crossing after it; which of the two follows
-    from the ranks alone, and the shares of ``delta`` that can be spent there add up to ``delta`` at
-    most. (Where R crosses several times *and* many rows are tied around a start, ranks and losses
-    are not quite independent; no simulation found that it matters.)
+    Why it holds. Let R(t) be the true mean loss of what is accepted up to t, and a the first
+    threshold of a stretch where R is above ``level``. Given how many rows lie up to a, and all rows
+    beyond, those up to a are independent draws whose mean is at least ``level``, so the p-value
+    there is valid; a search that started before a and accepts more must have rejected it. A search
+    that starts within the stretch must have rejected at its start, and seen from the least certain
+    row that is a stopping time: the rows up to it are independent draws from below the next row.
+    Which of the two it is follows from the ranks, so the shares of ``delta`` that can be spent add
+    up to ``delta``. Without ties this is exact. With ties the ranks of starts and the losses are
+    not quite independent, for the most part to the safe side: there it rests on simulations too.
     """
 
     level: float  # max_loss / loss_bound

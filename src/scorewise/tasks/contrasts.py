@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 _ROUNDING = 1e-12  # of a metric
+_FEWEST_DEGREES = 2.0  # of freedom, of a standard error
 _N_NORMAL = 20_000  # draws, for the quantile of the largest t
 
 
@@ -23,13 +24,18 @@ class Contrasts:
 
 
 def by_resampling(
-    values: np.ndarray, drawn: np.ndarray, confidence: float, rng: np.random.Generator
+    values: np.ndarray,
+    drawn: np.ndarray,
+    confidence: float,
+    effective_rows: float,
+    rng: np.random.Generator,
 ) -> Contrasts:
     """From the metrics (m,) and those of resamples (B, m), by the largest t of all pairs (max-T).
 
-    Its distribution is that of normal variables with the covariance of the resamples: it corrects
-    for the number of pairs, and knows how they depend on each other. The resamples themselves
-    would not do, as measures that differ in few rows have heavy tails, which others would pay for.
+    Its distribution is that of t variables with the covariance of the resamples: it corrects for
+    the number of pairs, and knows how they depend on each other. The resamples themselves would not
+    do, as measures that differ in few rows have heavy tails, which others would pay for; nor would
+    normal variables, as standard errors from few rows are themselves uncertain.
     """
     from scipy.special import ndtri
 
@@ -37,14 +43,17 @@ def by_resampling(
     variances, axes = np.linalg.eigh(np.atleast_2d(spread.T @ spread / (len(drawn) - 1)))
     normal = rng.normal(size=(_N_NORMAL, len(values))) * np.sqrt(np.maximum(variances, 0.0))
     normal = normal @ axes.T
+    degrees = max(effective_rows - 1, _FEWEST_DEGREES)
     errors = (drawn[:, :, None] - drawn[:, None, :]).std(axis=0, ddof=1)
-    errors = _beyond_rounding(errors, values)
+    errors = _beyond_rounding(errors * np.sqrt((degrees + 1) / degrees), values)
     largest = np.zeros(_N_NORMAL)
     for i in range(len(values)):
         t = np.abs(normal[:, i : i + 1] - normal[:, i:]) / errors[i, i:]
         largest = np.maximum(largest, t.max(axis=1))
+    largest *= np.sqrt((degrees + 1) / rng.chisquare(degrees, _N_NORMAL))
     observed = np.abs(values[:, None] - values) / errors
     n_beaten = _N_NORMAL - np.searchsorted(np.sort(largest), observed)
+    # where nothing varies, as for one pair
     critical = max(np.quantile(largest, confidence), ndtri((1 + confidence) / 2))
     return Contrasts(errors, float(critical), (1 + n_beaten) / (1 + _N_NORMAL))
 

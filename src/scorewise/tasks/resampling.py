@@ -29,7 +29,12 @@ class Resamples:
 
 
 class Metric(Protocol):
-    """One measure's metric, ready to be computed on resamples."""
+    """One measure's metric, ready to be computed on resamples.
+
+    ``effective_rows`` is of how many rows a mean would be as uncertain about its standard error.
+    """
+
+    effective_rows: float
 
     def __call__(self, counts: np.ndarray) -> np.ndarray:
         """The metric (B,) of resamples that hold each row so many times, ``(B, n)``."""
@@ -64,6 +69,7 @@ class ResampledAulc:
     """
 
     def __init__(self, losses: np.ndarray, scores: np.ndarray) -> None:
+        self.effective_rows = len(losses) / 6  # the few first accepted weigh most; by simulation
         self._groups = Groups.of(scores)
         self._losses = losses[self._groups.order]
         self._harmonic = np.r_[0.0, np.cumsum(1 / np.arange(1, len(losses) + 1))]
@@ -96,6 +102,7 @@ class ResampledAuroc:
     """AUROC of resamples of rows that are not foreign, followed by the foreign ones."""
 
     def __init__(self, n_in: int, scores: np.ndarray) -> None:
+        self.effective_rows = min(n_in, len(scores) - n_in) / 2  # the smaller set; by simulation
         self._groups = Groups.of(scores)
         self._is_out = self._groups.order >= n_in
 
