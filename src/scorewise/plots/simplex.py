@@ -104,21 +104,12 @@ class SimplexDisplay:
     def from_predictions(
         cls, predictions: Any, rule: RuleLike = "log", class_names: Sequence[str] | None = None
     ) -> Self:
-        """The display of one instance's members.
+        """The display of one instance's members; the same as the class itself.
 
         Parameters
         ----------
-        predictions : array (M, 3) or Samples
-            Member probabilities of one instance.
-        rule : str or ScoringRule
-            Whose entropy H(p) is drawn.
-        class_names : sequence of 3 str, optional
-            Names of the corners.
-
-        Raises
-        ------
-        InvalidInput
-            If there are not three classes, or more than one instance.
+        predictions, rule, class_names
+            As for the class.
         """
         return cls(predictions, rule, class_names)
 

@@ -145,7 +145,7 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
         check_classification_targets(y)
         X = indexable(X)
         check_consistent_length(X, y)
-        self._check(None if self._is_fitted() else len(np.unique(y)))
+        self._check(None if self._model_is_fitted() else len(np.unique(y)))
         entropy = entropy_of(self.random_state)
         model, X_rest, y_rest = self._fitted(X, y, entropy)
         options = {
@@ -168,7 +168,7 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
             setattr(self, name, value)
         return self
 
-    def _is_fitted(self) -> bool:
+    def _model_is_fitted(self) -> bool:
         """Whether the model is taken as it is."""
         return isinstance(self.estimator, FrozenEstimator) or not hasattr(
             self.estimator, "get_params"
@@ -176,7 +176,7 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
 
     def _fitted(self, X: Any, y: np.ndarray, entropy: int) -> tuple[Any, Any, np.ndarray]:
         """The model, and the rows and labels that it has not seen."""
-        if self._is_fitted():
+        if self._model_is_fitted():
             return self.estimator, X, y
         n, share = len(y), validate.share(self.calibration_size, "calibration_size")
         n_rest = max(1, round(share * n))
