@@ -17,7 +17,7 @@ from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
 from scorewise.kernels import get_num_threads, run
 from scorewise.rules import ScoringRule, get_rule
-from scorewise.tasks.advise import TASKS, Advice, advise
+from scorewise.tasks.advise import TASKS, Advice, advise, measure_name
 from scorewise.tasks.calibration import LossCalibration, loss_calibration
 from scorewise.tasks.comparison import Comparison, Standing, rank
 from scorewise.tasks.contrasts import by_resampling, by_runs
@@ -141,7 +141,7 @@ def compare(
     n, calibration = inside.mean.shape[0], None
     metric_of: Callable[[np.ndarray], Metric]
     if task == "selective":
-        aligned = _own_total(inside, task_loss, rules)
+        aligned = _own_total(inside, task_loss, rules, measures)
         measures = [aligned, *(m for m in measures if m.name != aligned.name)]
         measures += own_measures(scores, {"scores": n}, measures)
         losses, calibration = _audit(inside, y, task_loss, floor, confidence)
@@ -198,14 +198,18 @@ def _own_total(
     rows: Samples | Dirichlet,
     task_loss: RuleLike,
     rules: Iterable[RuleLike] | Mapping[str, RuleLike],
+    measures: Sequence[Measure],
 ) -> Measure:
-    """The total of the task's own loss, which always takes part."""
+    """The total of the task's own loss, which always takes part: found, or computed."""
     name, rule = rule_name(task_loss), get_rule(task_loss)
     if named_rules(rules).get(name, rule) != rule:
         raise InvalidInput(
             f"the task's loss and another rule are both called {name!r}; pass rules= as a "
             "mapping, with names of your own"
         )
+    for measure in measures:
+        if measure.name == measure_name(name, "total"):
+            return measure
     return measures_of(rows, {name: rule}, ["total"], baselines=False)[0]
 
 

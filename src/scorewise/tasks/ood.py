@@ -115,17 +115,17 @@ def ood_metrics(
         entropy = entropy_of(random_state)
         drawn_in = Resamples(len(inside), n_resamples, generator(entropy, 0))
         drawn_out = Resamples(len(outside), n_resamples, generator(entropy, 1))
-        drawn: dict[str, list[np.ndarray]] = {name: [] for name in METRICS}
+        drawn: dict[str, list[np.ndarray]] = {name: [] for name in METRICS[1:]}
         size = max(1, (1 << 21) // max(n_codes, len(codes)))
         for rows_in, rows_out in zip(drawn_in.rows(size), drawn_out.rows(size), strict=True):
             found = metrics_of_counts(
                 _counts(code_in[rows_in], n_codes), _counts(code_out[rows_out], n_codes)
             )
-            for name in METRICS:
-                drawn[name].append(found[name])
+            for name, values_drawn in drawn.items():
+                values_drawn.append(found[name])
         tails = [(1 - confidence) / 2, (1 + confidence) / 2]
-        for name in METRICS[1:]:
-            low, high = np.quantile(np.concatenate(drawn[name]), tails)
+        for name, values_drawn in drawn.items():
+            low, high = np.quantile(np.concatenate(values_drawn), tails)
             intervals[name] = (float(low), float(high))
     return OODMetrics(
         **values,
@@ -170,12 +170,10 @@ def _delong(c_in: np.ndarray, c_out: np.ndarray, auroc: float, confidence: float
     if np.count_nonzero(c_in) == np.count_nonzero(c_out) == 1 or auroc in (0.0, 1.0):
         # So many disjoint pairs were all alike, of which each may differ with this chance at most.
         other = 1 - ((1 - confidence) / 2) ** (1 / fewer)
-        return {0.0: (0.0, other), 0.5: (0.5 - other / 2, 0.5 + other / 2), 1.0: (1 - other, 1.0)}[
-            auroc
-        ]
+        return auroc - other * auroc, auroc + other * (1 - auroc)
     if fewer < 2:
         return (0.0, 1.0)
-    from scipy.special import ndtri
+    from scipy.special import expit, logit, ndtri
 
     beaten = (np.cumsum(c_in) - c_in / 2) / n_in  # per foreign row
     beating = (n_out - np.cumsum(c_out) + c_out / 2) / n_out  # per row that is not
@@ -184,5 +182,4 @@ def _delong(c_in: np.ndarray, c_out: np.ndarray, auroc: float, confidence: float
         + np.sum(c_in * (beating - auroc) ** 2) / (n_in - 1) / n_in
     )
     half = ndtri((1 + confidence) / 2) * np.sqrt(variance) / (auroc * (1 - auroc))
-    odds = np.log(auroc / (1 - auroc))
-    return tuple(float(1 / (1 + np.exp(-x))) for x in (odds - half, odds + half))  # type: ignore[return-value]
+    return float(expit(logit(auroc) - half)), float(expit(logit(auroc) + half))

@@ -20,7 +20,6 @@ from scorewise.validate.outcomes import (
     labels,
     loss_vector,
     losses_and_scores,
-    same_length,
     vector,
 )
 from scorewise.validate.places import Layout, layout, moved_classes
@@ -68,7 +67,6 @@ __all__ = [
     "real",
     "same_classes",
     "same_instances",
-    "same_length",
     "same_library",
     "several",
     "share",

@@ -109,17 +109,11 @@ def groups(values: Any, n: int) -> np.ndarray:
     return names
 
 
-def same_length(first: np.ndarray, second: np.ndarray, names: tuple[str, str]) -> None:
-    """Two vectors about the same rows."""
-    if len(first) != len(second):
-        raise InvalidInput(
-            f"{names[0]} has {len(first)} entries, {names[1]} {len(second)}; they must be about "
-            "the same rows"
-        )
-
-
 def losses_and_scores(losses: Any, scores: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Finite losses, and scores of the same rows, which may be infinite."""
     loss, score = loss_vector(losses), vector(scores, name)
-    same_length(loss, score, ("losses", name))
+    if len(loss) != len(score):
+        raise InvalidInput(
+            f"losses has {len(loss)} entries, {name} {len(score)}; they must be about the same rows"
+        )
     return loss, score
