@@ -25,14 +25,18 @@ from scorewise.kernels import get_num_threads, set_num_threads
 from scorewise.models import predict_dirichlet, predict_samples
 from scorewise.rules import ScoringRule, get_rule
 from scorewise.rules.custom import rule_from_entropy, rule_from_loss_vector
+from scorewise.tasks.acquire import acquire
 from scorewise.tasks.advise import Advice, advise
+from scorewise.tasks.batches import JointBatch, acquire_batch
 from scorewise.tasks.calibration import LossCalibration, loss_calibration
 from scorewise.tasks.certify import Certificate, certify_threshold
 from scorewise.tasks.compare import compare
 from scorewise.tasks.comparison import Comparison, Standing
+from scorewise.tasks.decide import Decisions, decide
 from scorewise.tasks.drift import Drift
 from scorewise.tasks.losses import task_losses
 from scorewise.tasks.ood import OODMetrics, ood_metrics
+from scorewise.tasks.rounds import Round
 from scorewise.tasks.temperature import Temperature, fit_temperature
 
 if typing.TYPE_CHECKING:
@@ -41,11 +45,15 @@ if typing.TYPE_CHECKING:
     from scorewise.models.laplace import fit_laplace
     from scorewise.plots.calibration import CalibrationDisplay
     from scorewise.plots.comparison import ComparisonDisplay
+    from scorewise.plots.decisions import DecisionDisplay
     from scorewise.plots.decomposition import DecompositionDisplay
+    from scorewise.plots.learning import LearningCurveDisplay
     from scorewise.plots.ood import OODDisplay
     from scorewise.plots.rejection import RejectionCurveDisplay
     from scorewise.plots.simplex import SimplexDisplay
+    from scorewise.tasks.active import active_learning
     from scorewise.tasks.detector import OODDetector
+    from scorewise.tasks.learner import ActiveLearner
     from scorewise.tasks.recalibration import LossRecalibrator
     from scorewise.tasks.selective import SelectiveClassifier
 
@@ -53,6 +61,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Accumulator",
+    "ActiveLearner",
     "Advice",
     "BootstrapEnsemble",
     "CalibrationDisplay",
@@ -60,6 +69,8 @@ __all__ = [
     "Comparison",
     "ComparisonDisplay",
     "Curve",
+    "DecisionDisplay",
+    "Decisions",
     "Decomposition",
     "DecompositionDisplay",
     "DeepEnsemble",
@@ -67,13 +78,16 @@ __all__ = [
     "Drift",
     "ImproperRule",
     "InvalidInput",
+    "JointBatch",
     "KernelMismatch",
+    "LearningCurveDisplay",
     "LossCalibration",
     "LossRecalibrator",
     "OODDetector",
     "OODDisplay",
     "OODMetrics",
     "RejectionCurveDisplay",
+    "Round",
     "Samples",
     "ScorewiseError",
     "ScoringRule",
@@ -81,6 +95,9 @@ __all__ = [
     "SimplexDisplay",
     "Standing",
     "Temperature",
+    "acquire",
+    "acquire_batch",
+    "active_learning",
     "advise",
     "augrc",
     "aulc",
@@ -89,6 +106,7 @@ __all__ = [
     "check_kernel",
     "check_rule",
     "compare",
+    "decide",
     "decompose",
     "explain_kernel",
     "fit_laplace",
@@ -112,17 +130,21 @@ __all__ = [
 
 # What needs scikit-learn, torch, laplace-torch or matplotlib is imported when it is first used.
 _LAZY = {
+    "ActiveLearner": ("scorewise.tasks.learner", None),
     "BootstrapEnsemble": ("scorewise.models.bootstrap", None),
     "CalibrationDisplay": ("scorewise.plots.calibration", "plots"),
     "ComparisonDisplay": ("scorewise.plots.comparison", "plots"),
+    "DecisionDisplay": ("scorewise.plots.decisions", "plots"),
     "DecompositionDisplay": ("scorewise.plots.decomposition", "plots"),
     "DeepEnsemble": ("scorewise.models.deep", "torch"),
+    "LearningCurveDisplay": ("scorewise.plots.learning", "plots"),
     "LossRecalibrator": ("scorewise.tasks.recalibration", None),
     "OODDetector": ("scorewise.tasks.detector", None),
     "OODDisplay": ("scorewise.plots.ood", "plots"),
     "RejectionCurveDisplay": ("scorewise.plots.rejection", "plots"),
     "SelectiveClassifier": ("scorewise.tasks.selective", None),
     "SimplexDisplay": ("scorewise.plots.simplex", "plots"),
+    "active_learning": ("scorewise.tasks.active", None),
     "fit_laplace": ("scorewise.models.laplace", "laplace"),
 }
 

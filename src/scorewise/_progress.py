@@ -10,6 +10,8 @@ from typing import Any
 
 _PATIENCE = 2.0  # seconds without a bar
 
+_shown = threading.Lock()  # held by the work that has a bar; what it calls shows none of its own
+
 Advance = Callable[[int], None]
 
 
@@ -19,17 +21,27 @@ def bar(task: str, total: int | None, show: bool | None) -> Iterator[Advance]:
 
     ``show`` is None for "on a terminal only"; True shows it at once, False never.
     """
-    if not (sys.stderr.isatty() if show is None else show):
+    wanted = sys.stderr.isatty() if show is None else show
+    if not wanted or not _shown.acquire(blocking=False):
         yield lambda done: None
         return
+    try:
+        with _drawn(task, total, at_once=bool(show)) as advance:
+            yield advance
+    finally:
+        _shown.release()
+
+
+@contextmanager
+def _drawn(task: str, total: int | None, *, at_once: bool) -> Iterator[Advance]:
     from rich.console import Console
     from rich.progress import Progress
 
-    progress = Progress(console=Console(stderr=True), transient=show is None)
+    progress = Progress(console=Console(stderr=True), transient=not at_once)
     row = progress.add_task(task, total=total)
     later = threading.Timer(_PATIENCE, progress.start)
     later.daemon = True
-    if show:
+    if at_once:
         progress.start()
     else:
         later.start()

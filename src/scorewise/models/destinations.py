@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 
+from scorewise._files import replacing
 from scorewise.accumulate import Accumulator
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
@@ -103,7 +100,7 @@ def _in_array(chunks: Incoming, out: Any) -> Any:
 
 
 def _in_npy(chunks: Incoming, n_rows: int, path: Path) -> np.ndarray:
-    with _replacing(path) as partial:
+    with replacing(path) as partial:
         first = next(chunks)
         shape = (n_rows, *first.shape[1:])
         whole = np.lib.format.open_memmap(partial, "w+", first.dtype, shape)
@@ -115,7 +112,7 @@ def _in_npy(chunks: Incoming, n_rows: int, path: Path) -> np.ndarray:
 def _in_zarr(chunks: Incoming, n_rows: int, path: Path) -> Any:
     import zarr
 
-    with _replacing(path) as partial:
+    with replacing(path) as partial:
         first = next(chunks)
         whole = zarr.create_array(
             str(partial),
@@ -125,40 +122,6 @@ def _in_zarr(chunks: Incoming, n_rows: int, path: Path) -> Any:
         )
         _fill(whole, first, chunks)
     return _lazily(zarr.open_array(str(path), mode="r"))
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """Another path to write to, which takes the place of this one once all is written.
-
-    A run that is cut off leaves what was there before, and nothing that looks whole.
-    """
-    path = path.resolve()
-    run = uuid4().hex[:8]
-    partial, old = (path.with_name(f".{path.name}.{run}.{x}") for x in ("partial", "old"))
-    try:
-        yield partial
-        if path.is_dir():  # which cannot be replaced in one step
-            os.replace(path, old)
-        os.replace(partial, path)
-    finally:
-        if old.exists() and not path.exists():
-            os.replace(old, path)
-        _remove(partial)
-        _remove(old)
-
-
-def _remove(path: Path) -> None:
-    """A file, or a folder, into which Zarr's threads may still write when it is cut off."""
-    for _ in range(20):
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            with suppress(OSError):
-                path.unlink()
-        if not path.exists():
-            return
-        time.sleep(0.05)
 
 
 def _lazily(stored: Any) -> Any:

@@ -77,9 +77,10 @@ def compare(
         Predictions for foreign rows, for ``"ood"``.
     scores : mapping of str to array (n,), optional
         Your own scores, larger for more uncertain; for ``"ood"`` pairs of arrays (n,) and (m,).
-    runs : mapping of str to array (R, T)
+    runs : mapping of str to array (R, T), or to R lists of Round
         For ``"active"``: the task's loss after each of T rounds, in R repeated runs that are paired
-        (the same splits and seeds for every measure).
+        (the same splits and seeds for every measure), or what :func:`scorewise.active_learning`
+        gave in each.
     baselines : bool
         Let max-softmax, margin and variation ratio take part.
     floor : float, optional

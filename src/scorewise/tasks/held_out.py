@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -19,73 +18,12 @@ from sklearn.utils.validation import (
 )
 
 from scorewise import validate
-from scorewise._array import to_numpy
 from scorewise._random import entropy_of, generator
-from scorewise.accumulate import Accumulator
 from scorewise.decompose import COMPONENTS
 from scorewise.errors import InvalidInput
-from scorewise.models import predict_samples
 from scorewise.models.bootstrap import indexable
-from scorewise.models.predict import has_members, known_classes
-from scorewise.rules import ScoringRule, get_rule
-
-
-@dataclass(frozen=True)
-class Judge:
-    """A fitted model, what is asked of it, and which classes it knows."""
-
-    model: Any
-    rule: ScoringRule
-    component: str
-    options: dict[str, Any]  # of predict_samples
-    classes: np.ndarray | None = None  # in rising order; None where they are numbered
-    columns: np.ndarray | None = None  # which of them the model knows; None where it is all
-
-    @classmethod
-    def of(
-        cls, model: Any, rule: ScoringRule, component: str, options: dict[str, Any], y: np.ndarray
-    ) -> Judge:
-        """A judge of the classes that the model or the labels know."""
-        known = known_classes(model)
-        if not has_members(model):
-            if component != "total":
-                raise InvalidInput(
-                    f"{type(model).__name__} is one classifier, which has no {component} "
-                    "uncertainty; scorewise.BootstrapEnsemble makes an ensemble of it"
-                )
-            model = [model]
-        if known is None:
-            return cls(model, rule, component, options)
-        # labels that were only held out are known, and never predicted
-        classes = np.union1d(known, y)
-        columns = None if np.array_equal(classes, known) else np.searchsorted(classes, known)
-        return cls(model, rule, component, options, classes, columns)
-
-    def __call__(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """θ̄ (n, K) and the uncertainty (n,) of every row."""
-        members = Accumulator(self.rule)
-        if self.columns is None:
-            predict_samples(self.model, X, into=members, **self.options)
-        else:
-            assert self.classes is not None
-            some = predict_samples(self.model, X, **self.options)
-            shape = (*some.probs.shape[:-1], len(self.classes))
-            probs = np.zeros(shape, dtype=some.probs.dtype)
-            probs[..., self.columns] = some.probs
-            members.update_chunks([probs], some.weights, check=False)
-        uncertainty = to_numpy(getattr(members.result(), self.component))
-        return to_numpy(members.mean), uncertainty.astype(np.float64)
-
-
-def _numbered(n_classes: int, y: np.ndarray) -> np.ndarray:
-    """The classes of a model that has no labels, if these are among them."""
-    wrong = ~np.isin(y, np.arange(n_classes))
-    if wrong.any():
-        raise InvalidInput(
-            f"y[{int(np.argmax(wrong))}] is {y[np.argmax(wrong)]!r}; the model gives {n_classes} "
-            f"probabilities and no labels, so labels must be from 0 to {n_classes - 1}"
-        )
-    return np.arange(n_classes)
+from scorewise.rules import get_rule
+from scorewise.tasks.judge import Judge, numbered
 
 
 class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
@@ -161,7 +99,7 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
             if isinstance(error.__cause__, TypeError):
                 raise error.__cause__ from None  # as fit does, had it been given these rows
             raise
-        classes = _numbered(mean.shape[-1], y) if judge.classes is None else judge.classes
+        classes = numbered(mean.shape[-1], y) if judge.classes is None else judge.classes
         learnt = self._calibrate(mean, uncertainty, np.searchsorted(classes, y_rest))
         learnt |= {"classes_": classes, "estimator_": model, "_judge": judge}
         for name, value in learnt.items():

@@ -15,6 +15,7 @@ from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
 from scorewise.tasks.advise import measure_name
 from scorewise.tasks.orders import LARGEST, order_of_total
+from scorewise.tasks.rounds import are_rounds, learning_curve
 
 _SCREENED = 2_000  # rows that tell most orders apart at little cost
 _ROUNDING = 64  # units in the last place that computing a measure may have cost
@@ -112,6 +113,8 @@ def own_measures(
 
 def learning_curves(values: Any, name: str) -> np.ndarray:
     """Finite losses of repeated runs, ``(R, T)``."""
+    if are_rounds(values):
+        _, values = learning_curve(values, name)
     try:
         curves = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

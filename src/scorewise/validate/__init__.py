@@ -20,6 +20,8 @@ from scorewise.validate.outcomes import (
     labels,
     loss_vector,
     losses_and_scores,
+    names,
+    rows,
     vector,
 )
 from scorewise.validate.places import Layout, layout, moved_classes
@@ -62,9 +64,11 @@ __all__ = [
     "member_count",
     "member_weight",
     "moved_classes",
+    "names",
     "number",
     "probabilities",
     "real",
+    "rows",
     "same_classes",
     "same_instances",
     "same_library",

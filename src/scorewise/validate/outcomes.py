@@ -117,3 +117,54 @@ def losses_and_scores(losses: Any, scores: Any, name: str) -> tuple[np.ndarray, 
             f"losses has {len(loss)} entries, {name} {len(score)}; they must be about the same rows"
         )
     return loss, score
+
+
+def rows(values: Any, n_rows: int, name: str) -> np.ndarray:
+    """Indices of different rows, from indices or from a mask ``(n,)``."""
+    given = np.asarray(real(values, name, _on_host))
+    if given.dtype.kind == "b":
+        if given.shape != (n_rows,):
+            raise InvalidInput(f"{name} is a mask of shape {given.shape} for {n_rows} rows")
+        return np.flatnonzero(given)
+    if given.ndim != 1 or (given.dtype.kind not in "iu" and len(given)):
+        raise InvalidInput(
+            f"{name} must be indices of rows, or a mask, not {given.dtype} of shape {given.shape}"
+        )
+    indices = given.astype(np.int64)
+    _refuse_index((indices < 0) | (indices >= n_rows), indices, name, f"there are {n_rows} rows")
+    repeated = np.ones(len(indices), dtype=bool)
+    repeated[np.unique(indices, return_index=True)[1]] = False
+    _refuse_index(repeated, indices, name, "it is there twice")
+    return indices
+
+
+def _refuse_index(wrong: np.ndarray, indices: np.ndarray, name: str, reason: str) -> None:
+    if wrong.any():
+        place = int(np.argmax(wrong))
+        raise InvalidInput(f"{name}[{place}] is {indices[place]}; {reason}")
+
+
+def names(values: Any, name: str, n: int | None = None) -> np.ndarray:
+    """Class labels (n,): all whole numbers, all numbers, all strings or all booleans."""
+    try:
+        listed = (
+            to_numpy(values) if is_array(values) else np.asarray(values, dtype=object)
+        ).tolist()
+    except ValueError as error:
+        raise InvalidInput(f"{name} are no list of labels: {error}") from None
+    if not isinstance(listed, list) or (n is not None and len(listed) != n):
+        raise InvalidInput(f"{name} must be one label for each of {n} rows")
+    kinds = {type(label) for label in listed}
+    wrong = [i for i, label in enumerate(listed) if type(label) not in _LABELS or label != label]
+    if wrong:
+        raise InvalidInput(
+            f"{name}[{wrong[0]}] is {listed[wrong[0]]!r}; labels must be numbers, strings or "
+            "booleans, none of them missing"
+        )
+    if len(kinds) > 1:
+        found = " and ".join(sorted(kind.__name__ for kind in kinds))
+        raise InvalidInput(f"{name} are of several kinds, {found}; give all labels in one")
+    return np.array(listed)
+
+
+_LABELS = (str, int, float, bool)

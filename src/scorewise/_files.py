@@ -1,0 +1,45 @@
+"""Files that are complete or absent, whatever happens."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from uuid import uuid4
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Another path to write to, which takes the place of this one once all is written.
+
+    A run that is cut off leaves what was there before, and nothing that looks whole.
+    """
+    path = path.resolve()
+    run = uuid4().hex[:8]
+    partial, old = (path.with_name(f".{path.name}.{run}.{x}") for x in ("partial", "old"))
+    try:
+        yield partial
+        if path.is_dir():  # which cannot be replaced in one step
+            os.replace(path, old)
+        os.replace(partial, path)
+    finally:
+        if old.exists() and not path.exists():
+            os.replace(old, path)
+        _remove(partial)
+        _remove(old)
+
+
+def _remove(path: Path) -> None:
+    """A file, or a folder, into which Zarr's threads may still write when it is cut off."""
+    for _ in range(20):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                path.unlink()
+        if not path.exists():
+            return
+        time.sleep(0.05)

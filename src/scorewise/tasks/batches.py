@@ -1,0 +1,277 @@
+"""Batches whose rows do not teach the same: BatchBALD for every scoring rule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from scorewise import validate
+from scorewise._array import to_numpy
+from scorewise._progress import bar
+from scorewise._random import entropy_of, generator
+from scorewise.decompose import RuleLike, decompose
+from scorewise.distributions import Samples
+from scorewise.errors import InvalidInput
+from scorewise.rules import ScoringRule, get_rule
+from scorewise.tasks.acquire import check_batch, unlabelled
+from scorewise.tasks.rows import rows_of
+
+_BLOCK = 1 << 21  # predictions given outcomes, at a time
+_ROUNDING = 64 * np.finfo(np.float64).eps
+_EXHAUSTED = 0.01  # of the first gain: what is left once all members are told apart
+
+
+@dataclass(frozen=True, eq=False)
+class JointBatch:
+    """Rows to label together; made by :func:`scorewise.acquire_batch`.
+
+    Attributes
+    ----------
+    rows : integer array (n,)
+        The first choice first.
+    gains : array (n,)
+        The epistemic uncertainty that is left in each row once the labels of the rows before it
+        (since the last of ``starts``) are known, in the units of the rule's loss. Under log their
+        sum is the mutual information of all labels and the model.
+    starts : integer array (s,)
+        The labels of a few rows tell all members apart, if those are few; then nothing is left to
+        gain, and what follows is chosen as if the batch began there. These are the places in
+        ``rows`` where it does; the first is 0.
+    is_exact : bool
+        Whether all joint outcomes were counted, or a sample of them.
+    """
+
+    rows: np.ndarray
+    gains: np.ndarray
+    starts: np.ndarray
+    is_exact: bool
+
+
+def acquire_batch(
+    predictions: Any,
+    n: int,
+    rule: RuleLike = "zero-one",
+    random_state: Any = None,
+    *,
+    labelled: Any = None,
+    n_outcomes: int = 1000,
+    progress: bool | None = None,
+    **options: Any,
+) -> JointBatch:
+    """Rows to label together: each is chosen for what the labels of the others leave open.
+
+    Use it where the pool has many rows alike, so that the top scores ask one question again and
+    again. A label tells members apart, by Bayes' rule; what a row is still worth is its expected
+    epistemic uncertainty afterwards, E_y EU(row | y), for any scoring rule. Under log this is
+    BatchBALD (Kirsch et al., 2019). Labels of others never add to it, so it is enough to look again
+    at the rows that may still be the best.
+
+    Rows to which every member gives the same answer count as copies with one label: a copy of a
+    chosen row is not chosen while there are others.
+
+    Parameters
+    ----------
+    predictions : array (N, M, K) or Samples
+        Of the pool, by members that are the same models in all rows.
+    n : int
+        How many rows.
+    rule : str or ScoringRule
+        In whose currency.
+    random_state : int, RandomState or Generator, optional
+        Seed of the order of ties, and of the outcomes where they are sampled.
+    labelled : array of int, or of bool (N,), optional
+        Rows that have a label already, by index or as a mask; they are never returned.
+    n_outcomes : int
+        As many joint outcomes of the labels are counted exactly; where there are more, so many are
+        sampled.
+    progress : bool, optional
+        Show a bar; on terminals and for long work unless told.
+    **options
+        Those of :class:`scorewise.Samples`: ``weights``, ``from_logits``, …
+
+    Returns
+    -------
+    JointBatch
+
+    Raises
+    ------
+    InvalidInput
+        If there are not so many rows to choose from, or the predictions have no common members.
+
+    Examples
+    --------
+    Two members disagree about two rows, each of which is there twice:
+
+    >>> import numpy as np, scorewise as sw
+    >>> a, b = [[0.9, 0.1], [0.2, 0.8]], [[0.8, 0.2], [0.3, 0.7]]
+    >>> pool = np.array([a, a, b, b])
+    >>> batch = sw.acquire_batch(pool, 2, "log", random_state=1)
+    >>> batch.rows
+    array([0, 2])
+    >>> batch.gains.round(3)
+    array([0.275, 0.069])
+    >>> sw.acquire(sw.decompose(pool, "log").epistemic, 2, random_state=1)
+    array([0, 1])
+    """
+    rule = get_rule(rule)
+    samples = _common_members(rows_of(predictions, "predictions", options))
+    free = unlabelled(len(samples.probs), labelled)
+    check_batch(n, len(free))
+    validate.whole(n_outcomes, "n_outcomes", at_least=1)
+    rng = generator(entropy_of(random_state))
+    free = rng.permutation(free)  # the first of tied rows is then any of them
+    probs, weights = to_numpy(samples.probs)[free], samples.weights
+    shares = np.ones(probs.shape[1]) if weights is None else to_numpy(weights).astype(np.float64)
+    search = _Search(probs, shares / shares.sum(), rule, n_outcomes, rng)
+    with bar("choosing", n, progress) as advance:
+        for _ in range(n):
+            search.choose()
+            advance(1)
+    return JointBatch(
+        free[search.chosen], np.array(search.gains), np.array(search.starts), search.is_exact
+    )
+
+
+def _common_members(predictions: Any) -> Samples:
+    if not isinstance(predictions, Samples):
+        raise InvalidInput(
+            "what rows have in common is known only where the same members answer all of them; a "
+            "Dirichlet says nothing about it: use sw.acquire"
+        )
+    if predictions.weights is not None and predictions.weights.ndim > 1:
+        raise InvalidInput("members must have the same weights (M,) in all rows")
+    return predictions
+
+
+class _Search:
+    """The greedy choice: rows chosen so far, and the most that each other can still be worth."""
+
+    def __init__(
+        self, probs: np.ndarray, prior: np.ndarray, rule: ScoringRule, n_outcomes: int,
+        rng: np.random.Generator,
+    ) -> None:  # fmt: skip
+        self._probs, self._prior, self._rule = probs, prior, rule
+        self._n_outcomes, self._rng = n_outcomes, rng
+        alone = decompose(Samples(probs, prior, check=False), rule).epistemic
+        self._alone = np.asarray(alone, dtype=np.float64)
+        self._is_free = np.ones(len(probs), dtype=bool)
+        self._is_copy = np.zeros(len(probs), dtype=bool)
+        self.chosen: list[int] = []
+        self.gains: list[float] = []
+        self.starts: list[int] = []
+        self.is_exact = True
+        self._start()
+
+    def _start(self) -> None:
+        """Forget what the labels so far would tell."""
+        self.starts.append(len(self.chosen))
+        self._outcomes: _Counted | _Sampled = _Counted(self._prior[None], np.ones(1))
+        self._most = self._alone.copy()
+
+    def choose(self) -> None:
+        """Take the first row of the largest gain."""
+        best, gain = self._best()
+        start = self.starts[-1]
+        if start < len(self.chosen) and gain < _EXHAUSTED * self.gains[start]:
+            self._start()
+            best, gain = self._best()
+        self.chosen.append(best)
+        self.gains.append(gain)
+        self._is_free[best] = False
+        self._is_copy |= (self._probs == self._probs[best]).all(axis=(1, 2))
+
+    def _best(self) -> tuple[int, float]:
+        candidates = np.flatnonzero(self._is_free & ~self._is_copy)
+        if not len(candidates):
+            candidates = np.flatnonzero(self._is_free)
+        candidates = candidates[np.argsort(-self._most[candidates], kind="stable")]
+        if self.starts[-1] == len(self.chosen):  # no label is known: all is worth what it may be
+            return int(candidates[0]), float(self._most[candidates[0]])
+        outcomes = self._outcomes = self._after(self.chosen[-1])
+        size = max(1, _BLOCK // (len(outcomes.chances) * self._probs.shape[-1]))
+        best, gain = -1, -1.0
+        for start in range(0, len(candidates), size):
+            block = candidates[start : start + size]
+            block = block[self._most[block] > gain]  # others leave at most this to it
+            if not len(block):
+                break
+            self._most[block] = np.minimum(self._gains(block, outcomes), self._most[block])
+            first = block[np.argmax(self._most[block])]
+            if self._most[first] > gain:
+                best, gain = int(first), float(self._most[first])
+        return best, gain
+
+    def _after(self, row: int) -> _Counted | _Sampled:
+        """The outcomes of one more label: counted while they are few, sampled beyond."""
+        outcomes, probs = self._outcomes, self._probs
+        n_after = len(outcomes.chances) * probs.shape[-1]
+        if isinstance(outcomes, _Counted) and n_after > self._n_outcomes:
+            earlier = self.chosen[self.starts[-1] : -1]
+            outcomes = _Sampled.of(probs[earlier], self._prior, self._n_outcomes, self._rng)
+            self.is_exact = False
+        return outcomes.after(probs[row].astype(np.float64))
+
+    def _gains(self, rows: np.ndarray, outcomes: _Counted | _Sampled) -> np.ndarray:
+        """E_y EU(row | y): the entropy of the mean, less the mean entropy of members."""
+        probs = self._probs[rows].astype(np.float64)
+        total = self._rule.entropy(outcomes.shares @ probs) @ outcomes.chances
+        aleatoric = self._rule.entropy(probs) @ (outcomes.chances @ outcomes.shares)
+        gains = np.asarray(total - aleatoric)
+        # what is only rounding is nothing, so that such rows stay tied
+        return np.where(gains > _ROUNDING * np.maximum(np.abs(total), 1.0), gains, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Counted:
+    """Every joint outcome of some labels: what it makes of the members' weights.
+
+    ``shares`` (S, M) are the weights after each outcome, ``chances`` (S,) its probability.
+    """
+
+    shares: np.ndarray
+    chances: np.ndarray
+
+    def after(self, row: np.ndarray) -> _Counted:
+        """With the label of a row ``(M, K)`` as well."""
+        joint = self.shares[:, None, :] * row.T  # (S, K, M)
+        chances = self.chances[:, None] * joint.sum(axis=-1)
+        possible = chances > 0
+        shares = joint[possible]
+        return _Counted(
+            shares / shares.sum(axis=1, keepdims=True), chances[possible] / chances.sum()
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Sampled:
+    """Joint outcomes of some labels, each drawn from one member, its author."""
+
+    authors: np.ndarray
+    shares: np.ndarray
+    chances: np.ndarray
+    rng: np.random.Generator
+
+    @classmethod
+    def of(
+        cls, rows: np.ndarray, prior: np.ndarray, n_outcomes: int, rng: np.random.Generator
+    ) -> _Sampled:
+        # evenly spread over the members, so that their shares vary as little as they can
+        places = (np.arange(n_outcomes) + rng.random()) / n_outcomes
+        last = np.flatnonzero(prior)[-1]
+        authors = np.minimum(np.searchsorted(np.cumsum(prior), places, side="right"), last)
+        shares = np.repeat(prior[None], n_outcomes, axis=0)
+        sampled = cls(authors, shares, np.full(n_outcomes, 1 / n_outcomes), rng)
+        for row in rows.astype(np.float64):
+            sampled = sampled.after(row)
+        return sampled
+
+    def after(self, row: np.ndarray) -> _Sampled:
+        """With the label of a row ``(M, K)`` as well, as each author would give it."""
+        cumulative = np.cumsum(row, axis=1)[self.authors]
+        drawn = self.rng.random(len(self.authors)) * cumulative[:, -1]
+        labels = (drawn[:, None] >= cumulative).sum(axis=1)
+        joint = self.shares * row.T[labels]
+        shares = joint / joint.sum(axis=1, keepdims=True)
+        return _Sampled(self.authors, shares, self.chances, self.rng)

@@ -1,0 +1,111 @@
+"""What active learning asks of a model: which rows to label, and what its mistakes cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import _num_samples
+
+from scorewise import validate
+from scorewise._random import generator
+from scorewise.decompose import COMPONENTS, RuleLike
+from scorewise.errors import InvalidInput
+from scorewise.models.bootstrap import indexable
+from scorewise.rules import ScoringRule, get_rule
+from scorewise.tasks.acquire import METHODS, acquire
+from scorewise.tasks.batches import acquire_batch
+from scorewise.tasks.judge import Judge
+from scorewise.tasks.losses import losses_of_mean
+
+JOINT = "joint"
+
+
+@dataclass(frozen=True)
+class Query:
+    """How rows are chosen: by what measure, and from the top or otherwise."""
+
+    rule: ScoringRule
+    component: str
+    method: str
+    coldness: float
+
+    @classmethod
+    def of(cls, rule: RuleLike, component: str, method: str, coldness: float) -> Query:
+        """A query of checked arguments."""
+        validate.choice(component, "component", COMPONENTS)
+        validate.choice(method, "method", (*METHODS, JOINT))
+        if method == JOINT and component != "epistemic":
+            raise InvalidInput(
+                f"method='joint' is about what members disagree on; it has no use for the "
+                f"{component} component"
+            )
+        acquire([0.0], 1, "random", 0, coldness=coldness)  # refuses what it cannot use
+        return cls(get_rule(rule), component, method, coldness)
+
+    def choose(
+        self, model: Any, X: Any, n: int, classes: np.ndarray, options: dict[str, Any], seed: int
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Places of n rows of X, and what each is worth; None where that did not matter."""
+        if self.method == "random":
+            return acquire(np.zeros(_num_samples(X)), n, "random", seed), None
+        judge = Judge.of(model, self.rule, self.component, options, classes)
+        if self.method == JOINT:
+            batch = acquire_batch(judge.samples(X), n, self.rule, seed, progress=False)
+            return batch.rows, batch.gains
+        _, scores = judge(X)
+        places = acquire(scores, n, self.method, seed, coldness=self.coldness)
+        return places, scores[places]
+
+
+@dataclass(frozen=True, eq=False)
+class Exam:
+    """Rows with labels on which a model is judged, and the loss that is paid there."""
+
+    X: Any
+    y: np.ndarray
+    rule: ScoringRule
+    floor: float | None
+
+    @classmethod
+    def of(cls, X: Any, y: Any, task_loss: RuleLike, floor: float | None) -> Exam | None:
+        """An exam of checked arguments, where there are test rows."""
+        rule = get_rule(task_loss)
+        if X is None and y is None:
+            return None
+        if X is None or y is None:
+            raise InvalidInput("X_test and y_test belong together; pass both or none")
+        X = indexable(X)
+        if not _num_samples(X):
+            raise InvalidInput("X_test is empty; there must be at least one row")
+        return cls(X, validate.names(y, "y_test", _num_samples(X)), rule, floor)
+
+    def loss(self, model: Any, classes: np.ndarray, options: dict[str, Any]) -> float:
+        """The mean loss of the mean prediction."""
+        judge = Judge.of(model, self.rule, "total", options, classes)
+        mean, _ = judge(self.X)
+        known = np.arange(mean.shape[-1]) if judge.classes is None else judge.classes
+        losses = losses_of_mean(mean, np.searchsorted(known, self.y), self.rule, self.floor)
+        return float(validate.loss_vector(losses).mean())
+
+
+def check_among(classes: np.ndarray, labels: np.ndarray, name: str) -> None:
+    """Refuse labels that are none of the classes."""
+    wrong = ~np.isin(labels, classes)
+    if wrong.any():
+        place = int(np.argmax(wrong))
+        known = np.array2string(classes, separator=", ", threshold=20)
+        raise InvalidInput(f"{name}[{place}] is {labels[place]}; the classes are {known}")
+
+
+def initial_rows(n: int, strata: np.ndarray, entropy: int) -> np.ndarray:
+    """Rows to begin with: of each stratum in proportion, and at least one if there is room."""
+    rng = generator(entropy)
+    shuffled = rng.permutation(len(strata))
+    _, codes, counts = np.unique(strata[shuffled], return_inverse=True, return_counts=True)
+    by_stratum = np.argsort(codes, kind="stable")
+    place = np.empty(len(codes))  # of a row among those of its stratum
+    place[by_stratum] = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
+    turn = np.where(place == 0, -1.0, (place + 0.5) / counts[codes])
+    return shuffled[np.argsort(turn, kind="stable")[:n]]

@@ -1,0 +1,111 @@
+"""What a round of active learning was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from scorewise import validate
+from scorewise.errors import InvalidInput
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Round:
+    """A model trained on the labels so far; made by :func:`scorewise.active_learning`.
+
+    Attributes
+    ----------
+    index : int
+        0 for the initial set.
+    rows : integer array (b,)
+        Rows of the pool that were labelled for this round.
+    labels : array (b,)
+    scores : array (b,) or None
+        How much each was worth when it was chosen; None where nobody asked the model.
+    n_labelled : int
+        Labels in all.
+    loss : float or None
+        The mean loss on the test rows, where there are some.
+    stop : "budget", "target", "plateau" or None
+        Why this is the last round, if it is.
+    model : fitted model or None
+        None in rounds that were read from a saved state.
+    """
+
+    index: int
+    rows: np.ndarray
+    labels: np.ndarray
+    scores: np.ndarray | None
+    n_labelled: int
+    loss: float | None
+    stop: str | None = None
+    model: Any = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        loss = "" if self.loss is None else f", loss {self.loss:.4g}"
+        stop = f", stopped by {self.stop}" if self.stop else ""
+        return f"Round({self.index}: {self.n_labelled} labels{loss}{stop})"
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """When it is enough."""
+
+    budget: int
+    target_loss: float | None
+    patience: int | None
+    tolerance: float
+
+    @classmethod
+    def of(
+        cls, budget: int | None, target_loss: float | None, patience: int | None, tolerance: float,
+        n_rows: int, *, has_loss: bool,
+    ) -> Stopping:  # fmt: skip
+        """Of checked arguments, for a pool of so many rows."""
+        if budget is None:
+            budget = n_rows
+        elif validate.whole(budget, "budget", at_least=1) > n_rows:
+            raise InvalidInput(f"the budget is {budget} labels, and the pool has {n_rows} rows")
+        if target_loss is not None:
+            validate.number(target_loss, "target_loss")
+        if patience is not None:
+            validate.whole(patience, "patience", at_least=1)
+        if validate.number(tolerance, "tolerance") < 0:
+            raise InvalidInput(f"tolerance must not be below 0, and is {tolerance}")
+        if not has_loss and (target_loss is not None or patience is not None):
+            raise InvalidInput("target_loss and patience look at the loss: pass X_test and y_test")
+        return cls(int(budget), target_loss, patience, tolerance)
+
+    def reason(self, n_labelled: int, losses: Sequence[float | None]) -> str | None:
+        """Why to stop after these rounds, or None."""
+        known = [loss for loss in losses if loss is not None]
+        if self.target_loss is not None and known[-1] <= self.target_loss:
+            return "target"
+        if n_labelled >= self.budget:
+            return "budget"
+        if self.patience is not None and len(known) > self.patience:
+            before, since = known[: -self.patience], known[-self.patience :]
+            if min(since) >= min(before) - self.tolerance:
+                return "plateau"
+        return None
+
+
+def learning_curve(runs: Sequence[Sequence[Round]], name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of labels (T,) that all of R runs have come to, and the losses there (R, T)."""
+    by_labels = [{r.n_labelled: r.loss for r in run} for run in runs]
+    shared = sorted(set.intersection(*(set(run) for run in by_labels))) if by_labels else []
+    if not shared:
+        raise InvalidInput(f"the runs of {name!r} have no number of labels in common")
+    losses = [[run[n] for n in shared] for run in by_labels]
+    if any(loss is None for run in losses for loss in run):
+        raise InvalidInput(f"the rounds of {name!r} have no losses; pass X_test and y_test")
+    return np.array(shared), np.array(losses, dtype=np.float64)
+
+
+def are_rounds(runs: Any) -> bool:
+    """Whether these are runs, each a sequence of rounds."""
+    several = isinstance(runs, list | tuple) and all(isinstance(run, list | tuple) for run in runs)
+    return several and any(isinstance(one, Round) for run in runs for one in run)
