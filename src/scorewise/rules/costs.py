@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
@@ -11,9 +11,18 @@ from typing import Any, final
 import numpy as np
 
 from scorewise import validate
-from scorewise._array import Array, Namespace, as_dtype_of, eps, matmul, one_hot, widest
+from scorewise._array import (
+    Array,
+    Namespace,
+    as_dtype_of,
+    eps,
+    matmul,
+    namespace,
+    one_hot,
+    widest,
+)
 from scorewise._simulation import N_DRAWS
-from scorewise.distributions import Dirichlet
+from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
 from scorewise.rules.rule import DecisionRule, ScoringRule, frozen_array, register
 
@@ -24,7 +33,7 @@ class CostMatrix(DecisionRule):
     """See :func:`cost_matrix`."""
 
     costs: np.ndarray
-    actions: tuple[str, ...] | None = None
+    actions: Sequence[str] | None = None  # kept as a tuple
     family = "cost_matrix"
 
     def __post_init__(self) -> None:
@@ -36,6 +45,8 @@ class CostMatrix(DecisionRule):
             )
         object.__setattr__(self, "costs", costs)
         if self.actions is not None:
+            if isinstance(self.actions, str | bytes) or not isinstance(self.actions, Iterable):
+                raise InvalidInput(f"{self.actions!r} must be a sequence of names, one per action")
             actions = tuple(str(a) for a in self.actions)
             if len(actions) != costs.shape[1] or len(set(actions)) != len(actions):
                 raise InvalidInput(
@@ -112,6 +123,28 @@ class CostMatrix(DecisionRule):
         xp, p = self._admit(p)
         return self._action(xp, p)
 
+    def action_of_members(self, samples: Samples) -> Array:
+        """a*(θ̄), ``(...)``, the first of those whose regret is least over the members.
+
+        What ties for every member is tied, though the mean was rounded.
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> members = sw.Samples([[[0.99, 0.01], [0.9, 0.1]], [[0.6, 0.4], [1.0, 0.0]]])
+        >>> sw.rules.cost_matrix([[0, 1], [10, 0]]).action_of_members(members)
+        array([0, 1])
+        """
+        xp = namespace(samples.probs)
+
+        def first(block: Samples) -> list[Array]:
+            regret = block.average(self._regret(xp, block.probs))
+            least = xp.min(regret, axis=-1, keepdims=True)
+            unit = 4 * eps(xp, regret) * xp.max(regret, axis=-1, keepdims=True)
+            return [xp.argmax(xp.astype(regret - least <= unit, xp.int8), axis=-1)]
+
+        return samples.by_blocks(first)[0]
+
     def _action(self, xp: Namespace, p: Array) -> Array:
         """a*(p), the first of the cheapest actions."""
         return xp.argmin(self._regret(xp, p), axis=-1)
@@ -136,13 +169,15 @@ class CostMatrix(DecisionRule):
 
         n = self.costs.shape[1]
         means, errors = q.estimate(regret_and_hit)
-        best = xp.argmin(means[..., :n], axis=-1)[..., None]
-        epistemic = xp.take_along_axis(means, best, axis=-1)[..., 0]
-        error = xp.take_along_axis(errors, best, axis=-1)[..., 0]
-        hits = xp.take_along_axis(means, best + n, axis=-1)[..., 0]
+        best = one_hot(xp, xp.argmin(means[..., :n], axis=-1), n)
+
+        def of_best(values: Array) -> Array:
+            return xp.sum(xp.where(best, values, 0.0), axis=-1)
+
+        epistemic, error = of_best(means[..., :n]), of_best(errors[..., :n])
+        hits = of_best(means[..., n:])
         # Where few draws would decide otherwise, one more might, and regret as much as it can.
-        one_draw = as_dtype_of(xp, self._opportunity.max(axis=0) / N_DRAWS, means)
-        one_draw = xp.reshape(xp.take(one_draw, xp.reshape(best, (-1,)), axis=0), error.shape)
+        one_draw = of_best(as_dtype_of(xp, self._opportunity.max(axis=0) / N_DRAWS, means))
         return epistemic, error + xp.where(hits * N_DRAWS < 50, one_draw, 0.0)
 
 
@@ -183,4 +218,4 @@ def cost_matrix(costs: Any, actions: Sequence[str] | None = None) -> ScoringRule
     >>> triage.entropy([[0.99, 0.01], [0.9, 0.1]])
     array([0.5, 1. ])
     """
-    return CostMatrix(costs, tuple(actions) if actions is not None else None)
+    return CostMatrix(costs, actions)

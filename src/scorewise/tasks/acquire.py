@@ -69,10 +69,9 @@ def acquire(
     """
     scores = validate.vector(scores, "scores", may_be_empty=True)
     method = validate.choice(method, "method", METHODS)
-    if validate.number(coldness, "coldness") <= 0:
-        raise InvalidInput(f"coldness must be above 0, not {coldness!r}")
+    coldness = checked_coldness(coldness)
     free = unlabelled(len(scores), labelled)
-    check_batch(n, len(free))
+    n = batch_size(n, len(free))
     rng = generator(entropy_of(random_state))
     keys = _keys(scores[free], method, coldness, rng)
     return np.asarray(free[_largest(keys, n, rng)])
@@ -86,13 +85,22 @@ def unlabelled(n_rows: int, labelled: Any) -> np.ndarray:
     return np.flatnonzero(~taken)
 
 
-def check_batch(n: Any, n_free: int) -> None:
-    """Refuse to choose more rows than there are."""
-    validate.whole(n, "n", at_least=1)
+def checked_coldness(coldness: Any) -> float:
+    """A number above 0."""
+    value = validate.number(coldness, "coldness")
+    if value < 1e-100:  # noise of such a size has no meaning beside the scores
+        raise InvalidInput(f"coldness must be above 0, not {coldness!r}")
+    return value
+
+
+def batch_size(n: Any, n_free: int) -> int:
+    """How many rows to choose, if there are so many."""
+    size = validate.whole(n, "n", at_least=1)
     if not n_free:
         raise InvalidInput("there are no unlabelled rows to choose from")
-    if n > n_free:
+    if size > n_free:
         raise InvalidInput(f"n={n} rows are asked for, and only {n_free} are unlabelled")
+    return size
 
 
 def _keys(scores: np.ndarray, method: str, coldness: float, rng: np.random.Generator) -> np.ndarray:
@@ -111,13 +119,15 @@ def _keys(scores: np.ndarray, method: str, coldness: float, rng: np.random.Gener
             with np.errstate(divide="ignore"):
                 worth = np.log(scores)
         case "softmax":
-            worth = scores
+            # from the largest on, so that the noise is not lost beside large scores
+            top = np.max(scores, initial=-np.inf, where=np.isfinite(scores))
+            worth = scores - top if np.isfinite(top) else scores
         case _:
             # ranks 1, 2, ... from the largest score on, those of ties at random
             order = np.lexsort((rng.random(len(scores)), -scores))
             worth = np.empty(len(scores))
             worth[order] = -np.log1p(np.arange(len(scores)))
-    return np.asarray(coldness * worth + rng.gumbel(size=len(scores)))
+    return np.asarray(worth + rng.gumbel(size=len(scores)) / coldness)
 
 
 def _largest(keys: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 
 from scorewise import validate
-from scorewise._array import to_numpy
+from scorewise._array import namespace, on_device_of, to_numpy
 from scorewise._progress import bar
 from scorewise._random import entropy_of, generator
 from scorewise.decompose import RuleLike, decompose
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 from scorewise.rules import ScoringRule, get_rule
-from scorewise.tasks.acquire import check_batch, unlabelled
+from scorewise.tasks.acquire import batch_size, unlabelled
 from scorewise.tasks.rows import rows_of
 
 _BLOCK = 1 << 21  # predictions given outcomes, at a time
 _ROUNDING = 64 * np.finfo(np.float64).eps
-_EXHAUSTED = 0.01  # of the first gain: what is left once all members are told apart
+_EXHAUSTED = 0.01  # of what a row is worth alone: all members are told apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +37,8 @@ class JointBatch:
         sum is the mutual information of all labels and the model.
     starts : integer array (s,)
         The labels of a few rows tell all members apart, if those are few; then nothing is left to
-        gain, and what follows is chosen as if the batch began there. These are the places in
-        ``rows`` where it does; the first is 0.
+        gain, and what follows is chosen as if the batch began there, as it is where only copies are
+        left. These are the places in ``rows`` where it does; the first is 0.
     is_exact : bool
         Whether all joint outcomes were counted, or a sample of them.
     """
@@ -118,13 +118,11 @@ def acquire_batch(
     rule = get_rule(rule)
     samples = _common_members(rows_of(predictions, "predictions", options))
     free = unlabelled(len(samples.probs), labelled)
-    check_batch(n, len(free))
+    n = batch_size(n, len(free))
     validate.whole(n_outcomes, "n_outcomes", at_least=1)
     rng = generator(entropy_of(random_state))
     free = rng.permutation(free)  # the first of tied rows is then any of them
-    probs, weights = to_numpy(samples.probs)[free], samples.weights
-    shares = np.ones(probs.shape[1]) if weights is None else to_numpy(weights).astype(np.float64)
-    search = _Search(probs, shares / shares.sum(), rule, n_outcomes, rng)
+    search = _Search(samples, free, rule, n_outcomes, rng)
     with bar("choosing", n, progress) as advance:
         for _ in range(n):
             search.choose()
@@ -149,15 +147,25 @@ class _Search:
     """The greedy choice: rows chosen so far, and the most that each other can still be worth."""
 
     def __init__(
-        self, probs: np.ndarray, prior: np.ndarray, rule: ScoringRule, n_outcomes: int,
+        self,
+        samples: Samples,
+        rows: np.ndarray,
+        rule: ScoringRule,
+        n_outcomes: int,
         rng: np.random.Generator,
-    ) -> None:  # fmt: skip
-        self._probs, self._prior, self._rule = probs, prior, rule
+    ) -> None:
+        self._like, self._rule = samples.probs, rule
         self._n_outcomes, self._rng = n_outcomes, rng
-        alone = decompose(Samples(probs, prior, check=False), rule).epistemic
-        self._alone = np.asarray(alone, dtype=np.float64)
+        probs = to_numpy(samples.probs)[rows]
+        weights = np.ones(probs.shape[1]) if samples.weights is None else to_numpy(samples.weights)
+        counts = weights > 0  # members without weight say nothing
+        self._probs, prior = probs[:, counts], weights[counts].astype(np.float64)
+        self._prior = prior / prior.sum()
+        total, _, epistemic = self._decomposed(self._probs, self._prior)
+        self._alone = epistemic
+        self._unit = _ROUNDING * float(np.abs(total).max())
         self._is_free = np.ones(len(probs), dtype=bool)
-        self._is_copy = np.zeros(len(probs), dtype=bool)
+        self._is_copy = ~self._is_free
         self.chosen: list[int] = []
         self.gains: list[float] = []
         self.starts: list[int] = []
@@ -165,16 +173,18 @@ class _Search:
         self._start()
 
     def _start(self) -> None:
-        """Forget what the labels so far would tell."""
+        """Begin anew, as if the rows chosen so far were not to be labelled."""
         self.starts.append(len(self.chosen))
         self._outcomes: _Counted | _Sampled = _Counted(self._prior[None], np.ones(1))
         self._most = self._alone.copy()
 
     def choose(self) -> None:
         """Take the first row of the largest gain."""
+        if not self._may_be.any():  # only copies are left
+            self._is_copy[:] = False
+            self._start()
         best, gain = self._best()
-        start = self.starts[-1]
-        if start < len(self.chosen) and gain < _EXHAUSTED * self.gains[start]:
+        if gain < _EXHAUSTED * self._alone[self._may_be].max():
             self._start()
             best, gain = self._best()
         self.chosen.append(best)
@@ -182,16 +192,19 @@ class _Search:
         self._is_free[best] = False
         self._is_copy |= (self._probs == self._probs[best]).all(axis=(1, 2))
 
+    @property
+    def _may_be(self) -> np.ndarray:
+        """Which rows may be chosen now."""
+        return self._is_free & ~self._is_copy
+
     def _best(self) -> tuple[int, float]:
-        candidates = np.flatnonzero(self._is_free & ~self._is_copy)
-        if not len(candidates):
-            candidates = np.flatnonzero(self._is_free)
+        candidates = np.flatnonzero(self._may_be)
         candidates = candidates[np.argsort(-self._most[candidates], kind="stable")]
         if self.starts[-1] == len(self.chosen):  # no label is known: all is worth what it may be
             return int(candidates[0]), float(self._most[candidates[0]])
         outcomes = self._outcomes = self._after(self.chosen[-1])
         size = max(1, _BLOCK // (len(outcomes.chances) * self._probs.shape[-1]))
-        best, gain = -1, -1.0
+        best, gain = -1, -np.inf
         for start in range(0, len(candidates), size):
             block = candidates[start : start + size]
             block = block[self._most[block] > gain]  # others leave at most this to it
@@ -216,11 +229,22 @@ class _Search:
     def _gains(self, rows: np.ndarray, outcomes: _Counted | _Sampled) -> np.ndarray:
         """E_y EU(row | y): the entropy of the mean, less the mean entropy of members."""
         probs = self._probs[rows].astype(np.float64)
-        total = self._rule.entropy(outcomes.shares @ probs) @ outcomes.chances
-        aleatoric = self._rule.entropy(probs) @ (outcomes.chances @ outcomes.shares)
+        total = self._entropy(outcomes.shares @ probs) @ outcomes.chances
+        aleatoric = self._entropy(probs) @ (outcomes.chances @ outcomes.shares)
         gains = np.asarray(total - aleatoric)
         # what is only rounding is nothing, so that such rows stay tied
-        return np.where(gains > _ROUNDING * np.maximum(np.abs(total), 1.0), gains, 0.0)
+        return np.where(np.abs(gains) > self._unit, gains, 0.0)
+
+    def _entropy(self, p: np.ndarray) -> np.ndarray:
+        """H of each row, in whatever library the rule is written for."""
+        return self._decomposed(p[..., None, :])[0]
+
+    def _decomposed(self, probs: np.ndarray, weights: Any = None) -> list[np.ndarray]:
+        own: Any = probs
+        if not self._rule.any_library:
+            own = on_device_of(namespace(self._like), probs, self._like)
+        parts = decompose(Samples(own, weights, check=False), self._rule)
+        return [to_numpy(part).astype(np.float64) for part in parts]
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,10 +281,9 @@ class _Sampled:
     def of(
         cls, rows: np.ndarray, prior: np.ndarray, n_outcomes: int, rng: np.random.Generator
     ) -> _Sampled:
-        # evenly spread over the members, so that their shares vary as little as they can
-        places = (np.arange(n_outcomes) + rng.random()) / n_outcomes
-        last = np.flatnonzero(prior)[-1]
-        authors = np.minimum(np.searchsorted(np.cumsum(prior), places, side="right"), last)
+        # spread over the members, so that their shares vary little
+        places = (np.arange(n_outcomes) + rng.random(n_outcomes)) / n_outcomes
+        authors = np.searchsorted(np.cumsum(prior)[:-1], places, side="right")
         shares = np.repeat(prior[None], n_outcomes, axis=0)
         sampled = cls(authors, shares, np.full(n_outcomes, 1 / n_outcomes), rng)
         for row in rows.astype(np.float64):

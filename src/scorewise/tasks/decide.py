@@ -9,11 +9,16 @@ from typing import Any
 import numpy as np
 
 from scorewise import validate
-from scorewise._array import Array, to_numpy
-from scorewise.decompose import decompose
-from scorewise.distributions import Dirichlet, Samples
+from scorewise._array import Array, namespace, to_numpy
+from scorewise.decompose import Decomposition, decompose
+from scorewise.decompose.engine import array_path
+from scorewise.decompose.members import Members
+from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput
+from scorewise.receive import Options
+from scorewise.rules import ScoringRule
 from scorewise.rules.costs import CostMatrix
+from scorewise.rules.rule import frozen_array
 
 ABSTAIN = "abstain"
 
@@ -36,6 +41,8 @@ class Decisions:
     action_names : tuple of str
     rule : ScoringRule
         The cost matrix with the abstain action, for all else that takes a rule.
+    standard_error : Decomposition or None
+        Of the three costs, where they were simulated (under a Dirichlet).
     """
 
     action: Array
@@ -44,20 +51,23 @@ class Decisions:
     epistemic: Array
     action_names: tuple[str, ...]
     rule: CostMatrix
+    standard_error: Decomposition | None = None
 
     def __repr__(self) -> str:
         """A table of the actions: how often each is best, and what it costs on average."""
-        action, *costs = (
-            np.ravel(to_numpy(x)) for x in (self.action, self.total, self.aleatoric, self.epistemic)
-        )
-        width = max(6, *(len(name) for name in self.action_names))
-        lines = [f"{'action':{width}}      rows       cost  aleatoric  epistemic"]
+        action = to_numpy(self.action)
+        costs = [to_numpy(x) for x in (self.total, self.aleatoric, self.epistemic)]
+        table = [["action", "rows", "cost", "aleatoric", "epistemic"]]
         for index, name in enumerate(self.action_names):
             here = action == index
             if here.any():
-                means = "".join(f"  {cost[here].mean():9.4g}" for cost in costs)
-                lines.append(f"{name:{width}}  {here.sum():8d}{means}")
-        return "\n".join(lines)
+                means = (f"{cost[here].mean():.4g}" for cost in costs)
+                table.append([" ".join(name.split()), str(here.sum()), *means])
+        first, *others = (max(map(len, column)) for column in zip(*table, strict=True))
+        return "\n".join(
+            "  ".join([f"{name:{first}}", *(f"{x:>{w}}" for x, w in zip(row, others, strict=True))])
+            for name, *row in table
+        )
 
 
 def decide(
@@ -66,6 +76,7 @@ def decide(
     abstain_cost: Any = None,
     *,
     action_names: Sequence[str] | None = None,
+    weights: Any = None,
     **options: Any,
 ) -> Decisions:
     """The action of least expected cost in every row, and the value of knowing more.
@@ -84,10 +95,10 @@ def decide(
     abstain_cost : float or array (K,), optional
         What abstaining costs, whatever is true or for each class; one more action, the last.
     action_names : sequence of str, optional
-        Of the columns; "0", "1", … unless given here or in the cost matrix. Abstaining is called
-        "abstain".
-    **options
-        Those of :class:`scorewise.Samples`: ``weights``, ``from_logits``, ``member_axis``, …
+        Of the columns, and of abstaining if it shall have another name than "abstain"; "0", "1", …
+        unless given here or in the cost matrix.
+    weights, **options
+        Those of :class:`scorewise.Samples`: ``from_logits``, ``member_axis``, ``check``, …
 
     Returns
     -------
@@ -122,45 +133,71 @@ def decide(
     treat           1       0.75       0.75          0
     abstain         1          1       0.35       0.65
     """
-    if not isinstance(probs, Samples | Dirichlet):
-        probs = Samples(probs, **options)
-    elif options:
-        raise InvalidInput(f"{', '.join(options)}: this was settled when the {probs!r} was made")
-    rule = _with_names(cost_matrix, action_names)
-    rule.check_classes(probs.n_classes)
-    if abstain_cost is not None:
-        rule = _with_abstaining(rule, abstain_cost)
-    total, aleatoric, epistemic = decompose(probs, rule)
-    assert rule.actions is not None
-    return Decisions(rule.action(probs.mean), total, aleatoric, epistemic, rule.actions, rule)
+    matrix = _matrix(cost_matrix)
+    if isinstance(probs, Dirichlet):
+        matrix.check_classes(probs.n_classes)
+        rule = _with_names(matrix, abstain_cost, action_names)
+        found = decompose(probs, rule, weights=weights, **options)
+        return _decisions(rule, rule.action(probs.mean), found)
+    members = Members.of(probs, weights, Options(**options))
+    members.check_rules([matrix])
+    rule = _with_names(matrix, abstain_cost, action_names)
+
+    def work(some: Members) -> list[Array]:
+        costs = array_path(some, [rule])
+        action = rule.action_of_members(some.samples)
+        return [*costs, namespace(action).astype(action, costs[0].dtype)]
+
+    *costs, action = members.compute(work, 4)
+    xp = namespace(action)
+    whole = xp.argmin(xp.zeros(1)).dtype
+    return _decisions(rule, xp.astype(action, whole), Decomposition(*costs))
 
 
-def _with_names(cost_matrix: Any, names: Sequence[str] | None) -> CostMatrix:
-    """The cost matrix as a rule whose actions have names."""
-    rule = cost_matrix if isinstance(cost_matrix, CostMatrix) else CostMatrix(cost_matrix)
+def _decisions(rule: CostMatrix, action: Array, costs: Decomposition) -> Decisions:
+    names = tuple(rule.actions or ())
+    return Decisions(action, *costs, names, rule, costs.standard_error)  # type: ignore[call-arg]
+
+
+def _matrix(cost_matrix: Any) -> CostMatrix:
+    if isinstance(cost_matrix, CostMatrix):
+        return cost_matrix
+    if isinstance(cost_matrix, str | ScoringRule):
+        raise InvalidInput(
+            f"{cost_matrix!r} is no cost matrix (K, A), whose columns are actions; that of "
+            "zero-one is 1 - np.eye(K)"
+        )
+    return CostMatrix(cost_matrix)
+
+
+def _with_names(
+    matrix: CostMatrix, abstain_cost: Any, action_names: Sequence[str] | None
+) -> CostMatrix:
+    """The matrix with the abstain action, if there is one, and with a name for every action."""
+    n_classes, n_actions = matrix.costs.shape
+    names = matrix.actions if action_names is None else action_names
     if names is None:
-        names = rule.actions or [str(a) for a in range(rule.costs.shape[1])]
-    elif isinstance(names, str):
-        raise InvalidInput(f"action_names must be a sequence of names, not {names!r}")
-    return CostMatrix(rule.costs, tuple(names))
-
-
-def _with_abstaining(rule: CostMatrix, abstain_cost: Any) -> CostMatrix:
-    """The same with one more action."""
-    n_classes = len(rule.costs)
-    if np.ndim(abstain_cost):
-        column = validate.finite(abstain_cost, "abstain_cost")
-        if len(column) != n_classes:
-            raise InvalidInput(
-                f"abstain_cost has {len(column)} entries; it must be one number, or one for each "
-                f"of {n_classes} classes"
-            )
-    else:
-        column = np.full(n_classes, validate.number(abstain_cost, "abstain_cost"))
-    assert rule.actions is not None
-    if ABSTAIN in rule.actions:
+        names = [str(a) for a in range(n_actions)]
+    if abstain_cost is None:
+        return CostMatrix(matrix.costs, names)
+    costs = np.column_stack([matrix.costs, _column(abstain_cost, n_classes)])
+    if isinstance(names, list | tuple) and len(names) == n_actions + 1:
+        return CostMatrix(costs, names)
+    own = tuple(CostMatrix(matrix.costs, names).actions or ())
+    if ABSTAIN in own:
         raise InvalidInput(
             f"the cost matrix has an action {ABSTAIN!r} already; leave out abstain_cost, or give "
             "that action another name"
         )
-    return CostMatrix(np.column_stack([rule.costs, column]), (*rule.actions, ABSTAIN))
+    return CostMatrix(costs, (*own, ABSTAIN))
+
+
+def _column(abstain_cost: Any, n_classes: int) -> np.ndarray:
+    """The cost of abstaining for each class."""
+    column = validate.real(abstain_cost, "abstain_cost", to_numpy)
+    if column.shape not in {(), (n_classes,)} or column.dtype.kind == "b":
+        raise InvalidInput(
+            f"abstain_cost must be one number, or one for each of {n_classes} classes, not "
+            f"{column.dtype} of shape {column.shape}"
+        )
+    return frozen_array(np.broadcast_to(column, n_classes), "abstain_cost", ndim=1)

@@ -62,9 +62,12 @@ def whole(value: Any, name: str, at_least: int) -> int:
 
 def number(value: Any, name: str) -> float:
     """A finite real number."""
-    if not isinstance(value, Real) or isinstance(value, bool) or not np.isfinite(float(value)):
-        raise InvalidInput(f"{name} must be a finite number, not {value!r}")
-    return float(value)
+    try:
+        if isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value)):
+            return float(value)
+    except OverflowError:
+        pass
+    raise InvalidInput(f"{name} must be a finite number, not {value!r}")
 
 
 def share(value: Any, name: str) -> float:
@@ -76,7 +79,8 @@ def share(value: Any, name: str) -> float:
 
 def choice(value: Any, name: str, known: Iterable[str]) -> str:
     """One of the words that are known."""
-    if value not in (words := tuple(known)):
+    words = tuple(known)
+    if not isinstance(value, str) or value not in words:
         raise InvalidInput(f"{name} must be one of {', '.join(map(repr, words))}, not {value!r}")
     return str(value)
 

@@ -130,8 +130,8 @@ def rows(values: Any, n_rows: int, name: str) -> np.ndarray:
         raise InvalidInput(
             f"{name} must be indices of rows, or a mask, not {given.dtype} of shape {given.shape}"
         )
+    _refuse_index((given < 0) | (given >= n_rows), given, name, f"there are {n_rows} rows")
     indices = given.astype(np.int64)
-    _refuse_index((indices < 0) | (indices >= n_rows), indices, name, f"there are {n_rows} rows")
     repeated = np.ones(len(indices), dtype=bool)
     repeated[np.unique(indices, return_index=True)[1]] = False
     _refuse_index(repeated, indices, name, "it is there twice")

@@ -1,0 +1,94 @@
+"""What the tests of active learning share; light enough for processes that are killed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.datasets import load_iris
+from sklearn.ensemble import RandomForestClassifier
+
+import scorewise as sw
+
+IRIS, SPECIES = load_iris(return_X_y=True)
+ORDER = np.random.default_rng(0).permutation(150)
+X, Y = IRIS[ORDER[:100]], SPECIES[ORDER[:100]]
+X_TEST, Y_TEST = IRIS[ORDER[100:]], SPECIES[ORDER[100:]]
+COSTS = sw.rules.cost_matrix([[0, 1, 5], [2, 0, 1], [1, 3, 0]])
+EXAM = {"X_test": X_TEST, "y_test": Y_TEST}
+SHORT = {"initial": 12, "per_round": 8, "budget": 30, "random_state": 0}
+
+
+def forest(n: int = 5) -> Any:
+    return RandomForestClassifier(n, min_samples_leaf=2)
+
+
+def rounds_of(model: Any = None, X: Any = X, y: Any = Y, **options: Any) -> list[sw.Round]:
+    model = forest() if model is None else model
+    return list(sw.active_learning(model, X, y, **(SHORT | EXAM | options)))
+
+
+def assert_same(found: list[sw.Round], expected: list[sw.Round]) -> None:
+    assert len(found) == len(expected)
+    for one, two in zip(found, expected, strict=True):
+        assert (one.index, one.n_labelled, one.loss, one.stop) == (
+            two.index, two.n_labelled, two.loss, two.stop,
+        )  # fmt: skip
+        np.testing.assert_array_equal(one.rows, two.rows)
+        np.testing.assert_array_equal(one.labels, two.labels)
+        assert one.labels.dtype.kind == two.labels.dtype.kind
+        assert (one.scores is None) == (two.scores is None)
+        if one.scores is not None:
+            np.testing.assert_array_equal(one.scores, two.scores)
+
+
+class Softmax(ClassifierMixin, BaseEstimator):
+    """A few steps of softmax regression, from where another one is."""
+
+    def __init__(self, seed: int, before: Any = None) -> None:
+        self.seed, self.before = seed, before
+
+    def fit(self, X: Any, y: Any) -> Softmax:
+        self.classes_ = np.arange(3)
+        start = np.random.default_rng(self.seed).normal(size=(X.shape[1], 3))
+        self.w_ = start if self.before is None else self.before.w_ + 0.1 * start
+        for _ in range(20):
+            self.w_ = self.w_ - 0.02 * X.T @ (self.predict_proba(X) - np.eye(3)[y]) / len(X)
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        e = np.exp(X @ self.w_ - (X @ self.w_).max(axis=1, keepdims=True))
+        return e / e.sum(axis=1, keepdims=True)
+
+
+def train(X: Any, y: Any, seed: int, previous: Any = (None, None)) -> list[Any]:
+    return [Softmax(seed + i, before).fit(X, y) for i, before in enumerate(previous)]
+
+
+def at(moment: str, what: Any) -> Any:
+    """The same train, but something happens at a moment of round 2, of which there are 20 rows."""
+
+    class Watched(Softmax):
+        def predict_proba(self, X: Any) -> np.ndarray:
+            if hasattr(self, "n_") and (self.n_, len(X)) == {
+                "choosing": (20, len(Y) - 20), "judging": (28, len(Y_TEST)),
+            }.get(moment):  # fmt: skip
+                what()
+            return super().predict_proba(X)
+
+    def watched(X: Any, y: Any, seed: int, previous: Any = (None, None)) -> list[Any]:
+        if (len(X), moment) == (28, "fitting"):
+            what()
+        models = [Watched(seed + i, before).fit(X, y) for i, before in enumerate(previous)]
+        for model in models:
+            model.n_ = len(X)
+        return models
+
+    watched.__qualname__ = "train"
+    return watched
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
