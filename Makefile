@@ -58,6 +58,7 @@ bench: $(VENV)/.installed-dev  ## Measure speed and memory, as ratios in the sam
 	$(BIN)/python benchmarks/growth.py $(ARGS)
 	$(BIN)/python benchmarks/models.py $(ARGS)
 	$(BIN)/python benchmarks/tasks.py $(ARGS)
+	$(BIN)/python benchmarks/active.py $(ARGS)
 
 docs: $(VENV)/.installed-dev  ## Build the reference of the public names into out/docs.
 	$(BIN)/python -c "$$ALL_NAMES" --docformat numpy --output-directory out/docs scorewise

@@ -2,9 +2,9 @@
 
     python examples/triage.py
 
-A forest looks at tumours (the Wisconsin breast cancer data in scikit-learn). A benign one that is
-operated on costs 10, a malignant one that is sent home 100, and a biopsy, which finds the truth,
-costs 4 for a benign tumour and 6 for a malignant one (the days lost).
+A forest looks at tumours (the Wisconsin breast cancer data in scikit-learn). To operate on a benign
+one costs 10, to send a malignant one home 100; a biopsy, which finds the truth, costs 4 for a
+benign tumour and 6 for a malignant one, where days are lost.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from sklearn.model_selection import train_test_split
 
 import scorewise as sw
 
-ACTIONS = ["operate", "send home"]
+ACTIONS = ["operate", "send home", "biopsy"]
 COSTS = np.array(
     [
         [0, 100],  # malignant
         [10, 0],  # benign
     ]
 )
-BIOPSY = [6, 4]  # one more action, the last: abstain from deciding by the pictures alone
+BIOPSY = [6, 4]  # the last action: abstain from deciding by the pictures alone
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import scorewise as sw
 from active_support import COSTS, EXAM, SHORT, X_TEST, Y_TEST, X, Y, assert_same, forest, rounds_of
+from scorewise._random import generator
 from scorewise.tasks.querying import initial_rows
 
 OWN = sw.rule_from_loss_vector(
@@ -106,10 +107,9 @@ def test_one_classifier_knows_the_total():
     assert_adds_up(rounds_of(GaussianNB(), component="total", rule="log"))
     assert_adds_up(rounds_of(GaussianNB(), method="random"))
     rounds = sw.active_learning(GaussianNB(), X, Y, **SHORT)
-    next(rounds)
     with pytest.raises(sw.InvalidInput, match="no epistemic uncertainty") as caught:
         next(rounds)
-    assert "choosing rows in round 1" in caught.value.__notes__[0]
+    assert "training in round 0" in caught.value.__notes__[0]
 
 
 @pytest.mark.parametrize("component", ["total", "aleatoric", "epistemic"])
@@ -155,8 +155,10 @@ def test_joint_batches_are_those_of_acquire_batch():
     assert_adds_up(rounds)
     free = np.setdiff1d(np.arange(len(X)), rounds[0].rows)
     probs = sw.predict_samples(rounds[0].model, X[free])
-    batch = sw.acquire_batch(probs, 8, "brier", random_state=0)
-    np.testing.assert_allclose(rounds[1].scores.sum(), batch.gains.sum(), rtol=1e-6)
+    seed = int(generator(0, 1, 1).integers(2**31 - 1))  # of the first choice
+    batch = sw.acquire_batch(probs, 8, "brier", seed)
+    np.testing.assert_array_equal(rounds[1].rows, free[batch.rows])
+    np.testing.assert_array_equal(rounds[1].scores, batch.gains)
 
 
 @pytest.mark.parametrize(
@@ -197,6 +199,8 @@ def test_initial_rows_are_stratified_or_not():
     y = np.repeat([0, 1, 2], [80, 16, 4])
     stratified = rounds_of(y=y, initial=25)[0]
     assert np.bincount(stratified.labels).tolist() == [20, 4, 1]
+    nearest = initial_rows(10, np.repeat([0, 1, 2], [77, 11, 12]), 0)
+    assert np.bincount(np.digitize(nearest, [77, 88])).tolist() == [8, 1, 1]
     few = [rounds_of(y=y, initial=3, budget=3, random_state=s)[0] for s in range(3)]
     assert all(sorted(r.labels) == [0, 1, 2] for r in few)
     plain = [rounds_of(y=y, initial=3, budget=3, random_state=s, stratified=False) for s in
@@ -232,15 +236,12 @@ def test_initial_rows_are_in_proportion(sizes, share, seed):
     counts = np.bincount(strata[rows], minlength=len(sizes))
     if n >= len(sizes):
         assert counts.min() >= 1
-    else:
-        assert counts.max() == 1
     shares = n * np.array(sizes) / len(strata)
-    if shares.min() >= 1:  # otherwise those that get at least one take it from the others
-        assert np.abs(counts - shares).max() < 1 + len(sizes) / 2
+    if shares.min() >= 1 or n < len(sizes):  # else those that get one take it from the others
+        assert np.abs(counts - shares).max() <= 1
     np.testing.assert_array_equal(rows, initial_rows(n, strata, seed))
 
 
-@pytest.mark.xfail(strict=True, reason="small strata are rounded down alike: 3.4 rows too many")
 def test_initial_rows_are_in_proportion_where_many_strata_are_alike():
     sizes = np.array([1000, *[140] * 9])
     strata = np.repeat(np.arange(10), sizes)
@@ -300,19 +301,10 @@ def test_by_hand_the_test_labels_are_classes_too():
     assert not np.isin(learner.ask(), ONE_CLASS).any()
 
 
-@pytest.mark.xfail(strict=True, reason="ask() refuses: the model knows one class")
 def test_by_hand_the_first_labels_may_be_of_one_class_of_nobody_knows_how_many():
     learner = sw.ActiveLearner(forest(), X, initial=ONE_CLASS, random_state=0)
     learner.tell(learner.ask(), Y[ONE_CLASS])
     assert not np.isin(learner.ask(), ONE_CLASS).any()
-
-
-@pytest.mark.xfail(strict=True, reason="DeepEnsemble refuses names of fewer classes than logits")
-def test_a_deep_ensemble_of_named_classes_has_not_seen_one():
-    words = np.array(["a", "b", "c"])
-    assert_adds_up(
-        rounds_of(deep_ensemble(), y=words[Y], y_test=words[Y_TEST], initial=TWO_CLASSES)
-    )
 
 
 @pytest.mark.parametrize(
@@ -345,7 +337,6 @@ def test_labels_of_other_libraries():
     assert_same(rounds_of(y=Y.astype(object)), expected)
 
 
-@pytest.mark.xfail(strict=True, reason="validate.names refuses NumPy's own scalars in a list")
 @pytest.mark.parametrize("y", [Y, Y.astype(str), Y == 1], ids=["int64", "str_", "bool_"])
 def test_labels_may_be_told_one_by_one(y):
     learner = sw.ActiveLearner(forest(), X, initial=20, random_state=0)
@@ -459,7 +450,9 @@ def test_functions_go_on_from_the_model_before():
     warm = rounds_of(train, retrain="warm")
     assert [n for n, *_ in calls] == [n for _, n, *_ in calls] == [12, 20, 28, 30]
     assert [len(p) for *_, p in calls] == [0, 1, 1, 1]
-    assert all(p[0] is r.model for (*_, p), r in zip(calls[1:], warm, strict=False))
+    for (*_, (previous,)), r in zip(calls[1:], warm, strict=False):
+        assert previous is not r.model  # which it may change
+        np.testing.assert_array_equal(previous.predict_proba(X), r.model.predict_proba(X))
     seeds = [seed for _, _, seed, _ in calls]
     assert len(set(seeds)) == 4
     calls.clear()

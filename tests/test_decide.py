@@ -645,6 +645,16 @@ def test_a_number_is_no_sequence_of_names():
         sw.decide(PROBS, TRIAGE, action_names=3)
 
 
+def test_abstaining_may_have_another_name():
+    d = sw.decide(PROBS, TRIAGE, 1, action_names=["dismiss", "treat", "refer"])
+    assert d.action_names == ("dismiss", "treat", "refer") == d.rule.actions
+    assert [d.action_names[a] for a in d.action] == ["dismiss", "treat", "refer"]
+    own = sw.decide(PROBS, TRIAGE, 1, action_names=["abstain", "treat", "refer"])
+    assert own.action_names == ("abstain", "treat", "refer")
+    with pytest.raises(sw.InvalidInput, match="3 action names for 2 actions"):
+        sw.decide(PROBS, TRIAGE, action_names=["dismiss", "treat", "refer"])
+
+
 @pytest.mark.parametrize("library", ["numpy", "torch", "array_api_strict"])
 def test_the_table(library):
     probs = Library(library).asarray(PROBS)

@@ -122,6 +122,12 @@ def test_modules_stay_small():
         assert len(path.read_text().splitlines()) <= 400, path
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.stem)
+def test_example_files_run(path: Path):
+    run = [sys.executable, "-W", "error", str(path)]
+    assert subprocess.run(run, capture_output=True, text=True, check=True).stdout
+
+
 def test_examples_in_the_pages_run():
     """Every python block of the README and the docs, each page from top to bottom."""
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:

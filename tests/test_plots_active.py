@@ -283,7 +283,7 @@ def test_bad_curves_are_refused(bad, message):
         ({"a": [[0.5, 0.4]]}, "list of runs, each a list of rounds"),
         ({"a": [[*run_of([0.5]), 0.4]]}, "list of runs, each a list of rounds"),
         ({"a": [iter(run_of([0.5]))]}, "list of runs, each a list of rounds"),
-        ({"a": [run_of([0.5]), []]}, "no number of labels in common"),
+        ({"a": [run_of([0.5]), []]}, "list of runs, each a list of rounds"),
         ({"a": [run_of([0.5]), run_of([0.5], step=7)]}, "no number of labels in common"),
         ({"a": [run_of([None])]}, "have no losses"),
     ],

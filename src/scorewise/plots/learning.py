@@ -96,9 +96,7 @@ class LearningCurveDisplay:
         if not isinstance(runs, Mapping):
             raise InvalidInput("runs must be a mapping of names to lists of runs")
         for name, several in runs.items():
-            if not are_rounds(several) or not all(
-                isinstance(r, Round) for run in several for r in run
-            ):
+            if not are_rounds(several):
                 raise InvalidInput(
                     f"runs[{name!r}] must be a list of runs, each a list of rounds, as "
                     "[list(sw.active_learning(…)), …] is"

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _num_samples
 
 from scorewise import validate
 from scorewise._progress import bar
 from scorewise.errors import InvalidInput
 from scorewise.models.bootstrap import indexable
 from scorewise.tasks.learner import ActiveLearner
-from scorewise.tasks.querying import check_among
+from scorewise.tasks.querying import check_among, check_kind, count_rows
 from scorewise.tasks.rounds import Round
 
 
@@ -73,21 +72,22 @@ def active_learning(
     ... )
     >>> for finished in rounds:
     ...     print(finished)
-    Round(0: 50 labels, loss 0.276)
-    Round(1: 100 labels, loss 0.1807)
-    Round(2: 150 labels, loss 0.1593, stopped by budget)
+    Round(0: 50 labels, loss 0.34)
+    Round(1: 100 labels, loss 0.1957)
+    Round(2: 150 labels, loss 0.1895, stopped by budget)
     """
     X_pool = indexable(X_pool)
-    y = validate.names(y_oracle, "y_oracle", _num_samples(X_pool))
+    y = validate.names(y_oracle, "y_oracle", count_rows(X_pool, "X_pool"))
     if stratified:
         options = {"strata": y} | options
-    if options.get("classes") is None:
-        tested = (
-            [] if options.get("y_test") is None else [validate.names(options["y_test"], "y_test")]
-        )
-        options["classes"] = np.unique(np.concatenate([y, *tested]))
-    else:
+    if options.get("classes") is not None:
         check_among(validate.names(options["classes"], "classes"), y, "y_oracle")
+    elif options.get("y_test") is not None:
+        tested = validate.names(options["y_test"], "y_test")
+        check_kind(y, tested, "y_test")
+        options["classes"] = np.union1d(y, tested)
+    else:
+        options["classes"] = y
     learner = ActiveLearner(model, X_pool, **options)
     for saved in learner.rounds:
         if not np.array_equal(y[saved.rows], saved.labels):

@@ -8,21 +8,17 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _num_samples
 
 from scorewise import validate
-from scorewise._random import entropy_of, generator
+from scorewise._random import entropy_of
 from scorewise.decompose import RuleLike
 from scorewise.errors import InvalidInput
 from scorewise.models.bootstrap import indexable
-from scorewise.tasks.judge import Judge, numbered
-from scorewise.tasks.querying import Exam, Query, check_among, initial_rows
+from scorewise.tasks.procedure import Procedure, joined
+from scorewise.tasks.querying import Exam, Query, check_kind, count_rows
 from scorewise.tasks.rounds import Round, Stopping
-from scorewise.tasks.saved import StateFile, digest, identity
-from scorewise.tasks.training import RETRAIN, check_trainable, describe, fitted
-
-_FIT, _CHOOSE, _PREDICT = range(3)  # what random numbers of a round are for
+from scorewise.tasks.saved import StateFile
+from scorewise.tasks.training import RETRAIN, check_trainable
 
 
 class ActiveLearner:
@@ -114,7 +110,7 @@ class ActiveLearner:
     ... )
     >>> rows = learner.ask()
     >>> learner.tell(rows, y[rows])  # look at them, label them, tell
-    Round(0: 9 labels, loss 0.04)
+    Round(0: 9 labels, loss 0.06667)
     >>> rows = learner.ask()
     >>> len(rows)
     3
@@ -147,76 +143,57 @@ class ActiveLearner:
         random_state: Any = None,
         state: Any = None,
     ) -> None:
-        self._is_warm = validate.choice(retrain, "retrain", RETRAIN) == "warm"
-        check_trainable(model, retrain)
-        self._untrained = model
-        self._X = indexable(X_pool)
-        self._n_rows = _num_samples(self._X)
-        if not self._n_rows:
-            raise InvalidInput("the pool is empty: there are no unlabelled rows")
-        self._classes = None if classes is None else np.unique(validate.names(classes, "classes"))
-        self._query = Query.of(rule, component, method, coldness)
-        self._exam = Exam.of(X_test, y_test, task_loss, floor)
-        if self._classes is not None:
-            self._check_rules(len(self._classes))
-            if self._exam is not None:
-                check_among(self._classes, self._exam.y, "y_test")
+        check_trainable(model, validate.choice(retrain, "retrain", RETRAIN))
+        X = indexable(X_pool)
+        n_rows = count_rows(X, "X_pool")
+        exam = Exam.of(X_test, y_test, task_loss, floor)
         self._stopping = Stopping.of(
-            budget, target_loss, patience, tolerance, self._n_rows, has_loss=self._exam is not None
+            budget, target_loss, patience, tolerance, n_rows, has_loss=exam is not None
         )
-        self._per_round = validate.whole(per_round, "per_round", at_least=1)
-        self._initial = self._checked_initial(initial)
-        self._strata = (
-            np.zeros(self._n_rows) if strata is None
-            else validate.names(strata, "strata", self._n_rows)
-        )  # fmt: skip
-        self._options = {"n_samples": n_samples, "device": device, "progress": False}
+        if n_samples is not None:
+            n_samples = validate.whole(n_samples, "n_samples", at_least=1)
+        self._procedure = Procedure(
+            model,
+            X,
+            n_rows,
+            _checked_initial(initial, n_rows, self.budget),
+            np.zeros(n_rows) if strata is None else validate.names(strata, "strata", n_rows),
+            validate.whole(per_round, "per_round", at_least=1),
+            Query.of(rule, component, method, coldness),
+            exam,
+            None if classes is None else np.unique(validate.names(classes, "classes")),
+            retrain,
+            {"n_samples": n_samples, "device": device, "progress": False},
+            entropy_of(random_state),
+        )
         self._rounds: list[Round] = []
         self._model: Any = None
         self._asked: tuple[np.ndarray, np.ndarray | None] | None = None
-        self._entropy, self._state = entropy_of(random_state), None
-        if state is not None:
-            exam = self._exam
-            settings = {
-                "pool": digest(self._X),
-                "model": describe(model),
-                "initial": digest(np.asarray(initial)),
-                "strata": digest(strata),
-                "per_round": per_round,
-                "rule": identity(self._query.rule),
-                "component": component,
-                "method": method,
-                "coldness": coldness,
-                "test rows": exam and digest(exam.X),
-                "test labels": exam and digest(exam.y),
-                "task_loss": exam and identity(exam.rule),
-                "floor": floor,
-                "classes": None if self._classes is None else self._classes.tolist(),
-                "retrain": retrain,
-                "n_samples": n_samples,
-            }
-            self._state = StateFile(state, settings)
-            self._restore(is_seeded=random_state is not None)
+        self._state = None if state is None else StateFile(state, self._procedure.settings())
+        self._restore(is_seeded=random_state is not None)
 
-    # -- what was asked for -----------------------------------------------------------------------
-
-    def _checked_initial(self, initial: Any) -> int | np.ndarray:
-        budget = self._stopping.budget
-        if np.ndim(initial):
-            rows = validate.rows(initial, self._n_rows, "initial")
-            count = len(rows)
-        else:
-            rows, count = initial, validate.whole(initial, "initial", at_least=1)
-        if not 0 < count <= budget:
-            raise InvalidInput(
-                f"initial asks for {count} rows; the budget is {budget} labels in all"
-            )
-        return rows
-
-    def _check_rules(self, n_classes: int) -> None:
-        self._query.rule.check_classes(n_classes)
-        if self._exam is not None:
-            self._exam.rule.check_classes(n_classes)
+    def _restore(self, *, is_seeded: bool) -> None:
+        """Go on from a saved state, or begin one."""
+        if self._state is None:
+            return
+        found = self._state.read(self._procedure.n_rows)
+        if found is None:
+            self._state.begin(self._procedure.entropy)
+            return
+        entropy, rounds = found
+        if is_seeded and entropy != self._procedure.entropy:
+            raise InvalidInput("the state is of another random_state; give the same, or none")
+        for one in rounds:
+            if (one.loss is None) != (self._procedure.exam is None):
+                raise InvalidInput(f"round {one.index} of the state must have a loss, or none has")
+            self._check_labels(one.labels)
+            if one.n_labelled > self.budget:
+                raise InvalidInput(
+                    f"the state has {rounds[-1].n_labelled} labels already, more than the budget "
+                    f"of {self.budget}"
+                )
+            self._rounds.append(self._finished(one))
+        self._procedure = replace(self._procedure, entropy=entropy)
 
     # -- what is known ----------------------------------------------------------------------------
 
@@ -228,12 +205,12 @@ class ActiveLearner:
     @property
     def labelled(self) -> np.ndarray:
         """Rows that have labels, ``(n,)``, in the order in which they were told."""
-        return np.concatenate([np.empty(0, dtype=np.int64), *(r.rows for r in self._rounds)])
+        return joined([one.rows for one in self._rounds])
 
     @property
     def labels(self) -> np.ndarray:
         """Their labels, ``(n,)``."""
-        return _joined([r.labels for r in self._rounds])
+        return joined([one.labels for one in self._rounds])
 
     @property
     def budget(self) -> int:
@@ -258,10 +235,11 @@ class ActiveLearner:
             raise InvalidInput("there is no model yet: label the rows of ask(), and tell")
         if self._model is None:
             # A model that goes on from the one before needs all of them again.
-            first = 0 if self._is_warm else len(self._rounds) - 1
+            first, model = 0 if self._procedure.is_warm else len(self._rounds) - 1, None
             for index in range(first, len(self._rounds)):
                 with self._in_round(index, "training again"):
-                    self._model = self._trained(self._rounds[: index + 1], self._model)
+                    model = self._procedure.trained(self._rounds[: index + 1], model)
+            self._model = model
         return self._model
 
     # -- ask and tell -----------------------------------------------------------------------------
@@ -284,30 +262,19 @@ class ActiveLearner:
         See :class:`ActiveLearner`.
         """
         if self._asked is None:
-            self._asked = self._initial_rows() if not self._rounds else self._next_rows()
+            self._asked = (
+                self._next_rows() if self._rounds else (self._procedure.first_rows(), None)
+            )
         return self._asked[0].copy()
 
-    def _initial_rows(self) -> tuple[np.ndarray, None]:
-        if isinstance(self._initial, np.ndarray):
-            return self._initial, None
-        seed = self._seed(0, _CHOOSE)
-        return initial_rows(self._initial, self._strata, seed), None
-
     def _next_rows(self) -> tuple[np.ndarray, np.ndarray | None]:
-        index, labelled = len(self._rounds), self.labelled
-        free = np.setdiff1d(np.arange(self._n_rows), labelled)
-        if not len(free):
+        n_labelled = self._rounds[-1].n_labelled
+        if n_labelled == self._procedure.n_rows:
             raise InvalidInput("all rows of the pool have labels: there is nothing left to ask")
-        left = self.budget - len(labelled)
-        if not left:
+        if n_labelled == self.budget:
             raise InvalidInput(f"the budget of {self.budget} labels is spent")
-        with self._in_round(index, "choosing rows"):
-            places, scores = self._query.choose(
-                self.model, _safe_indexing(self._X, free), min(self._per_round, left),
-                self._known_classes(self.labels), self._predicting(index),
-                self._seed(index, _CHOOSE),
-            )  # fmt: skip
-        return free[places], scores
+        with self._in_round(len(self._rounds), "choosing rows"):
+            return self._procedure.next_rows(self.model, self._rounds, self.budget - n_labelled)
 
     def tell(self, rows: Any, labels: Any) -> Round:
         """Train on these labels too, and see how good the model is.
@@ -331,24 +298,44 @@ class ActiveLearner:
         InvalidInput
             If a row has a label already, a label is none of the classes, or the budget is exceeded.
         """
-        rows = validate.rows(rows, self._n_rows, "rows")
-        if not len(rows):
-            raise InvalidInput("there are no rows; tell at least one label")
-        given = validate.names(labels, "labels", len(rows))
-        self._check_new(rows, given)
-        scores = self._scores_of(rows)
+        procedure = self._procedure
+        rows = validate.rows(rows, procedure.n_rows, "rows")
+        told = validate.names(labels, "labels", len(rows))
+        self._check_rows(rows)
+        self._check_labels(told)
         index, n_labelled = len(self._rounds), len(self.labelled) + len(rows)
-        finished = Round(index, rows, given, scores, n_labelled, None)
+        rounds = [*self._rounds, Round(index, rows, told, self._scores_of(rows), n_labelled, None)]
         with self._in_round(index, "training"):
-            previous = self.model if self._is_warm and self._rounds else None
-            model = self._trained([*self._rounds, finished], previous)
-            loss = self._loss(model, _joined([self.labels, given]), index)
-        losses = [*(r.loss for r in self._rounds), loss]
-        finished = replace(finished, loss=loss, stop=self._stopping.reason(n_labelled, losses))
-        self._save([*self._rounds, finished])
+            previous = self.model if procedure.is_warm and self._rounds else None
+            model = procedure.trained(rounds, previous)
+        with self._in_round(index, "measuring the loss"):
+            loss = procedure.loss(model, rounds)
+        finished = self._finished(replace(rounds[-1], loss=loss))
+        if self._state is not None:
+            with self._in_round(index, "saving"):
+                self._state.write(procedure.entropy, [*self._rounds, finished])
         self._rounds.append(finished)
         self._model, self._asked = model, None
         return replace(finished, model=model)
+
+    def _check_rows(self, rows: np.ndarray) -> None:
+        labelled = self.labelled
+        if not len(rows):
+            raise InvalidInput("there are no rows; tell at least one label")
+        known = np.isin(rows, labelled)
+        if known.any():
+            place = int(np.argmax(known))
+            raise InvalidInput(f"rows[{place}] is {rows[place]}, which has a label already")
+        left = self.budget - len(labelled)
+        if len(rows) > left:
+            raise InvalidInput(
+                f"these are {len(rows)} labels; {left} are left of the budget of {self.budget}"
+            )
+
+    def _check_labels(self, labels: np.ndarray) -> None:
+        self._procedure.check_labels(labels)
+        if self._rounds:
+            check_kind(self.labels, labels, "labels")
 
     def _scores_of(self, rows: np.ndarray) -> np.ndarray | None:
         """What rows were worth when they were asked for, if all of them were."""
@@ -358,54 +345,10 @@ class ActiveLearner:
             return None
         return scores[[place[row] for row in rows.tolist()]]
 
-    def _check_new(self, rows: np.ndarray, labels: np.ndarray) -> None:
-        known = np.isin(rows, self.labelled)
-        if known.any():
-            place = int(np.argmax(known))
-            raise InvalidInput(f"rows[{place}] is {rows[place]}, which has a label already")
-        left = self.budget - len(self.labelled)
-        if len(rows) > left:
-            raise InvalidInput(
-                f"these are {len(rows)} labels; {left} are left of the budget of {self.budget}"
-            )
-        if self._rounds and self.labels.dtype.kind != labels.dtype.kind:
-            raise InvalidInput(
-                f"labels are of dtype {labels.dtype}, those before of {self.labels.dtype}"
-            )
-        if self._classes is not None:
-            check_among(self._classes, labels, "labels")
-
-    # -- training ---------------------------------------------------------------------------------
-
-    def _trained(self, rounds: list[Round], previous: Any) -> Any:
-        """A model of the labels of these rounds, which knows no fewer classes than they do."""
-        index = len(rounds) - 1
-        rows = np.concatenate([r.rows for r in rounds])
-        y = _joined([r.labels for r in rounds])
-        seed = self._seed(index, _FIT)
-        model = fitted(self._untrained, _safe_indexing(self._X, rows), y, seed, previous)
-        judge = Judge.of(model, self._query.rule, "total", self._predicting(index), y)
-        if judge.classes is None:
-            mean, _ = judge(_safe_indexing(self._X, rows[:1]))
-            numbered(mean.shape[-1], self._known_classes(y))
-        return model
-
-    def _loss(self, model: Any, y: np.ndarray, index: int) -> float | None:
-        if self._exam is None:
-            return None
-        return self._exam.loss(model, self._known_classes(y), self._predicting(index))
-
-    def _known_classes(self, y: np.ndarray) -> np.ndarray:
-        """All classes, as far as they are known."""
-        if self._classes is not None:
-            return self._classes
-        return np.unique(y) if self._exam is None else np.union1d(y, self._exam.y)
-
-    def _seed(self, index: int, purpose: int) -> int:
-        return int(generator(self._entropy, index, purpose).integers(2**31 - 1))
-
-    def _predicting(self, index: int) -> dict[str, Any]:
-        return self._options | {"random_state": self._seed(index, _PREDICT)}
+    def _finished(self, one: Round) -> Round:
+        """The next round, with the reason to stop if there is one."""
+        losses = [*(before.loss for before in self._rounds), one.loss]
+        return replace(one, stop=self._stopping.reason(one.n_labelled, losses))
 
     @contextmanager
     def _in_round(self, index: int, what: str) -> Iterator[None]:
@@ -418,52 +361,11 @@ class ActiveLearner:
             )
             raise
 
-    # -- on disk ----------------------------------------------------------------------------------
 
-    def _save(self, rounds: list[Round]) -> None:
-        if self._state is None:
-            return
-        saved = [
-            {
-                "rows": r.rows.tolist(),
-                "labels": r.labels.tolist(),
-                "scores": None if r.scores is None else r.scores.tolist(),
-                "loss": r.loss,
-            }
-            for r in rounds
-        ]
-        self._state.write(self._entropy, saved)
-
-    def _restore(self, *, is_seeded: bool) -> None:
-        """Go on from a saved state, or begin one."""
-        assert self._state is not None
-        found = self._state.read()
-        if found is None:
-            self._save([])  # what cannot be written to is found before any work is done
-            return
-        entropy, saved = found
-        if is_seeded and entropy != self._entropy:
-            raise InvalidInput(
-                "the state was saved with another random_state; give the same, or none"
-            )
-        self._entropy = entropy
-        n_saved = sum(len(one["rows"]) for one in saved)
-        if n_saved > self.budget:
-            raise InvalidInput(
-                f"the state has {n_saved} labels already, more than the budget of {self.budget}"
-            )
-        for one in saved:
-            rows = np.asarray(one["rows"], dtype=np.int64)
-            labels = validate.names(one["labels"], "labels", len(rows))
-            self._check_new(rows, labels)
-            scores = None if one["scores"] is None else np.asarray(one["scores"], dtype=np.float64)
-            losses = [*(r.loss for r in self._rounds), one["loss"]]
-            n_labelled = len(self.labelled) + len(rows)
-            stop = self._stopping.reason(n_labelled, losses)
-            index = len(self._rounds)
-            self._rounds.append(Round(index, rows, labels, scores, n_labelled, one["loss"], stop))
-
-
-def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    """Labels of several rounds, in one array."""
-    return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+def _checked_initial(initial: Any, n_rows: int, budget: int) -> int | np.ndarray:
+    """How many rows to begin with, or which."""
+    rows = validate.rows(initial, n_rows, "initial") if np.ndim(initial) else None
+    count = validate.whole(initial, "initial", at_least=1) if rows is None else len(rows)
+    if not 0 < count <= budget:
+        raise InvalidInput(f"initial asks for {count} rows; the budget is {budget} labels in all")
+    return count if rows is None else rows

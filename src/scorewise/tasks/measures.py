@@ -115,10 +115,7 @@ def learning_curves(values: Any, name: str) -> np.ndarray:
     """Finite losses of repeated runs, ``(R, T)``."""
     if are_rounds(values):
         _, values = learning_curve(values, name)
-    try:
-        curves = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"runs[{name!r}] is no table (R, T) of numbers: {error}") from None
+    curves = np.asarray(validate.real(values, f"runs[{name!r}]", to_numpy), dtype=np.float64)
     if curves.ndim != 2 or curves.shape[0] < 2 or not curves.shape[1]:
         raise InvalidInput(
             f"runs[{name!r}] has shape {curves.shape}; it must be (R, T), of at least two runs"

@@ -14,10 +14,10 @@ from scorewise.decompose import COMPONENTS, RuleLike
 from scorewise.errors import InvalidInput
 from scorewise.models.bootstrap import indexable
 from scorewise.rules import ScoringRule, get_rule
-from scorewise.tasks.acquire import METHODS, acquire
+from scorewise.tasks.acquire import METHODS, acquire, checked_coldness
 from scorewise.tasks.batches import acquire_batch
 from scorewise.tasks.judge import Judge
-from scorewise.tasks.losses import losses_of_mean
+from scorewise.tasks.losses import checked_floor, losses_of_mean
 
 JOINT = "joint"
 
@@ -41,8 +41,7 @@ class Query:
                 f"method='joint' is about what members disagree on; it has no use for the "
                 f"{component} component"
             )
-        acquire([0.0], 1, "random", 0, coldness=coldness)  # refuses what it cannot use
-        return cls(get_rule(rule), component, method, coldness)
+        return cls(get_rule(rule), component, method, checked_coldness(coldness))
 
     def choose(
         self, model: Any, X: Any, n: int, classes: np.ndarray, options: dict[str, Any], seed: int
@@ -51,6 +50,8 @@ class Query:
         if self.method == "random":
             return acquire(np.zeros(_num_samples(X)), n, "random", seed), None
         judge = Judge.of(model, self.rule, self.component, options, classes)
+        if judge.classes is not None and len(judge.classes) < 2:  # there is nothing to be unsure of
+            return acquire(np.zeros(_num_samples(X)), n, "random", seed), None
         if self.method == JOINT:
             batch = acquire_batch(judge.samples(X), n, self.rule, seed, progress=False)
             return batch.rows, batch.gains
@@ -77,9 +78,15 @@ class Exam:
         if X is None or y is None:
             raise InvalidInput("X_test and y_test belong together; pass both or none")
         X = indexable(X)
-        if not _num_samples(X):
-            raise InvalidInput("X_test is empty; there must be at least one row")
-        return cls(X, validate.names(y, "y_test", _num_samples(X)), rule, floor)
+        if floor is not None:
+            floor = validate.share(floor, "floor")
+        return cls(X, validate.names(y, "y_test", count_rows(X, "X_test")), rule, floor)
+
+    def check_classes(self, n_classes: int) -> None:
+        """Refuse a loss that is not of so many classes."""
+        self.rule.check_classes(n_classes)
+        if self.floor is not None:
+            checked_floor(self.floor, n_classes)
 
     def loss(self, model: Any, classes: np.ndarray, options: dict[str, Any]) -> float:
         """The mean loss of the mean prediction."""
@@ -90,8 +97,15 @@ class Exam:
         return float(validate.loss_vector(losses).mean())
 
 
+def check_kind(known: np.ndarray, labels: np.ndarray, name: str) -> None:
+    """Refuse labels that are no numbers, strings or booleans where others are."""
+    if len(known) and len(labels) and known.dtype.kind != labels.dtype.kind:
+        raise InvalidInput(f"{name} are of dtype {labels.dtype}, the other labels {known.dtype}")
+
+
 def check_among(classes: np.ndarray, labels: np.ndarray, name: str) -> None:
     """Refuse labels that are none of the classes."""
+    check_kind(classes, labels, name)
     wrong = ~np.isin(labels, classes)
     if wrong.any():
         place = int(np.argmax(wrong))
@@ -99,13 +113,30 @@ def check_among(classes: np.ndarray, labels: np.ndarray, name: str) -> None:
         raise InvalidInput(f"{name}[{place}] is {labels[place]}; the classes are {known}")
 
 
+def count_rows(X: Any, name: str) -> int:
+    """How many rows there are, at least one."""
+    try:
+        n = int(_num_samples(X))
+    except TypeError as error:
+        raise InvalidInput(f"{name} must hold rows: {error}") from None
+    if not n:
+        raise InvalidInput(f"{name} is empty; there must be at least one row")
+    return n
+
+
 def initial_rows(n: int, strata: np.ndarray, entropy: int) -> np.ndarray:
     """Rows to begin with: of each stratum in proportion, and at least one if there is room."""
     rng = generator(entropy)
-    shuffled = rng.permutation(len(strata))
-    _, codes, counts = np.unique(strata[shuffled], return_inverse=True, return_counts=True)
-    by_stratum = np.argsort(codes, kind="stable")
+    _, codes, counts = np.unique(strata, return_inverse=True, return_counts=True)
+    quota = n * counts / len(codes)
+    take = np.maximum(np.floor(quota), float(n >= len(counts)))
+    chance = 1e-9 * rng.random(len(counts))  # decides where quotas are alike
+    while take.sum() < n:
+        take[np.argmax(quota - take + chance)] += 1
+    while take.sum() > n:
+        take[np.argmax(np.where(take > 1, take - quota + chance, -np.inf))] -= 1
+    order = rng.permutation(len(codes))
+    by_stratum = order[np.argsort(codes[order], kind="stable")]
     place = np.empty(len(codes))  # of a row among those of its stratum
     place[by_stratum] = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
-    turn = np.where(place == 0, -1.0, (place + 0.5) / counts[codes])
-    return shuffled[np.argsort(turn, kind="stable")[:n]]
+    return order[place[order] < take[codes[order]]]

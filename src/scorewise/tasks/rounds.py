@@ -44,6 +44,11 @@ class Round:
     stop: str | None = None
     model: Any = field(default=None, compare=False)
 
+    def __post_init__(self) -> None:
+        for array in (self.rows, self.labels, self.scores):
+            if array is not None:
+                array.flags.writeable = False
+
     def __repr__(self) -> str:
         loss = "" if self.loss is None else f", loss {self.loss:.4g}"
         stop = f", stopped by {self.stop}" if self.stop else ""
@@ -107,5 +112,7 @@ def learning_curve(runs: Sequence[Sequence[Round]], name: str) -> tuple[np.ndarr
 
 def are_rounds(runs: Any) -> bool:
     """Whether these are runs, each a sequence of rounds."""
-    several = isinstance(runs, list | tuple) and all(isinstance(run, list | tuple) for run in runs)
-    return several and any(isinstance(one, Round) for run in runs for one in run)
+    if not isinstance(runs, list | tuple) or not runs:
+        return False
+    several = all(isinstance(run, list | tuple) and run for run in runs)
+    return several and all(isinstance(one, Round) for run in runs for one in run)

@@ -1,28 +1,24 @@
-"""The state of active learning on disk: labels, rounds, and what they were made with."""
+"""The state of active learning on disk: the labels, the losses, and what they were made with."""
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 
-from scorewise._array import to_numpy
+from scorewise import validate
 from scorewise._files import replacing
 from scorewise.errors import InvalidInput
-from scorewise.rules import ScoringRule
+from scorewise.tasks.rounds import Round
 
 _FORMAT = 1
 
-Saved = dict[str, Any]
-
 
 class StateFile:
-    """A JSON file that holds the last round that was finished, whatever happens.
+    """A JSON file that holds all rounds that are finished, whatever happens.
 
     Parameters
     ----------
@@ -33,86 +29,108 @@ class StateFile:
     """
 
     def __init__(self, path: Any, settings: dict[str, Any]) -> None:
+        self._name = f"state={str(path)!r}"
         try:
-            self._path = Path(path)
-        except TypeError:
-            raise InvalidInput(f"state= must be the path of a file, not {path!r}") from None
+            self._path = Path(path).absolute()
+            if self._path.is_dir() or not self._path.parent.is_dir():
+                raise InvalidInput(f"{self._name} must be a file, in a folder that is there")
+        except (TypeError, OSError) as error:
+            raise InvalidInput(f"{self._name} must be the path of a file ({error})") from error
         self._settings = json.loads(json.dumps(settings))  # as they are read back
-        self._content: bytes | None = None
-        if self._path.is_dir() or not self._path.parent.is_dir():
-            raise InvalidInput(f"state={str(path)!r} must be a file, in a folder that is there")
+        self._own: list[bytes | None] = [None]  # what the file may hold if nobody else writes
 
-    def read(self) -> tuple[int, list[Saved]] | None:
-        """The seed and the rounds that were saved, if any were."""
-        try:
-            self._content = self._path.read_bytes()
-        except FileNotFoundError:
+    def read(self, n_rows: int) -> tuple[int, list[Round]] | None:
+        """The seed and the rounds that were saved for a pool of so many rows, if there are any."""
+        content = self._content()
+        self._own = [content]
+        if content is None:
             return None
         try:
-            saved = json.loads(self._content)
+            saved = json.loads(content)
             if saved["format"] != _FORMAT:
-                raise ValueError(f"format {saved['format']}, not {_FORMAT}")
-            entropy, settings = int(saved["entropy"]), dict(saved["settings"])
-            rounds = [{key: one[key] for key in _KEYS} for one in saved["rounds"]]
-        except (ValueError, KeyError, TypeError) as error:
+                raise InvalidInput(f"format {saved['format']}, not {_FORMAT}")
+            entropy = validate.whole(saved["entropy"], "entropy", at_least=0)
+            settings = dict(saved["settings"])
+            rounds: list[Round] = []
+            for one in saved["rounds"]:
+                rounds.append(_round(one, rounds, n_rows))
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise InvalidInput(
-                f"state={str(self._path)!r} is no saved state of active learning ({error!r}); "
-                "give another path, or move the file away to begin anew"
+                f"{self._name} is no saved state of active learning ({error}); give another path, "
+                "or move the file away to begin anew"
             ) from error
         self._check_settings(settings)
         return entropy, rounds
+
+    def _content(self) -> bytes | None:
+        try:
+            return self._path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise InvalidInput(f"{self._name} cannot be read: {error}") from error
 
     def _check_settings(self, settings: dict[str, Any]) -> None:
         for name, ours in self._settings.items():
             if settings.get(name) != ours:
                 raise InvalidInput(
-                    f"state={str(self._path)!r} was saved with another {name}"
+                    f"{self._name} was saved with another {name}"
                     f"{_differing(settings.get(name), ours)}; give another path, or the same "
                     f"{name} as then"
                 )
 
-    def write(self, entropy: int, rounds: list[Saved]) -> None:
+    def begin(self, entropy: int) -> None:
+        """Save that nothing is labelled yet; what cannot be written to is found out at once."""
+        try:
+            self.write(entropy, [])
+        except OSError as error:
+            raise InvalidInput(f"{self._name} cannot be written: {error}") from error
+
+    def write(self, entropy: int, rounds: list[Round]) -> None:
         """Save in one step; refuse if somebody else has written since."""
-        there = self._path.read_bytes() if self._path.exists() else None
-        if there != self._content:
-            raise InvalidInput(
-                f"state={str(self._path)!r} was changed by another run; nothing was written"
-            )
+        if self._content() not in self._own:
+            raise InvalidInput(f"{self._name} was changed by another run; nothing was written")
         saved = {
-            "format": _FORMAT, "entropy": entropy, "settings": self._settings, "rounds": rounds,
-        }  # fmt: skip
+            "format": _FORMAT,
+            "entropy": entropy,
+            "settings": self._settings,
+            "rounds": [_plain(one) for one in rounds],
+        }
         content = json.dumps(saved).encode()
+        self._own = [self._own[-1], content]  # either, if this is cut off
         with replacing(self._path) as partial:
             partial.write_bytes(content)
-        self._content = content
+            with partial.open("rb") as file:
+                os.fsync(file.fileno())
 
 
-_KEYS = ("rows", "labels", "scores", "loss")
+def _plain(one: Round) -> dict[str, Any]:
+    return {
+        "rows": one.rows.tolist(),
+        "labels": one.labels.tolist(),
+        "scores": None if one.scores is None else one.scores.tolist(),
+        "loss": one.loss,
+    }
+
+
+def _round(saved: dict[str, Any], before: list[Round], n_rows: int) -> Round:
+    """A round as it was, if it can have been."""
+    rows = validate.rows(saved["rows"], n_rows, "rows")
+    labels = validate.names(saved["labels"], "labels", len(rows))
+    if any(np.isin(rows, one.rows).any() for one in before):
+        raise InvalidInput("a row is there twice")
+    scores, loss = saved["scores"], saved["loss"]
+    if scores is not None:
+        scores = validate.vector(scores, "scores")
+        if len(scores) != len(rows):
+            raise InvalidInput(f"{len(scores)} scores for {len(rows)} rows")
+    if loss is not None:
+        loss = validate.number(loss, "loss")
+    n_labelled = len(rows) + (before[-1].n_labelled if before else 0)
+    return Round(len(before), rows, labels, scores, n_labelled, loss)
 
 
 def _differing(then: Any, now: Any) -> str:
     """Both values, where a person can read them."""
     short = all(len(str(value)) <= 30 for value in (then, now))
     return f" ({then!r}, not {now!r})" if short else ""
-
-
-def digest(X: Any) -> str | None:
-    """A name for the content of rows or labels, the same in every process."""
-    if X is None:
-        return None
-    parts = (X.data, X.indices, X.indptr) if issparse(X) else (to_numpy(X),)
-    found = hashlib.sha256(repr(getattr(X, "shape", None) or parts[0].shape).encode())
-    for part in parts:
-        found.update(str(part.dtype).encode())
-        if part.dtype.kind == "O":
-            found.update(repr(part.tolist()).encode())
-        else:
-            found.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
-    return found.hexdigest()[:32]
-
-
-def identity(rule: ScoringRule) -> str:
-    """A rule with all its digits, which its repr leaves out where there are many."""
-    parameters = [getattr(rule, field.name) for field in dataclasses.fields(rule)]  # type: ignore[arg-type]
-    tables = [str(digest(value)) for value in parameters if isinstance(value, np.ndarray)]
-    return " ".join([repr(rule), *tables])

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import copy
-import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.ensemble import BaseEnsemble, HistGradientBoostingClassifier
+from sklearn.pipeline import Pipeline
 
 from scorewise._random import generator
 from scorewise.errors import InvalidInput
-
-Train = Callable[..., Any]  # from X, y, a seed, and the model before where it goes on from that
 
 RETRAIN = ("scratch", "warm")
 
@@ -42,14 +39,15 @@ def check_trainable(model: Any, retrain: str) -> None:
 
 def _check_goes_on(model: Any) -> None:
     """Refuse models whose second fit would not go on learning from the first."""
-    parameters = model.get_params(deep=True) if hasattr(model, "get_params") else {}
-    kept = (BaseEnsemble, HistGradientBoostingClassifier)
-    if any(isinstance(part, kept) for part in (model, *parameters.values())):
+    if isinstance(model, Pipeline):
+        _check_goes_on(model.steps[-1][1])
+        return
+    if isinstance(model, BaseEnsemble | HistGradientBoostingClassifier):
         raise InvalidInput(
             f"{type(model).__name__} keeps its old members when it is fitted warm, and they would "
             "learn nothing from new labels; use retrain='scratch'"
         )
-    if not _named("warm_start", parameters):
+    if "warm_start" not in (model.get_params(deep=False) if hasattr(model, "get_params") else {}):
         raise InvalidInput(
             f"{type(model).__name__} has no warm_start; use retrain='scratch', or pass a function "
             "train(X, y, seed, previous) that goes on from the model of the round before"
@@ -69,7 +67,7 @@ def fitted(model: Any, X: Any, y: np.ndarray, seed: int, previous: Any = None) -
             for member, own_seed, earlier in zip(model, seeds, before, strict=True)
         ]
     if not hasattr(model, "fit"):
-        return model(X, y, seed) if previous is None else model(X, y, seed, previous)
+        return model(X, y, seed, *([] if previous is None else [copy.deepcopy(previous)]))
     if hasattr(model, "get_params"):
         trained = clone(model) if previous is None else copy.deepcopy(previous)
         parameters = sorted(trained.get_params(deep=True))
@@ -90,19 +88,3 @@ def fitted(model: Any, X: Any, y: np.ndarray, seed: int, previous: Any = None) -
 def _named(word: str, parameters: Any) -> list[str]:
     """The parameters of this name, of the model or of what is in it."""
     return [name for name in parameters if name == word or name.endswith(f"__{word}")]
-
-
-def describe(model: Any) -> str:
-    """What a model is and how it is set, the same in every process; seeds left out."""
-    if isinstance(model, list | tuple):
-        return f"[{', '.join(map(describe, model))}]"
-    if not hasattr(model, "fit"):
-        return str(getattr(model, "__qualname__", type(model).__qualname__))
-    if hasattr(model, "get_params"):
-        settings = model.get_params(deep=True)
-    else:
-        settings = {k: v for k, v in vars(model).items() if not (k[0] == "_" or k[-1] == "_")}
-    seeds = _named("random_state", settings)
-    shown = (f"{name}={value!r}" for name, value in sorted(settings.items()) if name not in seeds)
-    # addresses in memory are of one process only
-    return re.sub(r" at 0x[0-9a-f]+", "", f"{type(model).__qualname__}({', '.join(shown)})")

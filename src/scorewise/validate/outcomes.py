@@ -154,6 +154,7 @@ def names(values: Any, name: str, n: int | None = None) -> np.ndarray:
         raise InvalidInput(f"{name} are no list of labels: {error}") from None
     if not isinstance(listed, list) or (n is not None and len(listed) != n):
         raise InvalidInput(f"{name} must be one label for each of {n} rows")
+    listed = [label.item() if isinstance(label, np.generic) else label for label in listed]
     kinds = {type(label) for label in listed}
     wrong = [i for i, label in enumerate(listed) if type(label) not in _LABELS or label != label]
     if wrong:
