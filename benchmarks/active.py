@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from joblib import Parallel, delayed
+from joblib.externals.loky import get_reusable_executor
 from rich.console import Console
 from rich.progress import track
 from sklearn.datasets import load_digits
@@ -105,6 +106,7 @@ def learn(n_runs: int, budget: int) -> tuple[Sheet, str, dict[str, list[list[sw.
     runs: dict[str, list[list[sw.Round]]] = {name: [] for name in QUERIES}
     for (name, _), rounds in zip(cells, track(work, "Learning", len(cells)), strict=True):
         runs[name].append(rounds)
+    get_reusable_executor().shutdown()  # so that its work counts as this process's
     losses = {name: np.array([[r.loss for r in one] for one in of]) for name, of in runs.items()}
     labels = np.array([r.n_labelled for r in runs["random"][0]])
     rows = [describe(name, found, losses["random"], labels) for name, found in losses.items()]
