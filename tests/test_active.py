@@ -24,7 +24,7 @@ from sklearn.tree import DecisionTreeClassifier
 import scorewise as sw
 from active_support import COSTS, EXAM, SHORT, X_TEST, Y_TEST, X, Y, assert_same, forest, rounds_of
 from scorewise._random import generator
-from scorewise.tasks.querying import initial_rows
+from scorewise.tasks.active.querying import initial_rows
 
 OWN = sw.rule_from_loss_vector(
     lambda p: ((p[..., None, :] - np.eye(p.shape[-1])) ** 2).sum(axis=-1), name="mine"

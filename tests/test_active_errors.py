@@ -31,7 +31,7 @@ from active_support import (
     rounds_of,
     train,
 )
-from scorewise.tasks.querying import Exam
+from scorewise.tasks.active.querying import Exam
 
 # -- by hand --------------------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ from active_support import (
     rounds_of,
     train,
 )
-from scorewise.tasks.fingerprints import digest
+from scorewise.tasks.active.fingerprints import digest
 
 # -- killed ---------------------------------------------------------------------------------------
 

@@ -584,6 +584,84 @@ def test_members_that_all_take_the_first_of_tied_actions_are_followed():
     assert not d.action.any()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_actions_that_tie_over_all_members_though_not_for_each(dtype):
+    """For each member there is one with classes 0 and 1 exchanged; sums differ by their order."""
+    rng = np.random.default_rng(40)
+    one = rng.dirichlet([3, 3, 1], (300, 5)).astype(dtype)
+    probs = np.concatenate([one, one[..., [1, 0, 2]]], axis=1)
+    probs = np.take_along_axis(
+        probs, rng.permuted(np.tile(np.arange(10), (300, 1)), axis=1)[..., None], axis=1
+    )
+    tied = (
+        one[..., :2].astype(float).mean(axis=(1, 2)) > one[..., 2].astype(float).mean(axis=1) + 0.01
+    )
+    assert tied.sum() > 200
+    d = sw.decide(probs, 1 - np.eye(3))
+    assert not d.action[tied].any()
+
+
+@pytest.mark.parametrize(("dtype", "step"), [("float64", 1e-12), ("float32", 1e-5)])
+def test_actions_that_all_but_tie_are_told_apart(dtype, step):
+    """The second is cheaper by little, and one member would take the first."""
+    probs = np.array([[0.75, 0.25], [0.25 - 2 * step, 0.75 + 2 * step]], dtype=dtype)
+    d = sw.decide(probs, 1 - np.eye(2))
+    assert d.action == 1
+    assert sw.decide(probs[:, ::-1], 1 - np.eye(2)).action == 0
+    assert sw.decide(probs, 1 - np.eye(2), 0.5 - step / 2).action == 1
+
+
+@st.composite
+def many_ties(draw: st.DrawFn) -> tuple[Any, ...]:
+    """Up to 6 classes, 8 actions, 5 members of any whole weight; few different numbers."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    k, n_actions, m = rng.integers(2, 7), rng.integers(1, 9), rng.integers(1, 6)
+    whole = int(rng.choice([2, 4, 16, 1024]))
+    probs = rng.multinomial(whole, rng.dirichlet(np.ones(k)), (4, m)) / whole
+    costs = rng.integers(-3, 5, (k, n_actions)) / rng.choice([1, 8])
+    abstain = None if rng.random() < 0.5 else float(rng.integers(-2, 5)) / 2
+    weights = None if rng.random() < 0.3 else rng.integers(1, 8, m).astype(float)
+    return probs.astype(rng.choice(["f4", "f8"])), costs, abstain, weights
+
+
+@given(many_ties())
+@settings(max_examples=100)
+def test_ties_of_any_kind_go_to_the_first_and_the_parts_agree_with_the_action(case):
+    probs, costs, abstain, weights = case
+    d = sw.decide(probs, costs, abstain, weights=weights)
+    unit = 8 * float(np.finfo(probs.dtype).eps)
+    w = None if weights is None else fractions(weights)
+    size = float(np.abs(d.rule.costs).max())
+    for i, p in enumerate(probs):
+        exact = brute(
+            fractions(p), fractions(costs), None if abstain is None else Fraction(abstain), w
+        )
+        assert d.action[i] == exact.action
+        assert (d.epistemic[i] == 0) == (exact.epistemic == 0)
+        assert abs(float(d.epistemic[i]) - exact.epistemic) <= unit * exact.epistemic
+        assert abs(float(d.total[i]) - exact.total) <= unit * size
+        assert abs(float(d.aleatoric[i]) - exact.aleatoric) <= unit * size
+
+
+@pytest.mark.xfail(strict=True, reason="ties are measured by the dearest action of all")
+@pytest.mark.parametrize(("dtype", "forbidding"), [("float32", 1e6), ("float64", 1e15)])
+def test_an_action_that_is_forbidden_by_its_cost_does_not_blur_the_others(dtype, forbidding):
+    """As the docs of cost_matrix advise; the second action costs 0.45, the first 0.55."""
+    probs = np.array([[0.3, 0.7], [0.6, 0.4]], dtype=dtype)
+    costs = np.column_stack([1 - np.eye(2), np.full(2, forbidding)])
+    d = sw.decide(probs, costs)
+    assert d.total == pytest.approx(0.45)
+    assert d.action == 1
+
+
+@pytest.mark.xfail(strict=True, reason="ties are measured by the dearest action of all")
+def test_a_dear_action_in_single_precision_costs_nothing_where_it_is_not_taken():
+    probs = members(3000, 20, 3, seed=41).astype("float32")
+    d = sw.decide(probs, np.column_stack([1 - np.eye(3), np.full(3, 1e4)]))
+    paid = (1 - probs.astype(float).mean(axis=1))[np.arange(3000), d.action]
+    np.testing.assert_allclose(paid, d.total, rtol=1e-5)
+
+
 # -- names and the table --------------------------------------------------------------------------
 
 

@@ -26,6 +26,7 @@ from scorewise.models import predict_dirichlet, predict_samples
 from scorewise.rules import ScoringRule, get_rule
 from scorewise.rules.custom import rule_from_entropy, rule_from_loss_vector
 from scorewise.tasks.acquire import acquire
+from scorewise.tasks.active.rounds import Round
 from scorewise.tasks.advise import Advice, advise
 from scorewise.tasks.batches import JointBatch, acquire_batch
 from scorewise.tasks.calibration import LossCalibration, loss_calibration
@@ -36,7 +37,6 @@ from scorewise.tasks.decide import Decisions, decide
 from scorewise.tasks.drift import Drift
 from scorewise.tasks.losses import task_losses
 from scorewise.tasks.ood import OODMetrics, ood_metrics
-from scorewise.tasks.rounds import Round
 from scorewise.tasks.temperature import Temperature, fit_temperature
 
 if typing.TYPE_CHECKING:
@@ -51,9 +51,9 @@ if typing.TYPE_CHECKING:
     from scorewise.plots.ood import OODDisplay
     from scorewise.plots.rejection import RejectionCurveDisplay
     from scorewise.plots.simplex import SimplexDisplay
-    from scorewise.tasks.active import active_learning
+    from scorewise.tasks.active.learner import ActiveLearner
+    from scorewise.tasks.active.loop import active_learning
     from scorewise.tasks.detector import OODDetector
-    from scorewise.tasks.learner import ActiveLearner
     from scorewise.tasks.recalibration import LossRecalibrator
     from scorewise.tasks.selective import SelectiveClassifier
 
@@ -130,7 +130,7 @@ __all__ = [
 
 # What needs scikit-learn, torch, laplace-torch or matplotlib is imported when it is first used.
 _LAZY = {
-    "ActiveLearner": ("scorewise.tasks.learner", None),
+    "ActiveLearner": ("scorewise.tasks.active.learner", None),
     "BootstrapEnsemble": ("scorewise.models.bootstrap", None),
     "CalibrationDisplay": ("scorewise.plots.calibration", "plots"),
     "ComparisonDisplay": ("scorewise.plots.comparison", "plots"),
@@ -144,7 +144,7 @@ _LAZY = {
     "RejectionCurveDisplay": ("scorewise.plots.rejection", "plots"),
     "SelectiveClassifier": ("scorewise.tasks.selective", None),
     "SimplexDisplay": ("scorewise.plots.simplex", "plots"),
-    "active_learning": ("scorewise.tasks.active", None),
+    "active_learning": ("scorewise.tasks.active.loop", None),
     "fit_laplace": ("scorewise.models.laplace", "laplace"),
 }
 

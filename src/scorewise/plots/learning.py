@@ -11,7 +11,7 @@ from scorewise import validate
 from scorewise._array import to_numpy
 from scorewise.errors import InvalidInput
 from scorewise.plots.style import GREY, Axes, Figure, axes_for, legend, line_look, plain, tidy
-from scorewise.tasks.rounds import Round, are_rounds, learning_curve
+from scorewise.tasks.active.rounds import Round, are_rounds, learning_curve
 
 _BASELINE = "random"
 _BASELINE_LOOK = {"color": GREY, "linestyle": "--"}

@@ -13,9 +13,9 @@ from scorewise._array import to_numpy
 from scorewise.decompose import COMPONENTS, RuleLike, decompose, named_rules
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
+from scorewise.tasks.active.rounds import are_rounds, learning_curve
 from scorewise.tasks.advise import measure_name
 from scorewise.tasks.orders import LARGEST, order_of_total
-from scorewise.tasks.rounds import are_rounds, learning_curve
 
 _SCREENED = 2_000  # rows that tell most orders apart at little cost
 _ROUNDING = 64  # units in the last place that computing a measure may have cost

@@ -14,11 +14,11 @@ from scorewise._random import entropy_of
 from scorewise.decompose import RuleLike
 from scorewise.errors import InvalidInput
 from scorewise.models.bootstrap import indexable
-from scorewise.tasks.procedure import Procedure, joined
-from scorewise.tasks.querying import Exam, Query, check_kind, count_rows
-from scorewise.tasks.rounds import Round, Stopping
-from scorewise.tasks.saved import StateFile
-from scorewise.tasks.training import RETRAIN, check_trainable
+from scorewise.tasks.active.procedure import Procedure, joined
+from scorewise.tasks.active.querying import Exam, Query, check_kind, count_rows
+from scorewise.tasks.active.rounds import Round, Stopping
+from scorewise.tasks.active.state import StateFile
+from scorewise.tasks.active.training import RETRAIN, check_trainable
 
 
 class ActiveLearner:

@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from scorewise._random import generator
-from scorewise.tasks.fingerprints import describe, digest, identity
+from scorewise.tasks.active.fingerprints import describe, digest, identity
+from scorewise.tasks.active.querying import Exam, Query, check_among, check_kind, initial_rows
+from scorewise.tasks.active.rounds import Round
+from scorewise.tasks.active.training import fitted
 from scorewise.tasks.judge import Judge, numbered
-from scorewise.tasks.querying import Exam, Query, check_among, check_kind, initial_rows
-from scorewise.tasks.rounds import Round
-from scorewise.tasks.training import fitted
 
 _FIT, _CHOOSE, _PREDICT = range(3)  # what random numbers of a round are for
 

@@ -11,9 +11,9 @@ from scorewise import validate
 from scorewise._progress import bar
 from scorewise.errors import InvalidInput
 from scorewise.models.bootstrap import indexable
-from scorewise.tasks.learner import ActiveLearner
-from scorewise.tasks.querying import check_among, check_kind, count_rows
-from scorewise.tasks.rounds import Round
+from scorewise.tasks.active.learner import ActiveLearner
+from scorewise.tasks.active.querying import check_among, check_kind, count_rows
+from scorewise.tasks.active.rounds import Round
 
 
 def active_learning(

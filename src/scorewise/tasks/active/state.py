@@ -12,7 +12,7 @@ import numpy as np
 from scorewise import validate
 from scorewise._files import replacing
 from scorewise.errors import InvalidInput
-from scorewise.tasks.rounds import Round
+from scorewise.tasks.active.rounds import Round
 
 _FORMAT = 1
 

@@ -1,0 +1,1 @@
+"""What to label next: rounds of choosing rows, learning their labels, training."""
