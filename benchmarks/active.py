@@ -10,6 +10,7 @@ takes: scores against one sort of them, joint batches against looking at every r
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -77,7 +78,7 @@ def run(name: str, seed: int, budget: int) -> list[sw.Round]:
         train, X_pool, y_pool, X_test=X_test, y_test=y_test, initial=INITIAL, per_round=PER_ROUND,
         budget=budget, random_state=seed, progress=False, **QUERIES[name],
     )  # fmt: skip
-    return [sw.Round(r.index, r.rows, r.labels, r.scores, r.n_labelled, r.loss) for r in rounds]
+    return [replace(r, model=None) for r in rounds]
 
 
 def with_spread(values: np.ndarray) -> str:

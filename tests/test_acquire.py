@@ -124,8 +124,8 @@ def test_low_precision_scores_are_read():
         ({"method": "best"}, "method must be one of 'top', .*not 'best'"),
         ({"method": None}, "method must be one of"),
         ({"random_state": -1}, "random_state must be a whole number from 0 on"),
-        ({"coldness": 0}, "coldness must be above 0, not 0"),
-        ({"coldness": -1.5}, "coldness must be above 0, not -1.5"),
+        ({"coldness": 0}, "coldness must be above 0.* not 0"),
+        ({"coldness": -1.5}, "coldness must be above 0.* not -1.5"),
         ({"coldness": np.nan}, "coldness must be a finite number, not nan"),
         ({"coldness": np.inf}, "coldness must be a finite number, not inf"),
         ({"coldness": "1"}, "coldness must be a finite number"),
@@ -578,9 +578,6 @@ def test_rows_that_were_never_worth_much_are_no_reason_to_begin_anew():
     np.testing.assert_allclose(batch.gains.sum(), informations[-1], rtol=1e-9)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="near-copies of a settled row are what a fresh row is compared with"
-)
 @pytest.mark.parametrize("rule", ["log", "brier"])
 def test_near_copies_of_a_settled_row_are_no_reason_to_begin_anew(rule):
     """The weak rows are worth all that they were: the strong one told only two groups apart."""

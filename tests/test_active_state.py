@@ -488,7 +488,7 @@ def test_a_state_that_another_run_has_changed(tmp_path):
     assert files_in(tmp_path) == before
     one.tell(one.ask(), Y[one.ask()])
     path.unlink()
-    with pytest.raises(sw.InvalidInput, match="changed by another run"):
+    with pytest.raises(sw.InvalidInput, match="is gone"):
         one.tell(one.ask(), Y[one.ask()])
     assert files_in(tmp_path) == {}
     assert len(one.rounds) == 2

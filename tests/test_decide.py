@@ -643,7 +643,6 @@ def test_ties_of_any_kind_go_to_the_first_and_the_parts_agree_with_the_action(ca
         assert abs(float(d.aleatoric[i]) - exact.aleatoric) <= unit * size
 
 
-@pytest.mark.xfail(strict=True, reason="ties are measured by the dearest action of all")
 @pytest.mark.parametrize(("dtype", "forbidding"), [("float32", 1e6), ("float64", 1e15)])
 def test_an_action_that_is_forbidden_by_its_cost_does_not_blur_the_others(dtype, forbidding):
     """As the docs of cost_matrix advise; the second action costs 0.45, the first 0.55."""
@@ -654,7 +653,6 @@ def test_an_action_that_is_forbidden_by_its_cost_does_not_blur_the_others(dtype,
     assert d.action == 1
 
 
-@pytest.mark.xfail(strict=True, reason="ties are measured by the dearest action of all")
 def test_a_dear_action_in_single_precision_costs_nothing_where_it_is_not_taken():
     probs = members(3000, 20, 3, seed=41).astype("float32")
     d = sw.decide(probs, np.column_stack([1 - np.eye(3), np.full(3, 1e4)]))

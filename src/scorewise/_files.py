@@ -32,6 +32,23 @@ def replacing(path: Path) -> Iterator[Path]:
         _remove(old)
 
 
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Alone among all who ask for the same folder, where the system has such locks."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some network folders have none
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
 def _remove(path: Path) -> None:
     """A file, or a folder, into which Zarr's threads may still write when it is cut off."""
     for _ in range(20):

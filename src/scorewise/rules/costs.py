@@ -48,11 +48,11 @@ class CostMatrix(DecisionRule):
             if isinstance(self.actions, str | bytes) or not isinstance(self.actions, Iterable):
                 raise InvalidInput(f"{self.actions!r} must be a sequence of names, one per action")
             actions = tuple(str(a) for a in self.actions)
-            if len(actions) != costs.shape[1] or len(set(actions)) != len(actions):
-                raise InvalidInput(
-                    f"{len(actions)} action names for {costs.shape[1]} actions; give each action "
-                    "(column) a name of its own"
-                )
+            if len(actions) != costs.shape[1]:
+                raise InvalidInput(f"{len(actions)} action names for {costs.shape[1]} actions")
+            twice = next((a for i, a in enumerate(actions) if a in actions[:i]), None)
+            if twice is not None:
+                raise InvalidInput(f"two actions are called {twice!r}; give each a name of its own")
             object.__setattr__(self, "actions", actions)
 
     @property
@@ -139,9 +139,9 @@ class CostMatrix(DecisionRule):
 
         def first(block: Samples) -> list[Array]:
             regret = block.average(self._regret(xp, block.probs))
-            least = xp.min(regret, axis=-1, keepdims=True)
-            unit = 4 * eps(xp, regret) * xp.max(regret, axis=-1, keepdims=True)
-            return [xp.argmax(xp.astype(regret - least <= unit, xp.int8), axis=-1)]
+            behind = regret - xp.min(regret, axis=-1, keepdims=True)
+            is_best = behind <= 4 * eps(xp, regret) * regret
+            return [xp.argmax(xp.astype(is_best, xp.int8), axis=-1)]
 
         return samples.by_blocks(first)[0]
 

@@ -26,8 +26,8 @@ def acquire(
 
     Use it with the epistemic uncertainty under zero-one (:func:`scorewise.advise` says why), or
     with that of :func:`scorewise.decide`, in your own costs. The largest scores often belong to
-    rows that teach the same: the stochastic methods (Kirsch et al., 2023) keep a batch diverse at
-    no cost, and :func:`scorewise.acquire_batch` looks at what rows have in common.
+    rows that teach the same: the stochastic methods (Kirsch et al., 2023) keep a batch diverse for
+    next to nothing, and :func:`scorewise.acquire_batch` looks at what rows have in common.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def checked_coldness(coldness: Any) -> float:
     """A number above 0."""
     value = validate.number(coldness, "coldness")
     if value < 1e-100:  # noise of such a size has no meaning beside the scores
-        raise InvalidInput(f"coldness must be above 0, not {coldness!r}")
+        raise InvalidInput(f"coldness must be above 0, and at least 1e-100, not {coldness!r}")
     return value
 
 
@@ -121,7 +121,8 @@ def _keys(scores: np.ndarray, method: str, coldness: float, rng: np.random.Gener
         case "softmax":
             # from the largest on, so that the noise is not lost beside large scores
             top = np.max(scores, initial=-np.inf, where=np.isfinite(scores))
-            worth = scores - top if np.isfinite(top) else scores
+            with np.errstate(over="ignore"):
+                worth = scores - top if np.isfinite(top) else scores
         case _:
             # ranks 1, 2, ... from the largest score on, those of ties at random
             order = np.lexsort((rng.random(len(scores)), -scores))

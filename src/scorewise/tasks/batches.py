@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,8 @@ from scorewise.tasks.rows import rows_of
 
 _BLOCK = 1 << 21  # predictions given outcomes, at a time
 _ROUNDING = 64 * np.finfo(np.float64).eps
-_EXHAUSTED = 0.01  # of what a row is worth alone: all members are told apart
+_ALIKE = 1e-6  # matrix products give copies of a row answers that differ a little
+_EXHAUSTED = 0.01  # of what a row is worth alone: then nothing is left of it
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,11 +36,11 @@ class JointBatch:
     gains : array (n,)
         The epistemic uncertainty that is left in each row once the labels of the rows before it
         (since the last of ``starts``) are known, in the units of the rule's loss. Under log their
-        sum is the mutual information of all labels and the model.
+        sum is the mutual information of all labels and the model. Estimates, if sampled.
     starts : integer array (s,)
-        The labels of a few rows tell all members apart, if those are few; then nothing is left to
-        gain, and what follows is chosen as if the batch began there, as it is where only copies are
-        left. These are the places in ``rows`` where it does; the first is 0.
+        Where in ``rows`` the search (re)started, from 0: once the labels before tell all members
+        apart, nothing is left to gain, and what follows is chosen as if the batch began there. So
+        it is where only copies are left.
     is_exact : bool
         Whether all joint outcomes were counted, or a sample of them.
     """
@@ -68,8 +70,8 @@ def acquire_batch(
     BatchBALD (Kirsch et al., 2019). Labels of others never add to it, so it is enough to look again
     at the rows that may still be the best.
 
-    Rows to which every member gives the same answer count as copies with one label: a copy of a
-    chosen row is not chosen while there are others.
+    Rows to which every member gives the same answer (within 1e-6) count as copies with one label: a
+    copy of a chosen row is not chosen while there are others.
 
     Parameters
     ----------
@@ -183,48 +185,71 @@ class _Search:
         if not self._may_be.any():  # only copies are left
             self._is_copy[:] = False
             self._start()
-        best, gain = self._best()
-        if gain < _EXHAUSTED * self._alone[self._may_be].max():
+        self._learn()
+        best = self._best()
+        if self._most[best] < _EXHAUSTED * self._alone[self._may_be].max() and self._is_over():
             self._start()
-            best, gain = self._best()
+            best = self._best()
         self.chosen.append(best)
-        self.gains.append(gain)
+        self.gains.append(float(self._most[best]))
         self._is_free[best] = False
-        self._is_copy |= (self._probs == self._probs[best]).all(axis=(1, 2))
+        self._is_copy |= _alike(self._probs, self._probs[best])
 
     @property
     def _may_be(self) -> np.ndarray:
         """Which rows may be chosen now."""
         return self._is_free & ~self._is_copy
 
-    def _best(self) -> tuple[int, float]:
-        candidates = np.flatnonzero(self._may_be)
-        candidates = candidates[np.argsort(-self._most[candidates], kind="stable")]
-        if self.starts[-1] == len(self.chosen):  # no label is known: all is worth what it may be
-            return int(candidates[0]), float(self._most[candidates[0]])
-        outcomes = self._outcomes = self._after(self.chosen[-1])
-        size = max(1, _BLOCK // (len(outcomes.chances) * self._probs.shape[-1]))
-        best, gain = -1, -np.inf
-        for start in range(0, len(candidates), size):
-            block = candidates[start : start + size]
-            block = block[self._most[block] > gain]  # others leave at most this to it
+    def _best(self) -> int:
+        """The first row of the largest gain, which is then known."""
+        best = -1
+        for block in self._blocks(self._most):
+            if best >= 0:  # the labels of others leave at most this to a row
+                block = block[self._most[block] > self._most[best]]
             if not len(block):
                 break
-            self._most[block] = np.minimum(self._gains(block, outcomes), self._most[block])
+            self._look_at(block)
             first = block[np.argmax(self._most[block])]
-            if self._most[first] > gain:
-                best, gain = int(first), float(self._most[first])
-        return best, gain
+            if best < 0 or self._most[first] > self._most[best]:
+                best = int(first)
+        return best
 
-    def _after(self, row: int) -> _Counted | _Sampled:
-        """The outcomes of one more label: counted while they are few, sampled beyond."""
+    def _is_over(self) -> bool:
+        """Whether no row keeps more than a trifle of what it is worth alone."""
+        with np.errstate(invalid="ignore"):
+            kept = np.where(self._alone > 0, self._most / self._alone, 0.0)
+        for block in self._blocks(kept):
+            if (kept[block] < _EXHAUSTED).all():
+                break
+            self._look_at(block)
+            if (self._most[block] >= _EXHAUSTED * self._alone[block]).any():
+                return False
+        return True
+
+    def _blocks(self, order: np.ndarray) -> Iterator[np.ndarray]:
+        """Rows that may be chosen, the largest first, as many at a time as fit in a cache."""
+        rows = np.flatnonzero(self._may_be)
+        rows = rows[np.argsort(-order[rows], kind="stable")]
+        size = max(1, _BLOCK // (len(self._outcomes.chances) * self._probs.shape[-1]))
+        for start in range(0, len(rows), size):
+            yield rows[start : start + size]
+
+    def _look_at(self, rows: np.ndarray) -> None:
+        """Learn what rows are still worth."""
+        if self.starts[-1] < len(self.chosen):  # else no label is known, and that is all they are
+            self._most[rows] = np.minimum(self._gains(rows, self._outcomes), self._most[rows])
+
+    def _learn(self) -> None:
+        """The outcomes of the last label too: counted while they are few, sampled beyond."""
+        if self.starts[-1] == len(self.chosen):
+            return
         outcomes, probs = self._outcomes, self._probs
         n_after = len(outcomes.chances) * probs.shape[-1]
         if isinstance(outcomes, _Counted) and n_after > self._n_outcomes:
             earlier = self.chosen[self.starts[-1] : -1]
             outcomes = _Sampled.of(probs[earlier], self._prior, self._n_outcomes, self._rng)
             self.is_exact = False
-        return outcomes.after(probs[row].astype(np.float64))
+        self._outcomes = outcomes.after(probs[self.chosen[-1]].astype(np.float64))
 
     def _gains(self, rows: np.ndarray, outcomes: _Counted | _Sampled) -> np.ndarray:
         """E_y EU(row | y): the entropy of the mean, less the mean entropy of members."""
@@ -245,6 +270,12 @@ class _Search:
             own = on_device_of(namespace(self._like), probs, self._like)
         parts = decompose(Samples(own, weights, check=False), self._rule)
         return [to_numpy(part).astype(np.float64) for part in parts]
+
+
+def _alike(probs: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """Which rows all members answer as this one, but for how sums were rounded."""
+    tolerance = max(_ALIKE, 4 * float(np.finfo(probs.dtype).eps))
+    return np.asarray((np.abs(probs - row) <= tolerance).all(axis=(1, 2)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
 from scorewise.kernels import get_num_threads, run
 from scorewise.rules import ScoringRule, get_rule
+from scorewise.tasks.active.rounds import are_rounds, paired_curves
 from scorewise.tasks.advise import TASKS, Advice, advise, measure_name
 from scorewise.tasks.calibration import LossCalibration, loss_calibration
 from scorewise.tasks.comparison import Comparison, Standing, rank
@@ -80,7 +81,7 @@ def compare(
     runs : mapping of str to array (R, T), or to R lists of Round
         For ``"active"``: the task's loss after each of T rounds, in R repeated runs that are paired
         (the same splits and seeds for every measure), or what :func:`scorewise.active_learning`
-        gave in each.
+        gave in each, which are compared at the numbers of labels that all have come to.
     baselines : bool
         Let max-softmax, margin and variation ratio take part.
     floor : float, optional
@@ -261,6 +262,8 @@ def _compare_runs(runs: Any, advice: Advice, confidence: float) -> Comparison:
             "task='active' compares repeated runs: runs= must map the name of each measure to its "
             "losses (R, T)"
         )
+    if all(are_rounds(values) for values in runs.values()):
+        runs = paired_curves(runs)
     curves = {name: learning_curves(values, name) for name, values in runs.items()}
     if len({curve.shape for curve in curves.values()}) != 1:
         shapes = {name: curve.shape for name, curve in curves.items()}

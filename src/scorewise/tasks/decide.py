@@ -112,8 +112,8 @@ def decide(
 
     Examples
     --------
-    Dismiss, treat or refer a patient, who is healthy or ill; the last row is one on which the
-    members disagree, so that a second opinion is worth most:
+    Dismiss or treat a patient, who is healthy or ill, or abstain. On the last row the members
+    disagree, so that a second opinion is worth most:
 
     >>> import scorewise as sw
     >>> costs = [[0, 5], [50, 0]]  # treating the healthy costs 5, dismissing the ill 50
@@ -175,13 +175,13 @@ def _with_names(
 ) -> CostMatrix:
     """The matrix with the abstain action, if there is one, and with a name for every action."""
     n_classes, n_actions = matrix.costs.shape
-    names = matrix.actions if action_names is None else action_names
-    if names is None:
-        names = [str(a) for a in range(n_actions)]
+    names = matrix.actions or [str(a) for a in range(n_actions)]
+    if action_names is not None:
+        names = action_names
     if abstain_cost is None:
         return CostMatrix(matrix.costs, names)
     costs = np.column_stack([matrix.costs, _column(abstain_cost, n_classes)])
-    if isinstance(names, list | tuple) and len(names) == n_actions + 1:
+    if not isinstance(names, str) and np.shape(names) == (n_actions + 1,):
         return CostMatrix(costs, names)
     own = tuple(CostMatrix(matrix.costs, names).actions or ())
     if ABSTAIN in own:

@@ -13,7 +13,6 @@ from scorewise._array import to_numpy
 from scorewise.decompose import COMPONENTS, RuleLike, decompose, named_rules
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
-from scorewise.tasks.active.rounds import are_rounds, learning_curve
 from scorewise.tasks.advise import measure_name
 from scorewise.tasks.orders import LARGEST, order_of_total
 
@@ -113,8 +112,6 @@ def own_measures(
 
 def learning_curves(values: Any, name: str) -> np.ndarray:
     """Finite losses of repeated runs, ``(R, T)``."""
-    if are_rounds(values):
-        _, values = learning_curve(values, name)
     curves = np.asarray(validate.real(values, f"runs[{name!r}]", to_numpy), dtype=np.float64)
     if curves.ndim != 2 or curves.shape[0] < 2 or not curves.shape[1]:
         raise InvalidInput(

@@ -15,6 +15,7 @@ from scorewise.validate.kinds import (
     whole,
 )
 from scorewise.validate.outcomes import (
+    among,
     finite,
     groups,
     labels,
@@ -22,6 +23,7 @@ from scorewise.validate.outcomes import (
     losses_and_scores,
     names,
     rows,
+    same_kind,
     vector,
 )
 from scorewise.validate.places import Layout, layout, moved_classes
@@ -48,6 +50,7 @@ from scorewise.validate.weighting import (
 __all__ = [
     "SUM_TOLERANCE",
     "Layout",
+    "among",
     "choice",
     "class_count",
     "company",
@@ -71,6 +74,7 @@ __all__ = [
     "rows",
     "same_classes",
     "same_instances",
+    "same_kind",
     "same_library",
     "several",
     "share",

@@ -147,9 +147,8 @@ def _refuse_index(wrong: np.ndarray, indices: np.ndarray, name: str, reason: str
 def names(values: Any, name: str, n: int | None = None) -> np.ndarray:
     """Class labels (n,): all whole numbers, all numbers, all strings or all booleans."""
     try:
-        listed = (
-            to_numpy(values) if is_array(values) else np.asarray(values, dtype=object)
-        ).tolist()
+        given = to_numpy(values) if is_array(values) else np.asarray(values, dtype=object)
+        listed = given.tolist()
     except ValueError as error:
         raise InvalidInput(f"{name} are no list of labels: {error}") from None
     if not isinstance(listed, list) or (n is not None and len(listed) != n):
@@ -165,7 +164,26 @@ def names(values: Any, name: str, n: int | None = None) -> np.ndarray:
     if len(kinds) > 1:
         found = " and ".join(sorted(kind.__name__ for kind in kinds))
         raise InvalidInput(f"{name} are of several kinds, {found}; give all labels in one")
-    return np.array(listed)
+    kept = np.array(listed)
+    if listed and (kept.dtype.kind != _LABELS[type(listed[0])] or kept.tolist() != listed):
+        raise InvalidInput(f"{name} are too large for 64-bit integers, or end in null characters")
+    return kept
 
 
-_LABELS = (str, int, float, bool)
+_LABELS = {str: "U", int: "i", float: "f", bool: "b"}  # what labels may be, and its kind of array
+
+
+def same_kind(known: np.ndarray, given: np.ndarray, name: str) -> None:
+    """Labels are numbers, strings or booleans as others are."""
+    if len(known) and len(given) and known.dtype.kind != given.dtype.kind:
+        raise InvalidInput(f"{name} are of dtype {given.dtype}, the other labels {known.dtype}")
+
+
+def among(classes: np.ndarray, given: np.ndarray, name: str) -> None:
+    """Every label is one of the classes."""
+    same_kind(classes, given, name)
+    wrong = ~np.isin(given, classes)
+    if wrong.any():
+        place = int(np.argmax(wrong))
+        known = np.array2string(classes, separator=", ", threshold=20)
+        raise InvalidInput(f"{name}[{place}] is {given[place]}; the classes are {known}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import re
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,8 @@ from scorewise._array import is_array, namespace, to_numpy, working_precision
 from scorewise.rules import ScoringRule
 
 # parameters of a model that do not change what it learns, or that are set anew in each round
-_NO_MATTER = {"random_state", "n_jobs", "verbose", "progress", "device"}
+_NO_MATTER = {"random_state", "n_jobs", "verbose", "progress", "device", "memory"}
+_DEPTH = 6  # objects within objects are looked into so far
 
 
 def digest(X: Any) -> str | None:
@@ -23,24 +24,19 @@ def digest(X: Any) -> str | None:
     if X is None:
         return None
     found = hashlib.sha256()
-    _feed(found, X)
-    return found.hexdigest()[:32]
-
-
-def _feed(found: Any, X: Any) -> None:
+    if issparse(X) and not X.has_sorted_indices:
+        X = X.sorted_indices()
     parts = (X.data, X.indices, X.indptr) if issparse(X) else (_plain(X),)
+    kinds = [*map(repr, X.dtypes)] if hasattr(X, "columns") else []
     columns = [*map(str, X.columns)] if hasattr(X, "columns") else []
-    found.update(repr((getattr(X, "shape", None), columns)).encode())
+    found.update(repr((getattr(X, "shape", None), columns, kinds)).encode())
     for part in parts:
         found.update(repr((str(part.dtype), part.shape)).encode())
         if part.dtype.kind != "O":
             found.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
-            continue
-        for entry in part.ravel().tolist():
-            if hasattr(entry, "shape") or isinstance(entry, list | tuple):
-                _feed(found, entry)
-            else:
-                found.update(repr(entry).encode())
+        else:
+            found.update("\n".join(map(_text, part.ravel().tolist())).encode())
+    return found.hexdigest()[:32]
 
 
 def _plain(X: Any) -> np.ndarray:
@@ -56,35 +52,47 @@ def _plain(X: Any) -> np.ndarray:
 
 def identity(rule: ScoringRule) -> str:
     """A rule with all its digits, which its repr leaves out where there are many."""
-    parameters = [getattr(rule, field.name) for field in dataclasses.fields(rule)]  # type: ignore[arg-type]
-    tables = [str(digest(value)) for value in parameters if isinstance(value, np.ndarray)]
-    return " ".join([repr(rule), *tables])
+    fields = dataclasses.fields(rule)  # type: ignore[arg-type]
+    return f"{rule!r} {[_text(getattr(rule, field.name)) for field in fields]}"
 
 
 def describe(model: Any) -> str:
-    """What a model is and how it is set; of a function, its name."""
+    """What a model is and how it is set."""
     if isinstance(model, list | tuple):
         return f"[{', '.join(map(describe, model))}]"
-    if isinstance(model, partial):
-        return f"{describe(model.func)}({model.args!r}, {model.keywords!r})"
-    if hasattr(model, "__qualname__"):
-        return str(model.__qualname__)
-    if hasattr(model, "get_params"):
-        settings = model.get_params(deep=True)
+    if not hasattr(model, "fit"):
+        return _text(model)
+    return f"{type(model).__qualname__}({_settings(model, 0)})"
+
+
+def _settings(thing: Any, depth: int) -> str:
+    if hasattr(thing, "get_params"):
+        values = thing.get_params(deep=True)
     else:
-        settings = {k: v for k, v in vars(model).items() if not (k[0] == "_" or k[-1] == "_")}
-    shown = (
-        f"{name}={_shown(value)}"
-        for name, value in sorted(settings.items())
-        if name.rpartition("__")[2] not in _NO_MATTER
-    )
-    return f"{type(model).__qualname__}({', '.join(shown)})"
+        values = {
+            k: v for k, v in getattr(thing, "__dict__", {}).items() if "_" not in k[0] + k[-1]
+        }
+    named = {k: v for k, v in values.items() if k.rpartition("__")[2] not in _NO_MATTER}
+    return ", ".join(f"{name}={_text(named[name], depth + 1)}" for name in sorted(named))
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, np.ndarray):
+def _text(value: Any, depth: int = 0) -> str:
+    """A value as text: no addresses in memory, no order that is not its own."""
+    if value is None or isinstance(value, str | bytes | int | float | complex | np.generic):
+        return repr(value)
+    if hasattr(value, "__qualname__"):
+        return str(value.__qualname__)  # a function that was mended after a crash is the same
+    if hasattr(value, "shape"):
         return str(digest(value))
-    if hasattr(value, "get_params"):
-        return type(value).__qualname__  # its own parameters are there as well
-    # addresses in memory are of one process only
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", getattr(value, "__qualname__", None) or repr(value))
+    if depth == _DEPTH or hasattr(value, "get_params"):
+        return type(value).__qualname__  # whose parameters are listed beside it
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_text(one, depth + 1) for one in value)}]"
+    if isinstance(value, set | frozenset):
+        return f"{{{', '.join(sorted(_text(one, depth + 1) for one in value))}}}"
+    if isinstance(value, Mapping):
+        items = (f"{_text(k, depth + 1)}: {_text(v, depth + 1)}" for k, v in value.items())
+        return f"{{{', '.join(sorted(items))}}}"
+    if isinstance(value, partial):
+        return _text([value.func, value.args, value.keywords], depth + 1)
+    return f"{type(value).__qualname__}({_settings(value, depth)})"

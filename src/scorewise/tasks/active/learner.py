@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,11 +15,13 @@ from scorewise._random import entropy_of
 from scorewise.decompose import RuleLike
 from scorewise.errors import InvalidInput
 from scorewise.models.bootstrap import indexable
-from scorewise.tasks.active.procedure import Procedure, joined
-from scorewise.tasks.active.querying import Exam, Query, check_kind, count_rows
-from scorewise.tasks.active.rounds import Round, Stopping
+from scorewise.tasks.active.procedure import Procedure
+from scorewise.tasks.active.querying import Exam, Query, count_rows
+from scorewise.tasks.active.rounds import Round, Stopping, joined
 from scorewise.tasks.active.state import StateFile
-from scorewise.tasks.active.training import RETRAIN, check_trainable
+from scorewise.tasks.active.training import RETRAIN, check_trainable, unchanging
+
+_FINISHING = threading.Lock()  # a round is added by one thread at a time
 
 
 class ActiveLearner:
@@ -58,9 +61,9 @@ class ActiveLearner:
     target_loss : float, optional
         Stop when the loss is not above it.
     patience : int, optional
-        Stop when the loss has not fallen in so many rounds,
+        Stop when the loss has not fallen by more than ``tolerance`` in so many rounds.
     tolerance : float
-        by more than this.
+        How much the loss must fall to count.
     X_test, y_test : rows and labels, optional
         What the loss is measured on.
     task_loss : str or ScoringRule
@@ -71,7 +74,8 @@ class ActiveLearner:
         All labels that there are; others are refused. Whatever was told unless given.
     retrain : "scratch" or "warm"
         Train a new model in each round, or go on from the last one: with estimators that have
-        ``warm_start``, and with functions ``train(X, y, seed, previous)``.
+        ``warm_start`` (no forests or other ensembles; anew where a label shows a new class), and
+        with functions ``train(X, y, seed, previous)``.
     n_samples, device
         As for :func:`scorewise.predict_samples`.
     random_state : int, RandomState or Generator, optional
@@ -79,7 +83,8 @@ class ActiveLearner:
         queried by, so that runs are paired.
     state : path, optional
         A JSON file to keep the labels and rounds in, saved after each round. If it is there, the
-        work goes on from it, to the same result as if it had never stopped.
+        work goes on from it, to the same result as if it had never stopped. Functions are known by
+        their name, so that one can be mended after a crash.
 
     Attributes
     ----------
@@ -153,7 +158,7 @@ class ActiveLearner:
         if n_samples is not None:
             n_samples = validate.whole(n_samples, "n_samples", at_least=1)
         self._procedure = Procedure(
-            model,
+            unchanging(model),
             X,
             n_rows,
             _checked_initial(initial, n_rows, self.budget),
@@ -163,7 +168,7 @@ class ActiveLearner:
             exam,
             None if classes is None else np.unique(validate.names(classes, "classes")),
             retrain,
-            {"n_samples": n_samples, "device": device, "progress": False},
+            {"n_samples": n_samples, "device": device},
             entropy_of(random_state),
         )
         self._rounds: list[Round] = []
@@ -183,16 +188,17 @@ class ActiveLearner:
         entropy, rounds = found
         if is_seeded and entropy != self._procedure.entropy:
             raise InvalidInput("the state is of another random_state; give the same, or none")
+        if any((one.loss is None) != (self._procedure.exam is None) for one in rounds):
+            raise InvalidInput("a round of the state has no loss, or one that nothing measures")
+        if rounds and rounds[-1].n_labelled > self.budget:
+            raise InvalidInput(
+                f"the state has {rounds[-1].n_labelled} labels already, more than the budget of "
+                f"{self.budget}"
+            )
         for one in rounds:
-            if (one.loss is None) != (self._procedure.exam is None):
-                raise InvalidInput(f"round {one.index} of the state must have a loss, or none has")
-            self._check_labels(one.labels)
-            if one.n_labelled > self.budget:
-                raise InvalidInput(
-                    f"the state has {rounds[-1].n_labelled} labels already, more than the budget "
-                    f"of {self.budget}"
-                )
-            self._rounds.append(self._finished(one))
+            validate.same_kind(rounds[0].labels, one.labels, "labels")
+            self._procedure.check_labels(one.labels)
+        self._rounds = [self._finished(rounds[: i + 1]) for i in range(len(rounds))]
         self._procedure = replace(self._procedure, entropy=entropy)
 
     # -- what is known ----------------------------------------------------------------------------
@@ -259,7 +265,14 @@ class ActiveLearner:
 
         Examples
         --------
-        See :class:`ActiveLearner`.
+        >>> import numpy as np, scorewise as sw
+        >>> from sklearn.ensemble import RandomForestClassifier
+        >>> learner = sw.ActiveLearner(
+        ...     RandomForestClassifier(), np.eye(9), initial=3, random_state=0
+        ... )
+        >>> rows = learner.ask()
+        >>> len(rows), bool((rows == learner.ask()).all())
+        (3, True)
         """
         if self._asked is None:
             self._asked = (
@@ -297,25 +310,38 @@ class ActiveLearner:
         ------
         InvalidInput
             If a row has a label already, a label is none of the classes, or the budget is exceeded.
+
+        Examples
+        --------
+        >>> import numpy as np, scorewise as sw
+        >>> from sklearn.ensemble import RandomForestClassifier
+        >>> learner = sw.ActiveLearner(
+        ...     RandomForestClassifier(), np.eye(9), initial=3, classes=["cat", "dog"]
+        ... )
+        >>> learner.tell([0, 4, 5], ["cat", "dog", "dog"])
+        Round(0: 3 labels)
         """
         procedure = self._procedure
         rows = validate.rows(rows, procedure.n_rows, "rows")
         told = validate.names(labels, "labels", len(rows))
         self._check_rows(rows)
         self._check_labels(told)
-        index, n_labelled = len(self._rounds), len(self.labelled) + len(rows)
-        rounds = [*self._rounds, Round(index, rows, told, self._scores_of(rows), n_labelled, None)]
+        before = self._rounds
+        index, n_labelled = len(before), len(self.labelled) + len(rows)
+        rounds = [*before, Round(index, rows, told, self._scores_of(rows), n_labelled, None)]
         with self._in_round(index, "training"):
-            previous = self.model if procedure.is_warm and self._rounds else None
+            previous = self.model if procedure.is_warm and before else None
             model = procedure.trained(rounds, previous)
         with self._in_round(index, "measuring the loss"):
             loss = procedure.loss(model, rounds)
-        finished = self._finished(replace(rounds[-1], loss=loss))
-        if self._state is not None:
-            with self._in_round(index, "saving"):
-                self._state.write(procedure.entropy, [*self._rounds, finished])
-        self._rounds.append(finished)
-        self._model, self._asked = model, None
+        rounds[-1] = finished = self._finished([*before, replace(rounds[-1], loss=loss)])
+        with _FINISHING:
+            if self._rounds is not before:
+                raise InvalidInput("labels were told by another thread meanwhile; tell these again")
+            if self._state is not None:
+                with self._in_round(index, "saving"):
+                    self._state.write(procedure.entropy, rounds)
+            self._rounds, self._model, self._asked = rounds, model, None
         return replace(finished, model=model)
 
     def _check_rows(self, rows: np.ndarray) -> None:
@@ -335,7 +361,7 @@ class ActiveLearner:
     def _check_labels(self, labels: np.ndarray) -> None:
         self._procedure.check_labels(labels)
         if self._rounds:
-            check_kind(self.labels, labels, "labels")
+            validate.same_kind(self.labels, labels, "labels")
 
     def _scores_of(self, rows: np.ndarray) -> np.ndarray | None:
         """What rows were worth when they were asked for, if all of them were."""
@@ -345,10 +371,10 @@ class ActiveLearner:
             return None
         return scores[[place[row] for row in rows.tolist()]]
 
-    def _finished(self, one: Round) -> Round:
-        """The next round, with the reason to stop if there is one."""
-        losses = [*(before.loss for before in self._rounds), one.loss]
-        return replace(one, stop=self._stopping.reason(one.n_labelled, losses))
+    def _finished(self, rounds: list[Round]) -> Round:
+        """The last of these rounds, with the reason to stop if there is one."""
+        reason = self._stopping.reason(rounds[-1].n_labelled, [one.loss for one in rounds])
+        return replace(rounds[-1], stop=reason)
 
     @contextmanager
     def _in_round(self, index: int, what: str) -> Iterator[None]:
@@ -367,5 +393,8 @@ def _checked_initial(initial: Any, n_rows: int, budget: int) -> int | np.ndarray
     rows = validate.rows(initial, n_rows, "initial") if np.ndim(initial) else None
     count = validate.whole(initial, "initial", at_least=1) if rows is None else len(rows)
     if not 0 < count <= budget:
-        raise InvalidInput(f"initial asks for {count} rows; the budget is {budget} labels in all")
+        raise InvalidInput(
+            f"initial asks for {count} rows; the budget is {budget} labels in all, of a pool of "
+            f"{n_rows} rows"
+        )
     return count if rows is None else rows

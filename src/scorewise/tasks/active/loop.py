@@ -12,7 +12,7 @@ from scorewise._progress import bar
 from scorewise.errors import InvalidInput
 from scorewise.models.bootstrap import indexable
 from scorewise.tasks.active.learner import ActiveLearner
-from scorewise.tasks.active.querying import check_among, check_kind, count_rows
+from scorewise.tasks.active.querying import count_rows
 from scorewise.tasks.active.rounds import Round
 
 
@@ -81,10 +81,10 @@ def active_learning(
     if stratified:
         options = {"strata": y} | options
     if options.get("classes") is not None:
-        check_among(validate.names(options["classes"], "classes"), y, "y_oracle")
+        validate.among(validate.names(options["classes"], "classes"), y, "y_oracle")
     elif options.get("y_test") is not None:
         tested = validate.names(options["y_test"], "y_test")
-        check_kind(y, tested, "y_test")
+        validate.same_kind(y, tested, "y_test")
         options["classes"] = np.union1d(y, tested)
     else:
         options["classes"] = y

@@ -8,14 +8,17 @@ from typing import Any
 import numpy as np
 from sklearn.utils import _safe_indexing
 
+from scorewise import validate
 from scorewise._random import generator
+from scorewise.errors import InvalidInput
 from scorewise.tasks.active.fingerprints import describe, digest, identity
-from scorewise.tasks.active.querying import Exam, Query, check_among, check_kind, initial_rows
-from scorewise.tasks.active.rounds import Round
+from scorewise.tasks.active.querying import Exam, Query, initial_rows
+from scorewise.tasks.active.rounds import Round, joined
 from scorewise.tasks.active.training import fitted
 from scorewise.tasks.judge import Judge, numbered
 
 _FIT, _CHOOSE, _PREDICT = range(3)  # what random numbers of a round are for
+_MANY = 100_003  # classes that only a rule of any number can score
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,11 +40,20 @@ class Procedure:
 
     def __post_init__(self) -> None:
         """Rules, test labels and classes must fit each other."""
-        if self.classes is not None:
-            self.query.rule.check_classes(len(self.classes))
+        try:
+            n_classes = _MANY if self.classes is None else len(self.classes)
+            self.query.rule.check_classes(n_classes)
             if self.exam is not None:
-                self.exam.check_classes(len(self.classes))
-                check_among(self.classes, self.exam.y, "y_test")
+                self.exam.rule.check_classes(n_classes)
+        except InvalidInput as error:
+            if self.classes is None:
+                raise InvalidInput(
+                    f"pass classes=, as a rule is of a fixed number ({error})"
+                ) from None
+            raise
+        if self.classes is not None and self.exam is not None:
+            self.exam.check_floor(len(self.classes))
+            validate.among(self.classes, self.exam.y, "y_test")
 
     def settings(self) -> dict[str, Any]:
         """All that the rounds depend on, but the seed."""
@@ -73,9 +85,9 @@ class Procedure:
     def check_labels(self, labels: np.ndarray) -> None:
         """Refuse labels that are none of the classes, or no such thing as they are."""
         if self.classes is not None:
-            check_among(self.classes, labels, "labels")
+            validate.among(self.classes, labels, "labels")
         elif self.exam is not None:
-            check_kind(self.exam.y, labels, "labels")
+            validate.same_kind(self.exam.y, labels, "labels")
 
     def first_rows(self) -> np.ndarray:
         """The rows to begin with."""
@@ -101,12 +113,22 @@ class Procedure:
         index = len(rounds) - 1
         rows, y = joined([one.rows for one in rounds]), joined([one.labels for one in rounds])
         X, seed = _safe_indexing(self.X, rows), self._seed(index, _FIT)
-        model = fitted(self.model, X, y, seed, previous)
+        try:
+            model = fitted(self.model, X, y, seed, previous)
+        except Exception as error:
+            if len(np.unique(y)) == 1:
+                error.add_note(
+                    "All labels so far are of one class, which not every model can learn; labels "
+                    "of further rows can be told together with these."
+                )
+            raise
         component = "total" if self.query.method == "random" else self.query.component
         judge = Judge.of(model, self.query.rule, component, self._predicting(index), y)
         if judge.classes is None:
             mean, _ = judge(_safe_indexing(X, [0]))
             numbered(mean.shape[-1], self._known_classes(y))
+        elif self.classes is not None and len(judge.classes) > len(np.unique(y)):
+            validate.among(self.classes, judge.classes, "the model's classes")
         return model
 
     def loss(self, model: Any, rounds: list[Round]) -> float | None:
@@ -127,8 +149,3 @@ class Procedure:
 
     def _predicting(self, index: int) -> dict[str, Any]:
         return self.options | {"random_state": self._seed(index, _PREDICT)}
-
-
-def joined(parts: list[np.ndarray]) -> np.ndarray:
-    """Rows or labels of several rounds, in one array."""
-    return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)

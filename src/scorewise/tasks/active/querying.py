@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +54,7 @@ class Query:
         if judge.classes is not None and len(judge.classes) < 2:  # there is nothing to be unsure of
             return acquire(np.zeros(_num_samples(X)), n, "random", seed), None
         if self.method == JOINT:
-            batch = acquire_batch(judge.samples(X), n, self.rule, seed, progress=False)
+            batch = acquire_batch(judge.samples(X), n, self.rule, seed)
             return batch.rows, batch.gains
         _, scores = judge(X)
         places = acquire(scores, n, self.method, seed, coldness=self.coldness)
@@ -82,39 +83,29 @@ class Exam:
             floor = validate.share(floor, "floor")
         return cls(X, validate.names(y, "y_test", count_rows(X, "X_test")), rule, floor)
 
-    def check_classes(self, n_classes: int) -> None:
-        """Refuse a loss that is not of so many classes."""
-        self.rule.check_classes(n_classes)
+    def check_floor(self, n_classes: int) -> None:
+        """Refuse a floor that leaves nothing to be predicted."""
         if self.floor is not None:
             checked_floor(self.floor, n_classes)
 
     def loss(self, model: Any, classes: np.ndarray, options: dict[str, Any]) -> float:
         """The mean loss of the mean prediction."""
         judge = Judge.of(model, self.rule, "total", options, classes)
+        if judge.classes is not None and len(judge.classes) < 2:
+            return 0.0
         mean, _ = judge(self.X)
         known = np.arange(mean.shape[-1]) if judge.classes is None else judge.classes
         losses = losses_of_mean(mean, np.searchsorted(known, self.y), self.rule, self.floor)
         return float(validate.loss_vector(losses).mean())
 
 
-def check_kind(known: np.ndarray, labels: np.ndarray, name: str) -> None:
-    """Refuse labels that are no numbers, strings or booleans where others are."""
-    if len(known) and len(labels) and known.dtype.kind != labels.dtype.kind:
-        raise InvalidInput(f"{name} are of dtype {labels.dtype}, the other labels {known.dtype}")
-
-
-def check_among(classes: np.ndarray, labels: np.ndarray, name: str) -> None:
-    """Refuse labels that are none of the classes."""
-    check_kind(classes, labels, name)
-    wrong = ~np.isin(labels, classes)
-    if wrong.any():
-        place = int(np.argmax(wrong))
-        known = np.array2string(classes, separator=", ", threshold=20)
-        raise InvalidInput(f"{name}[{place}] is {labels[place]}; the classes are {known}")
-
-
 def count_rows(X: Any, name: str) -> int:
     """How many rows there are, at least one."""
+    if not hasattr(X, "shape") and (isinstance(X, str | bytes) or not isinstance(X, Sequence)):
+        raise InvalidInput(
+            f"{name} must be rows that can be taken by number: an array, a frame, a sparse matrix, "
+            f"a tensor or a list, not {type(X).__name__}"
+        )
     try:
         n = int(_num_samples(X))
     except TypeError as error:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,8 @@ class Round:
     stop : "budget", "target", "plateau" or None
         Why this is the last round, if it is.
     model : fitted model or None
-        None in rounds that were read from a saved state.
+        None in rounds that were read from a saved state; ``dataclasses.replace(one, model=None)``
+        lets go of it.
     """
 
     index: int
@@ -42,12 +43,14 @@ class Round:
     n_labelled: int
     loss: float | None
     stop: str | None = None
-    model: Any = field(default=None, compare=False)
+    model: Any = None
 
     def __post_init__(self) -> None:
-        for array in (self.rows, self.labels, self.scores):
-            if array is not None:
-                array.flags.writeable = False
+        for name in ("rows", "labels", "scores"):
+            if getattr(self, name) is not None:
+                own = np.array(getattr(self, name))
+                own.flags.writeable = False
+                object.__setattr__(self, name, own)
 
     def __repr__(self) -> str:
         loss = "" if self.loss is None else f", loss {self.loss:.4g}"
@@ -98,16 +101,32 @@ class Stopping:
         return None
 
 
+def joined(parts: list[np.ndarray]) -> np.ndarray:
+    """Rows or labels of several rounds, in one array."""
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+
+
 def learning_curve(runs: Sequence[Sequence[Round]], name: str) -> tuple[np.ndarray, np.ndarray]:
     """Numbers of labels (T,) that all of R runs have come to, and the losses there (R, T)."""
-    by_labels = [{r.n_labelled: r.loss for r in run} for run in runs]
-    shared = sorted(set.intersection(*(set(run) for run in by_labels))) if by_labels else []
+    by_labels = [{one.n_labelled: one.loss for one in run} for run in runs]
+    shared = sorted(set.intersection(*(set(run) for run in by_labels)))
     if not shared:
         raise InvalidInput(f"the runs of {name!r} have no number of labels in common")
     losses = [[run[n] for n in shared] for run in by_labels]
     if any(loss is None for run in losses for loss in run):
         raise InvalidInput(f"the rounds of {name!r} have no losses; pass X_test and y_test")
     return np.array(shared), np.array(losses, dtype=np.float64)
+
+
+def paired_curves(runs: Mapping[str, Sequence[Sequence[Round]]]) -> dict[str, np.ndarray]:
+    """Losses (R, T) of every measure, at the numbers of labels that all runs have come to."""
+    curves = {name: learning_curve(several, name) for name, several in runs.items()}
+    shared = [n for n, _ in curves.values()]
+    labels = shared[0][np.all([np.isin(shared[0], n) for n in shared], axis=0)]
+    if not len(labels):
+        found = {name: n.tolist() for name, (n, _) in curves.items()}
+        raise InvalidInput(f"runs have no number of labels in common: {found}")
+    return {name: losses[:, np.isin(n, labels)] for name, (n, losses) in curves.items()}
 
 
 def are_rounds(runs: Any) -> bool:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from scorewise import validate
-from scorewise._files import replacing
+from scorewise._files import locked, replacing
 from scorewise.errors import InvalidInput
-from scorewise.tasks.active.rounds import Round
+from scorewise.tasks.active.rounds import Round, joined
 
 _FORMAT = 1
 
@@ -53,7 +53,10 @@ class StateFile:
             settings = dict(saved["settings"])
             rounds: list[Round] = []
             for one in saved["rounds"]:
-                rounds.append(_round(one, rounds, n_rows))
+                rounds.append(_round(one, rounds[-1] if rounds else None, n_rows))
+            rows = joined([one.rows for one in rounds])
+            if len(np.unique(rows)) != len(rows):
+                raise InvalidInput("a row is there twice")
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise InvalidInput(
                 f"{self._name} is no saved state of active learning ({error}); give another path, "
@@ -88,8 +91,6 @@ class StateFile:
 
     def write(self, entropy: int, rounds: list[Round]) -> None:
         """Save in one step; refuse if somebody else has written since."""
-        if self._content() not in self._own:
-            raise InvalidInput(f"{self._name} was changed by another run; nothing was written")
         saved = {
             "format": _FORMAT,
             "entropy": entropy,
@@ -97,11 +98,18 @@ class StateFile:
             "rounds": [_plain(one) for one in rounds],
         }
         content = json.dumps(saved).encode()
-        self._own = [self._own[-1], content]  # either, if this is cut off
-        with replacing(self._path) as partial:
-            partial.write_bytes(content)
-            with partial.open("rb") as file:
-                os.fsync(file.fileno())
+        with locked(self._path.parent):
+            there = self._content()
+            if there not in self._own:
+                what = "is gone" if there is None else "was changed by another run"
+                raise InvalidInput(
+                    f"{self._name} {what}; nothing was written: let one run alone use the file"
+                )
+            self._own = [self._own[-1], content]  # either, if this is cut off
+            with replacing(self._path) as partial:
+                partial.write_bytes(content)
+                with partial.open("r+b") as file:
+                    os.fsync(file.fileno())
 
 
 def _plain(one: Round) -> dict[str, Any]:
@@ -113,12 +121,10 @@ def _plain(one: Round) -> dict[str, Any]:
     }
 
 
-def _round(saved: dict[str, Any], before: list[Round], n_rows: int) -> Round:
+def _round(saved: dict[str, Any], before: Round | None, n_rows: int) -> Round:
     """A round as it was, if it can have been."""
     rows = validate.rows(saved["rows"], n_rows, "rows")
     labels = validate.names(saved["labels"], "labels", len(rows))
-    if any(np.isin(rows, one.rows).any() for one in before):
-        raise InvalidInput("a row is there twice")
     scores, loss = saved["scores"], saved["loss"]
     if scores is not None:
         scores = validate.vector(scores, "scores")
@@ -126,8 +132,8 @@ def _round(saved: dict[str, Any], before: list[Round], n_rows: int) -> Round:
             raise InvalidInput(f"{len(scores)} scores for {len(rows)} rows")
     if loss is not None:
         loss = validate.number(loss, "loss")
-    n_labelled = len(rows) + (before[-1].n_labelled if before else 0)
-    return Round(len(before), rows, labels, scores, n_labelled, loss)
+    index, n_before = (before.index + 1, before.n_labelled) if before else (0, 0)
+    return Round(index, rows, labels, scores, n_before + len(rows), loss)
 
 
 def _differing(then: Any, now: Any) -> str:

@@ -54,10 +54,20 @@ def _check_goes_on(model: Any) -> None:
         )
 
 
+def unchanging(model: Any) -> Any:
+    """The same, whatever its owner does with it from now on; functions are taken as they are."""
+    if isinstance(model, list | tuple):
+        return [unchanging(member) for member in model]
+    if not hasattr(model, "fit"):
+        return model
+    return clone(model) if hasattr(model, "get_params") else copy.deepcopy(model)
+
+
 def fitted(model: Any, X: Any, y: np.ndarray, seed: int, previous: Any = None) -> Any:
     """A model trained on these rows: a new one, or one that goes on from the previous.
 
-    Neither ``model`` nor ``previous`` is changed. Every ``random_state`` in it gets a seed.
+    Neither ``model`` nor ``previous`` is changed. Every ``random_state`` in it gets a seed. What
+    was trained on other classes cannot go on, and a new one is trained.
     """
     if isinstance(model, list | tuple):
         before = [None] * len(model) if previous is None else previous
@@ -67,22 +77,34 @@ def fitted(model: Any, X: Any, y: np.ndarray, seed: int, previous: Any = None) -
             for member, own_seed, earlier in zip(model, seeds, before, strict=True)
         ]
     if not hasattr(model, "fit"):
-        return model(X, y, seed, *([] if previous is None else [copy.deepcopy(previous)]))
-    if hasattr(model, "get_params"):
-        trained = clone(model) if previous is None else copy.deepcopy(previous)
-        parameters = sorted(trained.get_params(deep=True))
-        seeds = generator(seed).integers(2**31 - 1, size=len(parameters)).tolist()
-        own = dict(zip(parameters, seeds, strict=True))
-        settings = {name: own[name] for name in _named("random_state", parameters)}
+        trained = model(X, y, seed, *([] if previous is None else [copy.deepcopy(previous)]))
+        if trained is None:
+            raise InvalidInput("the function returned None; it must return the trained model")
+        return trained
+    if previous is not None and not np.array_equal(previous.classes_, np.unique(y)):
+        previous = None
+    trained = unchanging(model) if previous is None else copy.deepcopy(previous)
+    if hasattr(trained, "get_params"):
+        trained.set_params(**_seeds(trained.get_params(deep=True), seed))
         if previous is not None:
-            settings |= dict.fromkeys(_named("warm_start", parameters), True)
-        trained.set_params(**settings)
-    else:
-        trained = copy.deepcopy(model)
-        if hasattr(trained, "random_state"):
-            trained.random_state = seed
+            trained.set_params(**dict.fromkeys(_named("warm_start", trained.get_params()), True))
+    elif hasattr(trained, "random_state"):
+        trained.random_state = seed
     trained.fit(X, y)
     return trained
+
+
+def _seeds(parameters: dict[str, Any], seed: int) -> dict[str, Any]:
+    """A seed for each random state, also of what is no estimator, such as a way to split rows."""
+    numbers = generator(seed).integers(2**31 - 1, size=len(parameters)).tolist()
+    found: dict[str, Any] = {}
+    for number, (name, value) in zip(numbers, sorted(parameters.items()), strict=True):
+        if name in _named("random_state", [name]):
+            found[name] = number
+        elif hasattr(value, "random_state") and not hasattr(value, "get_params"):
+            found[name] = copy.copy(value)
+            found[name].random_state = number
+    return found
 
 
 def _named(word: str, parameters: Any) -> list[str]:
