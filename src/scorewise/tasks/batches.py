@@ -165,6 +165,7 @@ class _Search:
         self._prior = prior / prior.sum()
         total, _, epistemic = self._decomposed(self._probs, self._prior)
         self._alone = epistemic
+        self._entropies, _, _ = self._decomposed(self._probs[:, :, None], np.ones(1))  # (N, M)
         self._unit = _ROUNDING * float(np.abs(total).max())
         self._is_free = np.ones(len(probs), dtype=bool)
         self._is_copy = ~self._is_free
@@ -254,17 +255,15 @@ class _Search:
     def _gains(self, rows: np.ndarray, outcomes: _Counted | _Sampled) -> np.ndarray:
         """E_y EU(row | y): the entropy of the mean, less the mean entropy of members."""
         probs = self._probs[rows].astype(np.float64)
-        total = self._entropy(outcomes.shares @ probs) @ outcomes.chances
-        aleatoric = self._entropy(probs) @ (outcomes.chances @ outcomes.shares)
+        # the outcomes' predictions are members of their own: E_y H(mean | y) is what they leave
+        _, total, _ = self._decomposed(outcomes.shares @ probs, outcomes.chances)
+        aleatoric = self._entropies[rows] @ (outcomes.chances @ outcomes.shares)
         gains = np.asarray(total - aleatoric)
         # what is only rounding is nothing, so that such rows stay tied
         return np.where(np.abs(gains) > self._unit, gains, 0.0)
 
-    def _entropy(self, p: np.ndarray) -> np.ndarray:
-        """H of each row, in whatever library the rule is written for."""
-        return self._decomposed(p[..., None, :])[0]
-
-    def _decomposed(self, probs: np.ndarray, weights: Any = None) -> list[np.ndarray]:
+    def _decomposed(self, probs: np.ndarray, weights: np.ndarray) -> list[np.ndarray]:
+        """Total, aleatoric, epistemic, in whatever library the rule is written for."""
         own: Any = probs
         if not self._rule.any_library:
             own = on_device_of(namespace(self._like), probs, self._like)
@@ -275,7 +274,9 @@ class _Search:
 def _alike(probs: np.ndarray, row: np.ndarray) -> np.ndarray:
     """Which rows all members answer as this one, but for how sums were rounded."""
     tolerance = max(_ALIKE, 4 * float(np.finfo(probs.dtype).eps))
-    return np.asarray((np.abs(probs - row) <= tolerance).all(axis=(1, 2)))
+    alike = np.abs(probs[:, 0, 0] - row[0, 0]) <= tolerance  # most are told apart by this
+    alike[alike] = (np.abs(probs[alike] - row) <= tolerance).all(axis=(1, 2))
+    return np.asarray(alike)
 
 
 @dataclass(frozen=True, eq=False)
