@@ -39,6 +39,20 @@ def one_torch_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
+@pytest.fixture
+def no_screen() -> Iterator[None]:
+    """Draw without a screen, and leave no figure and no setting behind."""
+    import matplotlib as mpl
+    from matplotlib import pyplot as plt
+
+    plt.switch_backend("Agg")
+    before = dict(mpl.rcParams)
+    yield
+    changed = [key for key in before if mpl.rcParams[key] != before[key]]
+    plt.close("all")
+    assert not changed
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Only tests marked gpu see one where there is one; the others are about the CPU."""
     torch = sys.modules.get("torch")

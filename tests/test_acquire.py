@@ -948,6 +948,20 @@ def test_the_unit_of_costs_does_not_matter(scale):
     np.testing.assert_allclose(one.gains, other.gains / scale, rtol=1e-9)
 
 
+@pytest.mark.parametrize("rule", ["log", "brier", "zero-one"])
+def test_the_precision_of_the_pool_decides_nothing(rule):
+    """Rows that nearly agree are no gain because they were stored in fewer digits."""
+    rng = np.random.default_rng(0)
+    doubtful = rng.dirichlet(np.full(4, 0.3), (60, 6))
+    agreeing = rng.dirichlet(np.ones(4), (120, 1)) * np.exp(1e-4 * rng.normal(size=(120, 6, 4)))
+    pool = np.concatenate([doubtful, agreeing / agreeing.sum(axis=-1, keepdims=True)])
+    wide = sw.acquire_batch(pool, 12, rule, 0)
+    narrow = sw.acquire_batch(pool.astype(np.float32), 12, rule, 0)
+    np.testing.assert_array_equal(narrow.starts, wide.starts)
+    assert len(wide.starts) > 1
+    assert (narrow.rows < 60).all()
+
+
 @pytest.mark.parametrize(("m", "k"), [(500, 2), (500, 100), (3, 100)])
 def test_many_members_and_classes(m, k):
     pool = members(12, m, k, 1)

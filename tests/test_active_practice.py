@@ -7,10 +7,13 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier, VotingClassifier
@@ -23,6 +26,7 @@ from sklearn.preprocessing import StandardScaler
 
 import scorewise as sw
 from active_support import COSTS, EXAM, SHORT, X, Y, assert_same, forest, rounds_of
+from scorewise.tasks.active.fingerprints import describe, digest
 
 ONE_CLASS = np.flatnonzero(Y == 0)[:5]
 
@@ -102,8 +106,18 @@ def test_numbers_that_are_no_indices_are_refused_for_networks():
 
     model = sw.DeepEnsemble(lambda: torch.nn.Linear(4, 3), 2, epochs=1)
     two = np.concatenate([ONE_CLASS, np.flatnonzero(Y == 1)[:5]])
-    with pytest.raises(sw.InvalidInput, match=r"the model's classes\[0\] is 0; the classes are"):
+    with pytest.raises(sw.InvalidInput, match="the model knows a class 0; the classes are"):
         next(sw.active_learning(model, X.astype("f4"), Y + 1, initial=two, random_state=0))
+
+
+def test_a_model_that_speaks_of_other_classes_is_refused():
+    def encoded(X: Any, y: Any, seed: int) -> Any:
+        return RandomForestClassifier(3, random_state=seed).fit(X, y == y.max())
+
+    learner = sw.ActiveLearner(encoded, X, initial=12)
+    with pytest.raises(sw.InvalidInput, match="the model does not know the label 3"):
+        learner.tell(learner.ask(), Y[learner.ask()] + 1 + (Y[learner.ask()] > 0))
+    assert learner.rounds == []
 
 
 def test_one_class_alone_costs_nothing():
@@ -145,6 +159,12 @@ def test_labels_that_would_not_be_kept_as_they_are(label):
     other = "a" if isinstance(label, str) else -1
     with pytest.raises(sw.InvalidInput, match=r"labels are too large"):
         learner.tell([0, 1], [other, label])
+
+
+def test_masked_labels_are_refused():
+    learner = sw.ActiveLearner(forest(), X, initial=3)
+    with pytest.raises(sw.InvalidInput, match="labels are a masked array"):
+        learner.tell([0, 1, 2], np.ma.array([0, 1, 1], mask=[0, 1, 0]))
 
 
 def test_a_round_leaves_the_arrays_of_others_alone():
@@ -231,6 +251,39 @@ def test_of_two_learners_on_one_file_only_one_can_save(tmp_path):
         np.testing.assert_array_equal(again.labelled, np.arange(20) + 20 * saved[0])
 
 
+def test_what_another_thread_tells_meanwhile_counts():
+    """A batch, or a model, that was made for fewer labels is not kept."""
+    told = []
+
+    def train(X: Any, y: Any, seed: int) -> Any:
+        if len(told) == 1:  # while the model is trained again, others tell
+            told.append(None)
+            thread = threading.Thread(target=lambda: told.append(learner.tell(*told[0])))
+            thread.start()
+            thread.join()
+        return [GaussianNB().fit(X, y)]
+
+    learner = sw.ActiveLearner(train, X, component="total", random_state=0)
+    learner.tell(learner.ask(), Y[learner.ask()])
+    rows = learner.ask()
+    learner._model = learner._asked = None  # as if it were read from a state
+    told.append((rows, Y[rows]))
+    asked = learner.ask()
+    assert not set(asked.tolist()) & set(learner.labelled.tolist())
+    assert learner.model is told[2].model
+
+
+def test_a_disk_that_is_full_for_a_while(tmp_path, monkeypatch):
+    learner = sw.ActiveLearner(forest(), X, **SHORT, state=tmp_path / "s.json")
+    rows = learner.ask()
+    for _ in range(3):
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "write_bytes", lambda *_: (_ for _ in ()).throw(OSError("full")))
+            with pytest.raises(OSError, match="full"):
+                learner.tell(rows, Y[rows])
+    assert learner.tell(rows, Y[rows]).n_labelled == 12
+
+
 # -- the same settings in another process ---------------------------------------------------------
 
 SETTINGS = """
@@ -268,6 +321,23 @@ def test_descriptions_are_the_same_in_every_process():
     }  # fmt: skip
     assert len(found) == 1
     assert " at 0x" not in found.pop()
+
+
+def test_what_differs_is_described_otherwise():
+    class Own:
+        def __init__(self, base: Any) -> None:
+            self.base = base
+
+        def fit(self, X: Any, y: Any) -> None: ...
+
+    assert describe(Own(LogisticRegression(C=1))) != describe(Own(LogisticRegression(C=10)))
+    assert describe(partial(print, LogisticRegression(C=1))) != describe(
+        partial(print, LogisticRegression(C=10))
+    )
+    days = [pd.DataFrame({"t": pd.to_datetime([day]), "x": [1.0]}) for day in ("2020", "2021")]
+    assert digest(days[0]) != digest(days[1])
+    numbers = [np.array([Decimal(text)], dtype=object) for text in ("1.5", "2.5")]
+    assert digest(numbers[0]) != digest(numbers[1])
 
 
 @pytest.mark.parametrize("name", ["pipeline", "voting"])

@@ -4,7 +4,6 @@ import subprocess
 import sys
 import time
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt
@@ -23,15 +22,7 @@ from scorewise.tasks.comparison import Comparison, Standing
 HOSTILE = ["$x_", "_hidden", "$a$ b^{", "n" * 150 + "a" * 50, "n" * 150 + "b" * 50]
 
 
-@pytest.fixture(autouse=True)
-def _agg():
-    """Draw without a screen, and leave no figure and no setting behind."""
-    plt.switch_backend("Agg")
-    before = dict(mpl.rcParams)
-    yield
-    changed = [key for key in before if mpl.rcParams[key] != before[key]]
-    plt.close("all")
-    assert not changed
+pytestmark = pytest.mark.usefixtures("no_screen")
 
 
 def predictions(n=60, m=5, k=3):

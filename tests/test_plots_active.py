@@ -3,7 +3,6 @@
 import subprocess
 import sys
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 import torch
@@ -23,15 +22,7 @@ TRIAGE = [[0, 5, 1], [50, 0, 2]]
 GAINS = [[-10, 30, -2], [40, -90, -2]]
 
 
-@pytest.fixture(autouse=True)
-def _agg():
-    """Draw without a screen, and leave no figure and no setting behind."""
-    plt.switch_backend("Agg")
-    before = dict(mpl.rcParams)
-    yield
-    changed = [key for key in before if mpl.rcParams[key] != before[key]]
-    plt.close("all")
-    assert not changed
+pytestmark = pytest.mark.usefixtures("no_screen")
 
 
 def curve(n_runs=5, n_rounds=15, seed=0):

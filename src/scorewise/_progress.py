@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 _PATIENCE = 2.0  # seconds without a bar
@@ -21,19 +21,23 @@ def bar(task: str, total: int | None, show: bool | None) -> Iterator[Advance]:
 
     ``show`` is None for "on a terminal only"; True shows it at once, False never.
     """
-    wanted = sys.stderr.isatty() if show is None else show
-    if not wanted or not _shown.acquire(blocking=False):
-        yield lambda done: None
+    # who asks for no bar wants none of what is called either, and so holds the lock
+    if (show is None and not sys.stderr.isatty()) or not _shown.acquire(blocking=False):
+        yield _nothing
         return
     try:
-        with _drawn(task, total, at_once=bool(show)) as advance:
+        with nullcontext(_nothing) if show is False else _drawn(task, total, bool(show)) as advance:
             yield advance
     finally:
         _shown.release()
 
 
+def _nothing(done: int) -> None:
+    """Where nothing is shown."""
+
+
 @contextmanager
-def _drawn(task: str, total: int | None, *, at_once: bool) -> Iterator[Advance]:
+def _drawn(task: str, total: int | None, at_once: bool) -> Iterator[Advance]:
     from rich.console import Console
     from rich.progress import Progress
 

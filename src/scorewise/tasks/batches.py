@@ -20,7 +20,7 @@ from scorewise.tasks.acquire import batch_size, unlabelled
 from scorewise.tasks.rows import rows_of
 
 _BLOCK = 1 << 21  # predictions given outcomes, at a time
-_ROUNDING = 64 * np.finfo(np.float64).eps
+_ROUNDING = 64  # units in the last place that a gain may be off
 _ALIKE = 1e-6  # matrix products give copies of a row answers that differ a little
 _EXHAUSTED = 0.01  # of what a row is worth alone: then nothing is left of it
 
@@ -161,12 +161,13 @@ class _Search:
         probs = to_numpy(samples.probs)[rows]
         weights = np.ones(probs.shape[1]) if samples.weights is None else to_numpy(samples.weights)
         counts = weights > 0  # members without weight say nothing
-        self._probs, prior = probs[:, counts], weights[counts].astype(np.float64)
+        # all in one precision, or differences of it would pass for gains
+        self._probs, prior = probs[:, counts].astype(np.float64), weights[counts].astype(np.float64)
         self._prior = prior / prior.sum()
-        total, _, epistemic = self._decomposed(self._probs, self._prior)
-        self._alone = epistemic
+        total, _, self._alone = self._decomposed(self._probs, self._prior)
         self._entropies, _, _ = self._decomposed(self._probs[:, :, None], np.ones(1))  # (N, M)
-        self._unit = _ROUNDING * float(np.abs(total).max())
+        precision = np.finfo(to_numpy(self._in_library(self._probs[:1])).dtype).eps
+        self._unit = _ROUNDING * float(precision * np.abs(total).max())
         self._is_free = np.ones(len(probs), dtype=bool)
         self._is_copy = ~self._is_free
         self.chosen: list[int] = []
@@ -217,13 +218,13 @@ class _Search:
 
     def _is_over(self) -> bool:
         """Whether no row keeps more than a trifle of what it is worth alone."""
-        with np.errstate(invalid="ignore"):
-            kept = np.where(self._alone > 0, self._most / self._alone, 0.0)
+        worth = self._alone > 0
+        kept = np.divide(self._most, self._alone, out=np.zeros_like(self._alone), where=worth)
         for block in self._blocks(kept):
             if (kept[block] < _EXHAUSTED).all():
                 break
             self._look_at(block)
-            if (self._most[block] >= _EXHAUSTED * self._alone[block]).any():
+            if (worth[block] & (self._most[block] >= _EXHAUSTED * self._alone[block])).any():
                 return False
         return True
 
@@ -250,33 +251,34 @@ class _Search:
             earlier = self.chosen[self.starts[-1] : -1]
             outcomes = _Sampled.of(probs[earlier], self._prior, self._n_outcomes, self._rng)
             self.is_exact = False
-        self._outcomes = outcomes.after(probs[self.chosen[-1]].astype(np.float64))
+        self._outcomes = outcomes.after(probs[self.chosen[-1]])
 
     def _gains(self, rows: np.ndarray, outcomes: _Counted | _Sampled) -> np.ndarray:
         """E_y EU(row | y): the entropy of the mean, less the mean entropy of members."""
-        probs = self._probs[rows].astype(np.float64)
         # the outcomes' predictions are members of their own: E_y H(mean | y) is what they leave
-        _, total, _ = self._decomposed(outcomes.shares @ probs, outcomes.chances)
+        _, total, _ = self._decomposed(outcomes.shares @ self._probs[rows], outcomes.chances)
         aleatoric = self._entropies[rows] @ (outcomes.chances @ outcomes.shares)
         gains = np.asarray(total - aleatoric)
         # what is only rounding is nothing, so that such rows stay tied
         return np.where(np.abs(gains) > self._unit, gains, 0.0)
 
     def _decomposed(self, probs: np.ndarray, weights: np.ndarray) -> list[np.ndarray]:
-        """Total, aleatoric, epistemic, in whatever library the rule is written for."""
-        own: Any = probs
-        if not self._rule.any_library:
-            own = on_device_of(namespace(self._like), probs, self._like)
-        parts = decompose(Samples(own, weights, check=False), self._rule)
+        """Total, aleatoric, epistemic."""
+        parts = decompose(Samples(self._in_library(probs), weights, check=False), self._rule)
         return [to_numpy(part).astype(np.float64) for part in parts]
+
+    def _in_library(self, probs: np.ndarray) -> Any:
+        """The same in the library that an own rule is written for."""
+        if self._rule.any_library:
+            return probs
+        return on_device_of(namespace(self._like), probs, self._like)
 
 
 def _alike(probs: np.ndarray, row: np.ndarray) -> np.ndarray:
     """Which rows all members answer as this one, but for how sums were rounded."""
-    tolerance = max(_ALIKE, 4 * float(np.finfo(probs.dtype).eps))
-    alike = np.abs(probs[:, 0, 0] - row[0, 0]) <= tolerance  # most are told apart by this
-    alike[alike] = (np.abs(probs[alike] - row) <= tolerance).all(axis=(1, 2))
-    return np.asarray(alike)
+    alike = np.asarray(np.abs(probs[:, 0, 0] - row[0, 0]) <= _ALIKE)  # most differ here already
+    alike[alike] = (np.abs(probs[alike] - row) <= _ALIKE).all(axis=(1, 2))
+    return alike
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,7 +320,7 @@ class _Sampled:
         authors = np.searchsorted(np.cumsum(prior)[:-1], places, side="right")
         shares = np.repeat(prior[None], n_outcomes, axis=0)
         sampled = cls(authors, shares, np.full(n_outcomes, 1 / n_outcomes), rng)
-        for row in rows.astype(np.float64):
+        for row in rows:
             sampled = sampled.after(row)
         return sampled
 

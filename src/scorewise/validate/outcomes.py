@@ -146,13 +146,17 @@ def _refuse_index(wrong: np.ndarray, indices: np.ndarray, name: str, reason: str
 
 def names(values: Any, name: str, n: int | None = None) -> np.ndarray:
     """Class labels (n,): all whole numbers, all numbers, all strings or all booleans."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise InvalidInput(f"{name} are a masked array; drop the rows that are masked")
     try:
         given = to_numpy(values) if is_array(values) else np.asarray(values, dtype=object)
         listed = given.tolist()
     except ValueError as error:
         raise InvalidInput(f"{name} are no list of labels: {error}") from None
-    if not isinstance(listed, list) or (n is not None and len(listed) != n):
-        raise InvalidInput(f"{name} must be one label for each of {n} rows")
+    if not isinstance(listed, list):
+        raise InvalidInput(f"{name} must be a list of labels, not {type(values).__name__}")
+    if n is not None and len(listed) != n:
+        raise InvalidInput(f"{name} are {len(listed)} labels for {n} rows")
     listed = [label.item() if isinstance(label, np.generic) else label for label in listed]
     kinds = {type(label) for label in listed}
     wrong = [i for i, label in enumerate(listed) if type(label) not in _LABELS or label != label]

@@ -57,42 +57,47 @@ def identity(rule: ScoringRule) -> str:
 
 
 def describe(model: Any) -> str:
-    """What a model is and how it is set."""
-    if isinstance(model, list | tuple):
-        return f"[{', '.join(map(describe, model))}]"
-    if not hasattr(model, "fit"):
-        return _text(model)
-    return f"{type(model).__qualname__}({_settings(model, 0)})"
+    """What a model is and how it is set; of a function, its name."""
+    return _text(model)
 
 
-def _settings(thing: Any, depth: int) -> str:
-    if hasattr(thing, "get_params"):
-        values = thing.get_params(deep=True)
-    else:
-        values = {
-            k: v for k, v in getattr(thing, "__dict__", {}).items() if "_" not in k[0] + k[-1]
-        }
-    named = {k: v for k, v in values.items() if k.rpartition("__")[2] not in _NO_MATTER}
-    return ", ".join(f"{name}={_text(named[name], depth + 1)}" for name in sorted(named))
+def _text(value: Any, depth: int = 0, listed: bool = False) -> str:
+    """A value as text: no addresses in memory, no order that is not its own.
 
+    ``listed`` says that the parameters of estimators in it stand beside it.
+    """
 
-def _text(value: Any, depth: int = 0) -> str:
-    """A value as text: no addresses in memory, no order that is not its own."""
+    def within(inner: Any) -> str:
+        return _text(inner, depth + 1, listed)
+
     if value is None or isinstance(value, str | bytes | int | float | complex | np.generic):
         return repr(value)
     if hasattr(value, "__qualname__"):
         return str(value.__qualname__)  # a function that was mended after a crash is the same
     if hasattr(value, "shape"):
         return str(digest(value))
-    if depth == _DEPTH or hasattr(value, "get_params"):
-        return type(value).__qualname__  # whose parameters are listed beside it
+    if depth == _DEPTH or (listed and hasattr(value, "get_params")):
+        return type(value).__qualname__
     if isinstance(value, list | tuple):
-        return f"[{', '.join(_text(one, depth + 1) for one in value)}]"
+        return f"[{', '.join(map(within, value))}]"
     if isinstance(value, set | frozenset):
-        return f"{{{', '.join(sorted(_text(one, depth + 1) for one in value))}}}"
+        return f"{{{', '.join(sorted(map(within, value)))}}}"
     if isinstance(value, Mapping):
-        items = (f"{_text(k, depth + 1)}: {_text(v, depth + 1)}" for k, v in value.items())
-        return f"{{{', '.join(sorted(items))}}}"
+        return f"{{{', '.join(sorted(f'{within(k)}: {within(v)}' for k, v in value.items()))}}}"
     if isinstance(value, partial):
-        return _text([value.func, value.args, value.keywords], depth + 1)
-    return f"{type(value).__qualname__}({_settings(value, depth)})"
+        return within([value.func, value.args, value.keywords])
+    if hasattr(value, "get_params") or getattr(value, "__dict__", {}):
+        return f"{type(value).__qualname__}({_settings(value, depth)})"
+    # a date, a decimal number and the like; of others the repr is only where they are in memory
+    return type(value).__qualname__ if " at 0x" in repr(value) else repr(value)
+
+
+def _settings(thing: Any, depth: int) -> str:
+    listed = hasattr(thing, "get_params")
+    values = thing.get_params(deep=True) if listed else vars(thing)
+    named = {
+        name: _text(value, depth + 1, listed)
+        for name, value in sorted(values.items())
+        if "_" not in name[0] + name[-1] and name.rpartition("__")[2] not in _NO_MATTER
+    }
+    return ", ".join(f"{name}={text}" for name, text in named.items())

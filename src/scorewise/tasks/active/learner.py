@@ -16,7 +16,7 @@ from scorewise.decompose import RuleLike
 from scorewise.errors import InvalidInput
 from scorewise.models.bootstrap import indexable
 from scorewise.tasks.active.procedure import Procedure
-from scorewise.tasks.active.querying import Exam, Query, count_rows
+from scorewise.tasks.active.querying import Exam, Query, checked_initial, count_rows
 from scorewise.tasks.active.rounds import Round, Stopping, joined
 from scorewise.tasks.active.state import StateFile
 from scorewise.tasks.active.training import RETRAIN, check_trainable, unchanging
@@ -75,7 +75,7 @@ class ActiveLearner:
     retrain : "scratch" or "warm"
         Train a new model in each round, or go on from the last one: with estimators that have
         ``warm_start`` (no forests or other ensembles; anew where a label shows a new class), and
-        with functions ``train(X, y, seed, previous)``.
+        with functions ``train(X, y, seed, previous=None)``.
     n_samples, device
         As for :func:`scorewise.predict_samples`.
     random_state : int, RandomState or Generator, optional
@@ -161,7 +161,7 @@ class ActiveLearner:
             unchanging(model),
             X,
             n_rows,
-            _checked_initial(initial, n_rows, self.budget),
+            checked_initial(initial, n_rows, self.budget),
             np.zeros(n_rows) if strata is None else validate.names(strata, "strata", n_rows),
             validate.whole(per_round, "per_round", at_least=1),
             Query.of(rule, component, method, coldness),
@@ -239,14 +239,17 @@ class ActiveLearner:
         """
         if not self._rounds:
             raise InvalidInput("there is no model yet: label the rows of ask(), and tell")
-        if self._model is None:
+        with _FINISHING:
+            rounds, model = self._rounds, self._model
+        if model is None:
             # A model that goes on from the one before needs all of them again.
-            first, model = 0 if self._procedure.is_warm else len(self._rounds) - 1, None
-            for index in range(first, len(self._rounds)):
+            for index in range(0 if self._procedure.is_warm else len(rounds) - 1, len(rounds)):
                 with self._in_round(index, "training again"):
-                    model = self._procedure.trained(self._rounds[: index + 1], model)
-            self._model = model
-        return self._model
+                    model = self._procedure.trained(rounds[: index + 1], model)
+            with _FINISHING:
+                if self._rounds is rounds:
+                    self._model = model
+        return model
 
     # -- ask and tell -----------------------------------------------------------------------------
 
@@ -274,11 +277,15 @@ class ActiveLearner:
         >>> len(rows), bool((rows == learner.ask()).all())
         (3, True)
         """
-        if self._asked is None:
-            self._asked = (
-                self._next_rows() if self._rounds else (self._procedure.first_rows(), None)
-            )
-        return self._asked[0].copy()
+        asked = self._asked
+        while asked is None:
+            before = self._rounds
+            found = self._next_rows() if before else (self._procedure.first_rows(), None)
+            with _FINISHING:
+                if self._rounds is before:  # else they may have labels by now
+                    self._asked = found
+                asked = self._asked
+        return asked[0].copy()
 
     def _next_rows(self) -> tuple[np.ndarray, np.ndarray | None]:
         n_labelled = self._rounds[-1].n_labelled
@@ -321,12 +328,11 @@ class ActiveLearner:
         >>> learner.tell([0, 4, 5], ["cat", "dog", "dog"])
         Round(0: 3 labels)
         """
-        procedure = self._procedure
+        procedure, before = self._procedure, self._rounds
         rows = validate.rows(rows, procedure.n_rows, "rows")
         told = validate.names(labels, "labels", len(rows))
         self._check_rows(rows)
         self._check_labels(told)
-        before = self._rounds
         index, n_labelled = len(before), len(self.labelled) + len(rows)
         rounds = [*before, Round(index, rows, told, self._scores_of(rows), n_labelled, None)]
         with self._in_round(index, "training"):
@@ -386,15 +392,3 @@ class ActiveLearner:
                 f"the state of the {len(self._rounds)} rounds before are as they were."
             )
             raise
-
-
-def _checked_initial(initial: Any, n_rows: int, budget: int) -> int | np.ndarray:
-    """How many rows to begin with, or which."""
-    rows = validate.rows(initial, n_rows, "initial") if np.ndim(initial) else None
-    count = validate.whole(initial, "initial", at_least=1) if rows is None else len(rows)
-    if not 0 < count <= budget:
-        raise InvalidInput(
-            f"initial asks for {count} rows; the budget is {budget} labels in all, of a pool of "
-            f"{n_rows} rows"
-        )
-    return count if rows is None else rows

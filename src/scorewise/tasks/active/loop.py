@@ -37,7 +37,8 @@ def active_learning(
     model, X_pool
         As for :class:`scorewise.ActiveLearner`.
     y_oracle : array (N,)
-        Labels of all rows of the pool; those of a row are used once it is chosen.
+        Labels of all rows of the pool. A row's label is used once it is chosen, but for
+        ``stratified``.
     stratified : bool
         Whether the random initial rows are from each class in proportion, at least one if there is
         room; otherwise they are from all rows alike, as where nobody knows the classes.

@@ -11,6 +11,7 @@ from sklearn.utils import _safe_indexing
 from scorewise import validate
 from scorewise._random import generator
 from scorewise.errors import InvalidInput
+from scorewise.models.predict import known_classes
 from scorewise.tasks.active.fingerprints import describe, digest, identity
 from scorewise.tasks.active.querying import Exam, Query, initial_rows
 from scorewise.tasks.active.rounds import Round, joined
@@ -62,7 +63,7 @@ class Procedure:
             "pool": digest(self.X),
             "model": describe(self.model),
             "initial": digest(np.asarray(self.initial)),
-            "strata": digest(self.strata),
+            "strata or oracle": digest(self.strata),
             "per_round": self.per_round,
             "rule": identity(query.rule),
             "component": query.component,
@@ -127,9 +128,21 @@ class Procedure:
         if judge.classes is None:
             mean, _ = judge(_safe_indexing(X, [0]))
             numbered(mean.shape[-1], self._known_classes(y))
-        elif self.classes is not None and len(judge.classes) > len(np.unique(y)):
-            validate.among(self.classes, judge.classes, "the model's classes")
+        else:
+            self._check_model(known_classes(model), y)
         return model
+
+    def _check_model(self, known: np.ndarray | None, y: np.ndarray) -> None:
+        """Refuse a model that speaks of other classes than the labels do."""
+        assert known is not None
+        unknown = np.setdiff1d(y, known)
+        if len(unknown):
+            raise InvalidInput(f"the model does not know the label {unknown[0]}; it knows {known}")
+        strange = known[~np.isin(known, known if self.classes is None else self.classes)]
+        if len(strange):
+            raise InvalidInput(
+                f"the model knows a class {strange[0]}; the classes are {self.classes}"
+            )
 
     def loss(self, model: Any, rounds: list[Round]) -> float | None:
         """What the model of the last of these rounds pays on the test rows."""

@@ -115,6 +115,18 @@ def count_rows(X: Any, name: str) -> int:
     return n
 
 
+def checked_initial(initial: Any, n_rows: int, budget: int) -> int | np.ndarray:
+    """How many rows to begin with, or which."""
+    rows = validate.rows(initial, n_rows, "initial") if np.ndim(initial) else None
+    count = validate.whole(initial, "initial", at_least=1) if rows is None else len(rows)
+    if not 0 < count <= budget:
+        raise InvalidInput(
+            f"initial asks for {count} rows; the budget is {budget} labels in all, of a pool of "
+            f"{n_rows} rows"
+        )
+    return count if rows is None else rows
+
+
 def initial_rows(n: int, strata: np.ndarray, entropy: int) -> np.ndarray:
     """Rows to begin with: of each stratum in proportion, and at least one if there is room."""
     rng = generator(entropy)

@@ -105,7 +105,7 @@ class StateFile:
                 raise InvalidInput(
                     f"{self._name} {what}; nothing was written: let one run alone use the file"
                 )
-            self._own = [self._own[-1], content]  # either, if this is cut off
+            self._own = [there, content]  # either, if this is cut off
             with replacing(self._path) as partial:
                 partial.write_bytes(content)
                 with partial.open("r+b") as file:

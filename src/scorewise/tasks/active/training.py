@@ -50,7 +50,7 @@ def _check_goes_on(model: Any) -> None:
     if "warm_start" not in (model.get_params(deep=False) if hasattr(model, "get_params") else {}):
         raise InvalidInput(
             f"{type(model).__name__} has no warm_start; use retrain='scratch', or pass a function "
-            "train(X, y, seed, previous) that goes on from the model of the round before"
+            "train(X, y, seed, previous=None) that goes on from the model of the round before"
         )
 
 
