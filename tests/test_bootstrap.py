@@ -20,7 +20,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -346,3 +346,16 @@ def test_a_bad_row_is_refused_whatever_is_drawn(n_members):
     for seed in range(10):
         with pytest.raises(ValueError, match="NaN"):
             sw.BootstrapEnsemble(lines(), n_members, random_state=seed).fit(X, SPECIES)
+
+
+def test_ways_to_split_rows_get_a_seed_too():
+    search = GridSearchCV(
+        DecisionTreeClassifier(), {"max_depth": [1, 2]}, cv=StratifiedKFold(2, shuffle=True)
+    )
+    ensembles = [
+        sw.BootstrapEnsemble(search, 3, random_state=0).fit(IRIS, SPECIES) for _ in range(2)
+    ]
+    seeds = [[member.cv.random_state for member in ensemble.members_] for ensemble in ensembles]
+    assert seeds[0] == seeds[1]
+    assert len(set(seeds[0])) == 3
+    assert search.cv.random_state is None

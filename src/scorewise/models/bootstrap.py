@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Self
 
 import numpy as np
@@ -186,16 +187,22 @@ def indexable(X: Any) -> Any:
     return X if hasattr(X, "shape") or hasattr(X, "__len__") else np.asarray(X)
 
 
+def set_seeds(estimator: Any, rng: np.random.Generator) -> None:
+    """A seed for each random state in an estimator, also of what only splits rows for it."""
+    found: dict[str, Any] = {}
+    for name, value in sorted(estimator.get_params(deep=True).items()):
+        if name.rpartition("__")[2] == "random_state":
+            found[name] = int(rng.integers(2**31 - 1))
+        elif hasattr(value, "random_state") and not hasattr(value, "get_params"):
+            found[name] = copy.copy(value)
+            found[name].random_state = int(rng.integers(2**31 - 1))
+    estimator.set_params(**found)
+
+
 def _fit_member(
     estimator: Any, X: Any, y: np.ndarray, entropy: int, member: int, bootstrap: bool
 ) -> Any:
-    rng = generator(entropy, member)
-    seeds = {
-        name: int(rng.integers(2**31 - 1))
-        for name in sorted(estimator.get_params(deep=True))
-        if name == "random_state" or name.endswith("__random_state")
-    }
-    estimator.set_params(**seeds)
+    set_seeds(estimator, generator(entropy, member))
     if bootstrap:
         rows = _draw_rows(y, entropy, member)
         X, y = _safe_indexing(X, rows), y[rows]

@@ -128,10 +128,10 @@ def decide(
     >>> d.total
     array([0.375, 0.75 , 1.   ])
     >>> d
-    action       rows       cost  aleatoric  epistemic
-    dismiss         1      0.375      0.375          0
-    treat           1       0.75       0.75          0
-    abstain         1          1       0.35       0.65
+    action   rows   cost  aleatoric  epistemic
+    dismiss     1  0.375      0.375          0
+    treat       1   0.75       0.75          0
+    abstain     1      1       0.35       0.65
     """
     matrix = _matrix(cost_matrix)
     if isinstance(probs, Dirichlet):

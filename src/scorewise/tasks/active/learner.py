@@ -115,7 +115,7 @@ class ActiveLearner:
     ... )
     >>> rows = learner.ask()
     >>> learner.tell(rows, y[rows])  # look at them, label them, tell
-    Round(0: 9 labels, loss 0.06667)
+    Round(0: 9 labels, loss 0.05333)
     >>> rows = learner.ask()
     >>> len(rows)
     3

@@ -73,9 +73,9 @@ def active_learning(
     ... )
     >>> for finished in rounds:
     ...     print(finished)
-    Round(0: 50 labels, loss 0.34)
-    Round(1: 100 labels, loss 0.1957)
-    Round(2: 150 labels, loss 0.1895, stopped by budget)
+    Round(0: 50 labels, loss 0.3061)
+    Round(1: 100 labels, loss 0.1844)
+    Round(2: 150 labels, loss 0.1543, stopped by budget)
     """
     X_pool = indexable(X_pool)
     y = validate.names(y_oracle, "y_oracle", count_rows(X_pool, "X_pool"))

@@ -12,6 +12,7 @@ from sklearn.pipeline import Pipeline
 
 from scorewise._random import generator
 from scorewise.errors import InvalidInput
+from scorewise.models.bootstrap import set_seeds
 
 RETRAIN = ("scratch", "warm")
 
@@ -85,28 +86,11 @@ def fitted(model: Any, X: Any, y: np.ndarray, seed: int, previous: Any = None) -
         previous = None
     trained = unchanging(model) if previous is None else copy.deepcopy(previous)
     if hasattr(trained, "get_params"):
-        trained.set_params(**_seeds(trained.get_params(deep=True), seed))
+        set_seeds(trained, generator(seed))
         if previous is not None:
-            trained.set_params(**dict.fromkeys(_named("warm_start", trained.get_params()), True))
+            names = [n for n in trained.get_params() if n.rpartition("__")[2] == "warm_start"]
+            trained.set_params(**dict.fromkeys(names, True))
     elif hasattr(trained, "random_state"):
         trained.random_state = seed
     trained.fit(X, y)
     return trained
-
-
-def _seeds(parameters: dict[str, Any], seed: int) -> dict[str, Any]:
-    """A seed for each random state, also of what is no estimator, such as a way to split rows."""
-    numbers = generator(seed).integers(2**31 - 1, size=len(parameters)).tolist()
-    found: dict[str, Any] = {}
-    for number, (name, value) in zip(numbers, sorted(parameters.items()), strict=True):
-        if name in _named("random_state", [name]):
-            found[name] = number
-        elif hasattr(value, "random_state") and not hasattr(value, "get_params"):
-            found[name] = copy.copy(value)
-            found[name].random_state = number
-    return found
-
-
-def _named(word: str, parameters: Any) -> list[str]:
-    """The parameters of this name, of the model or of what is in it."""
-    return [name for name in parameters if name == word or name.endswith(f"__{word}")]
