@@ -16,7 +16,7 @@ import scorewise as sw
 
 ROOT = Path(__file__).parents[1]
 HEAVY = ["torch", "numba", "llvmlite", "matplotlib", "sklearn", "pyarrow", "dask", "jax", "pandas",
-         "scipy.stats", "typer", "rich"]  # fmt: skip
+         "scipy.stats", "typer", "rich", "jinja2", "plotly", "safetensors"]  # fmt: skip
 
 
 def python(code: str, *options: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
@@ -109,6 +109,7 @@ def test_extras_are_there():
         "torch",
         "laplace",
         "plots",
+        "report",
         "io",
         "dask",
         "docs",

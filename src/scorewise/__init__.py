@@ -21,6 +21,7 @@ from scorewise.decompose import (
 )
 from scorewise.distributions import Dirichlet, Samples, binary
 from scorewise.errors import ImproperRule, InvalidInput, KernelMismatch, ScorewiseError
+from scorewise.io import Predictions, read_predictions, write_predictions
 from scorewise.kernels import get_num_threads, set_num_threads
 from scorewise.models import predict_dirichlet, predict_samples
 from scorewise.rules import ScoringRule, get_rule
@@ -35,6 +36,8 @@ from scorewise.tasks.compare import compare
 from scorewise.tasks.comparison import Comparison, Standing
 from scorewise.tasks.decide import Decisions, decide
 from scorewise.tasks.drift import Drift
+from scorewise.tasks.evaluate import evaluate
+from scorewise.tasks.evaluation import Evaluation
 from scorewise.tasks.losses import task_losses
 from scorewise.tasks.ood import OODMetrics, ood_metrics
 from scorewise.tasks.temperature import Temperature, fit_temperature
@@ -76,6 +79,7 @@ __all__ = [
     "DeepEnsemble",
     "Dirichlet",
     "Drift",
+    "Evaluation",
     "ImproperRule",
     "InvalidInput",
     "JointBatch",
@@ -86,6 +90,7 @@ __all__ = [
     "OODDetector",
     "OODDisplay",
     "OODMetrics",
+    "Predictions",
     "RejectionCurveDisplay",
     "Round",
     "Samples",
@@ -108,6 +113,7 @@ __all__ = [
     "compare",
     "decide",
     "decompose",
+    "evaluate",
     "explain_kernel",
     "fit_laplace",
     "fit_temperature",
@@ -119,6 +125,7 @@ __all__ = [
     "pairwise_epistemic",
     "predict_dirichlet",
     "predict_samples",
+    "read_predictions",
     "rejection_curve",
     "reverse_epistemic",
     "rule_from_entropy",
@@ -126,6 +133,7 @@ __all__ = [
     "rules",
     "set_num_threads",
     "task_losses",
+    "write_predictions",
 ]
 
 # What needs scikit-learn, torch, laplace-torch or matplotlib is imported when it is first used.

@@ -1,0 +1,418 @@
+"""Predictions and what is known about their rows, in memory or in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from scorewise import validate
+from scorewise._array import to_numpy
+from scorewise.distributions import Samples
+from scorewise.errors import InvalidInput
+
+UNLABELLED = -1
+CHUNK_BYTES = 32 << 20  # of predictions at a time: much more than a cache, much less than memory
+
+Fields = dict[str, np.ndarray]  # of "probs", "logits", "labels", "ids" and "weights", by row
+
+
+class Source(Protocol):
+    """Rows that can be read a part at a time."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """N, M, K."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the probabilities or logits."""
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """What is known of every row."""
+
+    def parts(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Fields]:
+        """The rows from ``start`` to ``stop``, at most ``n`` of them at a time."""
+
+    def place(self, row: int) -> str:
+        """Where a row is, for a message."""
+
+
+class Predictions:
+    """Predictions of M members for N rows and K classes, and what is known about the rows.
+
+    Use it to keep together what belongs together; :func:`scorewise.read_predictions` gives one
+    whose rows are read from the file when they are asked for.
+
+    Parameters
+    ----------
+    probs : array (N, M, K), optional
+        Member probabilities; may be left out where there are logits.
+    labels : array (N,), optional
+        Class indices, or names of classes; −1 where a row has no label.
+    ids : array (N,), optional
+        Whole numbers or strings.
+    class_names : sequence of K strings, optional
+    weights : array (M,) or (N, M), optional
+        Of the members.
+    logits : array (N, M, K), optional
+        What the probabilities were computed from.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        N, M, K.
+    dtype : numpy dtype
+        Of the probabilities, or of the logits where there are only these.
+    probs : array (N, M, K)
+        A memory map where the file is a large ``.npy`` or ``.npz``; the softmax of the logits where
+        there are no probabilities.
+    logits, labels, ids, weights : arrays or None
+    class_names : tuple of str or None
+    fields : frozenset of str
+        What there is for every row: ``"probs"``, ``"logits"``, ``"labels"``, ``"ids"``,
+        ``"weights"``.
+
+    Raises
+    ------
+    InvalidInput
+        If shapes or kinds do not fit. Probabilities themselves are checked where they are used.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> kept = sw.Predictions([[[0.9, 0.1], [0.8, 0.2]]], labels=["ill"],
+    ...                       class_names=["well", "ill"])
+    >>> kept
+    Predictions(1 row, 2 members, 2 classes, float64, with labels, class_names)
+    >>> kept.labels
+    array([1])
+    >>> sw.decompose(kept.samples, "zero-one").total
+    array([0.15])
+    """
+
+    def __init__(
+        self,
+        probs: Any = None,
+        *,
+        labels: Any = None,
+        ids: Any = None,
+        class_names: Sequence[str] | None = None,
+        weights: Any = None,
+        logits: Any = None,
+    ) -> None:
+        if probs is None and logits is None:
+            raise InvalidInput("there are neither probs nor logits")
+        given = {"probs": probs, "logits": logits}
+        arrays = {name: _members(x, name) for name, x in given.items() if x is not None}
+        shape = next(iter(arrays.values())).shape
+        if len({x.shape for x in arrays.values()}) > 1:
+            raise InvalidInput(f"probs have shape {shape}, logits {arrays['logits'].shape}")
+        names = checked_names(class_names, shape[-1])
+        if labels is not None:
+            arrays["labels"] = checked_labels(labels, shape, names)
+        if ids is not None:
+            arrays["ids"] = checked_ids(ids, shape[0])
+        shared = None
+        if weights is not None:
+            w = checked_weights(weights, shape)
+            if w.ndim == 1:
+                shared = w
+            else:
+                arrays["weights"] = w
+        self._set(InMemory(arrays), names, shared)
+
+    @classmethod
+    def of(
+        cls,
+        source: Source,
+        class_names: tuple[str, ...] | None = None,
+        member_weights: np.ndarray | None = None,
+    ) -> Predictions:
+        """Predictions whose rows are somewhere else."""
+        made = object.__new__(cls)
+        made._set(source, class_names, member_weights)
+        return made
+
+    def _set(
+        self,
+        source: Source,
+        class_names: tuple[str, ...] | None,
+        member_weights: np.ndarray | None,
+    ) -> None:
+        self._source = source
+        self.class_names = class_names
+        self.member_weights = member_weights  # (M,), the same for all rows
+
+    def __repr__(self) -> str:
+        n, m, k = self.shape
+        also = [name for name in ("logits", "labels", "ids") if name in self.fields]
+        if self.class_names is not None:
+            also.append("class_names")
+        if self.member_weights is not None or "weights" in self.fields:
+            also.append("weights")
+        return (
+            f"Predictions({n:,} row{'s' * (n != 1)}, {m} member{'s' * (m != 1)}, {k} classes, "
+            f"{self.dtype}{', with ' * bool(also)}{', '.join(also)})"
+        )
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """N, M, K."""
+        return self._source.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the probabilities, or of the logits where there are only these."""
+        return self._source.dtype
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """What there is for every row."""
+        return self._source.fields
+
+    def _whole(self, name: str) -> np.ndarray | None:
+        if name not in self.fields:
+            return None
+        if isinstance(self._source, InMemory):
+            return self._source.arrays[name]
+        parts = [p[name] for p in self._source.parts(frozenset({name}), 0, len(self), len(self))]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    @cached_property
+    def logits(self) -> np.ndarray | None:
+        """``(N, M, K)``, if there are any."""
+        return self._whole("logits")
+
+    @cached_property
+    def probs(self) -> np.ndarray:
+        """``(N, M, K)``."""
+        found = self._whole("probs")
+        return to_numpy(self.samples.probs) if found is None else found
+
+    @cached_property
+    def labels(self) -> np.ndarray | None:
+        """Class indices ``(N,)``, −1 where a row has none; None where none has."""
+        return self._whole("labels")
+
+    @cached_property
+    def ids(self) -> np.ndarray | None:
+        """``(N,)``, integers or strings, if there are any."""
+        return self._whole("ids")
+
+    @cached_property
+    def weights(self) -> np.ndarray | None:
+        """Of the members, ``(M,)`` or ``(N, M)``, if there are any."""
+        return self._whole("weights") if self.member_weights is None else self.member_weights
+
+    @property
+    def from_logits(self) -> bool:
+        """Whether there are only logits."""
+        return "probs" not in self.fields
+
+    @cached_property
+    def samples(self) -> Samples:
+        """The same as :class:`scorewise.Samples`, checked."""
+        return self.checked()
+
+    def checked(self, *, normalize: bool = False) -> Samples:
+        """The same as :class:`scorewise.Samples`, rescaled to sum to 1 on request."""
+        values = self.logits if self.from_logits else self.probs
+        normalize = normalize and not self.from_logits  # a softmax sums to 1
+        return Samples(values, self.weights, from_logits=self.from_logits, normalize=normalize)
+
+    def place(self, row: int) -> str:
+        """Where a row is, for a message: its file and row group, or its number."""
+        return self._source.place(row)
+
+    def chunks(
+        self, n_rows: int | None = None, *, start: int = 0, stop: int | None = None
+    ) -> Iterator[Predictions]:
+        """The same rows a part at a time, in memory; a file is read as far as it is asked for.
+
+        Parameters
+        ----------
+        n_rows : int, optional
+            At most so many at a time; some 32 MiB unless given.
+        start, stop : int
+            The first row, and the one after the last; all unless given.
+
+        Yields
+        ------
+        Predictions
+
+        Examples
+        --------
+        >>> import numpy as np, scorewise as sw
+        >>> kept = sw.Predictions(np.full((5, 3, 2), 0.5))
+        >>> [len(part) for part in kept.chunks(2)]
+        [2, 2, 1]
+        """
+        _, m, k = self.shape
+        if n_rows is None:
+            n_rows = max(1, CHUNK_BYTES // (m * k * self.dtype.itemsize))
+        n_rows = validate.whole(n_rows, "n_rows", at_least=1)
+        stop = len(self) if stop is None else stop
+        for arrays in self._source.parts(self.fields, start, stop, n_rows):
+            yield Predictions.of(InMemory(arrays), self.class_names, self.member_weights)
+
+
+class InMemory:
+    """Arrays that are all there."""
+
+    def __init__(self, arrays: Fields) -> None:
+        self.arrays = arrays
+        values = arrays.get("probs", arrays.get("logits"))
+        assert values is not None
+        self.shape: tuple[int, int, int] = values.shape
+        self.dtype = values.dtype
+        self.fields = frozenset(arrays)
+
+    def parts(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Fields]:
+        """Views of the rows."""
+        for first in range(start, stop, n):
+            rows = slice(first, min(first + n, stop))
+            yield {name: self.arrays[name][rows] for name in fields}
+
+    def place(self, row: int) -> str:
+        """The number of the row."""
+        return f"row {row}"
+
+
+# -- what the fields must be ----------------------------------------------------------------------
+
+
+def _members(values: Any, name: str) -> np.ndarray:
+    array = to_numpy(validate.floating(values, name))
+    check_shape(array.shape, name)
+    return array
+
+
+def check_shape(shape: Sequence[int], name: str) -> None:
+    """Predictions are (N, M, K), with a member and two classes at least."""
+    if len(shape) != 3:
+        hint = f"; for one model pass {name}[:, None]" if len(shape) == 2 else ""
+        raise InvalidInput(
+            f"{name} has shape {tuple(shape)}; it must be (N, M, K): rows, members, classes{hint}"
+        )
+    validate.class_count(tuple(shape), name)
+    validate.member_count(tuple(shape))
+
+
+def checked_names(names: Any, n_classes: int) -> tuple[str, ...] | None:
+    """A different name for each class."""
+    if names is None:
+        return None
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise InvalidInput(f"class_names must be {n_classes} names, not {names!r}")
+    found = tuple(str(name) for name in names)
+    if len(found) != n_classes:
+        raise InvalidInput(f"there are {len(found)} class_names for {n_classes} classes")
+    twice = next((name for i, name in enumerate(found) if name in found[:i]), None)
+    if twice is not None:
+        raise InvalidInput(f"two classes are called {twice!r}; give each a name of its own")
+    for i, name in enumerate(found):
+        check_text(name, f"class_names[{i}]")
+    return found
+
+
+def checked_labels(
+    labels: Any, shape: Sequence[int], names: tuple[str, ...] | None, first_row: int = 0
+) -> np.ndarray:
+    """Class indices (N,), −1 for none, from indices or from names."""
+    n, _, k = shape
+    given = to_numpy(labels) if hasattr(labels, "dtype") else np.asarray(labels)
+    if given.shape != (n,):
+        raise InvalidInput(f"labels have shape {given.shape} for {n} rows; they must be ({n},)")
+    if given.dtype.kind in "UOS" and n:
+        return _indices_of(given, names, k, first_row)
+    if given.dtype.kind not in "iu" and n:
+        raise InvalidInput(
+            f"labels have dtype {given.dtype}; they must be class indices from 0 to {k - 1}, or "
+            "names of classes"
+        )
+    wrong = (given < UNLABELLED) | (given >= k)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InvalidInput(
+            f"labels[{first_row + row}] is {given[row]}; labels must be from 0 to {k - 1}, or "
+            f"{UNLABELLED} where there is none"
+        )
+    return given.astype(np.int64)
+
+
+def _indices_of(
+    labels: np.ndarray, names: tuple[str, ...] | None, n_classes: int, first_row: int
+) -> np.ndarray:
+    if names is None:
+        raise InvalidInput(
+            f"labels are names, such as {str(labels[0])!r}; class_names must say which classes "
+            "they are"
+        )
+    known: dict[Any, int] = {name: k for k, name in enumerate(names)} | {None: UNLABELLED}
+    found = np.array([known.get(label, n_classes) for label in labels.tolist()], dtype=np.int64)
+    if (found == n_classes).any():
+        row = int(np.argmax(found == n_classes))
+        shown = ", ".join(names[:10]) + ", …" * (len(names) > 10)
+        raise InvalidInput(
+            f"labels[{first_row + row}] is {labels[row]!r}, which is none of the classes {shown}"
+        )
+    return found
+
+
+def checked_ids(ids: Any, n: int) -> np.ndarray:
+    """Whole numbers, or strings, (N,)."""
+    given = to_numpy(ids) if hasattr(ids, "dtype") else np.asarray(ids, dtype=object)
+    if given.shape != (n,):
+        raise InvalidInput(f"ids have shape {given.shape} for {n} rows; they must be ({n},)")
+    if given.dtype.kind in "iu":
+        wide = given.astype(np.int64)
+        if (wide != given).any() or (given.dtype.kind == "u" and (wide < 0).any()):
+            raise InvalidInput("ids are too large for 64-bit integers; make them strings")
+        return wide
+    listed = given.tolist()
+    if all(isinstance(one, int) and not isinstance(one, bool) for one in listed):
+        try:
+            return np.array(listed, dtype=np.int64)
+        except OverflowError:
+            raise InvalidInput(
+                "ids are too large for 64-bit integers; make them strings"
+            ) from None
+    for i, one in enumerate(listed):
+        if not isinstance(one, str):
+            raise InvalidInput(f"ids[{i}] is {one!r}; ids must be whole numbers, or strings")
+        check_text(one, f"ids[{i}]")
+    kept = np.empty(n, dtype=object)
+    kept[:] = listed
+    return kept
+
+
+def check_text(text: str, name: str) -> None:
+    """Text that every kind of file can hold."""
+    if "\0" in text:
+        raise InvalidInput(f"{name} has a null character, which not every file can hold")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"{name} is no valid text: {error.reason}") from None
+
+
+def checked_weights(weights: Any, shape: Sequence[int]) -> np.ndarray:
+    """Weights (M,) or (N, M); their values are checked where they are used."""
+    n, m, _ = shape
+    given = np.asarray(to_numpy(weights) if hasattr(weights, "dtype") else weights)
+    if given.dtype.kind in "iu":
+        given = given.astype(np.float64)
+    if given.dtype.kind != "f":
+        raise InvalidInput(f"weights have dtype {given.dtype}; they must be numbers")
+    if given.shape not in {(m,), (n, m)}:
+        raise InvalidInput(
+            f"weights have shape {given.shape}; they must be ({m},), one per member, or ({n}, {m})"
+        )
+    return given
