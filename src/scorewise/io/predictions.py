@@ -35,7 +35,7 @@ class Source(Protocol):
         """What is known of every row."""
 
     def parts(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Fields]:
-        """The rows from ``start`` to ``stop``, at most ``n`` of them at a time."""
+        """The rows from ``start`` to ``stop``, at most ``n`` at a time; one empty part for none."""
 
     def place(self, row: int) -> str:
         """Where a row is, for a message."""
@@ -149,7 +149,7 @@ class Predictions:
 
     def __repr__(self) -> str:
         n, m, k = self.shape
-        also = [name for name in ("logits", "labels", "ids") if name in self.fields]
+        also: list[str] = [name for name in ("logits", "labels", "ids") if name in self.fields]
         if self.class_names is not None:
             also.append("class_names")
         if self.member_weights is not None or "weights" in self.fields:
@@ -182,7 +182,9 @@ class Predictions:
             return None
         if isinstance(self._source, InMemory):
             return self._source.arrays[name]
-        parts = [p[name] for p in self._source.parts(frozenset({name}), 0, len(self), len(self))]
+        parts = [
+            p[name] for p in self._source.parts(frozenset({name}), 0, len(self), max(1, len(self)))
+        ]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     @cached_property
@@ -239,7 +241,7 @@ class Predictions:
         Parameters
         ----------
         n_rows : int, optional
-            At most so many at a time; some 32 MiB unless given.
+            At most so many at a time; some 32 MiB unless given. Without rows, one empty part.
         start, stop : int
             The first row, and the one after the last; all unless given.
 
@@ -276,7 +278,7 @@ class InMemory:
 
     def parts(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Fields]:
         """Views of the rows."""
-        for first in range(start, stop, n):
+        for first in range(start, max(stop, start + 1), n):
             rows = slice(first, min(first + n, stop))
             yield {name: self.arrays[name][rows] for name in fields}
 
@@ -377,13 +379,11 @@ def checked_ids(ids: Any, n: int) -> np.ndarray:
             raise InvalidInput("ids are too large for 64-bit integers; make them strings")
         return wide
     listed = given.tolist()
-    if all(isinstance(one, int) and not isinstance(one, bool) for one in listed):
+    if listed and all(isinstance(one, int) and not isinstance(one, bool) for one in listed):
         try:
             return np.array(listed, dtype=np.int64)
         except OverflowError:
-            raise InvalidInput(
-                "ids are too large for 64-bit integers; make them strings"
-            ) from None
+            raise InvalidInput("ids are too large for 64-bit integers; make them strings") from None
     for i, one in enumerate(listed):
         if not isinstance(one, str):
             raise InvalidInput(f"ids[{i}] is {one!r}; ids must be whole numbers, or strings")

@@ -132,9 +132,7 @@ def evaluate(
     }  # fmt: skip
     with bar("evaluating", 3, progress) as advance:
         samples = rows.samples
-        comparison = compare(
-            samples, rows.labels, "selective", task_loss, floor=floor, **shared
-        )
+        comparison = compare(samples, rows.labels, "selective", task_loss, floor=floor, **shared)
         advance(1)
         own = decompose(samples, rule)
         losses = losses_of_mean(to_numpy(samples.mean), rows.labels, rule, floor)
@@ -159,7 +157,7 @@ def evaluate(
         is_share=_is_share(rule),
         loss=float(losses.mean()),
         measure=measure,
-        curves={row.name: rejection_curve(losses, scores[row.name]) for row in comparison.standings},
+        curves={s.name: rejection_curve(losses, scores[s.name]) for s in comparison.standings},
         comparison=comparison,
         certificates=certificates,
         calibration=loss_calibration(losses, expected, confidence=confidence),
@@ -262,14 +260,14 @@ def _classes(
     for k, name in enumerate(rows.class_names):
         here = rows.labels == k
         n = int(here.sum())
-        means = [
+        loss, tu, au, eu = (
             float(x[here].mean()) if n else np.nan for x in (losses, total, aleatoric, epistemic)
-        ]
+        )
         share = kept_loss = None
         if accepted is not None and n:
             share = float(accepted[here].mean())
             kept_loss = float(losses[here & accepted].mean()) if share else None
-        found.append(ClassSummary(name, n, *means, accepted=share, accepted_loss=kept_loss))
+        found.append(ClassSummary(name, n, loss, tu, au, eu, share, kept_loss))
     return tuple(found)
 
 
@@ -284,13 +282,17 @@ def _doubtful(
     found = []
     for i in order.tolist():
         classes = np.argsort(-mean[i], kind="stable")[:_CLASSES]
+        loss, tu, au, eu = (float(x[i]) for x in (losses, total, aleatoric, epistemic))
         found.append(
             DoubtfulRow(
                 i,
                 rows.ids[i] if rows.ids is not None else i,
                 rows.class_names[rows.labels[i]],
                 _prediction(rule, mean[i], rows.class_names),
-                *(float(x[i]) for x in (losses, total, aleatoric, epistemic)),
+                loss,
+                tu,
+                au,
+                eu,
                 classes=tuple(rows.class_names[k] for k in classes),
                 members=probs[i][np.ix_(members, classes)].astype(np.float64),
                 mean=mean[i, classes].astype(np.float64),

@@ -1,0 +1,184 @@
+"""One column per member and class in a ``.csv`` file, for small things.
+
+The first line may be a comment that tells what columns cannot: the precision, which ids are text,
+names of classes and the members' weights.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from io import StringIO
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scorewise.errors import InvalidInput
+from scorewise.io.columns import ID, LABEL, Grid, grid_of, named_column, weight_columns
+from scorewise.io.predictions import UNLABELLED, Predictions, Source
+
+_COMMENT = "# scorewise "
+
+
+def read(path: Path) -> tuple[Source, tuple[str, ...] | None, np.ndarray | None]:
+    """All of the table."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            text = file.read()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path.name!r} is no text in UTF-8: {error}") from None
+    told, start = _told(text, path)
+    try:
+        lines = list(csv.reader(StringIO(text[start:], newline=""), strict=True))
+    except csv.Error as error:
+        raise InvalidInput(f"{path.name!r} is no CSV: {error}") from None
+    lines = [line for line in lines if line]
+    if not lines:
+        raise InvalidInput(f"{path.name!r} is empty; its first line must name the columns")
+    header, *table = lines
+    if len(set(header)) != len(header):
+        twice = next(name for i, name in enumerate(header) if name in header[:i])
+        raise InvalidInput(f"{path.name!r} has two columns {twice!r}")
+    for row, cells in enumerate(table):
+        if len(cells) != len(header):
+            raise InvalidInput(
+                f"{path.name!r}: row {row} has {len(cells)} cells, and the first line names "
+                f"{len(header)} columns"
+            )
+    columns = dict(zip(header, zip(*table, strict=True) if table else [()] * len(header),
+                       strict=True))  # fmt: skip
+    kept = _predictions(columns, told, path)
+    return kept._source, kept.class_names, kept.member_weights
+
+
+def _told(text: str, path: Path) -> tuple[dict[str, Any], int]:
+    """What the comment in the first line says, and where the table begins."""
+    if not text.startswith(_COMMENT):
+        return {}, 0
+    line, _, _ = text.partition("\n")
+    try:
+        told = json.loads(line.removeprefix(_COMMENT))
+    except ValueError as error:
+        raise InvalidInput(f"the first line of {path.name!r} is no JSON: {error}") from None
+    return dict(told), len(line) + 1
+
+
+def _predictions(
+    columns: dict[str, tuple[str, ...]], told: dict[str, Any], path: Path
+) -> Predictions:
+    fields: dict[str, Any] = {}
+    names = told.get("class_names")
+    for name in ("probs", "logits"):
+        grid = grid_of(list(columns), name)
+        if grid is not None:
+            fields[name] = _numbers(columns, grid, np.dtype(told.get(name, "float64")), path)
+            names = grid.class_names if names is None else names
+    if not fields:
+        raise InvalidInput(
+            f"{path.name!r} has no columns of predictions, one per member and class, such as "
+            f"probs_0_1; it has {', '.join(list(columns)[:8])}"
+        )
+    labels = named_column(list(columns), LABEL)
+    if labels is not None:
+        fields["labels"] = _labels(columns[labels])
+    ids = named_column(list(columns), ID)
+    if ids is not None:
+        are_text = told.get("ids") == "text" or not all(map(_is_whole, columns[ids]))
+        kind: Any = object if are_text else np.int64
+        fields["ids"] = np.array(columns[ids], dtype=kind)
+    if "weights" in told:
+        fields["weights"] = np.array(told["weights"], told.get("weights_dtype", "float64"))
+    elif weights := weight_columns(list(columns)):
+        kind = np.dtype(told.get("weights_dtype", "float64"))
+        fields["weights"] = np.stack([_column(columns[w], w, kind, path) for w in weights], axis=-1)
+    return Predictions(class_names=names, **fields)
+
+
+def _is_whole(text: str) -> bool:
+    return text.removeprefix("-").isascii() and text.removeprefix("-").isdigit()
+
+
+def _labels(cells: tuple[str, ...]) -> Any:
+    """Class indices, or names; an empty cell is a row without a label."""
+    if all(_is_whole(cell) for cell in cells if cell):
+        return np.array([int(cell) if cell else UNLABELLED for cell in cells], dtype=np.int64)
+    return np.array([cell or None for cell in cells], dtype=object)
+
+
+def _numbers(
+    columns: dict[str, tuple[str, ...]], grid: Grid, dtype: np.dtype[Any], path: Path
+) -> np.ndarray:
+    m, k = grid.shape
+    values = np.empty((len(columns[grid.columns[0]]), m, k), dtype)
+    for (i, j), name in zip(product(range(m), range(k)), grid.columns, strict=True):
+        values[:, i, j] = _column(columns[name], name, dtype, path)
+    return values
+
+
+def _column(cells: tuple[str, ...], name: str, dtype: np.dtype[Any], path: Path) -> np.ndarray:
+    try:
+        return np.array(cells, dtype=np.float64).astype(dtype)
+    except ValueError:
+        row = next(i for i, cell in enumerate(cells) if not _is_number(cell))
+        raise InvalidInput(
+            f"{path.name!r}: row {row}, column {name!r} is {cells[row]!r}, which is no number"
+        ) from None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def write(predictions: Predictions, path: Path) -> None:
+    """A comment, a line of names, a line for each row."""
+    _, m, k = predictions.shape
+    first = next(predictions.chunks(1))
+    told: dict[str, Any] = {
+        name: str(getattr(first, name).dtype)
+        for name in ("probs", "logits")
+        if name in predictions.fields
+    }
+    if predictions.class_names is not None:
+        told["class_names"] = list(predictions.class_names)
+    if predictions.member_weights is not None:
+        told["weights"] = predictions.member_weights.tolist()
+        told["weights_dtype"] = str(predictions.member_weights.dtype)
+    elif first.weights is not None:
+        told["weights_dtype"] = str(first.weights.dtype)
+    if first.ids is not None and first.ids.dtype == object:
+        told["ids"] = "text"
+    header: list[str] = [name for name in ("ids", "labels") if name in predictions.fields]
+    for name in ("probs", "logits"):
+        if name in predictions.fields:
+            header += [f"{name}_{i}_{j}" for i in range(m) for j in range(k)]
+    if "weights" in predictions.fields:
+        header += [f"weights_{i}" for i in range(m)]
+    with path.open("w", encoding="utf-8", newline="") as file:
+        file.write(_COMMENT + json.dumps(told) + "\n")
+        lines = csv.writer(file, lineterminator="\n")
+        lines.writerow(header)
+        for part in predictions.chunks():
+            lines.writerows(_lines(part))
+
+
+def _lines(part: Predictions) -> Iterator[list[Any]]:
+    cells: list[list[Any]] = []
+    if not len(part):
+        return
+    if part.ids is not None:
+        cells.append(part.ids.tolist())
+    if part.labels is not None:
+        cells.append(["" if y == UNLABELLED else y for y in part.labels.tolist()])
+    for name in ("probs", "logits", "weights"):
+        if name in part.fields:
+            values = getattr(part, name).reshape(len(part), -1)
+            # as short as can be read back exactly, in the array's own precision
+            cells += [[str(x) for x in column] for column in values.T]
+    yield from map(list, zip(*cells, strict=True))

@@ -1,0 +1,84 @@
+"""Several arrays in a ``.npz`` file, by the names of the fields."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scorewise.errors import InvalidInput
+from scorewise.io.mapped import Mapped, MappedArray
+from scorewise.io.predictions import Predictions, Source
+
+FIELDS = ("probs", "logits", "labels", "ids", "class_names", "weights")
+_LOCAL_HEADER = 30  # bytes before the name of a member of an archive
+
+
+def read(path: Path) -> tuple[Source, tuple[str, ...] | None, np.ndarray | None]:
+    """What the arrays hold; large ones that were not compressed stay in the file."""
+    arrays: dict[str, Any] = {}
+    mapped = {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            there = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+            unknown = sorted(set(there) - set(FIELDS))
+            if not {"probs", "logits"} & set(there):
+                raise InvalidInput(
+                    f"{path.name!r} has no array 'probs' (nor 'logits'), only "
+                    f"{', '.join(map(repr, unknown)) or 'nothing'}"
+                )
+            for name in FIELDS:
+                if name not in there:
+                    continue
+                found = _array(archive, there[name], path)
+                arrays[name] = found.whole() if isinstance(found, MappedArray) else found
+                if isinstance(found, MappedArray) and name in {"probs", "logits"}:
+                    mapped[name] = found
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise InvalidInput(f"{path.name!r} is no .npz file, or it is cut off: {error}") from None
+    kept = Predictions(**arrays)
+    source: Source = kept._source
+    if set(mapped) == {"probs", "logits"} & set(arrays):
+        beside = {name: kept._whole(name) for name in kept.fields - set(mapped)}
+        source = Mapped(mapped, {name: x for name, x in beside.items() if x is not None})
+    return source, kept.class_names, kept.member_weights
+
+
+def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> MappedArray | np.ndarray:
+    """Where an array lies in the file, or the array itself if it was compressed."""
+    name = f"{info.filename!r} in {path.name!r}"
+    with archive.open(info) as member:
+        found = MappedArray.of_header(member, path, name)
+        if info.file_size != found.offset + found.nbytes:
+            raise InvalidInput(
+                f"{name} is damaged: {found.shape} of {found.dtype} are {found.nbytes:,} bytes, "
+                f"and {info.file_size - found.offset:,} are there"
+            )
+        if info.compress_type != zipfile.ZIP_STORED:
+            values = np.frombuffer(member.read(), found.dtype)
+            return values.reshape(found.shape, order="F" if found.is_fortran else "C")
+    with path.open("rb") as file:
+        file.seek(info.header_offset)
+        header = file.read(_LOCAL_HEADER)
+        skipped = sum(int.from_bytes(header[at : at + 2], "little") for at in (26, 28))
+    start = info.header_offset + _LOCAL_HEADER + skipped + found.offset
+    return MappedArray(path, start, found.dtype, found.shape, found.is_fortran)
+
+
+def write(predictions: Predictions, path: Path) -> None:
+    """All arrays, not compressed, so that they can be mapped."""
+    arrays: dict[str, Any] = {}
+    for name in ("probs", "logits", "labels", "ids"):
+        if name in predictions.fields:
+            arrays[name] = getattr(predictions, name)
+    if "ids" in arrays and arrays["ids"].dtype == object:
+        arrays["ids"] = arrays["ids"].astype(np.str_)
+    if predictions.class_names is not None:
+        arrays["class_names"] = np.array(predictions.class_names, dtype=np.str_)
+    if predictions.weights is not None:
+        arrays["weights"] = predictions.weights
+    with path.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)

@@ -1,0 +1,77 @@
+"""Tensors in a ``.safetensors`` file, by the names of the fields."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from scorewise.errors import InvalidInput
+from scorewise.io.predictions import Predictions, Source
+
+_TENSORS = ("probs", "logits", "labels", "ids", "weights")
+
+
+def read(path: Path) -> tuple[Source, tuple[str, ...] | None, np.ndarray | None]:
+    """All tensors, and the names in the metadata."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            there = set(file.keys())
+            if not {"probs", "logits"} & there:
+                raise InvalidInput(
+                    f"{path.name!r} has no tensor 'probs' (nor 'logits'), only "
+                    f"{', '.join(map(repr, sorted(there))) or 'nothing'}"
+                )
+            names = _names(file.metadata() or {}, path)
+            arrays: dict[str, Any] = {
+                name: _tensor(file, name, path) for name in _TENSORS if name in there
+            }
+    except SafetensorError as error:
+        raise InvalidInput(
+            f"{path.name!r} is no .safetensors file, or it is cut off: {error}"
+        ) from None
+    kept = Predictions(**names | arrays)
+    return kept._source, kept.class_names, kept.member_weights
+
+
+def _tensor(file: Any, name: str, path: Path) -> np.ndarray:
+    try:
+        return np.asarray(file.get_tensor(name))
+    except (TypeError, KeyError):
+        kind = file.get_slice(name).get_dtype()
+        raise InvalidInput(
+            f"{name!r} in {path.name!r} is of type {kind}, which NumPy does not have; save it as "
+            "float32"
+        ) from None
+
+
+def _names(metadata: dict[str, str], path: Path) -> dict[str, Any]:
+    """Class names and text ids, which are no tensors."""
+    found: dict[str, Any] = {}
+    for name in ("class_names", "ids"):
+        if name in metadata:
+            try:
+                found[name] = json.loads(metadata[name])
+            except ValueError as error:
+                raise InvalidInput(
+                    f"{name!r} in the metadata of {path.name!r} is no JSON: {error}"
+                ) from None
+    return found
+
+
+def write(predictions: Predictions, path: Path) -> None:
+    """All arrays as tensors, names as JSON in the metadata."""
+    arrays = {name: getattr(predictions, name) for name in _TENSORS}
+    tensors = {name: np.ascontiguousarray(x) for name, x in arrays.items() if x is not None}
+    if predictions.from_logits:
+        del tensors["probs"]
+    metadata = {}
+    if predictions.class_names is not None:
+        metadata["class_names"] = json.dumps(predictions.class_names)
+    if "ids" in tensors and tensors["ids"].dtype == object:
+        metadata["ids"] = json.dumps(tensors.pop("ids").tolist())
+    save_file(tensors, path, metadata)
