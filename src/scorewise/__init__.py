@@ -8,6 +8,7 @@ under log, for active learning the epistemic part under zero-one.
 import typing
 
 from scorewise import rules
+from scorewise._version import __version__
 from scorewise.accumulate import Accumulator
 from scorewise.checks import check_kernel, check_rule
 from scorewise.curves import Curve, augrc, aulc, rejection_curve
@@ -26,6 +27,7 @@ from scorewise.kernels import get_num_threads, set_num_threads
 from scorewise.models import predict_dirichlet, predict_samples
 from scorewise.rules import ScoringRule, get_rule
 from scorewise.rules.custom import rule_from_entropy, rule_from_loss_vector
+from scorewise.scoring import Scored, score_file
 from scorewise.tasks.acquire import acquire
 from scorewise.tasks.active.rounds import Round
 from scorewise.tasks.advise import Advice, advise
@@ -38,6 +40,7 @@ from scorewise.tasks.decide import Decisions, decide
 from scorewise.tasks.drift import Drift
 from scorewise.tasks.evaluate import evaluate
 from scorewise.tasks.evaluation import Evaluation
+from scorewise.tasks.gates import Gate, Gated, certify
 from scorewise.tasks.losses import task_losses
 from scorewise.tasks.ood import OODMetrics, ood_metrics
 from scorewise.tasks.temperature import Temperature, fit_temperature
@@ -60,8 +63,6 @@ if typing.TYPE_CHECKING:
     from scorewise.tasks.recalibration import LossRecalibrator
     from scorewise.tasks.selective import SelectiveClassifier
 
-__version__ = "0.1.0"
-
 __all__ = [
     "Accumulator",
     "ActiveLearner",
@@ -80,6 +81,8 @@ __all__ = [
     "Dirichlet",
     "Drift",
     "Evaluation",
+    "Gate",
+    "Gated",
     "ImproperRule",
     "InvalidInput",
     "JointBatch",
@@ -94,6 +97,7 @@ __all__ = [
     "RejectionCurveDisplay",
     "Round",
     "Samples",
+    "Scored",
     "ScorewiseError",
     "ScoringRule",
     "SelectiveClassifier",
@@ -107,6 +111,7 @@ __all__ = [
     "augrc",
     "aulc",
     "binary",
+    "certify",
     "certify_threshold",
     "check_kernel",
     "check_rule",
@@ -131,6 +136,7 @@ __all__ = [
     "rule_from_entropy",
     "rule_from_loss_vector",
     "rules",
+    "score_file",
     "set_num_threads",
     "task_losses",
     "write_predictions",

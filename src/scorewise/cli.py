@@ -13,10 +13,9 @@ from rich.console import Console
 from rich.table import Table
 
 import scorewise
-from scorewise.decompose import COMPONENTS
+from scorewise.decompose import COMPONENTS, RULES
 from scorewise.demo import DemoResult, Digit, run_demo
 from scorewise.errors import ScorewiseError
-from scorewise.tasks.compare import RULES
 
 app = typer.Typer(
     help="How unsure is a classifier, in the currency of the loss its user pays?",

@@ -11,9 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from scorewise.curves import aulc
-from scorewise.decompose import COMPONENTS, decompose
+from scorewise.decompose import COMPONENTS, RULES, decompose
 from scorewise.models import predict_samples
-from scorewise.tasks.compare import RULES
 from scorewise.tasks.losses import task_losses
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypedDict, Unpack, overload
 
 from scorewise import kernels, validate
@@ -126,6 +126,20 @@ def decompose(
     if isinstance(rule, str | ScoringRule):
         return results[0]
     return dict(zip(named, results, strict=True))
+
+
+def decompose_part(
+    values: Any,
+    rules: Sequence[ScoringRule],
+    *,
+    weights: Any,
+    options: Options,
+    first_row: int,
+) -> list[Decomposition]:
+    """The same for rows from ``first_row`` on; messages name rows by their number in the whole."""
+    members = Members.of(values, weights, options)
+    given = members.given.block(members.given.values, (first_row,))
+    return _of_members(replace(members, given=given), rules, NO_JACKKNIFE)
 
 
 def rule_name(rule: RuleLike) -> str:

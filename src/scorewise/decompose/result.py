@@ -10,6 +10,7 @@ import numpy as np
 from scorewise._array import Array
 
 COMPONENTS = ("total", "aleatoric", "epistemic")
+RULES = ("log", "brier", "zero-one", "spherical")  # of the paper, and what is compared by default
 
 
 @dataclass(frozen=True, eq=False)

@@ -263,7 +263,8 @@ def _dtype(kind: pa.DataType, name: str) -> np.dtype[Any]:
         raise InvalidInput(
             f"column {name!r} holds {kind}; predictions must be floating-point numbers"
         )
-    return np.dtype(kind.to_pandas_dtype())
+    dtype: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
+    return dtype
 
 
 def _is_list(kind: pa.DataType) -> bool:

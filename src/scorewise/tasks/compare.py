@@ -12,7 +12,7 @@ from scorewise import validate
 from scorewise._array import to_numpy
 from scorewise._progress import bar
 from scorewise._random import entropy_of, generator
-from scorewise.decompose import COMPONENTS, RuleLike, named_rules, rule_name
+from scorewise.decompose import COMPONENTS, RULES, RuleLike, named_rules, rule_name
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
 from scorewise.kernels import get_num_threads, run
@@ -27,7 +27,6 @@ from scorewise.tasks.measures import Measure, alike, learning_curves, measures_o
 from scorewise.tasks.resampling import Metric, ResampledAulc, ResampledAuroc, Resamples
 from scorewise.tasks.rows import rows_of
 
-RULES = ("log", "brier", "zero-one", "spherical")
 _BATCH = 1 << 20  # counts at a time
 
 

@@ -12,7 +12,14 @@ from scorewise._array import to_numpy
 from scorewise._progress import bar
 from scorewise._random import entropy_of
 from scorewise.curves import rejection_curve
-from scorewise.decompose import COMPONENTS, Decomposition, RuleLike, decompose, rule_name
+from scorewise.decompose import (
+    COMPONENTS,
+    RULES,
+    Decomposition,
+    RuleLike,
+    decompose,
+    rule_name,
+)
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 from scorewise.rules import ScoringRule, get_rule
@@ -21,7 +28,7 @@ from scorewise.tasks.active.rounds import learning_curve
 from scorewise.tasks.advise import advise
 from scorewise.tasks.calibration import loss_calibration
 from scorewise.tasks.certify import Certificate, certify_threshold
-from scorewise.tasks.compare import RULES, compare
+from scorewise.tasks.compare import compare
 from scorewise.tasks.evaluation import (
     ClassSummary,
     DoubtfulRow,
@@ -31,7 +38,7 @@ from scorewise.tasks.evaluation import (
     headline,
 )
 from scorewise.tasks.labelled import Labelled, members_of
-from scorewise.tasks.losses import largest_loss, losses_of_mean, raised
+from scorewise.tasks.losses import losses_of_mean, promised_bound, raised
 from scorewise.tasks.measures import measures_of
 from scorewise.tasks.ood import ood_metrics
 
@@ -199,14 +206,9 @@ def _certificates(
     """Thresholds that hold together, or why there are none."""
     n_classes = len(rows.class_names)
     try:
-        bound = largest_loss(rule, n_classes, floor)
+        bound = promised_bound(rule, n_classes, floor)
     except InvalidInput as error:
         return (), (f"No certificate: {error}.",)
-    if not np.isfinite(bound):
-        return (), (
-            f"No certificate: the loss {rule.name!r} can be infinite, and no mean of it can be "
-            "promised; give floor=1e-6, the smallest probability that shall count.",
-        )
     if (losses < 0).any():
         return (), ("No certificate: costs below 0 have no bound to be promised.",)
     if max_loss is None:

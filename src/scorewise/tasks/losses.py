@@ -8,7 +8,7 @@ import numpy as np
 
 from scorewise import validate
 from scorewise._array import to_numpy
-from scorewise.decompose import RuleLike
+from scorewise.decompose import RuleLike, rule_name
 from scorewise.errors import InvalidInput
 from scorewise.rules import get_rule
 from scorewise.rules.costs import CostMatrix
@@ -78,6 +78,20 @@ def largest_loss(rule: RuleLike, n_classes: int, floor: float | None = None) -> 
         raise InvalidInput(f"the largest loss of {rule!r} is not known; pass loss_bound=")
     # of the rules that are left, every loss is largest where another class is certain
     return float(np.max(rule.loss_vector(raised(np.eye(n_classes), floor))))
+
+
+def promised_bound(
+    rule: RuleLike, n_classes: int, floor: float | None, loss_bound: float | None = None
+) -> float:
+    """The largest loss that can occur, if a mean of it can be promised."""
+    get_rule(rule).check_classes(n_classes)
+    bound = largest_loss(rule, n_classes, floor) if loss_bound is None else loss_bound
+    if not np.isfinite(bound):
+        raise InvalidInput(
+            f"the loss {rule_name(rule)!r} can be infinite, and no mean of it can be promised; "
+            "pass floor=1e-6, the smallest probability that shall count"
+        )
+    return float(bound)
 
 
 def raised(mean: np.ndarray, floor: float | None) -> np.ndarray:

@@ -15,7 +15,7 @@ from scorewise.rules.costs import CostMatrix
 from scorewise.tasks.certify import Certificate, certify_threshold
 from scorewise.tasks.drift import Drift, compare_with_calibration
 from scorewise.tasks.held_out import HeldOut
-from scorewise.tasks.losses import largest_loss, losses_of_mean, raised
+from scorewise.tasks.losses import losses_of_mean, promised_bound, raised
 
 
 class SelectiveClassifier(HeldOut):
@@ -135,20 +135,13 @@ class SelectiveClassifier(HeldOut):
                 "predictions are labels: give it one action per class; a column for abstaining is "
                 "not needed, as the certificate decides that"
             )
-        bound = self.loss_bound
-        if bound is None:
-            bound = largest_loss(rule, n_classes, self.floor)
-        if not np.isfinite(bound):
-            raise InvalidInput(
-                f"the loss {self.rule!r} can be infinite, and no mean of it can be promised; pass "
-                "floor=1e-6, the smallest probability that shall count"
-            )
+        bound = promised_bound(self.rule, n_classes, self.floor, self.loss_bound)
         if self.max_loss >= bound:
             raise InvalidInput(
                 f"max_loss is {self.max_loss:g}, and this loss is never above {bound:g}: nothing "
                 "needs to be promised"
             )
-        return float(bound)
+        return bound
 
     def _calibrate(
         self, mean: np.ndarray, uncertainty: np.ndarray, labels: np.ndarray

@@ -1,0 +1,73 @@
+"""A cost matrix in a CSV file."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+
+from scorewise.errors import InvalidInput
+
+
+def read_costs(
+    path: Path, class_names: tuple[str, ...] | None = None
+) -> tuple[np.ndarray, list[str]]:
+    """Costs (K, A) and the names of the actions, from a table with a line for each class.
+
+    The first line names the actions. Where the first column has names of classes, lines are put
+    into the order of ``class_names``.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            lines = [line for line in csv.reader(file, strict=True) if any(line)]
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{path.name!r} is no CSV file: {error}") from None
+    if len(lines) < 3 or min(map(len, lines)) != max(map(len, lines)):
+        raise InvalidInput(
+            f"{path.name!r} must have a line with the names of the actions, and then one line of "
+            "costs for each class, all of the same length"
+        )
+    header, *table = lines
+    has_names = any(_number(line[0]) is None for line in table) or not header[0].strip()
+    if has_names:
+        header, table = header[1:], _in_order(table, class_names, path)
+    costs = np.array([[_cost(cell, i, j, path) for j, cell in enumerate(line)]
+                      for i, line in enumerate(table)])  # fmt: skip
+    return costs, [name.strip() for name in header]
+
+
+def _in_order(
+    table: list[list[str]], class_names: tuple[str, ...] | None, path: Path
+) -> list[list[str]]:
+    """The lines without their names, in the order of the classes."""
+    found = {name.strip(): cells for name, *cells in table}
+    if len(found) != len(table):
+        raise InvalidInput(f"{path.name!r} has two lines for the same class")
+    if class_names is None:
+        return list(found.values())
+    wrong = sorted(set(found) ^ set(class_names))
+    if wrong:
+        known = ", ".join(class_names[:10])
+        raise InvalidInput(
+            f"{path.name!r}: {wrong[0]!r} is not both a line of the costs and a class; the classes "
+            f"are {known}"
+        )
+    return [found[name] for name in class_names]
+
+
+def _cost(cell: str, line: int, action: int, path: Path) -> float:
+    value = _number(cell)
+    if value is None:
+        raise InvalidInput(
+            f"{path.name!r}: the cost in line {line + 2}, action {action + 1} is {cell!r}, which "
+            "is no number"
+        )
+    return value
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

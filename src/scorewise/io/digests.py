@@ -1,0 +1,70 @@
+"""Which file was it? What its bytes come to, and how to tell at a glance that it has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+
+_BLOCK = 8 << 20
+
+
+def files_of(path: Path) -> list[Path]:
+    """The file itself, or the Parquet files of a folder."""
+    if not path.is_dir():
+        return [path]
+    from scorewise.io.parquet_folder import parquet_files
+
+    return parquet_files(path)
+
+
+def stamp(path: Path) -> list[list[str | int]]:
+    """Names, sizes and times of change, which tell a file that was replaced."""
+    return [
+        [str(file.relative_to(path)), file.stat().st_size, file.stat().st_mtime_ns]
+        for file in files_of(path)
+    ]
+
+
+def digest(path: Path, stop: threading.Event | None = None) -> str:
+    """SHA-256 of a file as hexadecimal digits; of a folder, that of its files' names and digests.
+
+    ``stop`` ends it early, with a number that means nothing.
+    """
+    if path.is_dir():
+        lines = [f"{digest(file, stop)}  {file.relative_to(path)}\n" for file in files_of(path)]
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while (block := file.read(_BLOCK)) and not (stop and stop.is_set()):
+            found.update(block)
+    return found.hexdigest()
+
+
+class Digest:
+    """The digest of a file, computed beside other work."""
+
+    def __init__(self, path: Path) -> None:
+        self._stop = threading.Event()
+        self._found: Future[str] = Future()
+        self._path = path
+
+    def __enter__(self) -> Digest:
+        self._thread = threading.Thread(target=self._compute, daemon=True)
+        self._thread.start()
+        return self
+
+    def _compute(self) -> None:
+        try:
+            self._found.set_result(digest(self._path, self._stop))
+        except OSError as error:
+            self._found.set_exception(error)
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def result(self) -> str:
+        """The digest, once it is there."""
+        return self._found.result()

@@ -1,0 +1,74 @@
+"""Work on many rows that is kept as far as it has come."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from scorewise._files import locked, replacing
+
+_PLAN = "plan.json"
+
+
+class Parts:
+    """Tables of the rows from 0 on, one file after the other, in a hidden folder.
+
+    A file is there whole or not at all, so that work that is cut off goes on after the last.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @classmethod
+    @contextmanager
+    def beside(cls, path: Path, plan: dict[str, Any], *, resume: bool) -> Iterator[Parts]:
+        """Parts of what will be ``path``; those of another plan are thrown away.
+
+        The folder goes when all is done, and stays when something goes wrong.
+        """
+        folder = path.with_name(f".{path.name}.parts")
+        folder.mkdir(exist_ok=True)
+        with locked(folder):
+            written = json.dumps(plan, indent=1)
+            kept = folder / _PLAN
+            if not (resume and kept.is_file() and kept.read_text() == written):
+                for file in folder.iterdir():
+                    file.unlink()
+                with replacing(kept) as partial:
+                    partial.write_text(written)
+            yield cls(folder)
+            shutil.rmtree(folder)
+
+    def _file(self, first_row: int) -> Path:
+        return self._folder / f"{first_row:015d}.arrow"
+
+    def done(self) -> int:
+        """How many rows there are already."""
+        return sum(batch.num_rows for batch in self.batches())
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All rows that are there, a part at a time."""
+        row = 0
+        while (file := self._file(row)).is_file():
+            try:
+                with pa.ipc.open_file(str(file)) as reader:
+                    found = [reader.get_batch(i) for i in range(reader.num_record_batches)]
+            except (pa.ArrowException, OSError):  # the machine went down in the middle of it
+                return
+            yield from found
+            row += sum(batch.num_rows for batch in found)
+
+    def add(self, first_row: int, batches: list[pa.RecordBatch]) -> None:
+        """Keep the next rows."""
+        with (
+            replacing(self._file(first_row)) as partial,
+            pa.ipc.new_file(str(partial), batches[0].schema) as writer,
+        ):
+            for batch in batches:
+                writer.write_batch(batch)

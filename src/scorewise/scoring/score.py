@@ -1,0 +1,233 @@
+"""Total, aleatoric and epistemic uncertainty of every row of a file, in constant memory."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scorewise._array import to_numpy
+from scorewise._progress import bar
+from scorewise._version import __version__
+from scorewise.decompose import COMPONENTS, RULES, RuleLike, named_rules
+from scorewise.decompose.engine import decompose_part
+from scorewise.errors import InvalidInput
+from scorewise.io import Predictions, read_predictions
+from scorewise.io.digests import Digest, stamp
+from scorewise.io.tables import check_table_path, pyarrow, row_names, write_table
+from scorewise.receive import Options
+from scorewise.rules import ScoringRule
+
+if TYPE_CHECKING:
+    from scorewise.scoring.parts import Parts
+
+_PART_BYTES = 256 << 20  # of input between two points from which work can go on
+_MOST_ROWS = 1 << 20  # of a part
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What :func:`scorewise.score_file` has written.
+
+    Attributes
+    ----------
+    path : Path
+    n_rows : int
+    columns : tuple of str
+    metadata : dict
+        What the file's own metadata says: version, rules, name and digest of the input, …
+    resumed : int
+        Rows that an earlier run had scored already.
+    """
+
+    path: Path
+    n_rows: int
+    columns: tuple[str, ...]
+    metadata: dict[str, Any]
+    resumed: int
+
+
+def score_file(
+    source: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    rules: Iterable[RuleLike] | Mapping[str, RuleLike] = RULES,
+    *,
+    normalize: bool = False,
+    resume: bool = True,
+    progress: bool | None = None,
+) -> Scored:
+    """Write the uncertainty of every row of a file to another, in constant memory.
+
+    Use it for saved predictions of any size. Rows are read, scored and forgotten; what is done is
+    kept every 256 MiB of input, and a run that was cut off goes on from there when it is started
+    again, to the very same bytes.
+
+    Parameters
+    ----------
+    source : path
+        A file for :func:`scorewise.read_predictions`, or a folder of Parquet files.
+    out : path
+        A ``.parquet``, ``.arrow``, ``.feather`` or ``.csv`` file. Its columns are ``id`` (or
+        ``row``, where the input has no ids) and one for each rule and component, such as
+        ``total_log``; the key ``scorewise`` of its metadata has the version, the rules and the
+        input's digest (but for CSV, which has no metadata).
+    rules : several rules in a list or mapping
+        As for :func:`scorewise.decompose`.
+    normalize : bool
+        Rescale probabilities to sum to 1.
+    resume : bool
+        Go on where an earlier run of the same work was cut off.
+    progress : bool, optional
+        Show a bar; on terminals and for long work unless told.
+
+    Returns
+    -------
+    Scored
+
+    Raises
+    ------
+    InvalidInput
+        If the input is not what it must be; the message names file, row group, row and member.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np, pyarrow.parquet as pq, scorewise as sw
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> probs = np.random.default_rng(0).dirichlet(np.ones(3), size=(100, 5))
+    >>> sw.write_predictions(folder / "test.parquet", probs)
+    >>> scored = sw.score_file(folder / "test.parquet", folder / "U.parquet", ["log"])
+    >>> scored.columns
+    ('row', 'total_log', 'aleatoric_log', 'epistemic_log')
+    >>> pq.read_table(scored.path).num_rows
+    100
+    """
+    source, out = Path(source), Path(out)
+    named = named_rules([rules] if isinstance(rules, str | ScoringRule) else rules)
+    if not named:
+        raise InvalidInput("there is no rule to score by")
+    check_table_path(out)
+    predictions = read_predictions(source)
+    for rule in named.values():
+        rule.check_classes(predictions.shape[-1])
+    before = stamp(source)
+    told = {
+        **described(predictions, source),
+        "rules": {name: repr(rule) for name, rule in named.items()},
+        "normalize": normalize,
+    }
+    from scorewise.scoring.parts import Parts
+
+    plan = {**told, "source": str(source.resolve()), "stamp": before}
+    with Parts.beside(out, plan, resume=resume) as parts, Digest(source) as digest:
+        resumed = parts.done()
+        with bar("scoring", len(predictions), progress) as advance:
+            advance(resumed)
+            for n in _work(predictions, named, parts, resumed, normalize=normalize):
+                advance(n)
+        told["sha256"] = digest.result()
+        if stamp(source) != before:
+            raise InvalidInput(f"{source.name!r} has changed while it was read; score it again")
+        n_rows = write_table(out, parts.batches(), told)
+        columns = next(parts.batches()).schema.names
+    return Scored(out, n_rows, tuple(columns), told, resumed)
+
+
+def described(predictions: Predictions, source: Path) -> dict[str, Any]:
+    """What results say of the predictions that they came from."""
+    n, m, k = predictions.shape
+    return {"version": __version__, "input": source.name, "rows": n, "members": m, "classes": k}
+
+
+def _work(
+    predictions: Predictions,
+    rules: Mapping[str, ScoringRule],
+    parts: Parts,
+    start: int,
+    *,
+    normalize: bool,
+) -> Iterator[int]:
+    """Score the rows that are left; the numbers of rows that are done, as they are done."""
+    _, m, k = predictions.shape
+    enough = min(_MOST_ROWS, max(1, _PART_BYTES // (m * k * predictions.dtype.itemsize)))
+    waiting: list[Any] = []
+    n, row = 0, start
+    if start == len(predictions) and start:
+        return
+    # Parts end where chunks do, so that work that goes on meets the same chunks, bit for bit.
+    for first_row, batch in scored_batches(predictions, rules, start, normalize=normalize):
+        waiting.append(batch)
+        n += batch.num_rows
+        yield batch.num_rows
+        if n >= enough:
+            parts.add(row, waiting)
+            row, waiting, n = first_row + batch.num_rows, [], 0
+    if waiting:
+        parts.add(row, waiting)
+
+
+def scored_batches(
+    predictions: Predictions,
+    rules: Mapping[str, ScoringRule],
+    start: int = 0,
+    *,
+    normalize: bool = False,
+) -> Iterator[tuple[int, Any]]:
+    """The first row of every chunk, and its uncertainties as a record batch."""
+    pa = pyarrow()
+    for first_row, part, results in decomposed_chunks(predictions, rules, start, normalize):
+        name, ids = row_names(part.ids, first_row, len(part))
+        columns = {name: ids}
+        for rule, result in zip(rules, results, strict=True):
+            for component in COMPONENTS:
+                columns[column_name(rule, component)] = to_numpy(getattr(result, component))
+        yield first_row, pa.record_batch(columns)
+
+
+def column_name(rule: str, component: str) -> str:
+    """The column of a rule's component."""
+    return f"{component}_{rule}"
+
+
+def decomposed_chunks(
+    predictions: Predictions,
+    rules: Mapping[str, ScoringRule],
+    start: int = 0,
+    normalize: bool = False,
+) -> Iterator[tuple[int, Predictions, list[Any]]]:
+    """Chunks of rows with the number of the first, and their decompositions under each rule."""
+    options = Options(
+        from_logits=predictions.from_logits, normalize=normalize and not predictions.from_logits
+    )
+    row = start
+    for part in _read_ahead(predictions.chunks(start=start)):
+        values = part.logits if part.from_logits else part.probs
+        try:
+            results = decompose_part(
+                values, list(rules.values()), weights=part.weights, options=options, first_row=row
+            )
+        except InvalidInput as error:
+            raise _with_place(error, predictions) from None
+        yield row, part, results
+        row += len(part)
+
+
+def _read_ahead(parts: Iterator[Predictions]) -> Iterator[Predictions]:
+    """The same parts; while one is worked on, the next is read."""
+    with ThreadPoolExecutor(1) as reader:
+        coming = reader.submit(next, parts, None)
+        while (part := coming.result()) is not None:
+            coming = reader.submit(next, parts, None)
+            yield part
+
+
+def _with_place(error: InvalidInput, predictions: Predictions) -> InvalidInput:
+    """The message with the place in the file of the row that it names."""
+    named = re.match(r"\w+\[(\d+)", str(error))
+    if named is None:
+        return error
+    return InvalidInput(f"{predictions.place(int(named[1]))}: {error}")

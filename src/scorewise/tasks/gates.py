@@ -1,0 +1,334 @@
+"""A threshold with a promise, kept in a file and used on new predictions."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scorewise import validate
+from scorewise._array import to_numpy
+from scorewise._files import replacing
+from scorewise._progress import bar
+from scorewise.decompose import RuleLike, decompose, rule_name
+from scorewise.distributions import Samples
+from scorewise.errors import InvalidInput
+from scorewise.io import Predictions
+from scorewise.rules import get_rule
+from scorewise.rules.costs import CostMatrix
+from scorewise.tasks.certify import Certificate, certify_threshold
+from scorewise.tasks.drift import Drift, compare_with_calibration
+from scorewise.tasks.labelled import Labelled
+from scorewise.tasks.losses import losses_of_mean, promised_bound, raised
+
+_KIND = "scorewise certificate"
+_KEPT = 10_000  # calibration uncertainties, evenly along the ranks, to compare new ones with
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Gate:
+    """A certified threshold and all that is needed to use it; made by :func:`scorewise.certify`.
+
+    Attributes
+    ----------
+    certificate : Certificate
+        The promise; printing the gate says it in words.
+    rule : str or cost matrix
+        The loss that it is about, and whose total uncertainty is compared with the threshold.
+    floor : float or None
+    shape : tuple of int
+        Members and classes of the predictions that it is for.
+    class_names : tuple of str or None
+    calibration_uncertainty : array
+        Of the rows it rests on, in rising order; at most 10,000, evenly along the ranks.
+    told : dict
+        What else is known: version, input, its digest.
+    """
+
+    certificate: Certificate
+    rule: RuleLike
+    floor: float | None
+    shape: tuple[int, int]
+    class_names: tuple[str, ...] | None
+    calibration_uncertainty: np.ndarray
+    told: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"By total {rule_name(self.rule)} uncertainty: {self.certificate}"
+
+    def apply(
+        self,
+        predictions: Any,
+        *,
+        normalize: bool = False,
+        false_alarm_rate: float = 0.05,
+        progress: bool | None = None,
+    ) -> Gated:
+        """Whether to accept new predictions, row by row, and whether they are like the old ones.
+
+        Parameters
+        ----------
+        predictions : Predictions, array (n, M, K) or Samples
+            Of the same model; read a part at a time where they are in a file.
+        normalize : bool
+            Rescale probabilities to sum to 1.
+        false_alarm_rate : float
+            How often inputs that have not changed may be called changed.
+        progress : bool, optional
+            Show a bar; on terminals and for long work unless told.
+
+        Returns
+        -------
+        Gated
+
+        Raises
+        ------
+        InvalidInput
+            If there are no rows, or other members or classes than those it was certified for.
+        """
+        rate = validate.share(false_alarm_rate, "false_alarm_rate")
+        found = []
+        for samples in self._samples(predictions, normalize, progress):
+            uncertainty = to_numpy(decompose(samples, self.rule).total).astype(np.float64)
+            found.append((uncertainty, self._prediction(to_numpy(samples.mean))))
+        uncertainty, prediction = (np.concatenate(x) for x in zip(*found, strict=True))
+        if not len(uncertainty):
+            raise InvalidInput("there are no rows to decide about")
+        drift = compare_with_calibration(self.calibration_uncertainty, uncertainty, rate)
+        return Gated(
+            self.certificate.accepts(uncertainty),
+            uncertainty,
+            prediction,
+            self._prediction_names(),
+            replace(self.certificate, drift=drift),
+        )
+
+    def _samples(
+        self, predictions: Any, normalize: bool, progress: bool | None
+    ) -> Iterator[Samples]:
+        if isinstance(predictions, Samples):
+            self._check(predictions.probs.shape, None)
+            yield predictions
+            return
+        if not isinstance(predictions, Predictions):
+            predictions = Predictions(predictions)
+        self._check(predictions.shape, predictions.class_names)
+        with bar("deciding", len(predictions), progress) as advance:
+            for part in predictions.chunks():
+                yield part.checked(normalize=normalize)
+                advance(len(part))
+
+    def _check(self, shape: tuple[int, ...], names: tuple[str, ...] | None) -> None:
+        if tuple(shape[-2:]) != self.shape:
+            (m, k), (own_m, own_k) = shape[-2:], self.shape
+            raise InvalidInput(
+                f"these predictions have {m} members and {k} classes, and the certificate was made "
+                f"for {own_m} members and {own_k} classes: its promise is about the same model"
+            )
+        if None not in (names, self.class_names) and names != self.class_names:
+            raise InvalidInput(
+                f"the classes are {names}, and the certificate was made for {self.class_names}"
+            )
+
+    def _prediction(self, mean: np.ndarray) -> np.ndarray:
+        rule = get_rule(self.rule)
+        if isinstance(rule, CostMatrix):  # what was promised is the cost of the least costly
+            return to_numpy(rule.action(raised(mean, self.floor)))
+        return np.asarray(mean.argmax(axis=-1))
+
+    def _prediction_names(self) -> tuple[str, ...]:
+        rule = get_rule(self.rule)
+        n = self.shape[-1]
+        if isinstance(rule, CostMatrix):
+            if rule.actions is not None:
+                return tuple(rule.actions)
+            n = rule.costs.shape[1]
+        names = self.class_names
+        return names if names is not None and len(names) == n else tuple(map(str, range(n)))
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Keep it in a JSON file, whole or not at all; :meth:`read` gives it back."""
+        with replacing(Path(path)) as partial:
+            partial.write_text(json.dumps(self.to_dict(), indent=1) + "\n")
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it in lists, numbers and strings."""
+        rule: Any = self.rule
+        if isinstance(rule, CostMatrix):
+            rule = {"costs": rule.costs.tolist(), "actions": rule.actions}
+        elif not isinstance(rule, str):
+            raise InvalidInput(
+                f"a certificate can be kept for rules by name and for cost matrices, not {rule!r}"
+            )
+        return {
+            "kind": _KIND,
+            "promise": str(self),
+            "rule": rule,
+            "component": "total",
+            "floor": self.floor,
+            "certificate": {
+                name: value if value is None or np.isfinite(value) else None
+                for name, value in asdict(replace(self.certificate, drift=None)).items()
+            },
+            "members": self.shape[0],
+            "classes": self.shape[1],
+            "class_names": None if self.class_names is None else list(self.class_names),
+            "calibration_uncertainty": self.calibration_uncertainty.tolist(),
+            "told": dict(self.told),
+        }
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Gate:
+        """From a file that :meth:`write` has made.
+
+        Raises
+        ------
+        InvalidInput
+            If it is none.
+        """
+        name = Path(path).name
+        try:
+            kept = json.loads(Path(path).read_text())
+            if not isinstance(kept, dict) or kept.get("kind") != _KIND:
+                raise InvalidInput(f"{name!r} is no certificate; scorewise certify makes them")
+            rule = kept["rule"]
+            if not isinstance(rule, str):
+                rule = CostMatrix(np.array(rule["costs"]), rule["actions"])
+            get_rule(rule).check_classes(kept["classes"])
+            return cls(
+                _certificate(kept["certificate"]),
+                rule,
+                kept["floor"],
+                (int(kept["members"]), int(kept["classes"])),
+                None if kept["class_names"] is None else tuple(kept["class_names"]),
+                validate.vector(kept["calibration_uncertainty"], "calibration_uncertainty"),
+                dict(kept["told"]),
+            )
+        except (UnicodeDecodeError, json.JSONDecodeError) as error:
+            raise InvalidInput(f"{name!r} is no JSON file: {error}") from None
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InvalidInput(f"{name!r} is a damaged certificate: {error!r}") from None
+
+
+def _certificate(kept: dict[str, Any]) -> Certificate:
+    """From a dictionary in which numbers that are not finite are None."""
+    nothing = {"threshold": -np.inf, "bound": np.nan, "loss": np.nan}
+    return Certificate(**kept | {name: x for name, x in nothing.items() if kept[name] is None})
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Gated:
+    """What a gate decided about new rows; made by :meth:`Gate.apply`.
+
+    Attributes
+    ----------
+    accept : array of bool (n,)
+    uncertainty : array (n,)
+    prediction : integer array (n,)
+        The likeliest class, or the least costly action of a cost matrix.
+    prediction_names : tuple of str
+    certificate : Certificate
+        The promise, with the check whether the new rows are like those it was made for.
+    """
+
+    accept: np.ndarray
+    uncertainty: np.ndarray
+    prediction: np.ndarray
+    prediction_names: tuple[str, ...]
+    certificate: Certificate
+
+    @property
+    def drift(self) -> Drift:
+        """Whether the new rows are like those that the promise was made for."""
+        assert self.certificate.drift is not None
+        return self.certificate.drift
+
+    def __repr__(self) -> str:
+        n, kept = len(self.accept), int(self.accept.sum())
+        return f"{kept:,} of {n:,} rows accepted ({kept / n:.1%}); {self.drift}"
+
+
+def certify(
+    predictions: Any,
+    y: Any = None,
+    *,
+    max_loss: float,
+    confidence: float = 0.95,
+    task_loss: RuleLike = "zero-one",
+    floor: float | None = None,
+    loss_bound: float | None = None,
+    told: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Gate:
+    """A threshold on saved predictions that promises a mean loss on new ones.
+
+    Use it with predictions for held-out rows, which neither the model nor the choice of the measure
+    has seen: rows are accepted by the total uncertainty of the task's own loss. It wraps
+    :func:`scorewise.certify_threshold`, and can be kept in a file.
+
+    Parameters
+    ----------
+    predictions : Predictions, array (n, M, K) or Samples
+    y : integer array (n,), optional
+        Class indices, unless the predictions have labels.
+    max_loss : float
+        The mean loss to allow.
+    confidence : float
+        Of the promise.
+    task_loss : str, ScoringRule or cost matrix
+        The loss that is paid.
+    floor : float, optional
+        The smallest probability that counts in the loss; the log loss needs one.
+    loss_bound : float, optional
+        The largest loss that can occur, where the rule does not tell.
+    told : mapping, optional
+        What to keep beside it, such as the name of the file.
+    **options
+        Those of :class:`scorewise.Samples`.
+
+    Returns
+    -------
+    Gate
+        With ``apply(new_predictions)``, ``write(path)`` and ``Gate.read(path)``.
+
+    Raises
+    ------
+    InvalidInput
+        If labels are missing, or no mean of the loss can be promised.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.dirichlet(np.full(3, 0.2), size=2000)
+    >>> y = np.array([rng.choice(3, p=p) for p in truth])
+    >>> probs = np.stack([truth, truth], axis=1)
+    >>> gate = sw.certify(probs[:1000], y[:1000], max_loss=0.1)
+    >>> print(gate)
+    By total zero-one uncertainty: Accept where uncertainty <= 0.286135: 71.3% of 1,000 calibration
+    rows, which lost 0.07994 on average; new ones lose at most 0.1, with 95% confidence.
+    >>> gated = gate.apply(probs[1000:])
+    >>> print(gated)
+    691 of 1,000 rows accepted (69.1%); new inputs look like the calibration data: ...
+    """
+    rows = Labelled.of(predictions, y, None, None, options)
+    given = predictions.class_names if isinstance(predictions, Predictions) else None
+    _, m, k = rows.samples.probs.shape
+    mean = to_numpy(rows.samples.mean)
+    uncertainty = to_numpy(decompose(rows.samples, task_loss).total).astype(np.float64)
+    certificate = certify_threshold(
+        losses_of_mean(mean, rows.labels, task_loss, floor),
+        uncertainty,
+        max_loss,
+        confidence,
+        loss_bound=promised_bound(task_loss, k, floor, loss_bound),
+    )
+    ranked = np.sort(uncertainty)
+    step = max(1.0, len(ranked) / _KEPT)
+    kept = ranked[(np.arange(0, len(ranked), step) + (step - 1) / 2).astype(int)]
+    return Gate(certificate, task_loss, floor, (int(m), int(k)), given, kept, dict(told or {}))
