@@ -8,7 +8,7 @@ under log, for active learning the epistemic part under zero-one.
 import typing
 
 from scorewise import rules
-from scorewise._version import __version__
+from scorewise._version import __version__ as __version__
 from scorewise.accumulate import Accumulator
 from scorewise.checks import check_kernel, check_rule
 from scorewise.curves import Curve, augrc, aulc, rejection_curve
@@ -53,10 +53,12 @@ if typing.TYPE_CHECKING:
     from scorewise.plots.comparison import ComparisonDisplay
     from scorewise.plots.decisions import DecisionDisplay
     from scorewise.plots.decomposition import DecompositionDisplay
+    from scorewise.plots.figures import save_figures
     from scorewise.plots.learning import LearningCurveDisplay
     from scorewise.plots.ood import OODDisplay
     from scorewise.plots.rejection import RejectionCurveDisplay
     from scorewise.plots.simplex import SimplexDisplay
+    from scorewise.report.page import write_report
     from scorewise.tasks.active.learner import ActiveLearner
     from scorewise.tasks.active.loop import active_learning
     from scorewise.tasks.detector import OODDetector
@@ -136,10 +138,12 @@ __all__ = [
     "rule_from_entropy",
     "rule_from_loss_vector",
     "rules",
+    "save_figures",
     "score_file",
     "set_num_threads",
     "task_losses",
     "write_predictions",
+    "write_report",
 ]
 
 # What needs scikit-learn, torch, laplace-torch or matplotlib is imported when it is first used.
@@ -159,6 +163,8 @@ _LAZY = {
     "SelectiveClassifier": ("scorewise.tasks.selective", None),
     "SimplexDisplay": ("scorewise.plots.simplex", "plots"),
     "active_learning": ("scorewise.tasks.active.loop", None),
+    "save_figures": ("scorewise.plots.figures", "plots"),
+    "write_report": ("scorewise.report.page", "report"),
     "fit_laplace": ("scorewise.models.laplace", "laplace"),
 }
 

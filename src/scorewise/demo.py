@@ -2,133 +2,130 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from scorewise.curves import aulc
-from scorewise.decompose import COMPONENTS, RULES, decompose
+from scorewise._files import replacing
+from scorewise._json import dumps
+from scorewise._progress import bar
+from scorewise.io import Predictions, write_predictions
 from scorewise.models import predict_samples
-from scorewise.tasks.losses import task_losses
+from scorewise.tasks.active.loop import active_learning
+from scorewise.tasks.active.rounds import Round
+from scorewise.tasks.evaluate import evaluate
+from scorewise.tasks.evaluation import Evaluation
+
+FOREIGN = (8, 9)  # digits that the forest never sees
+_QUERIES: dict[str, dict[str, Any]] = {
+    # drawn by power rather than taken from the top, so that a batch is not much alike
+    "epistemic zero-one": {"rule": "zero-one", "component": "epistemic", "method": "power"},
+    "random": {"method": "random"},
+}
+_RUNS = 4  # of active learning, for each way to choose
+_LABELS = {"initial": 16, "per_round": 16, "budget": 144}
 
 
-@dataclass(frozen=True)
-class Digit:
-    """One test image and how unsure the forest is about it."""
-
-    index: int
-    label: int
-    predicted: int
-    kind: str  # "clear" or "doubtful"
-    image: list[list[int]]  # 8 × 8, from 0 to 16
-    uncertainty: dict[str, dict[str, float]]  # rule -> component -> value
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DemoResult:
     """What the demo found.
 
     Attributes
     ----------
-    digits : list of Digit
-        A few clear and a few doubtful ones.
-    areas : dict
-        ``areas[task_loss][rule][component]``: the area under the loss-rejection curve when
-        the rows are accepted in the order of that measure.
-    accuracy : float
-        Of the forest, on the test images.
-    n_train, n_test, n_trees : int
+    predictions : Predictions
+        Of the forest, for digits of the kinds it knows, with labels and ids.
+    foreign : Predictions
+        For digits of the kinds it has never seen.
+    evaluation : Evaluation
+        All three tasks: abstaining, foreign digits, what to label.
+    n_train, n_trees : int
     """
 
-    digits: list[Digit]
-    areas: dict[str, dict[str, dict[str, float]]]
-    accuracy: float
+    predictions: Predictions
+    foreign: Predictions
+    evaluation: Evaluation
     n_train: int
-    n_test: int
     n_trees: int
 
-    def best(self, task_loss: str) -> tuple[str, str]:
-        """The rule and the component of the smallest area."""
-        areas = self.areas[task_loss]
-        return min(
-            ((rule, part) for rule in RULES for part in COMPONENTS),
-            key=lambda measure: areas[measure[0]][measure[1]],
-        )
+    def write(self, folder: Path) -> list[Path]:
+        """The report, the evaluation and the predictions, each file whole or not at all."""
+        from scorewise.report import write_report
 
-    def write(self, folder: Path) -> Path:
-        """Write ``demo.json``, whole or not at all."""
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / "demo.json"
-        partial = folder / ".demo.json.partial"
-        partial.write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n")
-        os.replace(partial, path)
-        return path
+        page, numbers, own, foreign = (
+            folder / name
+            for name in ("report.html", "evaluation.json", "digits.npz", "foreign.npz")
+        )
+        write_predictions(own, self.predictions)
+        write_predictions(foreign, self.foreign)
+        with replacing(numbers) as partial:
+            partial.write_text(dumps(self.evaluation.to_dict(), indent=1) + "\n")
+        write_report(
+            self.evaluation,
+            page,
+            title="How sure is a forest about handwritten digits?",
+            provenance={
+                "data": "the handwritten digits of scikit-learn, 8 × 8 pixels",
+                "model": f"a forest of {self.n_trees} trees, fitted on {self.n_train} digits from "
+                "0 to 7; 8 and 9 are foreign to it",
+                "labels": f"{_RUNS} runs of active learning for each way to choose",
+            },
+        )
+        return [page, numbers, own, foreign]
 
 
-def run_demo(n_trees: int = 100, n_examples: int = 3, random_state: int = 0) -> DemoResult:
-    """Fit a forest on half of the digits and ask how unsure it is about the other half.
+def run_demo(n_trees: int = 100, random_state: int = 0, progress: bool | None = None) -> DemoResult:
+    """Fit a forest on some digits, and ask how sure it is about others, known and foreign.
 
     Parameters
     ----------
     n_trees : int
         Members of the forest.
-    n_examples : int
-        How many clear and how many doubtful digits to describe.
     random_state : int
-        Seed of the split and of the forest.
+        Seed of the split, of the forest and of all that follows.
+    progress : bool, optional
+        Show a bar; on terminals unless told.
     """
     from sklearn.datasets import load_digits
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.model_selection import train_test_split
 
     data = load_digits()
-    rows = np.arange(len(data.target))
+    is_foreign = np.isin(data.target, FOREIGN)
+    known = np.flatnonzero(~is_foreign)
     train, test = train_test_split(
-        rows, test_size=0.5, stratify=data.target, random_state=random_state
+        known, test_size=0.5, stratify=data.target[known], random_state=random_state
     )
     # Leaves of several digits, so that trees give probabilities rather than votes.
     forest = RandomForestClassifier(
-        n_trees, min_samples_leaf=5, n_jobs=-1, random_state=random_state
+        n_trees, min_samples_leaf=3, n_jobs=-1, random_state=random_state
     )
-    forest.fit(data.data[train], data.target[train])
-    samples = predict_samples(forest, data.data[test])
-    labels = data.target[test]
+    with bar("the demo", 2 + _RUNS * len(_QUERIES), progress) as advance:
+        forest.fit(data.data[train], data.target[train])
+        names = [str(digit) for digit in forest.classes_]
 
-    results = decompose(samples, RULES)
-    theta_bar = samples.mean
-    order = np.argsort(results["log"].total, kind="stable")
-    n_examples = min(n_examples, len(order) // 2)
-    picked = [(i, "clear") for i in order[:n_examples]]
-    picked += [(i, "doubtful") for i in order[-n_examples:]]
-    digits = [
-        Digit(
-            index=int(test[i]),
-            label=int(labels[i]),
-            predicted=int(theta_bar[i].argmax()),
-            kind=kind,
-            image=data.images[test[i]].astype(int).tolist(),
-            uncertainty={
-                rule: {part: float(getattr(results[rule], part)[i]) for part in COMPONENTS}
-                for rule in RULES
-            },
-        )
-        for i, kind in picked
-    ]
-    losses = {
-        # trees may be sure, and wrong: without a floor the log loss would be infinite
-        task: task_losses(samples, labels, task, floor=1e-6 if task == "log" else None)
-        for task in RULES
-    }
-    areas = {
-        task: {
-            rule: {part: aulc(losses[task], getattr(results[rule], part)) for part in COMPONENTS}
-            for rule in RULES
-        }
-        for task in RULES
-    }
-    accuracy = float(np.mean(theta_bar.argmax(axis=-1) == labels))
-    return DemoResult(digits, areas, accuracy, len(train), len(test), n_trees)
+        def predicted(rows: np.ndarray, labels: np.ndarray | None) -> Predictions:
+            samples = predict_samples(forest, data.data[rows])
+            return Predictions(samples.probs, labels=labels, ids=rows, class_names=names)
+
+        own = predicted(test, np.searchsorted(forest.classes_, data.target[test]))
+        foreign = predicted(np.flatnonzero(is_foreign), None)
+        advance(1)
+        runs: dict[str, list[list[Round]]] = {name: [] for name in _QUERIES}
+        for seed in range(random_state, random_state + _RUNS):
+            for name, query in _QUERIES.items():
+                options = {**_LABELS, **query, "X_test": data.data[test],
+                           "y_test": data.target[test], "random_state": seed}  # fmt: skip
+                rounds = active_learning(
+                    RandomForestClassifier(50, min_samples_leaf=2, n_jobs=1),
+                    data.data[train],
+                    data.target[train],
+                    **options,
+                )
+                runs[name].append(list(rounds))
+                advance(1)
+        found = evaluate(own, ood=foreign, runs=runs, random_state=random_state)
+        advance(1)
+    return DemoResult(own, foreign, found, len(train), n_trees)

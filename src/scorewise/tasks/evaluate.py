@@ -281,6 +281,11 @@ def _doubtful(
     # of equally uncertain rows those first that teach most
     order = np.lexsort((np.arange(len(total)), -epistemic, -total))[:n]
     members = _spread(probs.shape[-2], _MEMBERS)
+    ids = (
+        None
+        if rows.ids is None
+        else dict(zip(order.tolist(), rows.ids[order].tolist(), strict=True))
+    )
     found = []
     for i in order.tolist():
         classes = np.argsort(-mean[i], kind="stable")[:_CLASSES]
@@ -288,7 +293,7 @@ def _doubtful(
         found.append(
             DoubtfulRow(
                 i,
-                rows.ids[i] if rows.ids is not None else i,
+                i if ids is None else ids[i],
                 rows.class_names[rows.labels[i]],
                 _prediction(rule, mean[i], rows.class_names),
                 loss,

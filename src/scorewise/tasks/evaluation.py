@@ -198,7 +198,7 @@ class Evaluation:
         return "\n".join(self.verdict)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in lists, numbers and strings, curves at some 200 coverages."""
+        """All of it in mappings, lists, arrays and numbers; curves at some 200 coverages."""
         return {
             "verdict": list(self.verdict),
             "n_rows": self.n_rows,
@@ -213,9 +213,9 @@ class Evaluation:
             "curves": {name: _curve(curve) for name, curve in self.curves.items()},
             "comparison": self.comparison.to_dict(),
             "certificates": [asdict(one) for one in self.certificates],
-            "calibration": _plain(asdict(self.calibration)),
+            "calibration": asdict(self.calibration),
             "classes": [asdict(one) for one in self.classes],
-            "doubtful": [_plain(asdict(one)) for one in self.doubtful],
+            "doubtful": [asdict(one) for one in self.doubtful],
             "ood": self.ood
             and {
                 "measure": self.ood.measure,
@@ -254,7 +254,3 @@ def _curve(curve: Curve) -> dict[str, Any]:
         "augrc": curve.augrc,
         "normalized_aulc": curve.normalized_aulc,
     }
-
-
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in values.items()}

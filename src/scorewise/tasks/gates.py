@@ -14,6 +14,7 @@ import numpy as np
 from scorewise import validate
 from scorewise._array import to_numpy
 from scorewise._files import replacing
+from scorewise._json import dumps
 from scorewise._progress import bar
 from scorewise.decompose import RuleLike, decompose, rule_name
 from scorewise.distributions import Samples
@@ -154,7 +155,7 @@ class Gate:
     def write(self, path: str | os.PathLike[str]) -> None:
         """Keep it in a JSON file, whole or not at all; :meth:`read` gives it back."""
         with replacing(Path(path)) as partial:
-            partial.write_text(json.dumps(self.to_dict(), indent=1) + "\n")
+            partial.write_text(dumps(self.to_dict(), indent=1) + "\n")
 
     def to_dict(self) -> dict[str, Any]:
         """All of it in lists, numbers and strings."""
@@ -171,10 +172,7 @@ class Gate:
             "rule": rule,
             "component": "total",
             "floor": self.floor,
-            "certificate": {
-                name: value if value is None or np.isfinite(value) else None
-                for name, value in asdict(replace(self.certificate, drift=None)).items()
-            },
+            "certificate": asdict(replace(self.certificate, drift=None)),
             "members": self.shape[0],
             "classes": self.shape[1],
             "class_names": None if self.class_names is None else list(self.class_names),

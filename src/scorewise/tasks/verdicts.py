@@ -94,14 +94,20 @@ def _foreign(found: ForeignRows) -> str:
 def _labels(found: Evaluation, learning: LabelsBought) -> str:
     comparison = learning.comparison
     best = comparison.best
-    labels, losses = learning.curves[best]
-    said = (
-        f"Choosing what to label by {best} ends with {found.loss_name} "
-        f"{loss_text(float(losses[:, -1].mean()), found.is_share)} at {labels[-1]:,.0f} labels"
-    )
-    if "random" in learning.curves and best != "random":
-        at_random = float(learning.curves["random"][1][:, -1].mean())
-        said += f", choosing at random with {loss_text(at_random, found.is_share)}"
+    ends = {
+        name: loss_text(float(losses[:, -1].mean()), found.is_share)
+        for name, (_, losses) in learning.curves.items()
+    }
+    labels = f"{learning.curves[best][0][-1]:,.0f} labels"
+    if best == "random":
+        said = f"Labels chosen at random did best here: {found.loss_name} {ends[best]} at {labels}"
+        others = [name for name in comparison.as_good if name != best]
+        if others:
+            return f"{said}, though {listed(others)} could be as good by chance."
+        return f"{said}."
+    said = f"Choosing labels by {best} ends with {found.loss_name} {ends[best]} at {labels}"
+    if "random" in ends:
+        said += f", choosing at random with {ends['random']}"
         if comparison["random"].verdict != "worse":
             said += "; over all rounds the difference could be chance"
     return said + "."

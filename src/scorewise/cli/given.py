@@ -1,0 +1,39 @@
+"""What was typed, as the library takes it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from scorewise.decompose import RuleLike
+from scorewise.errors import InvalidInput
+from scorewise.io import Predictions
+from scorewise.io.costs import read_costs
+from scorewise.rules import get_rule
+from scorewise.rules.costs import CostMatrix
+
+ALL_RULES = "log,brier,zero-one,spherical"
+
+
+def rules_of(text: str) -> list[str]:
+    """Names with commas between; a number belongs to the rule before it, as in beta:0.5,2."""
+    names: list[str] = []
+    for piece in text.split(","):
+        if names and ":" in names[-1] and re.fullmatch(r"\s*[-+.\d][\w.+-]*\s*", piece):
+            names[-1] += f",{piece.strip()}"
+        elif piece.strip():
+            names.append(piece.strip())
+    if not names:
+        raise InvalidInput("there is no rule in --rules; write --rules log,zero-one")
+    for name in names:
+        get_rule(name)
+    return names
+
+
+def loss_of(text: str, predictions: Predictions | None = None) -> RuleLike:
+    """A rule by its name, or the cost matrix of a CSV file."""
+    if not text.lower().endswith(".csv"):
+        get_rule(text)
+        return text
+    names = None if predictions is None else predictions.class_names
+    return CostMatrix(*read_costs(Path(text), names))

@@ -1,0 +1,5 @@
+"""One self-contained HTML page from stored results."""
+
+from scorewise.report.page import check_report, write_report
+
+__all__ = ["check_report", "write_report"]

@@ -1,0 +1,117 @@
+"use strict";
+(() => {
+  const page = JSON.parse(document.getElementById("data").textContent);
+  const root = document.documentElement;
+  const prefersDark = matchMedia("(prefers-color-scheme: dark)");
+  const PRINTED = 680; // pixels, the width of a page of paper
+  const NARROW = 500;
+  let printing = false;
+
+  const isDark = () =>
+    !printing && (root.dataset.theme ? root.dataset.theme === "dark" : prefersDark.matches);
+
+  // A copy with the colours of the theme; names are left alone, even one that reads "#FFFFFF".
+  const themed = (value, isColor) => {
+    if (Array.isArray(value)) return value.map((one) => themed(one, isColor));
+    if (value && typeof value === "object") {
+      return Object.fromEntries(
+        Object.entries(value).map(([key, one]) => [key, themed(one, /color$/.test(key))]),
+      );
+    }
+    return isColor && isDark() && Object.hasOwn(page.dark, value) ? page.dark[value] : value;
+  };
+
+  const config = {
+    displaylogo: false,
+    showLink: false,
+    responsive: true,
+    doubleClick: false,
+    modeBarButtons: [["toImage"]],
+  };
+
+  const draw = () => {
+    for (const place of document.querySelectorAll("[data-figure]")) {
+      const figure = themed(page.figures[place.dataset.figure]);
+      const told = figure.data.filter((one) => one.showlegend !== false).length;
+      // a narrow legend has a line for every entry
+      if (!printing && place.clientWidth < NARROW) figure.layout.height += 22 * told;
+      if (printing) {
+        const height = 0.8 * figure.layout.height;
+        Object.assign(figure.layout, { width: PRINTED, height, autosize: false });
+      }
+      Plotly.react(place, figure.data, figure.layout, config);
+    }
+  };
+
+  const nameTheme = () => {
+    const button = document.getElementById("theme");
+    button.setAttribute("aria-pressed", String(isDark()));
+  };
+
+  const refresh = () => {
+    nameTheme();
+    draw();
+  };
+
+  const follow = () => {
+    const slider = document.getElementById("coverage");
+    const figure = page.figures.rejection;
+    const mark = figure.data.length - 1;
+    const plot = document.querySelector('[data-figure="rejection"]');
+    const move = () => {
+      const percent = Number(slider.value);
+      const words = `${percent} %`;
+      document.getElementById("percent").textContent = words;
+      slider.setAttribute("aria-valuetext", `${words} of the rows`);
+      document.querySelectorAll("#said span").forEach((line, i) => {
+        line.textContent = page.sentences[percent - 1][i];
+      });
+      const { x, y } = page.points[percent - 1];
+      Object.assign(figure.data[mark], { x, y });
+      Object.assign(figure.layout.shapes[0], { x0: percent, x1: percent });
+      Plotly.update(plot, { x: [x], y: [y] }, { "shapes[0].x0": percent, "shapes[0].x1": percent }, [mark]);
+    };
+    slider.addEventListener("input", move);
+    slider.setAttribute("aria-valuetext", `${slider.value} % of the rows`);
+  };
+
+  const sortable = (table) => {
+    const heads = [...table.tHead.rows[0].cells];
+    const body = table.tBodies[0];
+    const collator = new Intl.Collator(undefined, { numeric: true });
+    heads.forEach((head, column) => {
+      head.querySelector("button").addEventListener("click", () => {
+        const falling = head.getAttribute("aria-sort") === "ascending";
+        heads.forEach((one) => one.removeAttribute("aria-sort"));
+        head.setAttribute("aria-sort", falling ? "descending" : "ascending");
+        const key = (row) => row.cells[column].dataset.value;
+        const missing = (text) => column > 0 && !Number.isFinite(Number.parseFloat(text));
+        const rows = [...body.rows].sort((a, b) => {
+          const [one, two] = [key(a), key(b)];
+          if (missing(one) || missing(two)) return missing(one) - missing(two); // always last
+          const order = column > 0 ? one - two : collator.compare(one, two);
+          return falling ? -order : order;
+        });
+        body.append(...rows);
+      });
+    });
+  };
+
+  document.getElementById("theme").addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    refresh();
+  });
+  prefersDark.addEventListener("change", refresh);
+  addEventListener("beforeprint", () => {
+    printing = true;
+    draw();
+  });
+  addEventListener("afterprint", () => {
+    printing = false;
+    draw();
+  });
+  document.querySelectorAll("[data-sortable]").forEach(sortable);
+  refresh();
+  follow();
+  root.dataset.ready = "";
+})();
