@@ -25,7 +25,7 @@ _QUERIES: dict[str, dict[str, Any]] = {
     "random": {"method": "random"},
 }
 _RUNS = 4  # of active learning, for each way to choose
-_LABELS = {"initial": 16, "per_round": 16, "budget": 144}
+_LABELS = {"initial": 20, "per_round": 20, "budget": 240}
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +119,7 @@ def run_demo(n_trees: int = 100, random_state: int = 0, progress: bool | None = 
                 options = {**_LABELS, **query, "X_test": data.data[test],
                            "y_test": data.target[test], "random_state": seed}  # fmt: skip
                 rounds = active_learning(
-                    RandomForestClassifier(50, min_samples_leaf=2, n_jobs=1),
+                    RandomForestClassifier(50),
                     data.data[train],
                     data.target[train],
                     **options,
