@@ -26,7 +26,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
-	$(PIP) install --quiet --constraint $(CONSTRAINTS) --editable .
+	$(PIP) install --quiet --constraint $(CONSTRAINTS) --editable '.[report]'
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml $(CONSTRAINTS) requirements/laplace.txt | $(BIN)/python
@@ -34,13 +34,22 @@ $(VENV)/.installed-dev: pyproject.toml $(CONSTRAINTS) requirements/laplace.txt |
 	$(PIP) install --quiet --no-deps --requirement requirements/laplace.txt
 	@touch $@ $(VENV)/.installed
 
-demo: $(VENV)/.installed  ## Run the main job on digits, print a table, write out/demo.json.
+# The report is tested in a real browser, installed where that is allowed.
+$(VENV)/.browser: | $(BIN)/python
+	@if ! command -v chromedriver > /dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+	  export DEBIAN_FRONTEND=noninteractive; \
+	  apt-get install --yes --quiet=2 chromium chromium-driver > /dev/null || \
+	  { apt-get update --quiet=2 && apt-get install --yes --quiet=2 chromium chromium-driver > /dev/null; }; \
+	fi
+	@touch $@
+
+demo: $(VENV)/.installed  ## Run the main job on digits, print the verdict, write out/report.html.
 	$(BIN)/scorewise demo --out out
 
-test: $(VENV)/.installed-dev lint  ## Run the linters and every test but the truly long ones.
+test: $(VENV)/.installed-dev $(VENV)/.browser lint  ## Run the linters and every test but the truly long ones.
 	$(BIN)/python -m pytest -n $(JOBS) -m "not long"
 
-test-full: $(VENV)/.installed-dev lint  ## Run every test, the long simulations too.
+test-full: $(VENV)/.installed-dev $(VENV)/.browser lint  ## Run every test, the long simulations too.
 	$(BIN)/python -m pytest -n $(JOBS)
 
 lint: $(VENV)/.installed-dev  ## Check style, types and the direction of imports.
@@ -59,6 +68,7 @@ bench: $(VENV)/.installed-dev  ## Measure speed and memory, as ratios in the sam
 	$(BIN)/python benchmarks/models.py $(ARGS)
 	$(BIN)/python benchmarks/tasks.py $(ARGS)
 	$(BIN)/python benchmarks/active.py $(ARGS)
+	$(BIN)/python benchmarks/files.py $(ARGS)
 
 docs: $(VENV)/.installed-dev  ## Build the reference of the public names into out/docs.
 	$(BIN)/python -c "$$ALL_NAMES" --docformat numpy --output-directory out/docs scorewise

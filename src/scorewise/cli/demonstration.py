@@ -10,7 +10,6 @@ import typer
 from scorewise.cli.app import AsJson, Debug, Seed, command
 from scorewise.cli.evaluation import show
 from scorewise.cli.screen import print_json, say
-from scorewise.demo import run_demo
 from scorewise.report import check_report
 
 
@@ -32,6 +31,8 @@ def demo(
     should be labelled next? Compares the measures, writes a page that explains itself
     (report.html), and the predictions, to try the other commands on.
     """
+    from scorewise.demo import run_demo  # and with it scikit-learn's models
+
     out.mkdir(parents=True, exist_ok=True)
     check_report(out / "report.html")
     result = run_demo(trees, seed, progress=False if as_json else None)

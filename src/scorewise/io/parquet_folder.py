@@ -13,7 +13,7 @@ from scorewise.io.arrow import Table, batches_of, schema_of
 from scorewise.io.parquet import open_parquet, write_batches
 from scorewise.io.predictions import Predictions, Source
 
-_BATCHES = 8  # of some 32 MiB in a file
+_BATCHES = 32  # of some 8 MiB in a file
 
 
 def read(path: Path) -> tuple[Source, tuple[str, ...] | None, np.ndarray | None]:

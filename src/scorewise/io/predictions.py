@@ -14,7 +14,7 @@ from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 
 UNLABELLED = -1
-CHUNK_BYTES = 32 << 20  # of predictions at a time: much more than a cache, much less than memory
+CHUNK_BYTES = 8 << 20  # of predictions at a time: more than a cache, much less than memory
 
 Fields = dict[str, np.ndarray]  # of "probs", "logits", "labels", "ids" and "weights", by row
 
@@ -241,7 +241,7 @@ class Predictions:
         Parameters
         ----------
         n_rows : int, optional
-            At most so many at a time; some 32 MiB unless given. Without rows, one empty part.
+            At most so many at a time; some 8 MiB unless given. Without rows, one empty part.
         start, stop : int
             The first row, and the one after the last; all unless given.
 

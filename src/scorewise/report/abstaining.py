@@ -10,7 +10,7 @@ import numpy as np
 from scorewise.curves import Curve
 from scorewise.plots.style import BLUE, GREY, VERMILLION, spread
 from scorewise.report import words
-from scorewise.report.looks import PALE, Figure, Trace, axis, layout, line
+from scorewise.report.looks import LEGEND, PALE, Figure, Trace, axis, layout, line
 from scorewise.tasks.evaluation import Evaluation
 
 _POINTS = 400  # of a curve
@@ -91,7 +91,7 @@ def rejection_figure(found: Evaluation, slider: Slider) -> Figure:
         one["hovertemplate"] = f"%{{x:.3g}} % accepted: %{{y:.3g}}{unit}"
     steady = shares >= 100 * min(1.0, max(_STEADY_ROWS / n, _STEADY_SHARE)) - 1e-9
     seen = np.r_[*(h[steady] for h in heights.values()), oracle[steady], scale * found.loss]
-    name = words.label(found.loss_name)
+    name = words.label(found.loss_name, LEGEND)
     spec = {
         "data": [*quiet, *references, *followed, _marks(slider, scale)],
         "layout": layout(
@@ -160,7 +160,7 @@ def _lines(
     """The lines of the measures that the slider follows."""
     return [
         line(
-            f"{words.shown(name)} ({_role(found, name)})", shares, heights[name], color,
+            f"{words.shown(name, LEGEND)} ({_role(found, name)})", shares, heights[name], color,
             width=3, dash=dash,
         )
         for name, color, dash in zip(names, (BLUE, VERMILLION), ("solid", "dash"), strict=False)
@@ -172,12 +172,12 @@ def _others(names: list[str], shares: np.ndarray, heights: dict[str, np.ndarray]
     if not names:
         return []
     told = words.count(len(names), "other measure")
-    group = {"legendgroup": "others"}
-    key = line(told, [None, None], [None, None], PALE) | group
+    key = line(told, [None, None], [None, None], PALE, legendgroup="others")
+    hidden = {"legendgroup": "others", "showlegend": False}
     return [
         key,
         *(
-            line(name, shares, heights[name], PALE, width=1.3, showlegend=False) | group
+            line(words.shown(name, LEGEND), shares, heights[name], PALE, width=1.3) | hidden
             for name in names
         ),
     ]  # fmt: skip

@@ -11,6 +11,7 @@ from scorewise.plots.style import BLUE, COLORS, GREY, VERMILLION, spread
 from scorewise.report import words
 from scorewise.report.looks import (
     DASHES,
+    LEGEND,
     PALE,
     SYMBOLS,
     Figure,
@@ -111,7 +112,7 @@ def calibration_figure(found: Evaluation) -> Figure:
         "hovertemplate": f"expected %{{x:.3g}}{unit}, paid %{{y:.3g}}{unit}<extra></extra>",
     }  # fmt: skip
     honest = line("as expected", ends, ends, GREY, width=1.4, dash="dash", hoverinfo="skip")
-    name = words.label(found.loss_name)
+    name = words.label(found.loss_name, LEGEND)
     return Figure(
         "calibration",
         "Each point is a group of rows of like uncertainty, with its "
@@ -238,18 +239,18 @@ def learning_figure(found: Evaluation, learning: LabelsBought) -> Figure:
         x, several = labels[at], scale * losses[:, at]
         mean = several.mean(axis=0)
         sd = several.std(axis=0, ddof=1) if len(several) > 1 else np.zeros(len(at))
-        group = f"run{i}"
+        group = {"legendgroup": f"run{i}"}
         if len(several) > 1:
             traces.append(
                 {
                     "type": "scatter", "mode": "lines", "x": np.r_[x, x[::-1]],
                     "y": np.r_[mean + sd, (mean - sd)[::-1]], "fill": "toself",
                     "fillcolor": faint(color), "line": {"width": 0}, "hoverinfo": "skip",
-                    "showlegend": False, "legendgroup": group,
+                    "showlegend": False, **group,
                 }
             )  # fmt: skip
         dash = DASHES[i % len(DASHES)] if i >= 0 else "dash"
-        traces.append(line(name, x, mean, color, dash=dash, width=2.5, legendgroup=group))
+        traces.append(line(words.shown(name, LEGEND), x, mean, color, dash=dash, width=2.5) | group)
         last = words.loss(float(mean[-1]) / scale, found.is_share)
         said.append(f"{words.shown(name)} ends at {last}")
         some = spread(len(x), max(2, _TABLE // len(learning.curves)))
@@ -262,7 +263,7 @@ def learning_figure(found: Evaluation, learning: LabelsBought) -> Figure:
                 x[some].tolist(), mean[some].tolist(), sd[some].tolist(), strict=True
             )
         ]  # fmt: skip
-    loss_name = words.label(found.loss_name)
+    loss_name = words.label(found.loss_name, LEGEND)
     return Figure(
         "learning",
         "Mean of the runs, with a band of one standard deviation either side where there are "

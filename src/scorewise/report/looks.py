@@ -14,6 +14,7 @@ GREEN = COLORS[2]
 INK, PAPER, GRID, PALE = "#1C2128", "#FFFFFF", "#E4E7EB", "#C3C9D1"
 DASHES = ("solid", "dash", "dashdot", "dot", "longdash", "longdashdot")
 SYMBOLS = ("circle", "diamond-open", "triangle-up-open")
+LEGEND = 26  # characters of a name, so that a telephone has room for it
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
 
 # Figures are made for the light theme; the page exchanges these colours in the dark.
@@ -96,6 +97,6 @@ def line(name: str, x: Any, y: Any, color: str, **more: Any) -> Trace:
     look = {"width": more.pop("width", 2), "color": color, "dash": more.pop("dash", "solid")}
     mode = "lines" if len(x) > 1 else "markers"
     return {
-        "type": "scatter", "mode": mode, "name": label(name), "x": x, "y": y, "line": look,
+        "type": "scatter", "mode": mode, "name": label(name, 60), "x": x, "y": y, "line": look,
         "marker": {"color": color, "size": 8}, **more,
     }  # fmt: skip
