@@ -126,22 +126,26 @@ how, folder, names = sys.argv[1], Path(sys.argv[2]), sys.argv[3:]
 small, large = np.full((3, 2, 3), 0.25), np.random.default_rng(0).random((9000, 2, 3))
 for name in names:
     sw.write_predictions(folder / name, small)
+    sw.read_predictions(folder / name).probs  # all that is imported on the way
 if how == "full":
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
 else:
     os.chmod(folder, 0o555)
-    if os.geteuid() == 0:
-        os.setuid(65534)
+    user = 65534 if os.geteuid() == 0 else os.geteuid()
 found = {}
 for name in names:
     try:
+        if how != "full":
+            os.seteuid(user)
         sw.write_predictions(folder / name, large)
         error = "nothing"
     except OSError as raised:
         error = "OSError" if str(raised) else "an OSError that says nothing"
     except BaseException as raised:
         error = f"{type(raised).__name__}: {raised}"
+    finally:
+        os.seteuid(os.getuid())
     found[name] = error, sorted(os.listdir(folder)), sw.read_predictions(folder / name).shape
 print(json.dumps(found))
 """
@@ -234,6 +238,16 @@ def test_a_folder_that_holds_something_else_is_not_replaced(tmp_path, name):
     with pytest.raises(sw.InvalidInput):
         sw.write_predictions(tmp_path / "results", GOOD)
     assert precious.read_text() == "years of work"
+
+
+@pytest.mark.xfail(strict=True, reason="DATA LOSS: the working folder itself is replaced")
+def test_the_working_folder_is_not_replaced(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "thesis.txt").write_text("years of work")
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises((OSError, sw.InvalidInput)):
+        sw.write_predictions(".", GOOD)
+    assert (tmp_path / "here" / "thesis.txt").exists()
 
 
 def test_a_file_in_the_way_of_a_folder_stays(tmp_path):
@@ -656,6 +670,9 @@ UNPLACED: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     "names of the metadata": (
         "a.parquet", columns(metadata={"scorewise": '{"class_names": ["a"]}'}), "a.parquet",
     ),
+    "weights of members that are not there": (
+        "a.parquet", columns(weights_3=[1.0] * 7, weights_7=[1.0] * 7), "weights_3|member",
+    ),
     "the metadata": ("a.parquet", columns(metadata={"scorewise": "{"}), "a.parquet"),
     "the member of a permuted tensor": (
         "a.parquet", columns(probs=tensors(3 * 6 + 1, [1, 0])), f"{PLACE}, member 1",
@@ -763,13 +780,16 @@ def test_a_file_that_is_cut_off_is_refused(tmp_path, kind):
             use(path)
 
 
+SEED = 6  # with which Arrow crashes soonest
+
+
 def flip(kind: str, folder: str, n: int) -> dict[str, str]:
     """What damaged files raise that they must not, with the first message."""
     warnings.simplefilter("error")
     path = Path(folder, f"a.{kind.split('.')[-1]}")
     write_kind(kind, path)
     content = path.read_bytes()
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(SEED)
     found: dict[str, str] = {}
     for _ in range(n):
         damaged = bytearray(content)
@@ -807,10 +827,10 @@ FLIPS = {
     ],
 )
 def test_a_damaged_file_is_read_or_refused(tmp_path, kind):
-    n = 400 if kind != "arrow" else 150
     if not kind.endswith(("arrow", "parquet")):
-        assert flip(kind, str(tmp_path), n) == {}
+        assert flip(kind, str(tmp_path), 800) == {}
         return
+    n = 100
     code = f"from test_io_errors import flip; print(flip({kind!r}, {str(tmp_path)!r}, {n}))"
     ran = subprocess.run(
         [sys.executable, "-c", code],
@@ -818,7 +838,7 @@ def test_a_damaged_file_is_read_or_refused(tmp_path, kind):
         text=True,
         check=False,
         cwd=Path(__file__).parent,
-        timeout=5,
+        timeout=10,
     )
     assert ran.returncode == 0, ran.stderr[-500:]
     assert ran.stdout.strip() == "{}"

@@ -161,6 +161,9 @@ def test_hostile_names_stay_names(tmp_path):
     assert "{{ 7 * 7 }}" in page.text
     assert "n" * 1000 not in outside
     assert "\u202e" not in page.source
+    assert "\u2068עברית �abc\u2069" in page.text  # in a direction of its own
+    names = [one.get("name", "") for one in page.data["figures"]["learning"]["data"]]
+    assert "\u2068עברית �abc\u2069" in names
     assert not re.search("[<>&\u2028\u2029]", page.scripts[0])
 
 

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from scorewise.cli.app import AsJson, Debug, Normalize, Predicted, Rules, command
+from scorewise.cli.app import FINE, INTERRUPTED, AsJson, Debug, Normalize, Predicted, Rules, command
 from scorewise.cli.given import ALL_RULES, rules_of
-from scorewise.cli.screen import print_json, say
+from scorewise.cli.screen import complain, print_json, say
 from scorewise.scoring import score_file
 
 
@@ -31,7 +31,7 @@ def score(
     ] = False,
     as_json: AsJson = False,
     debug: Debug = False,
-) -> None:
+) -> int:
     """Measure total, aleatoric and epistemic uncertainty of every row.
 
     Rows are read, scored and forgotten, so files of any size will do. A run that was cut off goes
@@ -40,14 +40,19 @@ def score(
     version, the rules and the input's digest.
     """
     out = Path(f"{file.stem}-scores.parquet") if out is None else out
-    done = score_file(
-        file, out, rules_of(rules), normalize=normalize, resume=not restart,
-        progress=False if as_json else None,
-    )  # fmt: skip
+    try:
+        done = score_file(
+            file, out, rules_of(rules), normalize=normalize, resume=not restart,
+            progress=False if as_json else None,
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        complain("Interrupted. Give the same command again to go on.")
+        return INTERRUPTED
     if as_json:
         print_json({"path": str(done.path), "n_rows": done.n_rows, "columns": done.columns,
                     "resumed": done.resumed, **done.metadata})  # fmt: skip
-        return
+        return FINE
     if done.resumed:
         say(f"{done.resumed:,} rows were scored by an earlier run.")
     say(f"{done.n_rows:,} rows scored: {', '.join(done.columns)}.", f"Written to {done.path}")
+    return FINE

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from concurrent.futures import Future
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 _BLOCK = 8 << 20
@@ -42,29 +44,12 @@ def digest(path: Path, stop: threading.Event | None = None) -> str:
     return found.hexdigest()
 
 
-class Digest:
+@contextmanager
+def digesting(path: Path) -> Iterator[Future[str]]:
     """The digest of a file, computed beside other work."""
-
-    def __init__(self, path: Path) -> None:
-        self._stop = threading.Event()
-        self._found: Future[str] = Future()
-        self._path = path
-
-    def __enter__(self) -> Digest:
-        self._thread = threading.Thread(target=self._compute, daemon=True)
-        self._thread.start()
-        return self
-
-    def _compute(self) -> None:
+    stop = threading.Event()
+    with ThreadPoolExecutor(1) as beside:
         try:
-            self._found.set_result(digest(self._path, self._stop))
-        except OSError as error:
-            self._found.set_exception(error)
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def result(self) -> str:
-        """The digest, once it is there."""
-        return self._found.result()
+            yield beside.submit(digest, path, stop)
+        finally:
+            stop.set()

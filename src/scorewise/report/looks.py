@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scorewise.plots.style import BLUE, COLORS, GREY, VERMILLION
-from scorewise.report.words import label
+from scorewise.report.words import escaped
 
 Trace = dict[str, Any]
 
@@ -93,10 +93,10 @@ def layout(height: int, **more: Any) -> dict[str, Any]:
 
 
 def line(name: str, x: Any, y: Any, color: str, **more: Any) -> Trace:
-    """A line, or a point where it is one."""
+    """A line, or a point where it is one; its name is fit to be shown."""
     look = {"width": more.pop("width", 2), "color": color, "dash": more.pop("dash", "solid")}
     mode = "lines" if len(x) > 1 else "markers"
     return {
-        "type": "scatter", "mode": mode, "name": label(name, 60), "x": x, "y": y, "line": look,
+        "type": "scatter", "mode": mode, "name": escaped(name), "x": x, "y": y, "line": look,
         "marker": {"color": color, "size": 8}, **more,
     }  # fmt: skip

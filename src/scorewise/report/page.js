@@ -21,25 +21,27 @@
     return isColor && isDark() && Object.hasOwn(page.dark, value) ? page.dark[value] : value;
   };
 
-  const config = {
+  const configured = (isNarrow) => ({
     displaylogo: false,
     showLink: false,
     responsive: true,
     doubleClick: false,
+    displayModeBar: isNarrow ? false : "hover", // it would lie on the legend
     modeBarButtons: [["toImage"]],
-  };
+  });
 
   const draw = () => {
     for (const place of document.querySelectorAll("[data-figure]")) {
       const figure = themed(page.figures[place.dataset.figure]);
+      const isNarrow = !printing && place.clientWidth < NARROW;
       const told = figure.data.filter((one) => one.showlegend !== false).length;
       // a narrow legend has a line for every entry
-      if (!printing && place.clientWidth < NARROW) figure.layout.height += 22 * told;
+      if (isNarrow) figure.layout.height += 22 * told;
       if (printing) {
         const height = 0.8 * figure.layout.height;
         Object.assign(figure.layout, { width: PRINTED, height, autosize: false });
       }
-      Plotly.react(place, figure.data, figure.layout, config);
+      Plotly.react(place, figure.data, figure.layout, configured(isNarrow));
     }
   };
 

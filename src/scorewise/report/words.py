@@ -18,6 +18,7 @@ from scorewise.tasks.verdicts import loss_text, share_text
 WIDTH = 40  # characters of a name that are shown
 FULL = 200  # of it that are kept at all, for those who ask
 NOTHING = "–"  # where there is no number
+_SENTENCE = 2000  # characters of a sentence
 _RIGHT_TO_LEFT = {"R", "AL", "AN"}
 _DIRECTIONS = set("\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _DIGITS = 6  # of a number in a figure
@@ -39,15 +40,22 @@ def shown(text: object, width: int = WIDTH) -> str:
 
 def label(text: object, width: int = WIDTH) -> str:
     """A name for Plotly, which would read tags and entities in it."""
-    return html.escape(shown(text, width), quote=False)
+    return escaped(shown(text, width))
+
+
+def escaped(text: str) -> str:
+    """Text for Plotly that is fit to be shown already."""
+    return html.escape(text, quote=False)
 
 
 def tamed(sentence: str, names: Iterable[str]) -> str:
     """A sentence in which the given names are as they are shown."""
+    sentence = clean(sentence, len(sentence))
     for name in sorted(names, key=len, reverse=True):
-        if shown(name) != name:
-            sentence = sentence.replace(name, shown(name))
-    return _unbroken(clean(sentence, 2000))
+        written = clean(name, len(name))
+        if shown(name) != written:
+            sentence = sentence.replace(written, shown(name))
+    return _unbroken(plain(sentence, _SENTENCE))
 
 
 def loss(value: float | None, is_share: bool) -> str:

@@ -30,7 +30,7 @@ class Parts:
     def beside(cls, path: Path, plan: dict[str, Any], *, resume: bool) -> Iterator[Parts]:
         """Parts of what will be ``path``; those of another plan are thrown away.
 
-        The folder goes when all is done, and stays when something goes wrong.
+        The folder goes when all is done, and stays when something goes wrong after the first part.
         """
         folder = path.with_name(f".{path.name}.parts")
         folder.mkdir(exist_ok=True)
@@ -42,7 +42,13 @@ class Parts:
                     file.unlink()
                 with replacing(kept) as partial:
                     partial.write_text(written)
-            yield cls(folder)
+            parts = cls(folder)
+            try:
+                yield parts
+            except BaseException:
+                if not parts._file(0).is_file():  # there is nothing to go on from
+                    shutil.rmtree(folder)
+                raise
             shutil.rmtree(folder)
 
     def _file(self, first_row: int) -> Path:

@@ -17,7 +17,7 @@ from scorewise.decompose import COMPONENTS, RULES, RuleLike, named_rules
 from scorewise.decompose.engine import decompose_part
 from scorewise.errors import InvalidInput
 from scorewise.io import Predictions, read_predictions
-from scorewise.io.digests import Digest, stamp
+from scorewise.io.digests import digesting, stamp
 from scorewise.io.tables import check_table_path, pyarrow, row_names, write_table
 from scorewise.receive import Options
 from scorewise.rules import ScoringRule
@@ -123,7 +123,7 @@ def score_file(
     from scorewise.scoring.parts import Parts
 
     plan = {**told, "source": str(source.resolve()), "stamp": before}
-    with Parts.beside(out, plan, resume=resume) as parts, Digest(source) as digest:
+    with Parts.beside(out, plan, resume=resume) as parts, digesting(source) as digest:
         resumed = parts.done()
         with bar("scoring", len(predictions), progress) as advance:
             advance(resumed)

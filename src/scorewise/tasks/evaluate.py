@@ -9,7 +9,6 @@ import numpy as np
 
 from scorewise import validate
 from scorewise._array import to_numpy
-from scorewise._progress import bar
 from scorewise._random import entropy_of
 from scorewise.curves import rejection_curve
 from scorewise.decompose import (
@@ -136,23 +135,21 @@ def evaluate(
     seed = entropy_of(random_state)
     shared: dict[str, Any] = {
         "rules": rules, "confidence": confidence, "n_resamples": n_resamples, "random_state": seed,
+        "progress": progress,
     }  # fmt: skip
-    with bar("evaluating", 3, progress) as advance:
-        samples = rows.samples
-        comparison = compare(samples, rows.labels, "selective", task_loss, floor=floor, **shared)
-        advance(1)
-        own = decompose(samples, rule)
-        losses = losses_of_mean(to_numpy(samples.mean), rows.labels, rule, floor)
-        scores = {m.name: m.scores for m in measures_of(samples, rules, COMPONENTS, baselines=True)}
-        measure = advise("selective", task_loss).measure
-        scores.setdefault(measure, to_numpy(own.total))
-        certificates, notes = _certificates(
-            losses, scores[measure], rule, rows, max_loss, confidence, floor
-        )
-        foreign = None
-        if ood is not None:
-            foreign = _foreign(samples, members_of(ood, "ood", options), shared)
-        advance(2)
+    samples = rows.samples
+    comparison = compare(samples, rows.labels, "selective", task_loss, floor=floor, **shared)
+    own = decompose(samples, rule)
+    losses = losses_of_mean(to_numpy(samples.mean), rows.labels, rule, floor)
+    scores = {m.name: m.scores for m in measures_of(samples, rules, COMPONENTS, baselines=True)}
+    measure = advise("selective", task_loss).measure
+    scores.setdefault(measure, to_numpy(own.total))
+    certificates, notes = _certificates(
+        losses, scores[measure], rule, rows, max_loss, confidence, floor
+    )
+    foreign = None
+    if ood is not None:
+        foreign = _foreign(samples, members_of(ood, "ood", options), shared)
     expected = to_numpy(rule.expected_loss(raised(to_numpy(samples.mean), floor), samples.mean))
     return Evaluation(
         n_rows=len(losses),
