@@ -430,7 +430,7 @@ def test_rows_exactly_at_the_threshold_are_accepted(tmp_path, small_chunks, dtyp
     gate.write(tmp_path / "gate.json")
     gate = sw.Gate.read(tmp_path / "gate.json")
     coverage = gate.certificate.coverage
-    assert 0 < coverage
+    assert coverage > 0
     assert gate.apply(probs).accept.mean() == coverage
     assert (gate.apply(probs).uncertainty == gate.certificate.threshold).any()
     sw.write_predictions(tmp_path / "old.npy", probs)

@@ -17,7 +17,7 @@ from scorewise.cli.screen import print_json, say, table
 from scorewise.decompose import named_rules, rule_name
 from scorewise.io import Predictions, read_predictions
 from scorewise.io.digests import digest
-from scorewise.io.predictions import UNLABELLED
+from scorewise.io.fields import UNLABELLED
 from scorewise.io.tables import check_table_path, pyarrow, row_names, write_table
 from scorewise.scoring.score import column_name, decomposed_chunks, described
 from scorewise.tasks.acquire import METHODS, acquire

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from scorewise.errors import InvalidInput
 from scorewise.io.arrow_columns import Columns
-from scorewise.io.predictions import UNLABELLED, Fields, Predictions, checked_names
+from scorewise.io.fields import UNLABELLED, checked_names
+from scorewise.io.predictions import Fields, Predictions
 
 T = TypeVar("T")
 

@@ -24,13 +24,8 @@ from scorewise.io.columns import (
     named_column,
     weight_columns,
 )
-from scorewise.io.predictions import (
-    UNLABELLED,
-    Fields,
-    check_shape,
-    checked_ids,
-    checked_labels,
-)
+from scorewise.io.fields import UNLABELLED, check_shape, checked_ids, checked_labels
+from scorewise.io.predictions import Fields
 
 Place = Callable[[int], str]  # where a row of a batch is, for a message
 

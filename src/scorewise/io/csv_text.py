@@ -18,7 +18,8 @@ import numpy as np
 
 from scorewise.errors import InvalidInput
 from scorewise.io.columns import ID, LABEL, Grid, grid_of, named_column, weight_columns
-from scorewise.io.predictions import UNLABELLED, Predictions, Source
+from scorewise.io.fields import UNLABELLED
+from scorewise.io.predictions import Predictions, Source
 
 _COMMENT = "# scorewise "
 

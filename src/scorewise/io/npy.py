@@ -8,8 +8,9 @@ import numpy as np
 
 from scorewise import validate
 from scorewise.errors import InvalidInput
+from scorewise.io.fields import check_shape
 from scorewise.io.mapped import Mapped, MappedArray
-from scorewise.io.predictions import Predictions, Source, check_shape
+from scorewise.io.predictions import Predictions, Source
 
 
 def read(path: Path) -> tuple[Source]:

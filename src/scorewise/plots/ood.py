@@ -137,7 +137,7 @@ class OODDisplay:
         return self
 
     def _plot_histograms(self, ax: Axes, bins: int | None) -> None:
-        edges, has_spike = _edges(self.u_in, self.u_out, bins)
+        edges, has_spike = shared_edges(self.u_in, self.u_out, bins)
         looks: dict[str, dict[str, Any]] = {
             "in": {"facecolor": (BLUE, 0.45), "edgecolor": BLUE},
             "out": {"facecolor": "none", "edgecolor": VERMILLION, "hatch": "////"},
@@ -145,7 +145,7 @@ class OODDisplay:
         names = {"in": "familiar (in distribution)", "out": "foreign (out of distribution)"}
         self.histograms_, labels = {}, []
         for key, scores in (("in", self.u_in), ("out", self.u_out)):
-            shares = _shares(scores, edges, has_spike)
+            shares = shares_of(scores, edges, has_spike)
             self.histograms_[key] = ax.stairs(shares, edges, fill=True, linewidth=1.4, **looks[key])
             zeros = f", {shares[0]:.1%} of them exactly 0" if has_spike else ""
             labels.append(f"{names[key]}: {len(scores):,} rows{zeros}")
@@ -206,7 +206,7 @@ def _roc(u_in: np.ndarray, u_out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return fpr, tpr
 
 
-def _edges(u_in: np.ndarray, u_out: np.ndarray, bins: int | None) -> tuple[np.ndarray, bool]:
+def shared_edges(u_in: np.ndarray, u_out: np.ndarray, bins: int | None) -> tuple[np.ndarray, bool]:
     """Shared edges, and whether the first bin is only for scores of exactly 0, the least."""
     scores = np.r_[u_in, u_out]
     if bins is None:
@@ -221,7 +221,7 @@ def _edges(u_in: np.ndarray, u_out: np.ndarray, bins: int | None) -> tuple[np.nd
     return (np.r_[-1.5 * width, -0.5 * width, edges] if has_spike else edges), has_spike
 
 
-def _shares(scores: np.ndarray, edges: np.ndarray, has_spike: bool) -> np.ndarray:
+def shares_of(scores: np.ndarray, edges: np.ndarray, has_spike: bool) -> np.ndarray:
     """Share of the scores in each bin; zeros in the first one, where it is theirs."""
     if not has_spike:
         return np.asarray(np.histogram(scores, edges)[0] / len(scores))

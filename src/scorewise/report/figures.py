@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from scorewise.plots.ood import shared_edges, shares_of
 from scorewise.plots.style import BLUE, COLORS, GREY, VERMILLION, spread
 from scorewise.report import words
 from scorewise.report.looks import (
@@ -31,7 +32,6 @@ _MEANINGS = {
     "indistinguishable": (BLUE, "circle", "cannot be told from the best"),
     "worse": (GREY, "circle-open", "worse than the best"),
 }
-_FEWEST_BINS, _MOST_BINS = 5, 40
 _ROUNDS = 200  # of a learning curve
 _TABLE = 40  # rows behind a figure
 
@@ -147,18 +147,16 @@ def calibration_figure(found: Evaluation) -> Figure:
 def ood_figure(found: ForeignRows) -> Figure:
     """Histograms of both sets over the same bins."""
     inside, outside = (np.asarray(u)[np.isfinite(u)] for u in (found.inside, found.outside))
-    edges, has_zeros = _edges(inside, outside)
+    edges, has_zeros = shared_edges(inside, outside, None)
     sets = {
         "familiar rows": (inside, BLUE, {"shape": ""}),
         "foreign rows": (outside, VERMILLION, {"shape": "/", "size": 6, "fgcolor": VERMILLION}),
     }
     width = edges[1] - edges[0]
-    centres = (edges[:-1] + edges[1:]) / 2
-    # zeros stand apart, to the left of what is above 0, however little it is
-    x = np.r_[-width, centres] if has_zeros else centres
+    x = (edges[:-1] + edges[1:]) / 2
     names = [f"{a:.3g} to {b:.3g}" for a, b in pairwise(edges.tolist())]
-    names = ["exactly 0", *names] if has_zeros else names
-    shares = {name: _shares(u, edges, has_zeros) for name, (u, *_) in sets.items()}
+    names = ["exactly 0", *names[1:]] if has_zeros else names
+    shares = {name: shares_of(u, edges, has_zeros) for name, (u, *_) in sets.items()}
     bars = [
         {
             "type": "bar", "name": f"{name} ({len(u):,})", "x": x, "y": 100 * shares[name],
@@ -172,9 +170,9 @@ def ood_figure(found: ForeignRows) -> Figure:
     ]  # fmt: skip
     ticks: dict[str, Any] = {}
     if has_zeros:
-        marks = np.linspace(edges[0], edges[-1], 5)[1:]
+        marks = np.linspace(0, edges[-1], 5)[1:]
         ticks = {
-            "tickvals": [-width, *marks], "ticktext": ["exactly 0", *(f"{m:.2g}" for m in marks)],
+            "tickvals": [x[0], *marks], "ticktext": ["exactly 0", *(f"{m:.2g}" for m in marks)],
         }  # fmt: skip
     zeros = [float(s[0]) for s in shares.values()] if has_zeros else []
     exactly = (
@@ -205,25 +203,9 @@ def ood_figure(found: ForeignRows) -> Figure:
         tuple(
             (name, *(words.share(float(s[i])) for s in shares.values()))
             for i, name in enumerate(names)
+            if not (has_zeros and i == 1)  # the gap between zeros and what is above
         ),
     )  # fmt: skip
-
-
-def _edges(inside: np.ndarray, outside: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Edges that both sets share, and whether rows of exactly 0 get a bin of their own."""
-    both = np.r_[inside, outside]
-    n = int(np.clip(np.sqrt(min(len(inside), len(outside))), _FEWEST_BINS, _MOST_BINS))
-    low, high = float(both.min()), float(both.max())
-    has_zeros = low == 0 and np.count_nonzero(both == 0) > 1
-    if low == high:
-        low, high = (0.0, 1.0) if has_zeros else (low - 0.5, high + 0.5)
-    return np.linspace(low, high, n + 1), bool(has_zeros)
-
-
-def _shares(u: np.ndarray, edges: np.ndarray, has_zeros: bool) -> np.ndarray:
-    counts = np.histogram(u[u != 0] if has_zeros else u, edges)[0]
-    zeros = [np.count_nonzero(u == 0)] if has_zeros else []
-    return np.asarray(np.r_[zeros, counts] / len(u))
 
 
 def learning_figure(found: Evaluation, learning: LabelsBought) -> Figure:

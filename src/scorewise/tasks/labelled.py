@@ -11,7 +11,7 @@ import numpy as np
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 from scorewise.io import Predictions
-from scorewise.io.predictions import UNLABELLED, checked_ids, checked_labels, checked_names
+from scorewise.io.fields import UNLABELLED, checked_ids, checked_labels, checked_names
 from scorewise.tasks.rows import rows_of
 
 
