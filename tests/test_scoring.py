@@ -382,8 +382,8 @@ class Stopped(Exception):
     pass
 
 
-def stop_after(monkeypatch: pytest.MonkeyPatch, chunks: int) -> None:
-    """The work breaks off at a chunk."""
+def score_until(chunks: int, *args: Any, **options: Any) -> None:
+    """Work that breaks off after some chunks."""
     work, done = score.decompose_part, []
 
     def breaking(*args: Any, **options: Any) -> Any:
@@ -392,7 +392,10 @@ def stop_after(monkeypatch: pytest.MonkeyPatch, chunks: int) -> None:
         done.append(1)
         return work(*args, **options)
 
-    monkeypatch.setattr(score, "decompose_part", breaking)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(score, "decompose_part", breaking)
+        with pytest.raises(Stopped):
+            sw.score_file(*args, **options)
 
 
 @parametrize("suffix", ["parquet", "csv", "arrow"])
@@ -405,14 +408,10 @@ def test_work_that_broke_off_ends_in_the_same_bytes(tmp_path, small_chunks, suff
         sw.write_predictions(given, random_members())
     whole, out = tmp_path / f"whole.{suffix}", tmp_path / f"out.{suffix}"
     assert sw.score_file(given, whole).resumed == 0
-    resumed = []
     for chunks in (0, 1, 3, 4, 2, 5):
-        with pytest.MonkeyPatch.context() as patch, pytest.raises(Stopped):
-            stop_after(patch, chunks)
-            sw.score_file(given, out)
+        score_until(chunks, given, out)
         assert not out.exists()
     done = sw.score_file(given, out)
-    resumed.append(done.resumed)
     assert 0 < done.resumed < N
     assert out.read_bytes() == whole.read_bytes()
     assert done.metadata == sw.score_file(given, whole).metadata
@@ -425,9 +424,7 @@ def test_all_is_done_again_on_request_or_for_other_work(tmp_path, small_chunks, 
     sw.write_predictions(given, random_members())
 
     def stop(**options: Any) -> None:
-        with pytest.MonkeyPatch.context() as patch, pytest.raises(Stopped):
-            stop_after(patch, 8)
-            sw.score_file(given, out, **options)
+        score_until(8, given, out, **options)
 
     stop(rules=["log"])
     assert sw.score_file(given, out, ["log"], resume=False).resumed == 0
@@ -461,9 +458,7 @@ def test_work_on_another_rule_does_not_go_on_from_here(tmp_path, small_chunks, w
         other = costs.copy()
         other[:, 10 if which == "large" else 0] *= 1e-3 if which == "large" else 1 + 1e-10
         two = sw.rules.cost_matrix(other)
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Stopped):
-        stop_after(patch, 20 if which == "large" else 8)
-        sw.score_file(given, out, {"cost": one})
+    score_until(20 if which == "large" else 8, given, out, {"cost": one})
     sw.score_file(given, out, {"cost": two})
     assert_scored(out, given, {"cost": two})
 
@@ -472,9 +467,7 @@ def test_a_part_that_was_cut_off_is_done_again(tmp_path, small_chunks):
     given, whole, out = tmp_path / "in.npy", tmp_path / "whole.parquet", tmp_path / "out.parquet"
     sw.write_predictions(given, random_members())
     sw.score_file(given, whole)
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(Stopped):
-        stop_after(patch, 9)
-        sw.score_file(given, out)
+    score_until(9, given, out)
     last = sorted((tmp_path / ".out.parquet.parts").glob("*.arrow"))[-1]
     last.write_bytes(last.read_bytes()[:100])
     sw.score_file(given, out)

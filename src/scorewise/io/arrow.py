@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from scorewise.errors import InvalidInput
 from scorewise.io.arrow_columns import Columns
-from scorewise.io.fields import UNLABELLED, checked_names
-from scorewise.io.predictions import Fields, Predictions
+from scorewise.io.fields import UNLABELLED, checked_names, checked_weights
+from scorewise.io.predictions import Fields, Predictions, named
 
 T = TypeVar("T")
 
@@ -36,27 +36,22 @@ class Table:
     """A source of predictions in pieces."""
 
     def __init__(self, name: str, schema: pa.Schema, pieces: Sequence[Piece]) -> None:
-        self._schema, self._pieces = schema, pieces
+        self._name, self._schema, self._pieces = name, schema, pieces
         self._ends = np.cumsum([piece.n_rows for piece in pieces], dtype=np.int64)
         told = _told(schema)
-        try:
-            self._columns = Columns(schema, self._first_row, told.class_names)
-        except InvalidInput as error:
-            raise InvalidInput(f"{name!r}: {error}") from None
+        self._columns = Columns(schema, self._first_row, told.class_names)
         m, k = self._columns.shape
         self.shape = (int(self._ends[-1]) if len(pieces) else 0, m, k)
         self.class_names = checked_names(self._columns.class_names, k)
-        self.member_weights = told.weights
-        if self.member_weights is not None and self.member_weights.shape != (m,):
-            raise InvalidInput(
-                f"{name!r}: the metadata has {len(self.member_weights)} weights for {m} members"
-            )
+        self.member_weights = None
+        if told.weights is not None:
+            self.member_weights = checked_weights(told.weights, (0, m, k))
         self.dtype = self._columns.dtype
         self.fields = self._columns.fields
 
     def _first_row(self, columns: list[str]) -> pa.RecordBatch | None:
         for piece in self._pieces:
-            for batch in piece.read(columns, 1):
+            for batch in _whole_batches(piece, columns, 1):
                 if batch.num_rows:
                     return batch
         return None
@@ -84,15 +79,19 @@ class Table:
             for batch in _whole_batches(piece, columns, n):
                 before, after = max(0, start - row), min(batch.num_rows, stop - row)
                 if before < after:
-                    first = row + before
-                    yield self._columns.decode(
-                        batch.slice(before, after - before),
-                        fields,
-                        lambda j, first=first: self.place(first + j),  # type: ignore[misc]
-                    )
+                    yield self._decoded(batch.slice(before, after - before), fields, row + before)
                 row += batch.num_rows
                 if row >= stop:
                     break
+
+    def _decoded(self, batch: pa.RecordBatch, fields: frozenset[str], first: int) -> Fields:
+        """The rows of a batch, or where they are wrong."""
+        try:
+            return self._columns.decode(batch, fields, lambda row: self.place(first + row))
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            raise InvalidInput(f"{self.place(first)} and after: {_first_line(error)}") from None
+        except InvalidInput as error:
+            raise named(error, self._name) from None
 
 
 def _whole_batches(piece: Piece, columns: Sequence[str], n: int) -> Iterator[pa.RecordBatch]:
@@ -102,7 +101,9 @@ def _whole_batches(piece: Piece, columns: Sequence[str], n: int) -> Iterator[pa.
         for batch in piece.read(columns, n):
             found += batch.num_rows
             yield batch
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        if getattr(error, "errno", None):  # the system's, not the file's fault
+            raise
         raise InvalidInput(f"{piece.name} cannot be read: {_first_line(error)}") from None
     if found < piece.n_rows:
         raise InvalidInput(f"{piece.name} should have {piece.n_rows} rows, and {found} were read")
@@ -112,11 +113,18 @@ def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
+def told_of(schema: pa.Schema) -> bytes | None:
+    """What the metadata of a schema says of all rows, as it is written."""
+    return (schema.metadata or {}).get(_KEY)
+
+
 def opened(name: str, kind: str, open_it: Callable[[], T]) -> T:
     """A file that has been opened, or what is wrong with it."""
     try:
         return open_it()
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        if getattr(error, "errno", None):  # the system's, not the file's fault
+            raise
         raise InvalidInput(
             f"{name!r} is no {kind} file, or it is cut off: {_first_line(error)}"
         ) from None
@@ -137,11 +145,13 @@ def _told(schema: pa.Schema) -> _Told:
     try:
         told = json.loads((schema.metadata or {}).get(_KEY, b"{}"))
         names, weights = told.get("class_names"), told.get("weights")
+        if isinstance(names, str):
+            raise TypeError("class_names are one text, not several")
         return _Told(
-            None if names is None else tuple(names),
-            None if weights is None else np.array(weights["values"], weights["dtype"]),
+            None if names is None else tuple(map(str, names)),
+            None if weights is None else np.array(weights["values"], np.dtype(weights["dtype"])),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidInput(f"the metadata {_KEY.decode()!r} cannot be read: {error}") from None
 
 

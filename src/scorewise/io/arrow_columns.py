@@ -24,7 +24,14 @@ from scorewise.io.columns import (
     named_column,
     weight_columns,
 )
-from scorewise.io.fields import UNLABELLED, check_shape, checked_ids, checked_labels
+from scorewise.io.fields import (
+    UNLABELLED,
+    check_shape,
+    checked_ids,
+    checked_labels,
+    first_repeated,
+    indices,
+)
 from scorewise.io.predictions import Fields
 
 Place = Callable[[int], str]  # where a row of a batch is, for a message
@@ -49,10 +56,11 @@ class Columns:
         class_names: tuple[str, ...] | None,
     ) -> None:
         names = list(schema.names)
-        twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+        twice = first_repeated(names)
         if twice is not None:
             raise InvalidInput(f"there are two columns {twice!r}")
         self._values: dict[str, _Tensors | _Nested | _Wide] = {}
+        self._first_class = 0
         for field, known in (("probs", PROBS), ("logits", LOGITS)):
             column = named_column(names, known)
             if column is not None:
@@ -60,6 +68,7 @@ class Columns:
             elif grid := grid_of(names, field):
                 self._values[field] = _Wide(grid, _shared_type(schema, grid))
                 class_names = class_names or grid.class_names
+                self._first_class = grid.first_class
         if not self._values:
             raise InvalidInput(
                 "there is no column 'probs' or 'logits', and no column per member and class such "
@@ -116,18 +125,20 @@ class Columns:
 
     def _decode_labels(self, column: pa.Array, shape: tuple[int, ...], place: Place) -> np.ndarray:
         column = _decoded(column)
-        if pa.types.is_integer(column.type):
-            labels = pc.fill_null(column, UNLABELLED).to_numpy(zero_copy_only=False)
+        labels: np.ndarray
+        if pa.types.is_integer(column.type) and not self._first_class:
+            labels = pc.fill_null(column.cast(pa.int64()), UNLABELLED).to_numpy()
+        elif pa.types.is_integer(column.type):
+            labels = indices(column.to_pylist(), self._first_class)
         elif _is_text(column.type) or pa.types.is_null(column.type):
             labels = np.array(column.to_pylist(), dtype=object)
         else:
             raise InvalidInput(
                 f"labels are of type {column.type}; they must be whole numbers or names of classes"
             )
-        try:
-            return checked_labels(labels, shape, self.class_names)
-        except InvalidInput as error:
-            raise InvalidInput(f"{place(0)} and after: {error}") from None
+        return checked_labels(
+            labels, shape, self.class_names, lambda row: f"{place(row)}: the label"
+        )
 
     def _decode_ids(self, column: pa.Array, place: Place) -> np.ndarray:
         column = _decoded(column)
@@ -162,12 +173,16 @@ class _Tensors:
         column = batch.column(name)
         _refuse_nulls(column, name, place)
         flat = column.storage.flatten()
-        _refuse_nulls(flat, name, lambda i: f"{place(i // (m * k))}, member {i % (m * k) // k}")
-        values = flat.to_numpy().reshape(-1, *column.type.shape)
         permutation = column.type.permutation  # of the axes as they are meant, if not as they lie
-        if permutation is None or list(permutation) == [0, 1]:
-            return np.asarray(values)
-        return np.ascontiguousarray(values.transpose(0, 2, 1))
+        swapped = permutation is not None and list(permutation) == [1, 0]
+
+        def member(i: int) -> str:
+            one = i % m if swapped else i % (m * k) // k
+            return f"{place(i // (m * k))}, member {one}"
+
+        _refuse_nulls(flat, name, member)
+        values = flat.to_numpy().reshape(-1, *column.type.shape)
+        return np.ascontiguousarray(values.transpose(0, 2, 1)) if swapped else np.asarray(values)
 
 
 @dataclass(frozen=True)
@@ -275,9 +290,9 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _decoded(column: pa.Array) -> pa.Array:
-    """Text that pandas stores as categories, or as views."""
+    """What pandas stores as categories, or as views."""
     if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+        column = pa.array(column.to_pylist())
     return column.cast(pa.string()) if pa.types.is_string_view(column.type) else column
 
 

@@ -19,6 +19,7 @@ def read(path: Path) -> tuple[Source, tuple[str, ...] | None, np.ndarray | None]
     def piece(i: int) -> Piece:
         def rows(columns: Sequence[str], n: int) -> Iterator[pa.RecordBatch]:
             batch = file.get_batch(i).select(list(columns))
+            batch.validate(full=True)  # a damaged one could crash the process
             for start in range(0, batch.num_rows, n):
                 yield batch.slice(start, n)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Iterator
 from io import StringIO
 from itertools import product
@@ -18,10 +19,11 @@ import numpy as np
 
 from scorewise.errors import InvalidInput
 from scorewise.io.columns import ID, LABEL, Grid, grid_of, named_column, weight_columns
-from scorewise.io.fields import UNLABELLED
+from scorewise.io.fields import UNLABELLED, first_repeated, indices
 from scorewise.io.predictions import Predictions, Source
 
 _COMMENT = "# scorewise "
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
 def read(path: Path) -> tuple[Source, tuple[str, ...] | None, np.ndarray | None]:
@@ -32,17 +34,22 @@ def read(path: Path) -> tuple[Source, tuple[str, ...] | None, np.ndarray | None]
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{path.name!r} is no text in UTF-8: {error}") from None
     told, start = _told(text, path)
+    longest = csv.field_size_limit(len(text) + 1)
     try:
         lines = list(csv.reader(StringIO(text[start:], newline=""), strict=True))
     except csv.Error as error:
         raise InvalidInput(f"{path.name!r} is no CSV: {error}") from None
+    finally:
+        csv.field_size_limit(longest)
     lines = [line for line in lines if line]
     if not lines:
         raise InvalidInput(f"{path.name!r} is empty; its first line must name the columns")
     header, *table = lines
-    if len(set(header)) != len(header):
-        twice = next(name for i, name in enumerate(header) if name in header[:i])
+    if (twice := first_repeated(header)) is not None:
         raise InvalidInput(f"{path.name!r} has two columns {twice!r}")
+    if len(table) != told.get("rows", len(table)) or not text.endswith(("\n", "\r")):
+        of = f" of {told['rows']}" if "rows" in told else ""
+        raise InvalidInput(f"{path.name!r} is cut off: it has {len(table)} rows{of}")
     for row, cells in enumerate(table):
         if len(cells) != len(header):
             raise InvalidInput(
@@ -51,7 +58,12 @@ def read(path: Path) -> tuple[Source, tuple[str, ...] | None, np.ndarray | None]
             )
     columns = dict(zip(header, zip(*table, strict=True) if table else [()] * len(header),
                        strict=True))  # fmt: skip
-    kept = _predictions(columns, told, path)
+    try:
+        kept = _predictions(columns, told, path)
+    except (TypeError, ValueError, OverflowError) as error:  # of what the comment tells
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidInput(f"the first line of {path.name!r} tells nonsense: {error}") from None
     return kept._source, kept.class_names, kept.member_weights
 
 
@@ -62,21 +74,25 @@ def _told(text: str, path: Path) -> tuple[dict[str, Any], int]:
     line, _, _ = text.partition("\n")
     try:
         told = json.loads(line.removeprefix(_COMMENT))
-    except ValueError as error:
+        if not isinstance(told, dict):
+            raise ValueError(f"{told!r} is no mapping")
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"the first line of {path.name!r} is no JSON: {error}") from None
-    return dict(told), len(line) + 1
+    return told, len(line) + 1
 
 
 def _predictions(
     columns: dict[str, tuple[str, ...]], told: dict[str, Any], path: Path
 ) -> Predictions:
     fields: dict[str, Any] = {}
+    first_class = 0
     names = told.get("class_names")
     for name in ("probs", "logits"):
         grid = grid_of(list(columns), name)
         if grid is not None:
             fields[name] = _numbers(columns, grid, np.dtype(told.get(name, "float64")), path)
             names = grid.class_names if names is None else names
+            first_class = grid.first_class
     if not fields:
         raise InvalidInput(
             f"{path.name!r} has no columns of predictions, one per member and class, such as "
@@ -84,12 +100,12 @@ def _predictions(
         )
     labels = named_column(list(columns), LABEL)
     if labels is not None:
-        fields["labels"] = _labels(columns[labels])
+        fields["labels"] = _labels(columns[labels], first_class)
     ids = named_column(list(columns), ID)
     if ids is not None:
         are_text = told.get("ids") == "text" or not all(map(_is_whole, columns[ids]))
-        kind: Any = object if are_text else np.int64
-        fields["ids"] = np.array(columns[ids], dtype=kind)
+        cells = columns[ids]
+        fields["ids"] = np.array(cells, object) if are_text else np.array(cells, np.int64)
     if "weights" in told:
         fields["weights"] = np.array(told["weights"], told.get("weights_dtype", "float64"))
     elif weights := weight_columns(list(columns)):
@@ -99,13 +115,14 @@ def _predictions(
 
 
 def _is_whole(text: str) -> bool:
-    return text.removeprefix("-").isascii() and text.removeprefix("-").isdigit()
+    """Whether text is how a 64-bit integer is written; 007 is a name."""
+    return bool(_WHOLE.fullmatch(text)) and -(2**63) <= int(text) < 2**63
 
 
-def _labels(cells: tuple[str, ...]) -> Any:
+def _labels(cells: tuple[str, ...], first_class: int) -> Any:
     """Class indices, or names; an empty cell is a row without a label."""
     if all(_is_whole(cell) for cell in cells if cell):
-        return np.array([int(cell) if cell else UNLABELLED for cell in cells], dtype=np.int64)
+        return indices([int(cell) if cell else None for cell in cells], first_class)
     return np.array([cell or None for cell in cells], dtype=object)
 
 
@@ -121,7 +138,13 @@ def _numbers(
 
 def _column(cells: tuple[str, ...], name: str, dtype: np.dtype[Any], path: Path) -> np.ndarray:
     try:
-        return np.array(cells, dtype=np.float64).astype(dtype)
+        values = np.array(cells, dtype=np.float64)
+        with np.errstate(over="raise"):
+            return values.astype(dtype)
+    except FloatingPointError:
+        raise InvalidInput(
+            f"{path.name!r}: column {name!r} has numbers too large for {dtype}"
+        ) from None
     except ValueError:
         row = next(i for i, cell in enumerate(cells) if not _is_number(cell))
         raise InvalidInput(
@@ -161,9 +184,10 @@ def write(predictions: Predictions, path: Path) -> None:
             header += [f"{name}_{i}_{j}" for i in range(m) for j in range(k)]
     if "weights" in predictions.fields:
         header += [f"weights_{i}" for i in range(m)]
+    told["rows"] = len(predictions)
     with path.open("w", encoding="utf-8", newline="") as file:
         file.write(_COMMENT + json.dumps(told) + "\n")
-        lines = csv.writer(file, lineterminator="\n")
+        lines = csv.writer(file)  # whose lines end in "\r\n", so that "\r" within is quoted
         lines.writerow(header)
         for part in predictions.chunks():
             lines.writerows(_lines(part))

@@ -11,7 +11,7 @@ from typing import Any
 from scorewise._files import replacing
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
-from scorewise.io.predictions import Predictions
+from scorewise.io.predictions import Predictions, named
 
 # By suffix: a module with read(path) and write(predictions, path), and the extra it needs. A path
 # without a suffix is a folder of Parquet files.
@@ -78,7 +78,13 @@ def read_predictions(path: str | os.PathLike[str]) -> Predictions:
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no file {str(path)!r}")
-    return Predictions.of(*_module("" if path.is_dir() else path.suffix, path).read(path))
+    read = _module("" if path.is_dir() else path.suffix, path).read
+    try:
+        return Predictions.of(*read(path))
+    except InvalidInput as error:
+        raise named(error, path.name) from None
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{path.name!r} is damaged: {error}") from None
 
 
 def write_predictions(
@@ -141,10 +147,21 @@ def write_predictions(
     write = _module(path.suffix, path).write
     if not path.parent.is_dir():
         raise InvalidInput(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
-    if path.is_dir() and path.suffix:
-        raise InvalidInput(f"{str(path)!r} is a folder; a file cannot take its place")
+    if path.is_dir():
+        _check_folder(path)
     with replacing(path) as partial:
         write(kept, partial)
+
+
+def _check_folder(path: Path) -> None:
+    """Refuse to put anything in the place of a folder that holds more than Parquet files."""
+    if path.suffix:
+        raise InvalidInput(f"{str(path)!r} is a folder; a file cannot take its place")
+    other = next((x for x in path.iterdir() if x.suffix != ".parquet" or x.is_dir()), None)
+    if other is not None:
+        raise InvalidInput(
+            f"the folder {str(path)!r} holds {other.name!r}, and would be replaced; choose another"
+        )
 
 
 def _module(suffix: str, path: Path) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import IO, Any
 import numpy as np
 
 from scorewise.errors import InvalidInput
+from scorewise.io.fields import native
 from scorewise.io.predictions import Fields
 
 _LARGE = 64 << 20  # bytes from which an array is mapped rather than read
@@ -39,9 +41,11 @@ class MappedArray:
                 header = np.lib.format.read_array_header_2_0(file)
             else:
                 raise ValueError(f"format version {version} is for structured arrays")
-        except ValueError as error:
+            shape, is_fortran, dtype = header
+            if min(shape, default=0) < 0:
+                raise ValueError(f"the shape {shape} cannot be")
+        except Exception as error:  # NumPy reads the header as Python, so anything may come
             raise InvalidInput(f"{name} is no array in NumPy's format: {error}") from None
-        shape, is_fortran, dtype = header
         if dtype.hasobject:
             raise InvalidInput(
                 f"{name} holds Python objects, which would have to be unpickled, and that can run "
@@ -52,14 +56,14 @@ class MappedArray:
     @property
     def nbytes(self) -> int:
         """How long it is."""
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        return math.prod(self.shape) * self.dtype.itemsize
 
     def rows(self, start: int, stop: int) -> np.ndarray:
         """Some of the rows. Each map is a new one, so that memory is given back with it."""
         if self.is_fortran or not self.nbytes:
-            return _native(self.whole()[start:stop])
+            return native(self.whole()[start:stop])
         row = self.nbytes // self.shape[0]
-        return _native(
+        return native(
             np.memmap(
                 self.path, self.dtype, "r", self.offset + start * row,
                 (stop - start, *self.shape[1:]),
@@ -73,14 +77,7 @@ class MappedArray:
         mapped = np.memmap(
             self.path, self.dtype, "r", self.offset, self.shape, "F" if self.is_fortran else "C"
         )
-        return _native(mapped) if self.nbytes >= _LARGE else _native(np.array(mapped))
-
-
-def _native(array: np.ndarray) -> np.ndarray:
-    """In this machine's order of bytes."""
-    if array.dtype.isnative:
-        return array
-    return array.astype(array.dtype.newbyteorder("="))
+        return native(mapped) if self.nbytes >= _LARGE else native(np.array(mapped))
 
 
 class Mapped:

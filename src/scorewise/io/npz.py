@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zipfile
-import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,30 +22,38 @@ def read(path: Path) -> tuple[Source, tuple[str, ...] | None, np.ndarray | None]
     """What the arrays hold; large ones that were not compressed stay in the file."""
     arrays: dict[str, Any] = {}
     mapped = {}
-    try:
-        with zipfile.ZipFile(path) as archive:
-            there = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-            unknown = sorted(set(there) - set(FIELDS))
-            if not {"probs", "logits"} & set(there):
-                raise InvalidInput(
-                    f"{path.name!r} has no array 'probs' (nor 'logits'), only "
-                    f"{', '.join(map(repr, unknown)) or 'nothing'}"
-                )
-            for name in FIELDS:
-                if name not in there:
-                    continue
-                found = _array(archive, there[name], path)
-                arrays[name] = found.whole() if isinstance(found, MappedArray) else found
-                if isinstance(found, MappedArray) and name in {"probs", "logits"}:
-                    mapped[name] = found
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise InvalidInput(f"{path.name!r} is no .npz file, or it is cut off: {error}") from None
+    with path.open("rb") as file, _damage_told(path), zipfile.ZipFile(file) as archive:
+        there = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+        unknown = sorted(set(there) - set(FIELDS))
+        if not {"probs", "logits"} & set(there):
+            raise InvalidInput(
+                f"{path.name!r} has no array 'probs' (nor 'logits'), only "
+                f"{', '.join(map(repr, unknown)) or 'nothing'}"
+            )
+        for name in FIELDS:
+            if name not in there:
+                continue
+            found = _array(archive, there[name], path)
+            arrays[name] = found.whole() if isinstance(found, MappedArray) else found
+            if isinstance(found, MappedArray) and name in {"probs", "logits"}:
+                mapped[name] = found
     kept = Predictions(**arrays)
     source: Source = kept._source
     if set(mapped) == {"probs", "logits"} & set(arrays):
         beside = {name: kept._whole(name) for name in kept.fields - set(mapped)}
         source = Mapped(mapped, {name: x for name, x in beside.items() if x is not None})
     return source, kept.class_names, kept.member_weights
+
+
+@contextmanager
+def _damage_told(path: Path) -> Iterator[None]:
+    """A damaged or encrypted archive, or one of another kind, can raise nearly anything."""
+    try:
+        yield
+    except InvalidInput:
+        raise
+    except Exception as error:
+        raise InvalidInput(f"{path.name!r} is no .npz file, or it is damaged: {error}") from None
 
 
 def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> MappedArray | np.ndarray:

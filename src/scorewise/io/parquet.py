@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from scorewise.io.arrow import Piece, Table, batches_of, opened, schema_of
 from scorewise.io.predictions import Predictions, Source
 
-_BUFFER = 1 << 20  # bytes read at a time, rather than a whole row group
+_BUFFER = 1 << 17  # bytes of a column read at a time, rather than all of a row group
 _ROW_GROUP_BYTES = 64 << 20
 
 
@@ -27,7 +27,7 @@ def open_parquet(path: Path, name: str) -> tuple[pa.Schema, list[Piece]]:
     """The columns of a file, and its row groups."""
 
     def open_it() -> pq.ParquetFile:
-        return pq.ParquetFile(path, buffer_size=_BUFFER)
+        return pq.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False)
 
     with opened(name, "Parquet", open_it) as file:
         schema, metadata = file.schema_arrow, file.metadata

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from scorewise.errors import InvalidInput
-from scorewise.io.arrow import Table, batches_of, schema_of
+from scorewise.io.arrow import Table, batches_of, schema_of, told_of
 from scorewise.io.parquet import open_parquet, write_batches
 from scorewise.io.predictions import Predictions, Source
 
@@ -25,9 +25,11 @@ def read(path: Path) -> tuple[Source, tuple[str, ...] | None, np.ndarray | None]
     found = [open_parquet(file, name) for file, name in zip(files, names, strict=True)]
     schema = found[0][0]
     for name, (other, _) in zip(names, found, strict=True):
-        if not other.remove_metadata().equals(schema.remove_metadata()):
+        if (difference := _difference(schema, other)) is not None:
+            raise InvalidInput(f"{name!r} has other columns than {names[0]!r}: {difference}")
+        if told_of(other) != told_of(schema):
             raise InvalidInput(
-                f"{name!r} has other columns than {names[0]!r}: {_difference(schema, other)}"
+                f"{name!r} has other class names or member weights than {names[0]!r}"
             )
     table = Table(path.name, schema, [piece for _, pieces in found for piece in pieces])
     return table, table.class_names, table.member_weights
@@ -38,12 +40,15 @@ def parquet_files(folder: Path) -> list[Path]:
     return sorted(
         file
         for file in folder.rglob("*.parquet")
-        if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
+        if file.is_file()
+        and not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
     )
 
 
-def _difference(one: pa.Schema, other: pa.Schema) -> str:
+def _difference(one: pa.Schema, other: pa.Schema) -> str | None:
     mine, theirs = ({f"{f.name} ({f.type})" for f in schema} for schema in (one, other))
+    if mine == theirs:
+        return None
     gone, new = (", ".join(sorted(x)) or "none" for x in (mine - theirs, theirs - mine))
     return f"{new} instead of {gone}"
 

@@ -266,9 +266,16 @@ class Predictions:
         if n_rows is None:
             n_rows = max(1, CHUNK_BYTES // (m * k * self.dtype.itemsize))
         n_rows = validate.whole(n_rows, "n_rows", at_least=1)
-        stop = len(self) if stop is None else stop
+        stop = len(self) if stop is None else validate.whole(stop, "stop", at_least=0)
+        if not 0 <= validate.whole(start, "start", at_least=0) <= stop <= len(self):
+            raise InvalidInput(f"start={start}, stop={stop}: there are {len(self)} rows, from 0 on")
         for arrays in self._source.parts(self.fields, start, stop, n_rows):
             yield Predictions.of(InMemory(arrays), self.class_names, self.member_weights)
+
+
+def named(error: InvalidInput, name: str) -> InvalidInput:
+    """The same message with the name of the file, if it has none."""
+    return error if name in str(error) else InvalidInput(f"{name!r}: {error}")
 
 
 class InMemory:

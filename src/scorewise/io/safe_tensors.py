@@ -41,7 +41,7 @@ def read(path: Path) -> tuple[Source, tuple[str, ...] | None, np.ndarray | None]
 def _tensor(file: Any, name: str, path: Path) -> np.ndarray:
     try:
         return np.asarray(file.get_tensor(name))
-    except (TypeError, KeyError):
+    except (TypeError, KeyError, AttributeError):
         kind = file.get_slice(name).get_dtype()
         raise InvalidInput(
             f"{name!r} in {path.name!r} is of type {kind}, which NumPy does not have; save it as "
@@ -56,7 +56,7 @@ def _names(metadata: dict[str, str], path: Path) -> dict[str, Any]:
         if name in metadata:
             try:
                 found[name] = json.loads(metadata[name])
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise InvalidInput(
                     f"{name!r} in the metadata of {path.name!r} is no JSON: {error}"
                 ) from None
@@ -65,13 +65,19 @@ def _names(metadata: dict[str, str], path: Path) -> dict[str, Any]:
 
 def write(predictions: Predictions, path: Path) -> None:
     """All arrays as tensors, names as JSON in the metadata."""
-    arrays = {name: getattr(predictions, name) for name in _TENSORS}
-    tensors = {name: np.ascontiguousarray(x) for name, x in arrays.items() if x is not None}
-    if predictions.from_logits:
-        del tensors["probs"]
+    tensors = {
+        name: np.ascontiguousarray(getattr(predictions, name))
+        for name in _TENSORS
+        if name in predictions.fields
+    }
+    if predictions.member_weights is not None:
+        tensors["weights"] = predictions.member_weights
     metadata = {}
     if predictions.class_names is not None:
         metadata["class_names"] = json.dumps(predictions.class_names)
     if "ids" in tensors and tensors["ids"].dtype == object:
         metadata["ids"] = json.dumps(tensors.pop("ids").tolist())
-    save_file(tensors, path, metadata)
+    try:
+        save_file(tensors, path, metadata)
+    except SafetensorError as error:
+        raise OSError(f"{path.name!r} cannot be written: {error}") from None
