@@ -30,9 +30,8 @@ FLOOR = 1e-6
 
 def by_hand(probs: Any, y: Any, rule: Any, max_loss: float, bound: float, floor: float | None):
     losses = sw.task_losses(probs, y, rule, floor=floor)
-    return sw.certify_threshold(
-        losses, sw.decompose(probs, rule).total, max_loss, 0.9, loss_bound=bound
-    )
+    total = [float(f"{u:.9e}") for u in sw.decompose(probs, rule).total]  # ten digits
+    return sw.certify_threshold(losses, total, max_loss, 0.9, loss_bound=bound)
 
 
 # -- certify ---------------------------------------------------------------------------------------
@@ -65,7 +64,7 @@ def test_the_certificate_is_that_of_certify_threshold(rule, max_loss, bound, flo
         assert not gate.apply(PROBS).accept.any()
     assert repr(expected) in repr(gate)
     assert gate.shape == PROBS.shape[1:]
-    np.testing.assert_array_equal(
+    np.testing.assert_allclose(
         gate.calibration_uncertainty, np.sort(sw.decompose(PROBS, rule).total)
     )
 
@@ -144,7 +143,6 @@ def test_a_custom_rule_needs_a_bound_and_cannot_be_kept(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.xfail(strict=True, reason="rules of the library are refused where their name would do")
 @parametrize("rule", [sw.rules.brier, sw.rules.top_k(2), sw.rules.tsallis(1.5)])
 def test_a_rule_of_the_library_is_kept_by_its_name(tmp_path, rule):
     gate = sw.certify(PROBS, Y, max_loss=0.3, task_loss=rule)
@@ -153,7 +151,6 @@ def test_a_rule_of_the_library_is_kept_by_its_name(tmp_path, rule):
     np.testing.assert_array_equal(again.apply(PROBS).accept, gate.apply(PROBS).accept)
 
 
-@pytest.mark.xfail(strict=True, reason="rounding of the steps runs over the end: IndexError")
 @parametrize("n", [10_009, 10_010, 10_130])
 def test_of_many_rows_some_are_kept(n):
     uncertain = np.random.default_rng(0).uniform(0, 0.5, n)
@@ -172,9 +169,6 @@ def test_those_kept_of_many_rows_have_their_quantiles():
     assert abs(kept.mean() - uncertain.mean()) < 1e-5
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the float32 mean of float16 rows is checked as if it were float32 itself"
-)
 def test_half_precision_is_good_enough():
     half = PROBS.astype(np.float16)
     sw.decompose(half, "zero-one")
@@ -229,8 +223,8 @@ def test_what_is_read_is_what_was_written(tmp_path, options):
 @given(st.floats(allow_nan=False, allow_infinity=False), st.floats(0, 1, exclude_min=True))
 def test_any_threshold_survives_to_the_last_bit(tmp_path_factory, threshold, coverage):
     path = tmp_path_factory.mktemp("gates") / "gate.json"
-    cert = Certificate(threshold, coverage, 0.1 + 0.2, 1 / 3, 0.5, 0.95, 10)
-    gate = sw.Gate(cert, "log", None, (2, 3), None, np.array([threshold, 1 / 3]))
+    cert = Certificate(threshold, coverage, 1 / 3, 0.1 + 0.2, 0.5, 0.95, 10)
+    gate = sw.Gate(cert, "log", None, (2, 3), None, False, np.array([threshold, 1 / 3]))
     gate.write(path)
     again = sw.Gate.read(path).certificate
     assert again == cert
@@ -351,7 +345,6 @@ ESCAPE = [
 ]  # fmt: skip
 
 
-@pytest.mark.xfail(strict=True, reason="not checked when it is read, or another error than said")
 @parametrize(
     ("field", "value"), [pair for pair in ESCAPE if pair[0] != "calibration_uncertainty"], ids=repr
 )
@@ -374,7 +367,6 @@ NUMBERS = [
 ]  # fmt: skip
 
 
-@pytest.mark.xfail(strict=True, reason="the numbers of the promise are not checked when it is read")
 @parametrize(("field", "value"), NUMBERS, ids=repr)
 def test_a_number_of_the_promise_that_cannot_be_is_refused(tmp_path, kept, field, value):
     damaged = copy.deepcopy(kept)
@@ -382,13 +374,11 @@ def test_a_number_of_the_promise_that_cannot_be_is_refused(tmp_path, kept, field
     refused(tmp_path / "gate.json", damaged)
 
 
-@pytest.mark.xfail(strict=True, reason="RecursionError; ValueError of Python's own limit of digits")
 @parametrize("text", [b"[" * 100_000, b'{"kind": ' + b"1" * 5000 + b"}"])
 def test_json_beyond_limits_is_refused(tmp_path, text):
     refused(tmp_path / "gate.json", text)
 
 
-@pytest.mark.xfail(strict=True, reason="the message about the rule does not say in which file")
 @parametrize("value", ["nonsense", {"costs": "x", "actions": None}])
 def test_a_wrong_rule_is_blamed_on_the_file(tmp_path, kept, value):
     assert "gate.json" in refused(tmp_path / "gate.json", kept | {"rule": value})
@@ -440,9 +430,6 @@ def test_rows_exactly_at_the_threshold_are_accepted(tmp_path, small_chunks, dtyp
     assert gate.apply(probs[at : at + 1]).accept.all()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the kernel (many rows) and the array path (few) round totals differently"
-)
 @parametrize("dtype", ["float32", "float64"])
 @parametrize("rule", ["zero-one", "brier"])
 def test_what_is_accepted_does_not_depend_on_how_many_rows_come_at_a_time(dtype, rule):
@@ -489,7 +476,7 @@ def test_predictions_are_the_actions_of_least_cost():
         (PROBS[:, :5], "5 members and 3 classes, .* made for 8 members and 3 classes"),
         (members(10, 4)[0], "8 members and 4 classes, .* made for 8 members and 3 classes"),
         (sw.Samples(PROBS[:, :5]), "5 members"),
-        (sw.Predictions(PROBS, class_names=NAMES[::-1]), "the classes are .*'ill', 'doubtful'"),
+        (sw.Predictions(PROBS, class_names=NAMES[::-1]), "class 0 is called|class 1 is called"),
         (PROBS[:0], "no rows"),
         (PROBS[:, 0], r"\(N, M, K\)"),
         (2 * PROBS, r"probs\[0, 0\] sums to 2"),
@@ -507,7 +494,6 @@ def test_rows_are_rescaled_on_request():
     np.testing.assert_allclose(scaled.uncertainty, gate.apply(PROBS).uncertainty, atol=1e-12)
 
 
-@pytest.mark.xfail(strict=True, reason="rows are counted from the start of the chunk: probs[10, 1]")
 @parametrize("suffix", ["npy", "parquet"])
 def test_a_bad_row_of_a_file_is_named(tmp_path, small_chunks, suffix):
     bad = PROBS[:400].copy()
@@ -583,5 +569,5 @@ def test_everything_is_in_the_dictionary():
     gate = sw.certify(PROBS, Y, max_loss=0.2, told={"input": "x"})
     kept = gate.to_dict()
     assert kept["promise"] == repr(gate)
-    assert kept["certificate"] == asdict(gate.certificate)
+    assert kept["certificate"] | {"drift": None} == asdict(gate.certificate)
     assert (kept["members"], kept["classes"], kept["told"]) == (8, 3, {"input": "x"})

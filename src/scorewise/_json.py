@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 
 def dumps(value: Any, indent: int | None = None) -> str:
-    """Numbers, strings, lists and mappings, those of NumPy too, as JSON."""
+    """Numbers, strings, paths, lists and mappings, those of NumPy too, as JSON."""
     return json.dumps(_plain(value), indent=indent, allow_nan=False)
 
 
@@ -20,6 +21,8 @@ def _plain(value: Any) -> Any:
         value = value.tolist()
     if isinstance(value, Mapping):
         return {str(key): _plain(x) for key, x in value.items()}
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
     if isinstance(value, list | tuple):
         return [_plain(x) for x in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

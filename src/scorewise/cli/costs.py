@@ -53,13 +53,12 @@ def decide(
     label would be worth.
     """
     out = Path(f"{file.stem}-decisions.parquet") if out is None else out
-    check_table_path(out)
+    check_table_path(out, file, costs)
     predictions = read_predictions(file)
     matrix, actions = read_costs(costs, predictions.class_names)
     parts = []
     with bar("deciding", len(predictions), False if as_json else None) as advance:
-        for part in predictions.chunks():
-            samples = part.checked(normalize=normalize)
+        for _, part, samples in predictions.checked_chunks(normalize=normalize):
             parts.append(decided(samples, matrix, abstain_cost, action_names=actions))
             advance(len(part))
     told = {**described(predictions, file), "sha256": digest(file), "costs": matrix.tolist(),

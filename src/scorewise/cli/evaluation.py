@@ -27,10 +27,11 @@ from scorewise.cli.given import ALL_RULES, loss_of, rules_of
 from scorewise.cli.screen import comparison_table, print_json, say, table
 from scorewise.io import read_predictions
 from scorewise.io.digests import digest
+from scorewise.io.tables import check_apart
 from scorewise.report import check_report, write_report
 from scorewise.tasks.evaluate import evaluate as evaluated
 from scorewise.tasks.evaluation import Evaluation
-from scorewise.tasks.verdicts import loss_text, share_text
+from scorewise.tasks.verdicts import loss_text, promise_text, share_text
 
 _SHOWN = 6  # measures of a comparison
 
@@ -72,6 +73,7 @@ def evaluate(
     """
     if not no_report:
         check_report(report)
+        check_apart(report, file, *([ood] if ood else []))
     predictions = read_predictions(file)
     foreign = None if ood is None else read_predictions(ood)
     found = evaluated(
@@ -121,7 +123,7 @@ def show(found: Evaluation) -> None:
                 ],
                 (
                     (
-                        loss_text(one.max_loss, found.is_share),
+                        promise_text(one.max_loss, found.is_share),
                         share_text(one.coverage) if one.coverage else "nothing",
                         loss_text(one.loss, found.is_share) if one.coverage else "",
                         f"{one.threshold:.4g}" if one.coverage else "",

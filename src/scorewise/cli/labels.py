@@ -60,7 +60,7 @@ def label(
     already are left out where others have none.
     """
     if out is not None:
-        check_table_path(out)
+        check_table_path(out, file)
     predictions = read_predictions(file)
     loss = loss_of(rule, predictions)
     labelled = _labelled(predictions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack, overload
 
 from scorewise import kernels, validate
@@ -13,7 +13,7 @@ from scorewise.decompose.members import Members, given_options
 from scorewise.decompose.result import Decomposition
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
-from scorewise.receive import Options
+from scorewise.receive import Options, Unchecked
 from scorewise.rules import ScoringRule, get_rule
 
 RuleLike = str | ScoringRule
@@ -128,18 +128,11 @@ def decompose(
     return dict(zip(named, results, strict=True))
 
 
-def decompose_part(
-    values: Any,
-    rules: Sequence[ScoringRule],
-    *,
-    weights: Any,
-    options: Options,
-    first_row: int,
+def decompose_received(
+    given: Unchecked, weights: Any, rules: Sequence[ScoringRule]
 ) -> list[Decomposition]:
-    """The same for rows from ``first_row`` on; messages name rows by their number in the whole."""
-    members = Members.of(values, weights, options)
-    given = members.given.block(members.given.values, (first_row,))
-    return _of_members(replace(members, given=given), rules, NO_JACKKNIFE)
+    """The same for predictions that were received before, and know where they come from."""
+    return _of_members(Members(given, weights), rules, NO_JACKKNIFE)
 
 
 def rule_name(rule: RuleLike) -> str:

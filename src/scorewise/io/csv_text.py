@@ -47,9 +47,8 @@ def read(path: Path) -> tuple[Source, tuple[str, ...] | None, np.ndarray | None]
     header, *table = lines
     if (twice := first_repeated(header)) is not None:
         raise InvalidInput(f"{path.name!r} has two columns {twice!r}")
-    if len(table) != told.get("rows", len(table)) or not text.endswith(("\n", "\r")):
-        of = f" of {told['rows']}" if "rows" in told else ""
-        raise InvalidInput(f"{path.name!r} is cut off: it has {len(table)} rows{of}")
+    if "rows" in told and (len(table) != told["rows"] or not text.endswith("\n")):
+        raise InvalidInput(f"{path.name!r} is cut off: it has {len(table)} rows of {told['rows']}")
     for row, cells in enumerate(table):
         if len(cells) != len(header):
             raise InvalidInput(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, Protocol
@@ -19,6 +20,7 @@ from scorewise.io.fields import (
     checked_names,
     checked_weights,
 )
+from scorewise.receive import Options, Unchecked, receive_members
 
 CHUNK_BYTES = 8 << 20  # of predictions at a time: more than a cache, much less than memory
 
@@ -231,9 +233,7 @@ class Predictions:
 
     def checked(self, *, normalize: bool = False) -> Samples:
         """The same as :class:`scorewise.Samples`, rescaled to sum to 1 on request."""
-        values = self.logits if self.from_logits else self.probs
-        normalize = normalize and not self.from_logits  # a softmax sums to 1
-        return Samples(values, self.weights, from_logits=self.from_logits, normalize=normalize)
+        return Samples.of(self.unchecked(0, normalize), self.weights)
 
     def place(self, row: int) -> str:
         """Where a row is, for a message: its file and row group, or its number."""
@@ -271,6 +271,32 @@ class Predictions:
             raise InvalidInput(f"start={start}, stop={stop}: there are {len(self)} rows, from 0 on")
         for arrays in self._source.parts(self.fields, start, stop, n_rows):
             yield Predictions.of(InMemory(arrays), self.class_names, self.member_weights)
+
+    def checked_chunks(
+        self, *, normalize: bool = False
+    ) -> Iterator[tuple[int, Predictions, Samples]]:
+        """Parts of the rows with the number of the first, checked; messages name places in all."""
+        row = 0
+        for part in self.chunks():
+            try:
+                yield row, part, Samples.of(part.unchecked(row, normalize), part.weights)
+            except InvalidInput as error:
+                raise self.placed(error) from None
+            row += len(part)
+
+    def unchecked(self, first_row: int, normalize: bool) -> Unchecked:
+        """The same as a kernel takes them, as rows from ``first_row`` on."""
+        values = self.logits if self.from_logits else self.probs
+        normalize = normalize and not self.from_logits  # a softmax sums to 1
+        given = receive_members(values, Options(from_logits=self.from_logits, normalize=normalize))
+        return given.block(given.values, (first_row,))
+
+    def placed(self, error: InvalidInput) -> InvalidInput:
+        """The message with the place in the file of the row that it names."""
+        named = re.match(r"(?:probs|logits)\[(\d+)|weights\[(\d+), ", str(error))
+        if named is None:
+            return error
+        return InvalidInput(f"{self.place(int(named[1] or named[2]))}: {error}")
 
 
 def named(error: InvalidInput, name: str) -> InvalidInput:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from scorewise.plots.style import plain
-from scorewise.tasks.verdicts import loss_text, share_text
+from scorewise.tasks.verdicts import loss_text, promise_text, share_text
 
 WIDTH = 40  # characters of a name that are shown
 FULL = 200  # of it that are kept at all, for those who ask
@@ -63,6 +63,11 @@ def loss(value: float | None, is_share: bool) -> str:
     if value is None or not math.isfinite(value):
         return NOTHING
     return _unbroken(loss_text(value, is_share)).replace("-", "−")
+
+
+def promise(value: float, is_share: bool) -> str:
+    """A mean loss that is promised, and so not rounded."""
+    return _unbroken(promise_text(value, is_share))
 
 
 def share(value: float | None) -> str:

@@ -158,7 +158,10 @@ class ScoringRule(abc.ABC):
         >>> sw.rules.brier.loss([[0.5, 0.5], [1.0, 0.0]], [0, 1])
         array([0.5, 2. ])
         """
-        xp, p = self._admit(p)
+        return self._loss(*self._admit(p), y)
+
+    def _loss(self, xp: Namespace, p: Array, y: Any) -> Array:
+        """The same of a prediction that was checked before."""
         y = validate.labels(xp, y, tuple(p.shape[:-1]), p.shape[-1], like=p)
         picked = xp.where(one_hot(xp, y, p.shape[-1]), self._losses(xp, p), 0.0)
         return xp.sum(picked, axis=-1)

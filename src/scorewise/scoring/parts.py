@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from scorewise._files import locked, replacing
+from scorewise._json import dumps
 
 _PLAN = "plan.json"
 
@@ -35,7 +35,7 @@ class Parts:
         folder = path.with_name(f".{path.name}.parts")
         folder.mkdir(exist_ok=True)
         with locked(folder):
-            written = json.dumps(plan, indent=1)
+            written = dumps(plan, indent=1)
             kept = folder / _PLAN
             if not (resume and kept.is_file() and kept.read_text() == written):
                 for file in folder.iterdir():
@@ -68,7 +68,10 @@ class Parts:
             except (pa.ArrowException, OSError):  # the machine went down in the middle of it
                 return
             yield from found
-            row += sum(batch.num_rows for batch in found)
+            n = sum(batch.num_rows for batch in found)
+            if not n:
+                return
+            row += n
 
     def add(self, first_row: int, batches: list[pa.RecordBatch]) -> None:
         """Keep the next rows."""

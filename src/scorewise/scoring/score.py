@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from scorewise._array import to_numpy
 from scorewise._progress import bar
 from scorewise._version import __version__
 from scorewise.decompose import COMPONENTS, RULES, RuleLike, named_rules
-from scorewise.decompose.engine import decompose_part
+from scorewise.decompose.engine import decompose_received
 from scorewise.errors import InvalidInput
 from scorewise.io import Predictions, read_predictions
 from scorewise.io.digests import digesting, stamp
 from scorewise.io.tables import check_table_path, pyarrow, row_names, write_table
-from scorewise.receive import Options
 from scorewise.rules import ScoringRule
 
 if TYPE_CHECKING:
@@ -110,19 +110,21 @@ def score_file(
     named = named_rules([rules] if isinstance(rules, str | ScoringRule) else rules)
     if not named:
         raise InvalidInput("there is no rule to score by")
-    check_table_path(out)
+    check_table_path(out, source)
     predictions = read_predictions(source)
     for rule in named.values():
         rule.check_classes(predictions.shape[-1])
     before = stamp(source)
     told = {
         **described(predictions, source),
-        "rules": {name: repr(rule) for name, rule in named.items()},
+        "rules": {name: rule_described(rule) for name, rule in named.items()},
         "normalize": normalize,
     }
     from scorewise.scoring.parts import Parts
 
     plan = {**told, "source": str(source.resolve()), "stamp": before}
+    # of a rule of one's own only the name is known, which may be that of another one tomorrow
+    resume = resume and not any(rule.family == "custom" for rule in named.values())
     with Parts.beside(out, plan, resume=resume) as parts, digesting(source) as digest:
         resumed = parts.done()
         with bar("scoring", len(predictions), progress) as advance:
@@ -141,6 +143,14 @@ def described(predictions: Predictions, source: Path) -> dict[str, Any]:
     """What results say of the predictions that they came from."""
     n, m, k = predictions.shape
     return {"version": __version__, "input": source.name, "rows": n, "members": m, "classes": k}
+
+
+def rule_described(rule: ScoringRule) -> str | list[Any]:
+    """A rule's name, or its family and parameters where these are arrays."""
+    parameters = rule._parameters()
+    if any(isinstance(one, np.ndarray) for one in parameters):
+        return [rule.family, *(np.asarray(one).tolist() for one in parameters)]
+    return rule.name
 
 
 def _work(
@@ -200,18 +210,13 @@ def decomposed_chunks(
     normalize: bool = False,
 ) -> Iterator[tuple[int, Predictions, list[Any]]]:
     """Chunks of rows with the number of the first, and their decompositions under each rule."""
-    options = Options(
-        from_logits=predictions.from_logits, normalize=normalize and not predictions.from_logits
-    )
     row = start
     for part in _read_ahead(predictions.chunks(start=start)):
-        values = part.logits if part.from_logits else part.probs
         try:
-            results = decompose_part(
-                values, list(rules.values()), weights=part.weights, options=options, first_row=row
-            )
+            given = part.unchecked(row, normalize)
+            results = decompose_received(given, part.weights, list(rules.values()))
         except InvalidInput as error:
-            raise _with_place(error, predictions) from None
+            raise predictions.placed(error) from None
         yield row, part, results
         row += len(part)
 
@@ -223,11 +228,3 @@ def _read_ahead(parts: Iterator[Predictions]) -> Iterator[Predictions]:
         while (part := coming.result()) is not None:
             coming = reader.submit(next, parts, None)
             yield part
-
-
-def _with_place(error: InvalidInput, predictions: Predictions) -> InvalidInput:
-    """The message with the place in the file of the row that it names."""
-    named = re.match(r"\w+\[(\d+)", str(error))
-    if named is None:
-        return error
-    return InvalidInput(f"{predictions.place(int(named[1]))}: {error}")

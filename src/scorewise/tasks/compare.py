@@ -22,7 +22,7 @@ from scorewise.tasks.advise import TASKS, Advice, advise, measure_name
 from scorewise.tasks.calibration import LossCalibration, loss_calibration
 from scorewise.tasks.comparison import Comparison, Standing, rank
 from scorewise.tasks.contrasts import by_resampling, by_runs
-from scorewise.tasks.losses import losses_of_mean, raised
+from scorewise.tasks.losses import expected_of_mean, losses_of_mean
 from scorewise.tasks.measures import Measure, alike, learning_curves, measures_of, own_measures
 from scorewise.tasks.resampling import Metric, ResampledAulc, ResampledAuroc, Resamples
 from scorewise.tasks.rows import rows_of
@@ -222,7 +222,7 @@ def _audit(
         raise InvalidInput("task='selective' needs y=, the labels of the rows")
     mean, rule = to_numpy(rows.mean), get_rule(task_loss)
     losses = validate.loss_vector(losses_of_mean(mean, y, rule, floor))
-    expected = to_numpy(rule.expected_loss(raised(mean, floor), mean))
+    expected = expected_of_mean(mean, rule, floor)
     return losses, loss_calibration(losses, expected, confidence=confidence)
 
 

@@ -17,10 +17,12 @@ from scorewise.decompose import (
     Decomposition,
     RuleLike,
     decompose,
+    named_rules,
     rule_name,
 )
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
+from scorewise.io import Predictions
 from scorewise.rules import ScoringRule, get_rule
 from scorewise.rules.costs import CostMatrix
 from scorewise.tasks.active.rounds import learning_curve
@@ -37,7 +39,7 @@ from scorewise.tasks.evaluation import (
     headline,
 )
 from scorewise.tasks.labelled import Labelled, members_of
-from scorewise.tasks.losses import losses_of_mean, promised_bound, raised
+from scorewise.tasks.losses import expected_of_mean, losses_of_mean, promised_bound, raised
 from scorewise.tasks.measures import measures_of
 from scorewise.tasks.ood import ood_metrics
 
@@ -54,10 +56,11 @@ def evaluate(
     *,
     ood: Any = None,
     task_loss: RuleLike = "zero-one",
-    rules: Iterable[RuleLike] | Mapping[str, RuleLike] = RULES,
+    rules: RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike] = RULES,
     max_loss: float | Sequence[float] | None = None,
     confidence: float = 0.95,
     floor: float | None = None,
+    loss_bound: float | None = None,
     runs: Mapping[str, Any] | None = None,
     ids: Any = None,
     class_names: Sequence[str] | None = None,
@@ -82,7 +85,7 @@ def evaluate(
         Predictions for foreign rows.
     task_loss : str or ScoringRule
         The loss that is paid.
-    rules : several rules in a list or mapping
+    rules : rule, or several in a list or mapping
         Whose components are compared.
     max_loss : float or sequence of float, optional
         Mean losses to certify; a ladder from 20 % to 1 % of what a blind guess pays unless given
@@ -91,6 +94,8 @@ def evaluate(
         Of certificates and intervals.
     floor : float, optional
         The smallest probability that counts in the loss; see :func:`scorewise.task_losses`.
+    loss_bound : float, optional
+        The largest loss that can occur, where the rule does not tell; certificates need it.
     runs : mapping of str to lists of Round, optional
         Repeated runs of active learning, as for :func:`scorewise.compare`.
     ids : array (n,), optional
@@ -130,6 +135,7 @@ def evaluate(
     """
     rows = Labelled.of(predictions, y, ids, class_names, options)
     rule, name = get_rule(task_loss), rule_name(task_loss)
+    rules = named_rules([rules] if isinstance(rules, str | ScoringRule) else rules)
     confidence = validate.share(confidence, "confidence")
     n_doubtful = validate.whole(n_doubtful, "n_doubtful", at_least=0)
     seed = entropy_of(random_state)
@@ -145,12 +151,12 @@ def evaluate(
     measure = advise("selective", task_loss).measure
     scores.setdefault(measure, to_numpy(own.total))
     certificates, notes = _certificates(
-        losses, scores[measure], rule, rows, max_loss, confidence, floor
+        losses, scores[measure], rule, rows, max_loss, confidence, floor, loss_bound
     )
     foreign = None
     if ood is not None:
-        foreign = _foreign(samples, members_of(ood, "ood", options), shared)
-    expected = to_numpy(rule.expected_loss(raised(to_numpy(samples.mean), floor), samples.mean))
+        foreign = _foreign(samples, _outside(ood, options), shared)
+    expected = expected_of_mean(to_numpy(samples.mean), rule, floor)
     return Evaluation(
         n_rows=len(losses),
         n_members=int(samples.probs.shape[-2]),
@@ -166,17 +172,29 @@ def evaluate(
         certificates=certificates,
         calibration=loss_calibration(losses, expected, confidence=confidence),
         classes=_classes(rows, losses, own, headline(certificates)),
-        doubtful=_doubtful(rows, losses, own, rule, n_doubtful),
+        doubtful=_doubtful(rows, losses, own, rule, floor, n_doubtful),
         confidence=confidence,
         ood=foreign,
         learning=_learning(runs, task_loss, confidence),
         simplex=_simplex(rows),
         settings={
-            "task loss": name, "rules": [rule_name(r) for r in rules], "confidence": confidence,
+            "task loss": name, "rules": list(rules), "confidence": confidence,
             "floor": floor, "resamples": n_resamples, "seed": seed,
         },
         notes=notes,
     )  # fmt: skip
+
+
+def _outside(ood: Any, options: dict[str, Any]) -> Samples:
+    """Foreign rows; those that come with weights of their own need none of the others'."""
+    if isinstance(ood, Samples):
+        options = {}
+    elif not isinstance(ood, Predictions) and np.ndim(options.get("weights", 0)) == 2:
+        raise InvalidInput("weights are those of the rows; pass ood as Samples with weights too")
+    found = members_of(ood, "ood", options)
+    if not len(found.probs):
+        raise InvalidInput("ood has no rows")
+    return found
 
 
 def _is_share(rule: ScoringRule) -> bool:
@@ -199,11 +217,12 @@ def _certificates(
     max_loss: float | Sequence[float] | None,
     confidence: float,
     floor: float | None,
+    loss_bound: float | None,
 ) -> tuple[tuple[Certificate, ...], tuple[str, ...]]:
     """Thresholds that hold together, or why there are none."""
     n_classes = len(rows.class_names)
     try:
-        bound = promised_bound(rule, n_classes, floor)
+        bound = promised_bound(rule, n_classes, floor, loss_bound)
     except InvalidInput as error:
         return (), (f"No certificate: {error}.",)
     if (losses < 0).any():
@@ -213,7 +232,9 @@ def _certificates(
         targets = [t for t in targets if 0 < t < bound]
     else:
         targets = sorted({validate.number(t, "max_loss") for t in np.atleast_1d(max_loss)})[::-1]
-    each = 1 - (1 - confidence) / max(1, len(targets))
+    if not targets:
+        return (), ("No certificate: a blind guess pays nothing, so there is nothing to promise.",)
+    each = 1 - (1 - confidence) / len(targets)
     return tuple(
         certify_threshold(losses, score, target, each, loss_bound=bound) for target in targets
     ), ()
@@ -271,7 +292,12 @@ def _classes(
 
 
 def _doubtful(
-    rows: Labelled, losses: np.ndarray, own: Decomposition, rule: ScoringRule, n: int
+    rows: Labelled,
+    losses: np.ndarray,
+    own: Decomposition,
+    rule: ScoringRule,
+    floor: float | None,
+    n: int,
 ) -> tuple[DoubtfulRow, ...]:
     total, aleatoric, epistemic = (to_numpy(part) for part in own)
     mean, probs = to_numpy(rows.samples.mean), to_numpy(rows.samples.probs)
@@ -292,7 +318,7 @@ def _doubtful(
                 i,
                 i if ids is None else ids[i],
                 rows.class_names[rows.labels[i]],
-                _prediction(rule, mean[i], rows.class_names),
+                _prediction(rule, raised(mean[i], floor), rows.class_names),
                 loss,
                 tu,
                 au,

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from scorewise import validate
-from scorewise._array import to_numpy
+from scorewise._array import namespace, to_numpy
 from scorewise._files import replacing
 from scorewise._json import dumps
 from scorewise._progress import bar
-from scorewise.decompose import RuleLike, decompose, rule_name
+from scorewise.decompose import RuleLike, rule_name
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 from scorewise.io import Predictions
@@ -24,10 +23,10 @@ from scorewise.rules import get_rule
 from scorewise.rules.costs import CostMatrix
 from scorewise.tasks.certify import Certificate, certify_threshold
 from scorewise.tasks.drift import Drift, compare_with_calibration
+from scorewise.tasks.gate_files import KIND, PROMISE, read_parts, rule_kept
 from scorewise.tasks.labelled import Labelled
 from scorewise.tasks.losses import losses_of_mean, promised_bound, raised
 
-_KIND = "scorewise certificate"
 _KEPT = 10_000  # calibration uncertainties, evenly along the ranks, to compare new ones with
 
 
@@ -45,6 +44,8 @@ class Gate:
     shape : tuple of int
         Members and classes of the predictions that it is for.
     class_names : tuple of str or None
+    weighted : bool
+        Whether members have weights.
     calibration_uncertainty : array
         Of the rows it rests on, in rising order; at most 10,000, evenly along the ranks.
     told : dict
@@ -56,6 +57,7 @@ class Gate:
     floor: float | None
     shape: tuple[int, int]
     class_names: tuple[str, ...] | None
+    weighted: bool
     calibration_uncertainty: np.ndarray
     told: Mapping[str, Any] = field(default_factory=dict)
 
@@ -93,10 +95,10 @@ class Gate:
             If there are no rows, or other members or classes than those it was certified for.
         """
         rate = validate.share(false_alarm_rate, "false_alarm_rate")
-        found = []
-        for samples in self._samples(predictions, normalize, progress):
-            uncertainty = to_numpy(decompose(samples, self.rule).total).astype(np.float64)
-            found.append((uncertainty, self._prediction(to_numpy(samples.mean))))
+        found = [
+            (uncertainty_of(mean, self.rule), self._prediction(mean))
+            for mean in self._means(predictions, normalize, progress)
+        ]
         uncertainty, prediction = (np.concatenate(x) for x in zip(*found, strict=True))
         if not len(uncertainty):
             raise InvalidInput("there are no rows to decide about")
@@ -109,32 +111,45 @@ class Gate:
             replace(self.certificate, drift=drift),
         )
 
-    def _samples(
+    def _means(
         self, predictions: Any, normalize: bool, progress: bool | None
-    ) -> Iterator[Samples]:
+    ) -> Iterator[np.ndarray]:
+        """θ̄ of the rows, a part at a time."""
         if isinstance(predictions, Samples):
-            self._check(predictions.probs.shape, None)
-            yield predictions
+            self._check(predictions.probs.shape, None, predictions.weights is not None)
+            yield to_numpy(predictions.mean)
             return
         if not isinstance(predictions, Predictions):
             predictions = Predictions(predictions)
-        self._check(predictions.shape, predictions.class_names)
+        weighted = predictions.member_weights is not None or "weights" in predictions.fields
+        self._check(predictions.shape, predictions.class_names, weighted)
         with bar("deciding", len(predictions), progress) as advance:
-            for part in predictions.chunks():
-                yield part.checked(normalize=normalize)
+            for _, part, samples in predictions.checked_chunks(normalize=normalize):
+                yield to_numpy(samples.mean)
                 advance(len(part))
 
-    def _check(self, shape: tuple[int, ...], names: tuple[str, ...] | None) -> None:
+    def _check(self, shape: tuple[int, ...], names: tuple[str, ...] | None, weighted: bool) -> None:
         if tuple(shape[-2:]) != self.shape:
             (m, k), (own_m, own_k) = shape[-2:], self.shape
             raise InvalidInput(
                 f"these predictions have {m} members and {k} classes, and the certificate was made "
                 f"for {own_m} members and {own_k} classes: its promise is about the same model"
             )
-        if None not in (names, self.class_names) and names != self.class_names:
+        if weighted != self.weighted:
+            one, other = ("", "out") if weighted else ("out", "")
             raise InvalidInput(
-                f"the classes are {names}, and the certificate was made for {self.class_names}"
+                f"these predictions are with{one} weights of members, and the certificate was made "
+                f"with{other}: its promise is about the same model"
             )
+        if names is None or self.class_names is None or names == self.class_names:
+            return
+        here, there = next(
+            two for two in zip(names, self.class_names, strict=True) if two[0] != two[1]
+        )
+        raise InvalidInput(
+            f"class {names.index(here)} is called {here!r} here and {there!r} in the certificate: "
+            "its promise is about the same model"
+        )
 
     def _prediction(self, mean: np.ndarray) -> np.ndarray:
         rule = get_rule(self.rule)
@@ -159,20 +174,14 @@ class Gate:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it in lists, numbers and strings."""
-        rule: Any = self.rule
-        if isinstance(rule, CostMatrix):
-            rule = {"costs": rule.costs.tolist(), "actions": rule.actions}
-        elif not isinstance(rule, str):
-            raise InvalidInput(
-                f"a certificate can be kept for rules by name and for cost matrices, not {rule!r}"
-            )
         return {
-            "kind": _KIND,
+            "kind": KIND,
             "promise": str(self),
-            "rule": rule,
+            "rule": rule_kept(self.rule),
             "component": "total",
             "floor": self.floor,
-            "certificate": asdict(replace(self.certificate, drift=None)),
+            "certificate": {name: getattr(self.certificate, name) for name in PROMISE},
+            "weighted": self.weighted,
             "members": self.shape[0],
             "classes": self.shape[1],
             "class_names": None if self.class_names is None else list(self.class_names),
@@ -189,34 +198,20 @@ class Gate:
         InvalidInput
             If it is none.
         """
-        name = Path(path).name
-        try:
-            kept = json.loads(Path(path).read_text())
-            if not isinstance(kept, dict) or kept.get("kind") != _KIND:
-                raise InvalidInput(f"{name!r} is no certificate; scorewise certify makes them")
-            rule = kept["rule"]
-            if not isinstance(rule, str):
-                rule = CostMatrix(np.array(rule["costs"]), rule["actions"])
-            get_rule(rule).check_classes(kept["classes"])
-            return cls(
-                _certificate(kept["certificate"]),
-                rule,
-                kept["floor"],
-                (int(kept["members"]), int(kept["classes"])),
-                None if kept["class_names"] is None else tuple(kept["class_names"]),
-                validate.vector(kept["calibration_uncertainty"], "calibration_uncertainty"),
-                dict(kept["told"]),
-            )
-        except (UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise InvalidInput(f"{name!r} is no JSON file: {error}") from None
-        except (KeyError, TypeError, AttributeError) as error:
-            raise InvalidInput(f"{name!r} is a damaged certificate: {error!r}") from None
+        return cls(**read_parts(Path(path)))
 
 
-def _certificate(kept: dict[str, Any]) -> Certificate:
-    """From a dictionary in which numbers that are not finite are None."""
-    nothing = {"threshold": -np.inf, "bound": np.nan, "loss": np.nan}
-    return Certificate(**kept | {name: x for name, x in nothing.items() if kept[name] is None})
+def uncertainty_of(mean: np.ndarray, rule: RuleLike) -> np.ndarray:
+    """Total uncertainty under a rule, in ten digits.
+
+    Whether a row is accepted must not depend on those it comes with: the last digits of a total do,
+    and where many rows are tied at the threshold, they would decide.
+    """
+    wide = mean.astype(np.float64)
+    total = np.asarray(get_rule(rule)._entropy(namespace(wide), wide))
+    size = np.floor(np.log10(np.abs(total), where=total != 0, out=np.zeros_like(total)))
+    unit = 10.0 ** (9 - size)
+    return np.asarray(np.round(total * unit) / unit)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -318,15 +313,25 @@ def certify(
     given = predictions.class_names if isinstance(predictions, Predictions) else None
     _, m, k = rows.samples.probs.shape
     mean = to_numpy(rows.samples.mean)
-    uncertainty = to_numpy(decompose(rows.samples, task_loss).total).astype(np.float64)
+    bound = promised_bound(task_loss, k, floor, loss_bound)
+    uncertainty = uncertainty_of(mean, task_loss)
     certificate = certify_threshold(
         losses_of_mean(mean, rows.labels, task_loss, floor),
         uncertainty,
         max_loss,
         confidence,
-        loss_bound=promised_bound(task_loss, k, floor, loss_bound),
+        loss_bound=bound,
     )
-    ranked = np.sort(uncertainty)
-    step = max(1.0, len(ranked) / _KEPT)
-    kept = ranked[(np.arange(0, len(ranked), step) + (step - 1) / 2).astype(int)]
-    return Gate(certificate, task_loss, floor, (int(m), int(k)), given, kept, dict(told or {}))
+    n = len(uncertainty)
+    kept = min(n, _KEPT)
+    evenly = (2 * np.arange(kept) + 1) * n // (2 * kept)
+    return Gate(
+        certificate,
+        task_loss,
+        floor,
+        (int(m), int(k)),
+        given,
+        rows.samples.weights is not None,
+        np.sort(uncertainty)[evenly],
+        dict(told or {}),
+    )

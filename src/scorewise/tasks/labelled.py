@@ -49,8 +49,8 @@ class Labelled:
         missing = labels == UNLABELLED
         if missing.any():
             raise InvalidInput(
-                f"labels[{int(np.argmax(missing))}] is missing, as are {int(missing.sum())} of "
-                f"{len(labels)}; evaluate rows that have one"
+                f"labels[{int(np.argmax(missing))}] is missing; {int(missing.sum())} of "
+                f"{len(labels)} rows have no label, and each needs one here"
             )
         return cls(
             samples,

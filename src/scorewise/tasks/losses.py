@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from scorewise import validate
-from scorewise._array import to_numpy
+from scorewise._array import namespace, to_numpy
+from scorewise._numerics import sum_product
 from scorewise.decompose import RuleLike, rule_name
 from scorewise.errors import InvalidInput
 from scorewise.rules import get_rule
@@ -65,8 +66,18 @@ def task_losses(
 def losses_of_mean(
     mean: np.ndarray, y: Any, rule: RuleLike, floor: float | None = None
 ) -> np.ndarray:
-    """ℓ(θ̄, y), with all probabilities at least ``floor``."""
-    return np.asarray(get_rule(rule).loss(raised(mean, floor), y), dtype=np.float64)
+    """ℓ(θ̄, y), with all probabilities at least ``floor``; θ̄ was checked with its members."""
+    rule = get_rule(rule)
+    rule.check_classes(mean.shape[-1])
+    prediction = raised(mean, floor)
+    return np.asarray(rule._loss(namespace(prediction), prediction, y), dtype=np.float64)
+
+
+def expected_of_mean(mean: np.ndarray, rule: RuleLike, floor: float | None = None) -> np.ndarray:
+    """What the members expect to pay: L(θ̄, θ̄), or more with a floor."""
+    prediction = raised(mean, floor)
+    losses = get_rule(rule)._losses(namespace(prediction), prediction)
+    return np.asarray(sum_product(namespace(mean), mean, losses), dtype=np.float64)
 
 
 def largest_loss(rule: RuleLike, n_classes: int, floor: float | None = None) -> float:

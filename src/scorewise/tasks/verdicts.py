@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from scorewise.tasks.comparison import Comparison
@@ -27,6 +28,11 @@ def loss_text(value: float, is_share: bool) -> str:
     return f"{100 * value:.3g} %" if is_share else f"{value:.4g}"
 
 
+def promise_text(value: float, is_share: bool) -> str:
+    """The same of what is promised, which is never rounded to less."""
+    return f"{100 * value:.12g} %" if is_share else f"{value:.12g}"
+
+
 def share_text(value: float) -> str:
     """A share in per cent, never rounded to all or nothing."""
     percent = 100 * value
@@ -40,22 +46,26 @@ def share_text(value: float) -> str:
 def _abstaining(found: Evaluation) -> str:
     loss = loss_text(found.loss, found.is_share)
     name, best = found.loss_name, found.headline
-    confidence = f"with {share_text(found.confidence)} confidence"
+    confidence = f"with {100 * found.confidence:.12g} % confidence"
+    rows = f"on {found.n_rows:,} rows" if found.n_rows != 1 else "on one row"
     if not found.certificates:
-        return f"The {name} is {loss} on {found.n_rows:,} rows."
+        return f"The {name} is {loss} {rows}."
     if best is None:
         least = max(found.certificates, key=lambda one: one.max_loss)
-        rows = f"on {found.n_rows:,} rows" if found.n_rows != 1 else "on one row"
         if least.needed is None:
-            more = "More rows would not help: use a better model, or allow a larger loss."
+            more = "More rows may not help: use a better model, or allow a larger loss."
+        elif least.needed == 1:
+            more = "About one more labelled row would be needed."
         else:
             more = f"About {least.needed:,} more labelled rows would be needed."
         return (
             f"The {name} is {loss} {rows}, and nothing can be promised: not even a part can be "
-            f"accepted with a {name} of at most {loss_text(least.max_loss, found.is_share)}, "
-            f"{confidence}. {more}"
+            f"accepted with {'an' if name[0] in 'aeiou' else 'a'} {name} of at most "
+            f"{promise_text(least.max_loss, found.is_share)}, {confidence}. {more}"
         )
-    target = loss_text(best.max_loss, found.is_share)
+    target = promise_text(best.max_loss, found.is_share)
+    if loss == target:  # but for rounding
+        loss = promise_text(found.loss, found.is_share)
     if best.coverage == 1:
         return f"Accept everything: the {name} is {loss}, and under {target} {confidence}."
     abstained = share_text(1 - best.coverage)
@@ -85,7 +95,7 @@ def listed(names: list[str]) -> str:
 def _foreign(found: ForeignRows) -> str:
     low, high = found.metrics.auroc_interval
     return (
-        f"By {found.measure} uncertainty a foreign row stands out from the others with an AUROC of "
+        f"By {found.measure} uncertainty foreign rows are told from the others with an AUROC of "
         f"{found.metrics.auroc:.3f} [{low:.3f}, {high:.3f}]; to find 95 % of the foreign rows, "
         f"{share_text(found.metrics.fpr95)} of the others are called foreign too."
     )
@@ -126,8 +136,9 @@ def _honesty(found: Evaluation) -> str:
     elif high < 0:
         how = "The model is less sure of itself than it could be"
     else:
-        how = "The model is miscalibrated, though not on average"
+        how = "The model is miscalibrated" + ", though not on average" * isfinite(high - low)
+    holds = "Rankings and certificates hold" if found.certificates else "Rankings hold"
     return (
-        f"{how}: {compared} (p = {calibration.p_value:.2g}). Rankings and certificates hold all "
-        "the same; expected losses need scorewise.fit_temperature or LossRecalibrator."
+        f"{how}: {compared} (p = {calibration.p_value:.2g}). {holds} all the same; expected losses "
+        "need scorewise.fit_temperature or LossRecalibrator."
     )
