@@ -7,17 +7,23 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from errno import EISDIR
 from pathlib import Path
 from uuid import uuid4
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
     """Another path to write to, which takes the place of this one once all is written.
 
-    A run that is cut off leaves what was there before, and nothing that looks whole.
+    A run that is cut off leaves what was there before, and nothing that looks whole. A folder gives
+    way only where one is to be written.
     """
     path = path.resolve()
+    if path.is_dir() and not folder:
+        raise IsADirectoryError(
+            EISDIR, "there is a folder where a file is to be written", str(path)
+        )
     run = uuid4().hex[:8]
     partial, old = (path.with_name(f".{path.name}.{run}.{x}") for x in ("partial", "old"))
     try:
@@ -33,18 +39,21 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Alone among all who ask for the same folder, where the system has such locks."""
+def locked(folder: Path) -> Iterator[bool]:
+    """Alone among all who ask for the same folder, where the system has such locks.
+
+    Tells whether the folder is still there: who was before may have removed it.
+    """
     try:
         import fcntl
     except ImportError:  # Windows
-        yield
+        yield True
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):  # some network folders have none
             fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+        yield folder.is_dir() and os.path.samestat(folder.stat(), os.fstat(handle))
     finally:
         os.close(handle)
 

@@ -84,6 +84,8 @@ def compare(
             "active learning is compared by repeated runs, which predictions alone are not; see "
             "scorewise.active_learning and scorewise.compare in Python"
         )
+    if (task == "ood") != (ood is not None):
+        raise InvalidInput("--task ood and --ood, predictions for foreign rows, go together")
     predictions = read_predictions(file)
     options = {"normalize": normalize}
     loss = loss_of(task_loss, predictions)

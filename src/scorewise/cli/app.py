@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
+import traceback
 from collections.abc import Callable
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -80,6 +83,9 @@ def main(
 
     Exit codes: 0 fine, 1 a promise is not met, 2 bad usage or input.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal that lacks a character shows another
+            stream.reconfigure(errors="replace")
 
 
 def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
@@ -95,7 +101,7 @@ def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
                 raise typer.Exit(INTERRUPTED) from None
             except (ScorewiseError, OSError, ImportError, MemoryError) as error:
                 if options.get("debug"):
-                    raise
+                    traceback.print_exc()
                 complain(f"Error: {_sentence(error)}")
                 raise typer.Exit(BAD_INPUT) from None
             raise typer.Exit(code or FINE)
@@ -110,6 +116,7 @@ def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
 # What a message advises in Python, and what to type instead.
 _IN_THE_SHELL = {
     "pass normalize=True to rescale rows": "use --normalize to rescale rows",
+    "pass from_logits=True if these are logits": 'call the array or column "logits" if they are',
     "from_logits=True if these are logits": 'call the array or column "logits" if they are',
     "pass floor=": "use --floor ",
     "sw.task_losses(probs, y, 'log', floor=1e-6)": "--floor 1e-6",

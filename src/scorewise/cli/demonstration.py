@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
 
-from scorewise.cli.app import AsJson, Debug, Seed, command
+from scorewise.cli.app import AsJson, Debug, command
 from scorewise.cli.evaluation import show
 from scorewise.cli.screen import print_json, say
 from scorewise.report import check_report
@@ -21,7 +22,9 @@ from scorewise.report import check_report
 def demo(
     out: Annotated[Path, typer.Option(help="Folder that the result is written to.")] = Path("out"),
     trees: Annotated[int, typer.Option(min=2, help="Trees of the forest.")] = 100,
-    seed: Seed = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**31, help="Seed of everything that is drawn at random.")
+    ] = 0,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -51,9 +54,11 @@ def demo(
         "which it has never seen.\n"
     )
     show(result.evaluation)
+    known, unknown = (quote(str(path)) for path in (own, foreign))
     say(
-        f"\nOpen {page} in a browser. To go on:",
-        f"  scorewise evaluate {own} --ood {foreign} --task-loss brier",
-        f"  scorewise certify {own} --max-loss 0.02",
-        f"  scorewise label {own} -n 5",
+        "",
+        f"Written to {page}: open it in a browser. To go on:",
+        f"  scorewise evaluate {known} --ood {unknown} --task-loss brier",
+        f"  scorewise certify {known} --max-loss 0.02",
+        f"  scorewise label {known} -n 5",
     )

@@ -27,7 +27,7 @@ from scorewise.cli.given import ALL_RULES, loss_of, rules_of
 from scorewise.cli.screen import comparison_table, print_json, say, table
 from scorewise.io import read_predictions
 from scorewise.io.digests import digest
-from scorewise.io.tables import check_apart
+from scorewise.io.tables import check_file_path
 from scorewise.report import check_report, write_report
 from scorewise.tasks.evaluate import evaluate as evaluated
 from scorewise.tasks.evaluation import Evaluation
@@ -72,8 +72,9 @@ def evaluate(
     Exit code 1: a loss asked for by --max-loss cannot be promised.
     """
     if not no_report:
+        report.parent.mkdir(parents=True, exist_ok=True)
         check_report(report)
-        check_apart(report, file, *([ood] if ood else []))
+        check_file_path(report, file, *([ood] if ood else []))
     predictions = read_predictions(file)
     foreign = None if ood is None else read_predictions(ood)
     found = evaluated(
@@ -104,7 +105,7 @@ def evaluate(
     else:
         show(found)
         say(*(f"Written to {path}" for path in written))
-    met = not max_loss or all(one.coverage for one in found.certificates)
+    met = not max_loss or (found.certificates and all(one.coverage for one in found.certificates))
     return FINE if met else BROKEN_PROMISE
 
 

@@ -27,6 +27,8 @@ def rules_of(text: str) -> list[str]:
         raise InvalidInput("there is no rule in --rules; write --rules log,zero-one")
     for name in names:
         get_rule(name)
+        if names.count(name) > 1:
+            raise InvalidInput(f"{name} is there twice in --rules")
     return names
 
 

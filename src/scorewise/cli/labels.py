@@ -15,6 +15,7 @@ from scorewise.cli.app import AsJson, Debug, Normalize, Predicted, Seed, command
 from scorewise.cli.given import loss_of
 from scorewise.cli.screen import print_json, say, table
 from scorewise.decompose import named_rules, rule_name
+from scorewise.errors import InvalidInput
 from scorewise.io import Predictions, read_predictions
 from scorewise.io.digests import digest
 from scorewise.io.fields import UNLABELLED
@@ -65,6 +66,8 @@ def label(
     loss = loss_of(rule, predictions)
     labelled = _labelled(predictions)
     if method == "joint":
+        if component != "epistemic":
+            raise InvalidInput("--method joint is about epistemic uncertainty alone")
         batch = acquire_batch(
             predictions.checked(normalize=normalize), n, loss, random_state=seed, labelled=labelled,
             progress=False if as_json else None,

@@ -25,7 +25,7 @@ from scorewise.cli.given import loss_of
 from scorewise.cli.screen import complain, print_json, say
 from scorewise.io import Predictions, read_predictions
 from scorewise.io.digests import digest
-from scorewise.io.tables import check_apart, check_table_path, pyarrow, row_names, write_table
+from scorewise.io.tables import check_file_path, check_table_path, pyarrow, row_names, write_table
 from scorewise.scoring.score import described
 from scorewise.tasks.gates import Gate, Gated
 from scorewise.tasks.gates import certify as certified
@@ -55,7 +55,7 @@ def certify(
 
     Exit code 1: nothing can be promised (the certificate then accepts nothing).
     """
-    check_apart(out, file)
+    check_file_path(out, file)
     predictions = read_predictions(file)
     loss = loss_of(task_loss, predictions)
     told = {**described(predictions, file), "sha256": digest(file)}

@@ -19,8 +19,8 @@ def say(*things: Any) -> None:
     """Print sentences and tables; nothing in them is taken for a command to the terminal."""
     console = Console(highlight=False)
     for thing in things:
-        if isinstance(thing, str):  # what is indented is to be copied, and so not wrapped
-            console.print(Text(_shown(thing)), soft_wrap=thing.startswith("  "))
+        if isinstance(thing, str):  # what is to be copied is not wrapped
+            console.print(Text(_shown(thing)), soft_wrap=thing.startswith(("  ", "Written to ")))
         else:
             console.print(thing)
 

@@ -9,6 +9,9 @@ import numpy as np
 
 from scorewise.errors import InvalidInput
 
+# what the first line may say above names of classes
+_HEADS = {"", "class", "classes", "class_name", "label", "y", "truth", "true"}
+
 
 def read_costs(
     path: Path, class_names: tuple[str, ...] | None = None
@@ -29,8 +32,12 @@ def read_costs(
             "costs for each class, all of the same length"
         )
     header, *table = lines
-    has_names = any(_number(line[0]) is None for line in table) or not header[0].strip()
-    if has_names:
+    first = [line[0].strip() for line in table]
+    if (
+        any(_number(cell) is None for cell in first)
+        or header[0].strip().lower() in _HEADS
+        or set(first) == set(class_names or ())
+    ):
         header, table = header[1:], _in_order(table, class_names, path)
     costs = np.array([[_cost(cell, i, j, path) for j, cell in enumerate(line)]
                       for i, line in enumerate(table)])  # fmt: skip
@@ -46,14 +53,20 @@ def _in_order(
         raise InvalidInput(f"{path.name!r} has two lines for the same class")
     if class_names is None:
         return list(found.values())
-    wrong = sorted(set(found) ^ set(class_names))
-    if wrong:
-        known = ", ".join(class_names[:10])
-        raise InvalidInput(
-            f"{path.name!r}: {wrong[0]!r} is not both a line of the costs and a class; the classes "
-            f"are {known}"
-        )
+    for name in found:
+        if name not in class_names:
+            raise InvalidInput(
+                f"{path.name!r} has a line for {_short(name)}, and there is no such class; the "
+                f"first class is {_short(class_names[0])}"
+            )
+    for name in class_names:
+        if name not in found:
+            raise InvalidInput(f"{path.name!r} has no line for the class {_short(name)}")
     return [found[name] for name in class_names]
+
+
+def _short(name: str) -> str:
+    return repr(name if len(name) <= 40 else f"{name[:20]}…{name[-19:]}")
 
 
 def _cost(cell: str, line: int, action: int, path: Path) -> float:

@@ -22,11 +22,13 @@ def files_of(path: Path) -> list[Path]:
 
 
 def stamp(path: Path) -> list[list[str | int]]:
-    """Names, sizes and times of change, which tell a file that was replaced."""
-    return [
-        [str(file.relative_to(path)), file.stat().st_size, file.stat().st_mtime_ns]
-        for file in files_of(path)
-    ]
+    """What tells a file that was replaced or changed, also by one of the same size and time."""
+    found: list[list[str | int]] = []
+    for file in files_of(path):
+        now = file.stat()
+        times = (now.st_mtime_ns, now.st_ctime_ns)
+        found.append([str(file.relative_to(path)), now.st_size, now.st_ino, *times])
+    return found
 
 
 def digest(path: Path, stop: threading.Event | None = None) -> str:

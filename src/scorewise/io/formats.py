@@ -149,7 +149,7 @@ def write_predictions(
         raise InvalidInput(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
     if path.is_dir():
         _check_folder(path)
-    with replacing(path) as partial:
+    with replacing(path, folder=not path.suffix) as partial:
         write(kept, partial)
 
 

@@ -33,17 +33,17 @@ def pyarrow() -> Any:
 def check_table_path(path: Path, *inputs: Path) -> None:
     """Refuse what no table can be written to, before any work is done."""
     pyarrow()
-    check_apart(path, *inputs)
     if path.suffix.lower() not in SUFFIXES:
         raise InvalidInput(f"{path.name!r} must end in {', '.join(SUFFIXES)}")
+    check_file_path(path, *inputs)
+
+
+def check_file_path(path: Path, *inputs: Path) -> None:
+    """Refuse to write to a place that is none, over an input, or into a folder that is one."""
     if not path.parent.is_dir():
         raise InvalidInput(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
     if path.is_dir():
         raise InvalidInput(f"{str(path)!r} is a folder; a file cannot take its place")
-
-
-def check_apart(path: Path, *inputs: Path) -> None:
-    """Refuse to write over an input, or into a folder that is one."""
     for one in inputs:
         if one.resolve() in (path.resolve(), *path.resolve().parents):
             raise InvalidInput(f"{str(path)!r} is, or is in, the input {str(one)!r}")

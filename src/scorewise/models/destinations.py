@@ -112,7 +112,7 @@ def _in_npy(chunks: Incoming, n_rows: int, path: Path) -> np.ndarray:
 def _in_zarr(chunks: Incoming, n_rows: int, path: Path) -> Any:
     import zarr
 
-    with replacing(path) as partial:
+    with replacing(path, folder=True) as partial:
         first = next(chunks)
         whole = zarr.create_array(
             str(partial),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -33,23 +34,33 @@ class Parts:
         The folder goes when all is done, and stays when something goes wrong after the first part.
         """
         folder = path.with_name(f".{path.name}.parts")
-        folder.mkdir(exist_ok=True)
-        with locked(folder):
-            written = dumps(plan, indent=1)
-            kept = folder / _PLAN
-            if not (resume and kept.is_file() and kept.read_text() == written):
-                for file in folder.iterdir():
-                    file.unlink()
-                with replacing(kept) as partial:
-                    partial.write_text(written)
-            parts = cls(folder)
-            try:
-                yield parts
-            except BaseException:
-                if not parts._file(0).is_file():  # there is nothing to go on from
-                    shutil.rmtree(folder)
-                raise
-            shutil.rmtree(folder)
+        while True:
+            folder.mkdir(exist_ok=True)
+            with locked(folder) as is_there:
+                if not is_there:  # another run of the same work has just come to its end
+                    continue
+                parts = cls(folder)
+                parts._prepare(path, dumps(plan, indent=1), resume)
+                try:
+                    yield parts
+                except BaseException:
+                    if not parts._file(0).is_file():  # there is nothing to go on from
+                        shutil.rmtree(folder)
+                    raise
+                shutil.rmtree(folder)
+                return
+
+    def _prepare(self, path: Path, plan: str, resume: bool) -> None:
+        """Keep what belongs to this plan, and nothing else."""
+        for left in path.parent.glob(f".{escape(path.name)}.????????.partial"):
+            left.unlink()  # by a run that was killed in its last moment
+        kept = self._folder / _PLAN
+        if resume and kept.is_file() and kept.read_text(encoding="utf-8") == plan:
+            return
+        for file in self._folder.iterdir():
+            file.unlink()
+        with replacing(kept) as partial:
+            partial.write_text(plan, encoding="utf-8")
 
     def _file(self, first_row: int) -> Path:
         return self._folder / f"{first_row:015d}.arrow"

@@ -155,7 +155,7 @@ def evaluate(
     )
     foreign = None
     if ood is not None:
-        foreign = _foreign(samples, _outside(ood, options), shared)
+        foreign = _foreign(samples, _outside(ood, samples.n_classes, options), shared)
     expected = expected_of_mean(to_numpy(samples.mean), rule, floor)
     return Evaluation(
         n_rows=len(losses),
@@ -185,7 +185,7 @@ def evaluate(
     )  # fmt: skip
 
 
-def _outside(ood: Any, options: dict[str, Any]) -> Samples:
+def _outside(ood: Any, n_classes: int, options: dict[str, Any]) -> Samples:
     """Foreign rows; those that come with weights of their own need none of the others'."""
     if isinstance(ood, Samples):
         options = {}
@@ -194,6 +194,8 @@ def _outside(ood: Any, options: dict[str, Any]) -> Samples:
     found = members_of(ood, "ood", options)
     if not len(found.probs):
         raise InvalidInput("ood has no rows")
+    if found.n_classes != n_classes:
+        raise InvalidInput(f"ood has {found.n_classes} classes, the predictions {n_classes}")
     return found
 
 
@@ -231,7 +233,8 @@ def _certificates(
         targets = [_round(t * _blind(rule, n_classes)) for t in _TARGETS]
         targets = [t for t in targets if 0 < t < bound]
     else:
-        targets = sorted({validate.number(t, "max_loss") for t in np.atleast_1d(max_loss)})[::-1]
+        given = {validate.number(t, "max_loss") for t in np.atleast_1d(max_loss).tolist()}
+        targets = sorted(given, reverse=True)
     if not targets:
         return (), ("No certificate: a blind guess pays nothing, so there is nothing to promise.",)
     each = 1 - (1 - confidence) / len(targets)
