@@ -9,7 +9,6 @@ file by file as whole tables, and in batches that are dropped, the least that re
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -30,6 +29,7 @@ FILE_BYTES = 250_000_000
 MEMORY_AT_MOST = 1e9  # bytes
 SPEED_AT_LEAST = 0.5  # of pyarrow's
 ROUNDS = 3
+_LOOK = 0.02  # seconds between two looks at a process
 
 _READ = {
     "pyarrow, whole tables": "for f in files: pq.read_table(f)",
@@ -63,13 +63,28 @@ def generate(folder: Path, n_files: int) -> int:
 
 def timed(command: Sequence[str]) -> Run:
     """Run a command to its end."""
-    began = time.perf_counter()
+    began, peak = time.perf_counter(), 0
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
+    while process.poll() is None:
+        peak = max(peak, resident(process.pid))
+        time.sleep(_LOOK)
+    seconds = time.perf_counter() - began
     if process.returncode:
         raise SystemExit(f"{' '.join(command)[:80]} failed")
-    return Run(time.perf_counter() - began, usage.ru_maxrss * 1024)
+    return Run(seconds, peak)
+
+
+def resident(pid: int) -> int:
+    """The most memory of a process that was resident at once so far, in bytes.
+
+    Not from getrusage, whose number for a new process begins with that of its parent.
+    """
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    found = [line.split()[1] for line in lines if line.startswith("VmHWM")]
+    return 1024 * int(found[0]) if found else 0
 
 
 def read_by(code: str, folder: Path) -> list[str]:

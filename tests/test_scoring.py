@@ -484,6 +484,7 @@ def test_a_file_that_changes_meanwhile_is_noticed(tmp_path, small_chunks, monkey
     with pytest.raises(sw.InvalidInput, match=r"'in.npy' has changed while it was read"):
         sw.score_file(given, out)
     assert out.read_text() == "what was there before"
+    monkeypatch.setattr(score, "decompose_received", work)
     assert sw.score_file(given, out).resumed == 0
     assert_scored(out, given, ("log", "brier", "zero-one", "spherical"))
 

@@ -48,6 +48,7 @@ class Table:
             self.member_weights = checked_weights(told.weights, (0, m, k))
         self.dtype = self._columns.dtype
         self.fields = self._columns.fields
+        self.joints: Sequence[int] = self._ends[:-1].tolist()
 
     def _first_row(self, columns: list[str]) -> pa.RecordBatch | None:
         for piece in self._pieces:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -90,6 +90,7 @@ class Mapped:
         self.shape = (n, m, k)
         self.dtype = first.dtype.newbyteorder("=")
         self.fields = frozenset(values) | frozenset(beside)
+        self.joints: Sequence[int] = ()
 
     def parts(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Fields]:
         """Maps of the rows."""

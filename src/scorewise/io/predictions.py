@@ -45,6 +45,10 @@ class Source(Protocol):
     def parts(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Fields]:
         """The rows from ``start`` to ``stop``, at most ``n`` at a time; one empty part for none."""
 
+    @property
+    def joints(self) -> Sequence[int]:
+        """Rows at which reading can begin without reading what is before, rising."""
+
     def place(self, row: int) -> str:
         """Where a row is, for a message."""
 
@@ -235,6 +239,11 @@ class Predictions:
         """The same as :class:`scorewise.Samples`, rescaled to sum to 1 on request."""
         return Samples.of(self.unchecked(0, normalize), self.weights)
 
+    @property
+    def joints(self) -> Sequence[int]:
+        """Rows at which reading can begin without reading what is before, rising."""
+        return self._source.joints
+
     def place(self, row: int) -> str:
         """Where a row is, for a message: its file and row group, or its number."""
         return self._source.place(row)
@@ -314,6 +323,7 @@ class InMemory:
         self.shape: tuple[int, int, int] = values.shape
         self.dtype = values.dtype
         self.fields = frozenset(arrays)
+        self.joints: Sequence[int] = ()
 
     def parts(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Fields]:
         """Views of the rows."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from scorewise.io import Predictions, read_predictions
 from scorewise.io.digests import digesting, stamp
 from scorewise.io.tables import check_table_path, pyarrow, row_names, write_table
 from scorewise.rules import ScoringRule
+from scorewise.scoring.ahead import chunks_ahead
 
 if TYPE_CHECKING:
     from scorewise.scoring.parts import Parts
@@ -211,7 +211,7 @@ def decomposed_chunks(
 ) -> Iterator[tuple[int, Predictions, list[Any]]]:
     """Chunks of rows with the number of the first, and their decompositions under each rule."""
     row = start
-    for part in _read_ahead(predictions.chunks(start=start)):
+    for part in chunks_ahead(predictions, start):
         try:
             given = part.unchecked(row, normalize)
             results = decompose_received(given, part.weights, list(rules.values()))
@@ -219,12 +219,3 @@ def decomposed_chunks(
             raise predictions.placed(error) from None
         yield row, part, results
         row += len(part)
-
-
-def _read_ahead(parts: Iterator[Predictions]) -> Iterator[Predictions]:
-    """The same parts; while one is worked on, the next is read."""
-    with ThreadPoolExecutor(1) as reader:
-        coming = reader.submit(next, parts, None)
-        while (part := coming.result()) is not None:
-            coming = reader.submit(next, parts, None)
-            yield part
