@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from report_support import HOSTILE, full, hostile
+from scorewise.demo import run_demo
 from scorewise.report import write_report
 
 LIGHT, DARK = "rgb(255, 255, 255)", "rgb(21, 25, 31)"
@@ -125,6 +126,25 @@ def is_within(browser) -> bool:
     return browser.execute_script(
         "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
     )
+
+
+def test_the_page_of_the_demo(browser, tmp_path):
+    from selenium.webdriver.common.keys import Keys
+
+    page = run_demo(n_trees=20, progress=False).write(tmp_path)[0]
+    open_page(browser, page)
+    plots = browser.find_elements("css selector", ".plot")
+    assert len(plots) == 5
+    assert all(plot.find_elements("css selector", "svg.main-svg") for plot in plots)
+    before = browser.find_element("id", "said").text
+    press(browser, "#coverage", Keys.HOME)
+    assert browser.find_element("id", "said").text != before
+    assert browser.save_screenshot(str(tmp_path / "page.png"))
+    assert (tmp_path / "page.png").stat().st_size > 30_000
+    assert is_within(browser)
+    resize(browser, 320)
+    assert is_within(browser)
+    assert_silent(browser)
 
 
 def test_the_page_opens_in_silence(opened, tmp_path):

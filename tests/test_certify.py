@@ -496,7 +496,7 @@ def test_more_rows_would_not_help_where_the_loss_is_too_large():
     assert cert.needed is None
     assert str(cert) == (
         "Nothing can be accepted: 100 calibration rows do not certify a loss of at most 0.05 with "
-        "95% confidence; more of them would not help at the losses observed: allow a larger loss, "
+        "95% confidence; more of them may not help at the losses observed: allow a larger loss, "
         "or use a better model or measure."
     )
 

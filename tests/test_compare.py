@@ -820,3 +820,15 @@ def test_a_single_rule_keeps_its_name_or_is_refused():
     except sw.InvalidInput:
         return
     assert "epistemic log" in by_name(found)
+
+
+def test_measures_that_are_equal_in_all_resamples_do_not_spoil_the_intervals_of_others():
+    rng = np.random.default_rng(12)
+    probs = rng.dirichlet(np.full(3, 0.15), size=(60, 4)).round(1)
+    probs[..., 2] = 1 - probs[..., 0] - probs[..., 1]
+    probs = np.abs(probs.round(1))
+    probs /= probs.sum(-1, keepdims=True)
+    y = probs.mean(1).argmax(1)
+    y[:2] = (y[:2] + 1) % 3
+    found = sw.compare(probs, y, n_resamples=200, random_state=0)
+    assert all(row.high - row.low < 1 for row in found.standings)

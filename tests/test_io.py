@@ -258,7 +258,7 @@ class Fails:
     """A source that must not be read as a whole."""
 
     def __init__(self, kept: sw.Predictions, most: int) -> None:
-        self._inner, self._most = kept._source, most
+        self._inner, self._most = kept.source, most
         self.shape, self.dtype, self.fields = kept.shape, kept.dtype, kept.fields
         self.place = self._inner.place
 

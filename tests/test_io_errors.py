@@ -639,7 +639,7 @@ UNPLACED: dict[str, tuple[str, Callable[[Path], Any], str]] = {
         "a.parquet", columns(labels=[0, 1, 2, 7, 0, 0, 0]),
         r"row 3 .*row group 1 of 'a.parquet', row 1 there",
     ),
-    "labels of a wrong type": ("a.parquet", columns(labels=[0.0] * 7), "a.parquet"),
+    "labels of a wrong type": ("a.parquet", columns(labels=[0.5] * 7), "a.parquet"),
     "ids of a wrong type": ("a.parquet", columns(ids=[0.5] * 7), "a.parquet"),
     "large ids": ("a.parquet", columns(ids=pa.array([2**63] * 7, pa.uint64())), "a.parquet"),
     "names of the metadata": (

@@ -299,7 +299,9 @@ def test_a_bad_row_of_a_plain_array_is_named(tmp_path, small_chunks, row):
     probs = random_members()
     probs[row, 2, 1] = np.inf
     sw.write_predictions(tmp_path / "in.npy", probs)
-    with pytest.raises(sw.InvalidInput, match=rf"^row {row}: probs\[{row}, 2, 1\] is inf"):
+    with pytest.raises(
+        sw.InvalidInput, match=rf"^'in.npy': row {row}: probs\[{row}, 2, 1\] is inf"
+    ):
         sw.score_file(tmp_path / "in.npy", tmp_path / "out.parquet")
 
 
@@ -308,12 +310,12 @@ def test_bad_logits_and_weights_are_named(tmp_path, small_chunks, row):
     logits = np.random.default_rng(0).normal(size=(N, M, K))
     logits[row, 3, 0] = np.nan
     sw.write_predictions(tmp_path / "in.npz", logits=logits)
-    with pytest.raises(sw.InvalidInput, match=rf"^row {row}: \w+\[{row}, 3, 0\] is nan"):
+    with pytest.raises(sw.InvalidInput, match=rf"row {row}: \w+\[{row}, 3, 0\] is nan"):
         sw.score_file(tmp_path / "in.npz", tmp_path / "out.parquet")
     weights = np.ones((N, M))
     weights[row, 1] = -1
     np.savez(tmp_path / "in.npz", probs=random_members(), weights=weights)
-    with pytest.raises(sw.InvalidInput, match=rf"^row {row}: weights\[{row}, 1\] is -1"):
+    with pytest.raises(sw.InvalidInput, match=rf"row {row}: weights\[{row}, 1\] is -1"):
         sw.score_file(tmp_path / "in.npz", tmp_path / "out.parquet")
 
 

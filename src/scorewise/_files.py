@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from errno import EISDIR
+from errno import EEXIST
 from pathlib import Path
 from uuid import uuid4
 
@@ -20,10 +20,9 @@ def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
     way only where one is to be written.
     """
     path = path.resolve()
-    if path.is_dir() and not folder:
-        raise IsADirectoryError(
-            EISDIR, "there is a folder where a file is to be written", str(path)
-        )
+    if path.exists() and not (path.is_file() or (folder and path.is_dir())):
+        kind = "a folder" if path.is_dir() else "a device"
+        raise FileExistsError(EEXIST, f"{kind} is where a file is to be written", str(path))
     run = uuid4().hex[:8]
     partial, old = (path.with_name(f".{path.name}.{run}.{x}") for x in ("partial", "old"))
     try:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from scorewise._array import Array, Namespace, eps, is_traced, smallest
 
 
@@ -184,3 +186,8 @@ def log_gamma_drop(xp: Namespace, x: Array, r: Array, e: float) -> Array:
     near, far = divided_difference(_STIRLING, a, b, c), divided_difference(_STIRLING, b, c, d)
     slope = (y + z + e) * a * b * divided_difference(_STIRLING, a, b) + a * c * near + b * d * far
     return drop - e * r * c * d * slope
+
+
+def spread(n: int, most: int = 2000) -> np.ndarray:
+    """Indices of at most so many of n things, evenly spread, with both ends."""
+    return np.arange(n) if n <= most else np.linspace(0, n - 1, most).round().astype(int)

@@ -10,6 +10,7 @@ import typer
 
 from scorewise.cli.app import (
     AsJson,
+    ClassNames,
     Confidence,
     Debug,
     Floor,
@@ -20,7 +21,7 @@ from scorewise.cli.app import (
     TaskLoss,
     command,
 )
-from scorewise.cli.given import ALL_RULES, loss_of, rules_of
+from scorewise.cli.given import ALL_RULES, loss_of, names_of, rules_of
 from scorewise.cli.screen import comparison_table, print_json, say
 from scorewise.errors import InvalidInput
 from scorewise.io import read_predictions
@@ -70,6 +71,7 @@ def compare(
     confidence: Confidence = 0.95,
     resamples: Annotated[int, typer.Option(min=100, help="Of the bootstrap.")] = 2000,
     seed: Seed = 0,
+    class_names: ClassNames = None,
     normalize: Normalize = False,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -86,7 +88,7 @@ def compare(
         )
     if (task == "ood") != (ood is not None):
         raise InvalidInput("--task ood and --ood, predictions for foreign rows, go together")
-    predictions = read_predictions(file)
+    predictions = read_predictions(file, names_of(class_names))
     options = {"normalize": normalize}
     loss = loss_of(task_loss, predictions)
     labels = None

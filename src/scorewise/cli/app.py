@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from scorewise._version import __version__
 from scorewise.cli.screen import complain
 from scorewise.errors import ScorewiseError
 
-FINE, BROKEN_PROMISE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+FINE, BROKEN_PROMISE, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 70, 130
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -57,6 +58,13 @@ Floor = Annotated[
 Confidence = Annotated[float, typer.Option(help="Of promises and intervals, such as 0.95.")]
 Normalize = Annotated[
     bool, typer.Option("--normalize", help="Rescale probabilities that do not sum to 1.")
+]
+ClassNames = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME,…",
+        help="Names of the classes in the order of the predictions, where FILE has none.",
+    ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of everything that is drawn at random.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
@@ -99,11 +107,18 @@ def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
             except KeyboardInterrupt:
                 complain("Interrupted. What was being written is as it was before.")
                 raise typer.Exit(INTERRUPTED) from None
+            except BrokenPipeError:  # who reads has seen enough
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                raise typer.Exit(FINE) from None
             except (ScorewiseError, OSError, ImportError, MemoryError) as error:
                 if options.get("debug"):
                     traceback.print_exc()
                 complain(f"Error: {_sentence(error)}")
                 raise typer.Exit(BAD_INPUT) from None
+            except Exception:
+                traceback.print_exc()
+                complain("This is a mistake in scorewise, not yours: please report it.")
+                raise typer.Exit(BUG) from None
             raise typer.Exit(code or FINE)
 
         shown = "\n".join(f"  {line}" for line in examples)
@@ -119,6 +134,8 @@ _IN_THE_SHELL = {
     "pass from_logits=True if these are logits": 'call the array or column "logits" if they are',
     "from_logits=True if these are logits": 'call the array or column "logits" if they are',
     "pass floor=": "use --floor ",
+    "class_names must say": "--class-names must say",
+    "or give class_names": "or give --class-names",
     "sw.task_losses(probs, y, 'log', floor=1e-6)": "--floor 1e-6",
     "or a largest loss, as in np.minimum(losses, 20)": "or use another loss",
 }

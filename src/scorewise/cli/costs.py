@@ -10,7 +10,8 @@ import typer
 
 from scorewise._array import to_numpy
 from scorewise._progress import bar
-from scorewise.cli.app import AsJson, Debug, Normalize, Predicted, command
+from scorewise.cli.app import AsJson, ClassNames, Debug, Normalize, Predicted, command
+from scorewise.cli.given import names_of
 from scorewise.cli.screen import print_json, say, table
 from scorewise.io import Predictions, read_predictions
 from scorewise.io.costs import read_costs
@@ -42,6 +43,7 @@ def decide(
         Path | None,
         typer.Option(help="A .parquet, .arrow or .csv file; FILE-decisions.parquet unless given."),
     ] = None,
+    class_names: ClassNames = None,
     normalize: Normalize = False,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -54,7 +56,7 @@ def decide(
     """
     out = Path(f"{file.stem}-decisions.parquet") if out is None else out
     check_table_path(out, file, costs)
-    predictions = read_predictions(file)
+    predictions = read_predictions(file, names_of(class_names))
     matrix, actions = read_costs(costs, predictions.class_names)
     parts = []
     with bar("deciding", len(predictions), False if as_json else None) as advance:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from scorewise.cli.app import (
     BROKEN_PROMISE,
     FINE,
     AsJson,
+    ClassNames,
     Confidence,
     Debug,
     Floor,
@@ -23,7 +25,7 @@ from scorewise.cli.app import (
     TaskLoss,
     command,
 )
-from scorewise.cli.given import ALL_RULES, loss_of, rules_of
+from scorewise.cli.given import ALL_RULES, loss_of, names_of, rules_of
 from scorewise.cli.screen import comparison_table, print_json, say, table
 from scorewise.io import read_predictions
 from scorewise.io.digests import digest
@@ -60,6 +62,7 @@ def evaluate(
     ] = None,
     resamples: Annotated[int, typer.Option(min=100, help="Of the bootstrap.")] = 2000,
     seed: Seed = 0,
+    class_names: ClassNames = None,
     normalize: Normalize = False,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -75,7 +78,11 @@ def evaluate(
         report.parent.mkdir(parents=True, exist_ok=True)
         check_report(report)
         check_file_path(report, file, *([ood] if ood else []))
-    predictions = read_predictions(file)
+    if figures is not None:
+        figures.mkdir(parents=True, exist_ok=True)
+        if find_spec("matplotlib") is None:
+            raise ImportError("--figures needs matplotlib: pip install 'scorewise[plots]'")
+    predictions = read_predictions(file, names_of(class_names))
     foreign = None if ood is None else read_predictions(ood)
     found = evaluated(
         predictions, ood=foreign, task_loss=loss_of(task_loss, predictions), rules=rules_of(rules),
@@ -127,7 +134,7 @@ def show(found: Evaluation) -> None:
                         promise_text(one.max_loss, found.is_share),
                         share_text(one.coverage) if one.coverage else "nothing",
                         loss_text(one.loss, found.is_share) if one.coverage else "",
-                        f"{one.threshold:.4g}" if one.coverage else "",
+                        f"{one.threshold:.10g}" if one.coverage else "",
                     )
                     for one in found.certificates
                 ),

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from scorewise.decompose import RuleLike
+from scorewise.decompose import RULES, RuleLike
 from scorewise.errors import InvalidInput
 from scorewise.io import Predictions
 from scorewise.io.costs import read_costs
 from scorewise.rules import get_rule
 from scorewise.rules.costs import CostMatrix
 
-ALL_RULES = "log,brier,zero-one,spherical"
+ALL_RULES = ",".join(RULES)
 
 
 def rules_of(text: str) -> list[str]:
@@ -32,10 +32,16 @@ def rules_of(text: str) -> list[str]:
     return names
 
 
+def names_of(text: str | None) -> list[str] | None:
+    """Names with commas between."""
+    return None if text is None else [name.strip() for name in text.split(",")]
+
+
 def loss_of(text: str, predictions: Predictions | None = None) -> RuleLike:
     """A rule by its name, or the cost matrix of a CSV file."""
     if not text.lower().endswith(".csv"):
         get_rule(text)
         return text
-    names = None if predictions is None else predictions.class_names
-    return CostMatrix(*read_costs(Path(text), names))
+    if predictions is None:  # then the order of the classes does not matter
+        return CostMatrix(*read_costs(Path(text), ordered=False))
+    return CostMatrix(*read_costs(Path(text), predictions.class_names))

@@ -11,8 +11,8 @@ import typer
 from scorewise import validate
 from scorewise._array import to_numpy
 from scorewise._progress import bar
-from scorewise.cli.app import AsJson, Debug, Normalize, Predicted, Seed, command
-from scorewise.cli.given import loss_of
+from scorewise.cli.app import AsJson, ClassNames, Debug, Normalize, Predicted, Seed, command
+from scorewise.cli.given import loss_of, names_of
 from scorewise.cli.screen import print_json, say, table
 from scorewise.decompose import named_rules, rule_name
 from scorewise.errors import InvalidInput
@@ -50,6 +50,7 @@ def label(
         Path | None, typer.Option(help="A .csv, .parquet or .arrow file; a table on the screen.")
     ] = None,
     seed: Seed = 0,
+    class_names: ClassNames = None,
     normalize: Normalize = False,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -62,7 +63,7 @@ def label(
     """
     if out is not None:
         check_table_path(out, file)
-    predictions = read_predictions(file)
+    predictions = read_predictions(file, names_of(class_names))
     loss = loss_of(rule, predictions)
     labelled = _labelled(predictions)
     if method == "joint":

@@ -13,6 +13,7 @@ from scorewise.cli.app import (
     BROKEN_PROMISE,
     FINE,
     AsJson,
+    ClassNames,
     Confidence,
     Debug,
     Floor,
@@ -21,8 +22,8 @@ from scorewise.cli.app import (
     TaskLoss,
     command,
 )
-from scorewise.cli.given import loss_of
-from scorewise.cli.screen import complain, print_json, say
+from scorewise.cli.given import loss_of, names_of
+from scorewise.cli.screen import print_json, say
 from scorewise.io import Predictions, read_predictions
 from scorewise.io.digests import digest
 from scorewise.io.tables import check_file_path, check_table_path, pyarrow, row_names, write_table
@@ -43,6 +44,7 @@ def certify(
     task_loss: TaskLoss = "zero-one",
     floor: Floor = None,
     out: Annotated[Path, typer.Option(help="The certificate, a JSON file.")] = Path("cert.json"),
+    class_names: ClassNames = None,
     normalize: Normalize = False,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -56,7 +58,7 @@ def certify(
     Exit code 1: nothing can be promised (the certificate then accepts nothing).
     """
     check_file_path(out, file)
-    predictions = read_predictions(file)
+    predictions = read_predictions(file, names_of(class_names))
     loss = loss_of(task_loss, predictions)
     told = {**described(predictions, file), "sha256": digest(file)}
     gate = certified(
@@ -86,6 +88,7 @@ def apply(
     false_alarm_rate: Annotated[
         float, typer.Option(help="How often unchanged inputs may be called changed.")
     ] = 0.05,
+    class_names: ClassNames = None,
     normalize: Normalize = False,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -100,7 +103,7 @@ def apply(
     """
     check_table_path(out, file, certificate)
     gate = Gate.read(certificate)
-    predictions = read_predictions(file)
+    predictions = read_predictions(file, names_of(class_names))
     gated = gate.apply(
         predictions, normalize=normalize, false_alarm_rate=false_alarm_rate,
         progress=False if as_json else None,
@@ -114,10 +117,13 @@ def apply(
             "promised": promised, "promise": str(gate), "drift": asdict(gated.drift), **told,
         })  # fmt: skip
     else:
+        if gated.drift:
+            say(f"WARNING: {gated.drift}")
         say(str(gate))
         kept = int(gated.accept.sum())
         say(f"{kept:,} of {len(gated.accept):,} rows accepted ({kept / len(gated.accept):.1%}).")
-        (complain if gated.drift else say)(f"{'WARNING: ' * bool(gated.drift)}{gated.drift}")
+        if not gated.drift:
+            say(f"No sign of drift: {gated.drift}")
         say(f"Written to {out}")
     return FINE if promised and not gated.drift else BROKEN_PROMISE
 

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scorewise._json import dumps
+from scorewise.plots.style import plain
 from scorewise.tasks.comparison import Comparison
 
 
@@ -42,10 +43,7 @@ def _shown(text: str) -> str:
 
 def cell(value: object, width: int = 40) -> Text:
     """A name in one line of a table, the middle left out where it is long."""
-    line = _shown(" ".join(str(value).split()))
-    if len(line) > width:
-        line = f"{line[: width // 2 - 1]}…{line[-(width // 2) :]}"
-    return Text(line)
+    return Text(_shown(plain(value, width)))
 
 
 def table(

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from scorewise.errors import InvalidInput
 from scorewise.io.arrow_columns import Columns
-from scorewise.io.fields import UNLABELLED, checked_names, checked_weights
-from scorewise.io.predictions import Fields, Predictions, named
+from scorewise.io.fields import UNLABELLED, ClassNames, checked_names, checked_weights
+from scorewise.io.predictions import Fields, Predictions, with_name
 
 T = TypeVar("T")
 
@@ -35,11 +35,13 @@ class Piece:
 class Table:
     """A source of predictions in pieces."""
 
-    def __init__(self, name: str, schema: pa.Schema, pieces: Sequence[Piece]) -> None:
+    def __init__(
+        self, name: str, schema: pa.Schema, pieces: Sequence[Piece], class_names: ClassNames
+    ) -> None:
         self._name, self._schema, self._pieces = name, schema, pieces
         self._ends = np.cumsum([piece.n_rows for piece in pieces], dtype=np.int64)
         told = _told(schema)
-        self._columns = Columns(schema, self._first_row, told.class_names)
+        self._columns = Columns(schema, self._first_row, class_names or told.class_names)
         m, k = self._columns.shape
         self.shape = (int(self._ends[-1]) if len(pieces) else 0, m, k)
         self.class_names = checked_names(self._columns.class_names, k)
@@ -92,7 +94,7 @@ class Table:
         except (pa.ArrowException, UnicodeDecodeError) as error:
             raise InvalidInput(f"{self.place(first)} and after: {_first_line(error)}") from None
         except InvalidInput as error:
-            raise named(error, self._name) from None
+            raise with_name(error, self._name) from None
 
 
 def _whole_batches(piece: Piece, columns: Sequence[str], n: int) -> Iterator[pa.RecordBatch]:

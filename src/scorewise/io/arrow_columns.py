@@ -70,11 +70,10 @@ class Columns:
                 class_names = class_names or grid.class_names
                 self._first_class = grid.first_class
         if not self._values:
+            there = ", ".join(names[:8]) + ", …" * (len(names) > 8)
             raise InvalidInput(
                 "there is no column 'probs' or 'logits', and no column per member and class such "
-                f"as 'probs_0_1'; there are {', '.join(names[:8]) or 'no columns'}"
-                + ", …"
-                * (len(names) > 8)
+                f"as 'probs_0_1' (of one model 'probs_0_cat'); there are {there or 'no columns'}"
             )
         self.class_names = class_names
         self._labels = named_column(names, LABEL)
@@ -124,7 +123,7 @@ class Columns:
         return found
 
     def _decode_labels(self, column: pa.Array, shape: tuple[int, ...], place: Place) -> np.ndarray:
-        column = _decoded(column)
+        column = _as_integers(_decoded(column))
         labels: np.ndarray
         if pa.types.is_integer(column.type) and not self._first_class:
             labels = pc.fill_null(column.cast(pa.int64()), UNLABELLED).to_numpy()
@@ -287,6 +286,17 @@ def _is_fixed(kind: pa.DataType) -> bool:
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _as_integers(labels: pa.Array) -> pa.Array:
+    """Truth values, and whole numbers that pandas stores as floating-point ones to have gaps."""
+    if pa.types.is_boolean(labels.type):
+        return labels.cast(pa.int64())
+    if pa.types.is_floating(labels.type):
+        gaps = pc.if_else(pc.is_nan(labels), None, labels)
+        if pc.all(pc.equal(gaps, pc.floor(gaps)), min_count=0).as_py():
+            return gaps.cast(pa.int64())
+    return labels
 
 
 def _decoded(column: pa.Array) -> pa.Array:

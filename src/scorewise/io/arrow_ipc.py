@@ -9,10 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from scorewise.io.arrow import Piece, Table, batches_of, opened, schema_of
+from scorewise.io.fields import ClassNames
 from scorewise.io.predictions import Predictions, Source
 
 
-def read(path: Path) -> tuple[Source, tuple[str, ...] | None, np.ndarray | None]:
+def read(
+    path: Path, class_names: ClassNames = None
+) -> tuple[Source, ClassNames, np.ndarray | None]:
     """The rows of one file, which is mapped."""
     file = opened(path.name, "Arrow", lambda: pa.ipc.open_file(pa.memory_map(str(path))))
 
@@ -26,7 +29,7 @@ def read(path: Path) -> tuple[Source, tuple[str, ...] | None, np.ndarray | None]
         return Piece(f"batch {i} of {path.name!r}", file.get_batch(i).num_rows, rows)
 
     pieces = opened(path.name, "Arrow", lambda: [piece(i) for i in range(file.num_record_batches)])
-    table = Table(path.name, file.schema, pieces)
+    table = Table(path.name, file.schema, pieces, class_names)
     return table, table.class_names, table.member_weights
 
 

@@ -14,12 +14,12 @@ _HEADS = {"", "class", "classes", "class_name", "label", "y", "truth", "true"}
 
 
 def read_costs(
-    path: Path, class_names: tuple[str, ...] | None = None
+    path: Path, class_names: tuple[str, ...] | None = None, *, ordered: bool = True
 ) -> tuple[np.ndarray, list[str]]:
     """Costs (K, A) and the names of the actions, from a table with a line for each class.
 
-    The first line names the actions. Where the first column has names of classes, lines are put
-    into the order of ``class_names``.
+    The first line names the actions. Where the first column has names of classes, or their numbers
+    from 0 on, lines are put into that order.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -38,7 +38,8 @@ def read_costs(
         or header[0].strip().lower() in _HEADS
         or set(first) == set(class_names or ())
     ):
-        header, table = header[1:], _in_order(table, class_names, path)
+        header = header[1:]
+        table = _in_order(table, class_names, path) if ordered else [line[1:] for line in table]
     costs = np.array([[_cost(cell, i, j, path) for j, cell in enumerate(line)]
                       for i, line in enumerate(table)])  # fmt: skip
     return costs, [name.strip() for name in header]
@@ -51,18 +52,28 @@ def _in_order(
     found = {name.strip(): cells for name, *cells in table}
     if len(found) != len(table):
         raise InvalidInput(f"{path.name!r} has two lines for the same class")
-    if class_names is None:
-        return list(found.values())
+    by_number = [str(k) for k in range(len(table))]
+    if class_names is None or set(found) != set(class_names):
+        if set(found) == set(by_number):
+            return [found[number] for number in by_number]
+        if class_names is None:
+            raise InvalidInput(
+                f"{path.name!r} names classes, such as {_short(table[0][0])}, and the predictions "
+                f"do not: number its lines from 0 to {len(table) - 1}, or give class_names"
+            )
+        _refuse_others(found, class_names, path)
+    return [found[name] for name in class_names]
+
+
+def _refuse_others(found: dict[str, list[str]], class_names: tuple[str, ...], path: Path) -> None:
     for name in found:
         if name not in class_names:
             raise InvalidInput(
                 f"{path.name!r} has a line for {_short(name)}, and there is no such class; the "
                 f"first class is {_short(class_names[0])}"
             )
-    for name in class_names:
-        if name not in found:
-            raise InvalidInput(f"{path.name!r} has no line for the class {_short(name)}")
-    return [found[name] for name in class_names]
+    missing = next(name for name in class_names if name not in found)
+    raise InvalidInput(f"{path.name!r} has no line for the class {_short(missing)}")
 
 
 def _short(name: str) -> str:

@@ -19,14 +19,16 @@ import numpy as np
 
 from scorewise.errors import InvalidInput
 from scorewise.io.columns import ID, LABEL, Grid, grid_of, named_column, weight_columns
-from scorewise.io.fields import UNLABELLED, first_repeated, indices
+from scorewise.io.fields import UNLABELLED, ClassNames, first_repeated, indices
 from scorewise.io.predictions import Predictions, Source
 
 _COMMENT = "# scorewise "
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
-def read(path: Path) -> tuple[Source, tuple[str, ...] | None, np.ndarray | None]:
+def read(
+    path: Path, class_names: ClassNames = None
+) -> tuple[Source, ClassNames, np.ndarray | None]:
     """All of the table."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -58,12 +60,14 @@ def read(path: Path) -> tuple[Source, tuple[str, ...] | None, np.ndarray | None]
     columns = dict(zip(header, zip(*table, strict=True) if table else [()] * len(header),
                        strict=True))  # fmt: skip
     try:
+        if class_names is not None:
+            told["class_names"] = class_names
         kept = _predictions(columns, told, path)
     except (TypeError, ValueError, OverflowError) as error:  # of what the comment tells
         if isinstance(error, InvalidInput):
             raise
         raise InvalidInput(f"the first line of {path.name!r} tells nonsense: {error}") from None
-    return kept._source, kept.class_names, kept.member_weights
+    return kept.source, kept.class_names, kept.member_weights
 
 
 def _told(text: str, path: Path) -> tuple[dict[str, Any], int]:
@@ -120,8 +124,10 @@ def _is_whole(text: str) -> bool:
 
 def _labels(cells: tuple[str, ...], first_class: int) -> Any:
     """Class indices, or names; an empty cell is a row without a label."""
-    if all(_is_whole(cell) for cell in cells if cell):
-        return indices([int(cell) if cell else None for cell in cells], first_class)
+    # pandas writes whole numbers with gaps as 1.0
+    numbers = [cell.removesuffix(".0") for cell in cells]
+    if all(_is_whole(cell) for cell in numbers if cell):
+        return indices([int(cell) if cell else None for cell in numbers], first_class)
     return np.array([cell or None for cell in cells], dtype=object)
 
 

@@ -11,6 +11,8 @@ from scorewise import validate
 from scorewise._array import dtype_name, to_numpy
 from scorewise.errors import InvalidInput
 
+ClassNames = tuple[str, ...] | None
+
 UNLABELLED = -1
 _FLOATS = ("float16", "float32", "float64")
 

@@ -11,7 +11,7 @@ from typing import Any
 from scorewise._files import replacing
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
-from scorewise.io.predictions import Predictions, named
+from scorewise.io.predictions import Predictions, with_name
 
 # By suffix: a module with read(path) and write(predictions, path), and the extra it needs. A path
 # without a suffix is a folder of Parquet files.
@@ -27,7 +27,9 @@ _FORMATS = {
 }
 
 
-def read_predictions(path: str | os.PathLike[str]) -> Predictions:
+def read_predictions(
+    path: str | os.PathLike[str], class_names: Sequence[str] | None = None
+) -> Predictions:
     """Predictions from a file, or from a folder of Parquet files.
 
     Use it for whatever was saved: what it is follows from the name.
@@ -51,6 +53,9 @@ def read_predictions(path: str | os.PathLike[str]) -> Predictions:
     Parameters
     ----------
     path : str or path
+    class_names : sequence of str, optional
+        Names of the classes, in the order of the predictions, where the file has none: labels may
+        then be names.
 
     Returns
     -------
@@ -80,9 +85,11 @@ def read_predictions(path: str | os.PathLike[str]) -> Predictions:
         raise FileNotFoundError(f"there is no file {str(path)!r}")
     read = _module("" if path.is_dir() else path.suffix, path).read
     try:
-        return Predictions.of(*read(path))
+        names = None if class_names is None else tuple(str(name) for name in class_names)
+        source, names, weights = read(path, names)
+        return Predictions.of(source, names, weights, path.name)
     except InvalidInput as error:
-        raise named(error, path.name) from None
+        raise with_name(error, path.name) from None
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{path.name!r} is damaged: {error}") from None
 

@@ -8,12 +8,12 @@ import numpy as np
 
 from scorewise import validate
 from scorewise.errors import InvalidInput
-from scorewise.io.fields import check_shape
+from scorewise.io.fields import ClassNames, check_shape, checked_names
 from scorewise.io.mapped import Mapped, MappedArray
 from scorewise.io.predictions import Predictions, Source
 
 
-def read(path: Path) -> tuple[Source]:
+def read(path: Path, class_names: ClassNames = None) -> tuple[Source, ClassNames, None]:
     """The array, mapped."""
     with path.open("rb") as file:
         array = MappedArray.of_header(file, path, repr(path.name))
@@ -25,7 +25,7 @@ def read(path: Path) -> tuple[Source]:
             f"{path.name!r} is cut off: {array.shape} of {array.dtype} are {array.nbytes:,} bytes, "
             f"and {there:,} are there"
         )
-    return (Mapped({"probs": array}, {}),)
+    return Mapped({"probs": array}, {}), checked_names(class_names, array.shape[-1]), None
 
 
 def write(predictions: Predictions, path: Path) -> None:

@@ -11,36 +11,46 @@ from typing import Any
 import numpy as np
 
 from scorewise.errors import InvalidInput
+from scorewise.io.columns import ID, LABEL, LOGITS, PROBS, WEIGHTS, named_column
+from scorewise.io.fields import ClassNames
 from scorewise.io.mapped import Mapped, MappedArray
 from scorewise.io.predictions import Predictions, Source
 
-FIELDS = ("probs", "logits", "labels", "ids", "class_names", "weights")
+FIELDS = {
+    "probs": PROBS, "logits": LOGITS, "labels": LABEL, "ids": ID, "weights": WEIGHTS,
+    "class_names": ("class_names", "classes", "classes_"),
+}  # fmt: skip
+_MOST_TEXT = 256 << 20  # bytes of ids
 _LOCAL_HEADER = 30  # bytes before the name of a member of an archive
 
 
-def read(path: Path) -> tuple[Source, tuple[str, ...] | None, np.ndarray | None]:
+def read(
+    path: Path, class_names: ClassNames = None
+) -> tuple[Source, ClassNames, np.ndarray | None]:
     """What the arrays hold; large ones that were not compressed stay in the file."""
     arrays: dict[str, Any] = {}
     mapped = {}
     with path.open("rb") as file, _damage_told(path), zipfile.ZipFile(file) as archive:
         there = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-        unknown = sorted(set(there) - set(FIELDS))
-        if not {"probs", "logits"} & set(there):
+        if named_column(list(there), (*PROBS, *LOGITS)) is None:
             raise InvalidInput(
                 f"{path.name!r} has no array 'probs' (nor 'logits'), only "
-                f"{', '.join(map(repr, unknown)) or 'nothing'}"
+                f"{', '.join(map(repr, sorted(there))) or 'nothing'}"
             )
-        for name in FIELDS:
-            if name not in there:
+        for name, known in FIELDS.items():
+            key = named_column(list(there), known)
+            if key is None:
                 continue
-            found = _array(archive, there[name], path)
+            found = _array(archive, there[key], path)
             arrays[name] = found.whole() if isinstance(found, MappedArray) else found
             if isinstance(found, MappedArray) and name in {"probs", "logits"}:
                 mapped[name] = found
+    if class_names is not None:
+        arrays["class_names"] = class_names
     kept = Predictions(**arrays)
-    source: Source = kept._source
+    source: Source = kept.source
     if set(mapped) == {"probs", "logits"} & set(arrays):
-        beside = {name: kept._whole(name) for name in kept.fields - set(mapped)}
+        beside = {name: kept.whole(name) for name in kept.fields - set(mapped)}
         source = Mapped(mapped, {name: x for name, x in beside.items() if x is not None})
     return source, kept.class_names, kept.member_weights
 
@@ -84,6 +94,12 @@ def write(predictions: Predictions, path: Path) -> None:
         if name in predictions.fields:
             arrays[name] = getattr(predictions, name)
     if "ids" in arrays and arrays["ids"].dtype == object:
+        longest = max(map(len, arrays["ids"]), default=0)
+        if 4 * longest * len(predictions) > _MOST_TEXT:
+            raise InvalidInput(
+                f"the longest id has {longest:,} characters, and .npz would take as many for every "
+                "row; use .parquet"
+            )
         arrays["ids"] = arrays["ids"].astype(np.str_)
     if predictions.class_names is not None:
         arrays["class_names"] = np.array(predictions.class_names, dtype=np.str_)

@@ -10,16 +10,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from scorewise.io.arrow import Piece, Table, batches_of, opened, schema_of
+from scorewise.io.fields import ClassNames
 from scorewise.io.predictions import Predictions, Source
 
 _BUFFER = 1 << 17  # bytes of a column read at a time, rather than all of a row group
 _ROW_GROUP_BYTES = 64 << 20
 
 
-def read(path: Path) -> tuple[Source, tuple[str, ...] | None, np.ndarray | None]:
+def read(
+    path: Path, class_names: ClassNames = None
+) -> tuple[Source, ClassNames, np.ndarray | None]:
     """The rows of one file, which stay there until they are asked for."""
     schema, pieces = open_parquet(path, path.name)
-    table = Table(path.name, schema, pieces)
+    table = Table(path.name, schema, pieces, class_names)
     return table, table.class_names, table.member_weights
 
 

@@ -10,13 +10,16 @@ import pyarrow as pa
 
 from scorewise.errors import InvalidInput
 from scorewise.io.arrow import Table, batches_of, schema_of, told_of
+from scorewise.io.fields import ClassNames
 from scorewise.io.parquet import open_parquet, write_batches
 from scorewise.io.predictions import Predictions, Source
 
 _BATCHES = 32  # of some 8 MiB in a file
 
 
-def read(path: Path) -> tuple[Source, tuple[str, ...] | None, np.ndarray | None]:
+def read(
+    path: Path, class_names: ClassNames = None
+) -> tuple[Source, ClassNames, np.ndarray | None]:
     """The rows of all files."""
     files = parquet_files(path)
     if not files:
@@ -31,7 +34,8 @@ def read(path: Path) -> tuple[Source, tuple[str, ...] | None, np.ndarray | None]
             raise InvalidInput(
                 f"{name!r} has other class names or member weights than {names[0]!r}"
             )
-    table = Table(path.name, schema, [piece for _, pieces in found for piece in pieces])
+    pieces = [piece for _, several in found for piece in several]
+    table = Table(path.name, schema, pieces, class_names)
     return table, table.class_names, table.member_weights
 
 

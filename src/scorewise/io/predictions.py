@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -106,6 +106,8 @@ class Predictions:
     array([0.15])
     """
 
+    name: str | None = None  # of the file, for messages
+
     def __init__(
         self,
         probs: Any = None,
@@ -143,9 +145,11 @@ class Predictions:
         source: Source,
         class_names: tuple[str, ...] | None = None,
         member_weights: np.ndarray | None = None,
+        name: str | None = None,
     ) -> Predictions:
         """Predictions whose rows are somewhere else."""
         made = object.__new__(cls)
+        made.name = name
         made._set(source, class_names, member_weights)
         return made
 
@@ -155,7 +159,7 @@ class Predictions:
         class_names: tuple[str, ...] | None,
         member_weights: np.ndarray | None,
     ) -> None:
-        self._source = source
+        self.source = source
         self.class_names = class_names
         self.member_weights = member_weights  # (M,), the same for all rows
 
@@ -177,53 +181,54 @@ class Predictions:
     @property
     def shape(self) -> tuple[int, int, int]:
         """N, M, K."""
-        return self._source.shape
+        return self.source.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Of the probabilities, or of the logits where there are only these."""
-        return self._source.dtype
+        return self.source.dtype
 
     @property
     def fields(self) -> frozenset[str]:
         """What there is for every row."""
-        return self._source.fields
+        return self.source.fields
 
-    def _whole(self, name: str) -> np.ndarray | None:
+    def whole(self, name: str) -> np.ndarray | None:
+        """One of the fields, of all rows, if there is such a field."""
         if name not in self.fields:
             return None
-        if isinstance(self._source, InMemory):
-            return self._source.arrays[name]
+        if isinstance(self.source, InMemory):
+            return self.source.arrays[name]
         parts = [
-            p[name] for p in self._source.parts(frozenset({name}), 0, len(self), max(1, len(self)))
+            p[name] for p in self.source.parts(frozenset({name}), 0, len(self), max(1, len(self)))
         ]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     @cached_property
     def logits(self) -> np.ndarray | None:
         """``(N, M, K)``, if there are any."""
-        return self._whole("logits")
+        return self.whole("logits")
 
     @cached_property
     def probs(self) -> np.ndarray:
         """``(N, M, K)``."""
-        found = self._whole("probs")
+        found = self.whole("probs")
         return to_numpy(self.samples.probs) if found is None else found
 
     @cached_property
     def labels(self) -> np.ndarray | None:
         """Class indices ``(N,)``, −1 where a row has none; None where none has."""
-        return self._whole("labels")
+        return self.whole("labels")
 
     @cached_property
     def ids(self) -> np.ndarray | None:
         """``(N,)``, integers or strings, if there are any."""
-        return self._whole("ids")
+        return self.whole("ids")
 
     @cached_property
     def weights(self) -> np.ndarray | None:
         """Of the members, ``(M,)`` or ``(N, M)``, if there are any."""
-        return self._whole("weights") if self.member_weights is None else self.member_weights
+        return self.whole("weights") if self.member_weights is None else self.member_weights
 
     @property
     def from_logits(self) -> bool:
@@ -237,19 +242,27 @@ class Predictions:
 
     def checked(self, *, normalize: bool = False) -> Samples:
         """The same as :class:`scorewise.Samples`, rescaled to sum to 1 on request."""
-        return Samples.of(self.unchecked(0, normalize), self.weights)
+        try:
+            return Samples.of(self.unchecked(0, normalize), self.weights)
+        except InvalidInput as error:
+            raise self.placed(error) from None
 
     @property
     def joints(self) -> Sequence[int]:
         """Rows at which reading can begin without reading what is before, rising."""
-        return self._source.joints
+        return self.source.joints
 
     def place(self, row: int) -> str:
         """Where a row is, for a message: its file and row group, or its number."""
-        return self._source.place(row)
+        return self.source.place(row)
 
     def chunks(
-        self, n_rows: int | None = None, *, start: int = 0, stop: int | None = None
+        self,
+        n_rows: int | None = None,
+        *,
+        start: int = 0,
+        stop: int | None = None,
+        fields: Collection[str] | None = None,
     ) -> Iterator[Predictions]:
         """The same rows a part at a time, in memory; a file is read as far as it is asked for.
 
@@ -259,6 +272,8 @@ class Predictions:
             At most so many at a time; some 8 MiB unless given. Without rows, one empty part.
         start, stop : int
             The first row, and the one after the last; all unless given.
+        fields : collection of str
+            What to read of the rows, of ``fields``; all unless given.
 
         Yields
         ------
@@ -278,7 +293,8 @@ class Predictions:
         stop = len(self) if stop is None else validate.whole(stop, "stop", at_least=0)
         if not 0 <= validate.whole(start, "start", at_least=0) <= stop <= len(self):
             raise InvalidInput(f"start={start}, stop={stop}: there are {len(self)} rows, from 0 on")
-        for arrays in self._source.parts(self.fields, start, stop, n_rows):
+        wanted = self.fields if fields is None else self.fields & frozenset(fields)
+        for arrays in self.source.parts(wanted, start, stop, n_rows):
             yield Predictions.of(InMemory(arrays), self.class_names, self.member_weights)
 
     def checked_chunks(
@@ -286,12 +302,17 @@ class Predictions:
     ) -> Iterator[tuple[int, Predictions, Samples]]:
         """Parts of the rows with the number of the first, checked; messages name places in all."""
         row = 0
-        for part in self.chunks():
+        for part in self.chunks(fields=self.scored_fields):
             try:
                 yield row, part, Samples.of(part.unchecked(row, normalize), part.weights)
             except InvalidInput as error:
                 raise self.placed(error) from None
             row += len(part)
+
+    @property
+    def scored_fields(self) -> frozenset[str]:
+        """What the uncertainty of a row comes from."""
+        return frozenset({"logits" if self.from_logits else "probs", "weights"})
 
     def unchecked(self, first_row: int, normalize: bool) -> Unchecked:
         """The same as a kernel takes them, as rows from ``first_row`` on."""
@@ -304,13 +325,17 @@ class Predictions:
         """The message with the place in the file of the row that it names."""
         named = re.match(r"(?:probs|logits)\[(\d+)|weights\[(\d+), ", str(error))
         if named is None:
-            return error
-        return InvalidInput(f"{self.place(int(named[1] or named[2]))}: {error}")
+            return with_name(error, self.name)
+        place = self.place(int(named[1] or named[2]))
+        found = InvalidInput(f"{place}: {error}")
+        return found if "'" in place else with_name(found, self.name)  # the file's name is quoted
 
 
-def named(error: InvalidInput, name: str) -> InvalidInput:
+def with_name(error: InvalidInput, name: str | None) -> InvalidInput:
     """The same message with the name of the file, if it has none."""
-    return error if name in str(error) else InvalidInput(f"{name!r}: {error}")
+    if name is None or repr(name) in str(error):
+        return error
+    return InvalidInput(f"{name!r}: {error}")
 
 
 class InMemory:

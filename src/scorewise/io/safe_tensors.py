@@ -8,15 +8,18 @@ from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from scorewise.errors import InvalidInput
+from scorewise.io.fields import ClassNames
 from scorewise.io.predictions import Predictions, Source
 
 _TENSORS = ("probs", "logits", "labels", "ids", "weights")
 
 
-def read(path: Path) -> tuple[Source, tuple[str, ...] | None, np.ndarray | None]:
+def read(
+    path: Path, class_names: ClassNames = None
+) -> tuple[Source, ClassNames, np.ndarray | None]:
     """All tensors, and the names in the metadata."""
     try:
         with safe_open(path, framework="numpy") as file:
@@ -34,8 +37,10 @@ def read(path: Path) -> tuple[Source, tuple[str, ...] | None, np.ndarray | None]
         raise InvalidInput(
             f"{path.name!r} is no .safetensors file, or it is cut off: {error}"
         ) from None
+    if class_names is not None:
+        names["class_names"] = class_names
     kept = Predictions(**names | arrays)
-    return kept._source, kept.class_names, kept.member_weights
+    return kept.source, kept.class_names, kept.member_weights
 
 
 def _tensor(file: Any, name: str, path: Path) -> np.ndarray:
@@ -77,7 +82,4 @@ def write(predictions: Predictions, path: Path) -> None:
         metadata["class_names"] = json.dumps(predictions.class_names)
     if "ids" in tensors and tensors["ids"].dtype == object:
         metadata["ids"] = json.dumps(tensors.pop("ids").tolist())
-    try:
-        save_file(tensors, path, metadata)
-    except SafetensorError as error:
-        raise OSError(f"{path.name!r} cannot be written: {error}") from None
+    path.write_bytes(save(tensors, metadata))

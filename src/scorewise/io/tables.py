@@ -62,21 +62,18 @@ def row_names(ids: np.ndarray | None, first_row: int, n: int) -> tuple[str, Any]
     return "id", pa.array(ids, pa.string() if ids.dtype == object else pa.int64())
 
 
-def write_table(path: Path, batches: Iterable[Any], metadata: dict[str, Any]) -> int:
+def write_table(path: Path, batches: Iterable[Any], metadata: dict[str, Any]) -> None:
     """Write record batches of one schema, whole or not at all; the metadata goes into the schema.
 
-    A CSV file has no place for metadata. Returns the number of rows.
+    A CSV file has no place for metadata.
     """
     pa = pyarrow()
     batches = iter(batches)
     first = next(batches)
     schema = first.schema.with_metadata({"scorewise": json.dumps(metadata)})
-    n = 0
     with replacing(path) as partial, _writer(partial, path.suffix.lower(), schema) as writer:
         for table in _gathered(first, batches):
             writer.write_table(pa.Table.from_batches(table, first.schema).cast(schema))
-            n += sum(batch.num_rows for batch in table)
-    return n
 
 
 def _gathered(first: Any, others: Iterator[Any]) -> Iterator[list[Any]]:

@@ -12,6 +12,7 @@ from scorewise._files import replacing
 from scorewise.errors import InvalidInput
 from scorewise.plots.calibration import CalibrationDisplay
 from scorewise.plots.comparison import ComparisonDisplay
+from scorewise.plots.decomposition import DecompositionDisplay
 from scorewise.plots.learning import LearningCurveDisplay
 from scorewise.plots.ood import OODDisplay
 from scorewise.plots.rejection import RejectionCurveDisplay
@@ -34,9 +35,10 @@ def save_figures(
     """Draw what an evaluation found and write each figure to a file of its own.
 
     Use it for slides and papers; :func:`scorewise.write_report` makes a page to read. There is
-    always ``rejection``, ``comparison`` and ``calibration``; ``ood`` and ``comparison_ood`` where
-    foreign rows were given, ``learning`` and ``comparison_learning`` where runs were. Curves that
-    order all rows alike are drawn once. The same evaluation gives the same files.
+    always ``rejection``, ``comparison``, ``calibration`` and ``decomposition``; ``ood`` and
+    ``comparison_ood`` where foreign rows were given, ``learning`` and ``comparison_learning`` where
+    runs were. Curves that order all rows alike are drawn once. The same evaluation gives the same
+    files.
 
     Parameters
     ----------
@@ -70,7 +72,7 @@ def save_figures(
     >>> found = sw.evaluate(probs, probs.mean(1).argmax(1), n_resamples=100)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     [path.name for path in save_figures(found, folder, ["svg"])]
-    ['rejection.svg', 'comparison.svg', 'calibration.svg']
+    ['rejection.svg', 'comparison.svg', 'calibration.svg', 'decomposition.svg']
     """
     if not isinstance(evaluation, Evaluation):
         raise InvalidInput("only an Evaluation has figures; make one with sw.evaluate")
@@ -101,6 +103,8 @@ def _displays(found: Evaluation) -> dict[str, Any]:
         "comparison": ComparisonDisplay(found.comparison),
         "calibration": CalibrationDisplay(found.calibration, loss),
     }
+    if found.uncertainty is not None:
+        displays["decomposition"] = DecompositionDisplay(found.uncertainty, loss)
     if found.ood is not None:
         displays["ood"] = OODDisplay(
             found.ood.inside,

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from scorewise import validate
+from scorewise._numerics import spread
 from scorewise.plots.style import (
     BLUE,
     GREY,
@@ -18,7 +19,6 @@ from scorewise.plots.style import (
     legend,
     percent,
     plain,
-    spread,
     tidy,
 )
 from scorewise.tasks.ood import OODMetrics, ood_metrics

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from scorewise import validate
+from scorewise._numerics import spread
 from scorewise.curves import Curve, rejection_curve
 from scorewise.errors import InvalidInput
 from scorewise.plots.style import (
@@ -20,7 +21,6 @@ from scorewise.plots.style import (
     line_look,
     percent,
     plain,
-    spread,
     tidy,
 )
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from scorewise import validate
 from scorewise._array import to_numpy
+from scorewise._numerics import spread
 from scorewise.decompose import RuleLike, decompose
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
@@ -21,7 +22,6 @@ from scorewise.plots.style import (
     legend,
     loss_name_of,
     plain,
-    spread,
 )
 from scorewise.rules import get_rule
 

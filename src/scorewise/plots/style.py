@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 from scorewise.errors import InvalidInput
 from scorewise.rules import ScoringRule
 
@@ -21,8 +19,6 @@ DASHES = (
     "-", (0, (4, 1.5)), (0, (6, 2, 1.5, 2)), (0, (1.5, 1.5)), (0, (9, 2.5)),
     (0, (5, 2, 1, 2, 1, 2)),
 )  # fmt: skip
-
-MOST_POINTS = 2000  # of a line: more than any figure resolves
 
 
 def axes_for(ax: Any, size: tuple[float, float], n: int = 1) -> tuple[Figure, list[Axes]]:
@@ -65,11 +61,6 @@ def line_look(i: int) -> dict[str, Any]:
     """Colour and dashes of the i-th line: six that differ in both, then pairs that are new."""
     n = len(COLORS)
     return {"color": COLORS[i % n], "linestyle": DASHES[(i + i // n) % n]}
-
-
-def spread(n: int, most: int = MOST_POINTS) -> np.ndarray:
-    """Indices of at most so many of n points, evenly spread, with both ends."""
-    return np.arange(n) if n <= most else np.linspace(0, n - 1, most).round().astype(int)
 
 
 def loss_name_of(rule: ScoringRule) -> str:

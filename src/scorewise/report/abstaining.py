@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from scorewise._numerics import spread
 from scorewise.curves import Curve
-from scorewise.plots.style import BLUE, GREY, VERMILLION, spread
+from scorewise.plots.style import BLUE, GREY, VERMILLION
 from scorewise.report import words
 from scorewise.report.looks import LEGEND, PALE, Figure, Trace, axis, layout, line
 from scorewise.tasks.evaluation import Evaluation

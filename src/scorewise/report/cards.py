@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scorewise.plots.style import spread
+from scorewise._numerics import spread
 from scorewise.tasks.evaluation import DoubtfulRow, Evaluation
 
 MOST = 25  # rows on the page

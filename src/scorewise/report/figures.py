@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from scorewise._numerics import spread
 from scorewise.plots.ood import shared_edges, shares_of
-from scorewise.plots.style import BLUE, COLORS, GREY, VERMILLION, spread
+from scorewise.plots.style import BLUE, COLORS, GREY, VERMILLION
 from scorewise.report import words
 from scorewise.report.looks import (
     DASHES,

@@ -7,17 +7,17 @@ from base64 import b64encode
 from collections.abc import Mapping
 from functools import partial
 from hashlib import sha256
+from importlib.metadata import version
 from importlib.resources import files
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from scorewise._files import replacing
 from scorewise._version import __version__
 from scorewise.errors import InvalidInput
+from scorewise.io.tables import check_file_path
 from scorewise.report import cards, words
 from scorewise.report.abstaining import rejection_figure, slider_of
 from scorewise.report.figures import (
@@ -100,10 +100,7 @@ def write_report(
 
 def check_report(path: Path) -> None:
     """Refuse what no page can be written to, before any work is done."""
-    if not path.parent.is_dir():
-        raise InvalidInput(f"there is no folder {str(path.parent)!r}; make it first")
-    if path.is_dir():
-        raise InvalidInput(f"{str(path)!r} is a folder; give the file to write")
+    check_file_path(path)
     for name in ("jinja2", "plotly"):
         if find_spec(name) is None:
             raise ImportError(f"the report needs {name}: pip install 'scorewise[report]'")
@@ -215,9 +212,9 @@ def _classes(classes: tuple[ClassSummary, ...]) -> list[ClassSummary]:
 
 def _facts(found: Evaluation, provenance: Mapping[str, object]) -> dict[str, list[tuple[str, str]]]:
     """How it was computed, by heading."""
-    versions = {
-        "scorewise": __version__, "NumPy": np.__version__, "Python": platform.python_version(),
-    }  # fmt: skip
+    libraries = ("numpy", "scipy", "scikit-learn", "plotly")
+    versions = {"scorewise": __version__, "Python": platform.python_version()}
+    versions |= {name: version(name) for name in libraries}
     told = {"Settings": found.settings, "Where it comes from": provenance, "Versions": versions}
     return {
         heading: [(words.clean(key, 80), words.clean(value, 400)) for key, value in several]

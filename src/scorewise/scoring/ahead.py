@@ -59,7 +59,8 @@ class _Coming:
     def _fill(self) -> None:
         first, last = self._rows
         try:
-            for part in self._predictions.chunks(start=first, stop=last):
+            fields = self._predictions.scored_fields | {"ids"}
+            for part in self._predictions.chunks(start=first, stop=last, fields=fields):
                 self._put(part)
         finally:
             self._put(None)

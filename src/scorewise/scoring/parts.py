@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
 from typing import Any
@@ -66,22 +66,21 @@ class Parts:
         return self._folder / f"{first_row:015d}.arrow"
 
     def done(self) -> int:
-        """How many rows there are already."""
-        return sum(batch.num_rows for batch in self.batches())
+        """How many rows there are already, up to a part that is damaged, if one is."""
+        row = 0
+        with suppress(pa.ArrowException, OSError):  # the machine went down in the middle of it
+            for batch in self.batches():
+                row += batch.num_rows
+        return row
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """All rows that are there, a part at a time."""
-        row = 0
-        while (file := self._file(row)).is_file():
-            try:
-                with pa.ipc.open_file(str(file)) as reader:
-                    found = [reader.get_batch(i) for i in range(reader.num_record_batches)]
-            except (pa.ArrowException, OSError):  # the machine went down in the middle of it
-                return
+        row, n = 0, 1
+        while n and (file := self._file(row)).is_file():
+            with pa.ipc.open_file(str(file)) as reader:
+                found = [reader.get_batch(i) for i in range(reader.num_record_batches)]
             yield from found
             n = sum(batch.num_rows for batch in found)
-            if not n:
-                return
             row += n
 
     def add(self, first_row: int, batches: list[pa.RecordBatch]) -> None:

@@ -134,9 +134,11 @@ def score_file(
         told["sha256"] = digest.result()
         if stamp(source) != before:
             raise InvalidInput(f"{source.name!r} has changed while it was read; score it again")
-        n_rows = write_table(out, parts.batches(), told)
+        if parts.done() != len(predictions):
+            raise OSError(f"what was kept of {out.name!r} has been damaged; give the command again")
+        write_table(out, parts.batches(), told)
         columns = next(parts.batches()).schema.names
-    return Scored(out, n_rows, tuple(columns), told, resumed)
+    return Scored(out, len(predictions), tuple(columns), told, resumed)
 
 
 def described(predictions: Predictions, source: Path) -> dict[str, Any]:

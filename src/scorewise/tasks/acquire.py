@@ -99,7 +99,7 @@ def batch_size(n: Any, n_free: int) -> int:
     if not n_free:
         raise InvalidInput("there are no unlabelled rows to choose from")
     if size > n_free:
-        raise InvalidInput(f"n={n} rows are asked for, and only {n_free} are unlabelled")
+        raise InvalidInput(f"n={n} rows are asked for, and there are only {n_free} to choose from")
     return size
 
 

@@ -92,7 +92,7 @@ class Certificate:
         wanted = f"a loss of at most {self.max_loss:g} with {100 * self.confidence:.6g}% confidence"
         if self.needed is None:
             advice = (
-                "more of them would not help at the losses observed: allow a larger loss, or use a "
+                "more of them may not help at the losses observed: allow a larger loss, or use a "
                 "better model or measure"
             )
         else:

@@ -120,11 +120,11 @@ def compare(
     selective: aulc of zero-one losses
     measure                  aulc     behind  [   95% interval    ]
     total zero-one        0.19625    0.00000  [ +0.00000, +0.00000]  best
-    aleatoric zero-one    0.19896    0.00271  [ -0.00387, +0.00929]  indistinguishable
-    total log             0.20878    0.01254  [ -0.00378, +0.02886]  indistinguishable
-    aleatoric log         0.21002    0.01378  [ -0.00350, +0.03106]  indistinguishable
-    epistemic log         0.23061    0.03437  [ +0.00495, +0.06379]  worse
-    epistemic zero-one    0.23939    0.04314  [ +0.01558, +0.07070]  worse
+    aleatoric zero-one    0.19896    0.00271  [ -0.00388, +0.00930]  indistinguishable
+    total log             0.20878    0.01254  [ -0.00381, +0.02888]  indistinguishable
+    aleatoric log         0.21002    0.01378  [ -0.00353, +0.03108]  indistinguishable
+    epistemic log         0.23061    0.03437  [ +0.00490, +0.06384]  worse
+    epistemic zero-one    0.23939    0.04314  [ +0.01554, +0.07075]  worse
     Theory recommends total zero-one: it is the best here.
     """
     validate.choice(task, "task", TASKS)

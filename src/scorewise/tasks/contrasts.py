@@ -40,15 +40,17 @@ def by_resampling(
     from scipy.special import ndtri
 
     spread = drawn - drawn.mean(axis=0)
-    variances, axes = np.linalg.eigh(np.atleast_2d(spread.T @ spread / (len(drawn) - 1)))
-    normal = rng.normal(size=(_N_NORMAL, len(values))) * np.sqrt(np.maximum(variances, 0.0))
-    normal = normal @ axes.T
+    # not by the eigenvalues of the covariance, which would lose half of the digits
+    _, sizes, axes = np.linalg.svd(spread / np.sqrt(len(drawn) - 1), full_matrices=False)
+    normal = (rng.normal(size=(_N_NORMAL, len(sizes))) * sizes) @ axes
     degrees = max(effective_rows - 1, _FEWEST_DEGREES)
     errors = (drawn[:, :, None] - drawn[:, None, :]).std(axis=0, ddof=1)
-    errors = _beyond_rounding(errors * np.sqrt((degrees + 1) / degrees), values)
+    least = _beyond_rounding(np.zeros_like(errors), values)
+    differ = errors > least  # pairs that are equal in all resamples say nothing about the others
+    errors = np.maximum(errors * np.sqrt((degrees + 1) / degrees), least)
     largest = np.zeros(_N_NORMAL)
     for i in range(len(values)):
-        t = np.abs(normal[:, i : i + 1] - normal[:, i:]) / errors[i, i:]
+        t = np.abs(normal[:, i : i + 1] - normal[:, i:]) / errors[i, i:] * differ[i, i:]
         largest = np.maximum(largest, t.max(axis=1))
     largest *= np.sqrt((degrees + 1) / rng.chisquare(degrees, _N_NORMAL))
     observed = np.abs(values[:, None] - values) / errors

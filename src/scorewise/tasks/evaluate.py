@@ -9,6 +9,7 @@ import numpy as np
 
 from scorewise import validate
 from scorewise._array import to_numpy
+from scorewise._numerics import spread
 from scorewise._random import entropy_of
 from scorewise.curves import rejection_curve
 from scorewise.decompose import (
@@ -39,7 +40,13 @@ from scorewise.tasks.evaluation import (
     headline,
 )
 from scorewise.tasks.labelled import Labelled, members_of
-from scorewise.tasks.losses import expected_of_mean, losses_of_mean, promised_bound, raised
+from scorewise.tasks.losses import (
+    expected_of_mean,
+    losses_of_mean,
+    promised_bound,
+    raised,
+    total_of_mean,
+)
 from scorewise.tasks.measures import measures_of
 from scorewise.tasks.ood import ood_metrics
 
@@ -150,8 +157,9 @@ def evaluate(
     scores = {m.name: m.scores for m in measures_of(samples, rules, COMPONENTS, baselines=True)}
     measure = advise("selective", task_loss).measure
     scores.setdefault(measure, to_numpy(own.total))
+    total = total_of_mean(to_numpy(samples.mean), rule)
     certificates, notes = _certificates(
-        losses, scores[measure], rule, rows, max_loss, confidence, floor, loss_bound
+        losses, total, rule, rows, max_loss, confidence, floor, loss_bound
     )
     foreign = None
     if ood is not None:
@@ -171,9 +179,10 @@ def evaluate(
         comparison=comparison,
         certificates=certificates,
         calibration=loss_calibration(losses, expected, confidence=confidence),
-        classes=_classes(rows, losses, own, headline(certificates)),
+        classes=_classes(rows, losses, own, _accepted(headline(certificates), total)),
         doubtful=_doubtful(rows, losses, own, rule, floor, n_doubtful),
         confidence=confidence,
+        uncertainty=own,
         ood=foreign,
         learning=_learning(runs, task_loss, confidence),
         simplex=_simplex(rows),
@@ -259,8 +268,9 @@ def _foreign(inside: Samples, outside: Samples, shared: dict[str, Any]) -> Forei
         for rows in (inside, outside)
     )
     metrics = ood_metrics(
-        one, two, shared["confidence"], n_resamples=1000, random_state=shared["random_state"]
-    )
+        one, two, shared["confidence"], n_resamples=shared["n_resamples"],
+        random_state=shared["random_state"],
+    )  # fmt: skip
     comparison = compare(inside, task="ood", ood=outside, **shared)
     return ForeignRows(advice.measure, metrics, one, two, comparison)
 
@@ -274,11 +284,14 @@ def _learning(
     return LabelsBought({name: learning_curve(r, name) for name, r in runs.items()}, comparison)
 
 
+def _accepted(certificate: Certificate | None, total: np.ndarray) -> np.ndarray | None:
+    return None if certificate is None else certificate.accepts(total)
+
+
 def _classes(
-    rows: Labelled, losses: np.ndarray, own: Decomposition, certificate: Certificate | None
+    rows: Labelled, losses: np.ndarray, own: Decomposition, accepted: np.ndarray | None
 ) -> tuple[ClassSummary, ...]:
     total, aleatoric, epistemic = (to_numpy(part) for part in own)
-    accepted = None if certificate is None else certificate.accepts(total)
     found = []
     for k, name in enumerate(rows.class_names):
         here = rows.labels == k
@@ -306,7 +319,7 @@ def _doubtful(
     mean, probs = to_numpy(rows.samples.mean), to_numpy(rows.samples.probs)
     # of equally uncertain rows those first that teach most
     order = np.lexsort((np.arange(len(total)), -epistemic, -total))[:n]
-    members = _spread(probs.shape[-2], _MEMBERS)
+    members = spread(probs.shape[-2], _MEMBERS)
     ids = (
         None
         if rows.ids is None
@@ -347,10 +360,5 @@ def _prediction(rule: ScoringRule, mean: np.ndarray, class_names: tuple[str, ...
 def _simplex(rows: Labelled) -> tuple[np.ndarray, np.ndarray] | None:
     if len(rows.class_names) != 3:
         return None
-    some = _spread(len(rows.labels), _SIMPLEX)
+    some = spread(len(rows.labels), _SIMPLEX)
     return to_numpy(rows.samples.mean)[some], rows.labels[some]
-
-
-def _spread(n: int, most: int) -> np.ndarray:
-    """Indices of at most so many of n, evenly spread."""
-    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(int))

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from scorewise._numerics import spread
 from scorewise.curves import Curve
+from scorewise.decompose import Decomposition
 from scorewise.tasks.calibration import LossCalibration
 from scorewise.tasks.certify import Certificate
 from scorewise.tasks.comparison import Comparison
@@ -148,6 +150,8 @@ class Evaluation:
     doubtful : tuple of DoubtfulRow
         The most uncertain rows, the most uncertain first.
     confidence : float
+    uncertainty : Decomposition or None
+        Of all rows, under the task's loss.
     ood : ForeignRows or None
     learning : LabelsBought or None
     simplex : tuple of arrays (n, 3) and (n,), or None
@@ -176,6 +180,7 @@ class Evaluation:
     classes: tuple[ClassSummary, ...]
     doubtful: tuple[DoubtfulRow, ...]
     confidence: float
+    uncertainty: Decomposition | None = None
     ood: ForeignRows | None = None
     learning: LabelsBought | None = None
     simplex: tuple[np.ndarray, np.ndarray] | None = None
@@ -245,7 +250,7 @@ def headline(certificates: tuple[Certificate, ...]) -> Certificate | None:
 
 
 def _curve(curve: Curve) -> dict[str, Any]:
-    k = np.unique(np.linspace(0, len(curve) - 1, min(len(curve), _POINTS)).round().astype(int))
+    k = spread(len(curve), _POINTS)
     return {
         "coverage": curve.coverage[k].tolist(),
         "loss": curve.loss[k].tolist(),

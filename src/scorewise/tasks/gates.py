@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from scorewise import validate
-from scorewise._array import namespace, to_numpy
+from scorewise._array import to_numpy
 from scorewise._files import replacing
 from scorewise._json import dumps
 from scorewise._progress import bar
@@ -25,7 +25,7 @@ from scorewise.tasks.certify import Certificate, certify_threshold
 from scorewise.tasks.drift import Drift, compare_with_calibration
 from scorewise.tasks.gate_files import KIND, PROMISE, read_parts, rule_kept
 from scorewise.tasks.labelled import Labelled
-from scorewise.tasks.losses import losses_of_mean, promised_bound, raised
+from scorewise.tasks.losses import losses_of_mean, promised_bound, raised, total_of_mean
 
 _KEPT = 10_000  # calibration uncertainties, evenly along the ranks, to compare new ones with
 
@@ -96,7 +96,7 @@ class Gate:
         """
         rate = validate.share(false_alarm_rate, "false_alarm_rate")
         found = [
-            (uncertainty_of(mean, self.rule), self._prediction(mean))
+            (total_of_mean(mean, self.rule), self._prediction(mean))
             for mean in self._means(predictions, normalize, progress)
         ]
         uncertainty, prediction = (np.concatenate(x) for x in zip(*found, strict=True))
@@ -201,19 +201,6 @@ class Gate:
         return cls(**read_parts(Path(path)))
 
 
-def uncertainty_of(mean: np.ndarray, rule: RuleLike) -> np.ndarray:
-    """Total uncertainty under a rule, in ten digits.
-
-    Whether a row is accepted must not depend on those it comes with: the last digits of a total do,
-    and where many rows are tied at the threshold, they would decide.
-    """
-    wide = mean.astype(np.float64)
-    total = np.asarray(get_rule(rule)._entropy(namespace(wide), wide))
-    size = np.floor(np.log10(np.abs(total), where=total != 0, out=np.zeros_like(total)))
-    unit = 10.0 ** (9 - size)
-    return np.asarray(np.round(total * unit) / unit)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Gated:
     """What a gate decided about new rows; made by :meth:`Gate.apply`.
@@ -314,7 +301,7 @@ def certify(
     _, m, k = rows.samples.probs.shape
     mean = to_numpy(rows.samples.mean)
     bound = promised_bound(task_loss, k, floor, loss_bound)
-    uncertainty = uncertainty_of(mean, task_loss)
+    uncertainty = total_of_mean(mean, task_loss)
     certificate = certify_threshold(
         losses_of_mean(mean, rows.labels, task_loss, floor),
         uncertainty,

@@ -11,6 +11,7 @@ import numpy as np
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 from scorewise.io import Predictions
+from scorewise.io.columns import LABEL
 from scorewise.io.fields import UNLABELLED, checked_ids, checked_labels, checked_names
 from scorewise.tasks.rows import rows_of
 
@@ -42,15 +43,20 @@ class Labelled:
         if not len(samples.probs):
             raise InvalidInput("there are no rows to evaluate")
         if y is None:
-            raise InvalidInput("there are no labels: evaluating needs to know what happened")
+            raise InvalidInput(
+                "there are no labels, and what happened must be known here; in files they are "
+                f"called {', '.join(LABEL)}"
+            )
         shape = samples.probs.shape
         names = checked_names(class_names, shape[-1])
         labels = checked_labels(y, shape, names)
         missing = labels == UNLABELLED
         if missing.any():
+            first = int(np.argmax(missing))
+            where = f" ({predictions.place(first)})" if isinstance(predictions, Predictions) else ""
             raise InvalidInput(
-                f"labels[{int(np.argmax(missing))}] is missing; {int(missing.sum())} of "
-                f"{len(labels)} rows have no label, and each needs one here"
+                f"labels[{first}]{where} is missing; {int(missing.sum())} of {len(labels)} rows "
+                "have no label, and each needs one here"
             )
         return cls(
             samples,

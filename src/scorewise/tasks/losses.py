@@ -15,6 +15,8 @@ from scorewise.rules import get_rule
 from scorewise.rules.costs import CostMatrix
 from scorewise.tasks.rows import rows_of
 
+_NOTHING = 1e-290  # what cannot be told from 0
+
 
 def task_losses(
     predictions: Any, y: Any, rule: RuleLike = "zero-one", *, floor: float | None = None,
@@ -78,6 +80,20 @@ def expected_of_mean(mean: np.ndarray, rule: RuleLike, floor: float | None = Non
     prediction = raised(mean, floor)
     losses = get_rule(rule)._losses(namespace(prediction), prediction)
     return np.asarray(sum_product(namespace(mean), mean, losses), dtype=np.float64)
+
+
+def total_of_mean(mean: np.ndarray, rule: RuleLike) -> np.ndarray:
+    """H(θ̄) in ten digits, to be compared with a threshold.
+
+    Whether a row is accepted must not depend on the rows it comes with: the last digits of a total
+    do, and where many rows are tied at the threshold, as those of votes are, they would decide.
+    """
+    wide = mean.astype(np.float64)
+    total = np.asarray(get_rule(rule)._entropy(namespace(wide), wide))
+    size = np.abs(total)
+    some = size > _NOTHING
+    unit = 10.0 ** (9 - np.floor(np.log10(size, where=some, out=np.zeros_like(total))))
+    return np.where(some, np.round(total * unit) / unit, 0.0)
 
 
 def largest_loss(rule: RuleLike, n_classes: int, floor: float | None = None) -> float:

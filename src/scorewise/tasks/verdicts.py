@@ -72,11 +72,16 @@ def _abstaining(found: Evaluation) -> str:
     if best.max_loss < found.loss:
         change = f"the {name} falls from {loss} to under {target}"
     else:
-        change = f"the {name}, {loss} on all rows, is under {target}"
+        return (
+            f"The {name} is {loss} {rows}; to promise at most {target}, {confidence}, abstain on "
+            f"{abstained}."
+        )
     return f"Abstain on {abstained} and {change}, {confidence}."
 
 
 def _measures(comparison: Comparison, task: str) -> str:
+    if len({row.value for row in comparison.standings}) == 1 < len(comparison.standings):
+        return f"{task}, all measures come out the same here, and cannot be compared."
     others = [name for name in comparison.as_good if name != comparison.best]
     found = f"{task}, {comparison.best} uncertainty is best here"
     if not others:
@@ -94,9 +99,14 @@ def listed(names: list[str]) -> str:
 
 def _foreign(found: ForeignRows) -> str:
     low, high = found.metrics.auroc_interval
+    auroc = f"AUROC {found.metrics.auroc:.3f} [{low:.3f}, {high:.3f}]"
+    by = f"{found.measure} uncertainty"
+    if high < 0.5:
+        return f"Foreign rows look more certain than the others by {by} ({auroc}): do not use it."
+    if low <= 0.5:
+        return f"Foreign rows cannot be told from the others by {by} ({auroc})."
     return (
-        f"By {found.measure} uncertainty foreign rows are told from the others with an AUROC of "
-        f"{found.metrics.auroc:.3f} [{low:.3f}, {high:.3f}]; to find 95 % of the foreign rows, "
+        f"Foreign rows are told from the others by {by} with an {auroc}; to find 95 % of them, "
         f"{share_text(found.metrics.fpr95)} of the others are called foreign too."
     )
 
@@ -123,6 +133,10 @@ def _labels(found: Evaluation, learning: LabelsBought) -> str:
     return said + "."
 
 
+def _p_text(p_value: float) -> str:
+    return f"p = {p_value:.2g}" if p_value > 1e-300 else "p < 1e-300"
+
+
 def _honesty(found: Evaluation) -> str:
     calibration = found.calibration
     expected = loss_text(calibration.predicted, found.is_share)
@@ -139,6 +153,6 @@ def _honesty(found: Evaluation) -> str:
         how = "The model is miscalibrated" + ", though not on average" * isfinite(high - low)
     holds = "Rankings and certificates hold" if found.certificates else "Rankings hold"
     return (
-        f"{how}: {compared} (p = {calibration.p_value:.2g}). {holds} all the same; expected losses "
-        "need scorewise.fit_temperature or LossRecalibrator."
+        f"{how}: {compared} ({_p_text(calibration.p_value)}). {holds} all the same; expected "
+        "losses need scorewise.fit_temperature or LossRecalibrator, from Python."
     )
