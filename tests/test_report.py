@@ -99,7 +99,7 @@ def test_the_page_says_what_was_found(page, found):
 def test_figures_have_words_and_numbers(page):
     plots = [attributes for attributes in page.named("div") if "data-figure" in attributes]
     assert {one["data-figure"] for one in plots} == set(page.data["figures"]) == {
-        "rejection", "comparison-selective", "calibration", "decomposition", "ood", "learning", "simplex",
+        "rejection", "comparison-selective", "calibration", "ood", "learning", "simplex",
     }  # fmt: skip
     assert all(len(one["aria-label"] or "") > 60 for one in plots)
     captions = {one.get("id") for one in page.named("figcaption")}
@@ -363,8 +363,8 @@ def test_figures_are_saved(tmp_path, found):
     folder = tmp_path / "new" / "figures"
     paths = save_figures(found, folder)
     names = [
-        "rejection", "comparison", "calibration", "decomposition", "ood", "comparison_ood", "learning",
-        "comparison_learning",
+        "rejection", "comparison", "calibration", "decomposition", "ood", "comparison_ood",
+        "learning", "comparison_learning",
     ]  # fmt: skip
     assert [path.name for path in paths] == [f"{n}.{f}" for n in names for f in ("png", "svg")]
     assert sorted(folder.iterdir()) == sorted(paths)
