@@ -1142,3 +1142,24 @@ def test_without_plotly_jinja_and_matplotlib(here: Path):
         assert f"pip install 'scorewise[{extra}]'" in stderr
         assert stderr.count("\n") == 1
     assert not Path("report.html").exists()
+
+
+@pytest.mark.parametrize("text", [
+    "class,stay,go\n0,0,5\n1,50,0\n2,1,1\n", "class,stay,go\n2,1,1\n1,50,0\n0,0,5\n",
+    "stay,go\n0,5\n50,0\n1,1\n", ",stay,go\nill,1,1\nhealthy,0,5\ndoubtful,50,0\n",
+])  # fmt: skip
+def test_costs_by_number_by_name_and_in_order_are_the_same(text: str, here: Path):
+    Path("costs.csv").write_text(text)
+    told = from_json(run("decide", "test.npz", "--costs", "costs.csv", "--json"))
+    assert (told["costs"], told["actions"]) == ([[0, 5], [50, 0], [1, 1]], ["stay", "go"])
+
+
+def test_classes_named_by_hand(here: Path):
+    labels = np.array(NAMES, dtype=object)[OWN.labels]
+    np.savez("named.npz", probs=OWN.probs, y=labels.astype(str))
+    said = sentence_of(run("evaluate", "named.npz", "--no-report"))
+    assert "--class-names" in said
+    names = ("--class-names", ",".join(NAMES))
+    told = from_json(run("evaluate", "named.npz", *names, "--no-report", *FAST, "--json"))
+    assert told["class_names"] == NAMES
+    assert told["loss"] == pytest.approx((OWN.probs.mean(1).argmax(1) != OWN.labels).mean())

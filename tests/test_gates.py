@@ -19,6 +19,7 @@ from report_support import members
 from scorewise.io import predictions as in_memory
 from scorewise.tasks.certify import Certificate
 from scorewise.tasks.drift import compare_with_calibration
+from scorewise.tasks.losses import total_of_mean
 from support import all_rules
 
 parametrize = pytest.mark.parametrize
@@ -571,3 +572,12 @@ def test_everything_is_in_the_dictionary():
     assert kept["promise"] == repr(gate)
     assert kept["certificate"] | {"drift": None} == asdict(gate.certificate)
     assert (kept["members"], kept["classes"], kept["told"]) == (8, 3, {"input": "x"})
+
+
+@given(st.floats(0, 1))
+def test_ten_digits_of_a_total_are_close_whatever_its_size(p):
+    mean = np.array([[1 - p, p]])
+    for rule in ("log", "brier", "zero-one", "spherical"):
+        exact = float(sw.get_rule(rule).entropy(mean)[0])
+        found = float(total_of_mean(mean, rule)[0])
+        assert found == pytest.approx(exact, rel=1e-9, abs=1e-290)

@@ -905,3 +905,33 @@ def test_text_is_read_by_others(tmp_path, everything):
     assert frame["labels"].tolist() == ["0", "1", "2", "", "0"]
     assert frame.filter(like="logits_").shape == (5, 6)
     np.testing.assert_array_equal(frame["logits_1_2"], everything.logits[:, 1, 2])
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_labels_as_pandas_saves_them(tmp_path, suffix):
+    frame = pd.DataFrame({f"p_{m}_{k}": [0.5] * 3 for m in range(2) for k in range(2)})
+    frame["label"] = [1.0, np.nan, 0.0]
+    path = tmp_path / f"a.{suffix}"
+    frame.to_parquet(path) if suffix == "parquet" else frame.to_csv(path, index=False)
+    assert sw.read_predictions(path).labels.tolist() == [1, -1, 0]
+    if suffix == "parquet":
+        frame.assign(label=[True, False, True]).to_parquet(path)
+        assert sw.read_predictions(path).labels.tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize("kind", ["npz", "parquet", "arrow", "csv", "folder", "safetensors", "npy"])
+def test_classes_can_be_named_by_hand(tmp_path, kind):
+    path = path_of(tmp_path, kind)
+    sw.write_predictions(path, members(4, 2, 3))
+    kept = sw.read_predictions(path, ["a", "b", "c"])
+    assert kept.class_names == ("a", "b", "c")
+    assert [part.class_names for part in kept.chunks(2)] == [("a", "b", "c")] * 2
+    with pytest.raises(sw.InvalidInput, match="2 class_names for 3 classes"):
+        sw.read_predictions(path, ["a", "b"])
+
+
+def test_names_by_hand_make_labels_of_names(tmp_path):
+    columns = {"probs": members(3, 2, 2).tolist(), "label": ["no", "yes", None]}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    kept = sw.read_predictions(tmp_path / "a.parquet", ["no", "yes"])
+    assert kept.labels.tolist() == [0, 1, -1]

@@ -799,3 +799,18 @@ def test_a_damaged_file_is_read_or_refused(tmp_path, kind):
     )
     assert ran.returncode == 0, ran.stderr[-500:]
     assert ran.stdout.strip() == "{}"
+
+
+def test_what_is_no_file_does_not_give_way_to_one(tmp_path):
+    pipe = tmp_path / "a.npz"
+    os.mkfifo(pipe)
+    with pytest.raises(FileExistsError, match="a device is where a file is to be written"):
+        sw.write_predictions(pipe, GOOD)
+    assert pipe.is_fifo()
+    assert [x.name for x in tmp_path.iterdir()] == ["a.npz"]
+
+
+def test_an_id_that_would_inflate_the_file_is_refused(tmp_path):
+    ids = ["a" * 100_000, *map(str, range(999))]
+    with pytest.raises(sw.InvalidInput, match=r"100,000 characters.*use \.parquet"):
+        sw.write_predictions(tmp_path / "a.npz", np.full((1000, 1, 2), 0.5), ids=ids)

@@ -10,6 +10,7 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 import scorewise as sw
+from scorewise import _numerics
 from scorewise.plots import style
 from scorewise.plots.calibration import CalibrationDisplay
 from scorewise.plots.comparison import ComparisonDisplay
@@ -241,7 +242,7 @@ def test_a_million_rows_are_drawn_fast_with_few_vertices():
     draw(display).figure_.canvas.draw()
     assert time.perf_counter() - start < 3
     x, y = display.lines_["uncertainty"].get_data()
-    assert len(x) <= style.MOST_POINTS
+    assert len(x) <= _numerics.MOST_POINTS
     assert x[[0, -1]].tolist() == [1 - 1e-6, 0]
     assert np.isclose(y[-1], losses.mean())
 
@@ -395,7 +396,7 @@ def test_a_million_scores_are_drawn_with_few_vertices():
     draw(display).figure_.canvas.draw()
     assert time.perf_counter() - start < 3
     x, y = display.lines_["roc"].get_data()
-    assert len(x) <= style.MOST_POINTS
+    assert len(x) <= _numerics.MOST_POINTS
     assert (x[0], y[0], x[-1], y[-1]) == (0, 0, 1, 1)
 
 
@@ -574,7 +575,7 @@ def test_weights_move_the_mean():
 def test_many_members_are_few_points():
     probs = np.random.default_rng(0).dirichlet([1, 1, 1], size=10**5)
     display = draw(SimplexDisplay(probs))
-    assert len(display.points_.get_offsets()) <= style.MOST_POINTS
+    assert len(display.points_.get_offsets()) <= _numerics.MOST_POINTS
     assert np.allclose(display.mean, probs.mean(axis=0))
 
 

@@ -520,3 +520,31 @@ def _some_members():
     yield "one-hot", one_hot
     yield "alike", alike
     yield "nearly alike", 0.999999 * alike + 0.000001 * one_hot
+
+
+def test_a_part_that_is_damaged_at_the_last_moment_is_no_result(
+    tmp_path, small_chunks, monkeypatch
+):
+    given, out = tmp_path / "in.npy", tmp_path / "out.parquet"
+    sw.write_predictions(given, random_members())
+    work = score._work
+
+    def damaging(*args: Any, **options: Any) -> Any:
+        yield from work(*args, **options)
+        last = sorted((tmp_path / ".out.parquet.parts").glob("*.arrow"))[-1]
+        last.write_bytes(b"")
+
+    monkeypatch.setattr(score, "_work", damaging)
+    with pytest.raises(OSError, match="give the command again"):
+        sw.score_file(given, out)
+    assert not out.exists()
+    monkeypatch.setattr(score, "_work", work)
+    assert sw.score_file(given, out).resumed > 0
+    assert_scored(out, given, ("log", "brier", "zero-one", "spherical"))
+
+
+def test_a_bad_label_does_not_keep_rows_from_being_scored(tmp_path):
+    probs = random_members()
+    columns = {"probs": probs.tolist(), "labels": [99] * len(probs)}
+    pq.write_table(pa.table(columns), tmp_path / "in.parquet")
+    assert sw.score_file(tmp_path / "in.parquet", tmp_path / "out.parquet").n_rows == len(probs)

@@ -188,6 +188,9 @@ def log_gamma_drop(xp: Namespace, x: Array, r: Array, e: float) -> Array:
     return drop - e * r * c * d * slope
 
 
-def spread(n: int, most: int = 2000) -> np.ndarray:
+MOST_POINTS = 2000  # of a line: more than any figure resolves
+
+
+def spread(n: int, most: int = MOST_POINTS) -> np.ndarray:
     """Indices of at most so many of n things, evenly spread, with both ends."""
     return np.arange(n) if n <= most else np.linspace(0, n - 1, most).round().astype(int)

@@ -27,6 +27,7 @@ from scorewise.cli.app import (
 )
 from scorewise.cli.given import ALL_RULES, loss_of, names_of, rules_of
 from scorewise.cli.screen import comparison_table, print_json, say, table
+from scorewise.errors import InvalidInput
 from scorewise.io import read_predictions
 from scorewise.io.digests import digest
 from scorewise.io.tables import check_file_path
@@ -79,6 +80,8 @@ def evaluate(
         check_report(report)
         check_file_path(report, file, *([ood] if ood else []))
     if figures is not None:
+        if figures.exists() and not figures.is_dir():
+            raise InvalidInput(f"{str(figures)!r} is a file; give a folder for the figures")
         figures.mkdir(parents=True, exist_ok=True)
         if find_spec("matplotlib") is None:
             raise ImportError("--figures needs matplotlib: pip install 'scorewise[plots]'")

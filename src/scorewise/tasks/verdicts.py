@@ -106,7 +106,7 @@ def _foreign(found: ForeignRows) -> str:
     if low <= 0.5:
         return f"Foreign rows cannot be told from the others by {by} ({auroc})."
     return (
-        f"Foreign rows are told from the others by {by} with an {auroc}; to find 95 % of them, "
+        f"Foreign rows are told from the others by {by} ({auroc}); to find 95 % of them, "
         f"{share_text(found.metrics.fpr95)} of the others are called foreign too."
     )
 
