@@ -1163,3 +1163,13 @@ def test_classes_named_by_hand(here: Path):
     told = from_json(run("evaluate", "named.npz", *names, "--no-report", *FAST, "--json"))
     assert told["class_names"] == NAMES
     assert told["loss"] == pytest.approx((OWN.probs.mean(1).argmax(1) != OWN.labels).mean())
+
+
+@pytest.mark.parametrize("how", [[], ["--json"]])
+def test_who_stops_reading_has_not_met_a_broken_promise(how: list[str], here: Path):
+    command = shlex.join([str(SCOREWISE), "compare", "test.npz", *FAST, *how])
+    found = subprocess.run(
+        ["bash", "-c", f"{command} | true; exit ${{PIPESTATUS[0]}}"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (found.returncode, found.stderr) == (0, "")

@@ -16,9 +16,16 @@ from scorewise.plots.style import plain
 from scorewise.tasks.comparison import Comparison
 
 
+class _Screen(Console):
+    """A console that lets who calls it know that nobody reads any more."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def say(*things: Any) -> None:
     """Print sentences and tables; nothing in them is taken for a command to the terminal."""
-    console = Console(highlight=False)
+    console = _Screen(highlight=False)
     for thing in things:
         if isinstance(thing, str):  # what is to be copied is not wrapped
             console.print(Text(_shown(thing)), soft_wrap=thing.startswith(("  ", "Written to ")))
