@@ -658,7 +658,7 @@ def test_wrong_usage_is_exit_code_2(args: str, here: Path):
         ("advise sleeping", "'selective', 'ood', 'active'"),
         ("compare test.npz --task active", "active_learning"),
         ("compare test.npz --task ood", "ood"),
-        ("compare test.npz --task nothing", "'selective', 'ood', 'active'"),
+        ("compare test.npz --task nothing", "'selective', 'ood'"),
         ("compare bare.npz", "no labels"),
         ("demo --out test.npz", "test.npz"),
     ],
@@ -790,7 +790,7 @@ def test_a_mistake_far_down_is_named_by_its_row(
 @pytest.mark.parametrize(("text", "words"), [
     ("", "names of the actions"), ("a,b\n1,2\n", "names of the actions"),
     (",a,b\nhealthy,1,2\ndoubtful,1\nill,1,2\n", "same length"),
-    (",a,b\nhealthy,1,2\ndoubtful,1,x\nill,1,2\n", "line 3, action 2 is 'x'"),
+    (",a,b\nhealthy,1,2\ndoubtful,1,x\nill,1,2\n", "the action 'b' is 'x'"),
     (",a,b\nhealthy,1,2\ndoubtful,1,nan\nill,1,2\n", "finite"),
     (",a,a\nhealthy,1,2\ndoubtful,1,1\nill,1,2\n", "two actions are called 'a'"),
     (",a,b\nhealthy,1,2\nhealthy,1,1\nill,1,2\n", "two lines for the same class"),

@@ -935,3 +935,19 @@ def test_names_by_hand_make_labels_of_names(tmp_path):
     pq.write_table(pa.table(columns), tmp_path / "a.parquet")
     kept = sw.read_predictions(tmp_path / "a.parquet", ["no", "yes"])
     assert kept.labels.tolist() == [0, 1, -1]
+
+
+@pytest.mark.parametrize("kind", ["npz", "parquet", "csv", "safetensors"])
+def test_names_by_hand_do_not_rename_the_classes_of_a_file(tmp_path, kind):
+    path = path_of(tmp_path, kind)
+    sw.write_predictions(path, members(4, 2, 2), class_names=["cat", "dog"])
+    assert sw.read_predictions(path, ["cat", "dog"]).class_names == ("cat", "dog")
+    with pytest.raises(sw.InvalidInput, match="the file has others of its own"):
+        sw.read_predictions(path, ["dog", "cat"])
+
+
+def test_tensors_may_have_the_other_names_too(tmp_path):
+    tensors = {"proba": members(3, 2, 2), "y": np.array([0, 1, 1]), "id": np.arange(3)}
+    safetensors.numpy.save_file(tensors, tmp_path / "a.safetensors")
+    kept = sw.read_predictions(tmp_path / "a.safetensors")
+    assert (kept.labels.tolist(), kept.ids.tolist()) == ([0, 1, 1], [0, 1, 2])

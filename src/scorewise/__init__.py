@@ -146,7 +146,7 @@ __all__ = [
     "write_report",
 ]
 
-# What needs scikit-learn, torch, laplace-torch or matplotlib is imported when it is first used.
+# What needs scikit-learn, torch, laplace-torch, matplotlib or Jinja2 is imported when first used.
 _LAZY = {
     "ActiveLearner": ("scorewise.tasks.active.learner", None),
     "BootstrapEnsemble": ("scorewise.models.bootstrap", None),

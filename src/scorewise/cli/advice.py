@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from scorewise import validate
 from scorewise.cli.app import (
     AsJson,
     ClassNames,
@@ -86,6 +87,7 @@ def compare(
             "active learning is compared by repeated runs, which predictions alone are not; see "
             "scorewise.active_learning and scorewise.compare in Python"
         )
+    validate.choice(task, "--task", ("selective", "ood"))
     if (task == "ood") != (ood is not None):
         raise InvalidInput("--task ood and --ood, predictions for foreign rows, go together")
     predictions = read_predictions(file, names_of(class_names))
@@ -97,7 +99,9 @@ def compare(
         samples, labels = rows.samples, rows.labels
     else:
         samples = members_of(predictions, "predictions", options)
-    foreign = None if ood is None else members_of(read_predictions(ood), "ood", options)
+    foreign = None
+    if ood is not None:
+        foreign = members_of(read_predictions(ood, names_of(class_names)), "ood", options)
     found = evidence(
         samples, labels, task, loss, rules=rules_of(rules), ood=foreign, floor=floor,
         confidence=confidence, n_resamples=resamples, random_state=seed,

@@ -147,7 +147,11 @@ def _sentence(error: BaseException) -> str:
         return "there is not enough memory; evaluate fewer rows"
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.strerror}: {error.filename}"
-    text = str(error)
+    return in_the_shell(str(error))
+
+
+def in_the_shell(text: str) -> str:
+    """The same advice for someone who types commands."""
     for python, shell in _IN_THE_SHELL.items():
         text = text.replace(python, shell)
     return text

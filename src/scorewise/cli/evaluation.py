@@ -24,6 +24,7 @@ from scorewise.cli.app import (
     Seed,
     TaskLoss,
     command,
+    in_the_shell,
 )
 from scorewise.cli.given import ALL_RULES, loss_of, names_of, rules_of
 from scorewise.cli.screen import comparison_table, print_json, say, table
@@ -86,7 +87,7 @@ def evaluate(
         if find_spec("matplotlib") is None:
             raise ImportError("--figures needs matplotlib: pip install 'scorewise[plots]'")
     predictions = read_predictions(file, names_of(class_names))
-    foreign = None if ood is None else read_predictions(ood)
+    foreign = None if ood is None else read_predictions(ood, names_of(class_names))
     found = evaluated(
         predictions, ood=foreign, task_loss=loss_of(task_loss, predictions), rules=rules_of(rules),
         max_loss=max_loss or None, confidence=confidence, floor=floor, n_resamples=resamples,
@@ -121,11 +122,11 @@ def evaluate(
 
 def show(found: Evaluation) -> None:
     """The verdict, the certificates and the comparisons."""
-    say(*found.verdict, "")
+    say(*map(in_the_shell, found.verdict), "")
     if found.certificates:
         say(
             table(
-                f"Promises, together with {share_text(found.confidence)} confidence",
+                f"Promises, together with {promise_text(found.confidence, True)} confidence",
                 [
                     f"{found.loss_name} at most",
                     "accept",

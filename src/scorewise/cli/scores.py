@@ -7,8 +7,18 @@ from typing import Annotated
 
 import typer
 
-from scorewise.cli.app import FINE, INTERRUPTED, AsJson, Debug, Normalize, Predicted, Rules, command
-from scorewise.cli.given import ALL_RULES, rules_of
+from scorewise.cli.app import (
+    FINE,
+    INTERRUPTED,
+    AsJson,
+    ClassNames,
+    Debug,
+    Normalize,
+    Predicted,
+    Rules,
+    command,
+)
+from scorewise.cli.given import ALL_RULES, names_of, rules_of
 from scorewise.cli.screen import complain, print_json, say
 from scorewise.scoring import score_file
 
@@ -25,6 +35,7 @@ def score(
         Path | None,
         typer.Option(help="A .parquet, .arrow or .csv file; FILE-scores.parquet unless given."),
     ] = None,
+    class_names: ClassNames = None,
     normalize: Normalize = False,
     restart: Annotated[
         bool, typer.Option("--restart", help="Forget what an interrupted run has done.")
@@ -42,8 +53,8 @@ def score(
     out = Path(f"{file.stem}-scores.parquet") if out is None else out
     try:
         done = score_file(
-            file, out, rules_of(rules), normalize=normalize, resume=not restart,
-            progress=False if as_json else None,
+            file, out, rules_of(rules), class_names=names_of(class_names), normalize=normalize,
+            resume=not restart, progress=False if as_json else None,
         )  # fmt: skip
     except KeyboardInterrupt:
         complain("Interrupted. Give the same command again to go on.")

@@ -41,7 +41,7 @@ class Table:
         self._name, self._schema, self._pieces = name, schema, pieces
         self._ends = np.cumsum([piece.n_rows for piece in pieces], dtype=np.int64)
         told = _told(schema)
-        self._columns = Columns(schema, self._first_row, class_names or told.class_names)
+        self._columns = Columns(schema, self._first_row, told.class_names, class_names)
         m, k = self._columns.shape
         self.shape = (int(self._ends[-1]) if len(pieces) else 0, m, k)
         self.class_names = checked_names(self._columns.class_names, k)
@@ -146,7 +146,7 @@ class _Told:
 
 def _told(schema: pa.Schema) -> _Told:
     try:
-        told = json.loads((schema.metadata or {}).get(_KEY, b"{}"))
+        told = json.loads(told_of(schema) or b"{}")
         names, weights = told.get("class_names"), told.get("weights")
         if isinstance(names, str):
             raise TypeError("class_names are one text, not several")

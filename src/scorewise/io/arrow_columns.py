@@ -26,6 +26,7 @@ from scorewise.io.columns import (
 )
 from scorewise.io.fields import (
     UNLABELLED,
+    ClassNames,
     check_shape,
     checked_ids,
     checked_labels,
@@ -47,13 +48,16 @@ class Columns:
         Gives one row of the table, to see how long nested lists are; None where there is none.
     class_names : tuple of str, optional
         From the table's metadata.
+    by_hand : tuple of str, optional
+        Names of the classes where neither the metadata nor the columns tell.
     """
 
     def __init__(
         self,
         schema: pa.Schema,
         first_row: Callable[[list[str]], pa.RecordBatch | None],
-        class_names: tuple[str, ...] | None,
+        class_names: ClassNames,
+        by_hand: ClassNames,
     ) -> None:
         names = list(schema.names)
         twice = first_repeated(names)
@@ -75,7 +79,7 @@ class Columns:
                 "there is no column 'probs' or 'logits', and no column per member and class such "
                 f"as 'probs_0_1' (of one model 'probs_0_cat'); there are {there or 'no columns'}"
             )
-        self.class_names = class_names
+        self.class_names = class_names or by_hand
         self._labels = named_column(names, LABEL)
         self._ids = named_column(names, ID)
         self._weights = weight_columns(names)

@@ -14,6 +14,10 @@ LOGITS = ("logits", "logit")
 LABEL = ("labels", "label", "y", "target", "y_true")
 ID = ("ids", "id", "row_id", "sample_id")
 WEIGHTS = ("weights",)  # "weight" is mostly that of a row
+FIELDS = {
+    "probs": PROBS, "logits": LOGITS, "labels": LABEL, "ids": ID, "weights": WEIGHTS,
+    "class_names": ("class_names", "classes", "classes_"),
+}  # fmt: skip
 
 _NUMBERED = re.compile(r"(\D*)(\d{1,9})(\D+)(\d{1,9})(\D*)")  # member and class by number
 _NAMED = re.compile(r"(\D*)(\d{1,9})([^0-9A-Za-z]+)(.+)")  # the class by name

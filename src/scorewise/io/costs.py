@@ -40,9 +40,12 @@ def read_costs(
     ):
         header = header[1:]
         table = _in_order(table, class_names, path) if ordered else [line[1:] for line in table]
-    costs = np.array([[_cost(cell, i, j, path) for j, cell in enumerate(line)]
-                      for i, line in enumerate(table)])  # fmt: skip
-    return costs, [name.strip() for name in header]
+    actions = [name.strip() for name in header]
+    costs = [
+        [_cost(cell, action, path) for cell, action in zip(line, actions, strict=True)]
+        for line in table
+    ]
+    return np.array(costs), actions
 
 
 def _in_order(
@@ -80,12 +83,12 @@ def _short(name: str) -> str:
     return repr(name if len(name) <= 40 else f"{name[:20]}…{name[-19:]}")
 
 
-def _cost(cell: str, line: int, action: int, path: Path) -> float:
+def _cost(cell: str, action: str, path: Path) -> float:
     value = _number(cell)
     if value is None:
         raise InvalidInput(
-            f"{path.name!r}: the cost in line {line + 2}, action {action + 1} is {cell!r}, which "
-            "is no number"
+            f"{path.name!r}: a cost of the action {_short(action)} is {_short(cell)}, which is no "
+            "number"
         )
     return value
 

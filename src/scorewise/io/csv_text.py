@@ -60,9 +60,7 @@ def read(
     columns = dict(zip(header, zip(*table, strict=True) if table else [()] * len(header),
                        strict=True))  # fmt: skip
     try:
-        if class_names is not None:
-            told["class_names"] = class_names
-        kept = _predictions(columns, told, path)
+        kept = _predictions(columns, told, class_names, path)
     except (TypeError, ValueError, OverflowError) as error:  # of what the comment tells
         if isinstance(error, InvalidInput):
             raise
@@ -85,7 +83,7 @@ def _told(text: str, path: Path) -> tuple[dict[str, Any], int]:
 
 
 def _predictions(
-    columns: dict[str, tuple[str, ...]], told: dict[str, Any], path: Path
+    columns: dict[str, tuple[str, ...]], told: dict[str, Any], by_hand: ClassNames, path: Path
 ) -> Predictions:
     fields: dict[str, Any] = {}
     first_class = 0
@@ -114,7 +112,7 @@ def _predictions(
     elif weights := weight_columns(list(columns)):
         kind = np.dtype(told.get("weights_dtype", "float64"))
         fields["weights"] = np.stack([_column(columns[w], w, kind, path) for w in weights], axis=-1)
-    return Predictions(class_names=names, **fields)
+    return Predictions(class_names=by_hand if names is None else names, **fields)
 
 
 def _is_whole(text: str) -> bool:

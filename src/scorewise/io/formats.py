@@ -13,8 +13,8 @@ from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 from scorewise.io.predictions import Predictions, with_name
 
-# By suffix: a module with read(path) and write(predictions, path), and the extra it needs. A path
-# without a suffix is a folder of Parquet files.
+# By suffix: a module with read(path, class_names) and write(predictions, path), and the extra that
+# it needs. A path without a suffix is a folder of Parquet files.
 _FORMATS = {
     ".npz": ("npz", None),
     ".npy": ("npy", None),
@@ -47,8 +47,8 @@ def read_predictions(
     ``.safetensors``    tensors named as in ``.npz``
     ==================  ============================================================================
 
-    Nothing is ever unpickled. Parquet, Arrow and NPY files are read as far as rows are asked for,
-    by ``chunks()``, so that files larger than memory will do.
+    Nothing is ever unpickled. Parquet and Arrow files, and NPY and NPZ that are not compressed, are
+    read as far as rows are asked for, by ``chunks()``: files larger than memory will do.
 
     Parameters
     ----------
@@ -85,8 +85,10 @@ def read_predictions(
         raise FileNotFoundError(f"there is no file {str(path)!r}")
     read = _module("" if path.is_dir() else path.suffix, path).read
     try:
-        names = None if class_names is None else tuple(str(name) for name in class_names)
-        source, names, weights = read(path, names)
+        by_hand = None if class_names is None else tuple(str(name) for name in class_names)
+        source, names, weights = read(path, by_hand)
+        if by_hand is not None and names != by_hand:
+            raise InvalidInput("class_names are given, and the file has others of its own")
         return Predictions.of(source, names, weights, path.name)
     except InvalidInput as error:
         raise with_name(error, path.name) from None

@@ -28,11 +28,8 @@ class MappedArray:
     is_fortran: bool
 
     @classmethod
-    def of_header(cls, file: IO[bytes], path: Path, name: str, offset: int = 0) -> MappedArray:
-        """From the header of an array in NumPy's format, at which the file stands.
-
-        ``offset`` is where ``file`` begins in the file at ``path``.
-        """
+    def of_header(cls, file: IO[bytes], path: Path, name: str) -> MappedArray:
+        """From the header of an array in NumPy's format, with which the file begins."""
         try:
             version = np.lib.format.read_magic(file)
             if version == (1, 0):
@@ -51,7 +48,7 @@ class MappedArray:
                 f"{name} holds Python objects, which would have to be unpickled, and that can run "
                 "anything; save numbers, or strings with dtype=str"
             )
-        return cls(path, offset + file.tell(), dtype, shape, is_fortran)
+        return cls(path, file.tell(), dtype, shape, is_fortran)
 
     @property
     def nbytes(self) -> int:

@@ -17,8 +17,8 @@ def read(path: Path, class_names: ClassNames = None) -> tuple[Source, ClassNames
     """The array, mapped."""
     with path.open("rb") as file:
         array = MappedArray.of_header(file, path, repr(path.name))
-    validate.floating(np.empty(0, array.dtype), path.name)
-    check_shape(array.shape, path.name)
+    validate.floating(np.empty(0, array.dtype), "probs")
+    check_shape(array.shape, "probs")
     there = path.stat().st_size - array.offset
     if there < array.nbytes:
         raise InvalidInput(

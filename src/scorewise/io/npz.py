@@ -11,15 +11,11 @@ from typing import Any
 import numpy as np
 
 from scorewise.errors import InvalidInput
-from scorewise.io.columns import ID, LABEL, LOGITS, PROBS, WEIGHTS, named_column
+from scorewise.io.columns import FIELDS, LOGITS, PROBS, named_column
 from scorewise.io.fields import ClassNames
 from scorewise.io.mapped import Mapped, MappedArray
 from scorewise.io.predictions import Predictions, Source
 
-FIELDS = {
-    "probs": PROBS, "logits": LOGITS, "labels": LABEL, "ids": ID, "weights": WEIGHTS,
-    "class_names": ("class_names", "classes", "classes_"),
-}  # fmt: skip
 _MOST_TEXT = 256 << 20  # bytes of ids
 _LOCAL_HEADER = 30  # bytes before the name of a member of an archive
 
@@ -45,8 +41,7 @@ def read(
             arrays[name] = found.whole() if isinstance(found, MappedArray) else found
             if isinstance(found, MappedArray) and name in {"probs", "logits"}:
                 mapped[name] = found
-    if class_names is not None:
-        arrays["class_names"] = class_names
+    arrays.setdefault("class_names", class_names)
     kept = Predictions(**arrays)
     source: Source = kept.source
     if set(mapped) == {"probs", "logits"} & set(arrays):

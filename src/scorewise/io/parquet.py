@@ -55,9 +55,8 @@ def write(predictions: Predictions, path: Path) -> None:
 def write_batches(batches: Iterator[pa.RecordBatch], schema: pa.Schema, path: Path) -> None:
     """Batches gathered into row groups of some size."""
     # tensors of floating-point numbers have nothing to gain from dictionaries
-    plain = [field.name for field in schema if not pa.types.is_string(field.type)]
-    use_dictionary = [field.name for field in schema if field.name not in plain]
-    with pq.ParquetWriter(path, schema, use_dictionary=use_dictionary or False) as writer:
+    text = [field.name for field in schema if pa.types.is_string(field.type)]
+    with pq.ParquetWriter(path, schema, use_dictionary=text or False) as writer:
         waiting: list[pa.RecordBatch] = []
         for batch in batches:
             waiting.append(batch)

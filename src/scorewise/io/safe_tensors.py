@@ -11,6 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from scorewise.errors import InvalidInput
+from scorewise.io.columns import FIELDS, LOGITS, PROBS, named_column
 from scorewise.io.fields import ClassNames
 from scorewise.io.predictions import Predictions, Source
 
@@ -24,21 +25,21 @@ def read(
     try:
         with safe_open(path, framework="numpy") as file:
             there = set(file.keys())
-            if not {"probs", "logits"} & there:
+            if named_column(list(there), (*PROBS, *LOGITS)) is None:
                 raise InvalidInput(
                     f"{path.name!r} has no tensor 'probs' (nor 'logits'), only "
                     f"{', '.join(map(repr, sorted(there))) or 'nothing'}"
                 )
             names = _names(file.metadata() or {}, path)
+            keys = {name: named_column(list(there), FIELDS[name]) for name in _TENSORS}
             arrays: dict[str, Any] = {
-                name: _tensor(file, name, path) for name in _TENSORS if name in there
+                name: _tensor(file, key, path) for name, key in keys.items() if key is not None
             }
     except SafetensorError as error:
         raise InvalidInput(
             f"{path.name!r} is no .safetensors file, or it is cut off: {error}"
         ) from None
-    if class_names is not None:
-        names["class_names"] = class_names
+    names.setdefault("class_names", class_names)
     kept = Predictions(**names | arrays)
     return kept.source, kept.class_names, kept.member_weights
 

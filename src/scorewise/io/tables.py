@@ -49,16 +49,11 @@ def check_file_path(path: Path, *inputs: Path) -> None:
             raise InvalidInput(f"{str(path)!r} is, or is in, the input {str(one)!r}")
 
 
-def column(values: Any) -> Any:
-    """An Arrow array of numbers, booleans or strings."""
-    return pyarrow().array(values)
-
-
 def row_names(ids: np.ndarray | None, first_row: int, n: int) -> tuple[str, Any]:
     """The column that tells rows apart: their ids, or their numbers."""
-    if ids is None:
-        return "row", column(np.arange(first_row, first_row + n))
     pa = pyarrow()
+    if ids is None:
+        return "row", pa.array(np.arange(first_row, first_row + n))
     return "id", pa.array(ids, pa.string() if ids.dtype == object else pa.int64())
 
 

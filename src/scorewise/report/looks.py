@@ -10,7 +10,6 @@ from scorewise.report.words import escaped
 
 Trace = dict[str, Any]
 
-GREEN = COLORS[2]
 INK, PAPER, GRID, PALE = "#1C2128", "#FFFFFF", "#E4E7EB", "#C3C9D1"
 DASHES = ("solid", "dash", "dashdot", "dot", "longdash", "longdashdot")
 SYMBOLS = ("circle", "diamond-open", "triangle-up-open")
@@ -19,7 +18,7 @@ FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, s
 
 # Figures are made for the light theme; the page exchanges these colours in the dark.
 _IN_THE_DARK = {
-    BLUE: "#56B4E9", VERMILLION: "#FF9657", GREEN: "#3CC9A0", COLORS[3]: "#E8A6C8",
+    BLUE: "#56B4E9", VERMILLION: "#FF9657", COLORS[2]: "#3CC9A0", COLORS[3]: "#E8A6C8",
     COLORS[4]: "#F2BE4E", COLORS[5]: "#B5E0F8", GREY: "#A6AEB9", INK: "#E8EBEF",
     PAPER: "#15191F", GRID: "#2B323C", PALE: "#4C5561",
 }  # fmt: skip

@@ -45,13 +45,13 @@
     }
   };
 
-  const nameTheme = () => {
+  const pressTheme = () => {
     const button = document.getElementById("theme");
     button.setAttribute("aria-pressed", String(isDark()));
   };
 
   const refresh = () => {
-    nameTheme();
+    pressTheme();
     draw();
   };
 

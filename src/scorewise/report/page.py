@@ -118,6 +118,7 @@ def _render(found: Evaluation, title: str, provenance: Mapping[str, object]) -> 
     environment.filters |= {
         "loss": partial(words.loss, is_share=found.is_share),
         "promise": partial(words.promise, is_share=found.is_share),
+        "exact": partial(words.promise, is_share=True),
         "loss_cell": partial(words.loss_cell, is_share=found.is_share),
         "share": words.share,
         "share_cell": words.share_cell,

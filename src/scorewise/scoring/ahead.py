@@ -18,7 +18,7 @@ _PATIENCE = 0.1  # seconds after which a thread looks whether it is still wanted
 
 
 def chunks_ahead(predictions: Predictions, start: int) -> Iterator[Predictions]:
-    """The same as ``predictions.chunks(start=start)``, read by threads."""
+    """The chunks of predictions from ``start`` on, of what scoring needs, read by threads."""
     stretches = _stretches(predictions, start)
     stop = Event()
     with ThreadPoolExecutor(_READERS) as readers:

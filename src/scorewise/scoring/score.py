@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,6 +56,7 @@ def score_file(
     out: str | os.PathLike[str],
     rules: Iterable[RuleLike] | Mapping[str, RuleLike] = RULES,
     *,
+    class_names: Sequence[str] | None = None,
     normalize: bool = False,
     resume: bool = True,
     progress: bool | None = None,
@@ -77,6 +78,8 @@ def score_file(
         input's digest (but for CSV, which has no metadata).
     rules : several rules in a list or mapping
         As for :func:`scorewise.decompose`.
+    class_names : sequence of str, optional
+        As for :func:`scorewise.read_predictions`.
     normalize : bool
         Rescale probabilities to sum to 1.
     resume : bool
@@ -111,7 +114,7 @@ def score_file(
     if not named:
         raise InvalidInput("there is no rule to score by")
     check_table_path(out, source)
-    predictions = read_predictions(source)
+    predictions = read_predictions(source, class_names)
     for rule in named.values():
         rule.check_classes(predictions.shape[-1])
     before = stamp(source)
@@ -171,7 +174,7 @@ def _work(
     if start == len(predictions) and start:
         return
     # Parts end where chunks do, so that work that goes on meets the same chunks, bit for bit.
-    for first_row, batch in scored_batches(predictions, rules, start, normalize=normalize):
+    for first_row, batch in _scored_batches(predictions, rules, start, normalize=normalize):
         waiting.append(batch)
         n += batch.num_rows
         yield batch.num_rows
@@ -182,7 +185,7 @@ def _work(
         parts.add(row, waiting)
 
 
-def scored_batches(
+def _scored_batches(
     predictions: Predictions,
     rules: Mapping[str, ScoringRule],
     start: int = 0,

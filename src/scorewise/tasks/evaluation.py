@@ -31,7 +31,7 @@ class ClassSummary:
     loss, total, aleatoric, epistemic : float
         Means under the task's loss; NaN where there are no rows.
     accepted : float or None
-        Share of the rows that the certificate in the headline accepts; None without one.
+        Share of the rows that the certificate in the headline accepts; None without one, or rows.
     accepted_loss : float or None
         Their mean loss; None where none is accepted.
     """

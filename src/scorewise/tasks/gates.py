@@ -301,9 +301,12 @@ def certify(
     _, m, k = rows.samples.probs.shape
     mean = to_numpy(rows.samples.mean)
     bound = promised_bound(task_loss, k, floor, loss_bound)
+    losses = losses_of_mean(mean, rows.labels, task_loss, floor)
+    if (losses < 0).any():
+        raise InvalidInput("costs below 0 have no bound to be promised; add what makes them 0")
     uncertainty = total_of_mean(mean, task_loss)
     certificate = certify_threshold(
-        losses_of_mean(mean, rows.labels, task_loss, floor),
+        losses,
         uncertainty,
         max_loss,
         confidence,
