@@ -1,0 +1,90 @@
+"""Archives, unpacked without trusting them."""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import IO, Any, cast
+
+from scorewise._progress import bar
+from scorewise.datasets.damage import damage_told
+from scorewise.errors import CorruptData
+
+_MOST_GROWTH = 10  # times the archive's own size; the packed sets grow less than twice
+_SOME = 1 << 20  # bytes that even a tiny archive may hold
+
+
+def unpack(archive: Path, folder: Path, wanted: tuple[str, ...], progress: bool | None) -> None:
+    """Write those files of an archive that lie in the ``wanted`` folders of it.
+
+    One member with an absolute path, with ``..`` in it, or that is no plain file (a link, a
+    device), is enough to refuse the archive.
+    """
+    most = _MOST_GROWTH * archive.stat().st_size + _SOME
+    left = most
+    with (
+        damage_told(archive), _members(archive) as members,
+        bar(f"unpacking {archive.name.removesuffix('.partial')}", None, progress) as advance,
+    ):  # fmt: skip
+        for name, size, member in members:
+            path = _safe(name, archive)
+            left -= size
+            if left < 0:
+                raise CorruptData(f"{archive} holds more than {most:,} bytes, so it is refused")
+            if not any(path.is_relative_to(place) for place in wanted):
+                continue
+            target = folder / path
+            if target.exists():
+                raise CorruptData(f"{archive} has {name!r} twice")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("xb") as file, member() as content:
+                shutil.copyfileobj(content, file)
+            advance(size)
+
+
+@contextmanager
+def _members(archive: Path) -> Iterator[Iterator[tuple[str, int, Any]]]:
+    if tarfile.is_tarfile(archive):
+        with tarfile.open(archive) as opened:
+            yield _tar_members(opened, archive)
+    else:
+        with zipfile.ZipFile(archive) as opened_zip:
+            yield _zip_members(opened_zip, archive)
+
+
+def _tar_members(archive: tarfile.TarFile, path: Path) -> Iterator[tuple[str, int, Any]]:
+    """Name, size and content of every file."""
+    for member in archive:
+        if not (member.isfile() or member.isdir()):
+            raise CorruptData(f"{path} has {member.name!r}, which is a link or a device")
+        if member.isfile():
+            yield member.name, member.size, lambda member=member: _opened(archive, member)
+        else:
+            _safe(member.name, path)
+
+
+def _opened(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
+    return cast(IO[bytes], archive.extractfile(member))  # None only for what is no file
+
+
+def _zip_members(archive: zipfile.ZipFile, path: Path) -> Iterator[tuple[str, int, Any]]:
+    for member in archive.infolist():
+        kind = member.external_attr >> 28  # of Unix: 0 unknown, 4 folder, 8 file, 10 link
+        if kind not in (0, 4, 8):
+            raise CorruptData(f"{path} has {member.filename!r}, which is a link or a device")
+        if member.is_dir():
+            _safe(member.filename, path)
+        else:
+            yield member.filename, member.file_size, lambda member=member: archive.open(member)
+
+
+def _safe(name: str, archive: Path) -> PurePosixPath:
+    """A path that stays in the folder on every system; Windows has most ways out of it."""
+    path = PureWindowsPath(name)
+    if path.drive or path.root or ".." in path.parts:
+        raise CorruptData(f"{archive} has {name!r}, which would be written outside its folder")
+    return PurePosixPath(name)

@@ -1,0 +1,118 @@
+"""Selective prediction: the loss of what is accepted, for every loss, rule and component."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from scorewise._random import generator
+from scorewise.curves import rejection_curve
+from scorewise.datasets import Rows
+from scorewise.decompose import COMPONENTS, decompose
+from scorewise.paper.cells import Cell, Result
+from scorewise.paper.setup import Setup, labels_of
+from scorewise.tasks.losses import task_losses
+
+KIND = "forest-rejection"
+RULES = ("log", "brier", "zero-one", "spherical")
+POINTS = 100  # of a curve that is kept
+# A forest can be certain and wrong, which the log loss makes infinite; the paper does not say how
+# it counts that. This is what scikit-learn's log loss takes for 0.
+FLOOR = float(np.finfo(np.float64).eps)
+
+
+def rejection_numbers(probs: np.ndarray, y: np.ndarray) -> dict[str, Any]:
+    """Areas and curves: by task loss, then component, then the rule that measures it.
+
+    A curve has the loss of the most certain 1 %, 2 %, … of the rows.
+    """
+    parts = decompose(probs, list(RULES))
+    kept = np.ceil(np.arange(1, POINTS + 1) / POINTS * len(y)).astype(int) - 1
+    aulc: dict[str, Any] = {}
+    curves: dict[str, Any] = {}
+    for loss in RULES:
+        losses = task_losses(probs, y, loss, floor=FLOOR)
+        found = {
+            component: {
+                rule: rejection_curve(losses, getattr(parts[rule], component)) for rule in RULES
+            }
+            for component in COMPONENTS
+        }
+        aulc[loss] = {
+            component: {rule: curve.aulc for rule, curve in by_rule.items()}
+            for component, by_rule in found.items()
+        }
+        curves[loss] = {
+            component: {rule: curve.loss[kept].round(6) for rule, curve in by_rule.items()}
+            for component, by_rule in found.items()
+        }
+    mean = probs.mean(1)
+    return {
+        "rows": len(y),
+        "accuracy": float((mean.argmax(1) == y).mean()),
+        "certain_and_wrong": float((mean[np.arange(len(y)), y] == 0).mean()),
+        "aulc": aulc,
+        "curves": curves,
+    }
+
+
+def forest_cells(setup: Setup, data: str, *, trees: int, depth: int) -> list[Cell]:
+    """A forest for each run, all else being scikit-learn's defaults."""
+    return [
+        Cell(
+            KIND,
+            {
+                "data": data, "trees": trees, "depth": depth, "run": run,
+                **setup.protocol.sizes("test_rows", "train_rows"),
+                "sets": setup.described(*(setup.load(data, s, run) for s in ("train", "test"))),
+            },
+        )
+        for run in range(setup.protocol.runs)
+    ]  # fmt: skip
+
+
+def compute_forests(setup: Setup, wanted: Sequence[Cell]) -> Iterator[tuple[Cell, Result]]:
+    """Cells in parallel, through whatever joblib is told to use."""
+    from joblib import Parallel, delayed
+
+    parallel = Parallel(n_jobs=setup.n_jobs, return_as="generator_unordered")
+    yield from parallel(delayed(_forest)(setup, cell) for cell in wanted)
+
+
+def _forest(setup: Setup, cell: Cell) -> tuple[Cell, Result]:
+    from sklearn.ensemble import RandomForestClassifier
+
+    from scorewise.models import predict_samples
+
+    started = time.perf_counter()
+    setting = cell.setting
+    run = setting["run"]
+    train = setup.load(setting["data"], "train", run)
+    x, y = drawn(setup.load(setting["data"], "test", run), setting["test_rows"], run)
+    forest = RandomForestClassifier(
+        n_estimators=setting["trees"], max_depth=setting["depth"], random_state=run
+    )
+    most = setting["train_rows"]
+    forest.fit(train.x[:most], labels_of(train)[:most])
+    probs = _all_classes(
+        np.asarray(predict_samples(forest, x).probs), forest.classes_, train.n_classes
+    )
+    return cell, Result(
+        rejection_numbers(probs, y), {"probs": probs, "y": y}, time.perf_counter() - started
+    )
+
+
+def _all_classes(probs: np.ndarray, classes: np.ndarray, n_classes: int) -> np.ndarray:
+    """Probability 0 for the classes that a small training set lacks."""
+    found = np.zeros((*probs.shape[:-1], n_classes))
+    found[..., classes] = probs
+    return found
+
+
+def drawn(rows: Rows, most: int, run: int) -> tuple[Any, np.ndarray]:
+    """Rows of a test set, drawn at random for each run."""
+    chosen = generator(run, 0).permutation(len(rows))[:most]
+    return rows.x[chosen], labels_of(rows)[chosen]

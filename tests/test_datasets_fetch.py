@@ -1,0 +1,734 @@
+"""Fetching data sets: from a server in this process, whole or cut off, honest or not."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import hashlib
+import io
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+import zipfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from scorewise import datasets
+from scorewise.cli import app
+from scorewise.datasets import archives, downloads, known
+from scorewise.errors import CorruptData, FetchFailed, InvalidInput, MissingData
+
+TRAIN, TEST = "poker-hand-training-true.data", "poker-hand-testing.data"
+FILES = {
+    TRAIN: b"1,10,1,11,1,13,1,12,1,1,9\r\n" * 20,
+    TEST: b"1,1,1,13,2,4,2,3,1,12,0\r\n" * 60_000,  # more than a few blocks
+}
+
+
+class Server(ThreadingHTTPServer):
+    """Files by name, and how they are served."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.files: dict[str, bytes] = {}
+        self.requests: list[tuple[str, str | None, int]] = []  # name, range, status
+        self.ranges = True
+        self.tags: dict[str, str] = {}  # the first bytes of the digest, unless told
+        self.cuts: dict[str, list[int]] = {}  # after how many bytes connections end
+        self.statuses: list[int] = []  # answers to give first
+        self.pause = 0.0  # seconds between blocks
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        name, asked = self.path.strip("/"), self.headers.get("Range")
+        data = self.server.files.get(name)
+        early = self.server.statuses.pop(0) if self.server.statuses else 200
+        if data is None or early != 200:
+            return self.answer(name, asked, 404 if data is None else early)
+        tag = self.server.tags.get(name, f'"{hashlib.sha256(data).hexdigest()[:8]}"')
+        start = 0
+        if self.server.ranges and asked and self.headers.get("If-Range", tag) == tag:
+            start = int(asked.removeprefix("bytes=").removesuffix("-"))
+            if start >= len(data):
+                return self.answer(name, asked, 416)
+        self.server.requests.append((name, asked, 206 if start else 200))
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(data) - start))
+        if start:
+            self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
+        if tag:
+            self.send_header("ETag", tag)
+        self.end_headers()
+        cuts = self.server.cuts.get(name)
+        data = data[start : start + cuts.pop(0)] if cuts else data[start:]
+        for at in range(0, len(data), 1 << 16):
+            self.wfile.write(data[at : at + (1 << 16)])
+            time.sleep(self.server.pause)
+        return None
+
+    def answer(self, name: str, asked: str | None, status: int) -> None:
+        self.server.requests.append((name, asked, status))
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setattr(downloads, "WAITS", (0.01, 0.01, 0.01))
+    for name in ("http_proxy", "HTTP_PROXY", "SCOREWISE_DATA"):
+        monkeypatch.delenv(name, raising=False)
+    with Server() as made:
+        thread = threading.Thread(target=made.serve_forever, args=(0.01,))
+        thread.start()
+        yield made
+        made.shutdown()
+        thread.join()
+
+
+def sha256(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+@pytest.fixture
+def poker(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
+    """Poker hands from the server."""
+    server.files = dict(FILES)
+    sources = tuple(
+        datasets.Source(f"poker-hand/{name}", f"{server.url}/{name}", sha256(data))
+        for name, data in FILES.items()
+    )
+    told = dataclasses.replace(datasets.describe("poker-hand"), files=sources)
+    monkeypatch.setitem(known._SETS, "poker-hand", told)
+    return server
+
+
+def partial(root: Path, name: str = TEST) -> Path:
+    return root / f".fetching/poker-hand/{name}.partial"
+
+
+def left(root: Path) -> list[Path]:
+    """What is not complete; an empty folder stays, to be locked."""
+    return [path for path in (root / ".fetching").rglob("*") if path.is_file()]
+
+
+def asked(server: Server, name: str = TEST) -> list[tuple[str | None, int]]:
+    return [(start, status) for which, start, status in server.requests if which == name]
+
+
+def assert_complete(root: Path) -> None:
+    rows = datasets.load("poker-hand", "test", data_dir=root)
+    assert rows.official
+    assert len(rows) == 18_006
+    assert {path.name for path in (root / "poker-hand").iterdir()} == set(FILES)
+    assert left(root) == []
+
+
+# -- downloads -------------------------------------------------------------------------------------
+
+
+def test_fetch_and_load(poker: Server, tmp_path: Path):
+    root = tmp_path / "new" / "data"
+    assert datasets.fetch("poker-hand", root) == root / "poker-hand"
+    assert_complete(root)
+    assert {one.state for one in datasets.verify("poker-hand", root)} == {"official"}
+    assert len(poker.requests) == 2
+    datasets.fetch("poker-hand", root)  # nothing is asked for again
+    assert len(poker.requests) == 2
+    (root / "poker-hand" / TRAIN).unlink()
+    datasets.fetch("poker-hand", root)
+    assert [name for name, *_ in poker.requests] == [TRAIN, TEST, TRAIN]
+    assert_complete(root)
+
+
+def test_a_cut_connection_goes_on_where_it_was(poker: Server, tmp_path: Path):
+    poker.cuts = {TEST: [300_000] * 4}  # more often than a connection that brings nothing may fail
+    datasets.fetch("poker-hand", tmp_path)
+    assert_complete(tmp_path)
+    starts = [f"bytes={n}-" for n in (300_000, 600_000, 900_000, 1_200_000)]
+    assert asked(poker) == [(None, 200), *((start, 206) for start in starts)]
+
+
+def test_another_process_goes_on_where_one_was_cut_off(poker: Server, tmp_path: Path):
+    poker.cuts = {TEST: [300_000, 0, 0, 0, 0, 0]}
+    with pytest.raises(FetchFailed, match=r"ended after 300,000 of 1,500,000 bytes; what has come"):
+        datasets.fetch("poker-hand", tmp_path)
+    assert partial(tmp_path).read_bytes() == FILES[TEST][:300_000]
+    assert not (tmp_path / "poker-hand" / TEST).exists()
+    with pytest.raises(MissingData):
+        datasets.load("poker-hand", "test", data_dir=tmp_path)
+    poker.cuts, poker.requests = {}, []
+    datasets.fetch("poker-hand", tmp_path)
+    assert poker.requests == [(TEST, "bytes=300000-", 206)]
+    assert_complete(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("how", "answers"),
+    [("no ranges", [200]), ("changed", [200]), ("no tag and changed", [206, 200]),
+     ("shorter", [416, 200])],
+)  # fmt: skip
+def test_what_cannot_go_on_starts_anew(
+    how: str, answers: list[int], poker: Server, tmp_path: Path
+):  # fmt: skip
+    old = FILES[TEST].replace(b"13", b"12")
+    old += b"x" * {"no tag and changed": 9, "shorter": 900_000}.get(how, 0)
+    poker.files[TEST] = FILES[TEST] if how == "no ranges" else old
+    poker.tags = {TEST: ""} if how in ("no tag and changed", "shorter") else {}
+    poker.cuts = {TEST: [1_700_000 if how == "shorter" else 300_000, 0, 0, 0, 0]}
+    with pytest.raises(FetchFailed):
+        datasets.fetch("poker-hand", tmp_path)
+    assert partial(tmp_path).stat().st_size >= 300_000
+    poker.files, poker.cuts, poker.ranges = dict(FILES), {}, how != "no ranges"
+    poker.requests = []
+    datasets.fetch("poker-hand", tmp_path)
+    assert [status for _, status in asked(poker)] == answers
+    assert_complete(tmp_path)
+
+
+def test_a_change_that_no_tag_tells_is_found_by_the_checksum(poker: Server, tmp_path: Path):
+    poker.files[TEST] = FILES[TEST].replace(b"13", b"12")
+    poker.tags = {TEST: '"the same"'}
+    poker.cuts = {TEST: [300_000, 0, 0, 0, 0]}
+    with pytest.raises(FetchFailed):
+        datasets.fetch("poker-hand", tmp_path)
+    poker.files, poker.cuts, poker.requests = dict(FILES), {}, []
+    datasets.fetch("poker-hand", tmp_path)
+    assert asked(poker) == [("bytes=300000-", 206), (None, 200)]
+    assert_complete(tmp_path)
+
+
+def test_what_was_complete_but_not_verified_is_not_asked_for(poker: Server, tmp_path: Path):
+    path = partial(tmp_path)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(FILES[TEST])
+    notes = {"url": f"{poker.url}/{TEST}", "version": None, "size": len(FILES[TEST])}
+    path.with_name(f"{path.name}.json").write_text(json.dumps(notes))
+    datasets.fetch("poker-hand", tmp_path)
+    assert [name for name, *_ in poker.requests] == [TRAIN]
+    assert_complete(tmp_path)
+
+
+@pytest.mark.parametrize("notes", ["", "[]", "no JSON", '{"url": "http://elsewhere"}'])
+def test_notes_that_mean_nothing_start_anew(notes: str, poker: Server, tmp_path: Path):
+    path = partial(tmp_path)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"something else")
+    path.with_name(f"{path.name}.json").write_text(notes)
+    datasets.fetch("poker-hand", tmp_path)
+    assert asked(poker) == [(None, 200)]
+    assert_complete(tmp_path)
+
+
+def test_a_busy_server_is_asked_again(poker: Server, tmp_path: Path):
+    poker.statuses = [503, 429, 500]
+    datasets.fetch("poker-hand", tmp_path)
+    assert_complete(tmp_path)
+    assert [status for *_, status in poker.requests] == [503, 429, 500, 200, 200]
+
+
+@pytest.mark.parametrize(("status", "said"), [(404, "404 .Not Found"), (403, "403 .Forbidden")])
+def test_a_file_that_is_gone_is_said_once(status: int, said: str, poker: Server, tmp_path: Path):
+    poker.statuses = [status]
+    with pytest.raises(FetchFailed, match=f"{TRAIN} cannot be downloaded: the server says {said}"):
+        datasets.fetch("poker-hand", tmp_path)
+    assert len(poker.requests) == 1
+    assert left(tmp_path) == []
+
+
+def test_a_file_that_is_not_the_official_one_is_removed(poker: Server, tmp_path: Path):
+    poker.files[TRAIN] = b"<html>please log in</html>"
+    with pytest.raises(CorruptData, match=r"not the official file; what was downloaded is removed"):
+        datasets.fetch("poker-hand", tmp_path)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    assert len(poker.requests) == 1
+
+
+def test_a_mirror_is_asked_where_the_first_address_fails(
+    poker: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    told = datasets.describe("poker-hand")
+    sources = tuple(
+        dataclasses.replace(one, url=f"{poker.url}/{gone}", mirrors=(one.url,))
+        for one, gone in zip(told.files, ("gone", "wrong"), strict=True)
+    )
+    poker.files["wrong"] = b"something else"
+    monkeypatch.setitem(known._SETS, "poker-hand", dataclasses.replace(told, files=sources))
+    datasets.fetch("poker-hand", tmp_path)
+    assert [name for name, *_ in poker.requests] == ["gone", TRAIN, "wrong", TEST]
+    assert_complete(tmp_path)
+
+
+def test_no_server_and_no_network(
+    poker: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):  # fmt: skip
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    told = datasets.describe("poker-hand")
+
+    def at(url: str) -> None:
+        source = dataclasses.replace(told.files[0], url=url)
+        monkeypatch.setitem(known._SETS, "poker-hand", dataclasses.replace(told, files=(source,)))
+
+    at(f"http://127.0.0.1:{port}/{TRAIN}")
+    with pytest.raises(FetchFailed, match=r"cannot be downloaded: .*refused"):
+        datasets.fetch("poker-hand", tmp_path)
+
+    def unknown(*args: Any, **options: Any) -> None:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    at(f"http://no.such.server/{TRAIN}")
+    with pytest.raises(FetchFailed, match=r"server is not found .*; is there a network\?$"):
+        datasets.fetch("poker-hand", tmp_path)
+
+
+def test_what_is_not_official_is_kept_aside(poker: Server, tmp_path: Path):
+    mine = tmp_path / "poker-hand" / TEST
+    mine.parent.mkdir()
+    for content in (b"mine", b"mine too"):
+        mine.write_bytes(content)
+        datasets.fetch("poker-hand", tmp_path)
+        assert mine.read_bytes() == FILES[TEST]
+    aside = [path.read_bytes() for path in mine.parent.glob("*.not-official")]
+    assert sorted(aside) == [b"mine", b"mine too"]
+    assert datasets.load("poker-hand", "test", data_dir=tmp_path).official
+
+
+def test_a_full_disk_is_told_at_once(
+    poker: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    class Full(io.FileIO):
+        def write(self, data: Any) -> int:
+            raise OSError(28, "No space left on device")
+
+    def opened(path: Path, mode: str = "r", *args: Any, **options: Any) -> Any:
+        return Full(path, "ab") if mode == "ab" else open(path, mode, *args, **options)
+
+    monkeypatch.setattr(Path, "open", opened)
+    with pytest.raises(OSError, match="No space left on device"):
+        datasets.fetch("poker-hand", tmp_path)
+    assert len(poker.requests) == 1
+
+
+def test_many_at_once_fetch_once(poker: Server, tmp_path: Path):
+    poker.pause = 0.002
+    with ThreadPoolExecutor(6) as pool:
+        for found in [pool.submit(datasets.fetch, "poker-hand", tmp_path) for _ in range(6)]:
+            assert found.result() == tmp_path / "poker-hand"
+    assert_complete(tmp_path)
+    assert sorted(name for name, *_ in poker.requests) == [TEST, TRAIN]
+
+
+INTERRUPTED = """
+import dataclasses, sys
+from scorewise import datasets
+from scorewise.cli import app
+from scorewise.datasets import known
+told = datasets.describe("poker-hand")
+url, size, sha = sys.argv[1:4]
+source = datasets.Source("poker-hand/poker-hand-testing.data", url, sha)
+known._SETS["poker-hand"] = dataclasses.replace(told, files=(source,))
+sys.argv[1:] = sys.argv[4:]
+app()
+"""
+
+
+def test_an_interruption_leaves_what_has_come(poker: Server, tmp_path: Path):
+    poker.pause = 0.05
+    url, expected = f"{poker.url}/{TEST}", sha256(FILES[TEST])
+    command = [sys.executable, "-c", INTERRUPTED, url, "0", expected, "datasets", "fetch",
+               "poker-hand", "--data-dir", str(tmp_path)]  # fmt: skip
+    running = subprocess.Popen(command, stdout=-1, stderr=-1, text=True)
+    deadline = time.monotonic() + 60
+    while not (partial(tmp_path).exists() and partial(tmp_path).stat().st_size > 100_000):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    running.send_signal(signal.SIGINT)
+    _, complaint = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "Traceback" not in complaint
+    assert 0 < partial(tmp_path).stat().st_size < len(FILES[TEST])
+    poker.pause = 0
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert asked(poker)[-1][1] == 206
+    assert (tmp_path / "poker-hand" / TEST).read_bytes() == FILES[TEST]
+
+
+def test_a_bar_shows_how_far_it_is(
+    poker: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    datasets.fetch("poker-hand", tmp_path, progress=True)
+    shown = capsys.readouterr()
+    assert f"fetching {TEST}" in shown.err
+    assert shown.out == ""
+
+
+def test_packed_files_stay_packed(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    packed = gzip.compress(b",".join([b"1"] * 55) + b"\n")
+    server.files["covtype.data.gz"] = packed
+    url = f"{server.url}/covtype.data.gz"
+    source = datasets.Source("covtype/covtype.data.gz", url, sha256(packed))
+    told = dataclasses.replace(datasets.describe("covtype"), files=(source,))
+    monkeypatch.setitem(known._SETS, "covtype", told)
+    mine = tmp_path / "covtype/covtype.data"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    datasets.fetch("covtype", tmp_path)
+    assert datasets.load("covtype", "test", data_dir=tmp_path).official
+    assert mine.read_text() == "mine"
+    datasets.fetch("covtype", tmp_path)
+    assert len(server.requests) == 1
+
+
+# -- archives --------------------------------------------------------------------------------------
+
+RECORDS = bytes(3074) * 3
+
+
+def tar(members: dict[str, bytes | tarfile.TarInfo], mode: str = "w:gz") -> bytes:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode=mode) as archive:  # type: ignore[call-overload]
+        for name, content in members.items():
+            if isinstance(content, tarfile.TarInfo):
+                content.name = name
+                archive.addfile(content)
+            else:
+                info = tarfile.TarInfo(name)
+                info.size = len(content)
+                archive.addfile(info, io.BytesIO(content))
+    return made.getvalue()
+
+
+def zipped(members: dict[str, bytes], attributes: int = 0) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            info = zipfile.ZipInfo(name)
+            info.external_attr = attributes
+            archive.writestr(info, content, zipfile.ZIP_DEFLATED)
+    return made.getvalue()
+
+
+def serve_cifar(server: Server, data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.files["cifar.tar.gz"] = data
+    told = known._SETS["cifar-100"]
+    source = dataclasses.replace(
+        told.files[0], url=f"{server.url}/cifar.tar.gz", checksum=sha256(data)
+    )
+    monkeypatch.setitem(known._SETS, "cifar-100", dataclasses.replace(told, files=(source,)))
+
+
+GOOD = {"cifar-100-binary/train.bin": RECORDS, "cifar-100-binary/test.bin": RECORDS,
+        "./cifar-100-binary/fine_label_names.txt": b"apple\n", "README": b"read me"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "data", [tar(GOOD), tar(GOOD, "w"), tar(GOOD, "w:xz"), zipped(GOOD)],
+    ids=["tar.gz", "tar", "tar.xz", "zip"],
+)  # fmt: skip
+def test_an_archive_is_unpacked_and_listed(
+    data: bytes, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    serve_cifar(server, data, monkeypatch)
+    datasets.fetch("cifar-100", tmp_path)
+    found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")
+             if path.is_file()}  # fmt: skip
+    assert found == {
+        "cifar-100-binary/train.bin", "cifar-100-binary/test.bin",
+        "cifar-100-binary/fine_label_names.txt", "cifar-100-binary/.scorewise.json",
+    }  # fmt: skip
+    rows = datasets.load("cifar-100", "train", data_dir=tmp_path)
+    assert rows.official
+    assert rows.x.shape == (3, 3, 32, 32)
+    datasets.fetch("cifar-100", tmp_path)
+    assert len(server.requests) == 1
+    (tmp_path / "cifar-100-binary/test.bin").write_bytes(RECORDS[:-1] + b"x")
+    assert [one.state for one in datasets.verify("cifar-100", tmp_path)] == ["official", "corrupt"]
+    datasets.fetch("cifar-100", tmp_path)
+    assert {one.state for one in datasets.verify("cifar-100", tmp_path)} == {"official"}
+    assert len(server.requests) == 2
+
+
+def test_what_could_not_be_unpacked_is_not_downloaded_again(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def full(*args: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    serve_cifar(server, tar(GOOD), monkeypatch)
+    (tmp_path / ".fetching/cifar-100/unpacked/cifar-100-binary/train.bin").mkdir(parents=True)
+    with monkeypatch.context() as patched:
+        patched.setattr("scorewise.datasets.fetching.unpack", full)
+        with pytest.raises(OSError, match="No space left"):
+            datasets.fetch("cifar-100", tmp_path)
+    datasets.fetch("cifar-100", tmp_path)
+    assert len(server.requests) == 1
+    assert datasets.load("cifar-100", "train", data_dir=tmp_path).official
+    assert left(tmp_path) == []
+
+
+def link(target: str, kind: bytes) -> tarfile.TarInfo:
+    info = tarfile.TarInfo()
+    info.type, info.linkname = kind, target
+    return info
+
+
+NASTY = {
+    "absolute": tar({**GOOD, "/tmp/evil": b"x"}),
+    "above": tar({**GOOD, "cifar-100-binary/../../evil": b"x"}),
+    "above in another folder": tar({**GOOD, "elsewhere/../../evil": b"x"}),
+    "drive": tar({**GOOD, "C:evil": b"x"}),
+    "backslashes": tar({**GOOD, "a\\..\\..\\evil": b"x"}),
+    "folder above": tar({**GOOD, "../evil": link("", tarfile.DIRTYPE)}),
+    "symbolic link": tar({**GOOD, "cifar-100-binary/l": link("/etc", tarfile.SYMTYPE)}),
+    "link inside": tar({**GOOD, "l": link("cifar-100-binary/test.bin", tarfile.SYMTYPE)}),
+    "hard link": tar({**GOOD, "l": link("/etc/passwd", tarfile.LNKTYPE)}),
+    "device": tar({**GOOD, "l": link("", tarfile.CHRTYPE)}),
+    "pipe": tar({**GOOD, "l": link("", tarfile.FIFOTYPE)}),
+    "zip above": zipped({**GOOD, "../evil": b"x"}),
+    "zip absolute": zipped({**GOOD, "/tmp/evil": b"x"}),
+    "zip folder above": zipped({**GOOD, "../evil/": b""}),
+    "zip link": zipped({**GOOD, "l": b"/etc/passwd"}, 0o120777 << 16),
+    "tar bomb": tar({**GOOD, "zeros": bytes(40 << 20)}),
+    "zip bomb": zipped({**GOOD, "zeros": bytes(40 << 20)}),
+    "twice": tar({**GOOD, "cifar-100-binary/./train.bin": RECORDS}),
+    "cut off": tar(GOOD, "w")[:5000],
+    "garbage": b"garbage" * 1000,
+    "empty": b"",
+    "without what is wanted": tar({"other/train.bin": RECORDS}),
+}
+
+
+@pytest.mark.parametrize("kind", NASTY)
+def test_nasty_archives_leave_nothing(
+    kind: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    serve_cifar(server, NASTY[kind], monkeypatch)
+    root = tmp_path / "a" / "b" / "data"
+    with pytest.raises(CorruptData):
+        datasets.fetch("cifar-100", root)
+    assert list(root.glob("cifar*")) == []
+    outside = [path for path in tmp_path.rglob("*") if not path.is_relative_to(root)]
+    assert sorted(path.name for path in outside) == ["a", "b"]
+    assert not Path("/tmp/evil").exists()
+    assert not list(root.rglob("unpacked"))
+
+
+def test_an_archive_that_grows_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    archive = tmp_path / "a.tar.gz"
+    archive.write_bytes(tar({"a/zeros": bytes(1 << 20)}))
+    monkeypatch.setattr(archives, "_SOME", 1000)
+    with pytest.raises(CorruptData, match=r"holds more than [\d,]+ bytes, so it is refused"):
+        archives.unpack(archive, tmp_path / "out", ("a",), False)
+    assert not (tmp_path / "out").exists()
+
+
+def test_folders_of_images_are_compared_by_names_and_sizes(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    data = tar({"imagenet-o/n01/a.JPEG": b"abc", "imagenet-o/n02/b.JPEG": b"de",
+                "imagenet-o/README.txt": b"read me"})  # fmt: skip
+    server.files["o.tar"] = data
+    told = datasets.describe("imagenet-o")
+    source = dataclasses.replace(told.files[0], url=f"{server.url}/o.tar", checksum=sha256(data))
+    monkeypatch.setitem(known._SETS, "imagenet-o", dataclasses.replace(told, files=(source,)))
+    datasets.fetch("imagenet-o", tmp_path)
+    rows = datasets.load("imagenet-o", "test", data_dir=tmp_path)
+    assert rows.official
+    assert [path.name for path in rows.x.paths] == ["a.JPEG", "b.JPEG"]
+    folder = tmp_path / "imagenet-o"
+    (folder / ".DS_Store").write_text("hidden files do not count")
+    for name, content, said in [
+        ("n01/a.JPEG", b"abcd", "n01/a.JPEG, which has changed"),
+        ("README.txt", b"READ ME", "README.txt, which has changed"),
+        ("n02/c.JPEG", b"new", "n02/c.JPEG, which the official archive lacks"),
+        ("n02/b.JPEG", None, "lacks n02/b.JPEG"),
+    ]:
+        path = folder / name
+        before = path.read_bytes() if path.exists() else None
+        path.unlink() if content is None else path.write_bytes(content)
+        (state,) = datasets.verify("imagenet-o", tmp_path)
+        assert state.state == "corrupt"
+        assert said in state.message
+        path.unlink() if before is None else path.write_bytes(before)
+    assert datasets.load("imagenet-o", "test", data_dir=tmp_path).digest == rows.digest
+    assert rows.official
+
+
+def test_imagenet_is_put_there_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(MissingData) as caught:
+        datasets.fetch("imagenet", tmp_path)
+    said = str(caught.value)
+    for words in ("register at https://image-net.org", "ILSVRC2012_img_val.tar and ILSVRC2012_dev",
+                  str(tmp_path / "imagenet")):  # fmt: skip
+        assert words in said
+    assert list(tmp_path.iterdir()) == []
+    told = datasets.describe("imagenet")
+    images = tar({f"ILSVRC2012_val_0000000{i}.JPEG": b"x" for i in (1, 2)}, "w")
+    kit = "ILSVRC2012_devkit_t12"
+    devkit = tar({f"{kit}/data/meta.mat": b"m", f"{kit}/COPYING": b"",
+                  f"{kit}/data/ILSVRC2012_validation_ground_truth.txt": b"1"})  # fmt: skip
+    sources = []
+    for source, data in zip(told.files, (images, devkit), strict=True):
+        path = tmp_path / source.path
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(data)
+        sources.append(dataclasses.replace(source, checksum=sha256(data)))
+    with pytest.raises(CorruptData, match=r"ILSVRC2012_img_val.tar has the md5 .*; remove it"):
+        datasets.fetch("imagenet", tmp_path)
+    monkeypatch.setitem(known._SETS, "imagenet", dataclasses.replace(told, files=tuple(sources)))
+    assert datasets.fetch("imagenet", tmp_path) == tmp_path / "imagenet"
+    assert {one.state for one in datasets.verify("imagenet", tmp_path)} == {"official"}
+    names = {path.relative_to(tmp_path / "imagenet").as_posix()
+             for path in (tmp_path / "imagenet").rglob("*") if path.is_file()}  # fmt: skip
+    assert names == {
+        "ILSVRC2012_img_val.tar", "ILSVRC2012_devkit_t12.tar.gz", "val/.scorewise.json",
+        "val/ILSVRC2012_val_00000001.JPEG", "val/ILSVRC2012_val_00000002.JPEG",
+        "devkit/.scorewise.json", "devkit/meta.mat",
+        "devkit/ILSVRC2012_validation_ground_truth.txt",
+    }  # fmt: skip
+    for source in told.files:
+        (tmp_path / source.path).unlink()
+    datasets.fetch("imagenet", tmp_path)  # what was unpacked is enough
+
+
+def test_files_of_an_archive_go_where_they_belong(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    told = datasets.describe("places365")
+    content = {"places365_val.txt": b"a.jpg 0\n", "categories_places365.txt": b"/a/airfield 0\n"}
+    made = (tar({"val_256/a.jpg": b"x"}), tar({**content, "places365_train_standard.txt": b"long"}))
+    sources = []
+    for i, (source, data) in enumerate(zip(told.files, made, strict=True)):
+        server.files[str(i)] = data
+        sources.append(
+            dataclasses.replace(source, url=f"{server.url}/{i}", checksum=sha256(data))
+        )  # fmt: skip
+    checksums = {f"places365/{name}": sha256(data) for name, data in content.items()}
+    changed = dataclasses.replace(told, files=tuple(sources), checksums=checksums)
+    monkeypatch.setitem(known._SETS, "places365", changed)
+    datasets.fetch("places365", tmp_path)
+    rows = datasets.load("places365", "val", data_dir=tmp_path)
+    assert rows.official
+    assert rows.class_names == ("/a/airfield",)
+    assert np.array_equal(rows.y, [0])
+    assert {path.name for path in (tmp_path / "places365").iterdir()} == {
+        "val_256", "places365_val.txt", "categories_places365.txt"}  # fmt: skip
+
+
+# -- commands --------------------------------------------------------------------------------------
+
+
+def run(*args: object, **env: str) -> Result:
+    runner = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1", **env})
+    found = runner.invoke(app, ["datasets", *map(str, args)])
+    if found.exception is not None and not isinstance(found.exception, SystemExit):
+        raise found.exception
+    return found
+
+
+def test_list(tmp_path: Path):
+    (tmp_path / "mnist").mkdir()
+    found = run("list", "--data-dir", tmp_path)
+    assert found.exit_code == 0
+    for name in datasets.names():
+        assert name in found.stdout
+    told = json.loads(run("list", "--json", SCOREWISE_DATA=str(tmp_path)).stdout)
+    assert [one["name"] for one in told] == list(datasets.names())
+    assert [one["name"] for one in told if one["here"]] == ["mnist"]
+    mnist = told[datasets.names().index("mnist")]
+    assert mnist["folder"] == str(tmp_path / "mnist")
+    assert mnist["files"][0]["checksum"].startswith("sha256:440fcabf")
+
+
+def test_fetch_verify_and_path_as_commands(poker: Server, tmp_path: Path):
+    where = ("--data-dir", tmp_path / "data")
+    found = run("fetch", "poker-hand", *where)
+    assert (found.exit_code, found.stderr) == (0, "")
+    assert f"Written to {tmp_path / 'data' / 'poker-hand'}\n" in found.stdout
+    assert "CC BY 4.0" in found.stdout
+    found = run("verify", *where)
+    assert (found.exit_code, found.stderr) == (0, "")
+    assert f"official: {tmp_path / 'data' / 'poker-hand' / TRAIN}\n" in found.stdout
+    (tmp_path / "data" / "poker-hand" / TRAIN).write_text("1")
+    found = run("verify", "poker-hand", *where)
+    assert found.exit_code == 1
+    assert "not official: " in found.stdout
+    found = run("verify", "--json", *where)
+    assert (found.exit_code, found.stderr) == (1, "")
+    states = json.loads(found.stdout)["poker-hand"]
+    assert [one["state"] for one in states] == ["not official", "official"]
+    assert set(states[0]) == {"path", "state", "digest", "message"}
+    found = run("path", "poker-hand", *where)
+    assert found.stdout == f"{tmp_path / 'data' / 'poker-hand'}\n"
+    assert run("path", "mnist", SCOREWISE_DATA="some").stdout == f"some{os.sep}mnist\n"
+    assert run("path", "mnist", *where, SCOREWISE_DATA="some").stdout.startswith(str(tmp_path))
+    found = run("verify", SCOREWISE_DATA=str(tmp_path / "nothing"))
+    assert found.exit_code == 0
+    assert "There are no data sets in" in found.stdout
+
+
+def test_complaints_are_one_sentence(poker: Server, tmp_path: Path):
+    poker.files = {}
+    for args, said in [
+        (("fetch", "poker-hand"), "the server says 404"),
+        (("fetch", "imagenet"), "register at"),
+        (("fetch", "tiny-imagenet-32"), "put val.npz with x (n, 3, 32, 32) and y in"),
+        (("fetch", "mnist", "imagenet21k"), "imagenet21k"),
+        (("verify", "imagenet21k"), "imagenet21k"),
+        (("path", "imagenet21k"), "imagenet21k"),
+    ]:
+        found = run(*args, "--data-dir", tmp_path)
+        assert found.exit_code == 2
+        text = " ".join(found.stderr.split())
+        assert text.startswith("Error: ")
+        assert said in text
+        assert "Traceback" not in text
+        assert found.stdout == ""
+    assert not (tmp_path / "mnist").exists()
+
+
+@pytest.mark.parametrize("command", ["list", "fetch", "verify", "path"])
+def test_help_teaches(command: str):
+    text = run(command, "--help", COLUMNS="80").stdout
+    assert text == run(command, "-h", COLUMNS="80").stdout
+    assert text.partition("Examples:")[2].count(f"scorewise datasets {command}") == 2
+    assert max(map(len, text.splitlines())) <= 80
+    for option in ["--data-dir", "--debug", *["--json"] * (command in ("list", "verify"))]:
+        assert option in text.partition("Options:")[2]
+    assert command in run("--help").stdout
+
+
+def test_what_is_not_known_cannot_be_fetched(tmp_path: Path):
+    with pytest.raises(InvalidInput, match="imagenet21k"):
+        datasets.fetch("imagenet21k", tmp_path)
+    assert list(tmp_path.iterdir()) == []
