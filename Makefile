@@ -16,7 +16,7 @@ endef
 export ALL_NAMES
 
 .DEFAULT_GOAL := help
-.PHONY: help browser demo test test-full lint bench docs format clean
+.PHONY: help browser demo test test-full lint bench reproduction docs format clean
 
 help:  ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 12
@@ -70,6 +70,9 @@ bench: $(VENV)/.installed-dev  ## Measure speed and memory, as ratios in the sam
 	$(BIN)/python benchmarks/tasks.py $(ARGS)
 	$(BIN)/python benchmarks/active.py $(ARGS)
 	$(BIN)/python benchmarks/files.py $(ARGS)
+
+reproduction: $(VENV)/.installed-dev  ## Write docs/reproduction.md anew from the results beside it.
+	$(BIN)/scorewise reproduce report --results docs/reproduction/results --out docs
 
 docs: $(VENV)/.installed-dev  ## Build the reference of the public names into out/docs.
 	$(BIN)/python -c "$$ALL_NAMES" --docformat numpy --output-directory out/docs scorewise

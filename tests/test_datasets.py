@@ -9,6 +9,7 @@ import os
 import pickle
 import re
 import struct
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -447,19 +448,25 @@ def test_food101(tmp_path: Path):
         load(tmp_path, "food101")
 
 
-def test_imagenet_classes_are_in_the_order_of_their_wordnet_ids(tmp_path: Path):
-    # ids 1 to 3 are classes, 4 is a group of them
+def write_devkit(root: Path) -> None:
+    """Ids 1 to 3 are classes, 4 is a group of them."""
     ids, words = ["n03", "n01", "n02", "n00"], ["cat, kitty", "tench", "dog", "thing"]
     synsets = np.zeros(4, [("ILSVRC2012_ID", "O"), ("WNID", "O"), ("words", "O"),
                            ("gloss", "O"), ("num_children", "O")])  # fmt: skip
     for i in range(4):
         synsets[i] = (i + 1, ids[i], words[i], "", 3 * (i == 3))
-    (tmp_path / "imagenet/devkit").mkdir(parents=True)
-    savemat(tmp_path / "imagenet/devkit/meta.mat", {"synsets": synsets})
+    (root / "imagenet/devkit").mkdir(parents=True)
+    savemat(root / "imagenet/devkit/meta.mat", {"synsets": synsets})
+
+
+@pytest.mark.parametrize("by_class", [False, True])
+def test_imagenet_classes_are_in_the_order_of_their_wordnet_ids(by_class: bool, tmp_path: Path):
+    write_devkit(tmp_path)
     truth = "imagenet/devkit/ILSVRC2012_validation_ground_truth.txt"
     put(tmp_path, truth, "1\n3\n2\n")
-    for i in (2, 3, 1):
-        image(tmp_path, f"imagenet/val/ILSVRC2012_val_0000000{i}.JPEG")
+    for i, wordnet in {2: "n02", 3: "n01", 1: "n03"}.items():
+        place = f"imagenet/val/{wordnet}" if by_class else "imagenet/val"
+        image(tmp_path, f"{place}/ILSVRC2012_val_0000000{i}.JPEG")
     put(tmp_path, "imagenet/val/.hidden", b"")
     rows = load(tmp_path, "imagenet")
     assert rows.class_names == ("tench", "dog", "cat, kitty")
@@ -474,6 +481,30 @@ def test_imagenet_classes_are_in_the_order_of_their_wordnet_ids(tmp_path: Path):
     put(tmp_path, "imagenet/devkit/meta.mat", b"garbage")
     with pytest.raises(CorruptData, match=r"meta.mat cannot be read"):
         load(tmp_path, "imagenet")
+
+
+def test_training_images_of_imagenet_that_a_user_has_unpacked(tmp_path: Path):
+    write_devkit(tmp_path)
+    names = ["n03/n03_7.JPEG", "n01/n01_10.JPEG", "n02/n02_4.JPEG", "n01/n01_2.JPEG"]
+    content = {name: image(tmp_path, f"imagenet/train/{name}") for name in names}
+    put(tmp_path, "imagenet/train/n03.tar", b"which was left there")
+    rows = load(tmp_path, "imagenet", "train")
+    assert rows.class_names == ("tench", "dog", "cat, kitty")
+    assert rows.y.tolist() == [0, 0, 1, 2]
+    assert [path.parent.name for path in rows.x.paths] == ["n01", "n01", "n02", "n03"]
+    np.testing.assert_array_equal(rows.x[3], content["n03/n03_7.JPEG"])
+    assert rows.note == "ImageNet, 4 rows, not the official train, devkit"
+    with pytest.raises(CorruptData, match=r"train is not the official file: it was not unpacked"):
+        datasets.load("imagenet", "train", data_dir=tmp_path)
+    image(tmp_path, "imagenet/train/n00/n00_1.JPEG")
+    with pytest.raises(CorruptData, match=r"train has 'n00' in row 0, which is no class"):
+        load(tmp_path, "imagenet", "train")
+
+
+def test_images_need_pillow(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(ImportError, match=r"needs Pillow: pip install 'scorewise\[images\]'$"):
+        datasets.ImageFiles(["a.jpg"])[0]
 
 
 def test_imagenet_o_has_no_labels(tmp_path: Path):
@@ -573,8 +604,14 @@ def test_what_is_missing_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.
             datasets.load(name, "test")
         text = str(caught.value)
         assert "\n" not in text
-        assert text.endswith(f": scorewise datasets fetch {name}")
-        assert str(tmp_path / "data") in text
+        folder = tmp_path / "data"
+        ending = (
+            f" and y in {folder / name}"
+            if name == "tiny-imagenet-32"
+            else f"get it with: scorewise datasets fetch {name}"
+        )
+        assert text.endswith(ending)
+        assert text.startswith(f"{datasets.describe(name).title} is not in {folder} (")
         assert isinstance(caught.value, ScorewiseError)
         assert isinstance(caught.value, FileNotFoundError)
     with pytest.raises(MissingData, match=r"fetch mnist --data-dir 'my data'$"):
@@ -582,9 +619,25 @@ def test_what_is_missing_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.
     assert not (tmp_path / "data").exists()
 
 
+def test_what_is_missing_and_had_by_hand_says_what_to_put_where(tmp_path: Path):
+    kit, train = "ILSVRC2012_devkit_t12.tar.gz", "ILSVRC2012_img_train.tar"
+    where = tmp_path / "imagenet"
+    for there, said in [
+        ((), f"download.php, put {kit} and {train} (for train) in {where}, and then get it with: "),
+        ((kit,), f"download.php, put {train} (for train) in {where}, and then get it with: "),
+        ((kit, train), f"{tmp_path} (train is missing); get it with: "),
+    ]:
+        for name in there:
+            put(where, name, b"")
+        with pytest.raises(MissingData) as caught:
+            datasets.load("imagenet", "train", data_dir=tmp_path)
+        command = f"scorewise datasets fetch imagenet --data-dir {tmp_path}"
+        assert str(caught.value).endswith(f"{said}{command}")
+
+
 @pytest.mark.parametrize(
     ("name", "split", "options"),
-    [("imagenet21k", "test", {}), ("mnist", "val", {}), ("imagenet", "train", {}),
+    [("imagenet21k", "test", {}), ("mnist", "val", {}), ("places365", "train", {}),
      ("imagenet-o", "train", {}), ("mnist", "", {}), ("covtype", "test", {"seed": -1}),
      ("covtype", "test", {"seed": 0.5})],
 )  # fmt: skip

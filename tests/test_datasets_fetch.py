@@ -481,7 +481,7 @@ def test_an_archive_is_unpacked_and_listed(
 def test_what_could_not_be_unpacked_is_not_downloaded_again(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    def full(*args: Any) -> None:
+    def full(*args: Any, **options: Any) -> None:
         raise OSError(28, "No space left on device")
 
     serve_cifar(server, tar(GOOD), monkeypatch)
@@ -548,7 +548,7 @@ def test_an_archive_that_grows_too_much(tmp_path: Path, monkeypatch: pytest.Monk
     archive.write_bytes(tar({"a/zeros": bytes(1 << 20)}))
     monkeypatch.setattr(archives, "_SOME", 1000)
     with pytest.raises(CorruptData, match=r"holds more than [\d,]+ bytes, so it is refused"):
-        archives.unpack(archive, tmp_path / "out", ("a",), False)
+        archives.unpack(archive, tmp_path / "out", ("a",))
     assert not (tmp_path / "out").exists()
 
 
@@ -584,41 +584,128 @@ def test_folders_of_images_are_compared_by_names_and_sizes(
     assert rows.official
 
 
+KIT = "ILSVRC2012_devkit_t12"
+VAL = tar({f"ILSVRC2012_val_0000000{i}.JPEG": b"x" for i in (1, 2)}, "w")
+DEVKIT = tar({f"{KIT}/data/meta.mat": b"m", f"{KIT}/COPYING": b"",
+              f"{KIT}/data/ILSVRC2012_validation_ground_truth.txt": b"1"})  # fmt: skip
+CLASSES = {"n02.tar": tar({"n02_1.JPEG": b"abc"}, "w"),
+           "n01.tar": tar({"n01_2.JPEG": b"x", "./n01_1.JPEG": b"yz"}, "w")}  # fmt: skip
+
+
+def put_imagenet(root: Path, monkeypatch: pytest.MonkeyPatch, **archives: bytes) -> None:
+    """Put archives in their places, as the official ones."""
+    told = known._SETS["imagenet"]
+    sources = []
+    for source in told.files:
+        data = archives.get(Path(source.path).name.split(".")[0])
+        if data is not None:
+            path = root / source.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+            source = dataclasses.replace(source, checksum=sha256(data))
+        sources.append(source)
+    monkeypatch.setitem(known._SETS, "imagenet", dataclasses.replace(told, files=tuple(sources)))
+
+
+def files_of(folder: Path) -> set[str]:
+    return {x.relative_to(folder).as_posix() for x in folder.rglob("*") if x.is_file()}
+
+
 def test_imagenet_is_put_there_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(MissingData) as caught:
         datasets.fetch("imagenet", tmp_path)
     said = str(caught.value)
-    for words in ("register at https://image-net.org", "ILSVRC2012_img_val.tar and ILSVRC2012_dev",
-                  str(tmp_path / "imagenet")):  # fmt: skip
+    for words in (
+        "register at https://image-net.org", "ILSVRC2012_img_val.tar (for val, test) and",
+        f"ILSVRC2012_img_train.tar (for train) in {tmp_path / 'imagenet'}, and run this again",
+    ):  # fmt: skip
         assert words in said
     assert list(tmp_path.iterdir()) == []
-    told = datasets.describe("imagenet")
-    images = tar({f"ILSVRC2012_val_0000000{i}.JPEG": b"x" for i in (1, 2)}, "w")
-    kit = "ILSVRC2012_devkit_t12"
-    devkit = tar({f"{kit}/data/meta.mat": b"m", f"{kit}/COPYING": b"",
-                  f"{kit}/data/ILSVRC2012_validation_ground_truth.txt": b"1"})  # fmt: skip
-    sources = []
-    for source, data in zip(told.files, (images, devkit), strict=True):
-        path = tmp_path / source.path
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(data)
-        sources.append(dataclasses.replace(source, checksum=sha256(data)))
+    with monkeypatch.context() as patched:
+        put_imagenet(tmp_path, patched, ILSVRC2012_img_val=VAL, ILSVRC2012_devkit_t12=DEVKIT)
     with pytest.raises(CorruptData, match=r"ILSVRC2012_img_val.tar has the md5 .*; remove it"):
         datasets.fetch("imagenet", tmp_path)
-    monkeypatch.setitem(known._SETS, "imagenet", dataclasses.replace(told, files=tuple(sources)))
-    assert datasets.fetch("imagenet", tmp_path) == tmp_path / "imagenet"
-    assert {one.state for one in datasets.verify("imagenet", tmp_path)} == {"official"}
-    names = {path.relative_to(tmp_path / "imagenet").as_posix()
-             for path in (tmp_path / "imagenet").rglob("*") if path.is_file()}  # fmt: skip
-    assert names == {
+    put_imagenet(tmp_path, monkeypatch, ILSVRC2012_img_val=VAL, ILSVRC2012_devkit_t12=DEVKIT)
+    folder = tmp_path / "imagenet"
+    assert datasets.fetch("imagenet", tmp_path) == folder
+    states = {one.path.name: one.state for one in datasets.verify("imagenet", tmp_path)}
+    assert states == {"val": "official", "devkit": "official", "train": "missing"}
+    assert files_of(folder) == {
         "ILSVRC2012_img_val.tar", "ILSVRC2012_devkit_t12.tar.gz", "val/.scorewise.json",
         "val/ILSVRC2012_val_00000001.JPEG", "val/ILSVRC2012_val_00000002.JPEG",
         "devkit/.scorewise.json", "devkit/meta.mat",
         "devkit/ILSVRC2012_validation_ground_truth.txt",
     }  # fmt: skip
-    for source in told.files:
-        (tmp_path / source.path).unlink()
+    for name in ("ILSVRC2012_img_val.tar", "ILSVRC2012_devkit_t12.tar.gz"):
+        (folder / name).unlink()
     datasets.fetch("imagenet", tmp_path)  # what was unpacked is enough
+
+
+def test_training_images_of_imagenet_are_a_tar_of_tars(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    train = tar(CLASSES, "w")
+    put_imagenet(tmp_path, monkeypatch, ILSVRC2012_img_train=train)
+    with pytest.raises(MissingData, match=r"\(for val, test\) and ILSVRC2012_devkit_t12.tar.gz in"):
+        datasets.fetch("imagenet", tmp_path)  # for both splits, something lacks
+    put_imagenet(tmp_path, monkeypatch, ILSVRC2012_devkit_t12=DEVKIT)
+    folder = datasets.fetch("imagenet", tmp_path) / "train"
+    assert files_of(folder) == {
+        "n01/n01_1.JPEG", "n01/n01_2.JPEG", "n02/n02_1.JPEG", ".scorewise.json",
+    }  # fmt: skip
+    assert (folder / "n02/n02_1.JPEG").read_bytes() == b"abc"
+    manifest = json.loads((folder / ".scorewise.json").read_text())
+    assert manifest == {
+        "checksum": sha256(train),
+        "files": {"n01/n01_1.JPEG": [2, None], "n01/n01_2.JPEG": [1, None],
+                  "n02/n02_1.JPEG": [3, None]},
+    }  # fmt: skip
+    states = {one.path.name: one.state for one in datasets.verify("imagenet", tmp_path)}
+    assert states == {"val": "missing", "devkit": "official", "train": "official"}
+    (folder / "n01/n01_2.JPEG").unlink()
+    assert "corrupt" in {one.state for one in datasets.verify("imagenet", tmp_path)}
+    datasets.fetch("imagenet", tmp_path)  # once more from the archive
+    assert (folder / "n01/n01_2.JPEG").read_bytes() == b"x"
+    assert left(tmp_path) == []
+
+
+NASTY_TARS = {
+    "absolute": tar({**CLASSES, "n03.tar": tar({"/tmp/evil": b"x"}, "w")}, "w"),
+    "above": tar({**CLASSES, "n03.tar": tar({"../evil": b"x"}, "w")}, "w"),
+    "far above": tar({**CLASSES, "n03.tar": tar({"a/../../../evil": b"x"}, "w")}, "w"),
+    "drive": tar({**CLASSES, "n03.tar": tar({"C:evil": b"x"}, "w")}, "w"),
+    "folder above": tar(
+        {**CLASSES, "n03.tar": tar({"../evil": link("", tarfile.DIRTYPE)}, "w")}, "w"
+    ),
+    "link": tar({**CLASSES, "n03.tar": tar({"l": link("/etc", tarfile.SYMTYPE)}, "w")}, "w"),
+    "device": tar({**CLASSES, "n03.tar": tar({"l": link("", tarfile.CHRTYPE)}, "w")}, "w"),
+    "the tar is above": tar({**CLASSES, "../evil.tar": CLASSES["n01.tar"]}, "w"),
+    "twice": tar({**CLASSES, "./n01.tar": CLASSES["n01.tar"]}, "w"),
+    "no tar": tar({**CLASSES, "README": b"read me"}, "w"),
+    "garbage": tar({**CLASSES, "n03.tar": b"garbage" * 1000}, "w"),
+    "packed": tar({**CLASSES, "n03.tar": tar({"zeros.JPEG": bytes(40 << 20)})}, "w"),
+    "bomb": tar({**CLASSES, "n03.tar": tar({"zeros.JPEG": bytes(40 << 20)}, "w")}),
+    "cut off": tar({**CLASSES, "n03.tar": tar({"a.JPEG": bytes(9000)}, "w")[:5000]}, "w"),
+    "empty": tar({**CLASSES, "n03.tar": b""}, "w"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", NASTY_TARS)
+def test_nasty_tars_of_tars_leave_nothing(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    root = tmp_path / "a" / "b" / "data"
+    put_imagenet(
+        root, monkeypatch, ILSVRC2012_img_train=NASTY_TARS[kind], ILSVRC2012_devkit_t12=DEVKIT
+    )
+    with pytest.raises(CorruptData, match=r"ILSVRC2012_img_train.tar"):
+        datasets.fetch("imagenet", root)
+    assert not (root / "imagenet/train").exists()
+    outside = [path for path in tmp_path.rglob("*") if not path.is_relative_to(root)]
+    assert sorted(path.name for path in outside) == ["a", "b"]
+    assert not list(tmp_path.rglob("evil*"))
+    assert not Path("/tmp/evil").exists()
+    assert not list(root.rglob("unpacked"))
 
 
 def test_files_of_an_archive_go_where_they_belong(
@@ -657,14 +744,25 @@ def run(*args: object, **env: str) -> Result:
 
 
 def test_list(tmp_path: Path):
-    (tmp_path / "mnist").mkdir()
+    for name in ("svhn/test_32x32.mat", "covtype/covtype.data.gz", "mnist/README"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).touch()
     found = run("list", "--data-dir", tmp_path)
     assert found.exit_code == 0
-    for name in datasets.names():
-        assert name in found.stdout
+    shown = {line.split()[0]: line for line in found.stdout.splitlines() if line.strip()}
+    assert shown.keys() >= set(datasets.names())
+    for name, said in {
+        "svhn": "test only   fetch 246 MB", "covtype": "yes         fetch 11 MB",
+        "mnist": "no          fetch 12 MB", "imagenet": "no          by hand",
+        "places365": "no          fetch ",
+    }.items():  # fmt: skip
+        assert said in shown[name]
+    assert "  scorewise datasets fetch NAME " in found.stdout
     told = json.loads(run("list", "--json", SCOREWISE_DATA=str(tmp_path)).stdout)
     assert [one["name"] for one in told] == list(datasets.names())
-    assert [one["name"] for one in told if one["here"]] == ["mnist"]
+    assert {one["name"]: one["here"] for one in told if one["here"]} == {
+        "covtype": ["train", "test"], "svhn": ["test"],
+    }  # fmt: skip
     mnist = told[datasets.names().index("mnist")]
     assert mnist["folder"] == str(tmp_path / "mnist")
     assert mnist["files"][0]["checksum"].startswith("sha256:440fcabf")

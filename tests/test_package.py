@@ -110,6 +110,8 @@ def test_extras_are_there():
         "laplace",
         "plots",
         "report",
+        "images",
+        "paper",
         "io",
         "dask",
         "docs",

@@ -5,7 +5,10 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import io
-from collections.abc import Iterator
+import shutil
+import threading
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +20,9 @@ from scipy.io import savemat
 from torch import nn
 
 from scorewise import datasets, decompose, fit_laplace, ood_metrics, predict_samples
-from scorewise.datasets import known
 from scorewise.errors import CorruptData, MissingData
 from scorewise.paper import QUICK, Protocol, Setup, Store, pretrained, run, weights
+from scorewise.paper import images as paper_images
 from scorewise.paper.efficientnet import EfficientNet, Shape, shape_of
 from scorewise.paper.images import drawn_rows, squares
 from scorewise.paper.setup import shortened
@@ -91,6 +94,7 @@ def write_data(root: Path) -> None:
     random = np.random.default_rng(0)
     imagenet = root / "imagenet"
     images(imagenet / "val", [f"ILSVRC2012_val_{i:08d}.JPEG" for i in range(1, N + 1)], random)
+    images(imagenet / "train", [f"n{i:08d}/n{i:08d}_1.JPEG" for i in range(2 * N)], random)
     fields = ("ILSVRC2012_ID", "WNID", "words", "gloss", "num_children")
     synsets = np.zeros(1000, [(field, "O") for field in fields])
     for i in range(1000):
@@ -151,16 +155,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def made(root: Path, results: Path, **options: Any) -> Setup:
     given = {"protocol": QUICK, "as_is": True, "device": "cpu", "progress": False, **options}
     return Setup(Store(results), data_dir=root, **given)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def training_images() -> Iterator[None]:
-    """ImageNet's validation images stand in for its training images."""
-    told = datasets.describe("imagenet")
-    splits = {**told.splits, "train": told.splits["test"]}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(known._SETS, "imagenet", dataclasses.replace(told, splits=splits))
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -347,19 +341,88 @@ def test_the_papers_sizes(root: Path, tmp_path: Path):
     assert not any(shortened(c.setting) for c in cells)
 
 
+# -- images ----------------------------------------------------------------------------------------
+
+
+class Slow(Sequence[Any]):
+    """Images of one colour each, the first of them the slowest, and how many were asked for."""
+
+    def __init__(self, n: int) -> None:
+        self.n, self.asked, self.threads = n, 0, set[int]()
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, i: Any) -> Any:
+        self.asked += 1
+        self.threads.add(threading.get_ident())
+        time.sleep(0.02 if i % 4 == 0 else 0.001)
+        return np.full((5, 7, 3), i, np.uint8)
+
+
+def rows_of(x: Any) -> datasets.Rows:
+    return datasets.Rows(x, None, None, "places365", "test", False, "", "", 0)
+
+
+def test_large_images_are_decoded_in_threads_and_one_batch_ahead(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(paper_images, "_TOGETHER", 4)
+    monkeypatch.setattr(paper_images, "_THREADS", 3)
+    x = Slow(30)
+    chosen = np.random.default_rng(0).permutation(30)
+    found = []
+    for i, batch in enumerate(squares(rows_of(x), chosen, 4), start=1):
+        assert batch.shape[1:] == (3, 4, 4)
+        assert x.asked <= 4 * (i + 1)
+        found += batch[:, 0, 0, 0].tolist()
+    assert found == chosen.tolist()
+    assert 1 < len(x.threads) <= 3
+    assert threading.get_ident() not in x.threads
+    assert list(squares(rows_of(x), chosen[:0], 4)) == []
+
+
+def test_a_damaged_image_ends_the_reading(tmp_path: Path):
+    images(tmp_path, ["a.jpg", "b.jpg"], np.random.default_rng(0))
+    (tmp_path / "b.jpg").write_bytes(b"garbage")
+    files = datasets.ImageFiles([tmp_path / "a.jpg", tmp_path / "b.jpg"])
+    with pytest.raises(CorruptData, match=r"b.jpg cannot be read"):
+        list(squares(rows_of(files), np.array([0, 1]), 8))
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "shape", "corner"),
+    [(500, 375, (512, 384), (64, 0)), (375, 500, (384, 512), (0, 64)),
+     (333, 500, (384, 576), (0, 96)), (480, 481, (384, 384), (0, 0)),
+     (300, 301, (384, 385), (0, 0)), (300, 303, (384, 387), (0, 2)), (90, 40, (864, 384), (240, 0)),
+     (384, 389, (384, 389), (0, 2)), (32, 32, (384, 384), (0, 0))],
+)  # fmt: skip
+def test_images_are_resized_and_cut_as_torchvision_does(
+    height: int, width: int, shape: tuple[int, int], corner: tuple[int, int]
+):
+    """Shapes and corners are those of its Resize(384) and CenterCrop(384)."""
+    x = np.random.default_rng(0).integers(0, 256, (1, 3, height, width), np.uint8)
+    whole = nn.functional.interpolate(
+        torch.from_numpy(x).float(), shape, mode="bilinear", antialias=True
+    )
+    top, left = corner
+    expected = whole[:, :, top : top + 384, left : left + 384].round().to(torch.uint8)
+    (found,) = squares(rows_of(x), np.array([0]), 384)
+    assert torch.equal(found, expected)
+
+
 # -- what is missing or wrong ----------------------------------------------------------------------
 
 
-def test_without_training_images_there_is_no_laplace(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    told = datasets.describe("imagenet")
-    splits = {"test": told.splits["test"]}
-    monkeypatch.setitem(known._SETS, "imagenet", dataclasses.replace(told, splits=splits))
-    setup = made(root, tmp_path)
+def test_without_training_images_there_is_no_laplace(root: Path, tmp_path: Path):
+    data = tmp_path / "data"
+    shutil.copytree(root, data)
+    shutil.rmtree(data / "imagenet/train")
+    setup = made(data, tmp_path / "results")
     cells = pretrained.ood_cells(setup, "imagenet", ["svhn"])
     assert {cell.setting["method"] for cell in cells} == {"dropout"}
-    assert "training images of ImageNet" in setup.gaps["imagenet/train"]
+    assert set(setup.gaps) == {"imagenet/train"}
+    said = setup.gaps["imagenet/train"]
+    assert said.startswith("to fit a Laplace approximation to: ImageNet is not in ")
+    assert f"put ILSVRC2012_img_train.tar (for train) in {data / 'imagenet'}, and" in said
 
 
 def test_missing_weights(root: Path, tmp_path: Path):

@@ -21,7 +21,15 @@ from scorewise.decompose import (
     reverse_epistemic,
 )
 from scorewise.distributions import Dirichlet, Samples, binary
-from scorewise.errors import ImproperRule, InvalidInput, KernelMismatch, ScorewiseError
+from scorewise.errors import (
+    CorruptData,
+    FetchFailed,
+    ImproperRule,
+    InvalidInput,
+    KernelMismatch,
+    MissingData,
+    ScorewiseError,
+)
 from scorewise.io import Predictions, read_predictions, write_predictions
 from scorewise.kernels import get_num_threads, set_num_threads
 from scorewise.models import predict_dirichlet, predict_samples
@@ -74,6 +82,7 @@ __all__ = [
     "Certificate",
     "Comparison",
     "ComparisonDisplay",
+    "CorruptData",
     "Curve",
     "DecisionDisplay",
     "Decisions",
@@ -83,6 +92,7 @@ __all__ = [
     "Dirichlet",
     "Drift",
     "Evaluation",
+    "FetchFailed",
     "Gate",
     "Gated",
     "ImproperRule",
@@ -92,6 +102,7 @@ __all__ = [
     "LearningCurveDisplay",
     "LossCalibration",
     "LossRecalibrator",
+    "MissingData",
     "OODDetector",
     "OODDisplay",
     "OODMetrics",

@@ -11,7 +11,7 @@ import typer
 from scorewise import datasets as library
 from scorewise.cli.app import BROKEN_PROMISE, FINE, AsJson, Debug, command
 from scorewise.cli.screen import print_json, say, table
-from scorewise.datasets.states import OFFICIAL
+from scorewise.datasets.states import OFFICIAL, splits_here
 
 datasets = typer.Typer(
     name="datasets",
@@ -36,31 +36,40 @@ DataDir = Annotated[
 
 @command("scorewise datasets list", "scorewise datasets list --data-dir ~/data --json")
 def list_(data_dir: DataDir = None, as_json: AsJson = False, debug: Debug = False) -> None:
-    """List the data sets that are known, their licences, and which of them are here.
+    """List the data sets that are known, which of them are here, and how to get the others.
 
     Whether what is here is official is what "scorewise datasets verify" finds out.
     """
     known = [library.describe(name) for name in library.names()]
+    root = library.data_folder(data_dir)
     if as_json:
-        print_json([_told(one, data_dir) for one in known])
+        print_json([_told(one, root) for one in known])
         return
-    rows = (
-        (one.name, one.title, one.licence, "yes" if _is_here(one.name, data_dir) else "")
-        for one in known
+    rows = ((one.name, _here(one, root), _how_to_get(one), one.licence) for one in known)
+    say(
+        table(f"Data sets in {root}", ["name", "here", "to get it", "licence"], rows, n_names=4),
+        "  scorewise datasets fetch NAME    gets one, or says what to do by hand",
+        "  scorewise datasets verify        checks whether what is here is official",
     )
-    say(table(f"Data sets in {library.data_folder(data_dir)}", ["name", "", "licence", "here"],
-              rows, n_names=4))  # fmt: skip
 
 
-def _is_here(name: str, data_dir: Path | None) -> bool:
-    return library.folder(name, data_dir).is_dir()
+def _here(one: library.DataSet, root: Path) -> str:
+    found = splits_here(one, root)
+    return "yes" if len(found) == len(one.splits) else f"{', '.join(found)} only" if found else "no"
 
 
-def _told(one: library.DataSet, data_dir: Path | None) -> dict[str, Any]:
+def _how_to_get(one: library.DataSet) -> str:
+    if one.by_hand:
+        return "by hand"
+    sizes = [file.size for file in one.files]
+    return "fetch" if None in sizes else f"fetch {sum(filter(None, sizes)) / 1e6:,.0f} MB"
+
+
+def _told(one: library.DataSet, root: Path) -> dict[str, Any]:
     return {
         "name": one.name, "title": one.title, "licence": one.licence, "home": one.home,
         "splits": list(one.splits), "n_classes": one.n_classes,
-        "folder": library.folder(one.name, data_dir), "here": _is_here(one.name, data_dir),
+        "folder": root / one.folder, "here": splits_here(one, root), "by_hand": one.by_hand,
         "files": [
             {"path": file.path, "url": file.url, "checksum": file.checksum, "size": file.size}
             for file in one.files
@@ -105,7 +114,7 @@ def verify(
 
     Exit code 1: a file is not official.
     """
-    chosen = names or [name for name in library.names() if _is_here(name, data_dir)]
+    chosen = names or [name for name in library.names() if library.folder(name, data_dir).is_dir()]
     found = {name: library.verify(name, data_dir) for name in chosen}
     if as_json:
         print_json({name: [asdict(one) for one in states] for name, states in found.items()})

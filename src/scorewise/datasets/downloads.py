@@ -102,11 +102,10 @@ def _verified(url: str, source: Source, partial: _Partial, progress: bool | None
 def _complete(url: str, partial: _Partial, source: Source, progress: bool | None) -> None:
     """All bytes, in as many attempts as it takes while some of them bring more."""
     waits = iter(WAITS)
-    name = source.path.rpartition("/")[2]
     while True:
         before = partial.size()
         try:
-            _attempt(url, partial, name, progress)
+            _attempt(url, partial, source.name, progress)
             return
         except _Broken as problem:
             if partial.size() > before:

@@ -49,7 +49,8 @@ def fetch(
 
     What is there and official is left alone. What is there and not official is kept beside, under
     a name that ends in ``.not-official``. A download that is cut off goes on with the next call.
-    An archive that lies in its place already is taken instead of a download.
+    An archive that lies in its place already is taken instead of a download. Of a set that can only
+    be had by hand, those splits are unpacked whose archives are there.
 
     Parameters
     ----------
@@ -68,7 +69,7 @@ def fetch(
     Raises
     ------
     MissingData
-        It can only be had by hand; the message says how, and where to put it.
+        It can only be had by hand, and is not there; the message says how, and where to put it.
     FetchFailed
         The network or the server failed.
     CorruptData
@@ -83,40 +84,37 @@ def fetch(
     """
     known = describe(name)
     root = data_folder(data_dir)
-    _refuse_without_files(known, root)
-    if all(_is_there(known, source, root) for source in known.files):
+    missing = [source for source in known.files if not _is_there(known, source, root)]
+    lacking = [source for source in known.lacking(root) if source in missing]
+    _refuse_without(lacking, known, root)
+    if missing == lacking:
         return root / known.folder  # which need not be writable
     workshop = root / _WORKSHOP / name
     workshop.mkdir(parents=True, exist_ok=True)  # it stays, so that all who fetch lock the same
     with locked(workshop):
-        for source in known.files:
-            if not _is_there(known, source, root):
+        for source in missing:
+            if source not in lacking and not _is_there(known, source, root):
                 _bring(source, root, workshop, progress)
     return root / known.folder
 
 
-def _refuse_without_files(known: DataSet, root: Path) -> None:
-    """Before anything is made: what can only be had by hand must be there."""
-    lacking = [
-        source.path.rpartition("/")[2]
-        for source in known.files
-        if source.url is None
-        and not (root / source.path).exists()
-        and not _is_there(known, source, root)
-    ]
-    if lacking or not known.files:
-        files = f", put {' and '.join(lacking)}" if lacking else ""
+def _refuse_without(lacking: list[Source], known: DataSet, root: Path) -> None:
+    """Before anything is made: of what can only be had by hand, a split must be there."""
+    has_a_split = any(
+        not any(source.brings(part) for source in lacking for part in parts)
+        for parts in known.splits.values()
+    )
+    if not (known.files and has_a_split):
         again = ", and run this again" if lacking else ""
         raise MissingData(
-            f"{known.title} cannot be downloaded; {known.by_hand}{files} in "
-            f"{root / known.folder}{again}"
+            f"{known.title} cannot be downloaded; {known.steps_by_hand(root, lacking)}{again}"
         )
 
 
 def _is_there(known: DataSet, source: Source, root: Path) -> bool:
     """All that a source brings is there, and official."""
-    brings = [part for part in known.parts if known.source_of(part) is source]
-    return all(state_of(known, part, root).state == OFFICIAL for part in brings)
+    brought = filter(source.brings, known.parts)
+    return all(state_of(known, part, root).state == OFFICIAL for part in brought)
 
 
 def _bring(source: Source, root: Path, workshop: Path, progress: bool | None) -> None:
@@ -128,19 +126,19 @@ def _bring(source: Source, root: Path, workshop: Path, progress: bool | None) ->
         _put(came, target)
         forget(came)
         return
-    placed = target if target.exists() else None
-    if placed is None:
-        download(source, came, progress)
+    archive = target if target.exists() else came
+    if archive is target:
+        _check(archive, source)
     else:
-        _check(placed, source)
+        download(source, came, progress)
     unpacked = workshop / "unpacked"
     shutil.rmtree(unpacked, ignore_errors=True)  # of a run that was killed
     try:
-        unpack(placed or came, unpacked, tuple(source.unpacked), progress)
+        unpack(archive, unpacked, tuple(source.unpacked), of_tars=source.of_tars, progress=progress)
         for inside, place in source.unpacked.items():
             new = unpacked / inside
             if not new.exists():
-                raise CorruptData(f"{placed or came} has no {inside}")
+                raise CorruptData(f"{archive} has no {inside}")
             if new.is_dir():
                 write_manifest(new, source.checksum)
             _put(new, root / place)

@@ -48,7 +48,9 @@ class ImageFiles(Sequence[Any]):
         try:
             from PIL import Image
         except ImportError:
-            raise ImportError("reading images needs Pillow: pip install pillow") from None
+            raise ImportError(
+                "reading images needs Pillow: pip install 'scorewise[images]'"
+            ) from None
         with damage_told(self.paths[i]), Image.open(self.paths[i]) as image:
             return np.array(image.convert("RGB"))
 
@@ -88,31 +90,50 @@ def food101(paths: list[Path], split: str, n_classes: int) -> Parsed:
 
 
 def imagenet(paths: list[Path], split: str, n_classes: int) -> Parsed:
-    """Read images in the order of their names; classes are ordered by their WordNet ids."""
+    """Read images; classes are ordered by their WordNet ids.
+
+    Training images lie in folders that are called by these ids. The others are labelled by a list,
+    in the order of their names, whatever folders they are in.
+    """
+    folder, devkit = paths
+    meta, truth = devkit / "meta.mat", devkit / "ILSVRC2012_validation_ground_truth.txt"
+    classes = _imagenet_classes(meta)
+    found = _images(folder)
+    if split == "train":
+        number = {str(wordnet): i for i, wordnet in enumerate(classes["WNID"])}
+        y = _numbered([name.split("/")[0] for name in found], number, folder)
+    else:
+        found.sort(key=lambda name: name.rpartition("/")[2])
+        number = {str(told): i for i, told in enumerate(classes["ILSVRC2012_ID"])}
+        y = _numbered(_lines(truth), number, truth)
+        if len(found) != len(y):
+            raise CorruptData(f"{folder} has {len(found):,} images, and {truth} {len(y):,} labels")
+    names = tuple(str(words) for words in classes["words"])
+    return ImageFiles(folder / name for name in found), checked_labels(y, n_classes, meta), names
+
+
+def _imagenet_classes(meta: Path) -> np.ndarray:
+    """Those of the tree that are no groups of others, in the order of their WordNet ids."""
     from scipy.io import loadmat
 
-    folder, devkit = paths
-    truth, meta = devkit / "ILSVRC2012_validation_ground_truth.txt", devkit / "meta.mat"
     with damage_told(meta):
         synsets = loadmat(meta, squeeze_me=True, variable_names=("synsets",))["synsets"]
-        leaves = synsets[synsets["num_children"].astype(int) == 0]
-        order = np.argsort(leaves["WNID"].astype(str), kind="stable")
-        names = tuple(leaves["words"][order].astype(str).tolist())
-        number = {str(int(leaves["ILSVRC2012_ID"][leaf])): i for i, leaf in enumerate(order)}
-    y = _numbered(_lines(truth), number, truth)
-    found = [name for name in listed(folder) if name.lower().endswith(SUFFIXES)]
-    if len(found) != len(y):
-        raise CorruptData(f"{folder} has {len(found):,} images, and {truth} {len(y):,} labels")
-    return ImageFiles(folder / name for name in found), checked_labels(y, n_classes, meta), names
+        leaves: np.ndarray = synsets[synsets["num_children"].astype(int) == 0]
+        return leaves[np.argsort(leaves["WNID"].astype(str), kind="stable")]
 
 
 def unlabelled(paths: list[Path], split: str, n_classes: int) -> Parsed:
     """All images of a folder, in the order of their names, without labels."""
     (folder,) = paths
+    return ImageFiles(folder / name for name in _images(folder)), None, None
+
+
+def _images(folder: Path) -> list[str]:
+    """The names of all images of a folder, in their order."""
     found = [name for name in listed(folder) if name.lower().endswith(SUFFIXES)]
     if not found:
         raise CorruptData(f"{folder} has no images")
-    return ImageFiles(folder / name for name in found), None, None
+    return found
 
 
 def _lines(path: Path) -> list[str]:

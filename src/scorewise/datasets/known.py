@@ -243,7 +243,10 @@ _IMAGENET = DataSet(
     name="imagenet", title="ImageNet",
     licence="non-commercial research and education",
     home="https://image-net.org/download.php", folder="imagenet", n_classes=1000,
-    splits=dict.fromkeys(("val", "test"), ("imagenet/val", "imagenet/devkit")),
+    splits={
+        "train": ("imagenet/train", "imagenet/devkit"),
+        **dict.fromkeys(("val", "test"), ("imagenet/val", "imagenet/devkit")),
+    },
     parse=image_files.imagenet,
     files=(
         Source(
@@ -253,6 +256,10 @@ _IMAGENET = DataSet(
         Source(
             "imagenet/ILSVRC2012_devkit_t12.tar.gz", None, "md5:fa75699e90414af021442c21a62c3abf",
             unpacked={"ILSVRC2012_devkit_t12/data": "imagenet/devkit"},
+        ),
+        Source(
+            "imagenet/ILSVRC2012_img_train.tar", None, "md5:1d675b47d978889d74fa0da5fadfb00e",
+            147_897_477_120, unpacked={"": "imagenet/train"}, of_tars=True,
         ),
     ),
     by_hand="register at https://image-net.org/download.php",

@@ -134,18 +134,30 @@ def _refuse(
     data_dir: str | os.PathLike[str] | None,
     as_is: bool,
 ) -> None:
+    missing = [found.path for found in states if found.state == MISSING]
+    if missing:
+        raise MissingData(
+            f"{known.title} is not in {root} ({missing[0].name} is missing); "
+            f"{_how_to_get(known, missing, root, data_dir)}"
+        )
     for found in states:
-        if found.state == MISSING:
-            where = "" if data_dir is None else f" --data-dir {shlex.quote(str(data_dir))}"
-            raise MissingData(
-                f"{known.title} is not in {root} ({found.path.name} is missing); get it with: "
-                f"scorewise datasets fetch {known.name}{where}"
-            )
         if found.state != OFFICIAL and not as_is:
             raise CorruptData(
                 f"{found.path} is not the official file: it {found.message}; pass as_is=True to "
-                "use it as it is"
+                "take it as it is"
             )
+
+
+def _how_to_get(
+    known: DataSet, missing: list[Path], root: Path, data_dir: str | os.PathLike[str] | None
+) -> str:
+    if not known.files:
+        return known.steps_by_hand(root, [])
+    parts = [path.relative_to(root).as_posix() for path in missing]
+    by_hand = [x for x in known.lacking(root) if any(map(x.brings, parts))]
+    first = f"{known.steps_by_hand(root, by_hand)}, and then " if by_hand else ""
+    where = "" if data_dir is None else f" --data-dir {shlex.quote(str(data_dir))}"
+    return f"{first}get it with: scorewise datasets fetch {known.name}{where}"
 
 
 def _note(known: DataSet, states: list[FileState], rows: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,8 @@ class Source:
         Other addresses of the same file.
     unpacked : mapping of str to str
         Of an archive: which of its folders and files go where, under the data folder.
+    of_tars : bool
+        An archive of tars, each of which becomes a folder.
     """
 
     path: str
@@ -41,6 +43,18 @@ class Source:
     size: int | None = None
     mirrors: tuple[str, ...] = ()
     unpacked: Mapping[str, str] = field(default_factory=dict)
+    of_tars: bool = False
+
+    @property
+    def name(self) -> str:
+        """Of the file, without folders."""
+        return self.path.rpartition("/")[2]
+
+    def brings(self, path: str) -> bool:
+        """Whether it is this file, packed or not, or what is unpacked from it."""
+        return path in (self.path, self.path.removesuffix(".gz")) or any(
+            path == put or path.startswith(f"{put}/") for put in self.unpacked.values()
+        )
 
 
 @dataclass(frozen=True)
@@ -96,9 +110,19 @@ class DataSet:
 
     def source_of(self, path: str) -> Source | None:
         """What brings a file or folder."""
-        for source in self.files:
-            if source.path in (path, f"{path}.gz") or path in source.unpacked.values():
-                return source
-            if any(path.startswith(f"{put}/") for put in source.unpacked.values()):
-                return source
-        return None
+        return next((source for source in self.files if source.brings(path)), None)
+
+    def lacking(self, root: Path) -> list[Source]:
+        """Files without an address that nobody has put there."""
+        return [x for x in self.files if x.url is None and not (root / x.path).exists()]
+
+    def steps_by_hand(self, root: Path, sources: Sequence[Source]) -> str:
+        """How to get files that have no address."""
+        files = [source.name + self._purpose(source) for source in sources]
+        put = f", put {' and '.join(files)}" if files else ""
+        return f"{self.by_hand}{put} in {root / self.folder}"
+
+    def _purpose(self, source: Source) -> str:
+        """Which splits it is for, in brackets, unless for all."""
+        splits = [split for split, parts in self.splits.items() if any(map(source.brings, parts))]
+        return "" if len(splits) == len(self.splits) else f" (for {', '.join(splits)})"

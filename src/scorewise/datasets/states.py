@@ -73,11 +73,23 @@ def verify(name: str, data_dir: str | os.PathLike[str] | None = None) -> tuple[F
 
 def state_of(known: DataSet, part: str, root: Path) -> FileState:
     """Of a file as it is or packed, whichever is official, else whichever is there."""
-    there = [path for path in (part, f"{part}.gz") if (root / path).exists()]
+    there = _forms(part, root)
     if not there:
         return FileState(root / part, MISSING, None, "is not there")
     found = [_state(known, path, root) for path in there]
     return next((one for one in found if one.state == OFFICIAL), found[0])
+
+
+def splits_here(known: DataSet, root: Path) -> tuple[str, ...]:
+    """The splits all of whose files are there, official or not."""
+    return tuple(
+        split for split, parts in known.splits.items() if all(_forms(part, root) for part in parts)
+    )
+
+
+def _forms(part: str, root: Path) -> list[str]:
+    """A file as it is and packed, where these are there."""
+    return [path for path in (part, f"{part}.gz") if (root / path).exists()]
 
 
 def _state(known: DataSet, path: str, root: Path) -> FileState:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from scorewise.models import predict_samples
 from scorewise.paper.cells import Cell, Result
+from scorewise.paper.checkpoints import keep
 from scorewise.paper.detection import detection_numbers
 from scorewise.paper.images import drawn_rows, squares
 from scorewise.paper.networks import Headed, features
@@ -26,7 +27,6 @@ from scorewise.paper.resnets import (
     Recipe,
     normalized,
     restored,
-    saved,
     train,
 )
 from scorewise.paper.setup import Setup, labels_of
@@ -182,7 +182,9 @@ def _trained(setup: Setup, setting: Any, needed: Sequence[int]) -> dict[int, Hea
         i: Cell("resnet18", {**asdict(recipe), **trained_on, **sizes, "run": recipe.seed}).name
         for i, recipe in recipes.items()
     }
-    missing = [i for i in needed if not setup.store.network_path(names[i]).is_file()]
+    paths = {i: setup.store.network_path(name) for i, name in names.items()}
+    found = {i: restored(recipe, paths[i], device) for i, recipe in recipes.items()}
+    missing = [i for i in needed if found[i] is None]
     if missing:
         together = Cell("resnets", {"names": [names[i] for i in missing], "run": setting["run"]})
         checkpoint = setup.store.checkpoint_path(together.name)
@@ -191,9 +193,7 @@ def _trained(setup: Setup, setting: Any, needed: Sequence[int]) -> dict[int, Hea
             setup.progress,
         )  # fmt: skip
         for i, network in zip(missing, made, strict=True):
-            saved(network, setup.store.network_path(names[i]))
+            keep(paths[i], network.state_dict())
+            found[i] = network
         checkpoint.unlink(missing_ok=True)
-    return {
-        i: restored(recipe, setup.store.network_path(names[i]), device)
-        for i, recipe in recipes.items()
-    }
+    return {i: network for i, network in found.items() if network is not None}

@@ -12,9 +12,14 @@ say how many such rows there are.
 
 from __future__ import annotations
 
-from scorewise.paper.cells import Cell
-from scorewise.paper.rejection import forest_cells
+from collections.abc import Sequence
+
+from scorewise.paper.cells import Cell, Stored
+from scorewise.paper.rejection import KIND, forest_cells
+from scorewise.paper.rejection_section import rejection_section
+from scorewise.paper.results import groups
 from scorewise.paper.setup import Setup
+from scorewise.paper.tables import Section
 
 TITLE = "Figure 1: rejecting by total uncertainty, CoverType"
 DATA, TREES, DEPTH = "covtype", 20, 5
@@ -23,3 +28,9 @@ DATA, TREES, DEPTH = "covtype", 20, 5
 def cells(setup: Setup) -> list[Cell]:
     """A forest for each run."""
     return forest_cells(setup, DATA, trees=TREES, depth=DEPTH) if setup.has(DATA) else []
+
+
+def section(results: Sequence[Stored]) -> Section:
+    """Areas and curves, and whether the rule of the task's own loss is best."""
+    found = groups(results, KIND, DATA)
+    return rejection_section(TITLE, found, ("total",), "figure-1")

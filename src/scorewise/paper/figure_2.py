@@ -13,26 +13,30 @@ took; the alternatives are run on MNIST, to show how much they matter.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from scorewise.paper.cells import Cell
+from scorewise.paper.cells import Cell, Stored
+from scorewise.paper.learning_section import learning_section
 from scorewise.paper.setup import Setup
+from scorewise.paper.tables import Section
 
 TITLE = "Figure 2: active learning by epistemic uncertainty"
+SETS = ("mnist", "tissuemnist", "bloodmnist")
 
 
 def cells(setup: Setup) -> list[Cell]:
     """One for each set, measure (and random choice) and run; then the alternatives on MNIST."""
-    from scorewise.paper.learning import RANDOM, RULES, Choices, Plan, learning_cells
+    from scorewise.paper.learning import Choices, learning_cells
 
-    plans = [
-        Plan("mnist", initial=100, budget=100, lr=0.01, epochs=50),
-        Plan("tissuemnist", initial=500, budget=500, lr=0.01, epochs=50),
-        Plan("bloodmnist", initial=200, budget=200, lr=0.001, epochs=100),
-    ]
-    measures = (*RULES, RANDOM)
     ours = Choices()
     others = (replace(ours, optimizer="sgd"), replace(ours, batch=128), replace(ours, wide=False))
-    found = [cell for plan in plans for cell in learning_cells(setup, plan, measures, ours)]
-    found += [cell for other in others for cell in learning_cells(setup, plans[0], measures, other)]
-    return found
+    found = [cell for data in SETS for cell in learning_cells(setup, data, ours)]
+    return found + [cell for other in others for cell in learning_cells(setup, SETS[0], other)]
+
+
+def section(results: Sequence[Stored]) -> Section:
+    """Errors of the figure's measures, and whether zero-one is best."""
+    return learning_section(
+        TITLE, results, SETS, ("log", "brier", "zero-one", "random"), "figure-2"
+    )

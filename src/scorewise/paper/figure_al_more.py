@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from scorewise.paper.cells import Cell
+from collections.abc import Sequence
+
+from scorewise.paper.cells import Cell, Stored
+from scorewise.paper.learning_section import learning_section
 from scorewise.paper.setup import Setup
+from scorewise.paper.tables import Section
 
 TITLE = "Appendix: active learning on further sets"
+SETS = ("fashion-mnist", "organcmnist", "pathmnist")
 
 
 def cells(setup: Setup) -> list[Cell]:
     """One for each set, measure (and random choice) and run."""
-    from scorewise.paper.learning import RANDOM, RULES, Choices, Plan, learning_cells
+    from scorewise.paper.learning import Choices, learning_cells
 
-    plans = [
-        Plan("fashion-mnist", initial=500, budget=500, lr=0.01, epochs=50),
-        Plan("organcmnist", initial=200, budget=200, lr=0.01, epochs=50),
-        Plan("pathmnist", initial=1000, budget=1000, lr=0.001, epochs=100),
-    ]
-    measures = (*RULES, RANDOM)
-    return [cell for plan in plans for cell in learning_cells(setup, plan, measures, Choices())]
+    return [cell for data in SETS for cell in learning_cells(setup, data, Choices())]
+
+
+def section(results: Sequence[Stored]) -> Section:
+    """Errors of all measures, and whether zero-one is best."""
+    measures = ("log", "brier", "zero-one", "spherical", "random")
+    return learning_section(TITLE, results, SETS, measures, "figure-al-more")

@@ -5,27 +5,30 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from scorewise._files import replacing
 from scorewise._progress import bar
 from scorewise._random import generator
 from scorewise.datasets import Rows
-from scorewise.decompose import decompose
+from scorewise.decompose import RULES, decompose
 from scorewise.paper.cells import Cell, Result
+from scorewise.paper.checkpoints import keep, kept
 from scorewise.paper.networks import Headed, features, lenet, mlp, thinned
+from scorewise.paper.published import published
 from scorewise.paper.setup import Setup, labels_of
 from scorewise.paper.stacks import Stack
 from scorewise.tasks.acquire import acquire
 
 KIND = "active-learning"
-RULES = ("log", "brier", "zero-one", "spherical")
 RANDOM = "random"
+MEASURES = (*RULES, RANDOM)
 DROPOUT = 0.5
+_TOGETHER = 20_000  # images that a network looks at at once
 _ORDERS, _WEIGHTS, _DRAWS, _TIES, _FIRST = range(5)  # what random numbers are for
 
 
@@ -48,39 +51,27 @@ class Choices:
     wide: bool = True
 
 
-@dataclass(frozen=True)
-class Plan:
-    """A row of the paper's table of settings."""
-
-    data: str
-    initial: int
-    budget: int
-    lr: float
-    epochs: int
-
-
-def learning_cells(
-    setup: Setup, plan: Plan, measures: Sequence[str], choices: Choices
-) -> list[Cell]:
-    """One for each measure and run, where the data set is there."""
-    if not setup.has(plan.data):
+def learning_cells(setup: Setup, data: str, choices: Choices) -> list[Cell]:
+    """One for each measure and run, as the paper's table has it, where the data set is there."""
+    if not setup.has(data):
         return []
-    train, test = (setup.load(plan.data, split) for split in ("train", "test"))
+    (plan,) = (row for row in published("tab:alconfig")["rows"] if row["data"] == data)
+    train, test = (setup.load(data, split) for split in ("train", "test"))
     protocol = setup.protocol
     common = {
-        **asdict(plan),
+        **plan,
         **asdict(choices),
         **protocol.sizes("samples", "rounds", "train_rows"),
-        "epochs": protocol.epochs or plan.epochs,
-        "initial": protocol.budget or plan.initial,
-        "budget": protocol.budget or plan.budget,
-        "papers": {"epochs": plan.epochs, "budget": plan.budget},
+        "epochs": protocol.epochs or plan["epochs"],
+        "initial": protocol.budget or plan["initial"],
+        "budget": protocol.budget or plan["budget"],
+        "papers": {"epochs": plan["epochs"], "budget": plan["budget"]},
         "sets": setup.described(train, test),
     }
     return [
         Cell(KIND, {**common, "measure": measure, "run": run})
         for run in range(protocol.runs)
-        for measure in measures
+        for measure in MEASURES
     ]
 
 
@@ -91,96 +82,115 @@ def compute(setup: Setup, wanted: Sequence[Cell]) -> Iterator[tuple[Cell, Result
         alike = {k: v for k, v in cell.setting.items() if k not in {"measure", "run"}}
         groups.setdefault(Cell(KIND, {**alike, "run": "all"}).key, []).append(cell)
     for key, group in groups.items():
-        yield from _learn_together(setup, key, group)
+        checkpoint = setup.store.checkpoint_path(f"{KIND}-{key}")
+        yield from _learn_together(setup, checkpoint, group)
 
 
-def _learn_together(setup: Setup, key: str, group: list[Cell]) -> Iterator[tuple[Cell, Result]]:
+@dataclass
+class _Learners:
+    """Where learners stand: the rows that each has labels for, and their errors so far."""
+
+    settings: list[Any]
+    rows: Tensor  # (learners, labels)
+    errors: list[list[float]]  # by round
+    seconds: float
+
+    @classmethod
+    def of(cls, group: Sequence[Cell], checkpoint: Path, n: int) -> _Learners:
+        """As they were left, or at the beginning.
+
+        Learners go on together as they began: some may have been written already, and are wanted
+        no more.
+        """
+        found = kept(checkpoint)
+        if found and {cell.key for cell in group} <= {Cell(KIND, s).key for s in found["settings"]}:
+            return cls(**found)
+        settings = [dict(cell.setting) for cell in group]
+        return cls(settings, torch.stack([_first_rows(one, n) for one in settings]), [], 0.0)
+
+
+def _learn_together(
+    setup: Setup, checkpoint: Path, group: Sequence[Cell]
+) -> Iterator[tuple[Cell, Result]]:
     """Rounds of all learners side by side, kept after each."""
     started = time.perf_counter()
-    checkpoint = setup.store.checkpoint_path(f"{KIND}-{key}")
-    kept: dict[str, Any] = {"keys": [], "rows": None, "errors": [], "seconds": 0.0}
-    if checkpoint.is_file():
-        found = torch.load(checkpoint, weights_only=True)
-        # those that were finished before the others could be written learn once more
-        if {cell.key for cell in group} <= set(found["keys"]):
-            kept = found
-    settings = [cell.setting for cell in group]
-    if kept["keys"]:
-        settings = kept["settings"]
-    setting = settings[0]
-    device = setup.torch_device
-    train = setup.load(setting["data"], "train")
-    test = setup.load(setting["data"], "test")
+    setting, device = group[0].setting, setup.torch_device
+    train, test = (setup.load(setting["data"], split) for split in ("train", "test"))
     x, y = _on(device, train, setting["train_rows"])
-    x_test, y_test = _on(device, test, None)
+    x_test, y_test = _on(device, test)
+    learners = _Learners.of(group, checkpoint, len(x))
+    started -= learners.seconds
     stack = Stack(
-        lambda: network_for(train, setting["wide"]), len(settings), x, y, batch=setting["batch"],
+        lambda: network_for(train, setting["wide"]), len(learners.settings), x, y,
+        batch=setting["batch"], optimizer=setting["optimizer"], lr=setting["lr"],
         most_rows=min(setting["initial"] + setting["rounds"] * setting["budget"], len(x)),
-        optimizer=setting["optimizer"], lr=setting["lr"],
     )  # fmt: skip
-    rows = kept["rows"]
-    if rows is None:
-        rows = torch.stack([_first_rows(one, len(x)) for one in settings])
-    before = kept["seconds"]
-    first = len(kept["errors"])
-    about = f"active learning on {setting['data']}, {len(settings)} learners"
-    with bar(about, setting["rounds"] + 1 - first, setup.progress) as advance:
-        for number in range(first, setting["rounds"] + 1):
-            stack.begin([_seed(one, _WEIGHTS, number) for one in settings])
-            stack.fit(rows, setting["epochs"], _seed(setting, _ORDERS, number))
-            asked = [
-                _ask(stack.network(i), one, number, rows[i], x, x_test, y_test)
-                for i, one in enumerate(settings)
-            ]
-            kept["errors"].append([error for error, _ in asked])
-            rows = torch.stack([row for _, row in asked])
-            spent = before + time.perf_counter() - started
-            kept |= {"keys": [Cell(KIND, one).key for one in settings], "settings": settings}
-            kept |= {"rows": rows, "seconds": spent}
-            checkpoint.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(checkpoint) as partial:
-                torch.save(kept, partial)
+    about = f"active learning on {setting['data']}, {len(stack)} learners"
+    first, last = len(learners.errors), setting["rounds"]
+    members: list[np.ndarray] = []
+    with bar(about, last + 1 - first, setup.progress) as advance:
+        for number in range(first, last + 1):
+            stack.begin([_seed(one, _WEIGHTS, number) for one in learners.settings])
+            stack.fit(learners.rows, setting["epochs"], _seed(setting, _ORDERS, number))
+            asked = [_Learner(stack.network(i), one, number) for i, one in
+                     enumerate(learners.settings)]  # fmt: skip
+            told = [one.members(x_test) for one in asked]
+            learners.errors.append([_error(probs, y_test) for probs in told])
+            if number < last:
+                learners.rows = torch.stack(
+                    [one.ask(x, rows) for one, rows in zip(asked, learners.rows, strict=True)]
+                )
+                learners.seconds = time.perf_counter() - started
+                keep(checkpoint, vars(learners))
+            else:
+                members = [probs.cpu().numpy() for probs in told]
             advance(1)
-    spent = before + time.perf_counter() - started
-    errors = np.asarray(kept["errors"])
-    labels = [setting["initial"] + i * setting["budget"] for i in range(len(errors))]
+    seconds = (time.perf_counter() - started) / len(stack)
+    labels = [setting["initial"] + i * setting["budget"] for i in range(last + 1)]
     wanted = {cell.key: cell for cell in group}
-    for i, found_key in enumerate(kept["keys"]):
-        if found_key in wanted:
-            numbers = {"labels": labels, "error": errors[:, i].round(6).tolist()}
-            yield (
-                wanted[found_key],
-                Result(numbers, seconds=spent / len(settings), device=str(device)),
-            )
+    for one, errors, probs in zip(
+        learners.settings, np.transpose(learners.errors), members, strict=True
+    ):
+        if (cell := wanted.get(Cell(KIND, one).key)) is not None:
+            numbers = {"labels": labels, "error": errors.round(6)}
+            kept_members = {"probs": probs, "y": labels_of(test)}
+            yield cell, Result(numbers, kept_members, seconds, str(device))
     checkpoint.unlink(missing_ok=True)
 
 
-def _ask(
-    network: Headed, setting: Any, number: int, labelled: Tensor, x: Tensor, x_test: Tensor,
-    y_test: Tensor,
-) -> tuple[float, Tensor]:  # fmt: skip
-    """The test error of a learner (of the mean of its draws), and its rows with those it asks."""
-    draws = torch.Generator(x.device).manual_seed(_seed(setting, _DRAWS, number))
+class _Learner:
+    """A trained network of a round, and whom it would ask."""
 
-    def members(images: Tensor) -> Tensor:
-        found = features(network, images, batch=20_000)
-        return thinned(found, network.head, setting["samples"], DROPOUT, draws)
+    def __init__(self, network: Headed, setting: Any, number: int) -> None:
+        self.network, self.setting, self.number = network, setting, number
+        device = network.head.weight.device
+        self.draws = torch.Generator(device).manual_seed(_seed(setting, _DRAWS, number))
 
-    error = float((members(x_test).mean(1).argmax(1) != y_test).double().mean())
-    if number == setting["rounds"]:
-        return error, labelled
-    budget = min(setting["budget"], len(x) - len(labelled))
-    measure = setting["measure"]
-    if measure == RANDOM:
-        scores, method = np.zeros(len(x)), "random"
-    else:
-        scores = decompose(members(x), measure, check=False).epistemic.double().cpu().numpy()
-        method = "top"
-    chosen = acquire(
-        scores, budget, method, random_state=_seed(setting, _TIES, number),
-        labelled=labelled.numpy(),
-    )  # fmt: skip
-    return error, torch.cat([labelled, torch.from_numpy(chosen)])
+    def members(self, images: Tensor) -> Tensor:
+        """Probabilities ``(n, draws, K)`` by dropout."""
+        found = features(self.network, images, batch=_TOGETHER)
+        return thinned(found, self.network.head, self.setting["samples"], DROPOUT, self.draws)
+
+    def ask(self, pool: Tensor, labelled: Tensor) -> Tensor:
+        """The rows with labels, and those it wants labels for."""
+        budget = min(self.setting["budget"], len(pool) - len(labelled))
+        if budget == 0:
+            return labelled
+        measure = self.setting["measure"]
+        scores = np.zeros(len(pool))
+        if measure != RANDOM:
+            parts = decompose(self.members(pool), measure, check=False)
+            scores = parts.epistemic.double().cpu().numpy()
+        chosen = acquire(
+            scores, budget, "random" if measure == RANDOM else "top", labelled=labelled.numpy(),
+            random_state=_seed(self.setting, _TIES, self.number),
+        )  # fmt: skip
+        return torch.cat([labelled, torch.from_numpy(chosen)])
+
+
+def _error(probs: Tensor, y: Tensor) -> float:
+    """The zero-one loss of the mean of the members."""
+    return float((probs.mean(1).argmax(1) != y).double().mean())
 
 
 def network_for(rows: Rows, wide: bool) -> Headed:
@@ -191,7 +201,7 @@ def network_for(rows: Rows, wide: bool) -> Headed:
     return lenet(channels, height, rows.n_classes, dropout=DROPOUT)
 
 
-def _on(device: torch.device, rows: Rows, most: int | None) -> tuple[Tensor, Tensor]:
+def _on(device: torch.device, rows: Rows, most: int | None = None) -> tuple[Tensor, Tensor]:
     """Images from 0 to 1 and labels, on the device."""
     x, y = rows.x[:most], labels_of(rows)[:most]
     return torch.from_numpy(x).to(device).float() / 255, torch.from_numpy(y).to(device)

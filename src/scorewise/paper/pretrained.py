@@ -61,14 +61,12 @@ def ood_cells(setup: Setup, data: str, sets: Sequence[str]) -> list[Cell]:
 
 def _has_training(setup: Setup, data: str) -> bool:
     """Whether there are images to fit a Laplace approximation to; if not, that is a gap."""
-    known = datasets.describe(data)
-    if "train" in known.splits:
-        return setup.has(data, "train")
-    setup.gaps[f"{data}/train"] = (
-        f"the Laplace approximation is fitted to the training images of {known.title}, which "
-        "scorewise does not read"
-    )
-    return False
+    try:
+        setup.load(data, "train")
+    except MissingData as error:
+        setup.gaps[f"{data}/train"] = f"to fit a Laplace approximation to: {error}"
+        return False
+    return True
 
 
 def _setting(

@@ -46,7 +46,7 @@ def rejection_numbers(probs: np.ndarray, y: np.ndarray) -> dict[str, Any]:
             for component, by_rule in found.items()
         }
         curves[loss] = {
-            component: {rule: curve.loss[kept].round(6) for rule, curve in by_rule.items()}
+            component: {rule: curve.loss[kept].round(5) for rule, curve in by_rule.items()}
             for component, by_rule in found.items()
         }
     mean = probs.mean(1)

@@ -6,15 +6,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
-from scorewise._files import replacing
 from scorewise._progress import bar
 from scorewise._random import generator
+from scorewise.paper.checkpoints import keep, kept
 from scorewise.paper.networks import Headed, resnet18
 
 LEARNING_RATE, MOMENTUM, WEIGHT_DECAY = 0.001, 0.9, 5e-4
@@ -74,7 +73,7 @@ def train(
             _train_epoch(learners, images, labels, epoch, device)
             advance(1)
             if (epoch + 1) % _EVERY == 0 and epoch + 1 < epochs:
-                _save(checkpoint, learners, epoch + 1)
+                _keep(checkpoint, learners, epoch + 1)
     return [learner.network.eval() for learner in learners]
 
 
@@ -188,48 +187,42 @@ def _train_epoch(
     torch.cuda.synchronize()
 
 
-def _save(checkpoint: Path, learners: Sequence[_Learner], epoch: int) -> None:
-    checkpoint.parent.mkdir(parents=True, exist_ok=True)
-    kept = {
+def _keep(checkpoint: Path, learners: Sequence[_Learner], epoch: int) -> None:
+    state = {
         "epoch": epoch,
         "networks": [one.network.state_dict() for one in learners],
         "momenta": [one.optimizer.state_dict()["state"] for one in learners],
     }
-    with replacing(checkpoint) as partial:
-        torch.save(kept, partial)
+    keep(checkpoint, state)
 
 
 def _restore(checkpoint: Path, learners: Sequence[_Learner], device: torch.device) -> int:
     """Put back what is kept there, and tell how many epochs are done."""
-    if not checkpoint.is_file():
+    state = kept(checkpoint, device)
+    if state is None:
         return 0
-    kept: dict[str, Any] = torch.load(checkpoint, map_location=device, weights_only=True)
-    for one, weights, momenta in zip(learners, kept["networks"], kept["momenta"], strict=True):
+    for one, weights, momenta in zip(learners, state["networks"], state["momenta"], strict=True):
         one.network.load_state_dict(weights)
         parameters = list(one.network.parameters())
-        for i, state in momenta.items():
+        for i, momentum in momenta.items():
             own = one.optimizer.state[parameters[i]]
             # a captured step writes to the buffers that it was captured with
             if "momentum_buffer" in own:
-                own["momentum_buffer"].copy_(state["momentum_buffer"])
+                own["momentum_buffer"].copy_(momentum["momentum_buffer"])
             else:
-                own["momentum_buffer"] = state["momentum_buffer"]
-    return int(kept["epoch"])
+                own["momentum_buffer"] = momentum["momentum_buffer"]
+    return int(state["epoch"])
 
 
 def _seed(recipe: Recipe, place: int) -> int:
     return int(generator(recipe.seed, place).integers(2**62))
 
 
-def saved(network: nn.Module, path: Path) -> None:
-    """Keep the weights of a network, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as partial:
-        torch.save(network.state_dict(), partial)
-
-
-def restored(recipe: Recipe, path: Path, device: torch.device) -> Headed:
-    """A network that was saved, in evaluation mode."""
+def restored(recipe: Recipe, path: Path, device: torch.device) -> Headed | None:
+    """A network whose weights were kept, in evaluation mode; None where there are none."""
+    weights = kept(path)
+    if weights is None:
+        return None
     network = resnet18(recipe.n_classes, dropout=recipe.dropout, width=recipe.width)
-    network.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+    network.load_state_dict(weights)
     return network.to(device, memory_format=torch.channels_last).eval()

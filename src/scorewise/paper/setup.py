@@ -150,7 +150,7 @@ class Setup:
         return choose_device(self.device)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=8)
 def _load(name: str, split: str, data_dir: Path | None, as_is: bool, seed: int) -> Rows:
     return datasets.load(name, split, data_dir=data_dir, as_is=as_is, seed=seed)
 

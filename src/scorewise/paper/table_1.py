@@ -14,10 +14,15 @@ around the ensemble's first network.
 
 from __future__ import annotations
 
-from scorewise.paper.cells import Cell
+from collections.abc import Sequence
+
+from scorewise.paper.cells import Cell, Stored
+from scorewise.paper.detection_section import detection_section
 from scorewise.paper.setup import Setup
+from scorewise.paper.tables import Section
 
 TITLE = "Table 1: detecting what is not CIFAR-10, by epistemic uncertainty"
+KIND, DATA = "resnet-ood", "cifar-10"
 SETS = ("cifar-100", "places365", "svhn")
 STAND_IN = "tiny-imagenet-32"  # real images too, for where a set of the paper cannot be had
 METHODS = ("dropout", "ensemble", "laplace")
@@ -25,10 +30,18 @@ METHODS = ("dropout", "ensemble", "laplace")
 
 def cells(setup: Setup) -> list[Cell]:
     """One for each set that is there, method and run."""
-    from scorewise.paper.cifar import DATA, ood_cells
+    from scorewise.paper.cifar import ood_cells
 
     there = [name for name in SETS if setup.has(name, "test")]
     if len(there) < len(SETS) and setup.has(STAND_IN, "test"):
         there.append(STAND_IN)
     setup.gaps.pop(STAND_IN, None)  # nobody asked for it
     return ood_cells(setup, there, METHODS) if setup.has(DATA) else []
+
+
+def section(results: Sequence[Stored]) -> Section:
+    """The paper's AUROCs beside ours, with those of the spherical loss."""
+    return detection_section(
+        TITLE, results, KIND, DATA, sets=SETS, methods=METHODS,
+        papers=("tab:ood", "tab:ood-spherical"),
+    )  # fmt: skip

@@ -10,11 +10,16 @@ Where the paper is silent: of images that are no squares, the middle is taken.
 
 from __future__ import annotations
 
-from scorewise.paper.cells import Cell
+from collections.abc import Sequence
+
+from scorewise.paper.cells import Cell, Stored
+from scorewise.paper.detection_section import detection_section
 from scorewise.paper.setup import Setup
+from scorewise.paper.tables import Section
 
 TITLE = "Table: detecting what is not Food-101, by epistemic uncertainty"
-DATA = "food101"
+KIND, DATA = "pretrained-ood", "food101"
+METHODS = ("dropout", "laplace")
 SETS = ("cifar-100", "places365", "svhn")
 
 
@@ -23,3 +28,10 @@ def cells(setup: Setup) -> list[Cell]:
     from scorewise.paper.pretrained import ood_cells
 
     return ood_cells(setup, DATA, SETS)
+
+
+def section(results: Sequence[Stored]) -> Section:
+    """The paper's AUROCs beside ours."""
+    return detection_section(
+        TITLE, results, KIND, DATA, sets=SETS, methods=METHODS, papers=("tab:app-ood-food101",)
+    )

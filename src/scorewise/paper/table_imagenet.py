@@ -8,11 +8,16 @@ set (of ImageNet its validation images), 2,000 where ImageNet-O is told, three r
 
 from __future__ import annotations
 
-from scorewise.paper.cells import Cell
+from collections.abc import Sequence
+
+from scorewise.paper.cells import Cell, Stored
+from scorewise.paper.detection_section import detection_section
 from scorewise.paper.setup import Setup
+from scorewise.paper.tables import Section
 
 TITLE = "Table: detecting what is not ImageNet, by epistemic uncertainty"
-DATA = "imagenet"
+KIND, DATA = "pretrained-ood", "imagenet"
+METHODS = ("dropout", "laplace")
 SETS = ("imagenet-o", "cifar-100", "places365", "svhn")
 
 
@@ -21,3 +26,10 @@ def cells(setup: Setup) -> list[Cell]:
     from scorewise.paper.pretrained import ood_cells
 
     return ood_cells(setup, DATA, SETS)
+
+
+def section(results: Sequence[Stored]) -> Section:
+    """The paper's AUROCs beside ours."""
+    return detection_section(
+        TITLE, results, KIND, DATA, sets=SETS, methods=METHODS, papers=("tab:app-ood-imagenet",)
+    )
