@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import struct
@@ -153,8 +154,14 @@ def started(*args: object) -> subprocess.Popen[str]:
 
 
 def contents(results: Path) -> dict[str, Any]:
-    """The result of every cell, by the name of its file."""
-    return {path.name: json.loads(path.read_text())["result"] for path in results.glob("*.json")}
+    """The result of every cell and a digest of its members, by the name of its file."""
+    return {
+        path.name: [
+            json.loads(path.read_text())["result"],
+            hashlib.sha256((results / "members" / f"{path.stem}.npz").read_bytes()).hexdigest(),
+        ]
+        for path in results.glob("*.json")
+    }
 
 
 def refused(found: Result) -> str:

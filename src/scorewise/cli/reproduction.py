@@ -11,7 +11,7 @@ import typer
 from scorewise.cli.app import AsJson, Debug, command
 from scorewise.cli.screen import complain, print_json, say
 from scorewise.errors import InvalidInput
-from scorewise.paper import EXPERIMENTS, QUICK, Protocol, Setup, Store, run
+from scorewise.paper import EXPERIMENTS, QUICK, Protocol, Setup, Store, run, write_page
 
 _ALL, _REPORT = "all", "report"
 
@@ -57,7 +57,9 @@ def reproduce(
     device: Annotated[
         str | None, typer.Option(help="For networks: cpu, cuda; the fastest there is.")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Cells at a time on the CPU; -1 for all cores.")] = 1,
+    jobs: Annotated[
+        int | None, typer.Option(help="Forests at a time; -1 for as many as there are cores.")
+    ] = None,
     weights_dir: Annotated[
         Path | None, typer.Option(help="Folder of pretrained weights; weights in the data folder.")
     ] = None,
@@ -87,10 +89,12 @@ def reproduce(
     except KeyboardInterrupt:
         complain(f"What is finished is in {results}; the same command goes on from there.")
         raise
-    except MemoryError as error:
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "out of memory" not in str(error):
+            raise
         raise InvalidInput(
-            "there is not enough memory; what is finished is kept: give the same command again on "
-            "a larger machine, or with fewer --jobs"
+            "there is not enough memory (of the GPU, where one is used); what is finished is kept: "
+            "give the same command again on a larger machine, or with fewer --jobs"
         ) from error
     if as_json:
         print_json({"results": results, **asdict(outcome)})
@@ -106,8 +110,6 @@ def reproduce(
 
 
 def _report(results: Path, out: Path, as_json: bool) -> None:
-    from scorewise.paper.page import write_page
-
     written = write_page(results, out)
     found: dict[str, Any] = {"written": [str(path) for path in written]}
     if as_json:

@@ -5,6 +5,7 @@ Measures to Prediction Tasks". One file is one experiment; ``scorewise reproduce
 """
 
 from scorewise.paper.cells import Cell, DamagedCell, Result, Store, Stored
+from scorewise.paper.page import write_page
 from scorewise.paper.setup import QUICK, Protocol, Setup
 from scorewise.paper.work import EXPERIMENTS, Outcome, run
 
@@ -20,4 +21,5 @@ __all__ = [
     "Store",
     "Stored",
     "run",
+    "write_page",
 ]

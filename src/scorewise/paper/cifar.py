@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,8 @@ _BATCH = 1000  # images asked at a time
 
 def ood_cells(setup: Setup, sets: Sequence[str], methods: Sequence[str]) -> list[Cell]:
     """One for each set out of distribution, method and run."""
+    if "laplace" in methods:
+        import_module("scorewise.models.laplace")  # rather missed now than after the training
     return [
         Cell(OOD, {**_setting(setup, method, run, name), "ood": name})
         for run in range(setup.protocol.runs)

@@ -17,8 +17,6 @@ def rejection_figure(results: Sequence[Stored], components: Sequence[str]) -> An
     """A row of panels for each component, a panel for each task loss, a line for each rule."""
     from matplotlib import pyplot
 
-    axes_for(None, (1, 1))  # says so in one sentence where matplotlib is missing
-    pyplot.close()
     figure, panels = pyplot.subplots(
         len(components), len(RULES), figsize=(3 * len(RULES), 2.7 * len(components)),
         layout="constrained", squeeze=False, sharex=True, sharey="col",

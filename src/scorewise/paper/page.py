@@ -15,7 +15,7 @@ from scorewise.paper.cells import Store, Stored
 from scorewise.paper.published import published
 from scorewise.paper.statistics import NO, UNDECIDED, YES
 from scorewise.paper.tables import Claim, Section, Table, as_html, latex, markdown
-from scorewise.paper.work import EXPERIMENTS, experiment
+from scorewise.paper.work import EXPERIMENTS, experiment, extras_told
 
 _TITLE = "The paper, reproduced"
 _FOLDER = "reproduction"
@@ -29,8 +29,8 @@ _HOW = (
     "Every result is written as soon as it is there, with its setting, seed, versions and time; "
     "a run that is cut off goes on where it stopped when the same command is given again. Forests "
     "give the same numbers everywhere; networks trained on a GPU do so up to its rounding. "
-    "The results of this page are in `reproduction/results`, the tables in LaTeX in "
-    "`reproduction/tables.tex`, all in one HTML page in `reproduction/reproduction.html`."
+    "The report is this page, the same as one HTML file, and the tables in LaTeX; the results it "
+    "was made of are in `reproduction/results`."
 )
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem }
@@ -77,10 +77,11 @@ def write_page(results: str | PathLike[str], out: str | PathLike[str]) -> list[P
     """
     stored = list(Store(Path(results)).results())
     sections = [experiment(name).section(stored) for name in EXPERIMENTS]
-    figures = {
-        section.title: [_Drawn(one.name, one.caption, _svg(one.draw())) for one in section.figures]
-        for section in sections
-    }
+    with extras_told():
+        figures = {
+            section.title: [_Drawn(x.name, x.caption, _svg(x.draw())) for x in section.figures]
+            for section in sections
+        }
     beside = Path(out) / _FOLDER
     claims = _claims([claim for section in sections for claim in section.claims])
     sections = [claims, *sections]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from scorewise._progress import bar
 from scorewise._random import generator
 from scorewise.curves import rejection_curve
 from scorewise.datasets import Rows
@@ -79,7 +80,10 @@ def compute_forests(setup: Setup, wanted: Sequence[Cell]) -> Iterator[tuple[Cell
     from joblib import Parallel, delayed
 
     parallel = Parallel(n_jobs=setup.n_jobs, return_as="generator_unordered")
-    yield from parallel(delayed(_forest)(setup, cell) for cell in wanted)
+    with bar("forests", len(wanted), setup.progress) as advance:
+        for done in parallel(delayed(_forest)(setup, cell) for cell in wanted):
+            yield done
+            advance(1)
 
 
 def _forest(setup: Setup, cell: Cell) -> tuple[Cell, Result]:

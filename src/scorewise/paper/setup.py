@@ -93,8 +93,9 @@ class Setup:
         Whether to take files that are not the official ones; every result is marked.
     device : str, optional
         For networks: CUDA where there is one unless given.
-    n_jobs : int
-        Cells at a time on the CPU, through joblib.
+    n_jobs : int, optional
+        Cells at a time on the CPU, through joblib; as joblib is told elsewhere unless given, so
+        that a Dask cluster serves too.
     weights_dir : path, optional
         Weights of pretrained networks; ``weights`` in the data folder unless given.
     progress : bool, optional
@@ -108,7 +109,7 @@ class Setup:
     data_dir: Path | None = None
     as_is: bool = False
     device: str | None = None
-    n_jobs: int = 1
+    n_jobs: int | None = None
     weights_dir: Path | None = None
     progress: bool | None = None
     gaps: dict[str, str] = field(default_factory=dict, compare=False)

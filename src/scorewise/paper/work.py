@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import ModuleType
 
-from scorewise._progress import bar
 from scorewise.errors import InvalidInput, MissingData
 from scorewise.paper.cells import Cell, DamagedCell, Result
 from scorewise.paper.setup import Setup
@@ -69,7 +69,8 @@ def run(names: Iterable[str], setup: Setup) -> Outcome:
     MissingData
         If nothing can be computed for want of data.
     """
-    wanted = {cell.key: cell for name in names for cell in experiment(name).cells(setup)}
+    with extras_told():
+        wanted = {cell.key: cell for name in names for cell in experiment(name).cells(setup)}
     outcome = Outcome(cells=len(wanted), gaps=setup.gaps)
     if not wanted:
         raise MissingData(" ".join(setup.gaps.values()))
@@ -82,10 +83,20 @@ def run(names: Iterable[str], setup: Setup) -> Outcome:
             outcome.damaged.append(str(error))
         module, function = _COMPUTED_BY[cell.kind]
         todo.setdefault(getattr(import_module(module), function), []).append(cell)
-    with bar("cells", sum(map(len, todo.values())), setup.progress) as advance:
+    with extras_told():
         for compute, cells in todo.items():
             for cell, result in compute(setup, cells):
                 setup.store.write(cell, result)
                 outcome.computed += 1
-                advance(1)
     return outcome
+
+
+@contextmanager
+def extras_told() -> Iterator[None]:
+    """A library that is not installed is named together with how to get it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "scorewise":
+            raise
+        raise ImportError(f"this needs {error.name}: pip install 'scorewise[paper]'") from error
