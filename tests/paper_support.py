@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import struct
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +154,18 @@ def started(*args: object) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
     )  # fmt: skip
+
+
+def killed_once(process: subprocess.Popen[str], is_time: Callable[[], bool]) -> None:
+    """Wait for a moment, and kill."""
+    until = time.monotonic() + 60
+    while not is_time():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
 
 
 def contents(results: Path) -> dict[str, Any]:

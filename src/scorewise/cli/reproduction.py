@@ -14,6 +14,8 @@ from scorewise.errors import InvalidInput
 from scorewise.paper import EXPERIMENTS, QUICK, Protocol, Setup, Store, run, write_page
 
 _ALL, _REPORT = "all", "report"
+# How CUDA, torch on the CPU and joblib say that there is too little memory.
+_TOO_LITTLE = ("out of memory", "can't allocate memory", "unexpectedly terminated")
 
 
 @command(
@@ -77,6 +79,8 @@ def reproduce(
     if experiment == _REPORT:
         _report(results, out, as_json)
         return
+    if jobs == 0:
+        raise InvalidInput("--jobs is how many at a time, or -1 for as many as there are cores")
     names = EXPERIMENTS if experiment == _ALL else (experiment,)
     sizes = {"runs": runs, "epochs": epochs, "rounds": rounds}
     given = {name: size for name, size in sizes.items() if size is not None}
@@ -90,7 +94,7 @@ def reproduce(
         complain(f"What is finished is in {results}; the same command goes on from there.")
         raise
     except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "out of memory" not in str(error):
+        if isinstance(error, RuntimeError) and not any(x in str(error) for x in _TOO_LITTLE):
             raise
         raise InvalidInput(
             "there is not enough memory (of the GPU, where one is used); what is finished is kept: "

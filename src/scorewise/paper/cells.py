@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from scorewise._files import replacing
 from scorewise._json import dumps
 from scorewise._version import __version__
 from scorewise.errors import InvalidInput, ScorewiseError
+from scorewise.io.digests import digest
 
 _LIBRARIES = ("numpy", "scikit-learn", "torch", "laplace-torch", "transformers")
 _FORMAT = 1
@@ -80,6 +82,12 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
+    def prepare(self) -> None:
+        """Make the folder, and see that it can be written to, before anything is computed."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=self.folder):
+            pass
+
     def path(self, cell: Cell) -> Path:
         """Where the result of a cell is or will be."""
         return self.folder / f"{cell.name}.json"
@@ -110,6 +118,9 @@ class Store:
         found = read_result(path)
         if found.cell.key != cell.key:
             raise DamagedCell(f"{path.name} holds the result of another setting")
+        members = self.members_path(cell)  # which are large, and may have been thrown away
+        if members.is_file() and digest(members) != found.made.get("members"):
+            raise DamagedCell(f"{members.name} is damaged: its content does not have its digest")
         return found
 
     def write(self, cell: Cell, result: Result) -> None:
@@ -126,7 +137,7 @@ class Store:
             with replacing(path) as partial, partial.open("wb") as file:
                 arrays = {name: _compact(x) for name, x in result.members.items()}
                 np.savez_compressed(file, allow_pickle=False, **arrays)
-            made["members"] = hashlib.sha256(path.read_bytes()).hexdigest()
+            made["members"] = digest(path)
         written = {
             "format": _FORMAT,
             "kind": cell.kind,
@@ -134,7 +145,6 @@ class Store:
             "result": result.numbers,
             "made": made,
         }
-        self.folder.mkdir(parents=True, exist_ok=True)
         with replacing(self.path(cell)) as partial:
             text = dumps({**written, "digest": _digest(written)})
             partial.write_text(f"{text}\n", encoding="utf-8")

@@ -131,7 +131,8 @@ def _learn_together(
     with bar(about, last + 1 - first, setup.progress) as advance:
         for number in range(first, last + 1):
             stack.begin([_seed(one, _WEIGHTS, number) for one in learners.settings])
-            stack.fit(learners.rows, setting["epochs"], _seed(setting, _ORDERS, number))
+            seeds = [_seed(one, _ORDERS, number) for one in learners.settings]
+            stack.fit(learners.rows, setting["epochs"], seeds)
             asked = [_Learner(stack.network(i), one, number) for i, one in
                      enumerate(learners.settings)]  # fmt: skip
             told = [one.members(x_test) for one in asked]
@@ -146,7 +147,7 @@ def _learn_together(
                 members = [probs.cpu().numpy() for probs in told]
             advance(1)
     seconds = (time.perf_counter() - started) / len(stack)
-    labels = [setting["initial"] + i * setting["budget"] for i in range(last + 1)]
+    labels = np.minimum(setting["initial"] + setting["budget"] * np.arange(last + 1), len(x))
     wanted = {cell.key: cell for cell in group}
     for one, errors, probs in zip(
         learners.settings, np.transpose(learners.errors), members, strict=True

@@ -19,9 +19,12 @@ class Headed(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.head = nn.Linear(width, n_classes)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits ``(n, K)``."""
-        logits: Tensor = self.head(self.dropout(self.body(x)))
+    def forward(self, x: Tensor, kept: Tensor | None = None) -> Tensor:
+        """Logits ``(n, K)``; ``kept`` says which features are, where dropout is drawn elsewhere."""
+        found = self.body(x)
+        rate = self.dropout.p
+        thinned = self.dropout(found) if kept is None else found * kept / (1 - rate)
+        logits: Tensor = self.head(thinned)
         return logits
 
 

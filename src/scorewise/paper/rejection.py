@@ -31,7 +31,7 @@ def rejection_numbers(probs: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     A curve has the loss of the most certain 1 %, 2 %, … of the rows.
     """
     parts = decompose(probs, list(RULES))
-    kept = np.ceil(np.arange(1, POINTS + 1) / POINTS * len(y)).astype(int) - 1
+    kept = -(-len(y) * np.arange(1, POINTS + 1) // POINTS) - 1
     aulc: dict[str, Any] = {}
     curves: dict[str, Any] = {}
     for loss in RULES:

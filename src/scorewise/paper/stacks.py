@@ -50,9 +50,12 @@ class Stack:
         on_cuda = self._device.type == "cuda"
         self._optimizer = _optimizer(optimizer, list(self._weights.values()), lr, on_cuda)
         steps = -(-most_rows // batch)
-        # the rows of every step of an epoch, and which of them are there only to fill the last
+        # for every step of an epoch the rows, which of them are there not only to fill the last
+        # step, and which features dropout keeps
         self._order = torch.zeros(steps, n_networks, batch, dtype=torch.int64, device=self._device)
         self._real = torch.zeros(steps, n_networks, batch, device=self._device)
+        width = self._shape.head.in_features
+        self._kept = torch.zeros(*self._order.shape, width, dtype=torch.bool, device=self._device)
         self._next = torch.zeros(1, dtype=torch.int64, device=self._device)
         self._step = self._captured() if on_cuda else self._learn
 
@@ -68,27 +71,27 @@ class Stack:
                     self._weights[name][i].copy_(x)
         self._forget()
 
-    def fit(self, rows: Tensor, epochs: int, seed: int) -> None:
-        """Train each network on its own rows, ``(L, n)`` indices of images."""
+    def fit(self, rows: Tensor, epochs: int, seeds: Sequence[int]) -> None:
+        """Train each network on its own rows, ``(L, n)`` indices of images.
+
+        A seed makes the orders and the dropout of a network the same in any company.
+        """
         rows = rows.to(self._device)
-        n_networks, n = rows.shape
-        batch = self._order.shape[2]
-        steps = -(-n // batch)
-        self._order[:steps].zero_()
-        self._real[:steps] = (
-            torch.arange(steps * batch, device=self._device).view(steps, 1, batch) < n
-        ).float()
-        draws = torch.Generator(self._device).manual_seed(seed)
-        filled = torch.zeros(n_networks, steps * batch, dtype=torch.int64, device=self._device)
-        with torch.random.fork_rng(devices=[self._device] if self._device.type == "cuda" else []):
-            torch.manual_seed(seed)  # dropout
-            for _ in range(epochs):
-                keys = torch.rand(n_networks, n, device=self._device, generator=draws)
-                filled[:, :n] = rows.gather(1, keys.argsort(1))
-                self._order[:steps] = filled.view(n_networks, steps, batch).transpose(0, 1)
-                self._next.zero_()
-                for _ in range(steps):
-                    self._step()
+        n = rows.shape[1]
+        n_steps = -(-n // self._order.shape[2])
+        order, kept = self._order[:n_steps], self._kept[:n_steps]
+        filled = torch.arange(n_steps * order.shape[2], device=self._device)
+        self._real[:n_steps] = (filled < n).float().view(n_steps, 1, -1)
+        draws = [torch.Generator(self._device).manual_seed(seed) for seed in seeds]
+        for _ in range(epochs):
+            for i, own in enumerate(draws):
+                shuffled = rows[i][torch.randperm(n, generator=own, device=self._device)]
+                order[:, i] = shuffled[filled % n].view(n_steps, -1)
+                chances = torch.rand(kept[:, i].shape, generator=own, device=self._device)
+                kept[:, i] = chances >= self._shape.dropout.p
+            self._next.zero_()
+            for _ in range(n_steps):
+                self._step()
 
     def network(self, i: int) -> Headed:
         """One of the networks, in evaluation mode; its weights are those of the stack."""
@@ -100,10 +103,11 @@ class Stack:
 
     def _learn(self) -> None:
         """One step of every network on its next rows."""
-        rows = self._order.index_select(0, self._next)[0]
-        real = self._real.index_select(0, self._next)[0]
+        rows, real, kept = (
+            x.index_select(0, self._next)[0] for x in (self._order, self._real, self._kept)
+        )
         self._next += 1
-        logits = vmap(self._logits, randomness="different")(self._weights, self._images[rows])
+        logits = vmap(self._logits)(self._weights, self._images[rows], kept)
         losses = functional.cross_entropy(
             logits.flatten(0, 1), self._labels[rows].flatten(), reduction="none"
         ).view_as(real)
@@ -111,8 +115,8 @@ class Stack:
         ((losses * real).sum(1) / real.sum(1)).sum().backward()
         self._optimizer.step()
 
-    def _logits(self, weights: dict[str, Tensor], x: Tensor) -> Tensor:
-        found: Tensor = functional_call(self._bare, weights, (x,))
+    def _logits(self, weights: dict[str, Tensor], x: Tensor, kept: Tensor) -> Tensor:
+        found: Tensor = functional_call(self._bare, weights, (x, kept))
         return found
 
     def _captured(self) -> Callable[[], None]:

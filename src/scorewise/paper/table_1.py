@@ -33,7 +33,7 @@ def cells(setup: Setup) -> list[Cell]:
     from scorewise.paper.cifar import ood_cells
 
     there = [name for name in SETS if setup.has(name, "test")]
-    if len(there) < len(SETS) and setup.has(STAND_IN, "test"):
+    if len(there) < len(SETS) and setup.as_is and setup.has(STAND_IN, "test"):
         there.append(STAND_IN)
     setup.gaps.pop(STAND_IN, None)  # nobody asked for it
     return ood_cells(setup, there, METHODS) if setup.has(DATA) else []

@@ -73,7 +73,8 @@ def run(names: Iterable[str], setup: Setup) -> Outcome:
         wanted = {cell.key: cell for name in names for cell in experiment(name).cells(setup)}
     outcome = Outcome(cells=len(wanted), gaps=setup.gaps)
     if not wanted:
-        raise MissingData(" ".join(setup.gaps.values()))
+        raise MissingData("; ".join(setup.gaps.values()))
+    setup.store.prepare()
     todo: dict[Compute, list[Cell]] = {}
     for cell in wanted.values():
         try:
