@@ -29,7 +29,7 @@ RESULTS = DOCS / "reproduction" / "results"
 
 
 def forest(run: int, *, official: bool = True, numbers: Any = None, **changed: Any) -> Cell:
-    described = {"digest": f"d{run}", "official": official, "rows": 70}
+    described = {"digest": "d", "official": official, "rows": 70}
     setting = {
         "data": "covtype", "trees": 20, "depth": 5, "run": run, "test_rows": 10_000,
         "train_rows": None,
@@ -108,6 +108,12 @@ def test_verdicts(values: tuple[float, ...], verdict: str):
     assert Advantage(values).verdict == verdict
 
 
+def test_runs_are_paired():
+    ours, theirs = {0: 1.0, 1: 2.0, 5: 3.0}, {1: 2.5, 5: 3.25, 7: 9.0}
+    assert Advantage.smaller(ours, theirs).values == (0.5, 0.25)
+    assert Advantage.larger(theirs, ours).values == (0.5, 0.25)
+
+
 def test_spread():
     assert mean_and_spread([0.5]) == "0.500"
     assert mean_and_spread([0.4, 0.6]) == "0.500 ± 0.141"
@@ -117,14 +123,16 @@ def test_spread():
 
 
 def test_other_settings_are_never_mixed(store: Store):
+    sets = forest(0).setting["sets"]
+    other = forest(0, sets={name: {**one, "digest": "e"} for name, one in sets.items()})
     others = [
-        forest(0, depth=6), forest(0, test_rows=100), forest(0, official=False),
+        forest(0, depth=6), forest(0, test_rows=100), forest(0, official=False), other,
         Cell("forest-rejection", {**forest(0).setting, "data": "poker-hand"}),
     ]  # fmt: skip
     for cell in others:
         store.write(cell, Result(numbers(9)))
     found = groups(list(store.results()), "forest-rejection", "covtype")
-    assert sorted(len(group.results) for group in found) == [1, 1, 1, 3]
+    assert sorted(len(group.results) for group in found) == [1, 1, 1, 1, 3]
     assert len(found[0].results) == 3
     assert found[-1].is_shortened
 
@@ -134,10 +142,11 @@ def test_marks_say_what_is_not_the_papers(store: Store):
     assert group.marks == []
     store.write(forest(0, official=False, test_rows=100), Result(numbers(0)))
     *_, short = groups(list(store.results()), "forest-rejection", "covtype")
+    assert short.title() == "CoverType (shortened, not official)"
     assert short.marks == [
-        "Shortened: 100 test rows instead of 10,000.",
+        f"{short.title()} is shortened: 100 test rows instead of 10,000.",
         "CoverType: 100 rows, not the official files.",
-        "1 run instead of 3.",
+        f"{short.title()}: 1 run instead of 3.",
     ]
 
 
@@ -153,8 +162,11 @@ def test_shortened_results_are_marked_on_the_page(store: Store, tmp_path: Path, 
     store.write(forest(0, test_rows=100), Result(numbers(0)))
     text = write_page(store.folder, tmp_path / "out")[0].read_text()
     assert "CoverType (shortened): area under the loss-rejection curve" in text
-    assert "Shortened: 100 test rows instead of 10,000." in text
-    assert "CoverType (shortened), log loss" in text
+    assert "CoverType (shortened) is shortened: 100 test rows instead of 10,000." in text
+    assert "| CoverType (shortened), log loss |" in text
+    whole = write_page(RESULTS, tmp_path / "whole")[0].read_text()
+    assert "Comparisons: 5; yes:" in text  # of the runs in full alone
+    assert "shortened" not in whole.partition("## Figure 1")[0].partition("## Does")[2]
 
 
 def test_more_runs_than_the_papers_serve_the_claims_alone(
@@ -166,8 +178,11 @@ def test_more_runs_than_the_papers_serve_the_claims_alone(
     after = write_page(store.folder, tmp_path / "after")[0].read_text()
     assert "(3 runs)" in before
     assert "(6 runs)" in after
+    assert "(the first 3 of 6 runs)" in after
     row = "\n| log | total |"
-    assert before[before.index(row) :] == after[after.index(row) :]
+    assert before[before.index(row) :] == after[after.index(row) :].replace(
+        "the first 3 of 6 runs", "3 runs"
+    )
 
 
 def test_what_is_not_there_is_said_so(store: Store, tmp_path: Path, no_screen: None):

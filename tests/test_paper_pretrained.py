@@ -24,8 +24,8 @@ from scorewise.errors import CorruptData, MissingData
 from scorewise.paper import QUICK, Protocol, Setup, Store, pretrained, run, weights
 from scorewise.paper import images as paper_images
 from scorewise.paper.efficientnet import EfficientNet, Shape, shape_of
-from scorewise.paper.images import drawn_rows, squares
-from scorewise.paper.setup import shortened
+from scorewise.paper.images import squares
+from scorewise.paper.setup import drawn_rows, shortened
 from scorewise.paper.weights import PUBLISHED
 
 TINY = Shape(stem=4, widths=(4, 6, 6, 8, 8, 10), depths=(1, 1, 1, 1, 1, 1), last=16)
@@ -182,7 +182,7 @@ def test_results(done: Setup):
     assert {one.cell.setting["method"] for one in found} == {"dropout", "laplace"}
     for one in found:
         setting, numbers = one.cell.setting, one.numbers
-        assert one.cell.kind == pretrained.OOD
+        assert one.cell.kind == pretrained.PRETRAINED_OOD
         assert numbers["rows"] == [N, N]
         assert 0 <= numbers["accuracy"] <= 1
         for by_rule in numbers["auroc"].values():

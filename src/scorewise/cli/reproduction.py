@@ -81,6 +81,9 @@ def reproduce(
         return
     if jobs == 0:
         raise InvalidInput("--jobs is how many at a time, or -1 for as many as there are cores")
+    if experiment not in (_ALL, *EXPERIMENTS):
+        known = ", ".join((*EXPERIMENTS, _ALL, _REPORT))
+        raise InvalidInput(f"there is no experiment {experiment!r}; there are {known}")
     names = EXPERIMENTS if experiment == _ALL else (experiment,)
     sizes = {"runs": runs, "epochs": epochs, "rounds": rounds}
     given = {name: size for name, size in sizes.items() if size is not None}

@@ -6,6 +6,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from scorewise._files import replacing
+from scorewise._files import locked, replacing
 from scorewise._json import dumps
 from scorewise._version import __version__
 from scorewise.errors import InvalidInput, ScorewiseError
@@ -88,6 +89,14 @@ class Store:
         with TemporaryFile(dir=self.folder):
             pass
 
+    @contextmanager
+    def alone(self, work: str) -> Iterator[None]:
+        """Nobody else does the same kind of work on these results at the same time."""
+        folder = self.folder / ".locks" / work
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder):
+            yield
+
     def path(self, cell: Cell) -> Path:
         """Where the result of a cell is or will be."""
         return self.folder / f"{cell.name}.json"
@@ -145,16 +154,26 @@ class Store:
             "result": result.numbers,
             "made": made,
         }
+        self.folder.mkdir(parents=True, exist_ok=True)
         with replacing(self.path(cell)) as partial:
             text = dumps({**written, "digest": _digest(written)})
             partial.write_text(f"{text}\n", encoding="utf-8")
 
     def results(self) -> Iterator[Stored]:
-        """Everything that is there, in the order of the names."""
+        """Everything that is there, in the order of the names.
+
+        Raises
+        ------
+        DamagedCell
+            If a result is not as it was written.
+        """
         if not self.folder.is_dir():
             raise InvalidInput(f"there is no folder of results {str(self.folder)!r}")
         for path in sorted(self.folder.glob("*.json")):
-            yield read_result(path)
+            try:
+                yield read_result(path)
+            except DamagedCell as error:
+                raise DamagedCell(f"{error}; run its experiment again to mend it") from error
 
 
 def read_result(path: Path) -> Stored:

@@ -17,7 +17,8 @@ from scorewise.models import predict_samples
 from scorewise.paper.cells import Cell, Result
 from scorewise.paper.checkpoints import keep
 from scorewise.paper.detection import detection_numbers
-from scorewise.paper.images import drawn_rows, squares
+from scorewise.paper.images import squares
+from scorewise.paper.kinds import RESNET_OOD, RESNET_REJECTION
 from scorewise.paper.networks import Headed, features
 from scorewise.paper.rejection import rejection_numbers
 from scorewise.paper.resnets import (
@@ -30,9 +31,8 @@ from scorewise.paper.resnets import (
     restored,
     train,
 )
-from scorewise.paper.setup import Setup, labels_of
+from scorewise.paper.setup import Setup, drawn_rows, labels_of
 
-OOD, REJECTION = "resnet-ood", "resnet-rejection"
 DATA = "cifar-10"
 MEMBERS = 5
 DROPOUT = 0.5
@@ -46,7 +46,7 @@ def ood_cells(setup: Setup, sets: Sequence[str], methods: Sequence[str]) -> list
     if "laplace" in methods:
         import_module("scorewise.models.laplace")  # rather missed now than after the training
     return [
-        Cell(OOD, {**_setting(setup, method, run, name), "ood": name})
+        Cell(RESNET_OOD, {**_setting(setup, method, run, name), "ood": name})
         for run in range(setup.protocol.runs)
         for method in methods
         for name in sets
@@ -55,19 +55,21 @@ def ood_cells(setup: Setup, sets: Sequence[str], methods: Sequence[str]) -> list
 
 def rejection_cells(setup: Setup, method: str) -> list[Cell]:
     """One for each run."""
-    return [Cell(REJECTION, _setting(setup, method, run)) for run in range(setup.protocol.runs)]
+    return [
+        Cell(RESNET_REJECTION, _setting(setup, method, run)) for run in range(setup.protocol.runs)
+    ]
 
 
 def _setting(setup: Setup, method: str, run: int, *others: str) -> dict[str, Any]:
     protocol = setup.protocol
-    read = [setup.load(DATA, "train"), setup.load(DATA, "test")]
+    read = [(DATA, "train"), (DATA, "test"), *((name, "test") for name in others)]
     return {
         "data": DATA, "method": method, "run": run,
         "members": MEMBERS if method == "ensemble" else 1,
         "batch": BATCH, "lr": LEARNING_RATE, "momentum": MOMENTUM, "weight_decay": WEIGHT_DECAY,
         "epochs": protocol.epochs or EPOCHS, "papers": {"epochs": EPOCHS},
         **protocol.sizes("test_rows", "train_rows", "samples", "width"),
-        "sets": setup.described(*read, *(setup.load(name, "test") for name in others)),
+        "sets": setup.described(*read),
     }  # fmt: skip
 
 
@@ -101,7 +103,7 @@ class _Run:
         method = cell.setting["method"]
         inside, y = self._members(method, DATA), self._labels
         accuracy = float((inside.mean(1).argmax(1) == y).mean())
-        if cell.kind == REJECTION:
+        if cell.kind == RESNET_REJECTION:
             top = np.sort(inside.mean(1), axis=1)[:, -2:].sum(1)
             mass = {"top_2_mass": float(top.mean()), "top_2_mass_sd": float(top.std())}
             return {**rejection_numbers(inside, y), **mass}, {"probs": inside, "y": y}
@@ -176,6 +178,10 @@ def _trained(setup: Setup, setting: Any, needed: Sequence[int]) -> dict[int, Hea
             dropout=DROPOUT if i == MEMBERS else 0.0,
             epochs=setting["epochs"],
             width=setting["width"],
+            batch=setting["batch"],
+            lr=setting["lr"],
+            momentum=setting["momentum"],
+            weight_decay=setting["weight_decay"],
         )
         for i in needed
     }
@@ -189,14 +195,13 @@ def _trained(setup: Setup, setting: Any, needed: Sequence[int]) -> dict[int, Hea
     found = {i: restored(recipe, paths[i], device) for i, recipe in recipes.items()}
     missing = [i for i in needed if found[i] is None]
     if missing:
-        together = Cell("resnets", {"names": [names[i] for i in missing], "run": setting["run"]})
-        checkpoint = setup.store.checkpoint_path(together.name)
+        checkpoints = [setup.store.checkpoint_path(names[i]) for i in missing]
         made = train(
-            [recipes[i] for i in missing], *_training(setup, setting), device, checkpoint,
+            [recipes[i] for i in missing], *_training(setup, setting), device, checkpoints,
             setup.progress,
         )  # fmt: skip
-        for i, network in zip(missing, made, strict=True):
+        for i, network, checkpoint in zip(missing, made, checkpoints, strict=True):
             keep(paths[i], network.state_dict())
+            checkpoint.unlink(missing_ok=True)
             found[i] = network
-        checkpoint.unlink(missing_ok=True)
     return {i: network for i, network in found.items() if network is not None}

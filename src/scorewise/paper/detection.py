@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from scorewise.decompose import COMPONENTS, decompose
-from scorewise.paper.rejection import RULES
+from scorewise.decompose import COMPONENTS, RULES, decompose
 from scorewise.tasks.ood import ood_metrics
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from scorewise import datasets
+from scorewise.decompose import RULES
 from scorewise.paper.cells import Stored
+from scorewise.paper.kinds import PRETRAINED_OOD
 from scorewise.paper.published import published_auroc
-from scorewise.paper.rejection import RULES
 from scorewise.paper.results import Group, groups
-from scorewise.paper.statistics import Advantage, mean_and_spread
+from scorewise.paper.statistics import Advantage, least, mean_and_spread
 from scorewise.paper.tables import Claim, Section, Table
 
 BEST = "Epistemic uncertainty under log (mutual information) detects best"
@@ -30,90 +31,81 @@ def detection_section(
     papers : tuple of str
         The labels of the paper's tables.
     """
-    order = [*sets, None]
+    places = {name: i for i, name in enumerate(sets)}
     found = sorted(
         groups(results, kind, data),
-        key=lambda group: (group.is_shortened, order.index(_known(group.setting["ood"], sets))),
+        key=lambda group: (group.is_shortened, places.get(group.setting["ood"], len(sets))),
     )
-    rows, marks, claims = [], [], []
+    rows = [
+        [group.title("ood"), method, rule, *_compared(published_auroc(papers, group.setting["ood"],
+         method).get(rule), _aurocs(group, method, rule))]
+        for group in found
+        for method in methods if group.of(method=method)
+        for rule in RULES
+    ]  # fmt: skip
     there = {group.setting["ood"] for group in found}
-    for group in found:
-        ood = group.setting["ood"]
-        name = datasets.describe(ood).title + ("" if ood in sets else " (stands in)")
-        name += " (shortened)" if group.is_shortened else ""
-        for method in [m for m in methods if group.of(method=m)]:
-            paper = published_auroc(papers, ood, method)
-            for rule in RULES:
-                ours = _aurocs(group, method, rule)
-                rows.append([name, method, rule, *_compared(paper.get(rule), ours)])
-            claims.append(_log_is_best(group, method, name))
-        marks += [mark for mark in group.marks if mark not in marks]
-    for ood in [name for name in sets if name not in there]:
-        for method in methods:
-            paper = published_auroc(papers, ood, method)
-            rows += [
-                [datasets.describe(ood).title, method, rule, _pair(paper[rule]), "not run", "–"]
-                for rule in RULES if rule in paper
-            ]  # fmt: skip
-    missing = [datasets.describe(name).title for name in sets if name not in there]
-    if missing:
-        marks.append(
-            f"Not run, for want of the data{' or the weights' * (kind == 'pretrained-ood')}: "
-            f"{', '.join(missing)}."
-        )
+    lacking = [name for name in sets if name not in there]
+    rows += [
+        [datasets.describe(ood).title, method, rule, _pair(pair), "not run", "–"]
+        for ood in lacking
+        for method in methods
+        for rule, pair in published_auroc(papers, ood, method).items()
+    ]
+    marks = list(dict.fromkeys(mark for group in found for mark in group.marks))
+    if lacking:
+        what = "the data or the weights" if kind == PRETRAINED_OOD else "the data"
+        names = ", ".join(datasets.describe(name).title for name in lacking)
+        marks.append(f"Not run, for want of {what}: {names}.")
     table = Table(
         f"{datasets.describe(data).title} in distribution: AUROC of epistemic uncertainty",
         ["out of distribution", "method", "rule", "paper", "ours", "difference"],
         rows,
         notes=marks,
     )
-    return Section(title, [*paragraphs, *_accuracy(found)], [table], claims=claims)
+    claims = [
+        claim for group in found for method in methods for claim in _log_is_best(group, method)
+    ]
+    return Section(title, [*paragraphs, *_accuracy(found, methods)], [table], claims=claims)
 
 
-def _known(ood: str, sets: Sequence[str]) -> str | None:
-    """The set itself, None for one that stands in for another."""
-    return ood if ood in sets else None
+def _aurocs(group: Group, method: str, rule: str) -> dict[int, float]:
+    return group.by_run(lambda one: one.numbers["auroc"]["epistemic"][rule], method=method)
 
 
-def _aurocs(group: Group, method: str, rule: str) -> list[float]:
-    return [float(one.numbers["auroc"]["epistemic"][rule]) for one in group.of(method=method)]
-
-
-def _compared(paper: tuple[float, float] | None, ours: Sequence[float]) -> list[str]:
-    shown = mean_and_spread(ours)
+def _compared(paper: tuple[float, float] | None, ours: dict[int, float]) -> list[str]:
+    values = list(ours.values())
+    shown = mean_and_spread(values)
     if paper is None:
         return ["–", shown, "–"]
-    return [_pair(paper), shown, f"{np.mean(ours) - paper[0]:+.3f}"]
+    return [_pair(paper), shown, f"{np.mean(values) - paper[0]:+.3f}"]
 
 
 def _pair(paper: tuple[float, float]) -> str:
     return f"{paper[0]:.3f} ± {paper[1]:.3f}"
 
 
-def _log_is_best(group: Group, method: str, name: str) -> Claim:
+def _log_is_best(group: Group, method: str) -> Iterator[Claim]:
     ours = _aurocs(group, method, "log")
-    advantages = {
-        rule: Advantage(tuple(np.subtract(ours, _aurocs(group, method, rule)).tolist()))
-        for rule in RULES if rule != "log"
-    }  # fmt: skip
-    rival = min(advantages, key=lambda rule: advantages[rule].mean)
-    return Claim(
-        BEST,
-        f"{datasets.describe(group.setting['data']).title} against {name}, {method}",
-        advantages[rival].verdict,
-        f"{advantages[rival]}, against the best other, {rival}",
-        "AUROC",
-    )
-
-
-def _accuracy(found: Sequence[Group]) -> list[str]:
-    """How well the networks classify, by method."""
-    whole = [group for group in found if not group.is_shortened]
-    if not whole or "accuracy" not in whole[0].results[0].numbers:
-        return []
-    by_method = {
-        method: [one.numbers["accuracy"] for one in whole[0].of(method=method)]
-        for method in sorted(whole[0].values("method"))
+    others = {
+        rule: Advantage.larger(ours, _aurocs(group, method, rule))
+        for rule in RULES
+        if rule != "log"
     }
-    parts = [f"{method} {mean_and_spread(values)}" for method, values in by_method.items()]
-    return [f"Accuracy of the mean prediction in distribution: {', '.join(parts)}."]
+    rival = least(others)
+    if rival is not None:
+        yield Claim(
+            BEST, f"{group.title()} against {group.title('ood')}, {method}", others[rival].verdict,
+            f"{others[rival]}, against the best other, {rival}", "AUROC",
+            counts=not group.is_shortened,
+        )  # fmt: skip
+
+
+def _accuracy(found: Sequence[Group], methods: Sequence[str]) -> list[str]:
+    """How well the networks classify, by method, where they were trained in full."""
+    parts = []
+    for method in methods:
+        for group in [x for x in found if not x.is_shortened and x.of(method=method)][:1]:
+            values = group.by_run(lambda one: one.numbers["accuracy"], method=method).values()
+            parts.append(f"{method} {mean_and_spread(list(values))}")
+    whole = f"Accuracy of the mean prediction in distribution: {', '.join(parts)}."
+    return [whole] if parts else []

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from scorewise.decompose import RULES
 from scorewise.paper.cells import Stored
-from scorewise.paper.rejection import RULES
 from scorewise.paper.results import Group
 from scorewise.plots.style import axes_for, legend, line_look, percent, tidy
 

@@ -6,8 +6,9 @@ do not have a dedicated train-test split, hence we use a 70 % - 30 % split." For
 a new forest is fitted and 10,000 test rows are drawn. The spherical loss is the appendix's.
 
 The paper does not say what the log loss of a row costs to whose class all trees gave 0: here it
-counts as if they had given the smallest number of double precision, as in scikit-learn; the results
-say how many such rows there are.
+counts as if they had given the rounding of 1, as in scikit-learn; the results say how many such
+rows there are, and what a larger floor would change. All runs share one data set: more of them than
+three, if there are, serve to tell the claims, and the tables have the first three.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scorewise.paper.cells import Cell, Stored
-from scorewise.paper.rejection import KIND, forest_cells
+from scorewise.paper.kinds import FORESTS
+from scorewise.paper.rejection import forest_cells
 from scorewise.paper.rejection_section import rejection_section
 from scorewise.paper.results import groups
 from scorewise.paper.setup import Setup
@@ -32,5 +34,5 @@ def cells(setup: Setup) -> list[Cell]:
 
 def section(results: Sequence[Stored]) -> Section:
     """Areas and curves, and whether the rule of the task's own loss is best."""
-    found = groups(results, KIND, DATA)
+    found = groups(results, FORESTS, DATA)
     return rejection_section(TITLE, found, ("total",), "figure-1")

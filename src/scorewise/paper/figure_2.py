@@ -4,10 +4,12 @@
 additional data": 50 rounds with the settings of the paper's table, a multilayer perceptron for grey
 images and a LeNet for coloured ones, with dropout before the last layer, from which 20 members are
 drawn. Every round trains a new network; its zero-one loss is that of the mean of its members.
+Pixels are numbers from 0 to 1. All measures of a run begin with the same rows and the same network,
+and learn with the same random numbers.
 
 The paper does not say which sets are in which of its figures: here the first three of its table
 make Figure 2, the others the appendix's. Nor does it name the optimizer or the size of batches, and
-its description of the perceptron can be read in two ways: see :class:`learning.Choices` for what we
+its description of the perceptron can be read in two ways: see :class:`kinds.Choices` for what we
 took; the alternatives are run on MNIST, to show how much they matter.
 """
 
@@ -17,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from scorewise.paper.cells import Cell, Stored
+from scorewise.paper.kinds import Choices
 from scorewise.paper.learning_section import learning_section
 from scorewise.paper.setup import Setup
 from scorewise.paper.tables import Section
@@ -27,7 +30,7 @@ SETS = ("mnist", "tissuemnist", "bloodmnist")
 
 def cells(setup: Setup) -> list[Cell]:
     """One for each set, measure (and random choice) and run; then the alternatives on MNIST."""
-    from scorewise.paper.learning import Choices, learning_cells
+    from scorewise.paper.learning import learning_cells
 
     ours = Choices()
     others = (replace(ours, optimizer="sgd"), replace(ours, batch=128), replace(ours, wide=False))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scorewise.paper.cells import Cell, Stored
+from scorewise.paper.kinds import Choices
 from scorewise.paper.learning_section import learning_section
 from scorewise.paper.setup import Setup
 from scorewise.paper.tables import Section
@@ -15,7 +16,7 @@ SETS = ("fashion-mnist", "organcmnist", "pathmnist")
 
 def cells(setup: Setup) -> list[Cell]:
     """One for each set, measure (and random choice) and run."""
-    from scorewise.paper.learning import Choices, learning_cells
+    from scorewise.paper.learning import learning_cells
 
     return [cell for data in SETS for cell in learning_cells(setup, data, Choices())]
 

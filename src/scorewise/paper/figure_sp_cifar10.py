@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scorewise.paper.cells import Cell, Stored
+from scorewise.paper.kinds import RESNET_REJECTION
 from scorewise.paper.published import published
 from scorewise.paper.rejection_section import rejection_section
 from scorewise.paper.results import groups
@@ -17,7 +18,7 @@ from scorewise.paper.setup import Setup
 from scorewise.paper.tables import Section
 
 TITLE = "Appendix: rejecting by total uncertainty, CIFAR-10"
-KIND, DATA = "resnet-rejection", "cifar-10"
+DATA = "cifar-10"
 
 
 def cells(setup: Setup) -> list[Cell]:
@@ -29,7 +30,7 @@ def cells(setup: Setup) -> list[Cell]:
 
 def section(results: Sequence[Stored]) -> Section:
     """Areas and curves, and how much probability the two likeliest classes have."""
-    found = groups(results, KIND, DATA)
+    found = groups(results, RESNET_REJECTION, DATA)
     papers = "{:.3f} ± {:.3f}".format(*published("fig:app-sp-tu-cifar10")["top_2_mass"])
     masses = [
         f"The two likeliest classes together have, over the test images of run "

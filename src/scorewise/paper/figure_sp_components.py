@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from scorewise.paper import figure_1
 from scorewise.paper.cells import Stored
-from scorewise.paper.rejection import KIND
+from scorewise.paper.kinds import FORESTS
 from scorewise.paper.rejection_section import rejection_section
 from scorewise.paper.results import groups
 from scorewise.paper.tables import Section
@@ -20,5 +20,5 @@ cells = figure_1.cells
 
 def section(results: Sequence[Stored]) -> Section:
     """Areas and curves, and whether total uncertainty is better."""
-    found = groups(results, KIND, figure_1.DATA)
+    found = groups(results, FORESTS, figure_1.DATA)
     return rejection_section(TITLE, found, ("aleatoric", "epistemic"), "figure-sp-components")

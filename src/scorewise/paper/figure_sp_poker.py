@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 from scorewise.decompose import COMPONENTS
 from scorewise.paper.cells import Cell, Stored
-from scorewise.paper.rejection import KIND, forest_cells
+from scorewise.paper.kinds import FORESTS
+from scorewise.paper.rejection import forest_cells
 from scorewise.paper.rejection_section import rejection_section
 from scorewise.paper.results import groups
 from scorewise.paper.setup import Setup
@@ -28,5 +29,5 @@ def cells(setup: Setup) -> list[Cell]:
 
 def section(results: Sequence[Stored]) -> Section:
     """Areas and curves, and whether the rule of the task's own loss is best."""
-    found = groups(results, KIND, DATA)
+    found = groups(results, FORESTS, DATA)
     return rejection_section(TITLE, found, COMPONENTS, "figure-sp-poker")

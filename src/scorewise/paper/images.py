@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -11,17 +11,19 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from scorewise._random import generator
 from scorewise.datasets import Rows
 
 _TOGETHER = 256  # images in a batch; the next one is decoded while it is used
 _THREADS = min(8, os.cpu_count() or 1)  # that decode
 
 
-def drawn_rows(rows: Rows, most: int | None, run: int) -> np.ndarray:
-    """Indices of rows drawn at random for a run, all of them where there are no more."""
-    chosen: np.ndarray = generator(run, 0).permutation(len(rows.x))[:most]
-    return chosen
+def normalized(images: Tensor, mean: Sequence[float], deviation: Sequence[float]) -> Tensor:
+    """Bytes to numbers around 0, channel by channel."""
+    centre, scale = (
+        torch.tensor(x, device=images.device)[:, None, None] for x in (mean, deviation)
+    )
+    scaled: Tensor = (images.float() / 255 - centre) / scale
+    return scaled.contiguous(memory_format=torch.channels_last)
 
 
 def squares(rows: Rows, chosen: np.ndarray, side: int) -> Iterator[Tensor]:

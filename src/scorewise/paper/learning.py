@@ -18,13 +18,13 @@ from scorewise.datasets import Rows
 from scorewise.decompose import RULES, decompose
 from scorewise.paper.cells import Cell, Result
 from scorewise.paper.checkpoints import keep, kept
+from scorewise.paper.kinds import LEARNING, Choices
 from scorewise.paper.networks import Headed, features, lenet, mlp, thinned
 from scorewise.paper.published import published
 from scorewise.paper.setup import Setup, labels_of
 from scorewise.paper.stacks import Stack
 from scorewise.tasks.acquire import acquire
 
-KIND = "active-learning"
 RANDOM = "random"
 MEASURES = (*RULES, RANDOM)
 DROPOUT = 0.5
@@ -32,31 +32,11 @@ _TOGETHER = 20_000  # images that a network looks at at once
 _ORDERS, _WEIGHTS, _DRAWS, _TIES, _FIRST = range(5)  # what random numbers are for
 
 
-@dataclass(frozen=True)
-class Choices:
-    """Where the paper is silent: what we chose, and what else to try.
-
-    Parameters
-    ----------
-    optimizer : "adam" or "sgd"
-        The paper gives a learning rate only.
-    batch : int
-        Rows per step.
-    wide : bool
-        Whether the MLP has a first layer as wide as the image (see :func:`networks.mlp`).
-    """
-
-    optimizer: str = "adam"
-    batch: int = 64
-    wide: bool = True
-
-
 def learning_cells(setup: Setup, data: str, choices: Choices) -> list[Cell]:
     """One for each measure and run, as the paper's table has it, where the data set is there."""
     if not setup.has(data):
         return []
     (plan,) = (row for row in published("tab:alconfig")["rows"] if row["data"] == data)
-    train, test = (setup.load(data, split) for split in ("train", "test"))
     protocol = setup.protocol
     common = {
         **plan,
@@ -66,10 +46,10 @@ def learning_cells(setup: Setup, data: str, choices: Choices) -> list[Cell]:
         "initial": protocol.budget or plan["initial"],
         "budget": protocol.budget or plan["budget"],
         "papers": {"epochs": plan["epochs"], "budget": plan["budget"]},
-        "sets": setup.described(train, test),
+        "sets": setup.described((data, "train"), (data, "test")),
     }
     return [
-        Cell(KIND, {**common, "measure": measure, "run": run})
+        Cell(LEARNING, {**common, "measure": measure, "run": run})
         for run in range(protocol.runs)
         for measure in MEASURES
     ]
@@ -80,9 +60,9 @@ def compute(setup: Setup, wanted: Sequence[Cell]) -> Iterator[tuple[Cell, Result
     groups: dict[str, list[Cell]] = {}
     for cell in wanted:
         alike = {k: v for k, v in cell.setting.items() if k not in {"measure", "run"}}
-        groups.setdefault(Cell(KIND, {**alike, "run": "all"}).key, []).append(cell)
+        groups.setdefault(Cell(LEARNING, {**alike, "run": "all"}).key, []).append(cell)
     for key, group in groups.items():
-        checkpoint = setup.store.checkpoint_path(f"{KIND}-{key}")
+        checkpoint = setup.store.checkpoint_path(f"{LEARNING}-{key}")
         yield from _learn_together(setup, checkpoint, group)
 
 
@@ -103,7 +83,9 @@ class _Learners:
         no more.
         """
         found = kept(checkpoint)
-        if found and {cell.key for cell in group} <= {Cell(KIND, s).key for s in found["settings"]}:
+        if found and {cell.key for cell in group} <= {
+            Cell(LEARNING, s).key for s in found["settings"]
+        }:
             return cls(**found)
         settings = [dict(cell.setting) for cell in group]
         return cls(settings, torch.stack([_first_rows(one, n) for one in settings]), [], 0.0)
@@ -152,7 +134,7 @@ def _learn_together(
     for one, errors, probs in zip(
         learners.settings, np.transpose(learners.errors), members, strict=True
     ):
-        if (cell := wanted.get(Cell(KIND, one).key)) is not None:
+        if (cell := wanted.get(Cell(LEARNING, one).key)) is not None:
             numbers = {"labels": labels, "error": errors.round(6)}
             kept_members = {"probs": probs, "y": labels_of(test)}
             yield cell, Result(numbers, kept_members, seconds, str(device))

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
 from scorewise import datasets
 from scorewise.paper.cells import Stored
 from scorewise.paper.drawing import learning_figure
+from scorewise.paper.kinds import LEARNING, Choices
 from scorewise.paper.results import Group, groups
 from scorewise.paper.statistics import Advantage, mean_and_spread
 from scorewise.paper.tables import Claim, Figure, Section, Table
 
 BEST = "For active learning, epistemic uncertainty under zero-one is best"
-KIND = "active-learning"
-_OURS = {"optimizer": "adam", "batch": 64, "wide": True}
-_WORDS = {"optimizer": "optimizer {}", "batch": "batches of {}", "wide": "784-wide layer: {}"}
+_ZERO_ONE = "zero-one"
 
 
 def learning_section(
@@ -24,87 +24,73 @@ def learning_section(
 ) -> Section:  # fmt: skip
     """Mean errors over all rounds for each set that was run, and what the others lack."""
     results = list(results)
-    found = [group for data in sets for group in groups(results, KIND, data)]
-    main = [group for group in found if not _other_choices(group)]
-    rows, marks, figures, claims, best = [], [], [], [], set()
-    for i, group in enumerate(main):
-        where = _title(group)
-        means = [float(np.mean(_areas(group, measure))) for measure in measures]
-        best.add((i, 1 + int(np.argmin(means))))
-        rows.append([where, *(mean_and_spread(_areas(group, measure), 4) for measure in measures)])
-        claims += [_zero_one_beats(group, m, where) for m in measures if m != "zero-one"]
-        file = f"{name}-{group.setting['data']}{'-short' * group.is_shortened}"
-        figures.append(_figure(file, where, group, measures))
-        marks += [f"{where}: {mark}" for mark in group.marks]
-    there = {group.setting["data"] for group in main}
+    found = [group for data in sets for group in groups(results, LEARNING, data)]
+    found.sort(key=lambda group: (_choices(group) != Choices(), str(_choices(group))))
+    there = {group.setting["data"] for group in found}
     lacking = [datasets.describe(data).title for data in sets if data not in there]
+    marks = list(dict.fromkeys(mark for group in found for mark in group.marks))
     if lacking:
         marks.append(f"Not run, for want of the data: {', '.join(lacking)}.")
-    columns = ["data", *measures]
     tables = [
-        Table(
-            "Zero-one loss on the test set, mean over all rounds (lower is better)",
-            columns, rows, frozenset(best), marks,
-        ),
-        Table(
-            "Zero-one loss after the last round", columns,
-            [
-                [_title(group), *(mean_and_spread(_last(group, m), 4) for m in measures)]
-                for group in main
-            ],
-        ),
-    ]  # fmt: skip
-    varied = [group for group in found if _other_choices(group) and not group.is_shortened]
-    return Section(title, (), [*tables, *_how_much(varied, measures)], figures, claims)
+        _table("Zero-one loss on the test set, mean over rounds", found, measures, _mean, marks),
+        _table("Zero-one loss after the last round", found, measures, _last, marks),
+    ]
+    main = [group for group in found if _choices(group) == Choices()]
+    figures = [
+        Figure(
+            "-".join([name, group.setting["data"], *([str(i + 1)] if _is_again(main, i) else [])]),
+            f"{_title(group)}: zero-one loss on the test set against labels; mean and standard "
+            "deviation over runs.",
+            partial(learning_figure, group, measures),
+        )
+        for i, group in enumerate(main)
+    ]
+    claims = [claim for group in found for claim in _zero_one_is_best(group, measures)]
+    return Section(title, (), tables if found else [], figures, claims)
+
+
+def _choices(group: Group) -> Choices:
+    return Choices(*(group.setting[name] for name in ("optimizer", "batch", "wide")))
 
 
 def _title(group: Group) -> str:
-    title = datasets.describe(group.setting["data"]).title
-    return f"{title} (shortened)" if group.is_shortened else title
+    return f"{group.title()}: {_choices(group)}"
 
 
-def _areas(group: Group, measure: str) -> list[float]:
-    return [float(np.mean(one.numbers["error"])) for one in group.of(measure=measure)]
+def _is_again(main: Sequence[Group], i: int) -> bool:
+    """Whether the same data set came before, in another size or version."""
+    return main[i].setting["data"] in {group.setting["data"] for group in main[:i]}
 
 
-def _last(group: Group, measure: str) -> list[float]:
-    return [float(one.numbers["error"][-1]) for one in group.of(measure=measure)]
+def _mean(one: Stored) -> float:
+    return float(np.mean(one.numbers["error"]))
 
 
-def _figure(file: str, name: str, group: Group, measures: Sequence[str]) -> Figure:
-    caption = f"{name}: zero-one loss on the test set against labels. Mean and spread over runs."
-    return Figure(file, caption, lambda: learning_figure(group, measures))
+def _last(one: Stored) -> float:
+    return float(one.numbers["error"][-1])
 
 
-def _zero_one_beats(group: Group, measure: str, name: str) -> Claim:
-    advantage = Advantage(
-        tuple(np.subtract(_areas(group, measure), _areas(group, "zero-one")).tolist())
-    )
-    return Claim(
-        BEST, f"{name}, against {measure}", advantage.verdict,
-        str(advantage), "mean error over all rounds",
-    )  # fmt: skip
+def _table(
+    title: str, found: Sequence[Group], measures: Sequence[str], value: Callable[[Stored], float],
+    marks: Sequence[str],
+) -> Table:  # fmt: skip
+    rows, best = [], set()
+    for i, group in enumerate(found):
+        by_measure = [list(group.by_run(value, measure=measure).values()) for measure in measures]
+        means = [float(np.mean(values)) if values else np.inf for values in by_measure]
+        best.add((i, 1 + int(np.argmin(means))))
+        shown = (mean_and_spread(values, 4) if values else "not run" for values in by_measure)
+        rows.append([_title(group), *shown])
+    columns = ["data and choices", *measures]
+    return Table(f"{title} (lower is better)", columns, rows, frozenset(best), marks)
 
 
-def _other_choices(group: Group) -> str:
-    """Where the group's choices are not ours, in words."""
-    return ", ".join(
-        _WORDS[name].format("yes" if value is True else "no" if value is False else value)
-        for name in _OURS
-        if (value := group.setting[name]) != _OURS[name]
-    )
-
-
-def _how_much(varied: Sequence[Group], measures: Sequence[str]) -> list[Table]:
-    """What comes out by the choices that the paper leaves open, if others are made."""
-    if not varied:
-        return []
-    rows = [
-        [
-            f"{_title(group)}, {_other_choices(group)}",
-            *(mean_and_spread(_areas(group, measure), 4) for measure in measures),
-        ]
-        for group in varied
-    ]
-    title = "How much our choices matter: the same with others, mean over all rounds"
-    return [Table(title, ["data and choice", *measures], rows)]
+def _zero_one_is_best(group: Group, measures: Sequence[str]) -> Iterator[Claim]:
+    ours = group.by_run(_mean, measure=_ZERO_ONE)
+    for measure in [one for one in measures if one != _ZERO_ONE]:
+        advantage = Advantage.smaller(ours, group.by_run(_mean, measure=measure))
+        if advantage.values:
+            yield Claim(
+                BEST, f"{_title(group)}; against {measure}", advantage.verdict, str(advantage),
+                "mean error over all rounds", counts=not group.is_shortened,
+            )  # fmt: skip

@@ -127,7 +127,7 @@ def _claims(claims: Sequence[Claim]) -> Section:
         [
             Table(
                 claim,
-                ["where", "holds", f"by how much better ({found[0].unit})"],
+                ["where", "holds", f"by how much better: {found[0].unit}"],
                 [[one.where, one.holds, one.evidence] for one in found],
             )
             for claim, found in by_claim.items()
@@ -136,22 +136,27 @@ def _claims(claims: Sequence[Claim]) -> Section:
 
 
 def _sentence(claim: str, found: Sequence[Claim]) -> str:
-    counts = {word: sum(one.holds == word for one in found) for word in (YES, NO)}
-    n = len(found)
-    short = (
-        "it holds" if counts[YES] == n
-        else "it does not hold" if counts[NO] == n
-        else "nothing here says otherwise, nor settles it" if not any(counts.values())
-        else "it holds in part" if counts[YES]
-        else "it is in doubt"
+    whole = [one for one in found if one.counts]
+    said = [one.holds for one in whole]
+    yes, no, once = (
+        said.count(YES), said.count(NO), [x for x in said if x.startswith(f"{UNDECIDED}:")],
     )  # fmt: skip
-    once = [one.holds for one in found if one.holds.startswith(f"{UNDECIDED}:")]
-    singles = sum(holds.endswith(YES) for holds in once)
-    rest = n - sum(counts.values())
+    short = (
+        "tried in shortened runs only" if not whole
+        else "it holds" if yes == len(said)
+        else "it does not hold" if no == len(said)
+        else "sometimes it holds and sometimes not" if yes and no
+        else "where it can be decided it holds" if yes
+        else "where it can be decided it does not hold" if no
+        else "it cannot be decided"
+    )  # fmt: skip
+    singles = (
+        f" ({len(once)} of them for want of a second run: the only one says yes in "
+        f"{sum(x.endswith(YES) for x in once)} and no in {sum(x.endswith(NO) for x in once)})"
+    )
     return (
-        f"{claim}: {short}. Of {n} comparisons {counts[YES]} say yes, {counts[NO]} say no, and "
-        f"{rest} are undecided" + f" ({len(once)} for want of a second run, of which the one "
-        f"there is says yes in {singles})" * bool(once) + "."
+        f"{claim}: {short}. Comparisons: {len(said)}; yes: {yes}, no: {no}, undecided: "
+        f"{len(said) - yes - no}{singles if once else ''}."
     )
 
 
@@ -164,7 +169,9 @@ def _beginning(stored: Sequence[Stored]) -> list[str]:
         "For its figures the paper gives curves and no numbers, so that only ours can be shown. "
         "What was run on other data than the paper's, or shorter, says so. Differences are between "
         "paired runs, with Student's 95 % interval of their mean in brackets where there are "
-        "several; a comparison is undecided where that interval holds 0.",
+        "several; a comparison is undecided where that interval holds 0. All runs share one data "
+        "set, so that the intervals tell what running it again would bring, not what new data "
+        "would; and the rival named is the best of several, looked for after the fact.",
     ]
 
 
@@ -204,4 +211,9 @@ def _html(
 
 
 def _paragraph(text: str) -> str:
-    return f"<p>{html.escape(text)}</p>"
+    """What stands between backticks is code."""
+    parts = (
+        f"<code>{part}</code>" if i % 2 else part
+        for i, part in enumerate(html.escape(text).split("`"))
+    )
+    return f"<p>{''.join(parts)}</p>"

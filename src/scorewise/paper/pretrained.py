@@ -28,11 +28,11 @@ from scorewise.errors import MissingData
 from scorewise.models import predict_samples
 from scorewise.paper.cells import Cell, Result
 from scorewise.paper.detection import detection_numbers
-from scorewise.paper.images import drawn_rows, squares
-from scorewise.paper.setup import Setup
+from scorewise.paper.images import squares
+from scorewise.paper.kinds import PRETRAINED_OOD
+from scorewise.paper.setup import Setup, drawn_rows
 from scorewise.paper.weights import PUBLISHED, Found
 
-OOD = "pretrained-ood"
 DROPOUT = 0.5
 _FEW_ROWS = {"imagenet-o": 2_000}  # where the paper has fewer than elsewhere, also in distribution
 _BATCH = 1000  # rows of features asked at a time
@@ -52,7 +52,7 @@ def ood_cells(setup: Setup, data: str, sets: Sequence[str]) -> list[Cell]:
         return []
     methods = ("dropout", "laplace") if _has_training(setup, data) else ("dropout",)
     return [
-        Cell(OOD, _setting(setup, weights, data, name, method, run))
+        Cell(PRETRAINED_OOD, _setting(setup, weights, data, name, method, run))
         for run in range(setup.protocol.runs)
         for method in methods
         for name in there
@@ -73,7 +73,7 @@ def _setting(
     setup: Setup, weights: Found, data: str, ood: str, method: str, run: int
 ) -> dict[str, Any]:
     protocol = setup.protocol
-    read = [setup.load(data, "test"), setup.load(ood, "test")]
+    read = [(data, "test"), (ood, "test")]
     setting: dict[str, Any] = {
         "data": data, "ood": ood, "method": method, "run": run,
         "weights": {"digest": weights.digest, "official": weights.official},
@@ -84,7 +84,7 @@ def _setting(
         setting["papers"] = {"test_rows": _FEW_ROWS[ood]}
     if method == "laplace":
         setting |= protocol.sizes("train_rows")
-        read.append(setup.load(data, "train"))
+        read.append((data, "train"))
     return {**setting, "sets": setup.described(*read)}
 
 

@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 
 from scorewise._progress import bar
-from scorewise._random import generator
 from scorewise.curves import rejection_curve
-from scorewise.datasets import Rows
-from scorewise.decompose import COMPONENTS, decompose
+from scorewise.decompose import COMPONENTS, RULES, decompose
 from scorewise.paper.cells import Cell, Result
-from scorewise.paper.setup import Setup, labels_of
+from scorewise.paper.kinds import FORESTS
+from scorewise.paper.setup import Setup, drawn_rows, labels_of
 from scorewise.tasks.losses import task_losses
 
-KIND = "forest-rejection"
-RULES = ("log", "brier", "zero-one", "spherical")
 POINTS = 100  # of a curve that is kept
 # A forest can be certain and wrong, which the log loss makes infinite; the paper does not say how
-# it counts that. This is what scikit-learn's log loss takes for 0.
-FLOOR = float(np.finfo(np.float64).eps)
+# it counts that. Here as scikit-learn does, which takes the rounding of 1 for 0; and, to show how
+# much that matters, by a larger floor.
+FLOOR, LARGER_FLOOR = float(np.finfo(np.float64).eps), 1e-6
+LARGER_LOG = f"log (floor {LARGER_FLOOR:g})"
+LOSSES = {**{rule: (rule, FLOOR) for rule in RULES}, LARGER_LOG: ("log", LARGER_FLOOR)}
 
 
 def rejection_numbers(probs: np.ndarray, y: np.ndarray) -> dict[str, Any]:
@@ -34,8 +34,8 @@ def rejection_numbers(probs: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     kept = -(-len(y) * np.arange(1, POINTS + 1) // POINTS) - 1
     aulc: dict[str, Any] = {}
     curves: dict[str, Any] = {}
-    for loss in RULES:
-        losses = task_losses(probs, y, loss, floor=FLOOR)
+    for loss, (rule, floor) in LOSSES.items():
+        losses = task_losses(probs, y, rule, floor=floor)
         found = {
             component: {
                 rule: rejection_curve(losses, getattr(parts[rule], component)) for rule in RULES
@@ -64,11 +64,11 @@ def forest_cells(setup: Setup, data: str, *, trees: int, depth: int) -> list[Cel
     """A forest for each run, all else being scikit-learn's defaults."""
     return [
         Cell(
-            KIND,
+            FORESTS,
             {
                 "data": data, "trees": trees, "depth": depth, "run": run,
                 **setup.protocol.sizes("test_rows", "train_rows"),
-                "sets": setup.described(*(setup.load(data, s, run) for s in ("train", "test"))),
+                "sets": setup.described((data, "train"), (data, "test")),
             },
         )
         for run in range(setup.protocol.runs)
@@ -95,7 +95,9 @@ def _forest(setup: Setup, cell: Cell) -> tuple[Cell, Result]:
     setting = cell.setting
     run = setting["run"]
     train = setup.load(setting["data"], "train", run)
-    x, y = drawn(setup.load(setting["data"], "test", run), setting["test_rows"], run)
+    test = setup.load(setting["data"], "test", run)
+    chosen = drawn_rows(test, setting["test_rows"], run)
+    x, y = test.x[chosen], labels_of(test)[chosen]
     forest = RandomForestClassifier(
         n_estimators=setting["trees"], max_depth=setting["depth"], random_state=run
     )
@@ -114,9 +116,3 @@ def _all_classes(probs: np.ndarray, classes: np.ndarray, n_classes: int) -> np.n
     found = np.zeros((*probs.shape[:-1], n_classes))
     found[..., classes] = probs
     return found
-
-
-def drawn(rows: Rows, most: int, run: int) -> tuple[Any, np.ndarray]:
-    """Rows of a test set, drawn at random for each run."""
-    chosen = generator(run, 0).permutation(len(rows))[:most]
-    return rows.x[chosen], labels_of(rows)[chosen]

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import product
-from typing import Any
 
 import numpy as np
 
-from scorewise import datasets
-from scorewise.decompose import COMPONENTS
+from scorewise.decompose import COMPONENTS, RULES
 from scorewise.paper.drawing import rejection_figure
-from scorewise.paper.rejection import RULES
+from scorewise.paper.rejection import FLOOR, LOSSES
 from scorewise.paper.results import Group
-from scorewise.paper.statistics import Advantage, mean_and_spread
+from scorewise.paper.statistics import Advantage, least, mean_and_spread
 from scorewise.paper.tables import Claim, Figure, Section, Table
 
 ALIGNED = "For each task loss, its own rule is the best measure of total uncertainty to reject by"
@@ -26,50 +25,48 @@ def rejection_section(
     paragraphs: Sequence[str] = (),
 ) -> Section:  # fmt: skip
     """Areas under the curves of some components, for each setting that was run."""
-    tables, figures, claims = [], [], []
-    if not found:
-        paragraphs = [*paragraphs, "Not run here."]
+    tables, figures = [], []
+    claims: list[Claim] = []
+    paragraphs = [*paragraphs, *(_certain_and_wrong(group) for group in found)]
     for i, group in enumerate(found):
-        few = group.papers_runs
-        tables.append(_areas(few, components))
-        file = name if i == 0 else f"{name}-{i + 1}"
-        where = _where(group)
+        tables.append(_table(group, components))
         figures.append(
             Figure(
-                file,
-                f"{where}: loss of what is accepted against the share that is rejected, by "
-                f"{', '.join(components)} uncertainty. Mean and standard deviation over runs."
-                + "".join(f" {mark}" for mark in group.marks),
-                lambda few=few: rejection_figure(few.results, components),  # type: ignore[misc]
+                name if i == 0 else f"{name}-{i + 1}",
+                f"{group.title()}: loss of what is accepted against the share that is rejected, by "
+                f"{' and '.join(components)} uncertainty; mean and standard deviation over runs.",
+                partial(rejection_figure, group.papers_runs.results, components),
             )
         )
         if "total" in components:
-            claims += [_aligned(group, loss, where) for loss in RULES]
+            claims += _aligned(group)
         if set(components) & {"aleatoric", "epistemic"}:
-            claims += [_total_is_best(group, loss, where) for loss in RULES]
-    return Section(title, paragraphs, tables, figures, claims)
+            claims += _total_is_best(group)
+    return Section(title, paragraphs if found else ["Not run here."], tables, figures, claims)
 
 
-def _where(group: Group) -> str:
-    title = datasets.describe(group.setting["data"]).title
-    return f"{title} (shortened)" if group.is_shortened else title
+def _losses(group: Group) -> list[str]:
+    """The task losses that all results have."""
+    return [loss for loss in LOSSES if all(loss in x.numbers["aulc"] for x in group.results)]
 
 
-def areas(group: Group, loss: str, component: str, rule: str) -> list[float]:
-    """The areas under the loss-rejection curve, run by run."""
-    return [float(one.numbers["aulc"][loss][component][rule]) for one in group.of()]
+def _areas(group: Group, loss: str, component: str, rule: str) -> dict[int, float]:
+    """The areas under the loss-rejection curve, by run."""
+    return group.by_run(lambda one: one.numbers["aulc"][loss][component][rule])
 
 
-def _areas(group: Group, components: Sequence[str]) -> Table:
+def _table(group: Group, components: Sequence[str]) -> Table:
+    few = group.papers_runs
     rows, best = [], set()
-    pairs = list(product(RULES, components))
-    for i, (loss, component) in enumerate(pairs):
-        by_rule = [areas(group, loss, component, rule) for rule in RULES]
+    for i, (loss, component) in enumerate(product(_losses(few), components)):
+        by_rule = [list(_areas(few, loss, component, rule).values()) for rule in RULES]
         means = np.array([np.mean(values) for values in by_rule])
         best |= {(i, 2 + int(j)) for j in np.flatnonzero(means == means.min())}
         rows.append([loss, component, *(mean_and_spread(values, 4) for values in by_rule)])
+    runs, all_runs = len(few.values("run")), len(group.values("run"))
+    which = f"the first {runs} of {all_runs} runs" if runs < all_runs else f"{runs} runs"
     return Table(
-        f"{_where(group)}: area under the loss-rejection curve (lower is better)",
+        f"{group.title()}: area under the loss-rejection curve, lower is better ({which})",
         ["task loss", "component", *(f"{rule} uncertainty" for rule in RULES)],
         rows,
         frozenset(best),
@@ -77,30 +74,44 @@ def _areas(group: Group, components: Sequence[str]) -> Table:
     )
 
 
-def _better(group: Group, loss: str, ours: tuple[str, str], other: tuple[str, str]) -> Advantage:
-    """By how much the area of one component and rule is smaller than that of another."""
-    pairs = zip(areas(group, loss, *other), areas(group, loss, *ours), strict=True)
-    return Advantage(tuple(theirs - own for theirs, own in pairs))
-
-
-def _aligned(group: Group, loss: str, where: str) -> Claim:
-    others = [rule for rule in RULES if rule not in {loss, _ALIKE.get(loss)}]
-    advantages = {rule: _better(group, loss, ("total", loss), ("total", rule)) for rule in others}
-    rival = min(advantages, key=lambda rule: advantages[rule].mean)
-    return _claim(ALIGNED, f"{where}, {loss} loss", advantages[rival], f"the best other, {rival}")
-
-
-def _total_is_best(group: Group, loss: str, where: str) -> Claim:
-    rivals: dict[str, Any] = {
-        f"{component} under {rule}": _better(group, loss, ("total", loss), (component, rule))
-        for component in COMPONENTS if component != "total"
-        for rule in RULES
-    }  # fmt: skip
-    rival = min(rivals, key=lambda name: rivals[name].mean)
-    return _claim(TOTAL, f"{where}, {loss} loss", rivals[rival], f"the best other, {rival}")
-
-
-def _claim(claim: str, where: str, advantage: Advantage, rival: str) -> Claim:
-    return Claim(
-        claim, where, advantage.verdict, f"{advantage}, against {rival}", "area under the curve"
+def _certain_and_wrong(group: Group) -> str:
+    """How much hangs on what the paper does not say of the log loss."""
+    share = np.mean([one.numbers["certain_and_wrong"] for one in group.results])
+    return (
+        f"{group.title()}: in {share:.2%} of the rows all members gave probability 0 to the class "
+        f"that came; the log loss counts that as {FLOOR:.2g}, or as the floor that is named."
     )
+
+
+def _aligned(group: Group) -> Iterator[Claim]:
+    for loss in _losses(group):
+        own, _ = LOSSES[loss]
+        ours = _areas(group, loss, "total", own)
+        others = {
+            rule: Advantage.smaller(ours, _areas(group, loss, "total", rule))
+            for rule in RULES if rule not in {own, _ALIKE.get(own)}
+        }  # fmt: skip
+        yield from _claim(ALIGNED, group, loss, others)
+
+
+def _total_is_best(group: Group) -> Iterator[Claim]:
+    for loss in _losses(group):
+        ours = _areas(group, loss, "total", LOSSES[loss][0])
+        others = {
+            f"{component} under {rule}": Advantage.smaller(
+                ours, _areas(group, loss, component, rule)
+            )
+            for component in COMPONENTS if component != "total"
+            for rule in RULES
+        }  # fmt: skip
+        yield from _claim(TOTAL, group, loss, others)
+
+
+def _claim(claim: str, group: Group, loss: str, others: dict[str, Advantage]) -> Iterator[Claim]:
+    rival = least(others)
+    if rival is not None:
+        yield Claim(
+            claim, f"{group.title()}, {loss} loss", others[rival].verdict,
+            f"{others[rival]}, against the best other, {rival}", "area under the curve",
+            counts=not group.is_shortened,
+        )  # fmt: skip

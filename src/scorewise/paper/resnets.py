@@ -14,6 +14,7 @@ from torch.nn import functional
 from scorewise._progress import bar
 from scorewise._random import generator
 from scorewise.paper.checkpoints import keep, kept
+from scorewise.paper.images import normalized as by_channel
 from scorewise.paper.networks import Headed, resnet18
 
 LEARNING_RATE, MOMENTUM, WEIGHT_DECAY = 0.001, 0.9, 5e-4
@@ -35,26 +36,26 @@ class Recipe:
     epochs: int
     n_classes: int = 10
     width: int = 64
+    batch: int = BATCH
+    lr: float = LEARNING_RATE
+    momentum: float = MOMENTUM
+    weight_decay: float = WEIGHT_DECAY
 
 
 def normalized(images: Tensor) -> Tensor:
-    """Bytes to numbers around 0, by CIFAR-10's channels, whatever the images are."""
-    mean, deviation = (
-        torch.tensor(x, device=images.device)[:, None, None] for x in (MEAN, DEVIATION)
-    )
-    scaled: Tensor = (images.float() / 255 - mean) / deviation
-    return scaled.contiguous(memory_format=torch.channels_last)
+    """As CIFAR-10's training images are, whatever the images are."""
+    return by_channel(images, MEAN, DEVIATION)
 
 
 def train(
     recipes: Sequence[Recipe], images: Tensor, labels: Tensor, device: torch.device,
-    checkpoint: Path, progress: bool | None = None,
+    checkpoints: Sequence[Path], progress: bool | None = None,
 ) -> list[Headed]:  # fmt: skip
     """The trained networks, on the device in evaluation mode.
 
     On CUDA the steps of all networks run side by side: each is a graph on a stream of its own, in
-    bfloat16 with channels last, and images are kept, cropped and flipped on the device. Work that
-    was cut off goes on from its checkpoint.
+    bfloat16 with channels last, and images are kept, cropped and flipped on the device. A network
+    whose training was cut off goes on from its checkpoint, in whatever company.
 
     Parameters
     ----------
@@ -62,38 +63,43 @@ def train(
         The training images.
     labels : int64 tensor (n,)
         Their classes.
+    checkpoints : sequence of Path
+        One for each network; they stay until the caller has kept the network.
     """
     images, labels = images.to(device), labels.to(device)
-    batch = min(BATCH, len(images))
-    learners = [_Learner(recipe, device, batch, images.shape[1:]) for recipe in recipes]
-    first = _restore(checkpoint, learners, device)
-    epochs = max(recipe.epochs for recipe in recipes)
-    with bar(f"train {len(recipes)} networks", epochs - first, progress) as advance:
-        for epoch in range(first, epochs):
-            _train_epoch(learners, images, labels, epoch, device)
+    learners = [_Learner(recipe, device, images.shape) for recipe in recipes]
+    for learner, checkpoint in zip(learners, checkpoints, strict=True):
+        learner.restore(checkpoint)
+    first = min(learner.done for learner in learners)
+    last = max(recipe.epochs for recipe in recipes)
+    with bar(f"train {len(recipes)} networks", last - first, progress) as advance:
+        for epoch in range(first, last):
+            active = [one for one in learners if one.done == epoch < one.recipe.epochs]
+            _train_epoch(active, images, labels, epoch, device)
             advance(1)
-            if (epoch + 1) % _EVERY == 0 and epoch + 1 < epochs:
-                _keep(checkpoint, learners, epoch + 1)
+            if (epoch + 1) % _EVERY == 0:
+                for learner, checkpoint in zip(learners, checkpoints, strict=True):
+                    learner.keep(checkpoint)
     return [learner.network.eval() for learner in learners]
 
 
 class _Learner:
     """A network with its optimizer, and the one step that it repeats."""
 
-    def __init__(
-        self, recipe: Recipe, device: torch.device, batch: int, shape: Sequence[int]
-    ) -> None:
-        self.recipe = recipe
+    def __init__(self, recipe: Recipe, device: torch.device, shape: Sequence[int]) -> None:
+        self.recipe, self.device = recipe, device
+        self.done = 0  # epochs
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(_seed(recipe, 0))
             network = resnet18(recipe.n_classes, dropout=recipe.dropout, width=recipe.width)
         self.network = network.to(device, memory_format=torch.channels_last).train()
-        self.rate = torch.tensor(LEARNING_RATE, device=device)
+        self.rate = torch.tensor(recipe.lr, device=device)
         self.optimizer = torch.optim.SGD(
-            self.network.parameters(), lr=self.rate, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY,
-            fused=True,
+            self.network.parameters(), lr=self.rate, momentum=recipe.momentum,
+            weight_decay=recipe.weight_decay, fused=True,
         )  # fmt: skip
-        self.x = torch.zeros(batch, *shape, device=device).to(memory_format=torch.channels_last)
+        batch = min(recipe.batch, shape[0])
+        self.x = torch.zeros(batch, *shape[1:], device=device).to(memory_format=torch.channels_last)
         self.y = torch.zeros(batch, dtype=torch.int64, device=device)
         self.cuda = device.type == "cuda"
         self.logits: Callable[[Tensor], Tensor] = self.network
@@ -130,9 +136,31 @@ class _Learner:
         torch.cuda.synchronize()
         return graph.replay
 
+    def keep(self, checkpoint: Path) -> None:
+        """Write where the network stands."""
+        momenta = self.optimizer.state_dict()["state"]
+        state = {"done": self.done, "network": self.network.state_dict(), "momenta": momenta}
+        keep(checkpoint, state)
+
+    def restore(self, checkpoint: Path) -> None:
+        """Go on from what is written there, if something is."""
+        state = kept(checkpoint, self.device)
+        if state is None:
+            return
+        self.network.load_state_dict(state["network"])
+        self.done = state["done"]
+        parameters = list(self.network.parameters())
+        for i, momentum in state["momenta"].items():
+            own = self.optimizer.state[parameters[i]]
+            # a captured step writes to the buffers that it was captured with
+            if "momentum_buffer" in own:
+                own["momentum_buffer"].copy_(momentum["momentum_buffer"])
+            else:
+                own["momentum_buffer"] = momentum["momentum_buffer"]
+
     def begin(self, images: Tensor, labels: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
         """The images of an epoch in random order, cropped and flipped at random."""
-        rate = LEARNING_RATE * (1 + math.cos(math.pi * epoch / self.recipe.epochs)) / 2
+        rate = self.recipe.lr * (1 + math.cos(math.pi * epoch / self.recipe.epochs)) / 2
         self.rate.fill_(rate)
         draws = torch.Generator().manual_seed(_seed(self.recipe, 1 + epoch))
         order = torch.randperm(len(images), generator=draws)
@@ -164,6 +192,8 @@ def _train_epoch(
     """One pass over whole batches; the rows that are left over are others each time."""
     batch = len(learners[0].y)
     epochs = [learner.begin(images, labels, epoch) for learner in learners]
+    for learner in learners:
+        learner.done += 1
     steps = range(0, len(images) - batch + 1, batch)
 
     def take(learner: _Learner, x: Tensor, y: Tensor, start: int) -> None:
@@ -178,40 +208,14 @@ def _train_epoch(
                 for start in steps:
                     take(learner, x, y, start)
         return
-    torch.cuda.manual_seed(_seed(learners[0].recipe, 1 + epoch))
+    drawing = [one.recipe for one in learners if one.recipe.dropout] or [learners[0].recipe]
+    torch.cuda.manual_seed(_seed(drawing[0], 1 + epoch))  # of dropout
     torch.cuda.synchronize()
     for start in steps:  # side by side
         for learner, (x, y) in zip(learners, epochs, strict=True):
             with torch.cuda.stream(learner.stream):
                 take(learner, x, y, start)
     torch.cuda.synchronize()
-
-
-def _keep(checkpoint: Path, learners: Sequence[_Learner], epoch: int) -> None:
-    state = {
-        "epoch": epoch,
-        "networks": [one.network.state_dict() for one in learners],
-        "momenta": [one.optimizer.state_dict()["state"] for one in learners],
-    }
-    keep(checkpoint, state)
-
-
-def _restore(checkpoint: Path, learners: Sequence[_Learner], device: torch.device) -> int:
-    """Put back what is kept there, and tell how many epochs are done."""
-    state = kept(checkpoint, device)
-    if state is None:
-        return 0
-    for one, weights, momenta in zip(learners, state["networks"], state["momenta"], strict=True):
-        one.network.load_state_dict(weights)
-        parameters = list(one.network.parameters())
-        for i, momentum in momenta.items():
-            own = one.optimizer.state[parameters[i]]
-            # a captured step writes to the buffers that it was captured with
-            if "momentum_buffer" in own:
-                own["momentum_buffer"].copy_(momentum["momentum_buffer"])
-            else:
-                own["momentum_buffer"] = momentum["momentum_buffer"]
-    return int(state["epoch"])
 
 
 def _seed(recipe: Recipe, place: int) -> int:

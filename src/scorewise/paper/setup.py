@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from scorewise import datasets
+from scorewise._random import generator
 from scorewise.datasets import Rows
-from scorewise.errors import InvalidInput, MissingData
+from scorewise.errors import CorruptData, InvalidInput, MissingData
 from scorewise.paper.cells import Store
 
 
@@ -115,11 +116,11 @@ class Setup:
     gaps: dict[str, str] = field(default_factory=dict, compare=False)
 
     def has(self, name: str, *splits: str) -> bool:
-        """Whether a data set is there; if not, it is noted among the gaps, with how to get it."""
+        """Whether a data set is there and may be taken; if not, it is noted among the gaps."""
         try:
             for split in splits or ("train", "test"):
                 self.load(name, split)
-        except MissingData as error:
+        except (MissingData, CorruptData) as error:
             self.gaps[name] = str(error)
             return False
         return True
@@ -134,21 +135,27 @@ class Setup:
         """
         return _load(name, split, self.data_dir, self.as_is, run)
 
-    def described(self, *rows: Rows) -> dict[str, dict[str, Any]]:
-        """What identifies the data of a cell, for its setting."""
+    def described(self, *sets: tuple[str, str]) -> dict[str, dict[str, Any]]:
+        """What identifies data sets and splits, for the setting of a cell.
+
+        Those that are split by the run's seed are described by their first split, in all runs.
+        """
         return {
-            f"{one.name}/{one.split}": {
-                "digest": content_digest(one), "official": one.official, "rows": len(one),
-            }
-            for one in rows
-        }  # fmt: skip
+            f"{name}/{split}": _described(name, split, self.data_dir, self.as_is)
+            for name, split in sets
+        }
 
     @cached_property
     def torch_device(self) -> Any:
         """Where networks are trained."""
         from scorewise.models.networks import choose_device
 
-        return choose_device(self.device)
+        chosen = choose_device(self.device)
+        if chosen.type == "cuda":
+            import torch
+
+            torch.cuda.set_device(chosen)
+        return chosen
 
 
 @lru_cache(maxsize=8)
@@ -163,7 +170,18 @@ def labels_of(rows: Rows) -> np.ndarray:
     return rows.y
 
 
-@lru_cache(maxsize=64)
+def drawn_rows(rows: Rows, most: int | None, run: int) -> np.ndarray:
+    """Indices of rows drawn at random for a run, all of them where there are no more."""
+    chosen: np.ndarray = generator(run, 0).permutation(len(rows))[:most]
+    return chosen
+
+
+@cache
+def _described(name: str, split: str, data_dir: Path | None, as_is: bool) -> dict[str, Any]:
+    rows = _load(name, split, data_dir, as_is, 0)
+    return {"digest": content_digest(rows), "official": rows.official, "rows": len(rows)}
+
+
 def content_digest(rows: Rows) -> str:
     """The same for the same rows, whatever kind of file they were in."""
     if not isinstance(rows.x, np.ndarray):  # large images, too many to read them all

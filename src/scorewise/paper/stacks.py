@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -41,11 +42,11 @@ class Stack:
     ) -> None:  # fmt: skip
         self._make, self._images, self._labels = make, images, labels
         self._device = images.device
-        self._shape = make().train()
-        self._bare = copy.deepcopy(self._shape).to("meta")
+        self._pattern = make().train()
+        self._bare = copy.deepcopy(self._pattern).to("meta")
         self._weights = {
             name: torch.zeros(n_networks, *x.shape, device=self._device, requires_grad=True)
-            for name, x in self._shape.named_parameters()
+            for name, x in self._pattern.named_parameters()
         }
         on_cuda = self._device.type == "cuda"
         self._optimizer = _optimizer(optimizer, list(self._weights.values()), lr, on_cuda)
@@ -54,7 +55,7 @@ class Stack:
         # step, and which features dropout keeps
         self._order = torch.zeros(steps, n_networks, batch, dtype=torch.int64, device=self._device)
         self._real = torch.zeros(steps, n_networks, batch, device=self._device)
-        width = self._shape.head.in_features
+        width = self._pattern.head.in_features
         self._kept = torch.zeros(*self._order.shape, width, dtype=torch.bool, device=self._device)
         self._next = torch.zeros(1, dtype=torch.int64, device=self._device)
         self._step = self._captured() if on_cuda else self._learn
@@ -88,7 +89,7 @@ class Stack:
                 shuffled = rows[i][torch.randperm(n, generator=own, device=self._device)]
                 order[:, i] = shuffled[filled % n].view(n_steps, -1)
                 chances = torch.rand(kept[:, i].shape, generator=own, device=self._device)
-                kept[:, i] = chances >= self._shape.dropout.p
+                kept[:, i] = chances >= self._pattern.dropout.p
             self._next.zero_()
             for _ in range(n_steps):
                 self._step()
@@ -121,22 +122,20 @@ class Stack:
 
     def _captured(self) -> Callable[[], None]:
         """A step as a graph, which costs one launch instead of dozens; products in TF32."""
-        precision = torch.get_float32_matmul_precision()
-        torch.set_float32_matmul_precision("high")
         self._real.fill_(1)
         beside = torch.cuda.Stream(self._device)
         beside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(beside):
-            for _ in range(3):  # also makes the optimizer's buffers
-                self._next.zero_()
-                self._learn()
-        beside.synchronize()
         graph = torch.cuda.CUDAGraph()
-        self._next.zero_()
-        with torch.cuda.graph(graph, stream=beside):
-            self._learn()
+        with _faster_products():
+            with torch.cuda.stream(beside):
+                for _ in range(3):  # also makes the optimizer's buffers
+                    self._next.zero_()
+                    self._learn()
+            beside.synchronize()
+            self._next.zero_()
+            with torch.cuda.graph(graph, stream=beside):
+                self._learn()
         torch.cuda.synchronize()
-        torch.set_float32_matmul_precision(precision)
         return graph.replay
 
     def _forget(self) -> None:
@@ -146,6 +145,17 @@ class Stack:
             for buffer in buffers.values():
                 if isinstance(buffer, Tensor):
                     buffer.zero_()
+
+
+@contextmanager
+def _faster_products() -> Iterator[None]:
+    """Products of matrices in TF32, in what is captured."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def _optimizer(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +30,16 @@ class Advantage:
 
     values: tuple[float, ...]
 
+    @classmethod
+    def smaller(cls, ours: Mapping[int, float], theirs: Mapping[int, float]) -> Advantage:
+        """Of losses, by run; runs that one of them lacks are left out."""
+        return cls(tuple(theirs[run] - ours[run] for run in ours if run in theirs))
+
+    @classmethod
+    def larger(cls, ours: Mapping[int, float], theirs: Mapping[int, float]) -> Advantage:
+        """Of gains, by run; runs that one of them lacks are left out."""
+        return cls.smaller(theirs, ours)
+
     @property
     def mean(self) -> float:
         """Over the runs."""
@@ -55,6 +65,12 @@ class Advantage:
     def __str__(self) -> str:
         runs = f"{len(self.values)} run{'s' * (len(self.values) > 1)}"
         if self.interval is None:
-            return f"{self.mean:+.4f} ({runs})"
+            return f"{self.mean:+.2g} ({runs})"
         low, high = self.interval
-        return f"{self.mean:+.4f} [{low:+.4f}, {high:+.4f}] ({runs})"
+        return f"{self.mean:+.2g} [{low:+.2g}, {high:+.2g}] ({runs})"
+
+
+def least(advantages: Mapping[str, Advantage]) -> str | None:
+    """Against whom the advantage is least; None where there is nobody to compare with."""
+    there = {name: one.mean for name, one in advantages.items() if one.values}
+    return min(there, key=lambda name: there[name]) if there else None

@@ -7,9 +7,12 @@ are 20 draws from dropout before the last layer, an ensemble of 5, or 20 draws f
 approximation of the last layer; 10,000 instances of each test set, three runs. The appendix's table
 of the spherical loss is in here too.
 
-Where the paper is silent: batches of 128; the networks of dropout were trained with it and are
-others than the ensemble's; the Laplace approximation, with laplace-torch's prior precision of 1, is
-around the ensemble's first network.
+Where the paper is silent: batches of 128, and the rows that do not fill the last of an epoch are
+left out; the networks of dropout were trained with it and are others than the ensemble's; a draw
+from dropout thins the network once, for all images; the Laplace approximation, with laplace-torch's
+prior precision of 1, is around the ensemble's first network and fitted to the training images as
+they are, neither cropped nor flipped. On a GPU training is in bfloat16, on a CPU in single
+precision; predictions are in single precision.
 """
 
 from __future__ import annotations
@@ -18,11 +21,12 @@ from collections.abc import Sequence
 
 from scorewise.paper.cells import Cell, Stored
 from scorewise.paper.detection_section import detection_section
+from scorewise.paper.kinds import RESNET_OOD
 from scorewise.paper.setup import Setup
 from scorewise.paper.tables import Section
 
 TITLE = "Table 1: detecting what is not CIFAR-10, by epistemic uncertainty"
-KIND, DATA = "resnet-ood", "cifar-10"
+DATA = "cifar-10"
 SETS = ("cifar-100", "places365", "svhn")
 STAND_IN = "tiny-imagenet-32"  # real images too, for where a set of the paper cannot be had
 METHODS = ("dropout", "ensemble", "laplace")
@@ -33,7 +37,7 @@ def cells(setup: Setup) -> list[Cell]:
     from scorewise.paper.cifar import ood_cells
 
     there = [name for name in SETS if setup.has(name, "test")]
-    if len(there) < len(SETS) and setup.as_is and setup.has(STAND_IN, "test"):
+    if len(there) < len(SETS) and setup.has(STAND_IN, "test"):
         there.append(STAND_IN)
     setup.gaps.pop(STAND_IN, None)  # nobody asked for it
     return ood_cells(setup, there, METHODS) if setup.has(DATA) else []
@@ -42,6 +46,6 @@ def cells(setup: Setup) -> list[Cell]:
 def section(results: Sequence[Stored]) -> Section:
     """The paper's AUROCs beside ours, with those of the spherical loss."""
     return detection_section(
-        TITLE, results, KIND, DATA, sets=SETS, methods=METHODS,
+        TITLE, results, RESNET_OOD, DATA, sets=SETS, methods=METHODS,
         papers=("tab:ood", "tab:ood-spherical"),
     )  # fmt: skip

@@ -14,11 +14,12 @@ from collections.abc import Sequence
 
 from scorewise.paper.cells import Cell, Stored
 from scorewise.paper.detection_section import detection_section
+from scorewise.paper.kinds import PRETRAINED_OOD
 from scorewise.paper.setup import Setup
 from scorewise.paper.tables import Section
 
 TITLE = "Table: detecting what is not Food-101, by epistemic uncertainty"
-KIND, DATA = "pretrained-ood", "food101"
+DATA = "food101"
 METHODS = ("dropout", "laplace")
 SETS = ("cifar-100", "places365", "svhn")
 
@@ -33,5 +34,11 @@ def cells(setup: Setup) -> list[Cell]:
 def section(results: Sequence[Stored]) -> Section:
     """The paper's AUROCs beside ours."""
     return detection_section(
-        TITLE, results, KIND, DATA, sets=SETS, methods=METHODS, papers=("tab:app-ood-food101",)
+        TITLE,
+        results,
+        PRETRAINED_OOD,
+        DATA,
+        sets=SETS,
+        methods=METHODS,
+        papers=("tab:app-ood-food101",),
     )

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 
 from scorewise.paper.cells import Cell, Stored
 from scorewise.paper.detection_section import detection_section
+from scorewise.paper.kinds import PRETRAINED_OOD
 from scorewise.paper.setup import Setup
 from scorewise.paper.tables import Section
 
 TITLE = "Table: detecting what is not ImageNet, by epistemic uncertainty"
-KIND, DATA = "pretrained-ood", "imagenet"
+DATA = "imagenet"
 METHODS = ("dropout", "laplace")
 SETS = ("imagenet-o", "cifar-100", "places365", "svhn")
 
@@ -31,5 +32,11 @@ def cells(setup: Setup) -> list[Cell]:
 def section(results: Sequence[Stored]) -> Section:
     """The paper's AUROCs beside ours."""
     return detection_section(
-        TITLE, results, KIND, DATA, sets=SETS, methods=METHODS, papers=("tab:app-ood-imagenet",)
+        TITLE,
+        results,
+        PRETRAINED_OOD,
+        DATA,
+        sets=SETS,
+        methods=METHODS,
+        papers=("tab:app-ood-imagenet",),
     )

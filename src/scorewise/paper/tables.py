@@ -36,13 +36,17 @@ class Figure:
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of the paper, where it was tried, and what came out, in which unit."""
+    """A statement of the paper, where it was tried, and what came out, in which unit.
+
+    What came out of a shortened run is shown, and does not count.
+    """
 
     claim: str
     where: str
     holds: str
     evidence: str
     unit: str
+    counts: bool = True
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from scorewise.datasets.damage import damage_told
 from scorewise.datasets.states import digests
 from scorewise.errors import CorruptData, MissingData
 from scorewise.paper.efficientnet import EfficientNet, shape_of
+from scorewise.paper.images import normalized
 from scorewise.paper.setup import Setup
 
 
@@ -32,12 +33,7 @@ class Network:
 
     def normalized(self, images: Tensor) -> Tensor:
         """Bytes to numbers around 0, as in the network's training."""
-        mean, deviation = (
-            torch.tensor(x, device=images.device)[:, None, None]
-            for x in (self.mean, self.deviation)
-        )
-        scaled: Tensor = (images.float() / 255 - mean) / deviation
-        return scaled.contiguous(memory_format=torch.channels_last)
+        return normalized(images, self.mean, self.deviation)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from importlib import import_module
 from types import ModuleType
 
 from scorewise.errors import InvalidInput, MissingData
-from scorewise.paper.cells import Cell, DamagedCell, Result
+from scorewise.paper.cells import Cell, DamagedCell, Result, Store
+from scorewise.paper.kinds import COMPUTED_BY
 from scorewise.paper.setup import Setup
 
 EXPERIMENTS = (
@@ -19,14 +20,8 @@ EXPERIMENTS = (
 
 Compute = Callable[[Setup, Sequence[Cell]], Iterator[tuple[Cell, Result]]]
 
-# Who computes cells of a kind: a module, which may need torch, and its function.
-_COMPUTED_BY = {
-    "forest-rejection": ("scorewise.paper.rejection", "compute_forests"),
-    "active-learning": ("scorewise.paper.learning", "compute"),
-    "resnet-ood": ("scorewise.paper.cifar", "compute"),
-    "resnet-rejection": ("scorewise.paper.cifar", "compute"),
-    "pretrained-ood": ("scorewise.paper.pretrained", "compute"),
-}
+# Libraries whose names are others than those of their packages.
+_PACKAGES = {"laplace": "laplace-torch", "PIL": "pillow"}
 
 
 @dataclass
@@ -52,7 +47,7 @@ class Outcome:
 
 
 def experiment(name: str) -> ModuleType:
-    """The module of an experiment: its ``TITLE``, and its ``cells`` for a setup."""
+    """The module of an experiment: its ``TITLE``, its ``cells`` for a setup, its ``section``."""
     if name not in EXPERIMENTS:
         known = ", ".join(EXPERIMENTS)
         raise InvalidInput(f"there is no experiment {name!r}; there are {known}")
@@ -62,34 +57,66 @@ def experiment(name: str) -> ModuleType:
 def run(names: Iterable[str], setup: Setup) -> Outcome:
     """Run experiments, and keep every cell as soon as it is done.
 
-    What was done before, by this run or another of the same setting, is not done again.
+    What was done before, by this run or another of the same setting, is not done again; two runs at
+    once wait for one another.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Of ``EXPERIMENTS``.
+    setup : Setup
+        With what, where and how large.
+
+    Returns
+    -------
+    Outcome
 
     Raises
     ------
     MissingData
-        If nothing can be computed for want of data.
+        If nothing can be computed for want of data, weights or libraries.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from scorewise import paper
+    >>> paper.run(["figure-1"], paper.Setup(paper.Store(Path("results")), data_dir=Path("none")))
+    Traceback (most recent call last):
+    scorewise.errors.MissingData: CoverType is not in none (covtype.data is missing); ...
     """
-    with extras_told():
-        wanted = {cell.key: cell for name in names for cell in experiment(name).cells(setup)}
-    outcome = Outcome(cells=len(wanted), gaps=setup.gaps)
+    wanted: dict[str, Cell] = {}
+    for name in names:
+        try:
+            with extras_told():
+                wanted |= {cell.key: cell for cell in experiment(name).cells(setup)}
+        except ImportError as error:
+            setup.gaps[name] = str(error)
     if not wanted:
         raise MissingData("; ".join(setup.gaps.values()))
     setup.store.prepare()
-    todo: dict[Compute, list[Cell]] = {}
-    for cell in wanted.values():
-        try:
-            if setup.store.read(cell) is not None:
-                continue
-        except DamagedCell as error:
-            outcome.damaged.append(str(error))
-        module, function = _COMPUTED_BY[cell.kind]
-        todo.setdefault(getattr(import_module(module), function), []).append(cell)
-    with extras_told():
-        for compute, cells in todo.items():
-            for cell, result in compute(setup, cells):
+    outcome = Outcome(cells=len(wanted), gaps=setup.gaps)
+    for kind in dict.fromkeys(COMPUTED_BY[cell.kind] for cell in wanted.values()):
+        cells = [cell for cell in wanted.values() if COMPUTED_BY[cell.kind] == kind]
+        with extras_told(), setup.store.alone(kind[0]):
+            todo = _missing(setup.store, cells, outcome)
+            compute: Compute = getattr(import_module(kind[0]), kind[1])
+            for cell, result in compute(setup, todo) if todo else ():
                 setup.store.write(cell, result)
                 outcome.computed += 1
     return outcome
+
+
+def _missing(store: Store, cells: Sequence[Cell], outcome: Outcome) -> list[Cell]:
+    """Those without a result; what is damaged is noted, and has none."""
+    found = []
+    for cell in cells:
+        try:
+            if store.read(cell) is not None:
+                continue
+        except DamagedCell as error:
+            outcome.damaged.append(str(error))
+        found.append(cell)
+    return found
 
 
 @contextmanager
@@ -98,6 +125,9 @@ def extras_told() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] == "scorewise":
+        library = (error.name or "").partition(".")[0]
+        if library in {"", "scorewise"}:
             raise
-        raise ImportError(f"this needs {error.name}: pip install 'scorewise[paper]'") from error
+        raise ImportError(
+            f"this needs {_PACKAGES.get(library, library)}: pip install 'scorewise[paper]'"
+        ) from error
