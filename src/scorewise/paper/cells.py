@@ -36,6 +36,13 @@ class Cell:
         What is done, such as ``"forest-rejection"``.
     setting : mapping
         Everything that it is done with, as JSON has it: data and their digest, method, run, ….
+
+    Examples
+    --------
+    >>> from scorewise import paper
+    >>> cell = paper.Cell("forest-rejection", {"data": "covtype", "run": 0, "depth": 5})
+    >>> cell.name
+    'forest-rejection-covtype-run0-2f019e542ecbc91e'
     """
 
     kind: str

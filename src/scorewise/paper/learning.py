@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -83,10 +83,10 @@ class _Learners:
         no more.
         """
         found = kept(checkpoint)
-        if found and {cell.key for cell in group} <= {
-            Cell(LEARNING, s).key for s in found["settings"]
-        }:
-            return cls(**found)
+        if found and found.keys() == {one.name for one in fields(cls)}:
+            there = {Cell(LEARNING, setting).key for setting in found["settings"]}
+            if {cell.key for cell in group} <= there:
+                return cls(**found)
         settings = [dict(cell.setting) for cell in group]
         return cls(settings, torch.stack([_first_rows(one, n) for one in settings]), [], 0.0)
 
@@ -115,8 +115,9 @@ def _learn_together(
             stack.begin([_seed(one, _WEIGHTS, number) for one in learners.settings])
             seeds = [_seed(one, _ORDERS, number) for one in learners.settings]
             stack.fit(learners.rows, setting["epochs"], seeds)
-            asked = [_Learner(stack.network(i), one, number) for i, one in
-                     enumerate(learners.settings)]  # fmt: skip
+            asked = [
+                _Learner(stack.network(i), one, number) for i, one in enumerate(learners.settings)
+            ]
             told = [one.members(x_test) for one in asked]
             learners.errors.append([_error(probs, y_test) for probs in told])
             if number < last:

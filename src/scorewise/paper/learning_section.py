@@ -46,7 +46,7 @@ def learning_section(
         for i, group in enumerate(main)
     ]
     claims = [claim for group in found for claim in _zero_one_is_best(group, measures)]
-    return Section(title, (), tables if found else [], figures, claims)
+    return Section(title, () if found else marks, tables if found else (), figures, claims)
 
 
 def _choices(group: Group) -> Choices:

@@ -74,6 +74,13 @@ def write_page(results: str | PathLike[str], out: str | PathLike[str]) -> list[P
         If there is no such folder of results.
     DamagedCell
         If a result is not as it was written.
+
+    Examples
+    --------
+    >>> from scorewise import paper
+    >>> paper.write_page("no-such-folder", "docs")
+    Traceback (most recent call last):
+    scorewise.errors.InvalidInput: there is no folder of results 'no-such-folder'
     """
     stored = list(Store(Path(results)).results())
     sections = [experiment(name).section(stored) for name in EXPERIMENTS]

@@ -41,6 +41,12 @@ class Protocol:
         unless given.
     width : int
         Channels of the ResNets' first stage.
+
+    Examples
+    --------
+    >>> from scorewise import paper
+    >>> paper.Protocol(epochs=10).sizes("samples", "epochs")
+    {'samples': 20, 'epochs': 10}
     """
 
     runs: int = 3
@@ -156,6 +162,12 @@ class Setup:
 
             torch.cuda.set_device(chosen)
         return chosen
+
+
+def look_again() -> None:
+    """Forget what was read: files may have changed since."""
+    _load.cache_clear()
+    _described.cache_clear()
 
 
 @lru_cache(maxsize=8)

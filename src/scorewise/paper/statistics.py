@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
 
 CONFIDENCE = 0.95
 YES, NO, UNDECIDED = "yes", "no", "undecided"
@@ -48,6 +47,8 @@ class Advantage:
     @property
     def interval(self) -> tuple[float, float] | None:
         """Student's 95 % interval of the mean; None for a single run."""
+        from scipy.special import stdtrit  # takes a fifth of a second
+
         n = len(self.values)
         if n < 2:
             return None

@@ -11,7 +11,7 @@ from types import ModuleType
 from scorewise.errors import InvalidInput, MissingData
 from scorewise.paper.cells import Cell, DamagedCell, Result, Store
 from scorewise.paper.kinds import COMPUTED_BY
-from scorewise.paper.setup import Setup
+from scorewise.paper.setup import Setup, look_again
 
 EXPERIMENTS = (
     "figure-1", "figure-sp-components", "figure-sp-poker", "figure-sp-cifar10", "table-1",
@@ -84,6 +84,7 @@ def run(names: Iterable[str], setup: Setup) -> Outcome:
     Traceback (most recent call last):
     scorewise.errors.MissingData: CoverType is not in none (covtype.data is missing); ...
     """
+    look_again()
     wanted: dict[str, Cell] = {}
     for name in names:
         try:
