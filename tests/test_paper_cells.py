@@ -295,9 +295,9 @@ def test_results_say_how_they_are_shortened(root: Path):
         assert told(name, Protocol()) <= {""}
         assert told(name, replace(Protocol(), runs=1)) <= {""}
         assert all(told(name, QUICK))
-    assert told("figure-1", SMALL) == {"30 test rows instead of 10,000, 80 training rows"}
-    assert told("figure-2", replace(Protocol(), rounds=3)) == {"3 rounds instead of 50"}
-    epochs = {"3 epochs instead of 50", "3 epochs instead of 100"}
+    assert told("figure-1", SMALL) == {"test rows: 30 instead of 10,000, training rows: 80"}
+    assert told("figure-2", replace(Protocol(), rounds=3)) == {"rounds: 3 instead of 50"}
+    epochs = {"epochs: 3 instead of 50", "epochs: 3 instead of 100"}
     assert told("figure-2", replace(Protocol(), epochs=3)) == epochs
 
 

@@ -144,7 +144,7 @@ def test_marks_say_what_is_not_the_papers(store: Store):
     *_, short = groups(list(store.results()), "forest-rejection", "covtype")
     assert short.title() == "CoverType (shortened, not official)"
     assert short.marks == [
-        f"{short.title()} is shortened: 100 test rows instead of 10,000.",
+        f"{short.title()} is shortened: test rows: 100 instead of 10,000.",
         "CoverType: 100 rows, not the official files.",
         f"{short.title()}: 1 run instead of 3.",
     ]
@@ -152,9 +152,9 @@ def test_marks_say_what_is_not_the_papers(store: Store):
 
 def test_shortened_knows_the_paper():
     assert shortened(forest(0).setting) == ""
-    assert shortened({"epochs": 3, "papers": {"epochs": 100}}) == "3 epochs instead of 100"
+    assert shortened({"epochs": 3, "papers": {"epochs": 100}}) == "epochs: 3 instead of 100"
     assert shortened({"epochs": 100, "papers": {"epochs": 100}}) == ""
-    assert shortened({"train_rows": 400}) == "400 training rows"
+    assert shortened({"train_rows": 400}) == "training rows: 400"
     assert Protocol().runs == 3
 
 
@@ -162,10 +162,10 @@ def test_shortened_results_are_marked_on_the_page(store: Store, tmp_path: Path, 
     store.write(forest(0, test_rows=100), Result(numbers(0)))
     text = write_page(store.folder, tmp_path / "out")[0].read_text()
     assert "CoverType (shortened): area under the loss-rejection curve" in text
-    assert "CoverType (shortened) is shortened: 100 test rows instead of 10,000." in text
+    assert "CoverType (shortened) is shortened: test rows: 100 instead of 10,000." in text
     assert "| CoverType (shortened), log loss |" in text
     whole = write_page(RESULTS, tmp_path / "whole")[0].read_text()
-    assert "Comparisons: 5; yes:" in text  # of the runs in full alone
+    assert "Comparisons: 4; yes:" in text  # of the runs in full alone
     assert "shortened" not in whole.partition("## Figure 1")[0].partition("## Does")[2]
 
 
@@ -179,9 +179,10 @@ def test_more_runs_than_the_papers_serve_the_claims_alone(
     assert "(3 runs)" in before
     assert "(6 runs)" in after
     assert "(the first 3 of 6 runs)" in after
+    assert "(mean and standard deviation of 3 runs)" in before
     row = "\n| log | total |"
     assert before[before.index(row) :] == after[after.index(row) :].replace(
-        "the first 3 of 6 runs", "3 runs"
+        "the first 3 of 6 runs", "mean and standard deviation of 3 runs"
     )
 
 
@@ -253,6 +254,16 @@ def test_a_damaged_result_is_named(store: Store, tmp_path: Path):
     path.write_text(json.dumps(found))
     with pytest.raises(DamagedCell, match=path.name):
         write_page(store.folder, tmp_path)
+
+
+def test_files_of_others_are_left_alone(store: Store):
+    (store.folder / "package.json").write_text("{}")
+    (store.folder / "forest-rejection-0123456789abcdef.json").mkdir()
+    assert len(list(store.results())) == 3
+    deep = store.folder / "forest-rejection-0123456789abcdee.json"
+    deep.write_text("[" * 100_000)
+    with pytest.raises(DamagedCell, match=deep.name):
+        list(store.results())
 
 
 def test_no_results(tmp_path: Path):

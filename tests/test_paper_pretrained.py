@@ -327,7 +327,7 @@ def test_fewer_rows_begin_with_the_same(root: Path, tmp_path: Path, monkeypatch:
     assert found["imagenet-o"].numbers["rows"] == [4, 4]
     assert found["svhn"].numbers["rows"] == [N, N]
     assert len(list((tmp_path / "features").glob("imagenet-imagenet-test-*"))) == 1
-    assert shortened(found["imagenet-o"].cell.setting) == "2 samples instead of 20"
+    assert shortened(found["imagenet-o"].cell.setting) == "samples: 2 instead of 20"
 
 
 def test_the_papers_sizes(root: Path, tmp_path: Path):

@@ -51,7 +51,8 @@ def reproduce(
     ] = False,
     runs: Annotated[int | None, typer.Option(min=1, help="Repetitions; the paper has 3.")] = None,
     epochs: Annotated[
-        int | None, typer.Option(min=1, help="Passes over the training data; is marked.")
+        int | None,
+        typer.Option(min=1, help="Passes of networks over their training data; is marked."),
     ] = None,
     rounds: Annotated[
         int | None, typer.Option(min=1, help="Rounds of active learning; is marked.")

@@ -7,6 +7,7 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from errno import ENAMETOOLONG
 from functools import partial
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, cast
@@ -44,17 +45,32 @@ def unpack(
     ):  # fmt: skip
         for path, size, opened in _inner_members(members, archive) if of_tars else members:
             left -= size
-            if left < 0:
+            if left < 0 or size < 0:
                 raise CorruptData(f"{archive} holds more than {most:,} bytes, so it is refused")
             if not any(path.is_relative_to(place) for place in wanted):
                 continue
             target = folder / path
-            if target.exists():
-                raise CorruptData(f"{archive} has {str(path)!r} twice")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with target.open("xb") as file, opened() as content:
+            with _written(target, archive, path) as file, opened() as content:
                 shutil.copyfileobj(content, file)
             advance(size)
+
+
+@contextmanager
+def _written(target: Path, archive: Path, path: PurePosixPath) -> Iterator[IO[bytes]]:
+    """A new file, whose name must be one that the system takes."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file = target.open("xb")
+    except (FileExistsError, NotADirectoryError) as error:
+        raise CorruptData(
+            f"{archive} has {str(path)!r} twice, or as a file and a folder"
+        ) from error
+    except OSError as error:
+        if error.errno != ENAMETOOLONG:
+            raise
+        raise CorruptData(f"{archive} has a name of {len(str(path)):,} characters") from error
+    with file:
+        yield file
 
 
 @contextmanager

@@ -6,6 +6,8 @@ import os
 import sys
 from pathlib import Path
 
+from scorewise.errors import InvalidInput
+
 VARIABLE = "SCOREWISE_DATA"
 
 
@@ -22,16 +24,22 @@ def data_folder(data_dir: str | os.PathLike[str] | None = None) -> Path:
     -------
     pathlib.Path
 
+    Raises
+    ------
+    InvalidInput
+        If it is a file.
+
     Examples
     --------
     >>> from scorewise import datasets
     >>> datasets.data_folder("my-data").name
     'my-data'
     """
-    if data_dir is not None:
-        return Path(data_dir).expanduser()
-    given = os.environ.get(VARIABLE)
-    return Path(given).expanduser() if given else _cache_folder() / "scorewise"
+    given = data_dir if data_dir is not None else os.environ.get(VARIABLE) or None
+    found = _cache_folder() / "scorewise" if given is None else Path(given).expanduser()
+    if found.exists() and not found.is_dir():
+        raise InvalidInput(f"the data folder {str(found)!r} is no folder")
+    return found
 
 
 def _cache_folder() -> Path:

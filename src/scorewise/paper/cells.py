@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
+from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -24,6 +26,7 @@ from scorewise.io.digests import digest
 
 _LIBRARIES = ("numpy", "scikit-learn", "torch", "laplace-torch", "transformers")
 _FORMAT = 1
+_NAME = re.compile(r"[a-z].*-[0-9a-f]{16}\.json")
 
 
 @dataclass(frozen=True)
@@ -87,8 +90,8 @@ class DamagedCell(ScorewiseError):
 class Store:
     """A folder of results: a JSON file for each cell, and the members beside in ``members/``."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: str | PathLike[str]) -> None:
+        self.folder = Path(folder)
 
     def prepare(self) -> None:
         """Make the folder, and see that it can be written to, before anything is computed."""
@@ -177,6 +180,8 @@ class Store:
         if not self.folder.is_dir():
             raise InvalidInput(f"there is no folder of results {str(self.folder)!r}")
         for path in sorted(self.folder.glob("*.json")):
+            if not _NAME.fullmatch(path.name) or not path.is_file():
+                continue  # it is not one of ours
             try:
                 yield read_result(path)
             except DamagedCell as error:
@@ -196,7 +201,7 @@ def read_result(path: Path) -> Stored:
         digest = found.pop("digest")
         whole = digest == _digest(found) and found["format"] == _FORMAT
         stored = Stored(Cell(found["kind"], found["setting"]), found["result"], found["made"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedCell(f"{path.name} is damaged: it cannot be read") from error
     if not whole:
         raise DamagedCell(f"{path.name} is damaged: its content does not have its digest")

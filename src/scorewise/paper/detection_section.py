@@ -15,7 +15,8 @@ from scorewise.paper.results import Group, groups
 from scorewise.paper.statistics import Advantage, least, mean_and_spread
 from scorewise.paper.tables import Claim, Section, Table
 
-BEST = "Epistemic uncertainty under log (mutual information) detects best"
+BEST = "Of the measures of epistemic uncertainty, log (mutual information) detects best"
+BEYOND = "Beyond the paper: it also detects better than total and aleatoric uncertainty"
 
 
 def detection_section(
@@ -52,10 +53,11 @@ def detection_section(
         for rule, pair in published_auroc(papers, ood, method).items()
     ]
     marks = list(dict.fromkeys(mark for group in found for mark in group.marks))
-    if lacking:
-        what = "the data or the weights" if kind == PRETRAINED_OOD else "the data"
+    if lacking and kind == PRETRAINED_OOD and not found:
+        marks.append("Not run, for want of the data in distribution or the network's weights.")
+    elif lacking:
         names = ", ".join(datasets.describe(name).title for name in lacking)
-        marks.append(f"Not run, for want of {what}: {names}.")
+        marks.append(f"Not run, for want of the data: {names}.")
     table = Table(
         f"{datasets.describe(data).title} in distribution: AUROC of epistemic uncertainty",
         ["out of distribution", "method", "rule", "paper", "ours", "difference"],
@@ -68,8 +70,8 @@ def detection_section(
     return Section(title, [*paragraphs, *_accuracy(found, methods)], [table], claims=claims)
 
 
-def _aurocs(group: Group, method: str, rule: str) -> dict[int, float]:
-    return group.by_run(lambda one: one.numbers["auroc"]["epistemic"][rule], method=method)
+def _aurocs(group: Group, method: str, rule: str, component: str = "epistemic") -> dict[int, float]:
+    return group.by_run(lambda one: one.numbers["auroc"][component][rule], method=method)
 
 
 def _compared(paper: tuple[float, float] | None, ours: dict[int, float]) -> list[str]:
@@ -86,18 +88,26 @@ def _pair(paper: tuple[float, float]) -> str:
 
 def _log_is_best(group: Group, method: str) -> Iterator[Claim]:
     ours = _aurocs(group, method, "log")
-    others = {
-        rule: Advantage.larger(ours, _aurocs(group, method, rule))
-        for rule in RULES
-        if rule != "log"
-    }
-    rival = least(others)
-    if rival is not None:
-        yield Claim(
-            BEST, f"{group.title()} against {group.title('ood')}, {method}", others[rival].verdict,
-            f"{others[rival]}, against the best other, {rival}", "AUROC",
-            counts=not group.is_shortened,
-        )  # fmt: skip
+    rivals = {
+        BEST: {rule: ("epistemic", rule) for rule in RULES if rule != "log"},
+        BEYOND: {
+            f"{component} under {rule}": (component, rule)
+            for component in ("total", "aleatoric") for rule in RULES
+        },
+    }  # fmt: skip
+    for claim, others in rivals.items():
+        advantages = {
+            name: Advantage.larger(ours, _aurocs(group, method, rule, component))
+            for name, (component, rule) in others.items()
+        }
+        rival = least(advantages)
+        if rival is not None:
+            yield Claim(
+                claim, f"{group.title()} against {group.title('ood')}, {method}",
+                advantages[rival].verdict,
+                f"{advantages[rival]}, against the best other, {rival}", "AUROC",
+                counts=not group.is_shortened,
+            )  # fmt: skip
 
 
 def _accuracy(found: Sequence[Group], methods: Sequence[str]) -> list[str]:

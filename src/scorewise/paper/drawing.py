@@ -59,15 +59,17 @@ def learning_figure(group: Group, measures: Sequence[str]) -> Any:
     """The error against the number of labels, a line for each measure."""
     figure, (ax,) = axes_for(None, (6, 4))
     handles = []
-    for i, measure in enumerate(measures):
+    there = [measure for measure in measures if group.of(measure=measure)]
+    for measure in there:
         runs = group.of(measure=measure)
         errors = np.array([one.numbers["error"] for one in runs])
-        handles.append(_mean_line(ax, np.array(runs[0].numbers["labels"]), errors, i))
+        look = (*RULES, "random").index(measure)  # the same in all figures
+        handles.append(_mean_line(ax, np.array(runs[0].numbers["labels"]), errors, look))
     ax.set_yscale("log")
     for axis_formatter in (ax.yaxis.set_major_formatter, ax.yaxis.set_minor_formatter):
         axis_formatter("{x:g}")
     ax.set_xlabel("labels")
     ax.set_ylabel("zero-one loss on the test set")
     tidy(ax)
-    legend(ax, handles, list(measures), fontsize=8, frameon=False)
+    legend(ax, handles, there, fontsize=8, frameon=False)
     return figure

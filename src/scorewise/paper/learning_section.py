@@ -39,8 +39,7 @@ def learning_section(
     figures = [
         Figure(
             "-".join([name, group.setting["data"], *([str(i + 1)] if _is_again(main, i) else [])]),
-            f"{_title(group)}: zero-one loss on the test set against labels; mean and standard "
-            "deviation over runs.",
+            f"{_title(group)}: zero-one loss on the test set against labels; {group.over_runs}.",
             partial(learning_figure, group, measures),
         )
         for i, group in enumerate(main)
@@ -92,5 +91,6 @@ def _zero_one_is_best(group: Group, measures: Sequence[str]) -> Iterator[Claim]:
         if advantage.values:
             yield Claim(
                 BEST, f"{_title(group)}; against {measure}", advantage.verdict, str(advantage),
-                "mean error over all rounds", counts=not group.is_shortened,
+                "mean error over all rounds",
+                counts=not group.is_shortened and _choices(group) == Choices(),
             )  # fmt: skip

@@ -26,11 +26,12 @@ scorewise reproduce all --data-dir data --device cuda # whatever the data at han
 scorewise reproduce report --results reproduction --out docs
 """
 _HOW = (
-    "Every result is written as soon as it is there, with its setting, seed, versions and time; "
-    "a run that is cut off goes on where it stopped when the same command is given again. Forests "
-    "give the same numbers everywhere; networks trained on a GPU do so up to its rounding. "
-    "The report is this page, the same as one HTML file, and the tables in LaTeX; the results it "
-    "was made of are in `reproduction/results`."
+    "Every result is written as soon as it is there, with its setting, versions and time; its run "
+    "is its seed. A run that is cut off goes on where it stopped when the same command is given "
+    "again. Forests give the same numbers everywhere; networks trained on a GPU do not, as its "
+    "sums have no fixed order. The report is this page, the same as one HTML file, and the tables "
+    "in LaTeX; the results that the page in scorewise's repository was made of are there in "
+    "`docs/reproduction`, with how they were made."
 )
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem }
@@ -172,13 +173,16 @@ def _beginning(stored: Sequence[Stored]) -> list[str]:
     seconds = sum(float(one.made["seconds"]) for one in stored)
     return [
         f"{published('paper')}. This page is written by `scorewise reproduce report` from "
-        f"{len(stored)} stored results ({', '.join(devices)}; {seconds / 60:,.0f} minutes).",
+        f"{len(stored)} stored results ({', '.join(devices)}; minutes: {seconds / 60:,.0f}).",
         "For its figures the paper gives curves and no numbers, so that only ours can be shown. "
         "What was run on other data than the paper's, or shorter, says so. Differences are between "
         "paired runs, with Student's 95 % interval of their mean in brackets where there are "
         "several; a comparison is undecided where that interval holds 0. All runs share one data "
         "set, so that the intervals tell what running it again would bring, not what new data "
-        "would; and the rival named is the best of several, looked for after the fact.",
+        "would; and the rival named is the best of several, looked for after the fact. The totals "
+        "of Brier and spherical order all rows alike and are not compared with one another. What "
+        "came of shortened runs, of another floor of the log loss, or of other choices than ours "
+        "where the paper is silent, is shown and not counted.",
     ]
 
 

@@ -34,7 +34,7 @@ def rejection_section(
             Figure(
                 name if i == 0 else f"{name}-{i + 1}",
                 f"{group.title()}: loss of what is accepted against the share that is rejected, by "
-                f"{' and '.join(components)} uncertainty; mean and standard deviation over runs.",
+                f"{' and '.join(components)} uncertainty; {group.papers_runs.over_runs}.",
                 partial(rejection_figure, group.papers_runs.results, components),
             )
         )
@@ -62,9 +62,10 @@ def _table(group: Group, components: Sequence[str]) -> Table:
         by_rule = [list(_areas(few, loss, component, rule).values()) for rule in RULES]
         means = np.array([np.mean(values) for values in by_rule])
         best |= {(i, 2 + int(j)) for j in np.flatnonzero(means == means.min())}
-        rows.append([loss, component, *(mean_and_spread(values, 4) for values in by_rule)])
+        digits = 4 if means.min() > 0.1 else 5
+        rows.append([loss, component, *(mean_and_spread(x, digits) for x in by_rule)])
     runs, all_runs = len(few.values("run")), len(group.values("run"))
-    which = f"the first {runs} of {all_runs} runs" if runs < all_runs else f"{runs} runs"
+    which = f"the first {runs} of {all_runs} runs" if runs < all_runs else few.over_runs
     return Table(
         f"{group.title()}: area under the loss-rejection curve, lower is better ({which})",
         ["task loss", "component", *(f"{rule} uncertainty" for rule in RULES)],
@@ -113,5 +114,5 @@ def _claim(claim: str, group: Group, loss: str, others: dict[str, Advantage]) ->
         yield Claim(
             claim, f"{group.title()}, {loss} loss", others[rival].verdict,
             f"{others[rival]}, against the best other, {rival}", "area under the curve",
-            counts=not group.is_shortened,
+            counts=not group.is_shortened and loss in RULES,
         )  # fmt: skip

@@ -49,6 +49,12 @@ class Group:
         return Group(few or self.results)
 
     @property
+    def over_runs(self) -> str:
+        """What numbers and lines are of, in words."""
+        n = len(self.values("run"))
+        return f"mean and standard deviation of {n} runs" if n > 1 else "one run"
+
+    @property
     def is_shortened(self) -> bool:
         """Whether it is smaller than the paper's."""
         return bool(shortened(self.setting))

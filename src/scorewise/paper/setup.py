@@ -78,7 +78,7 @@ def shortened(setting: Mapping[str, Any]) -> str:
     """How a setting differs in size from the paper's, in words; empty where it does not."""
     papers = {**asdict(Protocol()), **setting.get("papers", {})}
     return ", ".join(
-        f"{setting[name]:,} {word}" + (f" instead of {papers[name]:,}" if papers[name] else "")
+        f"{word}: {setting[name]:,}" + (f" instead of {papers[name]:,}" if papers[name] else "")
         for name, word in _WORDS.items()
         if name in setting and setting[name] != papers[name]
     )
@@ -90,7 +90,7 @@ class Setup:
 
     Parameters
     ----------
-    store : Store
+    store : Store or path
         The results.
     protocol : Protocol
         How large everything is.
@@ -120,6 +120,14 @@ class Setup:
     weights_dir: Path | None = None
     progress: bool | None = None
     gaps: dict[str, str] = field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        """Paths may be given as strings."""
+        if not isinstance(self.store, Store):
+            object.__setattr__(self, "store", Store(self.store))
+        for name in ("data_dir", "weights_dir"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, Path(getattr(self, name)))
 
     def has(self, name: str, *splits: str) -> bool:
         """Whether a data set is there and may be taken; if not, it is noted among the gaps."""

@@ -54,7 +54,7 @@ def experiment(name: str) -> ModuleType:
     return import_module(f"scorewise.paper.{name.replace('-', '_')}")
 
 
-def run(names: Iterable[str], setup: Setup) -> Outcome:
+def run(names: str | Iterable[str], setup: Setup) -> Outcome:
     """Run experiments, and keep every cell as soon as it is done.
 
     What was done before, by this run or another of the same setting, is not done again; two runs at
@@ -62,7 +62,7 @@ def run(names: Iterable[str], setup: Setup) -> Outcome:
 
     Parameters
     ----------
-    names : iterable of str
+    names : str or iterable of str
         Of ``EXPERIMENTS``.
     setup : Setup
         With what, where and how large.
@@ -78,15 +78,14 @@ def run(names: Iterable[str], setup: Setup) -> Outcome:
 
     Examples
     --------
-    >>> from pathlib import Path
     >>> from scorewise import paper
-    >>> paper.run(["figure-1"], paper.Setup(paper.Store(Path("results")), data_dir=Path("none")))
+    >>> paper.run("figure-1", paper.Setup(paper.Store("results"), data_dir="none"))
     Traceback (most recent call last):
     scorewise.errors.MissingData: CoverType is not in none (covtype.data is missing); ...
     """
     look_again()
     wanted: dict[str, Cell] = {}
-    for name in names:
+    for name in [names] if isinstance(names, str) else names:
         try:
             with extras_told():
                 wanted |= {cell.key: cell for cell in experiment(name).cells(setup)}
