@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +16,12 @@ from support import LIBRARIES, Library
 
 hypothesis.settings.register_profile("scorewise", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("scorewise")
+
+
+# In the background of a shell Ctrl-C is ignored, also by all that is started from there; some tests
+# are about it.
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(params=LIBRARIES)
