@@ -450,6 +450,8 @@ def test_weights_that_are_not_official_are_refused(data: str, root: Path, tmp_pa
     setup = made(root, tmp_path, as_is=False)
     with pytest.raises(CorruptData, match=r"not known to be the official file.*pass as_is=True"):
         PUBLISHED[data].find(setup)
+    assert pretrained.ood_cells(setup, data, ()) == []  # a gap, which stops nothing else
+    assert "not known to be the official file" in setup.gaps[PUBLISHED[data].title]
 
 
 def test_official_weights(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

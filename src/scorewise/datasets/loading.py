@@ -121,7 +121,27 @@ def load(
 
 
 def split_by_seed(n: int, split: str, seed: int) -> np.ndarray:
-    """Numbers of the rows of a split where the publisher has none: 70 % for training."""
+    """Which rows of a pooled set are in a split: 70 % are for training.
+
+    Parameters
+    ----------
+    n : int
+        Rows of the set.
+    split : {"train", "test"}
+    seed : int
+        The same on every machine.
+
+    Returns
+    -------
+    integer array
+        Their places, in random order.
+
+    Examples
+    --------
+    >>> from scorewise import datasets
+    >>> datasets.split_by_seed(10, "test", seed=0)
+    array([0, 8, 1])
+    """
     order = np.random.default_rng(seed).permutation(n)
     cut = n * 7 // 10
     return order[:cut] if split == "train" else order[cut:]

@@ -88,7 +88,24 @@ class DamagedCell(ScorewiseError):
 
 
 class Store:
-    """A folder of results: a JSON file for each cell, and the members beside in ``members/``."""
+    """A folder of results: a JSON file for each cell, and the members beside in ``members/``.
+
+    Parameters
+    ----------
+    folder : path
+        Where; it is made when something is written.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from scorewise import paper
+    >>> cell = paper.Cell("forest-rejection", {"data": "covtype", "run": 0})
+    >>> with TemporaryDirectory() as folder:
+    ...     store = paper.Store(folder)
+    ...     store.write(cell, paper.Result({"accuracy": 0.7}))
+    ...     store.read(cell).numbers
+    {'accuracy': 0.7}
+    """
 
     def __init__(self, folder: str | PathLike[str]) -> None:
         self.folder = Path(folder)

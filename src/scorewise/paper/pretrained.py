@@ -24,7 +24,7 @@ from scorewise import datasets
 from scorewise._files import replacing
 from scorewise._progress import bar
 from scorewise.datasets import Rows
-from scorewise.errors import MissingData
+from scorewise.errors import CorruptData, MissingData
 from scorewise.models import predict_samples
 from scorewise.paper.cells import Cell, Result
 from scorewise.paper.detection import detection_numbers
@@ -45,7 +45,7 @@ def ood_cells(setup: Setup, data: str, sets: Sequence[str]) -> list[Cell]:
     inside = setup.has(data, "test")
     try:
         weights = PUBLISHED[data].find(setup)
-    except MissingData as error:
+    except (MissingData, CorruptData) as error:
         setup.gaps[PUBLISHED[data].title] = str(error)
         return []
     if not inside:
@@ -63,7 +63,7 @@ def _has_training(setup: Setup, data: str) -> bool:
     """Whether there are images to fit a Laplace approximation to; if not, that is a gap."""
     try:
         setup.load(data, "train")
-    except MissingData as error:
+    except (MissingData, CorruptData) as error:
         setup.gaps[f"{data}/train"] = f"to fit a Laplace approximation to: {error}"
         return False
     return True

@@ -34,8 +34,8 @@ def rejection_numbers(probs: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     kept = -(-len(y) * np.arange(1, POINTS + 1) // POINTS) - 1
     aulc: dict[str, Any] = {}
     curves: dict[str, Any] = {}
-    for loss, (rule, floor) in LOSSES.items():
-        losses = task_losses(probs, y, rule, floor=floor)
+    for loss, (own, floor) in LOSSES.items():
+        losses = task_losses(probs, y, own, floor=floor)
         found = {
             component: {
                 rule: rejection_curve(losses, getattr(parts[rule], component)) for rule in RULES

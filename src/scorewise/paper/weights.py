@@ -92,7 +92,7 @@ class Published:
             raise CorruptData(
                 f"{paths[-1]} is not known to be the official file: it has the sha256 {found[-1]}, "
                 f"and {known if self.sha256 else 'no official one is known'}; pass as_is=True to "
-                "use it as it is"
+                "take it as it is"
             )
         together = hashlib.sha256("".join(found).encode()).hexdigest()
         return Found(paths[-1], found[0] if len(found) == 1 else together, official)
@@ -145,7 +145,7 @@ def _vision_transformer(path: Path) -> Network:
         from transformers import ViTForImageClassification
     except ImportError:
         raise ImportError(
-            "the network for Food-101 needs transformers: pip install transformers"
+            "the network for Food-101 needs transformers: pip install 'scorewise[paper]'"
         ) from None
     whole: Any
     with _no_bars():
