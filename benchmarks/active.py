@@ -60,9 +60,15 @@ def make_network() -> torch.nn.Module:
 def train(X: np.ndarray, y: np.ndarray, seed: int) -> torch.nn.Module:
     """One network, with the paper's learning rate and epochs for MNIST."""
     one = sw.DeepEnsemble(
-        make_network, 1, epochs=50, batch_size=32, lr=0.01, device="cpu", random_state=seed,
+        make_network,
+        1,
+        epochs=50,
+        batch_size=32,
+        lr=0.01,
+        device="cpu",
+        random_state=seed,
         progress=False,
-    )  # fmt: skip
+    )
     return one.fit(X, y).members_[0]
 
 
@@ -75,9 +81,18 @@ def run(name: str, seed: int, budget: int) -> list[sw.Round]:
         X, y, test_size=797, stratify=y, random_state=seed
     )
     rounds = sw.active_learning(
-        train, X_pool, y_pool, X_test=X_test, y_test=y_test, initial=INITIAL, per_round=PER_ROUND,
-        budget=budget, random_state=seed, progress=False, **QUERIES[name],
-    )  # fmt: skip
+        train,
+        X_pool,
+        y_pool,
+        X_test=X_test,
+        y_test=y_test,
+        initial=INITIAL,
+        per_round=PER_ROUND,
+        budget=budget,
+        random_state=seed,
+        progress=False,
+        **QUERIES[name],
+    )
     return [replace(r, model=None) for r in rounds]
 
 
@@ -114,12 +129,15 @@ def learn(n_runs: int, budget: int) -> tuple[Sheet, str, dict[str, list[list[sw.
     sheet = Sheet(
         f"Error on digits, {n_runs} seeds (± one standard deviation over seeds)",
         [
-            "epistemic measure", f"mean from {INITIAL} to {budget} labels", f"at {budget} labels",
-            "below random there", "labels to reach random's last",
+            "epistemic measure",
+            f"mean from {INITIAL} to {budget} labels",
+            f"at {budget} labels",
+            "below random there",
+            "labels to reach random's last",
         ],
         rows,
         1,
-    )  # fmt: skip
+    )
     named = {name if name == "random" else f"epistemic {name}": of for name, of in runs.items()}
     return sheet, str(sw.compare(task="active", runs=named)), named
 

@@ -130,9 +130,7 @@ def sheet(found: dict[str, Run], n_bytes: int) -> Sheet:
                 missed.append("memory")
         verdict = "" if name in readers else f"no: {', '.join(missed)}" if missed else "yes"
         rows.append([name, *(f"{ratio:.2f}" for ratio in ratios), f"{run.peak / 1e9:.2f}", verdict])
-    headings = [
-        "", *(f"speed / {reader}" for reader in readers), "resident at most, GB", "met",
-    ]  # fmt: skip
+    headings = ["", *(f"speed / {reader}" for reader in readers), "resident at most, GB", "met"]
     return Sheet(f"{n_bytes / 1e9:.1f} GB of Parquet files", headings, rows, 1)
 
 

@@ -40,8 +40,22 @@ LARGE = 20_000_000  # numbers, far more than caches hold
 FEW_CLASSES = 10
 THRESHOLD = -(-SMALLEST // (N_MEMBERS * FEW_CLASSES))  # instances from which the kernel answers
 
-INSTANCES = sorted([1_000, THRESHOLD - 1, THRESHOLD, 2_000, 5_000, 10_000, 20_000, 50_000,
-                    100_000, 200_000, 500_000, 1_000_000])  # fmt: skip
+INSTANCES = sorted(
+    [
+        1_000,
+        THRESHOLD - 1,
+        THRESHOLD,
+        2_000,
+        5_000,
+        10_000,
+        20_000,
+        50_000,
+        100_000,
+        200_000,
+        500_000,
+        1_000_000,
+    ]
+)
 CLASSES = [2, 3, 5, 10, 20, 50, 80, 81, 100, 150, 224, 225, 500, 1_000, 2_000, 5_000, 10_000]
 
 COLOURS = {"float32": "#0072B2", "float64": "#D55E00"}

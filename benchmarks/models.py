@@ -26,8 +26,7 @@ from torch import Tensor, nn
 import memory
 import scorewise as sw
 from measuring import Others, Sheet, Work, fastest, machine, options, write_between
-from scorewise.models.ensembles import Stack, is_worth_stacking
-from scorewise.models.networks import choose_device
+from scorewise.models import Stack, choose_device, is_worth_stacking
 
 N_DRAWS = 20
 HEAD_AT_LEAST = 15  # times faster than 20 passes, where only the head differs between draws
@@ -163,12 +162,7 @@ def resnet(head: Sequence[nn.Module], width: int = 16) -> nn.Sequential:
         blocks.append(Residual(widths[i], widths[i + 1], stride=1 if i == 0 else 2))
         blocks.append(Residual(widths[i + 1], widths[i + 1], stride=1))
     return nn.Sequential(
-        convolution(3, width, 1),
-        nn.ReLU(),
-        *blocks,
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        *head,
+        convolution(3, width, 1), nn.ReLU(), *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), *head
     )
 
 
@@ -308,9 +302,14 @@ def small_mlp() -> nn.Sequential:
 
 def small_cnn() -> nn.Sequential:
     return nn.Sequential(
-        convolution(3, 16, 1), nn.ReLU(), convolution(16, 32, 2), nn.ReLU(),
-        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10),
-    )  # fmt: skip
+        convolution(3, 16, 1),
+        nn.ReLU(),
+        convolution(16, 32, 2),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(32, 10),
+    )
 
 
 def stacks(quick: bool) -> Section:

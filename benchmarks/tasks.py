@@ -81,11 +81,18 @@ def measure_comparison(task: str, n: int, n_resamples: int) -> Cells:
     y = np.random.default_rng(2).integers(10, size=n)
     others = {"ood": foreign} if task == "ood" else {"y": y}
     ours = partial(
-        sw.compare, probs, task=task, baselines=False, n_resamples=n_resamples, random_state=0,
-        progress=False, **others,
-    )  # fmt: skip
-    inside, outside = (sw.decompose(p, ["log", "brier", "zero-one", "spherical"])
-                       for p in (probs, foreign))  # fmt: skip
+        sw.compare,
+        probs,
+        task=task,
+        baselines=False,
+        n_resamples=n_resamples,
+        random_state=0,
+        progress=False,
+        **others,
+    )
+    inside, outside = (
+        sw.decompose(p, ["log", "brier", "zero-one", "spherical"]) for p in (probs, foreign)
+    )
     measures = [
         np.r_[getattr(inside[rule], part), getattr(outside[rule], part)]
         for rule in inside
@@ -133,8 +140,13 @@ def main() -> None:
         Sheet(
             "Curves and certificates: time over one np.argsort of the uncertainties",
             [
-                "rows", "distinct", "rejection curve and areas", "certificate, 0/1 losses",
-                "certificate, other losses", f"curve's share of {CURVE_SECONDS} s", "met",
+                "rows",
+                "distinct",
+                "rejection curve and areas",
+                "certificate, 0/1 losses",
+                "certificate, other losses",
+                f"curve's share of {CURVE_SECONDS} s",
+                "met",
             ],
             found[: len(by_rows)],
             2,
@@ -142,13 +154,16 @@ def main() -> None:
         Sheet(
             "Comparisons",
             [
-                "task", "size", "speed-up over resampling rows",
-                f"share of {COMPARE_SECONDS} s", "met",
+                "task",
+                "size",
+                "speed-up over resampling rows",
+                f"share of {COMPARE_SECONDS} s",
+                "met",
             ],
             found[len(by_rows) :],
             2,
         ),
-    ]  # fmt: skip
+    ]
     text = f"Measured on {machine()}. {others}"
     console = Console(width=128)
     for sheet in sheets:

@@ -34,8 +34,11 @@ def assert_same(found: list[sw.Round], expected: list[sw.Round]) -> None:
     assert len(found) == len(expected)
     for one, two in zip(found, expected, strict=True):
         assert (one.index, one.n_labelled, one.loss, one.stop) == (
-            two.index, two.n_labelled, two.loss, two.stop,
-        )  # fmt: skip
+            two.index,
+            two.n_labelled,
+            two.loss,
+            two.stop,
+        )
         np.testing.assert_array_equal(one.rows, two.rows)
         np.testing.assert_array_equal(one.labels, two.labels)
         assert one.labels.dtype.kind == two.labels.dtype.kind
@@ -73,8 +76,9 @@ def at(moment: str, what: Any) -> Any:
     class Watched(Softmax):
         def predict_proba(self, X: Any) -> np.ndarray:
             if hasattr(self, "n_") and (self.n_, len(X)) == {
-                "choosing": (20, len(Y) - 20), "judging": (28, len(Y_TEST)),
-            }.get(moment):  # fmt: skip
+                "choosing": (20, len(Y) - 20),
+                "judging": (28, len(Y_TEST)),
+            }.get(moment):
                 what()
             return super().predict_proba(X)
 

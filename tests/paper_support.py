@@ -78,9 +78,11 @@ class Maker:
 
     def medical(self) -> None:
         for name, k, shape in [
-            ("tissuemnist", 8, (28, 28)), ("bloodmnist", 8, (28, 28, 3)),
-            ("organcmnist", 11, (28, 28)), ("pathmnist", 9, (28, 28, 3)),
-        ]:  # fmt: skip
+            ("tissuemnist", 8, (28, 28)),
+            ("bloodmnist", 8, (28, 28, 3)),
+            ("organcmnist", 11, (28, 28)),
+            ("pathmnist", 9, (28, 28, 3)),
+        ]:
             arrays = {}
             for split, n in self.sizes.items():
                 y = self.labels(n, k)
@@ -151,9 +153,11 @@ def started(*args: object) -> subprocess.Popen[str]:
     """The real command, on its own."""
     return subprocess.Popen(
         [SCOREWISE, "reproduce", *map(str, args)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
-    )  # fmt: skip
+    )
 
 
 def killed_once(process: subprocess.Popen[str], is_time: Callable[[], bool]) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 import scorewise as sw
+from scorewise.compare._comparison import Comparison, Standing
+from scorewise.compare._evaluation import ClassSummary, DoubtfulRow, Evaluation, LabelsBought
 from scorewise.curves import rejection_curve
-from scorewise.tasks.comparison import Comparison, Standing
-from scorewise.tasks.evaluation import ClassSummary, DoubtfulRow, Evaluation, LabelsBought
 
 RUN = "window.pwned=1;document.title='pwned'"
 HOSTILE = [
@@ -77,9 +77,14 @@ def hostile() -> Evaluation:
     rules = dict.fromkeys(HOSTILE, "brier")
     probs, y = members(200, k)
     found = sw.evaluate(
-        probs, y, rules=rules, class_names=HOSTILE, ood=probs[::-1, :, ::-1], n_resamples=100,
+        probs,
+        y,
+        rules=rules,
+        class_names=HOSTILE,
+        ood=probs[::-1, :, ::-1],
+        n_resamples=100,
         ids=np.array([HOSTILE[i % k] for i in range(200)], dtype=object),
-    )  # fmt: skip
+    )
     found = replace(
         found, loss_name=HOSTILE[0], notes=tuple(HOSTILE), settings={HOSTILE[1]: HOSTILE}
     )
@@ -100,17 +105,32 @@ def huge(n: int = 1_000_000, k: int = 1000, measures: int = 50) -> Evaluation:
     )
     doubtful = tuple(
         DoubtfulRow(
-            i, f"row {i} {'y' * 300}", classes[0].name, classes[1].name, 1.0, 0.9, 0.4, 0.5,
-            tuple(one.name for one in classes[:6]), rng.dirichlet(np.ones(6), 1000),
+            i,
+            f"row {i} {'y' * 300}",
+            classes[0].name,
+            classes[1].name,
+            1.0,
+            0.9,
+            0.4,
+            0.5,
+            tuple(one.name for one in classes[:6]),
+            rng.dirichlet(np.ones(6), 1000),
             np.full(6, 1 / 6),
         )
         for i in range(1000)
-    )  # fmt: skip
+    )
     assert small.ood is not None
     scores = rng.random(n)
     return replace(
-        small, n_rows=n, n_classes=k, measure=names[1], curves=dict.fromkeys(names, curve),
-        comparison=replace(small.comparison, standings=standings(names)), classes=classes,
-        class_names=tuple(one.name for one in classes), simplex=None, doubtful=doubtful,
+        small,
+        n_rows=n,
+        n_classes=k,
+        measure=names[1],
+        curves=dict.fromkeys(names, curve),
+        comparison=replace(small.comparison, standings=standings(names)),
+        classes=classes,
+        class_names=tuple(one.name for one in classes),
+        simplex=None,
+        doubtful=doubtful,
         ood=replace(small.ood, inside=scores, outside=scores + 0.5),
-    )  # fmt: skip
+    )

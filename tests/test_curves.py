@@ -49,8 +49,9 @@ def test_bad_input_is_refused(losses, uncertainty, message):
 
 few_rows = st.lists(
     st.tuples(st.sampled_from([0.0, 0.0, 1.0, 0.3, 2.5, -1.0]), st.integers(0, 2)),
-    min_size=1, max_size=6,
-)  # fmt: skip
+    min_size=1,
+    max_size=6,
+)
 zero_one_rows = st.lists(
     st.tuples(st.sampled_from([0.0, 1.0]), st.integers(0, 9)), min_size=2, max_size=60
 )
@@ -261,11 +262,14 @@ def test_kinds_of_numbers_do_not_matter():
     wrong, u = rng.uniform(size=200) < 0.3, rng.integers(0, 20, 200)
     expected = sw.rejection_curve(wrong.astype(float), u.astype(float)).loss
     pairs = [
-        (wrong, u), (wrong.astype(int), u.astype(np.uint8)), (wrong.tolist(), u.tolist()),
-        (wrong.astype(np.float32), u.astype(np.float32)), (wrong, u / 32 > -1),
+        (wrong, u),
+        (wrong.astype(int), u.astype(np.uint8)),
+        (wrong.tolist(), u.tolist()),
+        (wrong.astype(np.float32), u.astype(np.float32)),
+        (wrong, u / 32 > -1),
         (torch.from_numpy(wrong), torch.from_numpy(u)),
         (torch.from_numpy(wrong).float(), torch.from_numpy(u).half()),
-    ]  # fmt: skip
+    ]
     for losses, uncertainty in pairs[:4] + pairs[5:]:
         curve = sw.rejection_curve(losses, uncertainty)
         np.testing.assert_array_equal(curve.loss, expected)

@@ -195,9 +195,13 @@ def test_svhn(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("name", "shape", "expected"),
-    [("tissuemnist", (28, 28), (1, 28, 28)), ("pathmnist", (28, 28, 3), (3, 28, 28)),
-     ("bloodmnist", (28, 28, 3), (3, 28, 28)), ("organcmnist", (28, 28), (1, 28, 28))],
-)  # fmt: skip
+    [
+        ("tissuemnist", (28, 28), (1, 28, 28)),
+        ("pathmnist", (28, 28, 3), (3, 28, 28)),
+        ("bloodmnist", (28, 28, 3), (3, 28, 28)),
+        ("organcmnist", (28, 28), (1, 28, 28)),
+    ],
+)
 def test_medmnist(name: str, shape: tuple[int, ...], expected: tuple[int, ...], tmp_path: Path):
     path = put(tmp_path, f"{name}/{name}.npz", b"")
     arrays = {}
@@ -451,8 +455,16 @@ def test_food101(tmp_path: Path):
 def write_devkit(root: Path) -> None:
     """Ids 1 to 3 are classes, 4 is a group of them."""
     ids, words = ["n03", "n01", "n02", "n00"], ["cat, kitty", "tench", "dog", "thing"]
-    synsets = np.zeros(4, [("ILSVRC2012_ID", "O"), ("WNID", "O"), ("words", "O"),
-                           ("gloss", "O"), ("num_children", "O")])  # fmt: skip
+    synsets = np.zeros(
+        4,
+        [
+            ("ILSVRC2012_ID", "O"),
+            ("WNID", "O"),
+            ("words", "O"),
+            ("gloss", "O"),
+            ("num_children", "O"),
+        ],
+    )
     for i in range(4):
         synsets[i] = (i + 1, ids[i], words[i], "", 3 * (i == 3))
     (root / "imagenet/devkit").mkdir(parents=True)
@@ -563,9 +575,11 @@ def test_what_was_unpacked_and_has_changed_is_corrupt(tmp_path: Path):
     path = put(tmp_path, "cifar-100-binary/test.bin", bytes(3074))
     manifest = {
         "checksum": datasets.describe("cifar-100").files[0].checksum,
-        "files": {name: [3074, hashlib.sha256(bytes(3074)).hexdigest()]
-                  for name in ("train.bin", "test.bin")},
-    }  # fmt: skip
+        "files": {
+            name: [3074, hashlib.sha256(bytes(3074)).hexdigest()]
+            for name in ("train.bin", "test.bin")
+        },
+    }
     assert [one.state for one in datasets.verify("cifar-100", tmp_path)] == ["not official"] * 2
     for told in (dumps({**manifest, "checksum": "md5:0"}), "no JSON", "[]", "{}"):
         put(tmp_path, f"cifar-100-binary/{MANIFEST}", told)
@@ -637,10 +651,16 @@ def test_what_is_missing_and_had_by_hand_says_what_to_put_where(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("name", "split", "options"),
-    [("imagenet21k", "test", {}), ("mnist", "val", {}), ("places365", "train", {}),
-     ("imagenet-o", "train", {}), ("mnist", "", {}), ("covtype", "test", {"seed": -1}),
-     ("covtype", "test", {"seed": 0.5})],
-)  # fmt: skip
+    [
+        ("imagenet21k", "test", {}),
+        ("mnist", "val", {}),
+        ("places365", "train", {}),
+        ("imagenet-o", "train", {}),
+        ("mnist", "", {}),
+        ("covtype", "test", {"seed": -1}),
+        ("covtype", "test", {"seed": 0.5}),
+    ],
+)
 def test_what_is_not_known_is_refused(name: str, split: str, options: Any, tmp_path: Path):
     with pytest.raises(InvalidInput):
         datasets.load(name, split, data_dir=tmp_path, **options)
@@ -653,8 +673,11 @@ def test_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     for name in ("SCOREWISE_DATA", "XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.delenv(name, raising=False)
-    for system, cache in [("linux", ".cache"), ("darwin", "Library/Caches"),
-                          ("win32", "AppData/Local")]:  # fmt: skip
+    for system, cache in [
+        ("linux", ".cache"),
+        ("darwin", "Library/Caches"),
+        ("win32", "AppData/Local"),
+    ]:
         monkeypatch.setattr(folders.sys, "platform", system)
         assert datasets.data_folder() == tmp_path / cache / "scorewise"
     monkeypatch.setenv("LOCALAPPDATA", "local")
@@ -695,10 +718,23 @@ def test_every_set_is_described(name: str):
 
 def test_the_sets_of_the_paper():
     assert datasets.names() == (
-        "covtype", "poker-hand", "cifar-10", "cifar-100", "svhn", "places365", "mnist",
-        "fashion-mnist", "tissuemnist", "bloodmnist", "organcmnist", "pathmnist", "imagenet",
-        "imagenet-o", "food101", "tiny-imagenet-32",
-    )  # fmt: skip
+        "covtype",
+        "poker-hand",
+        "cifar-10",
+        "cifar-100",
+        "svhn",
+        "places365",
+        "mnist",
+        "fashion-mnist",
+        "tissuemnist",
+        "bloodmnist",
+        "organcmnist",
+        "pathmnist",
+        "imagenet",
+        "imagenet-o",
+        "food101",
+        "tiny-imagenet-32",
+    )
 
 
 # -- the real files --------------------------------------------------------------------------------
@@ -723,9 +759,7 @@ def real() -> Path:
         ("cifar-10", "test", (10_000, 3, 32, 32), 121.529),
     ],
 )
-def test_official_images(
-    name: str, split: str, shape: tuple[int, ...], mean: float, real: Path
-):  # fmt: skip
+def test_official_images(name: str, split: str, shape: tuple[int, ...], mean: float, real: Path):
     rows = datasets.load(name, split, data_dir=real)
     assert (rows.official, rows.note) == (True, "")
     assert rows.x.shape == shape

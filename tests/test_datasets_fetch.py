@@ -191,12 +191,14 @@ def test_another_process_goes_on_where_one_was_cut_off(poker: Server, tmp_path: 
 
 @pytest.mark.parametrize(
     ("how", "answers"),
-    [("no ranges", [200]), ("changed", [200]), ("no tag and changed", [206, 200]),
-     ("shorter", [416, 200])],
-)  # fmt: skip
-def test_what_cannot_go_on_starts_anew(
-    how: str, answers: list[int], poker: Server, tmp_path: Path
-):  # fmt: skip
+    [
+        ("no ranges", [200]),
+        ("changed", [200]),
+        ("no tag and changed", [206, 200]),
+        ("shorter", [416, 200]),
+    ],
+)
+def test_what_cannot_go_on_starts_anew(how: str, answers: list[int], poker: Server, tmp_path: Path):
     old = FILES[TEST].replace(b"13", b"12")
     old += b"x" * {"no tag and changed": 9, "shorter": 900_000}.get(how, 0)
     poker.files[TEST] = FILES[TEST] if how == "no ranges" else old
@@ -285,9 +287,7 @@ def test_a_mirror_is_asked_where_the_first_address_fails(
     assert_complete(tmp_path)
 
 
-def test_no_server_and_no_network(
-    poker: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):  # fmt: skip
+def test_no_server_and_no_network(poker: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -364,8 +364,19 @@ app()
 def test_an_interruption_leaves_what_has_come(poker: Server, tmp_path: Path):
     poker.pause = 0.05
     url, expected = f"{poker.url}/{TEST}", sha256(FILES[TEST])
-    command = [sys.executable, "-c", INTERRUPTED, url, "0", expected, "datasets", "fetch",
-               "poker-hand", "--data-dir", str(tmp_path)]  # fmt: skip
+    command = [
+        sys.executable,
+        "-c",
+        INTERRUPTED,
+        url,
+        "0",
+        expected,
+        "datasets",
+        "fetch",
+        "poker-hand",
+        "--data-dir",
+        str(tmp_path),
+    ]
     running = subprocess.Popen(command, stdout=-1, stderr=-1, text=True)
     deadline = time.monotonic() + 60
     while not (partial(tmp_path).exists() and partial(tmp_path).stat().st_size > 100_000):
@@ -447,25 +458,33 @@ def serve_cifar(server: Server, data: bytes, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(known._SETS, "cifar-100", dataclasses.replace(told, files=(source,)))
 
 
-GOOD = {"cifar-100-binary/train.bin": RECORDS, "cifar-100-binary/test.bin": RECORDS,
-        "./cifar-100-binary/fine_label_names.txt": b"apple\n", "README": b"read me"}  # fmt: skip
+GOOD = {
+    "cifar-100-binary/train.bin": RECORDS,
+    "cifar-100-binary/test.bin": RECORDS,
+    "./cifar-100-binary/fine_label_names.txt": b"apple\n",
+    "README": b"read me",
+}
 
 
 @pytest.mark.parametrize(
-    "data", [tar(GOOD), tar(GOOD, "w"), tar(GOOD, "w:xz"), zipped(GOOD)],
+    "data",
+    [tar(GOOD), tar(GOOD, "w"), tar(GOOD, "w:xz"), zipped(GOOD)],
     ids=["tar.gz", "tar", "tar.xz", "zip"],
-)  # fmt: skip
+)
 def test_an_archive_is_unpacked_and_listed(
     data: bytes, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     serve_cifar(server, data, monkeypatch)
     datasets.fetch("cifar-100", tmp_path)
-    found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")
-             if path.is_file()}  # fmt: skip
+    found = {
+        path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()
+    }
     assert found == {
-        "cifar-100-binary/train.bin", "cifar-100-binary/test.bin",
-        "cifar-100-binary/fine_label_names.txt", "cifar-100-binary/.scorewise.json",
-    }  # fmt: skip
+        "cifar-100-binary/train.bin",
+        "cifar-100-binary/test.bin",
+        "cifar-100-binary/fine_label_names.txt",
+        "cifar-100-binary/.scorewise.json",
+    }
     rows = datasets.load("cifar-100", "train", data_dir=tmp_path)
     assert rows.official
     assert rows.x.shape == (3, 3, 32, 32)
@@ -555,8 +574,13 @@ def test_an_archive_that_grows_too_much(tmp_path: Path, monkeypatch: pytest.Monk
 def test_folders_of_images_are_compared_by_names_and_sizes(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    data = tar({"imagenet-o/n01/a.JPEG": b"abc", "imagenet-o/n02/b.JPEG": b"de",
-                "imagenet-o/README.txt": b"read me"})  # fmt: skip
+    data = tar(
+        {
+            "imagenet-o/n01/a.JPEG": b"abc",
+            "imagenet-o/n02/b.JPEG": b"de",
+            "imagenet-o/README.txt": b"read me",
+        }
+    )
     server.files["o.tar"] = data
     told = datasets.describe("imagenet-o")
     source = dataclasses.replace(told.files[0], url=f"{server.url}/o.tar", checksum=sha256(data))
@@ -586,10 +610,17 @@ def test_folders_of_images_are_compared_by_names_and_sizes(
 
 KIT = "ILSVRC2012_devkit_t12"
 VAL = tar({f"ILSVRC2012_val_0000000{i}.JPEG": b"x" for i in (1, 2)}, "w")
-DEVKIT = tar({f"{KIT}/data/meta.mat": b"m", f"{KIT}/COPYING": b"",
-              f"{KIT}/data/ILSVRC2012_validation_ground_truth.txt": b"1"})  # fmt: skip
-CLASSES = {"n02.tar": tar({"n02_1.JPEG": b"abc"}, "w"),
-           "n01.tar": tar({"n01_2.JPEG": b"x", "./n01_1.JPEG": b"yz"}, "w")}  # fmt: skip
+DEVKIT = tar(
+    {
+        f"{KIT}/data/meta.mat": b"m",
+        f"{KIT}/COPYING": b"",
+        f"{KIT}/data/ILSVRC2012_validation_ground_truth.txt": b"1",
+    }
+)
+CLASSES = {
+    "n02.tar": tar({"n02_1.JPEG": b"abc"}, "w"),
+    "n01.tar": tar({"n01_2.JPEG": b"x", "./n01_1.JPEG": b"yz"}, "w"),
+}
 
 
 def put_imagenet(root: Path, monkeypatch: pytest.MonkeyPatch, **archives: bytes) -> None:
@@ -616,9 +647,10 @@ def test_imagenet_is_put_there_by_hand(tmp_path: Path, monkeypatch: pytest.Monke
         datasets.fetch("imagenet", tmp_path)
     said = str(caught.value)
     for words in (
-        "register at https://image-net.org", "ILSVRC2012_img_val.tar (for val, test) and",
+        "register at https://image-net.org",
+        "ILSVRC2012_img_val.tar (for val, test) and",
         f"ILSVRC2012_img_train.tar (for train) in {tmp_path / 'imagenet'}, and run this again",
-    ):  # fmt: skip
+    ):
         assert words in said
     assert list(tmp_path.iterdir()) == []
     with monkeypatch.context() as patched:
@@ -631,11 +663,15 @@ def test_imagenet_is_put_there_by_hand(tmp_path: Path, monkeypatch: pytest.Monke
     states = {one.path.name: one.state for one in datasets.verify("imagenet", tmp_path)}
     assert states == {"val": "official", "devkit": "official", "train": "missing"}
     assert files_of(folder) == {
-        "ILSVRC2012_img_val.tar", "ILSVRC2012_devkit_t12.tar.gz", "val/.scorewise.json",
-        "val/ILSVRC2012_val_00000001.JPEG", "val/ILSVRC2012_val_00000002.JPEG",
-        "devkit/.scorewise.json", "devkit/meta.mat",
+        "ILSVRC2012_img_val.tar",
+        "ILSVRC2012_devkit_t12.tar.gz",
+        "val/.scorewise.json",
+        "val/ILSVRC2012_val_00000001.JPEG",
+        "val/ILSVRC2012_val_00000002.JPEG",
+        "devkit/.scorewise.json",
+        "devkit/meta.mat",
         "devkit/ILSVRC2012_validation_ground_truth.txt",
-    }  # fmt: skip
+    }
     for name in ("ILSVRC2012_img_val.tar", "ILSVRC2012_devkit_t12.tar.gz"):
         (folder / name).unlink()
     datasets.fetch("imagenet", tmp_path)  # what was unpacked is enough
@@ -651,15 +687,21 @@ def test_training_images_of_imagenet_are_a_tar_of_tars(
     put_imagenet(tmp_path, monkeypatch, ILSVRC2012_devkit_t12=DEVKIT)
     folder = datasets.fetch("imagenet", tmp_path) / "train"
     assert files_of(folder) == {
-        "n01/n01_1.JPEG", "n01/n01_2.JPEG", "n02/n02_1.JPEG", ".scorewise.json",
-    }  # fmt: skip
+        "n01/n01_1.JPEG",
+        "n01/n01_2.JPEG",
+        "n02/n02_1.JPEG",
+        ".scorewise.json",
+    }
     assert (folder / "n02/n02_1.JPEG").read_bytes() == b"abc"
     manifest = json.loads((folder / ".scorewise.json").read_text())
     assert manifest == {
         "checksum": sha256(train),
-        "files": {"n01/n01_1.JPEG": [2, None], "n01/n01_2.JPEG": [1, None],
-                  "n02/n02_1.JPEG": [3, None]},
-    }  # fmt: skip
+        "files": {
+            "n01/n01_1.JPEG": [2, None],
+            "n01/n01_2.JPEG": [1, None],
+            "n02/n02_1.JPEG": [3, None],
+        },
+    }
     states = {one.path.name: one.state for one in datasets.verify("imagenet", tmp_path)}
     assert states == {"val": "missing", "devkit": "official", "train": "official"}
     (folder / "n01/n01_2.JPEG").unlink()
@@ -687,7 +729,7 @@ NASTY_TARS = {
     "bomb": tar({**CLASSES, "n03.tar": tar({"zeros.JPEG": bytes(40 << 20)}, "w")}),
     "cut off": tar({**CLASSES, "n03.tar": tar({"a.JPEG": bytes(9000)}, "w")[:5000]}, "w"),
     "empty": tar({**CLASSES, "n03.tar": b""}, "w"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", NASTY_TARS)
@@ -717,9 +759,7 @@ def test_files_of_an_archive_go_where_they_belong(
     sources = []
     for i, (source, data) in enumerate(zip(told.files, made, strict=True)):
         server.files[str(i)] = data
-        sources.append(
-            dataclasses.replace(source, url=f"{server.url}/{i}", checksum=sha256(data))
-        )  # fmt: skip
+        sources.append(dataclasses.replace(source, url=f"{server.url}/{i}", checksum=sha256(data)))
     checksums = {f"places365/{name}": sha256(data) for name, data in content.items()}
     changed = dataclasses.replace(told, files=tuple(sources), checksums=checksums)
     monkeypatch.setitem(known._SETS, "places365", changed)
@@ -729,7 +769,10 @@ def test_files_of_an_archive_go_where_they_belong(
     assert rows.class_names == ("/a/airfield",)
     assert np.array_equal(rows.y, [0])
     assert {path.name for path in (tmp_path / "places365").iterdir()} == {
-        "val_256", "places365_val.txt", "categories_places365.txt"}  # fmt: skip
+        "val_256",
+        "places365_val.txt",
+        "categories_places365.txt",
+    }
 
 
 # -- commands --------------------------------------------------------------------------------------
@@ -752,17 +795,20 @@ def test_list(tmp_path: Path):
     shown = {line.split()[0]: line for line in found.stdout.splitlines() if line.strip()}
     assert shown.keys() >= set(datasets.names())
     for name, said in {
-        "svhn": "test only   fetch 246 MB", "covtype": "yes         fetch 11 MB",
-        "mnist": "no          fetch 12 MB", "imagenet": "no          by hand",
+        "svhn": "test only   fetch 246 MB",
+        "covtype": "yes         fetch 11 MB",
+        "mnist": "no          fetch 12 MB",
+        "imagenet": "no          by hand",
         "places365": "no          fetch ",
-    }.items():  # fmt: skip
+    }.items():
         assert said in shown[name]
     assert "  scorewise datasets fetch NAME " in found.stdout
     told = json.loads(run("list", "--json", SCOREWISE_DATA=str(tmp_path)).stdout)
     assert [one["name"] for one in told] == list(datasets.names())
     assert {one["name"]: one["here"] for one in told if one["here"]} == {
-        "covtype": ["train", "test"], "svhn": ["test"],
-    }  # fmt: skip
+        "covtype": ["train", "test"],
+        "svhn": ["test"],
+    }
     mnist = told[datasets.names().index("mnist")]
     assert mnist["folder"] == str(tmp_path / "mnist")
     assert mnist["files"][0]["checksum"].startswith("sha256:440fcabf")

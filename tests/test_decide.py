@@ -37,8 +37,9 @@ def brute(probs: Any, costs: Any, abstain: Any = None, weights: Any = None) -> S
     def cost(p: Any, a: int) -> Any:
         return sum((p[y] * columns[a][y] for y in range(k)), number(0))
 
-    mean = [sum((w * p[y] for w, p in zip(weights, probs, strict=True)), number(0))
-            for y in range(k)]  # fmt: skip
+    mean = [
+        sum((w * p[y] for w, p in zip(weights, probs, strict=True)), number(0)) for y in range(k)
+    ]
     actions = range(len(columns))
     expected = [cost(mean, a) for a in actions]
     action = expected.index(min(expected))
@@ -400,9 +401,15 @@ def test_a_selective_classifier_labels_as_decide_does():
 # -- what comes in and goes out -------------------------------------------------------------------
 
 
-CASES = [((2, 3), "float64", (2, 3)), ((6,), "float32", ()), ((), "float64", None),
-         ((), "float32", ()), ((0,), "float32", (0,)), ((2, 0), "float64", None),
-         ((6,), "float64", (6,))]  # fmt: skip
+CASES = [
+    ((2, 3), "float64", (2, 3)),
+    ((6,), "float32", ()),
+    ((), "float64", None),
+    ((), "float32", ()),
+    ((0,), "float32", (0,)),
+    ((2, 0), "float64", None),
+    ((6,), "float64", (6,)),
+]
 
 
 def test_every_library_gets_its_own_arrays_back(xp):

@@ -15,8 +15,23 @@ import pytest
 import scorewise as sw
 
 ROOT = Path(__file__).parents[1]
-HEAVY = ["torch", "numba", "llvmlite", "matplotlib", "sklearn", "pyarrow", "dask", "jax", "pandas",
-         "scipy.stats", "typer", "rich", "jinja2", "plotly", "safetensors"]  # fmt: skip
+HEAVY = [
+    "torch",
+    "numba",
+    "llvmlite",
+    "matplotlib",
+    "sklearn",
+    "pyarrow",
+    "dask",
+    "jax",
+    "pandas",
+    "scipy.stats",
+    "typer",
+    "rich",
+    "jinja2",
+    "plotly",
+    "safetensors",
+]
 
 
 def python(code: str, *options: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
@@ -92,9 +107,12 @@ def test_in_ci_a_skipped_test_is_a_failure(tmp_path: Path, ci: str, outcome: str
     (tmp_path / "test_it.py").write_text("import pytest\ndef test_it(): pytest.skip('why not')\n")
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "conftest", "-c", "/dev/null", str(tmp_path)],
-        capture_output=True, text=True, check=False, cwd=ROOT / "tests",
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT / "tests",
         env={"PYTHONPATH": str(ROOT / "tests"), "CI": ci, "PATH": ""},
-    )  # fmt: skip
+    )
     assert outcome in run.stdout, run.stdout + run.stderr
 
 

@@ -46,9 +46,18 @@ def test_keys_are_the_same_on_every_machine():
 
 @pytest.mark.parametrize(
     "change",
-    [{"data": "poker"}, {"trees": 21}, {"trees": 20.5}, {"trees": "20"}, {"run": 2},
-     {"sets": {"a": {"rows": 4}}}, {"sets": {"b": {"rows": 3}}}, {"most": 0}, {"more": None}],
-)  # fmt: skip
+    [
+        {"data": "poker"},
+        {"trees": 21},
+        {"trees": 20.5},
+        {"trees": "20"},
+        {"run": 2},
+        {"sets": {"a": {"rows": 4}}},
+        {"sets": {"b": {"rows": 3}}},
+        {"most": 0},
+        {"more": None},
+    ],
+)
 def test_keys_differ_where_a_setting_does(change: dict[str, Any]):
     assert Cell("forest-rejection", {**SETTING, **change}).key != (
         Cell("forest-rejection", SETTING).key
@@ -61,11 +70,13 @@ def test_keys_differ_by_kind():
 
 @pytest.mark.parametrize(
     ("name", "sizes"),
-    [("figure-1", ("test_rows", "train_rows")),
-     ("figure-2", ("train_rows", "samples", "epochs", "rounds", "budget")),
-     ("figure-sp-cifar10", ("test_rows", "train_rows", "samples", "epochs", "width")),
-     ("table-1", ("test_rows", "train_rows", "samples", "epochs", "width"))],
-)  # fmt: skip
+    [
+        ("figure-1", ("test_rows", "train_rows")),
+        ("figure-2", ("train_rows", "samples", "epochs", "rounds", "budget")),
+        ("figure-sp-cifar10", ("test_rows", "train_rows", "samples", "epochs", "width")),
+        ("table-1", ("test_rows", "train_rows", "samples", "epochs", "width")),
+    ],
+)
 def test_every_size_makes_other_cells(name: str, sizes: tuple[str, ...], root: Path):
     def keys(protocol: Protocol) -> set[str]:
         found = experiment(name).cells(made(root, Path("nowhere"), protocol))
@@ -272,8 +283,12 @@ def test_members_reproduce_the_numbers(done: Setup):
         assert accuracy == pytest.approx(numbers["accuracy"], abs=0.04)
         if "aulc" in numbers:
             again = rejection_numbers(probs, found.labels)["aulc"]
-            areas = [(again[a][b][c], numbers["aulc"][a][b][c])
-                     for a in RULES for b in COMPONENTS for c in RULES]  # fmt: skip
+            areas = [
+                (again[a][b][c], numbers["aulc"][a][b][c])
+                for a in RULES
+                for b in COMPONENTS
+                for c in RULES
+            ]
         else:
             with np.load(path) as arrays:
                 outside = arrays["outside"].astype(np.float64)

@@ -59,10 +59,15 @@ def test_every_experiment_runs_and_is_marked(root: Path, tmp_path: Path):
 
     cells = {name: outcome(name) for name in HERE}
     assert {name: (one["cells"], one["computed"]) for name, one in cells.items()} == {
-        "figure-1": (1, 1), "figure-sp-components": (1, 0), "figure-sp-poker": (1, 1),
-        "figure-sp-cifar10": (1, 1), "table-1": (9, 9), "figure-2": (30, 30),
-        "figure-al-more": (15, 15), "figure-al-spherical": (30, 0),
-    }  # fmt: skip
+        "figure-1": (1, 1),
+        "figure-sp-components": (1, 0),
+        "figure-sp-poker": (1, 1),
+        "figure-sp-cifar10": (1, 1),
+        "table-1": (9, 9),
+        "figure-2": (30, 30),
+        "figure-al-more": (15, 15),
+        "figure-al-spherical": (30, 0),
+    }
     whole = outcome("all")
     assert (whole["cells"], whole["computed"]) == (57, 0)  # and nothing twice
     assert {"imagenet", "food101"} <= set(whole["gaps"])
@@ -113,8 +118,11 @@ def test_a_stand_in_that_may_not_be_taken_is_left_alone(
 ):
     some = part_of(root, tmp_path / "data", "cifar-10-batches-bin", "svhn", "tiny-imagenet-32")
     for name in ("cifar-10", "svhn"):
-        digests = {one.path.relative_to(some).as_posix(): f"sha256:{one.digest}"
-                   for one in datasets.verify(name, some) if one.digest}  # fmt: skip
+        digests = {
+            one.path.relative_to(some).as_posix(): f"sha256:{one.digest}"
+            for one in datasets.verify(name, some)
+            if one.digest
+        }
         monkeypatch.setitem(
             known._SETS, name, replace(datasets.describe(name), checksums=digests, files=())
         )
@@ -211,10 +219,11 @@ KILLED: dict[str, tuple[tuple[object, ...], str, list[str]]] = {
     "forests": (("figure-1", *COMMON, "--runs", 12), "all", ["members/*", "*.json"]),
     "learning": (("figure-al-more", *COMMON, "--rounds", 3), "grey", ["unfinished/*", "*.json"]),
     "resnets": (
-        ("figure-sp-cifar10", *COMMON, "--runs", 1, "--epochs", 11), "all",
+        ("figure-sp-cifar10", *COMMON, "--runs", 1, "--epochs", 11),
+        "all",
         ["unfinished/*", "networks/*"],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", KILLED)
@@ -248,11 +257,7 @@ def test_killed_before_anything_is_there(root: Path, tmp_path: Path, undisturbed
     assert contents(tmp_path) == undisturbed("forests")
 
 
-@pytest.mark.parametrize(
-    "after",
-    [1, 14,
-     7],
-)  # fmt: skip
+@pytest.mark.parametrize("after", [1, 14, 7])
 def test_cut_off_while_learners_are_written(
     after: int, grey: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: Any
 ):
@@ -343,7 +348,7 @@ def test_no_jobs(root: Path, tmp_path: Path):
         MemoryError(),
         torch.OutOfMemoryError("CUDA out of memory"),
         pytest.param(
-            RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 GB"),
+            RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 GB")
         ),
     ],
 )
@@ -365,9 +370,13 @@ def test_missing_extras(root: Path, tmp_path: Path):
     )
     process = subprocess.run(
         [SCOREWISE, "reproduce", "figure-2", "--quick", "--as-is", "--data-dir", root],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True,
-        cwd=tmp_path, check=False, timeout=60,
-    )  # fmt: skip
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+        timeout=60,
+    )
     assert process.returncode == 2, process.stderr
     assert process.stderr.startswith("Error: ")
     assert "scorewise[" in process.stderr

@@ -30,9 +30,15 @@ def test_a_stack_begins_anew_and_learns(optimizer: str, cuda: torch.device):
     pictures = torch.rand(4, 1, 8, 8, generator=draws)
     x = pictures[y] + 0.1 * torch.rand(200, 1, 8, 8, generator=draws)
     stack = Stack(
-        lambda: mlp(64, 4), 3, x.to(cuda), y.to(cuda), batch=32, most_rows=200,
-        optimizer=optimizer, lr=0.01,
-    )  # fmt: skip
+        lambda: mlp(64, 4),
+        3,
+        x.to(cuda),
+        y.to(cuda),
+        batch=32,
+        most_rows=200,
+        optimizer=optimizer,
+        lr=0.01,
+    )
     rows = torch.stack([torch.randperm(200, generator=draws)[:150] for _ in range(3)])
     found = []
     for _ in range(2):

@@ -213,8 +213,10 @@ def pictures() -> tuple[torch.Tensor, torch.Tensor]:
     return images, torch.arange(20) % 10
 
 
-RECIPES = [Recipe(seed=3, dropout=0.0, epochs=4, width=2),
-           Recipe(seed=4, dropout=0.5, epochs=4, width=2)]  # fmt: skip
+RECIPES = [
+    Recipe(seed=3, dropout=0.0, epochs=4, width=2),
+    Recipe(seed=4, dropout=0.5, epochs=4, width=2),
+]
 
 
 def trained(recipes: list[Recipe], pictures: Any, folder: Path) -> list[Headed]:

@@ -31,10 +31,14 @@ RESULTS = DOCS / "reproduction" / "results"
 def forest(run: int, *, official: bool = True, numbers: Any = None, **changed: Any) -> Cell:
     described = {"digest": "d", "official": official, "rows": 70}
     setting = {
-        "data": "covtype", "trees": 20, "depth": 5, "run": run, "test_rows": 10_000,
+        "data": "covtype",
+        "trees": 20,
+        "depth": 5,
+        "run": run,
+        "test_rows": 10_000,
         "train_rows": None,
         "sets": {"covtype/train": described, "covtype/test": {**described, "rows": 30}},
-    }  # fmt: skip
+    }
     return Cell("forest-rejection", {**setting, **changed})
 
 
@@ -69,8 +73,11 @@ def test_the_page_in_the_docs_is_generated(tmp_path: Path, no_screen: None):
 def test_the_committed_results_are_whole_and_as_large_as_the_paper():
     found = list(Store(RESULTS).results())
     assert {one.cell.kind for one in found} >= {
-        "forest-rejection", "active-learning", "resnet-ood", "resnet-rejection",
-    }  # fmt: skip
+        "forest-rejection",
+        "active-learning",
+        "resnet-ood",
+        "resnet-rejection",
+    }
     for one in found:
         assert not shortened(one.cell.setting), one.cell.name
         assert {"seconds", "device", "finished", "versions"} <= set(one.made)
@@ -126,9 +133,12 @@ def test_other_settings_are_never_mixed(store: Store):
     sets = forest(0).setting["sets"]
     other = forest(0, sets={name: {**one, "digest": "e"} for name, one in sets.items()})
     others = [
-        forest(0, depth=6), forest(0, test_rows=100), forest(0, official=False), other,
+        forest(0, depth=6),
+        forest(0, test_rows=100),
+        forest(0, official=False),
+        other,
         Cell("forest-rejection", {**forest(0).setting, "data": "poker-hand"}),
-    ]  # fmt: skip
+    ]
     for cell in others:
         store.write(cell, Result(numbers(9)))
     found = groups(list(store.results()), "forest-rejection", "covtype")
@@ -199,8 +209,13 @@ AWKWARD = Table("a|b & 5 %", ["x_1", "±"], [["<b>", "1 ± 2"], ["$", "*"]], fro
 
 def test_markdown():
     assert markdown(AWKWARD).splitlines() == [
-        r"**a\|b & 5 %**", "", "| x_1 | ± |", "| --- | --- |", "| <b> | **1 ± 2** |", r"| $ | \* |",
-    ]  # fmt: skip
+        r"**a\|b & 5 %**",
+        "",
+        "| x_1 | ± |",
+        "| --- | --- |",
+        "| <b> | **1 ± 2** |",
+        r"| $ | \* |",
+    ]
 
 
 def test_latex():
@@ -239,9 +254,11 @@ def test_published_numbers():
         for row in published(name)["rows"]:
             assert max(("log", "brier", "zero-one"), key=lambda rule: row[rule][0]) == "log"
     assert published_auroc(("tab:ood", "tab:ood-spherical"), "svhn", "laplace") == {
-        "log": (0.865, 0.005), "brier": (0.856, 0.004), "zero-one": (0.826, 0.006),
+        "log": (0.865, 0.005),
+        "brier": (0.856, 0.004),
+        "zero-one": (0.826, 0.006),
         "spherical": (0.848, 0.012),
-    }  # fmt: skip
+    }
 
 
 # -- bad input -------------------------------------------------------------------------------------

@@ -137,9 +137,14 @@ def write_transformer(folder: Path, n_classes: int = 101) -> None:
     from transformers import ViTConfig, ViTForImageClassification
 
     config = ViTConfig(
-        hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
-        image_size=32, patch_size=8, num_labels=n_classes,
-    )  # fmt: skip
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        image_size=32,
+        patch_size=8,
+        num_labels=n_classes,
+    )
     filled(ViTForImageClassification(config)).save_pretrained(folder / VIT)
 
 
@@ -307,8 +312,9 @@ def test_features_are_in_the_order_of_the_rows(done: Setup, tmp_path: Path):
         np.testing.assert_allclose(asked._features(rows, chosen), expected, atol=1e-5)
 
 
-def test_features_are_kept_in_parts(done: Setup, root: Path, tmp_path: Path,
-                                    monkeypatch: pytest.MonkeyPatch):  # fmt: skip
+def test_features_are_kept_in_parts(
+    done: Setup, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     """Work that is cut off goes on with the next part."""
     monkeypatch.setattr(pretrained, "_KEPT_TOGETHER", 4)
     setup = made(root, tmp_path)
@@ -334,8 +340,9 @@ def test_the_papers_sizes(root: Path, tmp_path: Path):
     setup = made(root, tmp_path, protocol=Protocol())
     cells = pretrained.ood_cells(setup, "imagenet", ["imagenet-o", "svhn"])
     assert {(c.setting["ood"], c.setting["test_rows"]) for c in cells} == {
-        ("imagenet-o", 2_000), ("svhn", 10_000),
-    }  # fmt: skip
+        ("imagenet-o", 2_000),
+        ("svhn", 10_000),
+    }
     assert {c.setting["run"] for c in cells} == {0, 1, 2}
     assert {c.setting["samples"] for c in cells} == {20}
     assert not any(shortened(c.setting) for c in cells)
@@ -390,11 +397,18 @@ def test_a_damaged_image_ends_the_reading(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("height", "width", "shape", "corner"),
-    [(500, 375, (512, 384), (64, 0)), (375, 500, (384, 512), (0, 64)),
-     (333, 500, (384, 576), (0, 96)), (480, 481, (384, 384), (0, 0)),
-     (300, 301, (384, 385), (0, 0)), (300, 303, (384, 387), (0, 2)), (90, 40, (864, 384), (240, 0)),
-     (384, 389, (384, 389), (0, 2)), (32, 32, (384, 384), (0, 0))],
-)  # fmt: skip
+    [
+        (500, 375, (512, 384), (64, 0)),
+        (375, 500, (384, 512), (0, 64)),
+        (333, 500, (384, 576), (0, 96)),
+        (480, 481, (384, 384), (0, 0)),
+        (300, 301, (384, 385), (0, 0)),
+        (300, 303, (384, 387), (0, 2)),
+        (90, 40, (864, 384), (240, 0)),
+        (384, 389, (384, 389), (0, 2)),
+        (32, 32, (384, 384), (0, 0)),
+    ],
+)
 def test_images_are_resized_and_cut_as_torchvision_does(
     height: int, width: int, shape: tuple[int, int], corner: tuple[int, int]
 ):

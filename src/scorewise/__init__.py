@@ -5,13 +5,18 @@ abstaining use the total of your own loss, for out-of-distribution detection the
 under log, for active learning the epistemic part under zero-one.
 """
 
-import typing
+from typing import TYPE_CHECKING
 
 from scorewise import rules
+from scorewise._lazy import lazy_names
 from scorewise._version import __version__ as __version__
+from scorewise.abstain import Certificate, Drift, Gate, Gated, certify, certify_threshold
 from scorewise.accumulate import Accumulator
-from scorewise.checks import check_kernel, check_rule
+from scorewise.acquire import JointBatch, Round, acquire, acquire_batch
+from scorewise.calibrate import LossCalibration, Temperature, fit_temperature, loss_calibration
+from scorewise.compare import Advice, Comparison, Evaluation, Standing, advise, compare, evaluate
 from scorewise.curves import Curve, augrc, aulc, rejection_curve
+from scorewise.decide import Decisions, decide
 from scorewise.decompose import (
     Decomposition,
     decompose,
@@ -20,6 +25,7 @@ from scorewise.decompose import (
     pairwise_epistemic,
     reverse_epistemic,
 )
+from scorewise.detect import OODMetrics, ood_metrics
 from scorewise.distributions import Dirichlet, Samples, binary
 from scorewise.errors import (
     CorruptData,
@@ -30,48 +36,31 @@ from scorewise.errors import (
     MissingData,
     ScorewiseError,
 )
-from scorewise.io import Predictions, read_predictions, write_predictions
+from scorewise.io import Predictions, Scored, read_predictions, score_file, write_predictions
 from scorewise.kernels import get_num_threads, set_num_threads
+from scorewise.losses import task_losses
 from scorewise.models import predict_dirichlet, predict_samples
-from scorewise.rules import ScoringRule, get_rule
-from scorewise.rules.custom import rule_from_entropy, rule_from_loss_vector
-from scorewise.scoring import Scored, score_file
-from scorewise.tasks.acquire import acquire
-from scorewise.tasks.active.rounds import Round
-from scorewise.tasks.advise import Advice, advise
-from scorewise.tasks.batches import JointBatch, acquire_batch
-from scorewise.tasks.calibration import LossCalibration, loss_calibration
-from scorewise.tasks.certify import Certificate, certify_threshold
-from scorewise.tasks.compare import compare
-from scorewise.tasks.comparison import Comparison, Standing
-from scorewise.tasks.decide import Decisions, decide
-from scorewise.tasks.drift import Drift
-from scorewise.tasks.evaluate import evaluate
-from scorewise.tasks.evaluation import Evaluation
-from scorewise.tasks.gates import Gate, Gated, certify
-from scorewise.tasks.losses import task_losses
-from scorewise.tasks.ood import OODMetrics, ood_metrics
-from scorewise.tasks.temperature import Temperature, fit_temperature
+from scorewise.rules import ScoringRule, get_rule, rule_from_entropy, rule_from_loss_vector
+from scorewise.testing import check_kernel, check_rule
 
-if typing.TYPE_CHECKING:
-    from scorewise.models.bootstrap import BootstrapEnsemble
-    from scorewise.models.deep import DeepEnsemble
-    from scorewise.models.laplace import fit_laplace
-    from scorewise.plots.calibration import CalibrationDisplay
-    from scorewise.plots.comparison import ComparisonDisplay
-    from scorewise.plots.decisions import DecisionDisplay
-    from scorewise.plots.decomposition import DecompositionDisplay
-    from scorewise.plots.figures import save_figures
-    from scorewise.plots.learning import LearningCurveDisplay
-    from scorewise.plots.ood import OODDisplay
-    from scorewise.plots.rejection import RejectionCurveDisplay
-    from scorewise.plots.simplex import SimplexDisplay
-    from scorewise.report.page import write_report
-    from scorewise.tasks.active.learner import ActiveLearner
-    from scorewise.tasks.active.loop import active_learning
-    from scorewise.tasks.detector import OODDetector
-    from scorewise.tasks.recalibration import LossRecalibrator
-    from scorewise.tasks.selective import SelectiveClassifier
+if TYPE_CHECKING:
+    from scorewise.abstain import SelectiveClassifier
+    from scorewise.acquire import ActiveLearner, active_learning
+    from scorewise.calibrate import LossRecalibrator
+    from scorewise.detect import OODDetector
+    from scorewise.models import BootstrapEnsemble, DeepEnsemble, fit_laplace
+    from scorewise.plots import (
+        CalibrationDisplay,
+        ComparisonDisplay,
+        DecisionDisplay,
+        DecompositionDisplay,
+        LearningCurveDisplay,
+        OODDisplay,
+        RejectionCurveDisplay,
+        SimplexDisplay,
+        save_figures,
+    )
+    from scorewise.report import write_report
 
 __all__ = [
     "Accumulator",
@@ -158,44 +147,26 @@ __all__ = [
 ]
 
 # What needs scikit-learn, torch, laplace-torch, matplotlib or Jinja2 is imported when first used.
-_LAZY = {
-    "ActiveLearner": ("scorewise.tasks.active.learner", None),
-    "BootstrapEnsemble": ("scorewise.models.bootstrap", None),
-    "CalibrationDisplay": ("scorewise.plots.calibration", "plots"),
-    "ComparisonDisplay": ("scorewise.plots.comparison", "plots"),
-    "DecisionDisplay": ("scorewise.plots.decisions", "plots"),
-    "DecompositionDisplay": ("scorewise.plots.decomposition", "plots"),
-    "DeepEnsemble": ("scorewise.models.deep", "torch"),
-    "LearningCurveDisplay": ("scorewise.plots.learning", "plots"),
-    "LossRecalibrator": ("scorewise.tasks.recalibration", None),
-    "OODDetector": ("scorewise.tasks.detector", None),
-    "OODDisplay": ("scorewise.plots.ood", "plots"),
-    "RejectionCurveDisplay": ("scorewise.plots.rejection", "plots"),
-    "SelectiveClassifier": ("scorewise.tasks.selective", None),
-    "SimplexDisplay": ("scorewise.plots.simplex", "plots"),
-    "active_learning": ("scorewise.tasks.active.loop", None),
-    "save_figures": ("scorewise.plots.figures", "plots"),
-    "write_report": ("scorewise.report.page", "report"),
-    "fit_laplace": ("scorewise.models.laplace", "laplace"),
-}
-
-
-def __getattr__(name: str) -> typing.Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'scorewise' has no attribute {name!r}")
-    from importlib import import_module
-
-    module, extra = _LAZY[name]
-    try:
-        found = globals()[name] = getattr(import_module(module), name)
-        return found
-    except ModuleNotFoundError as error:
-        if extra is None:
-            raise
-        raise ImportError(
-            f"scorewise.{name} needs {error.name}: pip install 'scorewise[{extra}]'"
-        ) from error
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "ActiveLearner": "scorewise.acquire",
+        "BootstrapEnsemble": "scorewise.models",
+        "CalibrationDisplay": "scorewise.plots",
+        "ComparisonDisplay": "scorewise.plots",
+        "DecisionDisplay": "scorewise.plots",
+        "DecompositionDisplay": "scorewise.plots",
+        "DeepEnsemble": "scorewise.models",
+        "LearningCurveDisplay": "scorewise.plots",
+        "LossRecalibrator": "scorewise.calibrate",
+        "OODDetector": "scorewise.detect",
+        "OODDisplay": "scorewise.plots",
+        "RejectionCurveDisplay": "scorewise.plots",
+        "SelectiveClassifier": "scorewise.abstain",
+        "SimplexDisplay": "scorewise.plots",
+        "active_learning": "scorewise.acquire",
+        "fit_laplace": "scorewise.models",
+        "save_figures": "scorewise.plots",
+        "write_report": "scorewise.report",
+    },
+)

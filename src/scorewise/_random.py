@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from scorewise import validate
+from scorewise import _validate as validate
 
 
 def entropy_of(random_state: Any) -> int:

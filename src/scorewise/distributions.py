@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from scorewise import validate
+from scorewise import _validate as validate
 from scorewise._array import (
     Array,
     as_dtype_of,
@@ -32,9 +32,9 @@ from scorewise._array import (
     working_precision,
 )
 from scorewise._numerics import sum_of_others
+from scorewise._receive import Options, Unchecked, classes_last, receive_members
 from scorewise._simulation import simulate
 from scorewise.errors import InvalidInput
-from scorewise.receive import Options, Unchecked, classes_last, receive_members
 
 
 def binary(p: Any) -> Array:

@@ -1,12 +1,73 @@
-"""What can go wrong, said so that it can be put right."""
+"""Errors: what is wrong, where, and what to do about it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 
+@dataclass(frozen=True)
+class Remedy:
+    """An argument to pass, and what that does; rendered by whoever shows the error.
+
+    Attributes
+    ----------
+    argument : str
+        Name of the argument in Python, such as ``"normalize"``.
+    value : object
+        Value to pass.
+    effect : str
+        What it does or when to pass it, such as ``"to rescale rows"``.
+
+    Examples
+    --------
+    >>> from scorewise.errors import Remedy
+    >>> print(Remedy("normalize", True, "to rescale rows"))
+    pass normalize=True to rescale rows
+    """
+
+    argument: str
+    value: Any
+    effect: str = ""
+
+    def __str__(self) -> str:
+        return f"pass {self.argument}={self.value!r} {self.effect}".rstrip()
+
+
 class ScorewiseError(Exception):
-    """Base of every error that scorewise raises on purpose."""
+    """Base of every error that scorewise raises on purpose.
+
+    Parameters
+    ----------
+    problem : str
+        What is wrong, and where.
+    *remedies : Remedy
+        Arguments that put it right, any one of them.
+
+    Examples
+    --------
+    >>> from scorewise.errors import InvalidInput, Remedy
+    >>> error = InvalidInput("probs[3] sums to 2", Remedy("normalize", True, "to rescale rows"))
+    >>> print(error)
+    probs[3] sums to 2; pass normalize=True to rescale rows
+    >>> print(error.render(lambda remedy: f"use --{remedy.argument}"))
+    probs[3] sums to 2; use --normalize
+    """
+
+    def __init__(self, problem: str = "", *remedies: Remedy) -> None:
+        super().__init__(problem, *remedies)
+        self.problem = problem
+        self.remedies = remedies
+
+    def render(self, remedy_text: Callable[[Remedy], str] = str) -> str:
+        """The problem and its remedies in one sentence, each remedy in the caller's own words."""
+        if not self.remedies:
+            return self.problem
+        return f"{self.problem}; {', or '.join(map(remedy_text, self.remedies))}"
+
+    def __str__(self) -> str:
+        return self.render()
 
 
 class InvalidInput(ScorewiseError, ValueError):
@@ -30,7 +91,7 @@ class ImproperRule(ScorewiseError):
         self.counterexample = counterexample
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.law, str(self), self.counterexample)
+        return type(self), (self.law, self.problem, self.counterexample)
 
 
 class KernelMismatch(ScorewiseError):

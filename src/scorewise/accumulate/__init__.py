@@ -1,5 +1,5 @@
 """The decomposition in memory O(N·K): members or chunks arrive one at a time, and merge."""
 
-from scorewise.accumulate.accumulator import Accumulator
+from scorewise.accumulate._accumulator import Accumulator
 
 __all__ = ["Accumulator"]

@@ -1,24 +1,29 @@
 """The command line: thin commands over public functions."""
 
-from scorewise.cli import (
-    advice,
-    costs,
-    data_sets,
-    demonstration,
-    evaluation,
-    labels,
-    promises,
-    reproduction,
-    scores,
-)
-from scorewise.cli.app import app
+from scorewise.cli import advise as advice
+from scorewise.cli import certify as promises
+from scorewise.cli import data_sets, reproduction
+from scorewise.cli import decide as costs
+from scorewise.cli import demo as demonstration
+from scorewise.cli import evaluate as evaluation
+from scorewise.cli import label as labels
+from scorewise.cli import score as scores
+from scorewise.cli._app import app
 
 __all__ = ["app"]
 
 _COMMANDS = (  # as the help lists them
-    demonstration.demo, evaluation.evaluate, scores.score, promises.certify, promises.apply,
-    labels.label, costs.decide, advice.advise, advice.compare, reproduction.reproduce,
-)  # fmt: skip
+    demonstration.demo,
+    evaluation.evaluate,
+    scores.score,
+    promises.certify,
+    promises.apply,
+    labels.label,
+    costs.decide,
+    advice.advise,
+    advice.compare,
+    reproduction.reproduce,
+)
 
 for _command in _COMMANDS:
     app.command()(_command)

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from scorewise import datasets as library
-from scorewise.cli.app import BROKEN_PROMISE, FINE, AsJson, Debug, command
-from scorewise.cli.screen import print_json, say, table
+from scorewise.cli._app import BROKEN_PROMISE, FINE, AsJson, Debug, command
+from scorewise.cli._screen import print_json, say, table
 from scorewise.datasets.states import OFFICIAL, splits_here
 
 datasets = typer.Typer(
@@ -67,14 +67,20 @@ def _how_to_get(one: library.DataSet) -> str:
 
 def _told(one: library.DataSet, root: Path) -> dict[str, Any]:
     return {
-        "name": one.name, "title": one.title, "licence": one.licence, "home": one.home,
-        "splits": list(one.splits), "n_classes": one.n_classes,
-        "folder": root / one.folder, "here": splits_here(one, root), "by_hand": one.by_hand,
+        "name": one.name,
+        "title": one.title,
+        "licence": one.licence,
+        "home": one.home,
+        "splits": list(one.splits),
+        "n_classes": one.n_classes,
+        "folder": root / one.folder,
+        "here": splits_here(one, root),
+        "by_hand": one.by_hand,
         "files": [
             {"path": file.path, "url": file.url, "checksum": file.checksum, "size": file.size}
             for file in one.files
         ],
-    }  # fmt: skip
+    }
 
 
 @command(
@@ -100,8 +106,7 @@ def fetch(names: Names, data_dir: DataDir = None, debug: Debug = False) -> None:
 @command("scorewise datasets verify mnist", "scorewise datasets verify --json")
 def verify(
     names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="NAME", help="Those that are here, unless named."),
+        list[str] | None, typer.Argument(metavar="NAME", help="Those that are here, unless named.")
     ] = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,

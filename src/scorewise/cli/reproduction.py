@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from scorewise.cli.app import AsJson, Debug, command
-from scorewise.cli.screen import complain, print_json, say
+from scorewise.cli._app import AsJson, Debug, command
+from scorewise.cli._screen import complain, print_json, say
 from scorewise.errors import InvalidInput
 from scorewise.paper import EXPERIMENTS, QUICK, Protocol, Setup, Store, run, write_page
 
@@ -89,9 +89,15 @@ def reproduce(
     sizes = {"runs": runs, "epochs": epochs, "rounds": rounds}
     given = {name: size for name, size in sizes.items() if size is not None}
     setup = Setup(
-        Store(results), replace(QUICK if quick else Protocol(), **given), data_dir, as_is, device,
-        jobs, weights_dir, progress=False if as_json else None,
-    )  # fmt: skip
+        Store(results),
+        replace(QUICK if quick else Protocol(), **given),
+        data_dir,
+        as_is,
+        device,
+        jobs,
+        weights_dir,
+        progress=False if as_json else None,
+    )
     try:
         outcome = run(names, setup)
     except KeyboardInterrupt:

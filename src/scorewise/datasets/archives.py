@@ -40,9 +40,10 @@ def unpack(
     most = _MOST_GROWTH * archive.stat().st_size + _SOME
     left = most
     with (
-        damage_told(archive), _members(archive) as members,
+        damage_told(archive),
+        _members(archive) as members,
         bar(f"unpacking {archive.name.removesuffix('.partial')}", None, progress) as advance,
-    ):  # fmt: skip
+    ):
         for path, size, opened in _inner_members(members, archive) if of_tars else members:
             left -= size
             if left < 0 or size < 0:

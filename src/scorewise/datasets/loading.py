@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from scorewise import validate
+from scorewise import _validate as validate
 from scorewise.datasets.folders import data_folder
 from scorewise.datasets.known import describe
 from scorewise.datasets.registry import DataSet
@@ -114,10 +114,16 @@ def load(
         x, y = x[chosen], y[chosen]
     lines = "".join(f"{found.digest}  {found.path.name}\n" for found in states)
     return Rows(
-        x=x, y=y, class_names=names or known.class_names, name=name, split=split,
-        official=not note, note=note, digest=hashlib.sha256(lines.encode()).hexdigest(),
+        x=x,
+        y=y,
+        class_names=names or known.class_names,
+        name=name,
+        split=split,
+        official=not note,
+        note=note,
+        digest=hashlib.sha256(lines.encode()).hexdigest(),
         n_classes=known.n_classes,
-    )  # fmt: skip
+    )
 
 
 def split_by_seed(n: int, split: str, seed: int) -> np.ndarray:

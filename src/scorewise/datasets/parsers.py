@@ -117,9 +117,12 @@ def npz(names: Callable[[str], tuple[str, str]], side: int, channels_last: bool)
             x = x[:, None]
         elif channels_last and x.ndim == 4:
             x = x.transpose(0, 3, 1, 2)
-        if x.dtype != np.uint8 or x.ndim != 4 or x.shape[1] not in (1, 3) or x.shape[2:] != (
-            side, side,
-        ):  # fmt: skip
+        if (
+            x.dtype != np.uint8
+            or x.ndim != 4
+            or x.shape[1] not in (1, 3)
+            or x.shape[2:] != (side, side)
+        ):
             raise CorruptData(f"{path} has images of {x.dtype} {x.shape}, not {side} × {side}")
         _same_length(len(x), y.size, path)
         labels = checked_labels(y.reshape(-1), n_classes, path)

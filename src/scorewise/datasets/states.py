@@ -15,7 +15,7 @@ from scorewise.datasets.folders import data_folder
 from scorewise.datasets.image_files import SUFFIXES, listed
 from scorewise.datasets.known import describe
 from scorewise.datasets.registry import DataSet
-from scorewise.io.digests import stamp
+from scorewise.io import stamp
 
 OFFICIAL, NOT_OFFICIAL, MISSING, CORRUPT = "official", "not official", "missing", "corrupt"
 MANIFEST = ".scorewise.json"  # beside what a verified archive held

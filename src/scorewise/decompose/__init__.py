@@ -1,17 +1,28 @@
 """Total = aleatoric + epistemic, for any scoring rule and any second-order prediction."""
 
-from scorewise.decompose.engine import RuleLike, decompose, named_rules, rule_name
-from scorewise.decompose.explain import Explanation, explain_kernel
-from scorewise.decompose.related import label_wise, pairwise_epistemic, reverse_epistemic
-from scorewise.decompose.result import COMPONENTS, RULES, Decomposition
+from scorewise.decompose._engine import (
+    RuleLike,
+    array_path,
+    decompose,
+    decompose_received,
+    named_rules,
+    rule_name,
+)
+from scorewise.decompose._explain import Explanation, explain_kernel
+from scorewise.decompose._members import Members
+from scorewise.decompose._related import label_wise, pairwise_epistemic, reverse_epistemic
+from scorewise.decompose._result import COMPONENTS, RULES, Decomposition
 
 __all__ = [
     "COMPONENTS",
     "RULES",
     "Decomposition",
     "Explanation",
+    "Members",
     "RuleLike",
+    "array_path",
     "decompose",
+    "decompose_received",
     "explain_kernel",
     "label_wise",
     "named_rules",

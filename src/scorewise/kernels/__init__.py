@@ -12,9 +12,9 @@ import pkgutil
 from collections.abc import Sequence
 from typing import Any, cast
 
+from scorewise._receive import Unchecked
 from scorewise.kernels._kernel import Answer, Components, Kernel
 from scorewise.kernels._threads import get_num_threads, run, set_num_threads
-from scorewise.receive import Unchecked
 from scorewise.rules import ScoringRule
 
 __all__ = [

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from scorewise._array import Array
-from scorewise.receive import Unchecked
+from scorewise._receive import Unchecked
 from scorewise.rules import ScoringRule
 
 Components = tuple[Array, Array, Array]  # total, aleatoric, epistemic

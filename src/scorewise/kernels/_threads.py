@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from scorewise import validate
+from scorewise import _validate as validate
 
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")  # microseconds of how many, or "max"
 _LIMITS = ("SCOREWISE_NUM_THREADS", "OMP_NUM_THREADS", "OMP_THREAD_LIMIT")

@@ -22,7 +22,7 @@ from scorewise._files import locked, replacing
 from scorewise._json import dumps
 from scorewise._version import __version__
 from scorewise.errors import InvalidInput, ScorewiseError
-from scorewise.io.digests import digest
+from scorewise.io import digest
 
 _LIBRARIES = ("numpy", "scikit-learn", "torch", "laplace-torch", "transformers")
 _FORMAT = 1

@@ -44,7 +44,7 @@ _BATCH = 1000  # images asked at a time
 def ood_cells(setup: Setup, sets: Sequence[str], methods: Sequence[str]) -> list[Cell]:
     """One for each set out of distribution, method and run."""
     if "laplace" in methods:
-        import_module("scorewise.models.laplace")  # rather missed now than after the training
+        import_module("scorewise.models.torch._laplace")  # fail before the training
     return [
         Cell(RESNET_OOD, {**_setting(setup, method, run, name), "ood": name})
         for run in range(setup.protocol.runs)
@@ -64,13 +64,19 @@ def _setting(setup: Setup, method: str, run: int, *others: str) -> dict[str, Any
     protocol = setup.protocol
     read = [(DATA, "train"), (DATA, "test"), *((name, "test") for name in others)]
     return {
-        "data": DATA, "method": method, "run": run,
+        "data": DATA,
+        "method": method,
+        "run": run,
         "members": MEMBERS if method == "ensemble" else 1,
-        "batch": BATCH, "lr": LEARNING_RATE, "momentum": MOMENTUM, "weight_decay": WEIGHT_DECAY,
-        "epochs": protocol.epochs or EPOCHS, "papers": {"epochs": EPOCHS},
+        "batch": BATCH,
+        "lr": LEARNING_RATE,
+        "momentum": MOMENTUM,
+        "weight_decay": WEIGHT_DECAY,
+        "epochs": protocol.epochs or EPOCHS,
+        "papers": {"epochs": EPOCHS},
         **protocol.sizes("test_rows", "train_rows", "samples", "width"),
         "sets": setup.described(*read),
-    }  # fmt: skip
+    }
 
 
 def compute(setup: Setup, wanted: Sequence[Cell]) -> Iterator[tuple[Cell, Result]]:
@@ -144,13 +150,13 @@ class _Run:
     @cached_property
     def _laplace(self) -> Any:
         """A Gaussian over the last layer, fitted to the features of the training images."""
-        from scorewise.models.laplace import fit_laplace
+        from scorewise.models import fit_laplace
 
         network = self.networks[_networks_of("laplace")[0]]
         images, labels = _training(self.setup, self.setting)
-        found = torch.cat([
-            features(network, normalized(part.to(self.device))) for part in images.split(_BATCH)
-        ])  # fmt: skip
+        found = torch.cat(
+            [features(network, normalized(part.to(self.device))) for part in images.split(_BATCH)]
+        )
         head = nn.Sequential(nn.Identity(), network.head)
         return fit_laplace(head, found, labels, progress=False)
 
@@ -197,9 +203,12 @@ def _trained(setup: Setup, setting: Any, needed: Sequence[int]) -> dict[int, Hea
     if missing:
         checkpoints = [setup.store.checkpoint_path(names[i]) for i in missing]
         made = train(
-            [recipes[i] for i in missing], *_training(setup, setting), device, checkpoints,
+            [recipes[i] for i in missing],
+            *_training(setup, setting),
+            device,
+            checkpoints,
             setup.progress,
-        )  # fmt: skip
+        )
         for i, network, checkpoint in zip(missing, made, checkpoints, strict=True):
             keep(paths[i], network.state_dict())
             checkpoint.unlink(missing_ok=True)

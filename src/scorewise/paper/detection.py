@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from scorewise.decompose import COMPONENTS, RULES, decompose
-from scorewise.tasks.ood import ood_metrics
+from scorewise.detect import ood_metrics
 
 
 def detection_numbers(inside: np.ndarray, outside: np.ndarray) -> dict[str, Any]:

@@ -20,9 +20,16 @@ BEYOND = "Beyond the paper: it also detects better than total and aleatoric unce
 
 
 def detection_section(
-    title: str, results: Iterable[Stored], kind: str, data: str, *, sets: Sequence[str],
-    methods: Sequence[str], papers: tuple[str, ...], paragraphs: Sequence[str] = (),
-) -> Section:  # fmt: skip
+    title: str,
+    results: Iterable[Stored],
+    kind: str,
+    data: str,
+    *,
+    sets: Sequence[str],
+    methods: Sequence[str],
+    papers: tuple[str, ...],
+    paragraphs: Sequence[str] = (),
+) -> Section:
     """The paper's AUROC, ours, and the difference; for sets of the paper and those in their place.
 
     Parameters
@@ -38,12 +45,20 @@ def detection_section(
         key=lambda group: (group.is_shortened, places.get(group.setting["ood"], len(sets))),
     )
     rows = [
-        [group.title("ood"), method, rule, *_compared(published_auroc(papers, group.setting["ood"],
-         method).get(rule), _aurocs(group, method, rule))]
+        [
+            group.title("ood"),
+            method,
+            rule,
+            *_compared(
+                published_auroc(papers, group.setting["ood"], method).get(rule),
+                _aurocs(group, method, rule),
+            ),
+        ]
         for group in found
-        for method in methods if group.of(method=method)
+        for method in methods
+        if group.of(method=method)
         for rule in RULES
-    ]  # fmt: skip
+    ]
     there = {group.setting["ood"] for group in found}
     lacking = [name for name in sets if name not in there]
     rows += [
@@ -92,9 +107,10 @@ def _log_is_best(group: Group, method: str) -> Iterator[Claim]:
         BEST: {rule: ("epistemic", rule) for rule in RULES if rule != "log"},
         BEYOND: {
             f"{component} under {rule}": (component, rule)
-            for component in ("total", "aleatoric") for rule in RULES
+            for component in ("total", "aleatoric")
+            for rule in RULES
         },
-    }  # fmt: skip
+    }
     for claim, others in rivals.items():
         advantages = {
             name: Advantage.larger(ours, _aurocs(group, method, rule, component))
@@ -103,11 +119,13 @@ def _log_is_best(group: Group, method: str) -> Iterator[Claim]:
         rival = least(advantages)
         if rival is not None:
             yield Claim(
-                claim, f"{group.title()} against {group.title('ood')}, {method}",
+                claim,
+                f"{group.title()} against {group.title('ood')}, {method}",
                 advantages[rival].verdict,
-                f"{advantages[rival]}, against the best other, {rival}", "AUROC",
+                f"{advantages[rival]}, against the best other, {rival}",
+                "AUROC",
                 counts=not group.is_shortened,
-            )  # fmt: skip
+            )
 
 
 def _accuracy(found: Sequence[Group], methods: Sequence[str]) -> list[str]:

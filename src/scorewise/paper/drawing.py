@@ -10,7 +10,7 @@ import numpy as np
 from scorewise.decompose import RULES
 from scorewise.paper.cells import Stored
 from scorewise.paper.results import Group
-from scorewise.plots.style import axes_for, legend, line_look, percent, tidy
+from scorewise.plots import axes_for, legend, line_look, percent, tidy
 
 
 def rejection_figure(results: Sequence[Stored], components: Sequence[str]) -> Any:
@@ -18,9 +18,14 @@ def rejection_figure(results: Sequence[Stored], components: Sequence[str]) -> An
     from matplotlib import pyplot
 
     figure, panels = pyplot.subplots(
-        len(components), len(RULES), figsize=(3 * len(RULES), 2.7 * len(components)),
-        layout="constrained", squeeze=False, sharex=True, sharey="col",
-    )  # fmt: skip
+        len(components),
+        len(RULES),
+        figsize=(3 * len(RULES), 2.7 * len(components)),
+        layout="constrained",
+        squeeze=False,
+        sharex=True,
+        sharey="col",
+    )
     for row, component in zip(panels, components, strict=True):
         for ax, loss in zip(row, RULES, strict=True):
             handles = [

@@ -109,12 +109,14 @@ class _Block(_Around):
     def __init__(self, before: int, after: int, expansion: int, stride: int) -> None:
         inner = before * expansion
         super().__init__(
-            before, after, stride,
+            before,
+            after,
+            stride,
             _convolution(before, inner, 1),
             _convolution(inner, inner, 3, stride=stride, groups=inner),
             _SqueezeExcitation(inner, max(1, before // 4)),
             _convolution(inner, after, 1, active=False),
-        )  # fmt: skip
+        )
 
 
 class _SqueezeExcitation(nn.Module):

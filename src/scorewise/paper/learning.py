@@ -14,6 +14,7 @@ from torch import Tensor
 
 from scorewise._progress import bar
 from scorewise._random import generator
+from scorewise.acquire import acquire
 from scorewise.datasets import Rows
 from scorewise.decompose import RULES, decompose
 from scorewise.paper.cells import Cell, Result
@@ -23,7 +24,6 @@ from scorewise.paper.networks import Headed, features, lenet, mlp, thinned
 from scorewise.paper.published import published
 from scorewise.paper.setup import Setup, labels_of
 from scorewise.paper.stacks import Stack
-from scorewise.tasks.acquire import acquire
 
 RANDOM = "random"
 MEASURES = (*RULES, RANDOM)
@@ -103,10 +103,15 @@ def _learn_together(
     learners = _Learners.of(group, checkpoint, len(x))
     started -= learners.seconds
     stack = Stack(
-        lambda: network_for(train, setting["wide"]), len(learners.settings), x, y,
-        batch=setting["batch"], optimizer=setting["optimizer"], lr=setting["lr"],
+        lambda: network_for(train, setting["wide"]),
+        len(learners.settings),
+        x,
+        y,
+        batch=setting["batch"],
+        optimizer=setting["optimizer"],
+        lr=setting["lr"],
         most_rows=min(setting["initial"] + setting["rounds"] * setting["budget"], len(x)),
-    )  # fmt: skip
+    )
     about = f"active learning on {setting['data']}, {len(stack)} learners"
     first, last = len(learners.errors), setting["rounds"]
     members: list[np.ndarray] = []
@@ -166,9 +171,12 @@ class _Learner:
             parts = decompose(self.members(pool), measure, check=False)
             scores = parts.epistemic.double().cpu().numpy()
         chosen = acquire(
-            scores, budget, "random" if measure == RANDOM else "top", labelled=labelled.numpy(),
+            scores,
+            budget,
+            "random" if measure == RANDOM else "top",
+            labelled=labelled.numpy(),
             random_state=_seed(self.setting, _TIES, self.number),
-        )  # fmt: skip
+        )
         return torch.cat([labelled, torch.from_numpy(chosen)])
 
 

@@ -20,8 +20,8 @@ _ZERO_ONE = "zero-one"
 
 
 def learning_section(
-    title: str, results: Iterable[Stored], sets: Sequence[str], measures: Sequence[str], name: str,
-) -> Section:  # fmt: skip
+    title: str, results: Iterable[Stored], sets: Sequence[str], measures: Sequence[str], name: str
+) -> Section:
     """Mean errors over all rounds for each set that was run, and what the others lack."""
     results = list(results)
     found = [group for data in sets for group in groups(results, LEARNING, data)]
@@ -70,9 +70,12 @@ def _last(one: Stored) -> float:
 
 
 def _table(
-    title: str, found: Sequence[Group], measures: Sequence[str], value: Callable[[Stored], float],
+    title: str,
+    found: Sequence[Group],
+    measures: Sequence[str],
+    value: Callable[[Stored], float],
     marks: Sequence[str],
-) -> Table:  # fmt: skip
+) -> Table:
     rows, best = [], set()
     for i, group in enumerate(found):
         by_measure = [list(group.by_run(value, measure=measure).values()) for measure in measures]
@@ -90,7 +93,10 @@ def _zero_one_is_best(group: Group, measures: Sequence[str]) -> Iterator[Claim]:
         advantage = Advantage.smaller(ours, group.by_run(_mean, measure=measure))
         if advantage.values:
             yield Claim(
-                BEST, f"{_title(group)}; against {measure}", advantage.verdict, str(advantage),
+                BEST,
+                f"{_title(group)}; against {measure}",
+                advantage.verdict,
+                str(advantage),
                 "mean error over all rounds",
                 counts=not group.is_shortened and _choices(group) == Choices(),
-            )  # fmt: skip
+            )

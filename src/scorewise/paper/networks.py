@@ -44,10 +44,16 @@ def lenet(n_channels: int, side: int, n_classes: int, *, dropout: float = 0.5) -
     """The paper's convolutional network, after LeNet5, for colour images."""
     left = ((side - 4) // 2 - 4) // 2
     body = nn.Sequential(
-        nn.Conv2d(n_channels, 32, 5), nn.MaxPool2d(2), nn.ReLU(),
-        nn.Conv2d(32, 64, 5), nn.MaxPool2d(2), nn.ReLU(),
-        nn.Flatten(), nn.Linear(64 * left * left, 800), nn.ReLU(),
-    )  # fmt: skip
+        nn.Conv2d(n_channels, 32, 5),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Conv2d(32, 64, 5),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(64 * left * left, 800),
+        nn.ReLU(),
+    )
     return Headed(body, 800, n_classes, dropout)
 
 
@@ -60,9 +66,13 @@ def resnet18(n_classes: int, *, dropout: float = 0.0, width: int = 64) -> Headed
         stages += [_Block(before, after, stride=1 if i == 0 else 2), _Block(after, after, stride=1)]
         before = after
     body = nn.Sequential(
-        _convolution(3, width, 3, stride=1), nn.BatchNorm2d(width), nn.ReLU(),
-        *stages, nn.AdaptiveAvgPool2d(1), nn.Flatten(),
-    )  # fmt: skip
+        _convolution(3, width, 3, stride=1),
+        nn.BatchNorm2d(width),
+        nn.ReLU(),
+        *stages,
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+    )
     return Headed(body, before, n_classes, dropout)
 
 

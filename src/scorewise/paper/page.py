@@ -98,12 +98,14 @@ def write_page(results: str | PathLike[str], out: str | PathLike[str]) -> list[P
         beside / f"{_FOLDER}.html": _html(stored, sections, figures),
         beside / "tables.tex": "\n\n".join(
             latex(table) for section in sections for table in section.tables
-        ) + "\n",
+        )
+        + "\n",
         **{
             beside / "figures" / f"{one.name}.svg": one.svg
-            for drawn in figures.values() for one in drawn
+            for drawn in figures.values()
+            for one in drawn
         },
-    }  # fmt: skip
+    }
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as partial:
@@ -147,17 +149,25 @@ def _sentence(claim: str, found: Sequence[Claim]) -> str:
     whole = [one for one in found if one.counts]
     said = [one.holds for one in whole]
     yes, no, once = (
-        said.count(YES), said.count(NO), [x for x in said if x.startswith(f"{UNDECIDED}:")],
-    )  # fmt: skip
+        said.count(YES),
+        said.count(NO),
+        [x for x in said if x.startswith(f"{UNDECIDED}:")],
+    )
     short = (
-        "tried in shortened runs only" if not whole
-        else "it holds" if yes == len(said)
-        else "it does not hold" if no == len(said)
-        else "sometimes it holds and sometimes not" if yes and no
-        else "where it can be decided it holds" if yes
-        else "where it can be decided it does not hold" if no
+        "tried in shortened runs only"
+        if not whole
+        else "it holds"
+        if yes == len(said)
+        else "it does not hold"
+        if no == len(said)
+        else "sometimes it holds and sometimes not"
+        if yes and no
+        else "where it can be decided it holds"
+        if yes
+        else "where it can be decided it does not hold"
+        if no
         else "it cannot be decided"
-    )  # fmt: skip
+    )
     singles = (
         f" ({len(once)} of them for want of a second run: the only one says yes in "
         f"{sum(x.endswith(YES) for x in once)} and no in {sum(x.endswith(NO) for x in once)})"
@@ -187,9 +197,8 @@ def _beginning(stored: Sequence[Stored]) -> list[str]:
 
 
 def _markdown(
-    stored: Sequence[Stored], sections: Sequence[Section],
-    figures: dict[str, list[_Drawn]],
-) -> str:  # fmt: skip
+    stored: Sequence[Stored], sections: Sequence[Section], figures: dict[str, list[_Drawn]]
+) -> str:
     parts = [f"# {_TITLE}", *_beginning(stored), f"```sh\n{_COMMANDS}```", _HOW]
     for section in sections:
         parts += [f"## {section.title}", *section.paragraphs, *map(markdown, section.tables)]
@@ -201,9 +210,8 @@ def _markdown(
 
 
 def _html(
-    stored: Sequence[Stored], sections: Sequence[Section],
-    figures: dict[str, list[_Drawn]],
-) -> str:  # fmt: skip
+    stored: Sequence[Stored], sections: Sequence[Section], figures: dict[str, list[_Drawn]]
+) -> str:
     parts = [f"<h1>{_TITLE}</h1>", *map(_paragraph, _beginning(stored))]
     parts += [f"<pre>{html.escape(_COMMANDS)}</pre>", _paragraph(_HOW)]
     for section in sections:

@@ -75,10 +75,13 @@ def _setting(
     protocol = setup.protocol
     read = [(data, "test"), (ood, "test")]
     setting: dict[str, Any] = {
-        "data": data, "ood": ood, "method": method, "run": run,
+        "data": data,
+        "ood": ood,
+        "method": method,
+        "run": run,
         "weights": {"digest": weights.digest, "official": weights.official},
         **protocol.sizes("test_rows", "samples"),
-    }  # fmt: skip
+    }
     if ood in _FEW_ROWS:
         setting["test_rows"] = min(protocol.test_rows, _FEW_ROWS[ood])
         setting["papers"] = {"test_rows": _FEW_ROWS[ood]}
@@ -127,16 +130,20 @@ class _Asked:
         x = self._features(rows, chosen)[: setting["test_rows"]]
         head = nn.Sequential(nn.Dropout(DROPOUT), self.network.head)
         said = predict_samples(
-            head if setting["method"] == "dropout" else self._laplace, torch.from_numpy(x),
-            n_samples=setting["samples"], random_state=run, batch_size=_BATCH, device=self.device,
+            head if setting["method"] == "dropout" else self._laplace,
+            torch.from_numpy(x),
+            n_samples=setting["samples"],
+            random_state=run,
+            batch_size=_BATCH,
+            device=self.device,
             progress=False,
-        )  # fmt: skip
+        )
         return np.asarray(said.probs).astype(np.float64)
 
     @cached_property
     def _laplace(self) -> Any:
         """A Gaussian over the last layer."""
-        from scorewise.models.laplace import fit_laplace
+        from scorewise.models import fit_laplace
 
         rows = self.setup.load(self.data, "train")
         chosen = np.sort(drawn_rows(rows, self.train_rows, 0))

@@ -11,10 +11,10 @@ import numpy as np
 from scorewise._progress import bar
 from scorewise.curves import rejection_curve
 from scorewise.decompose import COMPONENTS, RULES, decompose
+from scorewise.losses import task_losses
 from scorewise.paper.cells import Cell, Result
 from scorewise.paper.kinds import FORESTS
 from scorewise.paper.setup import Setup, drawn_rows, labels_of
-from scorewise.tasks.losses import task_losses
 
 POINTS = 100  # of a curve that is kept
 # A forest can be certain and wrong, which the log loss makes infinite; the paper does not say how
@@ -66,13 +66,16 @@ def forest_cells(setup: Setup, data: str, *, trees: int, depth: int) -> list[Cel
         Cell(
             FORESTS,
             {
-                "data": data, "trees": trees, "depth": depth, "run": run,
+                "data": data,
+                "trees": trees,
+                "depth": depth,
+                "run": run,
                 **setup.protocol.sizes("test_rows", "train_rows"),
                 "sets": setup.described((data, "train"), (data, "test")),
             },
         )
         for run in range(setup.protocol.runs)
-    ]  # fmt: skip
+    ]
 
 
 def compute_forests(setup: Setup, wanted: Sequence[Cell]) -> Iterator[tuple[Cell, Result]]:

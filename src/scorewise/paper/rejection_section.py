@@ -21,9 +21,12 @@ _ALIKE = {"brier": "spherical", "spherical": "brier"}  # their totals order rows
 
 
 def rejection_section(
-    title: str, found: Sequence[Group], components: Sequence[str], name: str,
+    title: str,
+    found: Sequence[Group],
+    components: Sequence[str],
+    name: str,
     paragraphs: Sequence[str] = (),
-) -> Section:  # fmt: skip
+) -> Section:
     """Areas under the curves of some components, for each setting that was run."""
     tables, figures = [], []
     claims: list[Claim] = []
@@ -90,8 +93,9 @@ def _aligned(group: Group) -> Iterator[Claim]:
         ours = _areas(group, loss, "total", own)
         others = {
             rule: Advantage.smaller(ours, _areas(group, loss, "total", rule))
-            for rule in RULES if rule not in {own, _ALIKE.get(own)}
-        }  # fmt: skip
+            for rule in RULES
+            if rule not in {own, _ALIKE.get(own)}
+        }
         yield from _claim(ALIGNED, group, loss, others)
 
 
@@ -102,9 +106,10 @@ def _total_is_best(group: Group) -> Iterator[Claim]:
             f"{component} under {rule}": Advantage.smaller(
                 ours, _areas(group, loss, component, rule)
             )
-            for component in COMPONENTS if component != "total"
+            for component in COMPONENTS
+            if component != "total"
             for rule in RULES
-        }  # fmt: skip
+        }
         yield from _claim(TOTAL, group, loss, others)
 
 
@@ -112,7 +117,10 @@ def _claim(claim: str, group: Group, loss: str, others: dict[str, Advantage]) ->
     rival = least(others)
     if rival is not None:
         yield Claim(
-            claim, f"{group.title()}, {loss} loss", others[rival].verdict,
-            f"{others[rival]}, against the best other, {rival}", "area under the curve",
+            claim,
+            f"{group.title()}, {loss} loss",
+            others[rival].verdict,
+            f"{others[rival]}, against the best other, {rival}",
+            "area under the curve",
             counts=not group.is_shortened and loss in RULES,
-        )  # fmt: skip
+        )

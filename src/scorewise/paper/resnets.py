@@ -48,9 +48,13 @@ def normalized(images: Tensor) -> Tensor:
 
 
 def train(
-    recipes: Sequence[Recipe], images: Tensor, labels: Tensor, device: torch.device,
-    checkpoints: Sequence[Path], progress: bool | None = None,
-) -> list[Headed]:  # fmt: skip
+    recipes: Sequence[Recipe],
+    images: Tensor,
+    labels: Tensor,
+    device: torch.device,
+    checkpoints: Sequence[Path],
+    progress: bool | None = None,
+) -> list[Headed]:
     """The trained networks, on the device in evaluation mode.
 
     On CUDA the steps of all networks run side by side: each is a graph on a stream of its own, in
@@ -95,9 +99,12 @@ class _Learner:
         self.network = network.to(device, memory_format=torch.channels_last).train()
         self.rate = torch.tensor(recipe.lr, device=device)
         self.optimizer = torch.optim.SGD(
-            self.network.parameters(), lr=self.rate, momentum=recipe.momentum,
-            weight_decay=recipe.weight_decay, fused=True,
-        )  # fmt: skip
+            self.network.parameters(),
+            lr=self.rate,
+            momentum=recipe.momentum,
+            weight_decay=recipe.weight_decay,
+            fused=True,
+        )
         batch = min(recipe.batch, shape[0])
         self.x = torch.zeros(batch, *shape[1:], device=device).to(memory_format=torch.channels_last)
         self.y = torch.zeros(batch, dtype=torch.int64, device=device)

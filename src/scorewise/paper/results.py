@@ -29,9 +29,10 @@ class Group:
     def of(self, **wanted: Any) -> list[Stored]:
         """Those with the given values in their setting, by run."""
         found = [
-            one for one in self.results
+            one
+            for one in self.results
             if all(one.cell.setting.get(name) == value for name, value in wanted.items())
-        ]  # fmt: skip
+        ]
         return sorted(found, key=lambda one: int(one.cell.setting["run"]))
 
     def by_run(self, value: Callable[[Stored], float], **wanted: Any) -> dict[int, float]:

@@ -69,9 +69,14 @@ QUICK = Protocol(
 
 
 _WORDS = {
-    "test_rows": "test rows", "train_rows": "training rows", "samples": "samples",
-    "rounds": "rounds", "budget": "labels a round", "width": "channels", "epochs": "epochs",
-}  # fmt: skip
+    "test_rows": "test rows",
+    "train_rows": "training rows",
+    "samples": "samples",
+    "rounds": "rounds",
+    "budget": "labels a round",
+    "width": "channels",
+    "epochs": "epochs",
+}
 
 
 def shortened(setting: Mapping[str, Any]) -> str:
@@ -162,7 +167,7 @@ class Setup:
     @cached_property
     def torch_device(self) -> Any:
         """Where networks are trained."""
-        from scorewise.models.networks import choose_device
+        from scorewise.models import choose_device
 
         chosen = choose_device(self.device)
         if chosen.type == "cuda":

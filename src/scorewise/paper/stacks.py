@@ -37,9 +37,17 @@ class Stack:
     """
 
     def __init__(
-        self, make: Callable[[], Headed], n_networks: int, images: Tensor, labels: Tensor, *,
-        batch: int, most_rows: int, optimizer: str, lr: float,
-    ) -> None:  # fmt: skip
+        self,
+        make: Callable[[], Headed],
+        n_networks: int,
+        images: Tensor,
+        labels: Tensor,
+        *,
+        batch: int,
+        most_rows: int,
+        optimizer: str,
+        lr: float,
+    ) -> None:
         self._make, self._images, self._labels = make, images, labels
         self._device = images.device
         self._pattern = make().train()

@@ -46,6 +46,11 @@ def cells(setup: Setup) -> list[Cell]:
 def section(results: Sequence[Stored]) -> Section:
     """The paper's AUROCs beside ours, with those of the spherical loss."""
     return detection_section(
-        TITLE, results, RESNET_OOD, DATA, sets=SETS, methods=METHODS,
+        TITLE,
+        results,
+        RESNET_OOD,
+        DATA,
+        sets=SETS,
+        methods=METHODS,
         papers=("tab:ood", "tab:ood-spherical"),
-    )  # fmt: skip
+    )

@@ -8,10 +8,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _LATEX = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "$": r"\$",
-    "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    "±": r"$\pm$", "×": r"$\times$", "−": r"$-$", "–": "--",
-}  # fmt: skip
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "#": r"\#",
+    "_": r"\_",
+    "$": r"\$",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    "×": r"$\times$",
+    "−": r"$-$",
+    "–": "--",
+}
 
 
 @dataclass(frozen=True)
@@ -63,9 +74,11 @@ class Section:
 def markdown(table: Table) -> str:
     """A table of pipes, with its title before and its notes after it."""
     lines = [
-        f"**{_piped(table.title)}**", "",
-        _row(table.columns), _row(["---"] * len(table.columns)),
-    ]  # fmt: skip
+        f"**{_piped(table.title)}**",
+        "",
+        _row(table.columns),
+        _row(["---"] * len(table.columns)),
+    ]
     for i, row in enumerate(table.rows):
         shown = [_piped(text) for text in row]
         lines.append(_row([f"**{x}**" if (i, j) in table.best else x for j, x in enumerate(shown)]))
@@ -76,11 +89,13 @@ def markdown(table: Table) -> str:
 def latex(table: Table) -> str:
     """A floating table, for a document with ``booktabs``."""
     lines = [
-        r"\begin{table}[ht]", r"\centering",
+        r"\begin{table}[ht]",
+        r"\centering",
         rf"\caption{{{_tex(' '.join([table.title + '.', *table.notes]))}}}",
-        rf"\begin{{tabular}}{{{'l' * len(table.columns)}}}", r"\toprule",
+        rf"\begin{{tabular}}{{{'l' * len(table.columns)}}}",
+        r"\toprule",
         " & ".join(map(_tex, table.columns)) + r" \\ \midrule",
-    ]  # fmt: skip
+    ]
     for i, row in enumerate(table.rows):
         cells = [
             rf"\textbf{{{_tex(x)}}}" if (i, j) in table.best else _tex(x) for j, x in enumerate(row)
@@ -95,9 +110,11 @@ def as_html(table: Table) -> str:
     lines = [f"<table><caption>{html.escape(table.title)}</caption><thead><tr>{head}</tr></thead>"]
     for i, row in enumerate(table.rows):
         cells = (
-            f"<td><b>{html.escape(x)}</b></td>" if (i, j) in table.best
-            else f"<td>{html.escape(x)}</td>" for j, x in enumerate(row)
-        )  # fmt: skip
+            f"<td><b>{html.escape(x)}</b></td>"
+            if (i, j) in table.best
+            else f"<td>{html.escape(x)}</td>"
+            for j, x in enumerate(row)
+        )
         lines.append(f"<tr>{''.join(cells)}</tr>")
     lines.append("</table>")
     lines += [f'<p class="note">{html.escape(note)}</p>' for note in table.notes]

@@ -150,9 +150,12 @@ def _vision_transformer(path: Path) -> Network:
     whole: Any
     with _no_bars():
         whole, told = ViTForImageClassification.from_pretrained(
-            str(path.parent), local_files_only=True, use_safetensors=True, dtype=torch.float32,
+            str(path.parent),
+            local_files_only=True,
+            use_safetensors=True,
+            dtype=torch.float32,
             output_loading_info=True,
-        )  # fmt: skip
+        )
     if told["missing_keys"] or told["mismatched_keys"]:
         raise CorruptData(f"{path} has not all the weights that config.json speaks of")
     side = int(whole.config.image_size)
@@ -177,12 +180,17 @@ def _no_bars() -> Iterator[None]:
 # By the data that the networks were trained on.
 PUBLISHED = {
     "imagenet": Published(
-        "EfficientNetV2-S", ("efficientnet_v2_s-dd5fe13b.pth",),
-        "https://download.pytorch.org/models", "dd5fe13b", _efficientnet,
+        "EfficientNetV2-S",
+        ("efficientnet_v2_s-dd5fe13b.pth",),
+        "https://download.pytorch.org/models",
+        "dd5fe13b",
+        _efficientnet,
     ),
     "food101": Published(
         "the vision transformer for Food-101",
         ("vit-base-food101/config.json", "vit-base-food101/model.safetensors"),
-        "https://huggingface.co/nateraw/vit-base-food101/resolve/main", "", _vision_transformer,
+        "https://huggingface.co/nateraw/vit-base-food101/resolve/main",
+        "",
+        _vision_transformer,
     ),
-}  # fmt: skip
+}

@@ -14,9 +14,17 @@ from scorewise.paper.kinds import COMPUTED_BY
 from scorewise.paper.setup import Setup, look_again
 
 EXPERIMENTS = (
-    "figure-1", "figure-sp-components", "figure-sp-poker", "figure-sp-cifar10", "table-1",
-    "table-imagenet", "table-food101", "figure-2", "figure-al-more", "figure-al-spherical",
-)  # fmt: skip
+    "figure-1",
+    "figure-sp-components",
+    "figure-sp-poker",
+    "figure-sp-cifar10",
+    "table-1",
+    "table-imagenet",
+    "table-food101",
+    "figure-2",
+    "figure-al-more",
+    "figure-al-spherical",
+)
 
 Compute = Callable[[Setup, Sequence[Cell]], Iterator[tuple[Cell, Result]]]
 

@@ -14,9 +14,36 @@ from collections.abc import Callable
 from typing import Any
 
 from scorewise.errors import InvalidInput
-from scorewise.rules.rule import REGISTRY, DecisionRule, ScoringRule
+from scorewise.rules._costs import CostMatrix
+from scorewise.rules._custom import rule_from_entropy, rule_from_loss_vector
+from scorewise.rules._logarithmic import Log
+from scorewise.rules._norms import Pseudospherical, Spherical
+from scorewise.rules._orders import LARGEST, is_symmetric, norm_exponent, order_of_total
+from scorewise.rules._powers import Tsallis
+from scorewise.rules._quadratics import Brier, gini_terms
+from scorewise.rules._rule import REGISTRY, DecisionRule, ScoringRule, frozen_array
+from scorewise.rules._sets import ZeroOne
 
-__all__ = ["DecisionRule", "ScoringRule", "get_rule"]
+__all__ = [
+    "LARGEST",
+    "Brier",
+    "CostMatrix",
+    "DecisionRule",
+    "Log",
+    "Pseudospherical",
+    "ScoringRule",
+    "Spherical",
+    "Tsallis",
+    "ZeroOne",
+    "frozen_array",
+    "get_rule",
+    "gini_terms",
+    "is_symmetric",
+    "norm_exponent",
+    "order_of_total",
+    "rule_from_entropy",
+    "rule_from_loss_vector",
+]
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")

@@ -1,0 +1,23 @@
+"""Abstain: accept what is certain enough, with a guarantee on the risk of what is accepted."""
+
+from typing import TYPE_CHECKING
+
+from scorewise._lazy import lazy_names
+from scorewise.abstain._certificate import Certificate, certify_threshold
+from scorewise.abstain._drift import Drift
+from scorewise.abstain._policy import Gate, Gated, certify
+
+if TYPE_CHECKING:
+    from scorewise.abstain._selective import SelectiveClassifier
+
+__all__ = [
+    "Certificate",
+    "Drift",
+    "Gate",
+    "Gated",
+    "SelectiveClassifier",
+    "certify",
+    "certify_threshold",
+]
+
+__getattr__, __dir__ = lazy_names(__name__, {"SelectiveClassifier": "scorewise.abstain._selective"})

@@ -1,0 +1,354 @@
+"""A threshold with a promise: what is accepted loses at most so much, with that confidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, overload
+
+import numpy as np
+
+from scorewise import _validate as validate
+from scorewise.abstain._drift import Drift
+from scorewise.abstain._tails import PValues, betting, binomial
+from scorewise.errors import InvalidInput
+
+_RATIO = 1.5  # from one start of the search to the next
+_ROUNDING = 1e-4  # of losses computed from float32 probabilities, as a share of their bound
+_PRECISION = 1e-4  # of a stated bound, as a share of max_loss
+_LOOKED_AT = 20_000  # rows, to say how many more would be needed
+_MOST_COPIES = 2**32  # of the calibration data, beyond which "more data" is no advice
+
+
+@dataclass(frozen=True, repr=False)
+class Certificate:
+    """A threshold and what it promises; made by :func:`scorewise.certify_threshold`.
+
+    On new data like the calibration data, the mean loss where ``uncertainty <= threshold`` is at
+    most ``max_loss``, unless the calibration data were of the unlucky share 1 − ``confidence``.
+
+    Attributes
+    ----------
+    threshold : float
+        Accept up to this uncertainty; −inf where nothing could be certified.
+    coverage : float
+        Share of the calibration data that it accepts.
+    bound : float
+        Upper confidence limit of the loss at this threshold alone, at most ``max_loss``; NaN where
+        nothing could be certified.
+    loss : float
+        What the accepted calibration data lost on average; NaN where there are none.
+    max_loss, confidence : float
+        What was asked for.
+    n_calibration : int
+        How many rows it rests on.
+    needed : int, optional
+        How many more rows would be needed at the observed losses, where nothing could be
+        certified; None where something was, or no number would do.
+    drift : Drift, optional
+        The last check whether new inputs still look like the calibration data.
+    """
+
+    threshold: float
+    coverage: float
+    bound: float
+    loss: float
+    max_loss: float
+    confidence: float
+    n_calibration: int
+    needed: int | None = None
+    drift: Drift | None = field(default=None, compare=False)
+
+    def accepts(self, uncertainty: Any) -> np.ndarray:
+        """Whether to accept, for each uncertainty.
+
+        Parameters
+        ----------
+        uncertainty : array (n,)
+
+        Returns
+        -------
+        array of bool (n,)
+        """
+        given = validate.vector(uncertainty, "uncertainty", may_be_empty=True)
+        return np.asarray((given <= self.threshold) & (self.coverage > 0))
+
+    def __repr__(self) -> str:
+        return f"{self._promise()} WARNING: {self.drift}" if self.has_drifted else self._promise()
+
+    @property
+    def has_drifted(self) -> bool:
+        """Whether the last check found new inputs unlike the calibration data."""
+        return self.drift is not None and self.drift.has_drifted
+
+    def _promise(self) -> str:
+        rows = f"{self.n_calibration:,} calibration row{'s' * (self.n_calibration != 1)}"
+        if self.coverage:
+            return (
+                f"Accept where uncertainty <= {self.threshold:.6g}: {self.coverage:.1%} of {rows}, "
+                f"which lost {self.loss:.4g} on average; new ones lose at most {self.max_loss:g}, "
+                f"with {100 * self.confidence:.6g}% confidence."
+            )
+        wanted = f"a loss of at most {self.max_loss:g} with {100 * self.confidence:.6g}% confidence"
+        if self.needed is None:
+            advice = (
+                "more of them may not help at the losses observed: allow a larger loss, or use a "
+                "better model or measure"
+            )
+        else:
+            advice = f"at the losses observed, about {self.needed:,} more would be needed"
+        return f"Nothing can be accepted: {rows} do not certify {wanted}; {advice}."
+
+
+@overload
+def certify_threshold(
+    losses: Any,
+    uncertainty: Any,
+    max_loss: float,
+    confidence: float = ...,
+    *,
+    loss_bound: float = ...,
+    groups: None = ...,
+) -> Certificate: ...
+@overload
+def certify_threshold(
+    losses: Any,
+    uncertainty: Any,
+    max_loss: float,
+    confidence: float = ...,
+    *,
+    loss_bound: float = ...,
+    groups: Any,
+) -> dict[Any, Certificate]: ...
+def certify_threshold(
+    losses: Any,
+    uncertainty: Any,
+    max_loss: float,
+    confidence: float = 0.95,
+    *,
+    loss_bound: float = 1.0,
+    groups: Any = None,
+) -> Certificate | dict[Any, Certificate]:
+    """The largest coverage whose loss is promised to be at most ``max_loss``.
+
+    Use it on held-out data, which neither the model nor the choice of the measure has seen, to
+    decide from which uncertainty on to abstain.
+
+    Thresholds are tested from the most certain on, each against "the true mean loss of what it
+    accepts is above ``max_loss``", and the search stops where a test fails: in such a fixed
+    sequence only the first threshold that is too large has to be feared, so that searching costs
+    nothing, where Bonferroni would divide 1 − ``confidence`` by the number of thresholds. As few
+    rows can show little, the search starts anew at a few ranks fixed beforehand, each half as large
+    again as the one before; they share 1 − ``confidence`` equally, and a search that is still alive
+    inherits the next share. The tests are exact binomial ones for losses of 0 and 1, otherwise of
+    betting: both hold for finite samples. Thresholds take all tied rows. (The whole search is exact
+    without ties; with ties, simulations show no more broken promises than stated.)
+
+    Parameters
+    ----------
+    losses : array (n,)
+        What each prediction cost, from 0 to ``loss_bound`` (or above it by rounding, up to 1e-4).
+    uncertainty : array (n,)
+        Of the same rows.
+    max_loss : float
+        The mean loss to allow, above 0 and below ``loss_bound``.
+    confidence : float
+        Of the promise, above 0 and below 1.
+    loss_bound : float
+        The largest loss that can occur, on any data: 1 for zero-one and spherical, 2 for Brier,
+        −log(floor) for a floored log loss.
+    groups : array (n,), optional
+        Give each group a certificate of its own, each with that confidence.
+
+    Returns
+    -------
+    Certificate, or dict of group to Certificate
+        Coverage 0 and threshold −inf where nothing can be certified; printing it says how many
+        more rows would be needed.
+
+    Raises
+    ------
+    InvalidInput
+        If the losses are not within their bound, lengths differ, or the target is impossible.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> rng = np.random.default_rng(0)
+    >>> u = rng.uniform(size=1000)
+    >>> wrong = rng.uniform(size=1000) < 0.02 + 0.4 * u**2
+    >>> cert = sw.certify_threshold(wrong, u, max_loss=0.08, confidence=0.9)
+    >>> print(cert)
+    Accept where uncertainty <= 0.424106: 39.7% of 1,000 calibration rows, which lost 0.05793 on
+    average; new ones lose at most 0.08, with 90% confidence.
+    >>> cert.accepts([0.1, 0.9])
+    array([ True, False])
+    >>> print(sw.certify_threshold([0] * 20, range(20), max_loss=0.05))
+    Nothing can be accepted: 20 calibration rows do not certify a loss of at most 0.05 with 95%
+    confidence; at the losses observed, about 39 more would be needed.
+    """
+    loss, score = validate.losses_and_scores(losses, uncertainty, "uncertainty")
+    bound = validate.number(loss_bound, "loss_bound")
+    if bound <= 0:
+        raise InvalidInput(f"loss_bound is {bound:g}; the largest loss must be above 0")
+    wrong = (loss < 0) | (loss > bound * (1 + _ROUNDING))
+    if wrong.any():
+        index = int(np.argmax(wrong))
+        raise InvalidInput(
+            f"losses[{index}] is {loss[index]:.6g}; losses must be from 0 to loss_bound={bound:g}, "
+            "the largest that can occur (2 for Brier, -log(floor) for a floored log loss)"
+        )
+    loss = np.minimum(loss, bound)
+    max_loss = validate.number(max_loss, "max_loss")
+    if not 0 < max_loss < bound:
+        raise InvalidInput(
+            f"max_loss is {max_loss:g}; a loss from 0 to {bound:g} can be promised to be at most "
+            f"some number between the two, 0 and {bound:g} excluded"
+        )
+    confidence = validate.share(confidence, "confidence")
+    if groups is None:
+        return _certificate(loss, score, max_loss, confidence, bound)
+    names = validate.groups(groups, len(loss))
+    return {
+        name: _certificate(loss[names == name], score[names == name], max_loss, confidence, bound)
+        for name in np.unique(names).tolist()
+    }
+
+
+def _certificate(
+    loss: np.ndarray, score: np.ndarray, max_loss: float, confidence: float, loss_bound: float
+) -> Certificate:
+    ranked = _Ranked.of(loss / loss_bound, score)
+    search = _Search(max_loss / loss_bound, 1 - confidence)
+    accepted, level = search.reached(ranked)
+    certify = partial(
+        Certificate, max_loss=max_loss, confidence=confidence, n_calibration=len(loss)
+    )
+    if not accepted:
+        return certify(-np.inf, 0.0, np.nan, np.nan, needed=search.needed(ranked))
+    return certify(
+        float(ranked.scores[accepted - 1]),
+        accepted / len(loss),
+        search.bound(ranked, accepted, level) * loss_bound,
+        float(np.mean(ranked.losses[:accepted])) * loss_bound,
+    )
+
+
+@dataclass(frozen=True)
+class _Ranked:
+    """Calibration data from the most certain on, losses as shares of the largest possible one."""
+
+    losses: np.ndarray
+    scores: np.ndarray
+    p_values: PValues
+
+    @classmethod
+    def of(cls, losses: np.ndarray, scores: np.ndarray) -> _Ranked:
+        """Sorted, with the test that suits the losses."""
+        order = np.argsort(scores, kind="stable")
+        is_binary = bool(np.all((losses == 0) | (losses == 1)))
+        return cls(losses[order], scores[order], binomial if is_binary else betting)
+
+    def thinned(self, n: int) -> _Ranked:
+        """About n of the rows, evenly along the ranks."""
+        step = -(-len(self.losses) // n)
+        kept = slice(step // 2, None, step)
+        return replace(self, losses=self.losses[kept], scores=self.scores[kept])
+
+    @property
+    def ends(self) -> np.ndarray:
+        """How many rows each threshold accepts: all of the tied ones."""
+        return np.flatnonzero(np.r_[self.scores[1:] != self.scores[:-1], True]) + 1
+
+
+@dataclass(frozen=True)
+class _Search:
+    """What is asked for, of any calibration data; losses are shares of the largest possible one.
+
+    Why it holds. Let R(t) be the true mean loss of what is accepted up to t, and a the first
+    threshold of a stretch where R is above ``level``. Given how many rows lie up to a, and all rows
+    beyond, those up to a are independent draws whose mean is at least ``level``, so the p-value
+    there is valid; a search that started before a and accepts more must have rejected it. A search
+    that starts within the stretch must have rejected at its start, and seen from the least certain
+    row that is a stopping time: the rows up to it are independent draws from below the next row.
+    Which of the two it is follows from the ranks, so the shares of ``delta`` that can be spent add
+    up to ``delta``. Without ties this is exact. With ties the ranks of starts and the losses are
+    not quite independent, for the most part to the safe side: there it rests on simulations too.
+    """
+
+    level: float  # max_loss / loss_bound
+    delta: float  # 1 - confidence
+
+    def fewest(self, n_starts: int = 1) -> float:
+        """Rows that certify something if none of them loses anything."""
+        return float(np.ceil(np.log(self.delta / n_starts) / np.log1p(-self.level)))
+
+    def starts(self, n: float) -> np.ndarray:
+        """Ranks at which the search begins, each half as large again as the one before."""
+        n_starts = 1
+        while self.fewest(n_starts + 1) * _RATIO**n_starts <= n:
+            n_starts += 1
+        starts = np.floor(self.fewest(n_starts) * _RATIO ** np.arange(n_starts))
+        return np.asarray(starts[starts <= n])
+
+    def reached(self, ranked: _Ranked, copies: float = 1.0) -> tuple[int, float]:
+        """The most rows that can be accepted, and the level of the test that allowed it.
+
+        ``copies`` is as if every row had been seen so many times.
+        """
+        ends = ranked.ends
+        starts = np.ceil(np.round(self.starts(len(ranked.losses) * copies) / copies, 9))
+        if not len(starts):
+            return 0, 0.0
+        share = self.delta / len(starts)
+        if copies > 1:  # what few rows lost says little about what more of them would lose
+            trusted = starts[starts >= min(self.fewest(), len(ranked.losses))]
+            starts = trusted if len(trusted) else starts[-1:]
+        # A start is at the last threshold that accepts no more rows than its rank, or at the first.
+        places = np.maximum(np.searchsorted(ends, starts, side="right") - 1, 0)
+        places, n_there = np.unique(places, return_counts=True)
+        p_values = np.full(len(ends), np.nan)
+        p_values[places[0] :] = ranked.p_values(
+            ranked.losses, ends[places[0] :], self.level, copies
+        )
+        accepted, level_there, level = 0, 0.0, 0.0
+        for place, beyond, n_starts in zip(
+            places, np.r_[places[1:], len(ends)], n_there, strict=True
+        ):
+            level += n_starts * share
+            failed = np.flatnonzero(~(p_values[place:beyond] <= level))
+            passed = int(failed[0]) if len(failed) else int(beyond - place)
+            if passed:
+                accepted, level_there = int(ends[place + passed - 1]), level
+            if len(failed):
+                level = 0.0
+        return accepted, level_there
+
+    def needed(self, ranked: _Ranked) -> int | None:
+        """How many more rows like these would certify something; None where no number would."""
+        n, looked_at = len(ranked.losses), ranked.thinned(_LOOKED_AT)
+
+        def certify(rows: int) -> bool:
+            return self.reached(looked_at, rows / len(looked_at.losses))[0] > 0
+
+        too_few, enough = n, 2 * n
+        while not certify(enough):
+            too_few, enough = enough, 2 * enough
+            if enough > _MOST_COPIES * n:
+                return None
+        while enough - too_few > 1:
+            middle = (too_few + enough) // 2
+            too_few, enough = (too_few, middle) if certify(middle) else (middle, enough)
+        return enough - n
+
+    def bound(self, ranked: _Ranked, accepted: int, level: float) -> float:
+        """The least mean that the accepted losses would have ruled out at this level."""
+        losses, size = ranked.losses[:accepted], np.array([accepted])
+        allowed, ruled_out = float(np.mean(losses)), self.level
+        while ruled_out - allowed > _PRECISION * self.level:
+            middle = (allowed + ruled_out) / 2
+            if ranked.p_values(losses, size, middle, 1.0)[0] <= level:
+                ruled_out = middle
+            else:
+                allowed = middle
+        return ruled_out

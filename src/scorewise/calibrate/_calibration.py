@@ -1,0 +1,216 @@
+"""Is the uncertainty honest? The loss that was predicted against the loss that was paid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from scorewise import _validate as validate
+
+_ROUNDING = 1e-6  # of a total, which may be a little below 0 or above 1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LossCalibration:
+    """Predicted against realised loss, in loss units; made by :func:`scorewise.loss_calibration`.
+
+    Attributes
+    ----------
+    predicted, realized : float
+        Mean total uncertainty, and mean loss.
+    gap_interval : tuple of float
+        Confidence interval of ``realized - predicted``.
+    error : float
+        Calibration error: the root of the mean squared gap over the bins, freed of the bias that
+        noise adds to squares; 0 where the gaps are no larger than noise.
+    p_value : float
+        Of "no miscalibration": that the expected loss equals the total for every total.
+    bin_predicted, bin_realized : arrays (B,)
+        Means within bins of equal mass, in rising order of the total.
+    bin_low, bin_high : arrays (B,)
+        Confidence intervals of ``bin_realized``, each by itself.
+    bin_count : array (B,)
+    confidence : float
+    """
+
+    predicted: float
+    realized: float
+    gap_interval: tuple[float, float]
+    error: float
+    p_value: float
+    bin_predicted: np.ndarray
+    bin_realized: np.ndarray
+    bin_low: np.ndarray
+    bin_high: np.ndarray
+    bin_count: np.ndarray
+    confidence: float
+
+    @property
+    def gap(self) -> float:
+        """``realized - predicted``: above 0 the model is too sure of itself."""
+        return self.realized - self.predicted
+
+    @property
+    def is_honest(self) -> bool:
+        """Whether nothing speaks against the totals: ``p_value > 1 - confidence``."""
+        return self.p_value > 1 - self.confidence
+
+    def __repr__(self) -> str:
+        low, high = self.gap_interval
+        verdict = "no sign of miscalibration" if self.is_honest else "miscalibrated"
+        return (
+            f"predicted loss {self.predicted:.4g}, realised {self.realized:.4g} "
+            f"(gap {self.gap:+.4g} [{low:+.4g}, {high:+.4g}]); calibration error "
+            f"{self.error:.4g}; {verdict} (p = {self.p_value:.2g})"
+        )
+
+
+def loss_calibration(
+    losses: Any, total: Any, n_bins: int = 10, confidence: float = 0.95
+) -> LossCalibration:
+    """Compare the loss that the model expected to pay with the loss that it paid.
+
+    Use it to audit uncertainty in your own currency: the total uncertainty under a loss *is* the
+    expected loss, if the model means what it says.
+
+    "No miscalibration" is tested without bins: sorted by the total, the sums of loss − total
+    wander like a Brownian motion if each has mean 0, and the largest of them tells (as in
+    Arrieta-Ibarra et al., 2022). Losses of 0 and 1 are taken to have the variance that the total
+    implies, others their own. It holds for many rows; where only a handful pays a heavy loss, it is
+    a rough guide.
+
+    Parameters
+    ----------
+    losses : array (n,)
+        What each prediction cost, such as ``sw.task_losses(probs, y, "brier")``; finite.
+    total : array (n,)
+        Total uncertainty under the same loss, such as ``sw.decompose(probs, "brier").total``.
+    n_bins : int
+        Bins of equal mass; fewer where totals are tied or rows few.
+    confidence : float
+        Of the intervals and the verdict.
+
+    Returns
+    -------
+    LossCalibration
+
+    Raises
+    ------
+    InvalidInput
+        If the two differ in length, are empty or not finite.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(0.5, 1, 2000)  # of the class that is predicted
+    >>> wrong = rng.uniform(size=2000) > p
+    >>> print(sw.loss_calibration(wrong, 1 - p))
+    predicted loss 0.2505, realised 0.247 (gap -0.003543 [-0.02145, +0.01437]); calibration error 0;
+    no sign of miscalibration (p = 0.94)
+    >>> print(sw.loss_calibration(wrong, (1 - p) / 2))  # too sure of itself
+    predicted loss 0.1253, realised 0.247 (gap +0.1217 [+0.1036, +0.1399]); calibration error
+    0.1372; miscalibrated (p = 1e-63)
+    """
+    loss, predicted = validate.losses_and_scores(losses, total, "total")
+    predicted = validate.finite(predicted, "total")
+    confidence = validate.share(confidence, "confidence")
+    n_bins = validate.whole(n_bins, "n_bins", at_least=1)
+    order = np.argsort(predicted, kind="stable")
+    loss, predicted = loss[order], predicted[order]
+    is_binary = bool(np.all((loss == 0) | (loss == 1)))
+    starts = _bin_starts(predicted, n_bins)
+    sizes = np.diff(np.r_[starts, len(loss)])
+    gaps = loss - predicted
+    mean_gap, error_of_mean = _means(gaps, starts, sizes)
+    # a bin of one row says nothing about noise: all rows together do
+    error_of_mean = np.where(sizes > 1, error_of_mean, np.std(gaps))
+    squared = np.sum(sizes * (mean_gap**2 - error_of_mean**2)) / len(loss)
+    realized, own_error = _means(loss, starts, sizes)
+    low, high = (
+        _binomial_interval(realized * sizes, sizes, confidence)
+        if is_binary
+        else _student_interval(realized, own_error, sizes, confidence)
+    )
+    overall, overall_error = _means(gaps, np.array([0]), np.array([len(gaps)]))
+    gap_low, gap_high = _student_interval(overall, overall_error, np.array([len(gaps)]), confidence)
+    return LossCalibration(
+        predicted=float(np.mean(predicted)),
+        realized=float(np.mean(loss)),
+        gap_interval=(float(gap_low[0]), float(gap_high[0])),
+        error=float(np.sqrt(max(0.0, squared))),
+        p_value=_p_value(gaps, predicted, is_binary),
+        bin_predicted=_means(predicted, starts, sizes)[0],
+        bin_realized=realized,
+        bin_low=low,
+        bin_high=high,
+        bin_count=sizes,
+        confidence=confidence,
+    )
+
+
+def _bin_starts(ranked: np.ndarray, n_bins: int) -> np.ndarray:
+    """First rows of bins of about equal mass; tied rows stay together."""
+    wanted = np.unique(np.linspace(0, len(ranked), n_bins, endpoint=False).astype(int))
+    return np.unique(np.searchsorted(ranked, ranked[wanted], side="left"))
+
+
+def _means(
+    values: np.ndarray, starts: np.ndarray, sizes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Means within bins, and their standard errors; NaN of one row alone."""
+    means = np.add.reduceat(values, starts) / sizes
+    squares = np.add.reduceat((values - np.repeat(means, sizes)) ** 2, starts)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return means, np.sqrt(squares / (sizes - 1) / sizes)
+
+
+def _student_interval(
+    means: np.ndarray, errors: np.ndarray, sizes: np.ndarray, confidence: float
+) -> tuple[np.ndarray, np.ndarray]:
+    from scipy.special import stdtrit
+
+    half = stdtrit(np.maximum(sizes - 1, 1), (1 + confidence) / 2) * errors
+    half = np.where(sizes > 1, half, np.inf)
+    return means - half, means + half
+
+
+def _binomial_interval(
+    hits: np.ndarray, sizes: np.ndarray, confidence: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Clopper and Pearson's."""
+    from scipy.special import betaincinv
+
+    tail = (1 - confidence) / 2
+    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), sizes - hits + 1, tail), 0.0)
+    rest = np.maximum(sizes - hits, 1)
+    return low, np.where(hits < sizes, betaincinv(hits + 1, rest, 1 - tail), 1.0)
+
+
+def _p_value(gaps: np.ndarray, predicted: np.ndarray, is_binary: bool) -> float:
+    """How often sums of gaps would wander so far if each had mean 0; rows in order of the total."""
+    sums = np.abs(np.cumsum(gaps))
+    farthest = float(np.max(sums[np.r_[predicted[1:] != predicted[:-1], True]]))
+    if is_binary and predicted[0] >= -_ROUNDING and predicted[-1] <= 1 + _ROUNDING:
+        chance = np.clip(predicted, 0.0, 1.0)
+        variance = float(np.sum(chance * (1 - chance)))
+    else:
+        # Two more of the largest size seen: heavy losses that happened not to occur are possible.
+        variance = float(np.sum(gaps**2) + 2 * np.max(np.abs(gaps)) ** 2)
+    if farthest <= 1e-7 * float(np.sum(np.abs(predicted))):  # all of it may be rounding
+        return 1.0
+    if variance == 0:
+        return 0.0
+    return _beyond(farthest / np.sqrt(variance))
+
+
+def _beyond(x: float) -> float:
+    """P(sup |B| > x) of a Brownian motion B on [0, 1]."""
+    from scipy.special import ndtr
+
+    if x < 0.3:  # the series below converges slowly, to 1
+        return 1.0
+    j = np.arange(100)
+    return float(min(1.0, 4 * np.sum((-1.0) ** j * ndtr(-(2 * j + 1) * x))))

@@ -1,0 +1,181 @@
+"""One temperature for all members: their probabilities mended before they are decomposed."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+
+from scorewise import _validate as validate
+from scorewise._array import Array, namespace, to_numpy
+from scorewise._receive import softmax
+from scorewise._rows import rows_of
+from scorewise.distributions import Samples
+from scorewise.errors import InvalidInput
+from scorewise.losses import checked_floor
+
+_LOWEST, _HIGHEST = 0.05, 20.0
+_FLAT = 1e-12  # a gain in loss that is none
+_TRIED = 13  # temperatures, before the best of them is refined
+
+
+@dataclass(frozen=True)
+class Temperature:
+    """A temperature and what it brought; made by :func:`scorewise.fit_temperature`.
+
+    Calling it with predictions gives members p^(1/T), rescaled to sum to 1.
+
+    Attributes
+    ----------
+    value : float
+        T: above 1 members were too sure of themselves, below 1 not sure enough.
+    loss_before, loss_after : float
+        Mean log loss of the mean prediction, on the rows that it was fitted on.
+    """
+
+    value: float
+    loss_before: float
+    loss_after: float
+
+    @overload
+    def __call__(self, predictions: Samples) -> Samples: ...
+    @overload
+    def __call__(self, predictions: Any, **options: Any) -> Array: ...
+    def __call__(self, predictions: Any, **options: Any) -> Samples | Array:
+        """The same predictions at this temperature.
+
+        Parameters
+        ----------
+        predictions : array (..., M, K) or Samples
+            Of a NumPy, torch, JAX or CuPy array.
+        **options
+            Those of :class:`scorewise.Samples` for arrays: ``from_logits``, ``member_axis``, …
+
+        Returns
+        -------
+        array (..., M, K) or Samples
+            Probabilities, as was given.
+        """
+        if isinstance(predictions, Samples) and not options:
+            return Samples(_tempered(predictions.probs, self.value), predictions.weights)
+        return _tempered(Samples(predictions, **options).probs, self.value)
+
+
+def _tempered(probs: Array, temperature: float) -> Array:
+    xp = namespace(probs)
+    with np.errstate(divide="ignore"):
+        return softmax(xp, xp.log(probs) / temperature)
+
+
+def fit_temperature(
+    probs: Any, y: Any, *, floor: float | None = None, **options: Any
+) -> Temperature:
+    """Find the temperature at which the members' mean predicts best.
+
+    Use it on held-out rows where a model is too sure of itself, or not enough, and decompose the
+    members after it: ``sw.decompose(temperature(probs), rule)``. One temperature serves all
+    members, fitted by the log loss of their mean.
+
+    Parameters
+    ----------
+    probs : array (n, M, K) or Samples
+        Predictions for held-out rows.
+    y : integer array (n,)
+        Their labels, as class indices.
+    floor : float, optional
+        The smallest probability that counts, as in :func:`scorewise.task_losses`; needed where some
+        label was impossible for all members, which no temperature changes.
+    **options
+        Those of :class:`scorewise.Samples`: ``weights``, ``from_logits``, …
+
+    Returns
+    -------
+    Temperature
+
+    Raises
+    ------
+    InvalidInput
+        If predictions and labels do not fit, or a label was impossible and no floor is given.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> rng = np.random.default_rng(0)
+    >>> logits = rng.normal(size=(2000, 1, 5)) + 0.3 * rng.normal(size=(2000, 10, 5))
+    >>> honest = sw.Samples(logits, from_logits=True)
+    >>> y = (honest.mean.cumsum(axis=-1) > rng.uniform(size=(2000, 1))).argmax(axis=-1)
+    >>> temperature = sw.fit_temperature(sw.Samples(3 * logits, from_logits=True), y)
+    >>> round(temperature.value, 1)
+    3.2
+    """
+    rows = rows_of(probs, "probs", options)
+    if not isinstance(rows, Samples):
+        raise InvalidInput("a Dirichlet has no members to temper; pass members, (n, M, K)")
+    held_out = _HeldOut.of(rows, y, floor)
+    grid = np.geomspace(_LOWEST, _HIGHEST, _TRIED)
+    best = int(np.argmin([held_out.loss(t) for t in grid]))
+    value = held_out.least(grid[max(best - 1, 0)], grid[min(best + 1, _TRIED - 1)])
+    if held_out.loss(1.0) - held_out.loss(value) <= _FLAT:
+        value = 1.0
+    if not 1.01 * _LOWEST < value < _HIGHEST / 1.01 or held_out.loss(value) == 0:
+        warnings.warn(
+            f"the temperature {value:.3g} is at the end of what was tried, or as good as others: "
+            "these rows are too few, or all predicted right, or the members disagree (as the trees "
+            "of a forest do), which no temperature changes",
+            UserWarning,
+            stacklevel=2,
+        )
+    return Temperature(value, held_out.loss(1.0), held_out.loss(value))
+
+
+@dataclass(frozen=True)
+class _HeldOut:
+    """Held-out rows, and the log loss that their mean prediction would have."""
+
+    log_probs: np.ndarray  # (n, M, K)
+    labels: np.ndarray  # (n, 1, 1)
+    weights: np.ndarray | None
+    floor: float
+
+    @classmethod
+    def of(cls, samples: Samples, y: Any, floor: float | None) -> _HeldOut:
+        p = to_numpy(samples.probs).astype(np.float64)
+        if not len(p):
+            raise InvalidInput("probs is empty; there must be at least one row")
+        labels = validate.labels(namespace(p), y, p.shape[:1], p.shape[-1], like=p)
+        weights = None if samples.weights is None else to_numpy(samples.weights)
+        impossible = np.take_along_axis(to_numpy(samples.mean), labels[:, None], axis=-1) == 0
+        if floor is None and impossible.any():
+            row = int(np.argmax(impossible))
+            raise InvalidInput(
+                f"label y[{row}] = {labels[row]} has probability 0 for all members, and its log "
+                "loss is infinite at every temperature; pass floor=1e-6, the smallest probability "
+                "that shall count"
+            )
+        lowest = 0.0 if floor is None else checked_floor(floor, p.shape[-1])
+        with np.errstate(divide="ignore"):
+            return cls(np.log(p), labels[:, None, None], weights, lowest)
+
+    def loss(self, temperature: float) -> float:
+        """Mean log loss at a temperature."""
+        tempered = softmax(np, self.log_probs / temperature)
+        of_label = np.take_along_axis(tempered, self.labels, axis=-1)[..., 0]
+        shares = 1 / of_label.shape[-1] if self.weights is None else self.weights
+        mean = np.sum(of_label * shares, axis=-1)
+        raised = (1 - self.floor * tempered.shape[-1]) * mean + self.floor
+        with np.errstate(divide="ignore"):  # so cold that no member thinks a label possible
+            return float(-np.mean(np.log(raised)))
+
+    def least(self, low: float, high: float) -> float:
+        """The best temperature between two."""
+        from scipy.optimize import minimize_scalar
+
+        found = minimize_scalar(
+            lambda log_t: self.loss(np.exp(log_t)),
+            bounds=(np.log(low), np.log(high)),
+            method="bounded",
+            options={"xatol": 1e-5},
+        )
+        return float(np.exp(found.x))

@@ -1,6 +1,0 @@
-"""Public conformance checks: does a rule keep the laws, does a kernel agree with the array path?"""
-
-from scorewise.checks.kernel import check_kernel
-from scorewise.checks.rule import check_rule
-
-__all__ = ["check_kernel", "check_rule"]

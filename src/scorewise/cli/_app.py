@@ -1,0 +1,158 @@
+"""What all commands share: the application, errors in one sentence, exit codes, options."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from scorewise._version import __version__
+from scorewise.cli._screen import complain
+from scorewise.errors import ScorewiseError
+
+FINE, BROKEN_PROMISE, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 70, 130
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+# -- options that several commands have ------------------------------------------------------------
+
+Predicted = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="Predictions: .npz, .npy, .parquet, .arrow, .csv, .safetensors, or a folder of "
+        "Parquet files.",
+    ),
+]
+TaskLoss = Annotated[
+    str,
+    typer.Option(
+        metavar="LOSS",
+        help="The loss you pay: zero-one, log, brier, spherical, tsallis:1.5, top-k:5, … or a CSV "
+        "file with your own costs.",
+    ),
+]
+Rules = Annotated[
+    str, typer.Option(metavar="RULE,…", help="Rules to measure uncertainty by, with commas.")
+]
+Floor = Annotated[
+    float | None,
+    typer.Option(help="Smallest probability that counts in the loss; the log loss needs one."),
+]
+Confidence = Annotated[float, typer.Option(help="Of promises and intervals, such as 0.95.")]
+Normalize = Annotated[
+    bool, typer.Option("--normalize", help="Rescale probabilities that do not sum to 1.")
+]
+ClassNames = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME,…",
+        help="Names of the classes in the order of the predictions, where FILE has none.",
+    ),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of everything that is drawn at random.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")]
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"scorewise {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """How unsure is a classifier, in the currency of the loss its user pays?
+
+    Start with "scorewise demo". Then, with predictions of your own (N rows, M members, K classes):
+    "scorewise evaluate test.npz" tells when to abstain, "scorewise score" measures every row,
+    "scorewise label" says what to label next.
+
+    Exit codes: 0 fine, 1 a promise is not met, 2 bad usage or input.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal that lacks a character shows another
+            stream.reconfigure(errors="replace")
+
+
+def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
+    """What makes a function a command: examples in its help, and errors in one sentence."""
+
+    def decorate(function: Command) -> Callable[..., None]:
+        @functools.wraps(function)
+        def run(*args: Any, **options: Any) -> None:
+            try:
+                code = function(*args, **options)
+            except KeyboardInterrupt:
+                complain("Interrupted. What was being written is as it was before.")
+                raise typer.Exit(INTERRUPTED) from None
+            except BrokenPipeError:  # who reads has seen enough
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                raise typer.Exit(FINE) from None
+            except (ScorewiseError, OSError, ImportError, MemoryError) as error:
+                if options.get("debug"):
+                    traceback.print_exc()
+                complain(f"Error: {_sentence(error)}")
+                raise typer.Exit(BAD_INPUT) from None
+            except Exception:
+                traceback.print_exc()
+                complain("This is a mistake in scorewise, not yours: please report it.")
+                raise typer.Exit(BUG) from None
+            raise typer.Exit(code or FINE)
+
+        shown = "\n".join(f"  {line}" for line in examples)
+        run.__doc__ = f"{inspect.getdoc(function)}\n\n\b\nExamples:\n{shown}"
+        return run
+
+    return decorate
+
+
+# What a message advises in Python, and what to type instead.
+_IN_THE_SHELL = {
+    "pass normalize=True to rescale rows": "use --normalize to rescale rows",
+    "pass from_logits=True if these are logits": 'call the array or column "logits" if they are',
+    "from_logits=True if these are logits": 'call the array or column "logits" if they are',
+    "pass floor=": "use --floor ",
+    "pass as_is=True": "use --as-is",
+    "class_names must say": "--class-names must say",
+    "or give class_names": "or give --class-names",
+    "sw.task_losses(probs, y, 'log', floor=1e-6)": "--floor 1e-6",
+    "or a largest loss, as in np.minimum(losses, 20)": "or use another loss",
+}
+
+
+def _sentence(error: BaseException) -> str:
+    """What went wrong, in the words of someone who types commands."""
+    if isinstance(error, MemoryError):
+        return "there is not enough memory; evaluate fewer rows"
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.strerror}: {error.filename}"
+    return in_the_shell(str(error))
+
+
+def in_the_shell(text: str) -> str:
+    """The same advice for someone who types commands."""
+    for python, shell in _IN_THE_SHELL.items():
+        text = text.replace(python, shell)
+    return text

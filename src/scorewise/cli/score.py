@@ -1,0 +1,81 @@
+"""scorewise score: the uncertainty of every row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scorewise.cli._app import (
+    FINE,
+    INTERRUPTED,
+    AsJson,
+    ClassNames,
+    Debug,
+    Normalize,
+    Predicted,
+    Rules,
+    command,
+)
+from scorewise.cli._arguments import ALL_RULES, names_of, rules_of
+from scorewise.cli._screen import complain, print_json, say
+from scorewise.io import score_file
+
+
+@command(
+    "scorewise score test.parquet --rules log,zero-one --out U.parquet",
+    "scorewise score folder_of_parquet_files --out U.parquet",
+    "scorewise score test.npy --rules tsallis:1.5,top-k:5 --out U.csv",
+)
+def score(
+    file: Predicted,
+    rules: Rules = ALL_RULES,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="A .parquet, .arrow or .csv file; FILE-scores.parquet unless given."),
+    ] = None,
+    class_names: ClassNames = None,
+    normalize: Normalize = False,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Forget what an interrupted run has done.")
+    ] = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> int:
+    """Measure total, aleatoric and epistemic uncertainty of every row.
+
+    Rows are read, scored and forgotten, so files of any size will do. A run that was cut off goes
+    on when the same command is given again, and ends with the same bytes. Columns are the ids and,
+    for each rule, total_RULE, aleatoric_RULE and epistemic_RULE; the file's metadata has the
+    version, the rules and the input's digest.
+    """
+    out = Path(f"{file.stem}-scores.parquet") if out is None else out
+    try:
+        done = score_file(
+            file,
+            out,
+            rules_of(rules),
+            class_names=names_of(class_names),
+            normalize=normalize,
+            resume=not restart,
+            progress=False if as_json else None,
+        )
+    except KeyboardInterrupt:
+        complain("Interrupted. Give the same command again to go on.")
+        return INTERRUPTED
+    if as_json:
+        print_json(
+            {
+                "path": str(done.path),
+                "n_rows": done.n_rows,
+                "columns": done.columns,
+                "resumed": done.resumed,
+                **done.metadata,
+            }
+        )
+        return FINE
+    if done.resumed:
+        say(f"{done.resumed:,} rows were scored by an earlier run.")
+    say(f"{done.n_rows:,} rows scored: {', '.join(done.columns)}.", f"Written to {done.path}")
+    return FINE

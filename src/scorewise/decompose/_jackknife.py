@@ -1,0 +1,68 @@
+"""Leave one member out: how biased, and how uncertain, are the numbers themselves?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scorewise import _validate as validate
+from scorewise._array import Array, Namespace
+from scorewise._numerics import square_root, sum_of_others
+from scorewise.distributions import Samples
+from scorewise.errors import InvalidInput
+from scorewise.rules import DecisionRule, ScoringRule
+
+
+class LeftOut:
+    """The weighted jackknife: what changes when member m, of share w, is left out.
+
+    T₋ₘ is a quantity without member m and ψ_m = (1 − w_m)(T − T₋ₘ) its influence. The bias is
+    −Σψ; the variance Σ(ψ_m − w_m Σψ)²/(1 − w_m). With equal weights both are Quenouille's and
+    Tukey's. θ̄₋ₘ − θ̄ = −w(θ_m − θ̄)/(1 − w) is used as it is, so that nothing cancels.
+    """
+
+    def __init__(self, xp: Namespace, samples: Samples, rule: ScoringRule) -> None:
+        self.xp, self.samples, self.rule = xp, samples, rule
+        self.share = xp.ones_like(samples.probs[..., 0]) / samples.probs.shape[-2]
+        if samples.weights is not None:
+            self.share = samples.weights * xp.ones_like(self.share)
+        self.rest = sum_of_others(xp, self.share)  # 1 − w, also where w is all but 1
+        self.center = samples.mean[..., None, :]
+        self.deviation = samples.deviations
+        shift = -(self.deviation / self.rest[..., None]) * self.share[..., None]
+        self.mean = xp.maximum(self.center + shift, 0.0)  # θ̄₋ₘ
+        self.excess = rule._divergence(xp, self.center, self.mean, shift)  # D(θ̄, θ̄₋ₘ)
+
+    def bias(self) -> Array:
+        """How far the plug-in EU is expected to be too small."""
+        return self.xp.sum(self.rest * self.excess, axis=-1)
+
+    def errors(self, entropies: Array, total: Array, aleatoric: Array, eu: Array) -> list[Array]:
+        """Standard errors of the three components."""
+        xp, w, center = self.xp, self.share, self.center
+        without = self.rule._entropy(self.xp, self.mean)
+        divergence = self.rule._divergence(self.xp, center, self.samples.probs, self.deviation)
+        return [
+            self._error(self.rest * (total[..., None] - without)),
+            self._error(w * (entropies - aleatoric[..., None])),
+            # A member without weight has no influence, not even an infinite one.
+            self._error(
+                w * xp.where(w > 0, divergence - eu[..., None], 0.0) + self.rest * self.excess
+            ),
+        ]
+
+    def _error(self, influence: Array) -> Array:
+        spread = influence - self.share * self.xp.sum(influence, axis=-1, keepdims=True)
+        scaled = spread / self.xp.sqrt(self.rest)  # before it is squared: a light rest is tiny
+        return square_root(self.xp, self.xp.sum(scaled**2, axis=-1))
+
+
+def check_members(n_members: int, rules: Sequence[ScoringRule], unbiased: bool) -> None:
+    """Refuse a lone member, and rules that the jackknife cannot help."""
+    validate.several(n_members)
+    decision = next((r for r in rules if isinstance(r, DecisionRule)), None)
+    if unbiased and decision is not None:
+        raise InvalidInput(
+            f"unbiased=True does more harm than good for {decision!r}: the jackknife assumes a "
+            "smooth rule, and a decision jumps; use the plain estimate, or a smooth rule such as "
+            "'log' or 'brier'"
+        )

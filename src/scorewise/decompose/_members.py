@@ -1,0 +1,82 @@
+"""Members as they were handed in, and work on them: at once, or lazily block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+from scorewise import _validate as validate
+from scorewise._array import Array, is_dask, map_dask_rows, namespace
+from scorewise._receive import Options, Unchecked, receive_members
+from scorewise.distributions import Dirichlet, Samples
+from scorewise.errors import InvalidInput
+from scorewise.rules import ScoringRule
+
+
+def given_options(weights: Any, *options: Any) -> str:
+    """The names of the options that are not what they are by default, for a message."""
+    names = [
+        field.name
+        for value in options
+        for field in fields(value)
+        if getattr(value, field.name) != field.default
+    ]
+    return ", ".join(["weights", *names] if weights is not None else names)
+
+
+@dataclass(frozen=True)
+class Members:
+    """Predictions of members and their weights, not looked at before :attr:`samples` is."""
+
+    given: Unchecked
+    weights: Any = None
+    checked: Samples | None = None  # by the caller, who made them
+
+    @classmethod
+    def of(cls, predictions: Any, weights: Any, options: Options) -> Members:
+        """Members from an array, or from Samples that need no options."""
+        if isinstance(predictions, Dirichlet):
+            raise InvalidInput(
+                "this compares members, and a Dirichlet has none; draw some and pass them as an "
+                "array (..., M, K)"
+            )
+        if isinstance(predictions, Samples):
+            if given := given_options(weights, options):
+                raise InvalidInput(f"{given}: pass to Samples(...), not beside one")
+            return cls(predictions.unchecked(), predictions.weights, predictions)
+        received = receive_members(predictions, options)
+        if weights is not None and is_dask(received.values):
+            # What needs no values is refused at once.
+            weights = validate.weights(weights, received.values)
+        return cls(received, weights)
+
+    def check_rules(self, rules: Iterable[ScoringRule]) -> None:
+        """Every rule can score as many classes."""
+        for rule in rules:
+            rule.check_classes(self.given.values.shape[-1])
+
+    @cached_property
+    def samples(self) -> Samples:
+        """The same, checked."""
+        return self.checked or Samples.of(self.given, self.weights)
+
+    def compute(
+        self, work: Callable[[Members], list[Array]], n_parts: int, *, keep_classes: bool = False
+    ) -> list[Array]:
+        """The parts that ``work`` makes of members, each ``(...)``, or ``(..., K)`` with classes.
+
+        Those of a Dask array are lazy; a bad row is reported when its block is computed.
+        """
+        values = self.given.values
+        if not is_dask(values):
+            return work(self)
+        template = replace(self.given, values=None)  # no block needs the whole graph
+
+        def block(rows: Array, weights: Array | None, origin: tuple[int, ...]) -> Array:
+            parts = work(Members(template.block(rows, origin), weights))
+            return namespace(*parts).stack(parts)
+
+        stacked = map_dask_rows(block, values, self.weights, n_parts, keep_classes=keep_classes)
+        return [stacked[i] for i in range(n_parts)]

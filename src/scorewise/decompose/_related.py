@@ -1,0 +1,129 @@
+"""Measures beside the decomposition, which researchers compare it with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from scorewise._array import Array, namespace
+from scorewise._receive import Options
+from scorewise.decompose._members import Members
+from scorewise.decompose._result import Decomposition
+from scorewise.distributions import Samples
+from scorewise.rules import ScoringRule, get_rule, gini_terms
+
+
+def reverse_epistemic(probs: Any, rule: str | ScoringRule, **options: Any) -> Array:
+    """E_Q D(θ, θ̄): what predicting one member costs when the mean is right.
+
+    Use it to compare with work that measures disagreement this way round; infinite under log when
+    a member says 0 where another does not.
+
+    Parameters
+    ----------
+    probs : array (..., M, K) or Samples
+    rule : str or ScoringRule
+    **options
+        As for :class:`scorewise.Samples`: ``weights``, ``member_axis``, ``from_logits``, …
+
+    Returns
+    -------
+    array (...)
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> round(float(sw.reverse_epistemic([[0.9, 0.1], [0.5, 0.5]], "brier")), 4)
+    0.08
+    """
+    return _of_rule(probs, rule, options, _reverse)
+
+
+def pairwise_epistemic(probs: Any, rule: str | ScoringRule, **options: Any) -> Array:
+    """E D(θ, θ′) over two independent members: EU + E D(θ, θ̄).
+
+    Use it to compare with work that measures disagreement between pairs (for log, the expected
+    pairwise Kullback–Leibler divergence); infinite under log when a member says 0.
+
+    Parameters
+    ----------
+    probs : array (..., M, K) or Samples
+    rule : str or ScoringRule
+    **options
+        As for :class:`scorewise.Samples`: ``weights``, ``member_axis``, ``from_logits``, …
+
+    Returns
+    -------
+    array (...)
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> round(float(sw.pairwise_epistemic([[0.9, 0.1], [0.5, 0.5]], "brier")), 4)
+    0.16
+    """
+
+    def pairwise(samples: Samples, found: ScoringRule) -> Array:
+        return found._epistemic(namespace(samples.probs), samples) + _reverse(samples, found)
+
+    return _of_rule(probs, rule, options, pairwise)
+
+
+def label_wise(probs: Any, **options: Any) -> Decomposition:
+    """Per-class variance decomposition: each class against the rest.
+
+    Use it to see which class an instance's uncertainty is about. For class k, TU = θ̄(1 − θ̄),
+    AU = E θ(1 − θ) and EU = Var θ; summed over classes they are Brier's.
+
+    Parameters
+    ----------
+    probs : array (..., M, K) or Samples
+    **options
+        As for :class:`scorewise.Samples`: ``weights``, ``member_axis``, ``from_logits``, …
+
+    Returns
+    -------
+    Decomposition
+        Of arrays ``(..., K)``.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> sw.label_wise([[0.9, 0.1, 0.0], [0.5, 0.5, 0.0]]).epistemic.round(4)
+    array([0.04, 0.04, 0.  ])
+    """
+
+    def parts(samples: Samples) -> list[Array]:
+        xp = namespace(samples.probs)
+        return [
+            gini_terms(xp, samples.mean),
+            samples.average(gini_terms(xp, samples.probs)),
+            samples.average(samples.deviations**2),
+        ]
+
+    members = _members(probs, **options)
+    return Decomposition(
+        *members.compute(lambda m: m.samples.by_blocks(parts), 3, keep_classes=True)
+    )
+
+
+def _members(probs: Any, weights: Any = None, **options: Any) -> Members:
+    return Members.of(probs, weights, Options(**options))
+
+
+def _of_rule(
+    probs: Any,
+    rule: str | ScoringRule,
+    options: dict[str, Any],
+    measure: Callable[[Samples, ScoringRule], Array],
+) -> Array:
+    """A measure of members under one rule."""
+    members, found = _members(probs, **options), get_rule(rule)
+    members.check_rules([found])
+    return members.compute(lambda m: m.samples.by_blocks(lambda s: [measure(s, found)]), 1)[0]
+
+
+def _reverse(samples: Samples, rule: ScoringRule) -> Array:
+    xp = namespace(samples.probs)
+    mean = samples.mean[..., None, :] + 0 * samples.probs
+    return samples.average(rule._divergence(xp, samples.probs, mean, -samples.deviations))

@@ -1,0 +1,162 @@
+"""A classifier that says what is foreign to it."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from scorewise import _validate as validate
+from scorewise.models import HeldOut
+
+
+class OODDetector(HeldOut):
+    """A classifier that tells inputs unlike those it was fitted on.
+
+    Use it where inputs may come from elsewhere. Held-out rows turn uncertainties into conformal
+    p-values, so that rows like them are called foreign at most at the stated rate, in samples of
+    any size. Epistemic uncertainty under log (mutual information) is what to rank by.
+
+    Parameters
+    ----------
+    estimator : model
+        A forest, a :class:`scorewise.BootstrapEnsemble` or another ensemble of scikit-learn, cloned
+        and fitted; or what :func:`scorewise.predict_samples` takes, fitted, then the data only
+        calibrate it.
+    rule : str or ScoringRule
+        Whose uncertainty decides.
+    false_alarm_rate : float
+        How often a row that is not foreign may be called so.
+    component : "total", "aleatoric" or "epistemic"
+        Which part of the uncertainty decides.
+    calibration_size : float
+        Share of the rows that is held out.
+    n_samples, random_state, batch_size, device
+        As for :class:`scorewise.SelectiveClassifier`.
+
+    Attributes
+    ----------
+    calibration_uncertainty_ : array
+        Uncertainties of the held-out rows, in rising order.
+    estimator_ : fitted model
+    classes_ : array (K,)
+    n_features_in_, feature_names_in_
+        Of the model, where it has them.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from sklearn.model_selection import train_test_split
+    >>> X, y = load_digits(return_X_y=True)
+    >>> known = y < 8  # eights and nines will be foreign
+    >>> X_fit, X_new, y_fit, _ = train_test_split(X[known], y[known], random_state=0)
+    >>> forest = RandomForestClassifier(100, min_samples_leaf=5, random_state=0)
+    >>> detector = sw.OODDetector(forest, random_state=0).fit(X_fit, y_fit)
+    >>> detector.is_outlier(X_new).mean().round(2)  # false alarms
+    np.float64(0.05)
+    >>> detector.is_outlier(X[~known]).mean().round(2)
+    np.float64(0.91)
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        rule: Any = "log",
+        false_alarm_rate: float = 0.05,
+        *,
+        component: str = "epistemic",
+        calibration_size: float = 0.25,
+        n_samples: int | None = None,
+        random_state: Any = None,
+        batch_size: int | None = None,
+        device: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.rule = rule
+        self.false_alarm_rate = false_alarm_rate
+        self.component = component
+        self.calibration_size = calibration_size
+        self.n_samples = n_samples
+        self.random_state = random_state
+        self.batch_size = batch_size
+        self.device = device
+
+    calibration_uncertainty_: np.ndarray
+
+    def _check(self, n_classes: int | None) -> None:
+        validate.share(self.false_alarm_rate, "false_alarm_rate")
+
+    def _calibrate(
+        self, mean: np.ndarray, uncertainty: np.ndarray, labels: np.ndarray
+    ) -> dict[str, Any]:
+        return {"calibration_uncertainty_": np.sort(uncertainty)}
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """How familiar rows are: minus their uncertainty, so that lower is more foreign.
+
+        Parameters
+        ----------
+        X : rows (n, ...)
+
+        Returns
+        -------
+        array (n,)
+        """
+        return -self.uncertainty(X)
+
+    def p_values(self, X: Any) -> np.ndarray:
+        """Conformal p-values: (1 + held-out rows at least as uncertain) / (1 + held-out rows).
+
+        Of a row like the held-out ones, it is at most α with probability at most α; ties count
+        against being foreign.
+
+        Parameters
+        ----------
+        X : rows (n, ...)
+
+        Returns
+        -------
+        array (n,)
+        """
+        check_is_fitted(self)
+        held_out = self.calibration_uncertainty_
+        n_below = np.searchsorted(held_out, self.uncertainty(X), side="left")
+        return (1 + len(held_out) - n_below) / (1 + len(held_out))
+
+    def is_outlier(self, X: Any, false_discovery_rate: float | None = None) -> np.ndarray:
+        """Which rows are foreign.
+
+        Parameters
+        ----------
+        X : rows (n, ...)
+        false_discovery_rate : float, optional
+            Instead of the false alarms among rows that are not foreign, limit the share of false
+            alarms among the rows called foreign, over this batch (Benjamini and Hochberg; valid for
+            conformal p-values: Bates et al., 2023).
+
+        Returns
+        -------
+        array of bool (n,)
+        """
+        p_values = self.p_values(X)
+        if false_discovery_rate is None:
+            rate = validate.share(self.false_alarm_rate, "false_alarm_rate")
+        else:
+            rate = validate.share(false_discovery_rate, "false_discovery_rate")
+        n = len(self.calibration_uncertainty_)
+        if 1 / (1 + n) > rate:
+            warnings.warn(
+                f"{n} held-out rows cannot tell anything foreign at a rate of {rate:g}; hold out "
+                f"{int(np.ceil(1 / rate)) - 1} or more",
+                UserWarning,
+                stacklevel=2,
+            )
+        if false_discovery_rate is not None and len(p_values):
+            from scipy.stats import false_discovery_control
+
+            p_values = false_discovery_control(p_values) * (1 - 1e-12)  # it rounds up at times
+        return np.asarray(p_values <= rate)

@@ -1,0 +1,181 @@
+"""How well do scores tell what is foreign? Ties count half, and intervals come along."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from scorewise import _validate as validate
+from scorewise._random import entropy_of, generator
+from scorewise._resampling import Resamples, auroc_of_counts
+
+METRICS = ("auroc", "aupr_out", "aupr_in", "fpr95")
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True, repr=False)
+class OODMetrics:
+    """How well uncertainties tell foreign rows; made by :func:`scorewise.ood_metrics`.
+
+    Attributes
+    ----------
+    auroc : float
+        Chance that a foreign row is more uncertain than one that is not, ties half.
+    aupr_out, aupr_in : float
+        Average precision with the foreign rows as the positive ones, and with the others.
+    fpr95 : float
+        Share of rows called foreign by mistake where at least 95 % of the foreign ones are found.
+    intervals : dict
+        By metric: DeLong's for ``auroc``; for the others where resamples were asked for.
+    confidence : float
+        Of the intervals, each by itself.
+    n_in, n_out : int
+    """
+
+    auroc: float
+    aupr_out: float
+    aupr_in: float
+    fpr95: float
+    intervals: dict[str, Interval]
+    confidence: float
+    n_in: int
+    n_out: int
+
+    @property
+    def auroc_interval(self) -> Interval:
+        """DeLong's interval of the AUROC."""
+        return self.intervals["auroc"]
+
+    def __repr__(self) -> str:
+        parts = []
+        for name in METRICS:
+            low_high = self.intervals.get(name)
+            shown = f" [{low_high[0]:.3f}, {low_high[1]:.3f}]" if low_high else ""
+            parts.append(f"{name} {getattr(self, name):.3f}{shown}")
+        return ", ".join(parts)
+
+
+def ood_metrics(
+    u_in: Any,
+    u_out: Any,
+    confidence: float = 0.95,
+    *,
+    n_resamples: int = 0,
+    random_state: Any = None,
+) -> OODMetrics:
+    """AUROC, AUPR and FPR at 95 % TPR of telling foreign rows by their uncertainty.
+
+    Use it to compare detectors. Tied scores are counted as what they are: rows between which
+    nothing was decided (scores that are all equal give an AUROC of 0.5).
+
+    Parameters
+    ----------
+    u_in : array (n,)
+        Uncertainties of rows that are not foreign.
+    u_out : array (m,)
+        Of foreign rows, the positive class.
+    confidence : float
+        Of the intervals.
+    n_resamples : int
+        Bootstrap resamples for intervals of AUPR and FPR95; 1,000 are usual.
+    random_state : int, RandomState or Generator, optional
+        Seed of the resamples.
+
+    Returns
+    -------
+    OODMetrics
+
+    Raises
+    ------
+    InvalidInput
+        If one of the two is empty or holds NaN.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> m = sw.ood_metrics([0.1, 0.2, 0.2, 0.4], [0.2, 0.5, 0.9, 0.7])
+    >>> m.auroc, m.fpr95
+    (0.875, 0.75)
+    >>> sw.ood_metrics([0, 0, 0], [0, 0]).auroc
+    0.5
+    """
+    inside, outside = validate.vector(u_in, "u_in"), validate.vector(u_out, "u_out")
+    confidence = validate.share(confidence, "confidence")
+    n_resamples = validate.whole(n_resamples, "n_resamples", at_least=0)
+    _, codes = np.unique(np.r_[inside, outside], return_inverse=True)
+    code_in, code_out = codes[: len(inside)], codes[len(inside) :]
+    n_codes = int(codes.max()) + 1
+    c_in, c_out = (np.bincount(code, minlength=n_codes)[None] for code in (code_in, code_out))
+    values = {name: float(found[0]) for name, found in metrics_of_counts(c_in, c_out).items()}
+    intervals = {"auroc": _delong(c_in[0], c_out[0], values["auroc"], confidence)}
+    if n_resamples:
+        entropy = entropy_of(random_state)
+        drawn_in = Resamples(len(inside), n_resamples, generator(entropy, 0))
+        drawn_out = Resamples(len(outside), n_resamples, generator(entropy, 1))
+        drawn: dict[str, list[np.ndarray]] = {name: [] for name in METRICS[1:]}
+        size = max(1, (1 << 21) // max(n_codes, len(codes)))
+        for rows_in, rows_out in zip(drawn_in.rows(size), drawn_out.rows(size), strict=True):
+            found = metrics_of_counts(
+                _counts(code_in[rows_in], n_codes), _counts(code_out[rows_out], n_codes)
+            )
+            for name, values_drawn in drawn.items():
+                values_drawn.append(found[name])
+        tails = [(1 - confidence) / 2, (1 + confidence) / 2]
+        for name, values_drawn in drawn.items():
+            low, high = np.quantile(np.concatenate(values_drawn), tails)
+            intervals[name] = (float(low), float(high))
+    return OODMetrics(
+        **values, intervals=intervals, confidence=confidence, n_in=len(inside), n_out=len(outside)
+    )
+
+
+def _counts(codes: np.ndarray, n_codes: int) -> np.ndarray:
+    """How often each code occurs in each row of ``codes``."""
+    n_rows = len(codes)
+    shifted = codes + n_codes * np.arange(n_rows)[:, None]
+    return np.bincount(shifted.ravel(), minlength=n_rows * n_codes).reshape(n_rows, n_codes)
+
+
+def metrics_of_counts(c_in: np.ndarray, c_out: np.ndarray) -> dict[str, np.ndarray]:
+    """The metrics from how many rows have each distinct score, in rising order, ``(B, G)``."""
+    n_in, n_out = c_in.sum(axis=1), c_out.sum(axis=1)
+    up_to_in, up_to_out = np.cumsum(c_in, axis=1), np.cumsum(c_out, axis=1)
+    # from a score on upwards, where a threshold there would call rows foreign
+    from_in, from_out = n_in[:, None] - up_to_in + c_in, n_out[:, None] - up_to_out + c_out
+    enough = 20 * from_out >= 19 * n_out[:, None]
+    last = enough.shape[1] - 1 - np.argmax(enough[:, ::-1], axis=1)
+    return {
+        "auroc": auroc_of_counts(c_in, c_out),
+        "aupr_out": _average_precision(c_out, from_out, from_out + from_in),
+        "aupr_in": _average_precision(c_in, up_to_in, up_to_in + up_to_out),
+        "fpr95": np.take_along_axis(from_in, last[:, None], axis=1)[:, 0] / n_in,
+    }
+
+
+def _average_precision(hits: np.ndarray, found: np.ndarray, called: np.ndarray) -> np.ndarray:
+    return np.asarray(np.sum(hits * found / np.maximum(called, 1), axis=1) / hits.sum(axis=1))
+
+
+def _delong(c_in: np.ndarray, c_out: np.ndarray, auroc: float, confidence: float) -> Interval:
+    """DeLong's interval, on the logit scale so that it stays between 0 and 1."""
+    n_in, n_out = int(c_in.sum()), int(c_out.sum())
+    fewer = min(n_in, n_out)
+    if np.count_nonzero(c_in) == np.count_nonzero(c_out) == 1 or auroc in (0.0, 1.0):
+        # So many disjoint pairs were all alike, of which each may differ with this chance at most.
+        other = 1 - ((1 - confidence) / 2) ** (1 / fewer)
+        return auroc - other * auroc, auroc + other * (1 - auroc)
+    if fewer < 2:
+        return (0.0, 1.0)
+    from scipy.special import expit, logit, ndtri
+
+    beaten = (np.cumsum(c_in) - c_in / 2) / n_in  # per foreign row
+    beating = (n_out - np.cumsum(c_out) + c_out / 2) / n_out  # per row that is not
+    variance = (
+        np.sum(c_out * (beaten - auroc) ** 2) / (n_out - 1) / n_out
+        + np.sum(c_in * (beating - auroc) ** 2) / (n_in - 1) / n_in
+    )
+    half = ndtri((1 + confidence) / 2) * np.sqrt(variance) / (auroc * (1 - auroc))
+    return float(expit(logit(auroc) - half)), float(expit(logit(auroc) + half))

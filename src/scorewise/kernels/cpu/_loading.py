@@ -1,0 +1,172 @@
+"""Machine code of the fused pass: from disk, or compiled now and kept there.
+
+Numba compiles it, and LLVM alone loads it later: the first call of a process takes a tenth of a
+second, not four as with Numba's own cache. A file on disk is for one dtype, one kind of processor,
+one version of Numba and LLVM and one state of the sources, which its name says.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import logging
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from llvmlite import binding as llvm
+
+from scorewise.kernels.cpu._records import RECORDS
+
+_PATIENCE = 1.0  # seconds without a word
+_ENTRY = "scorewise_fused"
+
+
+def load(dtype: str) -> Callable[..., bool]:
+    """The fused pass for float32 or float64, a function of plain numbers."""
+    with _lock:  # of several threads that need it, one compiles
+        return _load(dtype)
+
+
+@cache
+def _load(dtype: str) -> Callable[..., bool]:
+    machine = _machine()
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    engine.add_object_file(llvm.ObjectFileRef.from_data(_machine_code(dtype, machine)))
+    engine.finalize_object()
+    number = ctypes.c_float if dtype == "float32" else ctypes.c_double
+    integers = [ctypes.c_int64] * sum(len(record._fields) for record in RECORDS)
+    pointers = [ctypes.c_void_p] * 2  # to the result, and to what Numba calls an exception
+    kind = ctypes.CFUNCTYPE(ctypes.c_int32, *pointers, number, ctypes.c_double, *integers)
+    function = kind(engine.get_function_address(_ENTRY))
+
+    def fused(tolerance: float, *records: Any, owner: Any = engine) -> bool:
+        good, exception = ctypes.c_bool(), ctypes.c_void_p()
+        results = ctypes.addressof(good), ctypes.addressof(exception)
+        if function(*results, 0.0, tolerance, *(i for record in records for i in record)):
+            raise RuntimeError("compiled code raised an exception, which it has no reason for")
+        return good.value
+
+    return fused
+
+
+_lock = threading.Lock()
+
+
+def _forget() -> None:
+    """A forked child must not wait for a thread that only its parent has."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+
+
+def _machine() -> Any:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=_features(), opt=3, codemodel="jitdefault", jit=True
+    )
+
+
+def _features() -> str:
+    try:
+        return str(llvm.get_host_cpu_features().flatten())
+    except RuntimeError:  # LLVM does not know this processor
+        return ""
+
+
+def kept(dtype: str) -> bytes | None:
+    """The machine code that an earlier process has compiled, if there is any."""
+    name = _file_name(dtype)
+    found = (_read(folder / name) for folder in cache_folders() if name)
+    return next((code for code in found if code is not None), None)
+
+
+def _machine_code(dtype: str, machine: Any) -> bytes:
+    code = kept(dtype)
+    if code is not None:
+        return code
+    name = _file_name(dtype)
+    what = f"compiling the fused kernel for {dtype}: once after installation, some ten seconds"
+    with _told(what):
+        code = _compile(dtype, machine)
+    for folder in cache_folders() if name else []:
+        with suppress(OSError):
+            _write(folder / name, code)
+            break
+    return code
+
+
+def _compile(dtype: str, machine: Any) -> bytes:
+    from scorewise.kernels.cpu._compiling import llvm_assembly
+
+    module = llvm.parse_assembly(llvm_assembly(dtype, _ENTRY))
+    return bytes(machine.emit_object(module))
+
+
+def _file_name(dtype: str) -> str:
+    """A name that tells all that machine code depends on; none where there are no sources."""
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    if not sources:
+        return ""
+    target = [llvm.get_default_triple(), llvm.get_host_cpu_name(), _features()]
+    versions = [metadata.version(name) for name in ("llvmlite", "numba")]
+    texts = [path.read_text(encoding="utf-8") for path in sources]
+    digest = hashlib.sha256("\n".join([*target, *versions, *texts]).encode()).hexdigest()
+    return f"scorewise-{dtype}-{digest[:32]}.o"
+
+
+def cache_folders() -> list[Path]:
+    """Where machine code may lie: as told, beside this file, or in the user's cache folder."""
+    told = os.environ.get("SCOREWISE_CACHE_DIR")
+    if told:
+        return [Path(told)]
+    home = {"win32": "LOCALAPPDATA"}.get(sys.platform, "XDG_CACHE_HOME")
+    user = Path(os.environ.get(home) or os.path.expanduser("~/.cache"))
+    return [Path(__file__).parent / "__pycache__", user / "scorewise"]
+
+
+def _read(path: Path) -> bytes | None:
+    """The machine code in a file, None if there is none or it is not whole."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    digest, code = content[:32], content[32:]
+    return code if hashlib.sha256(code).digest() == digest else None
+
+
+def _write(path: Path, code: bytes) -> None:
+    """Put machine code and its digest into a file, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(hashlib.sha256(code).digest() + code)
+        os.chmod(temporary, 0o644)  # others may have the same package
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Say what is being done, if it takes longer than one would wait without a word."""
+    timer = threading.Timer(_PATIENCE, logging.getLogger("scorewise").warning, [what])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -1,0 +1,1 @@
+"""Members of scikit-learn models."""

@@ -1,0 +1,229 @@
+"""Any classifier as an ensemble: fitted again with other seeds on other samples."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Self
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils import Tags, _safe_indexing, get_tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import (
+    assert_all_finite,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+)
+
+from scorewise import _validate as validate
+from scorewise._random import entropy_of, generator
+from scorewise.errors import InvalidInput
+from scorewise.models._predict import predict_mean, predict_samples
+
+
+class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """An ensemble of one classifier, by other seeds and other samples of the data.
+
+    Use it to learn how unsure a classifier is that gives no members of its own: a logistic
+    regression, histogram gradient boosting, a pipeline. A scikit-learn estimator like any other.
+
+    Parameters
+    ----------
+    estimator : classifier with ``predict_proba``
+        Cloned for each member; each ``random_state`` in it gets a seed of its own.
+    n_members : int
+        How many.
+    bootstrap : bool
+        Whether each member is fitted on rows drawn with replacement (within each class, so that
+        every member sees every class); otherwise members differ by their seeds alone, and not at
+        all where the estimator has none.
+    n_jobs : int, optional
+        Members fitted at a time, through joblib: any of its backends works.
+    random_state : int, RandomState or Generator, optional
+        Seed; the members do not depend on ``n_jobs``.
+    verbose : int
+        Passed to joblib.
+
+    Attributes
+    ----------
+    classes_ : array (K,)
+    members_ : list of fitted classifiers
+    n_features_in_, feature_names_in_
+        Of the members, where they have them.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> X, y = load_iris(return_X_y=True)
+    >>> ensemble = sw.BootstrapEnsemble(GaussianNB(), n_members=10, random_state=0).fit(X, y)
+    >>> ensemble.predict_samples(X)
+    Samples(10 members, 3 classes, batch (150,), float64)
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        n_members: int = 20,
+        *,
+        bootstrap: bool = True,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.n_members = n_members
+        self.bootstrap = bootstrap
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit all members.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, frame or list (n, ...)
+            Whatever the estimator takes.
+        y : array (n,)
+            Labels.
+
+        Raises
+        ------
+        InvalidInput
+            If the estimator gives no probabilities.
+        """
+        validate.whole(self.n_members, "n_members", at_least=1)
+        check_gives_probabilities(self.estimator, type(self.estimator).__name__)
+        y = column_or_1d(y, warn=True)
+        assert_all_finite(y, input_name="y")
+        X = indexable(X)
+        check_consistent_length(X, y)
+        check_classification_targets(y)
+        entropy = entropy_of(self.random_state)
+        fitted = Parallel(n_jobs=self.n_jobs, verbose=self.verbose)(
+            delayed(_fit_member)(clone(self.estimator), X, y, entropy, member, self.bootstrap)
+            for member in range(self.n_members)
+        )
+        fitted = list(fitted)
+        if self.bootstrap:
+            _look_at_unseen(fitted, X, y, entropy)
+        self.members_, self.classes_ = fitted, np.unique(y)
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The mean θ̄ of the members' probabilities.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, frame or list (n, ...)
+
+        Returns
+        -------
+        array (n, K)
+        """
+        check_is_fitted(self)
+        return predict_mean(self, X)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The labels of largest mean probability.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, frame or list (n, ...)
+
+        Returns
+        -------
+        array (n,)
+        """
+        check_is_fitted(self)
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=-1)])
+
+    def predict_samples(
+        self, X: Any, n_samples: int | None = None, random_state: Any = None, **options: Any
+    ) -> Any:
+        """The members' probabilities; the options are those of :func:`scorewise.predict_samples`.
+
+        Returns
+        -------
+        Samples
+        """
+        check_is_fitted(self)
+        return predict_samples(self, X, n_samples, random_state, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        """What the members know of their input is known of the ensemble's."""
+        if name in {"n_features_in_", "feature_names_in_"} and "members_" in vars(self):
+            return getattr(self.members_[0], name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "members_")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self.estimator).input_tags
+        tags.classifier_tags = get_tags(self.estimator).classifier_tags
+        return tags
+
+
+def check_gives_probabilities(model: Any, name: str) -> None:
+    """Refuse a classifier that only decides."""
+    if not hasattr(model, "predict_proba"):
+        raise InvalidInput(
+            f"{name} has no predict_proba; use a classifier that gives probabilities, or wrap it "
+            "in sklearn.calibration.CalibratedClassifierCV"
+        )
+
+
+def indexable(X: Any) -> Any:
+    """The same, of which rows can be taken."""
+    if issparse(X):
+        return X.tocsr()
+    return X if hasattr(X, "shape") or hasattr(X, "__len__") else np.asarray(X)
+
+
+def set_seeds(estimator: Any, rng: np.random.Generator) -> None:
+    """A seed for each random state in an estimator, also of what only splits rows for it."""
+    found: dict[str, Any] = {}
+    for name, value in sorted(estimator.get_params(deep=True).items()):
+        if name.rpartition("__")[2] == "random_state":
+            found[name] = int(rng.integers(2**31 - 1))
+        elif hasattr(value, "random_state") and not hasattr(value, "get_params"):
+            found[name] = copy.copy(value)
+            found[name].random_state = int(rng.integers(2**31 - 1))
+    estimator.set_params(**found)
+
+
+def _fit_member(
+    estimator: Any, X: Any, y: np.ndarray, entropy: int, member: int, bootstrap: bool
+) -> Any:
+    set_seeds(estimator, generator(entropy, member))
+    if bootstrap:
+        rows = _draw_rows(y, entropy, member)
+        X, y = _safe_indexing(X, rows), y[rows]
+    return estimator.fit(X, y)
+
+
+def _look_at_unseen(members: list[Any], X: Any, y: np.ndarray, entropy: int) -> None:
+    """Ask about rows that no member was fitted on: a bad one is refused whatever the draw was."""
+    unseen = np.ones(len(y), dtype=bool)
+    for member in range(len(members)):
+        unseen[_draw_rows(y, entropy, member)] = False
+    if unseen.any():
+        members[0].predict_proba(_safe_indexing(X, np.flatnonzero(unseen)))
+
+
+def _draw_rows(y: np.ndarray, entropy: int, member: int) -> np.ndarray:
+    """Rows drawn with replacement, as many of each class as there were, in rising order."""
+    rng = generator(entropy, member, 1)
+    _, codes = np.unique(y, return_inverse=True)
+    order = np.argsort(codes, kind="stable")
+    counts = np.bincount(codes)
+    starts = np.repeat(np.cumsum(counts) - counts, counts)
+    drawn = starts + rng.integers(np.repeat(counts, counts))
+    return np.sort(order[drawn])

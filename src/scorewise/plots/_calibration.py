@@ -1,0 +1,185 @@
+"""Predicted against realised loss."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from scorewise.calibrate import LossCalibration, loss_calibration
+from scorewise.errors import InvalidInput
+from scorewise.plots._style import BLUE, GREY, Axes, Figure, axes_for, legend, plain, tidy
+
+_MOST_UNLIKE = 4.0  # ranges of the two axes, beyond which a square would show a flat line
+
+
+class CalibrationDisplay:
+    """The loss that predictions were expected to cost, against the loss that they did cost.
+
+    Use it to see whether the total uncertainty is honest. Points above the diagonal are of
+    predictions that cost more than expected: there the model is too sure of itself.
+
+    Parameters
+    ----------
+    calibration : LossCalibration
+        Made by :func:`scorewise.loss_calibration`.
+    loss_name : str
+        What the loss is called on the axes.
+
+    Attributes
+    ----------
+    calibration : LossCalibration
+    ax_, figure_
+        What was drawn on.
+    points_ : ErrorbarContainer
+        The bins.
+    diagonal_ : AxLine
+        Where honest predictions lie.
+
+    Raises
+    ------
+    InvalidInput
+        If it is no loss calibration.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> from matplotlib.figure import Figure
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.uniform(0.5, 1, 2000)  # of the class that is predicted
+    >>> wrong = rng.uniform(size=2000) > p
+    >>> display = sw.CalibrationDisplay.from_losses(wrong, 1 - p, loss_name="zero-one loss")
+    >>> display.plot(Figure().subplots()).ax_.get_xlabel()
+    'mean zero-one loss that was expected (total uncertainty)'
+    """
+
+    ax_: Axes
+    figure_: Figure
+    points_: Any
+    diagonal_: Any
+
+    def __init__(self, calibration: LossCalibration, loss_name: str = "loss") -> None:
+        if not isinstance(calibration, LossCalibration):
+            raise InvalidInput(
+                "only a LossCalibration can be drawn; make one with sw.loss_calibration, or use "
+                "CalibrationDisplay.from_losses"
+            )
+        self.calibration = calibration
+        self.loss_name = loss_name
+
+    @classmethod
+    def from_losses(
+        cls,
+        losses: Any,
+        total: Any,
+        n_bins: int = 10,
+        confidence: float = 0.95,
+        loss_name: str = "loss",
+    ) -> Self:
+        """The display of losses and of the totals that predicted them.
+
+        Parameters
+        ----------
+        losses, total, n_bins, confidence
+            As for :func:`scorewise.loss_calibration`.
+        loss_name : str
+            What the loss is called on the axes.
+
+        Raises
+        ------
+        InvalidInput
+            If the two differ in length, are empty or not finite.
+        """
+        return cls(loss_calibration(losses, total, n_bins, confidence), loss_name)
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw a point with its interval for every bin, and the diagonal.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            What to draw on; a new figure unless given.
+        """
+        self.figure_, (self.ax_,) = axes_for(ax, (5.4, 5.4))
+        found = self.calibration
+        across, up = self._limits()
+        low, high = (np.clip(limit, *up) for limit in (found.bin_low, found.bin_high))
+        self.diagonal_ = self.ax_.axline((0, 0), slope=1, color=GREY, linestyle="--", zorder=1)
+        self.points_ = self.ax_.errorbar(
+            found.bin_predicted,
+            found.bin_realized,
+            yerr=[found.bin_realized - low, high - found.bin_realized],
+            fmt="o",
+            markersize=5.5,
+            color=BLUE,
+            ecolor=BLUE,
+            elinewidth=1.4,
+            capsize=3,
+        )
+        self.ax_.set(xlim=across, ylim=up)
+        if across == up:
+            self.ax_.set_aspect("equal")
+        self._name_axes()
+        legend(
+            self.ax_,
+            [self.points_, self.diagonal_],
+            [
+                f"{_bins(found.bin_count)}, {100 * found.confidence:.6g}% intervals",
+                "honest (above it: too sure; below: too cautious)",
+            ],
+            loc="upper left",
+            fontsize="small",
+            framealpha=0.9,
+        )
+        return self
+
+    def _limits(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Ranges of the axes: one for both, unless the data would shrink to a line in it."""
+        found = self.calibration
+        ends = np.r_[found.bin_realized, found.bin_low, found.bin_high]
+        across = _span(found.bin_predicted)
+        up = _span(ends[np.isfinite(ends)])
+        widths = [high - low for low, high in (across, up)]
+        if max(widths) > _MOST_UNLIKE * min(widths):
+            return _with_room(across, 0.05), _with_room(up, 0.25)
+        both = _with_room((min(across[0], up[0]), max(across[1], up[1])), 0.18)
+        return both, both
+
+    def _name_axes(self) -> None:
+        found = self.calibration
+        loss = plain(self.loss_name)
+        self.ax_.set_xlabel(f"mean {loss} that was expected (total uncertainty)", parse_math=False)
+        self.ax_.set_ylabel(f"mean {loss} that was paid", parse_math=False)
+        low, high = found.gap_interval
+        between = f" [{low:+.3g}, {high:+.3g}]" if np.isfinite(low) else ""
+        verdict = "no sign of miscalibration" if found.is_honest else "miscalibrated"
+        self.ax_.set_title(
+            "Did predictions cost what they were expected to?\n"
+            f"paid − expected: {found.gap:+.3g}{between}; calibration error {found.error:.2g}\n"
+            f"{verdict} (p = {found.p_value:.2g})",
+            fontsize="medium",
+        )
+        tidy(self.ax_)
+
+
+def _bins(counts: np.ndarray) -> str:
+    """How many bins there are, and of what size."""
+    least, most = int(np.min(counts)), int(np.max(counts))
+    if most == 1:
+        return f"{len(counts)} predictions"
+    size = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+    return f"{len(counts)} {'bin' if len(counts) == 1 else 'bins'} of {size} predictions"
+
+
+def _span(values: np.ndarray) -> tuple[float, float]:
+    low, high = float(np.min(values)), float(np.max(values))
+    if low == high:
+        room = 0.1 * abs(low) or 0.1
+        return low - room, high + room
+    return low, high
+
+
+def _with_room(span: tuple[float, float], above: float) -> tuple[float, float]:
+    """A range with a margin, and room for the legend at its upper end."""
+    low, high = span
+    return low - 0.05 * (high - low), high + above * (high - low)

@@ -1,0 +1,175 @@
+"""How far each measure is behind the best, with intervals."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from scorewise.compare import Comparison, Standing, compare
+from scorewise.errors import InvalidInput
+from scorewise.plots._style import BLUE, GREY, Axes, Figure, axes_for, legend, plain, tidy
+
+# by verdict: how the point looks, and what it means
+_LOOKS: dict[str, dict[str, Any]] = {
+    "best": {"marker": "D", "markersize": 7.5, "color": BLUE},
+    "indistinguishable": {"marker": "o", "markersize": 6.5, "color": BLUE},
+    "worse": {"marker": "o", "markersize": 6.5, "color": GREY, "markerfacecolor": "white"},
+}
+_MEANINGS = {
+    "best": "best here",
+    "indistinguishable": "cannot be told from the best",
+    "worse": "worse than the best",
+}
+_LEGEND_ROWS = 2  # left free for it, above the best
+_METRICS = {
+    "aulc": "AULC, the mean loss over all shares rejected,",
+    "auroc": "AUROC",
+    "mean loss": "mean loss over the rounds",
+}
+
+
+class ComparisonDisplay:
+    """Measures from the best to the worst, with how far each is behind the best.
+
+    Use it to report :func:`scorewise.compare`: an interval that reaches 0 belongs to a measure that
+    cannot be told from the best. Dashed intervals are of measures that order all rows as the one
+    above them does.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        Made by :func:`scorewise.compare`.
+
+    Attributes
+    ----------
+    comparison : Comparison
+    ax_, figure_
+        What was drawn on.
+    intervals_ : dict of str to ErrorbarContainer
+        By the name of the measure.
+
+    Raises
+    ------
+    InvalidInput
+        If it is no comparison, or one of nothing.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> from matplotlib.figure import Figure
+    >>> rng = np.random.default_rng(0)
+    >>> probs = rng.dirichlet([0.5] * 3, size=(200, 5))
+    >>> y = rng.integers(3, size=200)
+    >>> display = sw.ComparisonDisplay.from_predictions(
+    ...     probs, y, rules=["log", "zero-one"], baselines=False, random_state=0
+    ... )
+    >>> print(display.plot(Figure().subplots()).ax_.get_xlabel())
+    AULC, the mean loss over all shares rejected, behind the best
+    (best: 0.666; 95% intervals, all together)
+    """
+
+    ax_: Axes
+    figure_: Figure
+    intervals_: dict[str, Any]
+
+    def __init__(self, comparison: Comparison) -> None:
+        if not isinstance(comparison, Comparison) or not comparison.standings:
+            raise InvalidInput("only a Comparison can be drawn; make one with sw.compare")
+        self.comparison = comparison
+
+    @classmethod
+    def from_predictions(cls, probs: Any = None, y: Any = None, **options: Any) -> Self:
+        """The display of a new comparison.
+
+        Parameters
+        ----------
+        probs, y, **options
+            As for :func:`scorewise.compare`.
+
+        Raises
+        ------
+        InvalidInput
+            As :func:`scorewise.compare` does.
+        """
+        return cls(compare(probs, y, **options))
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw an interval for every measure, the best on top.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            What to draw on; a new figure, as high as it must be, unless given.
+        """
+        standings = self.comparison.standings
+        labels = [_label(row) for row in standings]
+        size = (5.4 + 0.09 * max(map(len, labels)), 1.7 + 0.27 * (len(labels) + _LEGEND_ROWS))
+        self.figure_, (self.ax_,) = axes_for(ax, size)
+        self.ax_.axvline(0, color=GREY, linewidth=1, linestyle=":", zorder=1)
+        self.intervals_ = {row.name: self._interval(i, row) for i, row in enumerate(standings)}
+        self.ax_.set_yticks(range(len(labels)), labels)
+        for text in self.ax_.get_yticklabels():
+            text.set_parse_math(False)
+        self.ax_.set_ylim(len(labels) - 0.4, -0.6 - _LEGEND_ROWS)
+        self._name_axes()
+        self._explain()
+        return self
+
+    def _interval(self, place: int, row: Standing) -> Any:
+        drawn = self.ax_.errorbar(
+            row.behind,
+            place,
+            xerr=[[row.behind - row.low], [row.high - row.behind]],
+            capsize=3,
+            elinewidth=1.6,
+            markeredgewidth=1.6,
+            **_LOOKS[row.verdict],
+        )
+        if row.same_order_as is not None:
+            for bar in drawn.lines[2]:
+                bar.set_linestyle((0, (2, 1.5)))
+        return drawn
+
+    def _name_axes(self) -> None:
+        found = self.comparison
+        metric = _METRICS.get(found.metric, found.metric)
+        best = found.standings[0].value
+        intervals = f"{100 * found.confidence:.6g}% intervals, all together"
+        self.ax_.set_xlabel(f"{metric} behind the best\n(best: {best:.3g}; {intervals})")
+        of = f", {plain(found.task_loss)} losses" if found.task == "selective" else ""
+        task = {
+            "selective": "for rejecting",
+            "ood": "for detecting what is foreign",
+            "active": "for choosing what to label",
+        }.get(found.task, found.task)
+        self.ax_.set_title(f"Which measure is best {task}{of}", parse_math=False)
+        self.ax_.locator_params(axis="x", nbins=6)
+        tidy(self.ax_)
+
+    def _explain(self) -> None:
+        """A legend of the verdicts that occur."""
+        from matplotlib.lines import Line2D
+
+        rows = self.comparison.standings
+        verdicts = {row.verdict for row in rows}
+        shown = [verdict for verdict in _LOOKS if verdict in verdicts]
+        handles = [Line2D([], [], linewidth=1.6, markeredgewidth=1.6, **_LOOKS[v]) for v in shown]
+        labels = [_MEANINGS[verdict] for verdict in shown]
+        if any(row.same_order_as for row in rows):
+            handles.append(Line2D([], [], color="black", linewidth=1.6, linestyle=(0, (2, 1.5))))
+            labels.append("orders all rows as the one named")
+        legend(
+            self.ax_,
+            handles,
+            labels,
+            loc="upper left",
+            ncols=2,
+            fontsize="small",
+            framealpha=1,
+            edgecolor="none",
+        )
+
+
+def _label(row: Standing) -> str:
+    if row.same_order_as is None:
+        return plain(row.name)
+    return f"{plain(row.name, 26)} = {plain(row.same_order_as, 20)}"

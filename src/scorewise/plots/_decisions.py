@@ -1,0 +1,211 @@
+"""What each action costs where it is taken, and why."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from scorewise import _validate as validate
+from scorewise._array import to_numpy
+from scorewise.decide import Decisions, decide
+from scorewise.errors import InvalidInput
+from scorewise.plots._style import BLUE, COLORS, GREY, Axes, Figure, axes_for, legend, plain, tidy
+
+_ORANGE = COLORS[4]
+_HEIGHT = 0.62  # of a bar, in rows
+_LEGEND_ROWS = 1.3  # left free for it, above the first action
+_MEANINGS = [
+    "aleatoric: stays, whatever the model learns",
+    "epistemic: what knowing more would save",
+    "total: what the action is expected to cost",
+]
+
+
+class DecisionDisplay:
+    """How often each action is taken, and what it is expected to cost there, in two parts.
+
+    Use it to see where the money goes under a cost matrix, and how much of it better knowledge
+    would save. Where costs are negative (gains), the epistemic part is a thin bar that leads back
+    from the aleatoric part to the total.
+
+    Parameters
+    ----------
+    decisions : Decisions
+        Made by :func:`scorewise.decide`; of rows of any shape.
+    cost_name : str
+        What the costs are called on the axis.
+
+    Attributes
+    ----------
+    decisions : Decisions
+    n_rows : integer array (A,)
+        In how many rows each action is taken.
+    total, aleatoric, epistemic : arrays (A,)
+        Means of the rows with each action; NaN where there are none.
+    ax_, figure_
+        What was drawn on.
+    bars_ : dict of str to BarContainer
+        The parts "aleatoric" and "epistemic", of the actions that are taken.
+    totals_ : LineCollection
+        The marks of their totals.
+
+    Raises
+    ------
+    InvalidInput
+        If these are no decisions, there are none, or a cost is not finite.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> from matplotlib.figure import Figure
+    >>> display = sw.DecisionDisplay.from_predictions(
+    ...     [[[0.99, 0.01], [0.995, 0.005]], [[0.99, 0.01], [0.04, 0.96]]],
+    ...     [[0, 5], [50, 0]],
+    ...     abstain_cost=1,
+    ...     action_names=["dismiss", "treat"],
+    ... )
+    >>> display.epistemic
+    array([0.  ,  nan, 0.65])
+    >>> for label in display.plot(Figure().subplots()).ax_.get_yticklabels():
+    ...     print(label.get_text())
+    dismiss
+    1 row (50.0%)
+    treat
+    0 rows
+    abstain
+    1 row (50.0%)
+    """
+
+    ax_: Axes
+    figure_: Figure
+    bars_: dict[str, Any]
+    totals_: Any
+
+    def __init__(self, decisions: Decisions, cost_name: str = "cost") -> None:
+        if not isinstance(decisions, Decisions):
+            raise InvalidInput(
+                "only Decisions can be drawn; make them with sw.decide, or use "
+                "DecisionDisplay.from_predictions"
+            )
+        action = np.ravel(to_numpy(decisions.action))
+        n_actions = len(decisions.action_names)
+        self.n_rows = np.bincount(action, minlength=n_actions)
+
+        def mean(part: str) -> np.ndarray:
+            costs = validate.finite(np.ravel(to_numpy(getattr(decisions, part))), part)
+            sums = np.bincount(action, costs, minlength=n_actions)
+            return np.where(self.n_rows > 0, sums / np.maximum(self.n_rows, 1), np.nan)
+
+        self.total, self.aleatoric, self.epistemic = map(mean, ("total", "aleatoric", "epistemic"))
+        self.decisions = decisions
+        self.cost_name = cost_name
+
+    @classmethod
+    def from_predictions(
+        cls,
+        probs: Any,
+        cost_matrix: Any,
+        abstain_cost: Any = None,
+        *,
+        cost_name: str = "cost",
+        **options: Any,
+    ) -> Self:
+        """The display of the decisions that predictions lead to.
+
+        Parameters
+        ----------
+        probs, cost_matrix, abstain_cost, **options
+            As for :func:`scorewise.decide`.
+        cost_name : str
+            What the costs are called on the axis.
+
+        Raises
+        ------
+        InvalidInput
+            As :func:`scorewise.decide` does.
+        """
+        return cls(decide(probs, cost_matrix, abstain_cost, **options), cost_name)
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw a bar for every action that is taken, the first of the matrix on top.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            What to draw on; a new figure, as high as it must be, unless given.
+        """
+        n_actions = len(self.n_rows)
+        labels = [
+            f"{plain(name, 30)}\n{_rows(n, self.n_rows.sum())}"
+            for name, n in zip(self.decisions.action_names, self.n_rows, strict=True)
+        ]
+        longest = max(len(line) for label in labels for line in label.splitlines())
+        size = (5.4 + 0.09 * longest, 1.1 + 0.5 * (n_actions + _LEGEND_ROWS))
+        self.figure_, (self.ax_,) = axes_for(ax, size)
+        self._draw()
+        # given Axes may be low for so many actions, and the legend needs a share of them
+        free = _LEGEND_ROWS if ax is None else max(_LEGEND_ROWS, n_actions / 4)
+        self.ax_.set_ylim(n_actions - 0.4, -0.6 - free)
+        self._name_axes(labels)
+        self._explain()
+        return self
+
+    def _draw(self) -> None:
+        place = np.flatnonzero(self.n_rows)
+        total, aleatoric, epistemic = (
+            part[place] for part in (self.total, self.aleatoric, self.epistemic)
+        )
+        self.bars_ = {
+            "aleatoric": self.ax_.barh(place, aleatoric, _HEIGHT, color=BLUE),
+            "epistemic": self.ax_.barh(
+                place,
+                epistemic,
+                np.where(aleatoric < 0, _HEIGHT / 2, _HEIGHT),
+                left=aleatoric,
+                facecolor=_ORANGE,
+                hatch="////",
+                edgecolor="white",
+                linewidth=0,
+            ),
+        }
+        half = 0.58 * _HEIGHT
+        self.totals_ = self.ax_.vlines(
+            total, place - half, place + half, color="black", linewidth=2
+        )
+        self.ax_.axvline(0, color=GREY, linewidth=1, zorder=0.9)
+        low, high = min(0, aleatoric.min()), max(0, total.max())
+        margin = 0.05 * (high - low) or 0.05
+        self.ax_.set_xlim(low - margin * (low < 0), high + margin)
+
+    def _name_axes(self, labels: list[str]) -> None:
+        self.ax_.set_yticks(range(len(labels)), labels)
+        for text in self.ax_.get_yticklabels():
+            text.set_parse_math(False)
+        self.ax_.set_xlabel(
+            f"mean expected {plain(self.cost_name, 30)}, by action", parse_math=False
+        )
+        self.ax_.set_title("What the decisions cost, and why")
+        tidy(self.ax_)
+
+    def _explain(self) -> None:
+        from matplotlib.lines import Line2D
+
+        mark = Line2D(
+            [], [], color="black", linestyle="none", marker="|", markersize=10, markeredgewidth=2
+        )
+        legend(
+            self.ax_,
+            [self.bars_["aleatoric"], self.bars_["epistemic"], mark],
+            _MEANINGS,
+            loc="upper left",
+            fontsize="small",
+            framealpha=1,
+            edgecolor="none",
+        )
+
+
+def _rows(n: int, n_all: int) -> str:
+    if n == 0:
+        return "0 rows"
+    return f"{n:,} {'row' if n == 1 else 'rows'} ({n / n_all:.1%})"

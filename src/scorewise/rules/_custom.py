@@ -1,0 +1,177 @@
+"""The user's own rules, from a loss vector or from a concave entropy."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+from scorewise import _validate as validate
+from scorewise._array import Array, Namespace, eps, is_array, namespace
+from scorewise._numerics import sum_product
+from scorewise.distributions import Samples
+from scorewise.errors import InvalidInput
+from scorewise.rules._rule import ScoringRule
+
+
+def _largest(xp: Namespace, values: Array) -> Array:
+    """The largest finite size along the last axis."""
+    return xp.max(xp.where(xp.isfinite(values), xp.abs(values), 0.0), axis=-1)
+
+
+def _without_rounding(xp: Namespace, value: Array, size: Array) -> Array:
+    """0 instead of what rounding left below it; what is truly negative (improper) stays.
+
+    A function of the user's may have rounded at the size of the largest number it returned.
+    """
+    return xp.where((value < 0) & (value >= -64 * eps(xp, value) * size), 0.0, value)
+
+
+class _CustomRule(ScoringRule):
+    label: str
+    family = "custom"
+    never_negative = False
+    any_library = False  # a user's function is written for the user's arrays
+
+    @property
+    def name(self) -> str:
+        return self.label
+
+    def _made(self, values: Any, p: Array, shape: tuple[int, ...], what: str) -> Array:
+        """What a user's function made of ``p``, if it is the array that it must be."""
+        what = f"{what} of rule {self.label!r}"
+        if not is_array(values) or namespace(values) is not namespace(p):
+            raise InvalidInput(
+                f"{what} is a {type(values).__name__}; for a {type(p).__name__} it must be one too"
+            )
+        if tuple(values.shape) != tuple(shape):
+            raise InvalidInput(f"{what} has shape {tuple(values.shape)}; it must be {shape}")
+        return validate.real(values, what, lambda x: x)
+
+    @abc.abstractmethod
+    def _raw(self, xp: Namespace, q: Array, p: Array, d: Array) -> tuple[Array, Array]:
+        """D(q, p) as the formulas give it, exactly 0 for d = 0, and the size of what it is from."""
+
+    def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+        value = _without_rounding(xp, *self._raw(xp, q, p, d))
+        return xp.where(xp.all(d == 0, axis=-1), 0.0, value)
+
+    def _settled(self, xp: Namespace, epistemic: Array, mean: Array) -> Array:
+        return _without_rounding(xp, epistemic, _largest(xp, self._losses(xp, mean)))
+
+    def _epistemic(self, xp: Namespace, samples: Samples) -> Array:
+        # Rows of low precision sum to 1 only roughly, so single divergences may fall below 0.
+        q = samples.mean[..., None, :]
+        d = samples.deviations
+        value, size = self._raw(xp, q, samples.probs, d)
+        value = xp.where(xp.all(d == 0, axis=-1), 0.0, value)
+        return _without_rounding(xp, samples.average(value), xp.max(size, axis=-1))
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class FromLossVector(_CustomRule):
+    """See :func:`rule_from_loss_vector`."""
+
+    function: Callable[[Array], Array]
+    label: str
+
+    def __repr__(self) -> str:
+        return f"rule_from_loss_vector(name={self.label!r})"
+
+    def _losses(self, xp: Namespace, p: Array) -> Array:
+        return self._made(self.function(p), p, p.shape, "the loss vector")
+
+    def _entropy(self, xp: Namespace, p: Array) -> Array:
+        return sum_product(xp, p, self._losses(xp, p))
+
+    def _raw(self, xp: Namespace, q: Array, p: Array, d: Array) -> tuple[Array, Array]:
+        at_q, at_p = self._losses(xp, q), self._losses(xp, p)
+        change = xp.where(p > 0, at_q, 0.0) - xp.where(p > 0, at_p, 0.0)
+        return sum_product(xp, p, change), _largest(xp, at_q) + _largest(xp, at_p)
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class FromEntropy(_CustomRule):
+    """See :func:`rule_from_entropy`."""
+
+    function: Callable[[Array], Array]
+    gradient: Callable[[Array], Array]
+    label: str
+
+    def __repr__(self) -> str:
+        return f"rule_from_entropy(name={self.label!r})"
+
+    def _slope(self, p: Array) -> Array:
+        return self._made(self.gradient(p), p, p.shape, "the gradient")
+
+    def _losses(self, xp: Namespace, p: Array) -> Array:
+        slope = self._slope(p)
+        return (self._entropy(xp, p) - sum_product(xp, p, slope))[..., None] + slope
+
+    def _entropy(self, xp: Namespace, p: Array) -> Array:
+        return self._made(self.function(p), p, p.shape[:-1], "the entropy")
+
+    def _raw(self, xp: Namespace, q: Array, p: Array, d: Array) -> tuple[Array, Array]:
+        # H(q) − H(p) + ⟨p − q, ∇H(q)⟩; where p and q are both 0 an infinite slope does not matter
+        start, end, slope = self._entropy(xp, q), self._entropy(xp, p), self._slope(q)
+        tangent = xp.sum(xp.where(d == 0, 0.0, d * xp.where(d == 0, 0.0, slope)), axis=-1)
+        return start - end + tangent, xp.abs(start) + xp.abs(end) + _largest(xp, slope)
+
+
+def _check_callable(fn: Any, name: str) -> None:
+    if not callable(fn):
+        raise InvalidInput(f"{name} must be a function of probabilities, not {fn!r}")
+
+
+def rule_from_loss_vector(fn: Callable[[Array], Array], *, name: str) -> ScoringRule:
+    """Make a rule from its loss vector ℓ(p, ·); everything else follows.
+
+    Use it for a loss of your own, and :func:`scorewise.check_rule` to see whether it is proper.
+
+    Parameters
+    ----------
+    fn : callable
+        From probabilities ``(..., K)`` to losses ``(..., K)``, in the caller's array library.
+    name : str
+        What the rule is called in results.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> half_brier = sw.rule_from_loss_vector(
+    ...     lambda p: (1 + (p**2).sum(-1, keepdims=True)) / 2 - p, name="half-brier")
+    >>> float(half_brier.entropy([0.5, 0.5]))
+    0.25
+    """
+    _check_callable(fn, "fn")
+    return FromLossVector(fn, name)
+
+
+def rule_from_entropy(
+    H: Callable[[Array], Array], gradient: Callable[[Array], Array], *, name: str
+) -> ScoringRule:
+    """Make a rule from a concave entropy, by Savage: ℓ(p, ·) = H(p) + ∇H(p) − ⟨p, ∇H(p)⟩.
+
+    Use it to turn any concave measure of spread into a proper scoring rule.
+
+    Parameters
+    ----------
+    H : callable
+        From probabilities ``(..., K)`` to ``(...)``.
+    gradient : callable
+        From probabilities ``(..., K)`` to ∇H ``(..., K)``, in any extension of H off the simplex.
+    name : str
+        What the rule is called in results.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> gini = sw.rule_from_entropy(lambda p: 1 - (p**2).sum(-1), lambda p: -2 * p, name="gini")
+    >>> sw.check_rule(gini, n_classes=3)
+    """
+    _check_callable(H, "H")
+    _check_callable(gradient, "gradient")
+    return FromEntropy(H, gradient, name)

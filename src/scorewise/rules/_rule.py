@@ -1,0 +1,304 @@
+"""What a scoring rule is: the losses of a prediction, and what follows from them."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from scorewise import _validate as validate
+from scorewise._array import Array, Namespace, as_dtype_of, difference, namespace, one_hot, to_numpy
+from scorewise._numerics import sum_product
+from scorewise._receive import classes_last, receive
+from scorewise._simulation import RARE
+from scorewise.distributions import Dirichlet, Samples
+from scorewise.errors import InvalidInput
+
+
+class ScoringRule(abc.ABC):
+    """A loss ℓ(p, y) for predicting p when y happens, with its entropy and divergence.
+
+    Rules are immutable values: they print as what they are, compare equal to their equals, and
+    pickle. A new one is a frozen dataclass that gives three formulas over ``(..., K)`` arrays of
+    any library, for rows that sum to 1 up to rounding:
+
+    - ``_losses(xp, p)``: ℓ(p, ·), ``(..., K)``;
+    - ``_entropy(xp, p)``: H(p), never negative by rounding;
+    - ``_divergence(xp, q, p, d)``: D(q, p) with d = p − q, exactly 0 where d is.
+    """
+
+    family: ClassVar[str]
+    """The rule's name in Python, such as ``top_k``; with dashes, its name in strings."""
+
+    never_negative: ClassVar[bool] = True
+    """Whether no loss is ever negative, so that no uncertainty is."""
+
+    any_library: ClassVar[bool] = True
+    """Whether the formulas run on arrays of any library, so that values may be moved to one."""
+
+    # -- identity ---------------------------------------------------------------------------------
+
+    def _parameters(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, f.name) for f in dataclasses.fields(self))  # type: ignore[arg-type]
+
+    @property
+    def name(self) -> str:
+        """The rule as a string that :func:`scorewise.get_rule` reads, such as ``"top-k:5"``."""
+        numbers = ",".join(_short(x) for x in self._parameters())
+        return self.family.replace("_", "-") + (f":{numbers}" if numbers else "")
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(_show(x) for x in self._parameters())
+        return f"{self.family}({arguments})" if arguments else self.family
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._key()))
+
+    def _key(self) -> tuple[Any, ...]:
+        return tuple(
+            (x.shape, x.tobytes()) if isinstance(x, np.ndarray) else x for x in self._parameters()
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._parameters()
+
+    # -- the three formulas, and what may replace their defaults ----------------------------------
+
+    @abc.abstractmethod
+    def _losses(self, xp: Namespace, p: Array) -> Array: ...
+
+    @abc.abstractmethod
+    def _entropy(self, xp: Namespace, p: Array) -> Array: ...
+
+    @abc.abstractmethod
+    def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array: ...
+
+    def check_classes(self, n_classes: int) -> None:  # noqa: B027 - most rules take any number
+        """Raise InvalidInput unless the rule can score predictions of ``n_classes`` classes."""
+
+    def _epistemic(self, xp: Namespace, samples: Samples) -> Array:
+        """EU = E_Q D(θ̄, θ)."""
+        q = samples.mean[..., None, :]
+        return samples.average(self._divergence(xp, q, samples.probs, samples.deviations))
+
+    def _settled(self, xp: Namespace, epistemic: Array, mean: Array) -> Array:
+        """EU as it was put together from parts; a rule whose D may round below 0 mends it here."""
+        return epistemic
+
+    def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, Array | None]:
+        """EU under a Dirichlet and its standard error, None where the value is exact."""
+
+        def divergence(theta: Array, center: Array) -> Array:
+            return self._divergence(xp, center, theta, theta - center)
+
+        estimate, error = q.estimate(divergence)
+        # A class of tiny α may show in no draw. As D is convex in θ, it adds at most θ_k·D(m, e_k).
+        k = q.n_classes
+        corners = as_dtype_of(xp, np.eye(k) + 1e-6 / k, q.mean) / (1 + 1e-6)  # own rules may fear 0
+        most = q.mean * (self._losses(xp, q.mean) - self._entropy(xp, corners))
+        return estimate, error + xp.sum(xp.where(q.alpha < RARE, most, 0.0), axis=-1)
+
+    # -- the public face --------------------------------------------------------------------------
+
+    def _admit(self, p: Any) -> tuple[Namespace, Array]:
+        p = receive(p, classes_last).probabilities()
+        self.check_classes(p.shape[-1])
+        return namespace(p), p
+
+    def _admit_pair(self, prediction: Any, truth: Any) -> tuple[Namespace, Array, Array]:
+        _, q = self._admit(prediction)
+        _, p = self._admit(truth)
+        xp = validate.same_library(q, p)
+        validate.same_instances(q, p)
+        q, p = xp.broadcast_arrays(q, p)
+        return xp, q, p
+
+    def loss_vector(self, p: Any) -> Array:
+        """ℓ(p, ·): the loss of predicting ``p`` for each label that may happen.
+
+        Parameters
+        ----------
+        p : array (..., K)
+
+        Returns
+        -------
+        array (..., K)
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> sw.rules.zero_one.loss_vector([0.2, 0.7, 0.1])
+        array([1., 0., 1.])
+        """
+        xp, p = self._admit(p)
+        return self._losses(xp, p)
+
+    def loss(self, p: Any, y: Any) -> Array:
+        """ℓ(p, y): what predicting ``p`` cost when ``y`` happened.
+
+        Parameters
+        ----------
+        p : array (..., K)
+        y : integer array (...)
+
+        Returns
+        -------
+        array (...)
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> sw.rules.brier.loss([[0.5, 0.5], [1.0, 0.0]], [0, 1])
+        array([0.5, 2. ])
+        """
+        return self._loss(*self._admit(p), y)
+
+    def _loss(self, xp: Namespace, p: Array, y: Any) -> Array:
+        """The same of a prediction that was checked before."""
+        y = validate.labels(xp, y, tuple(p.shape[:-1]), p.shape[-1], like=p)
+        picked = xp.where(one_hot(xp, y, p.shape[-1]), self._losses(xp, p), 0.0)
+        return xp.sum(picked, axis=-1)
+
+    def entropy(self, p: Any) -> Array:
+        """H(p) = L(p, p): the loss that remains when the truth itself is predicted.
+
+        Parameters
+        ----------
+        p : array (..., K)
+
+        Returns
+        -------
+        array (...)
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> float(sw.rules.brier.entropy([0.5, 0.5]))
+        0.5
+        """
+        xp, p = self._admit(p)
+        return self._entropy(xp, p)
+
+    def expected_loss(self, prediction: Any, truth: Any) -> Array:
+        """L(p̂, p) = Σ_y p_y ℓ(p̂, y): the mean loss of a prediction under the truth.
+
+        Parameters
+        ----------
+        prediction, truth : arrays (..., K)
+
+        Returns
+        -------
+        array (...)
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> float(sw.rules.zero_one.expected_loss([1.0, 0.0], [0.75, 0.25]))
+        0.25
+        """
+        xp, q, p = self._admit_pair(prediction, truth)
+        return sum_product(xp, p, self._losses(xp, q))
+
+    def divergence(self, prediction: Any, truth: Any) -> Array:
+        """D(p̂, p) = L(p̂, p) − H(p) ≥ 0: what predicting p̂ costs beyond predicting the truth.
+
+        Parameters
+        ----------
+        prediction, truth : arrays (..., K)
+
+        Returns
+        -------
+        array (...)
+            Exactly 0 where the two are equal.
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> float(sw.rules.brier.divergence([1.0, 0.0], [0.5, 0.5]))
+        0.5
+        """
+        xp, q, p = self._admit_pair(prediction, truth)
+        return self._divergence(xp, q, p, difference(xp, p, q))
+
+
+class DecisionRule(ScoringRule):
+    """A rule that pays for a decision, so that only the decision taken matters.
+
+    Its epistemic uncertainty is the least mean regret: what the best fixed decision costs, on
+    average over θ, beyond the best decision for each θ. Regrets are never negative and exactly 0
+    where a member would decide so, hence EU is exactly 0 where one decision suits all members.
+    """
+
+    @abc.abstractmethod
+    def _regret(self, xp: Namespace, p: Array) -> Array:
+        """Additive regrets ``(..., R)`` of ``p``, none negative."""
+
+    @abc.abstractmethod
+    def _least_regret(self, xp: Namespace, mean_regret: Array) -> Array:
+        """EU from regrets averaged over members, ``(..., R)`` to ``(...)``."""
+
+    def _epistemic(self, xp: Namespace, samples: Samples) -> Array:
+        return self._least_regret(xp, samples.average(self._regret(xp, samples.probs)))
+
+
+def frozen_array(values: Any, name: str, ndim: int) -> np.ndarray:
+    """A read-only float64 copy of a rule's array parameter, of the right rank and size.
+
+    Finite numbers beyond 1e30 would overflow float32 once they are multiplied.
+    """
+    array = np.array(validate.real(values, name, to_numpy), dtype=np.float64)
+    if array.ndim != ndim:
+        raise InvalidInput(f"{name} has {array.ndim} dimensions and needs {ndim}")
+    fits = np.abs(array) <= 1e30
+    if not fits.all():
+        index = tuple(int(i) for i in np.argwhere(~fits)[0])
+        raise InvalidInput(
+            f"{name}{list(index)} is {array[index]}; it must be finite, and at most 1e30 in size"
+        )
+    array += 0.0  # -0.0 is 0, also when rules are compared by their bytes
+    array.flags.writeable = False
+    return array
+
+
+def number_above(bound: float, value: Any, what: str) -> float:
+    """A rule's parameter as a finite float above its bound."""
+    try:
+        number = math.nan if isinstance(value, np.complexfloating) else float(value)
+    except OverflowError:
+        number = value = math.inf if value > 0 else -math.inf
+    except (TypeError, ValueError):
+        number = math.nan
+    if not bound < number < math.inf:
+        raise InvalidInput(f"{what} must be a finite number above {bound:g}, not {value!r}")
+    return number
+
+
+def _show(parameter: Any) -> str:
+    if isinstance(parameter, np.ndarray):
+        return np.array2string(parameter, separator=", ", threshold=20).replace("\n", "")
+    return _short(parameter) if isinstance(parameter, float) else repr(parameter)
+
+
+def _short(number: float) -> str:
+    """A number in as few digits as bring it back."""
+    return f"{number:g}" if float(f"{number:g}") == number else repr(number)
+
+
+# -- the registry: a rule's file names its rules, nothing else needs to know ----------------------
+
+Made = TypeVar("Made", bound=ScoringRule | Callable[..., ScoringRule])
+REGISTRY: dict[str, ScoringRule | Callable[..., ScoringRule]] = {}
+
+
+def register(made: Made) -> Made:
+    """Publish a rule, or a function that makes one, under its own name in ``scorewise.rules``."""
+    name = made.family if isinstance(made, ScoringRule) else made.__name__
+    REGISTRY[name] = made
+    return made

@@ -1,0 +1,216 @@
+"""Buja's beta family for two classes: which probabilities must be right?
+
+Everything here is one integral over the log odds x = log(c/(1−c)), where the weight of c is smooth
+and its tails are exponential. With x running from q to p > q, and t = x_p − x,
+
+    D(q, p) = ∫_q^p (p−c) ω(c) dc = p·∫ (1 − e^{−t})·c^a (1−c)^{b+1} dx:
+
+no factor is ever negative, so nothing cancels. For p < q the classes change places, and the loss
+ℓ(q, y) is D(q, e_y).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from scorewise import _validate as validate
+from scorewise._array import Array, Namespace, as_dtype_of, eps, is_traced
+from scorewise._numerics import quotient
+from scorewise.rules._rule import ScoringRule, number_above, register
+
+_DEPTH = 45.0  # what is e^−45 of the largest value of an integrand does not count
+_FLAT = 1e-8  # the least rate at which an integrand is taken to fall
+
+
+@lru_cache(maxsize=8)
+def _gauss(n: int) -> tuple[list[float], list[float]]:
+    """Nodes and weights for ∫₀¹ f(v) dv."""
+    x, w = np.polynomial.legendre.leggauss(n)
+    return ((1 + x) / 2).tolist(), (w / 2).tolist()
+
+
+class _Shape(NamedTuple):
+    """The weight c^α (1−c)^β of the log odds: numbers, or an array of each."""
+
+    alpha: Any
+    beta: Any
+    bend: Any  # where it bends,
+    width: Any  # how sharply,
+    left: Any  # and how far it reaches to either side
+    right: Any
+
+    @classmethod
+    def of(cls, alpha: float, beta: float) -> _Shape:
+        rise = max(alpha, 0.0)
+        width = math.sqrt(1 / (rise + 1) + 1 / (beta + 1))
+
+        def reach(rate: float) -> float:  # y, where rate·y²/(y + 2·rate·width²) is the depth
+            if rate == 0:
+                return 2000.0  # no two floats are farther apart
+            half = _DEPTH / 2 / max(rate, _FLAT)
+            return half + math.sqrt(half**2 + 2 * _DEPTH * width**2)
+
+        bend = math.log((rise + 1) / (beta + 1))
+        return cls(alpha, beta, bend, width, reach(abs(alpha)), reach(beta))
+
+
+class _Interval(NamedTuple):
+    """Log odds from a start, which stands for −∞ unless ``begun``, over a span."""
+
+    start: Array
+    span: Array
+    begun: Array
+
+
+def _log_ratio(xp: Namespace, p: Array, q: Array, d: Array, valid: Array) -> Array:
+    """log(p/q) for p = q + d ≥ q > 0 where valid, to full relative precision however small d is."""
+    near = valid & (d < q)
+    far = valid & ~near & (p > 0)
+    ratio = xp.log1p(quotient(xp, xp.where(near, d, 0.0), xp.where(near, q, 1.0)))
+    return ratio + xp.log(xp.where(far, p, 1.0)) - xp.log(xp.where(far, q, 1.0))
+
+
+def _integral(
+    xp: Namespace, shape: _Shape, over: _Interval, log_factor: Array, nodes: int
+) -> Array:
+    """e^factor·∫ (1 − e^{x−end})·c^α (1−c)^β dx over an interval of log odds x.
+
+    ∞ where it begins at −∞ and α ≤ 0. In four pieces: both halves of what is to the left and to
+    the right of the bend, each by Gauss's rule on y = width·sinh s, whose nodes lie dense at the
+    outer end and at the bend, and geometrically sparser in between.
+    """
+    alpha, beta, bend, width, left_reach, right_reach = shape
+    finite = over.begun | (alpha > 0) | (over.span == 0)
+    apart = finite & (over.span > 0)
+    start, span = xp.where(apart, over.start, 0.0), xp.where(apart, over.span, 0.0)
+    left = xp.minimum(xp.maximum(bend - start, 0.0), span)
+    right = span - left
+    middle = start + left
+    # Keep what counts. On the left that is the outer end where the weight rises outwards, α < 0.
+    decay = xp.exp(-xp.abs(middle))
+    slope = xp.where(middle > 0, alpha * decay - beta, alpha - beta * decay) / (1 + decay)
+    left_kept = xp.minimum(left, xp.minimum(left_reach, _DEPTH / xp.maximum(slope, _FLAT)))
+    fall = xp.maximum(xp.minimum(-slope, beta), _FLAT)
+    right_kept = xp.minimum(right, xp.minimum(right_reach, _DEPTH / fall))
+    skipped = xp.where(alpha < 0, left - left_kept, 0.0)
+    inner, outer = middle - skipped, middle - skipped - left_kept
+    # In each piece x = origin + sign·y and end − x = rest − sign·y for y from 0 to its length.
+    origin = xp.stack([outer, inner, middle, middle + right_kept], axis=-1)
+    rest = [right + skipped + left_kept, right + skipped, right, right - right_kept]
+    rest = xp.stack(rest, axis=-1)
+    length = xp.stack([left_kept, left_kept, right_kept, right_kept], axis=-1) / 2
+    sign = as_dtype_of(xp, [1.0, -1.0, 1.0, -1.0], like=start)
+    alpha, beta, width, log_factor = (x[..., None, None] for x in (alpha, beta, width, log_factor))
+    origin, rest, sign = origin[..., None], rest[..., None], sign[:, None]
+    scale = xp.asinh(length[..., None] / width)
+    v, w = _gauss(nodes if eps(xp, start) < 1e-10 else max(nodes // 2, 16))
+    # One node at a time saves memory; all at once saves a compiler from unrolling the loop.
+    step = len(v) if is_traced(start) else 1
+    total = 0.0
+    for i in range(0, len(v), step):
+        node, weight = (as_dtype_of(xp, z[i : i + step], like=start) for z in (v, w))
+        grown = xp.expm1(scale * node)
+        y = sign * width * (grown + grown / (1 + grown)) / 2  # width·sinh
+        x = origin + y
+        log_weight = alpha * xp.minimum(x, 0.0) - beta * xp.maximum(x, 0.0)
+        log_weight = log_weight - (alpha + beta) * xp.log1p(xp.exp(-xp.abs(x)))
+        density = xp.exp(log_weight + log_factor) * (1 + grown + 1 / (1 + grown)) / 2
+        total = total - weight * density * xp.expm1(y - rest)
+    return xp.where(finite, xp.sum(total * scale * width, axis=(-2, -1)), math.inf)
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Beta(ScoringRule):
+    """See :func:`beta`."""
+
+    a: float
+    b: float
+    family = "beta"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "a", number_above(-1, self.a, "a of beta"))
+        object.__setattr__(self, "b", number_above(-1, self.b, "b of beta"))
+
+    def check_classes(self, n_classes: int) -> None:
+        validate.same_classes(n_classes, 2, repr(self))
+
+    @cached_property
+    def _shapes(self) -> list[_Shape]:
+        """The shape of the weight in the eyes of class 0 and of class 1."""
+        return [_Shape.of(self.b, self.a + 1), _Shape.of(self.a, self.b + 1)]
+
+    @cached_property
+    def _far(self) -> float:
+        """Log odds that stand for certainty: beyond all that counts."""
+        return 1000.0 + 2 * float(max(max(shape.left, shape.right) for shape in self._shapes))
+
+    @cached_property
+    def _nodes(self) -> int:
+        """Of each piece of an integral: more for a longer one, until all is right to rounding."""
+        longest = max(max(shape.left, shape.right) / shape.width for shape in self._shapes)
+        return min(math.ceil(13 + 3 * math.asinh(longest / 2)), 56)
+
+    def _log_odds(self, xp: Namespace, p: Array, other: Array) -> Array:
+        x = xp.log(xp.where(p > 0, p, 1.0)) - xp.log(xp.where(other > 0, other, 1.0))
+        return xp.where(p > 0, xp.where(other > 0, x, self._far), -self._far)
+
+    def _losses(self, xp: Namespace, p: Array) -> Array:
+        return self._scaled_losses(xp, p, 0.0 * p)
+
+    def _entropy(self, xp: Namespace, p: Array) -> Array:
+        log_p = xp.log(xp.where(p > 0, p, 1.0))
+        return xp.sum(xp.where(p > 0, self._scaled_losses(xp, p, log_p), 0.0), axis=-1)
+
+    def _scaled_losses(self, xp: Namespace, p: Array, log_factor: Array) -> Array:
+        """e^factor·ℓ(p, ·) as D(p, e_y): for each class up to its own certainty."""
+        both = zip(*self._shapes, strict=True)
+        shape = _Shape(*(as_dtype_of(xp, x, like=p) + 0.0 * p for x in both))
+        other = xp.flip(p, axis=-1)
+        start = self._log_odds(xp, p, other)
+        span = xp.where(other > 0, self._far - start, 0.0)
+        return _integral(xp, shape, _Interval(start, span, p > 0), log_factor, self._nodes)
+
+    def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+        # Next to a corner only the small probability tells how far apart two points are. One choice
+        # for all members of a mean lets the rounding of the mean cancel in their sum.
+        d = xp.where(q[..., 1] < q[..., 0], d[..., 1], -d[..., 0])
+        up, d = d > 0, xp.abs(d)
+        one = xp.astype(up, d.dtype)
+        shape = _Shape(*(x * (1 - one) + y * one for x, y in zip(*self._shapes, strict=True)))
+        (q0, q1), (p0, p1) = (
+            (xp.where(up, r[..., 0], r[..., 1]), xp.where(up, r[..., 1], r[..., 0])) for r in (q, p)
+        )
+        start, end = self._log_odds(xp, q1, q0), self._log_odds(xp, p1, p0)
+        inner = (q1 > 0) & (p0 > 0)  # and so are p₁ ≥ q₁ and q₀ ≥ p₀
+        ratios = _log_ratio(xp, p1, q1, d, inner) + _log_ratio(xp, q0, p0, d, inner)
+        span = xp.where(d > 0, xp.where(inner, ratios, end - start), 0.0)
+        log_factor = xp.log(xp.where(p1 > 0, p1, 1.0))
+        return _integral(xp, shape, _Interval(start, span, q1 > 0), log_factor, self._nodes)
+
+
+@register
+def beta(a: float, b: float) -> ScoringRule:
+    """The beta family for two classes, with p = p(class 1) and ω(c) = c^{a−1}(1−c)^{b−1}.
+
+    ℓ₁ = ∫_p^1 (1−c)ω(c)dc, ℓ₀ = ∫_0^p c·ω(c)dc and D(q, p) = ∫_q^p (p−c)ω(c)dc: ω says how much it
+    matters on which side of c a probability lies. a = b = 0 is the log loss, a = b = 1 a quarter
+    of Brier's; a/(a + b) is where ω is centred, for errors of unequal cost.
+
+    Parameters
+    ----------
+    a, b : float
+        More than −1.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> sw.get_rule("beta:0.5,2")
+    beta(0.5, 2)
+    """
+    return Beta(a, b)

@@ -1,1 +1,0 @@
-"""From uncertainty to decisions: abstain, detect, choose the measure, audit it."""

@@ -1,1 +1,0 @@
-"""What to label next: rounds of choosing rows, learning their labels, training."""

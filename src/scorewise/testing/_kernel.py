@@ -1,0 +1,202 @@
+"""Does a kernel agree with the array path, and keep its laws?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from scorewise import _validate as validate
+from scorewise._receive import Options
+from scorewise.decompose import Members, RuleLike, array_path
+from scorewise.errors import KernelMismatch
+from scorewise.kernels import Kernel
+from scorewise.rules import ScoringRule, get_rule
+
+# Twice what either path may be off: relative error, and absolute in units of rounding of 1.
+_ALLOWED = {"float16": (2e-4, 2.0**-20), "float32": (2e-4, 2.0**-20), "float64": (2e-12, 2.0**-49)}
+_SMALLEST = 1e-9  # epistemic uncertainty that must still be right
+
+
+def check_kernel(
+    kernel: Kernel,
+    rules: Iterable[RuleLike] = ("log", "brier", "zero-one", "spherical"),
+    *,
+    n_trials: int = 200,
+    random_state: int = 0,
+) -> None:
+    """Try to catch a kernel disagreeing with the array path or breaking a law.
+
+    Use it on a kernel of your own. Every trial is a small array of awkward shape, kind, dtype,
+    layout and weights: all components must agree with the array path, none may be negative, and
+    the epistemic part of identical members must be exactly 0. Then something is spoilt in it, which
+    the kernel must find.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A module or object with ``compute``, as in ``scorewise.kernels``.
+    rules : iterable of str or ScoringRule
+        Those that the kernel knows.
+    n_trials : int
+        How many arrays.
+    random_state : int
+        Seed of the arrays.
+
+    Raises
+    ------
+    KernelMismatch
+        With the case, at the first difference.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> sw.check_kernel(sw.kernels.KERNELS["cpu"], ["brier"], n_trials=3)
+    """
+    known = [get_rule(rule) for rule in rules]
+    n_trials = validate.whole(n_trials, "n_trials", at_least=1)
+    rng = np.random.default_rng(validate.whole(random_state, "random_state", at_least=0))
+    for _ in range(n_trials):
+        case = _draw(rng)
+        _check_results(kernel, known, case)
+        _check_refusal(kernel, known, case, rng)
+
+
+@dataclass(frozen=True)
+class _Case:
+    """One array and how it is handed in."""
+
+    kind: str
+    array: np.ndarray
+    weights: np.ndarray | None
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        weights = None if self.weights is None else self.weights.shape
+        return (
+            f"{self.kind} members {self.array.shape} of {self.array.dtype}, strides "
+            f"{self.array.strides}, weights {weights}, {self.options}"
+        )
+
+    def members(self) -> Members:
+        return Members.of(self.array, self.weights, Options(**self.options))
+
+
+def _check_results(kernel: Kernel, rules: list[ScoringRule], case: _Case) -> None:
+    members = case.members()
+    results = kernel.compute(members.given, members.weights, rules)
+    if results is None:
+        raise KernelMismatch(f"the kernel refuses good predictions: {case}")
+    expected = iter(array_path(members, rules))
+    relative, absolute = _ALLOWED[str(case.array.dtype)]
+    # Rows that a path makes itself are rounded differently, which moves EU, a square, by its root.
+    rescaled = case.options.get("from_logits") or case.options.get("normalize")
+    noise = 8 * absolute if rescaled else 0.0
+    if [len(parts) for parts in results] != [3] * len(rules):
+        raise KernelMismatch(f"the kernel does not return three components for each rule: {case}")
+    for rule, parts in zip(rules, results, strict=True):
+        for name, got in zip(("total", "aleatoric", "epistemic"), parts, strict=True):
+            right = next(expected)
+            if np.shape(got) != np.shape(right):
+                raise KernelMismatch(f"{rule!r} {name} has shape {np.shape(got)}: {case}")
+            allowed = relative * right + absolute + noise
+            if name == "epistemic":
+                allowed = relative * np.maximum(right, _SMALLEST) + noise * np.sqrt(right)
+            wrong = ~(np.abs(got - right) <= allowed) | (got < 0)
+            if name == "epistemic" and (case.kind == "identical" or rule == get_rule("zero-one")):
+                wrong |= (right == 0) & (got != 0)
+            if np.any(wrong):
+                i = np.unravel_index(int(np.argmax(wrong)), np.shape(right))
+                raise KernelMismatch(
+                    f"{rule!r} {name}{list(map(int, i))} is {got[i]} by the kernel, {right[i]} by "
+                    f"the array path: {case}"
+                )
+
+
+def _check_refusal(
+    kernel: Kernel, rules: list[ScoringRule], case: _Case, rng: np.random.Generator
+) -> None:
+    if not case.array.size:
+        return
+    values = [np.nan, np.inf] if case.options.get("from_logits") else [np.nan, np.inf, -0.5, 3e4]
+    if case.options.get("normalize"):
+        values.remove(3e4)
+    spoilt = case.array.copy()
+    value = spoilt[tuple(rng.integers(spoilt.shape))] = rng.choice(values)
+    members = _Case(case.kind, spoilt, case.weights, case.options).members()
+    if kernel.compute(members.given, members.weights, rules) is not None:
+        raise KernelMismatch(f"the kernel does not see an entry of {value}: {case}")
+
+
+# -- awkward arrays -------------------------------------------------------------------------------
+
+
+_KINDS = ["random", "sparse", "confident", "near", "identical", "one-hot", "tied"]
+
+
+def _draw(rng: np.random.Generator) -> _Case:
+    n = int(rng.choice([0, 1, 2, 7, 16, 17, 33]))
+    m = int(rng.choice([1, 2, 5, 20, 300], p=[0.2, 0.2, 0.3, 0.2, 0.1]))
+    k = int(rng.choice([2, 3, 4, 7, 8, 9, 16, 17, 31, 64, 81, 130, 225, 257, 500]))
+    kind = str(rng.choice(_KINDS))
+    dtype = str(rng.choice(["float16", "float32", "float64"], p=[0.1, 0.45, 0.45]))
+    logits = _logits(rng, kind, n, m, k)
+    options: dict[str, Any] = {}
+    if rng.random() < 0.3:
+        probs = logits.astype(dtype)
+        options["from_logits"] = True
+    else:
+        probs = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        probs = (probs / probs.sum(axis=-1, keepdims=True)).astype(dtype)
+        if rng.random() < 0.2:
+            probs = probs * probs.dtype.type(3)
+            options["normalize"] = True
+    weights = None
+    if rng.random() < 0.5:
+        weights = rng.uniform(size=(m,) if rng.random() < 0.5 else (n, m)) ** 8
+        weights[..., rng.integers(m, size=m // 2)] = 0.0
+        weights[..., rng.integers(m)] = 1.0
+    array, axes = _laid_out(rng, probs)
+    return _Case(kind, array, weights, options | axes)
+
+
+def _logits(rng: np.random.Generator, kind: str, n: int, m: int, k: int) -> np.ndarray:
+    base, noise = rng.normal(size=(n, 1, k)), rng.normal(size=(n, m, k))
+    if kind == "identical":
+        noise = np.zeros((n, m, k))
+    elif kind == "near":
+        noise *= 10.0 ** -rng.integers(1, 7)
+    elif kind == "sparse":
+        noise *= 20
+    elif kind == "confident":
+        base, noise = 12 * np.eye(k)[rng.integers(k, size=(n, 1))], 0.05 * noise
+    elif kind == "one-hot":
+        return np.where(np.eye(k, dtype=bool)[rng.integers(k, size=(n, m))], 0.0, -np.inf)
+    elif kind == "tied":
+        return rng.integers(0, 2, (n, m, k)).astype(float)
+    return np.asarray(base + noise)
+
+
+def _laid_out(rng: np.random.Generator, probs: np.ndarray) -> tuple[np.ndarray, dict[str, int]]:
+    """The same members (N, M, K) somewhere in memory, and where their axes are."""
+
+    def moved(order: tuple[int, int, int]) -> np.ndarray:
+        return np.ascontiguousarray(probs.transpose(order))
+
+    layouts: list[tuple[np.ndarray, dict[str, int]]] = [
+        (probs, {}),
+        (moved((1, 0, 2)), {"member_axis": 0}),
+        (moved((1, 2, 0)), {"member_axis": 0, "class_axis": 1}),
+        (moved((2, 0, 1)), {"member_axis": 2, "class_axis": 0}),
+        (np.repeat(probs, 2, axis=2)[:, :, ::2], {}),
+        (np.repeat(np.repeat(probs, 3, axis=0), 2, axis=1)[::3, ::2], {}),
+        (probs[::-1, ::-1, ::-1], {}),
+        (np.asfortranarray(probs), {}),
+    ]
+    array, axes = layouts[rng.integers(len(layouts))]
+    if rng.random() < 0.3:
+        array = array.view()
+        array.flags.writeable = False
+    return array, axes

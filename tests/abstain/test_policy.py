@@ -1,0 +1,621 @@
+"""Certificates in files: the numbers of certify_threshold, kept to the last bit, and used."""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+import scorewise as sw
+from report_support import members
+from scorewise.abstain._certificate import Certificate
+from scorewise.abstain._drift import compare_with_calibration
+from scorewise.io import _predictions as in_memory
+from scorewise.losses import total_of_mean
+from support import all_rules
+
+parametrize = pytest.mark.parametrize
+TRIAGE = sw.rules.cost_matrix([[0, 5, 1, 2], [50, 0, 1, 2], [3, 3, 1, 0]], ["a", "b", "c", "d"])
+NAMES = ["well", "doubtful", "ill"]
+PROBS, Y = members(1000, 3)
+FLOOR = 1e-6
+
+
+def by_hand(probs: Any, y: Any, rule: Any, max_loss: float, bound: float, floor: float | None):
+    losses = sw.task_losses(probs, y, rule, floor=floor)
+    total = [float(f"{u:.9e}") for u in sw.decompose(probs, rule).total]  # ten digits
+    return sw.certify_threshold(losses, total, max_loss, 0.9, loss_bound=bound)
+
+
+# -- certify ---------------------------------------------------------------------------------------
+
+
+@parametrize(
+    ("rule", "max_loss", "bound", "floor"),
+    [
+        ("zero-one", 0.15, 1, None),
+        ("zero-one", 0.001, 1, None),
+        ("brier", 0.3, 2, None),
+        ("spherical", 0.2, 1, None),
+        ("top-k:2", 0.02, 1, None),
+        ("log", 0.5, -np.log(FLOOR), FLOOR),
+        ("rps", 0.2, 2, None),
+        ("tsallis:1.5", 0.4, 3, None),
+        (TRIAGE, 10, 50, None),
+    ],
+)
+def test_the_certificate_is_that_of_certify_threshold(rule, max_loss, bound, floor):
+    gate = sw.certify(PROBS, Y, max_loss=max_loss, confidence=0.9, task_loss=rule, floor=floor)
+    expected = by_hand(PROBS, Y, rule, max_loss, bound, floor)
+    if expected.coverage:
+        assert gate.certificate == expected
+        assert gate.apply(PROBS).accept.mean() == expected.coverage
+    else:
+        assert gate.certificate.threshold == -np.inf
+        assert not gate.apply(PROBS).accept.any()
+    assert repr(expected) in repr(gate)
+    assert gate.shape == PROBS.shape[1:]
+    np.testing.assert_allclose(
+        gate.calibration_uncertainty, np.sort(sw.decompose(PROBS, rule).total)
+    )
+
+
+def test_every_rule_can_be_certified():
+    for name, rule in all_rules(3).items():
+        floor = FLOOR if "log" in name else None
+        gate = sw.certify(PROBS, Y, max_loss=1e-3, task_loss=rule, floor=floor)
+        losses = sw.task_losses(PROBS, Y, rule, floor=floor)
+        assert (losses >= -1e-12).all(), name
+        assert gate.apply(PROBS).accept.mean() == gate.certificate.coverage, name
+
+
+def test_predictions_bring_their_labels_and_names():
+    kept = sw.Predictions(PROBS, labels=Y, class_names=NAMES)
+    gate = sw.certify(kept, max_loss=0.15)
+    assert gate.certificate == sw.certify(PROBS, Y, max_loss=0.15).certificate
+    assert gate.class_names == tuple(NAMES)
+    assert gate.apply(kept).prediction_names == tuple(NAMES)
+
+
+def test_weights_and_logits_count():
+    weights = np.random.default_rng(0).uniform(size=8)
+    logits = np.log(PROBS)
+    one = sw.certify(logits, Y, max_loss=0.2, weights=weights, from_logits=True)
+    total = sw.decompose(PROBS, "zero-one", weights=weights).total
+    np.testing.assert_allclose(one.calibration_uncertainty, np.sort(total), atol=1e-12)
+    samples = sw.Samples(logits, weights, from_logits=True)
+    assert one.apply(samples).accept.mean() == one.certificate.coverage
+
+
+@parametrize(
+    ("given_", "told"),
+    [
+        ({"y": None}, "no labels"),
+        ({"y": Y[:5]}, r"labels have shape \(5,\) for 1000 rows"),
+        ({"y": np.full(1000, 3)}, r"labels\[0\] is 3"),
+        ({"y": np.r_[Y[:7], -1, Y[8:]]}, r"labels\[7\] is missing"),
+        ({"max_loss": 1.0}, "max_loss is 1"),
+        ({"max_loss": 0.0}, "max_loss is 0"),
+        ({"max_loss": np.nan}, "max_loss must be a finite number"),
+        ({"confidence": 1.0}, "confidence must be above 0 and below 1"),
+        ({"task_loss": "log"}, "'log' can be infinite.*floor=1e-6"),
+        ({"task_loss": "log", "floor": 0.4}, "floor is 0.4"),
+        ({"task_loss": "nonsense"}, "no rule is called 'nonsense'"),
+        ({"task_loss": "beta:1,1"}, "classes"),
+        ({"task_loss": sw.rules.cost_matrix(np.eye(2))}, "2 classes"),
+        ({"predictions": PROBS[:0], "y": Y[:0]}, "no rows"),
+        ({"predictions": 2 * PROBS}, r"probs\[0, 0\] sums to 2"),
+        ({"predictions": sw.Dirichlet(np.ones((1000, 3)))}, "must have members"),
+    ],
+)
+def test_what_cannot_be_promised_is_refused(given_, told):
+    options = {"predictions": PROBS, "y": Y, "max_loss": 0.1} | given_
+    with pytest.raises(sw.InvalidInput, match=told):
+        sw.certify(options.pop("predictions"), **options)
+
+
+def test_negative_costs_are_refused():
+    gains = sw.rules.cost_matrix([[-1, 5], [5, -1], [0, 0]])
+    with pytest.raises(sw.InvalidInput, match="costs below 0 have no bound"):
+        sw.certify(PROBS, Y, max_loss=1, task_loss=gains)
+
+
+def test_a_custom_rule_needs_a_bound_and_cannot_be_kept(tmp_path):
+    own = sw.rule_from_loss_vector(
+        lambda p: (p * p).sum(axis=-1, keepdims=True) + 1 - 2 * p, name="own"
+    )
+    with pytest.raises(sw.InvalidInput, match=r"largest loss .*own.* not known; pass loss_bound="):
+        sw.certify(PROBS, Y, max_loss=0.3, task_loss=own)
+    gate = sw.certify(PROBS, Y, max_loss=0.3, task_loss=own, loss_bound=2.0)
+    same = sw.certify(PROBS, Y, max_loss=0.3, task_loss="brier")
+    assert gate.certificate.coverage == same.certificate.coverage > 0
+    with pytest.raises(sw.InvalidInput, match=r"by name and for cost matrices, not .*own"):
+        gate.write(tmp_path / "gate.json")
+    assert not list(tmp_path.iterdir())
+
+
+@parametrize("rule", [sw.rules.brier, sw.rules.top_k(2), sw.rules.tsallis(1.5)])
+def test_a_rule_of_the_library_is_kept_by_its_name(tmp_path, rule):
+    gate = sw.certify(PROBS, Y, max_loss=0.3, task_loss=rule)
+    gate.write(tmp_path / "gate.json")
+    again = sw.Gate.read(tmp_path / "gate.json")
+    np.testing.assert_array_equal(again.apply(PROBS).accept, gate.apply(PROBS).accept)
+
+
+@parametrize("n", [10_009, 10_010, 10_130])
+def test_of_many_rows_some_are_kept(n):
+    uncertain = np.random.default_rng(0).uniform(0, 0.5, n)
+    probs = sw.binary(uncertain)[:, None]
+    gate = sw.certify(probs, np.zeros(n, dtype=int), max_loss=0.1)
+    assert 9_000 <= len(gate.calibration_uncertainty) <= 10_000
+
+
+def test_those_kept_of_many_rows_have_their_quantiles():
+    n = 40_000
+    uncertain = np.random.default_rng(0).uniform(0, 0.5, n)
+    gate = sw.certify(sw.binary(uncertain)[:, None], np.zeros(n, dtype=int), max_loss=0.1)
+    kept = gate.calibration_uncertainty
+    assert len(kept) == 10_000
+    np.testing.assert_allclose(np.quantile(kept, [0.1, 0.5, 0.9]), [0.05, 0.25, 0.45], atol=0.01)
+    assert abs(kept.mean() - uncertain.mean()) < 1e-5
+
+
+def test_half_precision_is_good_enough():
+    half = PROBS.astype(np.float16)
+    sw.decompose(half, "zero-one")
+    sw.certify(half, Y, max_loss=0.2)
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def same(one: sw.Gate, other: sw.Gate) -> bool:
+    for field in fields(Certificate):
+        np.testing.assert_equal(
+            getattr(one.certificate, field.name), getattr(other.certificate, field.name)
+        )
+    np.testing.assert_array_equal(one.calibration_uncertainty, other.calibration_uncertainty)
+    return (
+        one.rule == other.rule
+        and one.floor == other.floor
+        and one.shape == other.shape
+        and one.class_names == other.class_names
+        and one.told == other.told
+        and repr(one) == repr(other)
+    )
+
+
+@parametrize(
+    "options",
+    [
+        {"max_loss": 0.15},
+        {"max_loss": 1e-4},
+        {"max_loss": 0.5, "task_loss": "log", "floor": 1e-7 / 3},
+        {"max_loss": 10, "task_loss": TRIAGE},
+        {"max_loss": 10, "task_loss": sw.rules.cost_matrix(np.pi * (1 - np.eye(3)) * 10)},
+        {"max_loss": 0.1, "told": {"input": "ü.parquet", "version": "1", "n": [1, None, 0.1]}},
+    ],
+)
+def test_what_is_read_is_what_was_written(tmp_path, options):
+    probs = PROBS.astype(np.float32)
+    kept = sw.Predictions(probs, labels=Y, class_names=["<b>", "ü\u202e", "c" * 100])
+    gate = sw.certify(kept, **options)
+    gate.write(tmp_path / "gate.json")
+    again = sw.Gate.read(tmp_path / "gate.json")
+    assert same(gate, again)
+    again.write(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "gate.json").read_bytes()
+    np.testing.assert_array_equal(again.apply(kept).accept, gate.apply(kept).accept)
+    assert again.apply(kept).accept.mean() == gate.certificate.coverage
+    assert again.apply(kept).prediction_names == gate.apply(kept).prediction_names
+
+
+@settings(max_examples=30)
+@given(st.floats(allow_nan=False, allow_infinity=False), st.floats(0, 1, exclude_min=True))
+def test_any_threshold_survives_to_the_last_bit(tmp_path_factory, threshold, coverage):
+    path = tmp_path_factory.mktemp("gates") / "gate.json"
+    cert = Certificate(threshold, coverage, 1 / 3, 0.1 + 0.2, 0.5, 0.95, 10)
+    gate = sw.Gate(cert, "log", None, (2, 3), None, False, np.array([threshold, 1 / 3]))
+    gate.write(path)
+    again = sw.Gate.read(path).certificate
+    assert again == cert
+    assert np.signbit(again.threshold) == np.signbit(threshold)
+
+
+def test_nothing_certified_is_kept_as_such(tmp_path):
+    gate = sw.certify(PROBS[:10], Y[:10], max_loss=0.01)
+    gate.write(tmp_path / "gate.json")
+    kept = json.loads((tmp_path / "gate.json").read_text())  # which every reader takes
+    assert kept["certificate"]["threshold"] is None
+    again = sw.Gate.read(tmp_path / "gate.json")
+    assert again.certificate.threshold == -np.inf
+    assert np.isnan(again.certificate.bound)
+    assert again.certificate.needed == gate.certificate.needed
+    assert not again.apply(PROBS).accept.any()
+    assert "Nothing can be accepted" in repr(again)
+
+
+def test_the_old_file_stays_where_the_new_one_cannot_be_written(tmp_path):
+    path = tmp_path / "gate.json"
+    gate = sw.certify(PROBS, Y, max_loss=0.15)
+    gate.write(path)
+    before = path.read_bytes()
+    with pytest.raises((sw.InvalidInput, TypeError)):
+        sw.certify(PROBS, Y, max_loss=0.1, told={"x": object()}).write(path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["gate.json"]
+
+
+# -- damaged files ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def kept() -> dict[str, Any]:
+    return sw.certify(
+        sw.Predictions(PROBS[:300], labels=Y[:300], class_names=NAMES), max_loss=0.2
+    ).to_dict() | {"calibration_uncertainty": [0.1, 0.2, 0.3]}
+
+
+def refused(path: Path, kept: Any) -> str:
+    """The one sentence that a damaged file is refused with."""
+    text = kept if isinstance(kept, bytes) else json.dumps(kept).encode()
+    path.write_bytes(text)
+    with pytest.raises(sw.InvalidInput) as caught:
+        sw.Gate.read(path)
+    said = str(caught.value)
+    assert "\n" not in said
+    return said
+
+
+@parametrize("text", [b"", b"{", b"\xff\xfe\x00", b"PAR1", b"nonsense", b'{"kind": '])
+def test_what_is_no_json_is_refused(tmp_path, text):
+    assert refused(tmp_path / "gate.json", text).startswith("'gate.json' is no JSON file: ")
+
+
+@parametrize("content", [None, 1, [], {}, "x", {"kind": 1}, {"kind": "other"}, [{"kind": "x"}]])
+def test_what_is_no_certificate_is_refused(tmp_path, content):
+    said = refused(tmp_path / "gate.json", content)
+    assert said == "'gate.json' is no certificate; scorewise certify makes them"
+
+
+REQUIRED = [
+    "rule",
+    "floor",
+    "certificate",
+    "members",
+    "classes",
+    "class_names",
+    "told",
+    "calibration_uncertainty",
+]
+
+
+@parametrize("field", REQUIRED)
+def test_a_missing_field_is_named(tmp_path, kept, field):
+    said = refused(tmp_path / "gate.json", {k: v for k, v in kept.items() if k != field})
+    assert said.startswith("'gate.json' is a damaged certificate: ")
+    assert field in said
+
+
+@parametrize("field", [f.name for f in fields(Certificate) if f.name not in ("needed", "drift")])
+def test_a_missing_number_is_named(tmp_path, kept, field):
+    damaged = copy.deepcopy(kept)
+    del damaged["certificate"][field]
+    assert field in refused(tmp_path / "gate.json", damaged)
+
+
+def test_an_unknown_number_is_refused(tmp_path, kept):
+    damaged = copy.deepcopy(kept)
+    damaged["certificate"]["other"] = 1
+    assert "other" in refused(tmp_path / "gate.json", damaged)
+
+
+WRONG = [
+    *((field, value) for field in ("rule", "certificate") for value in (None, 1, True, [], {})),
+    *(("calibration_uncertainty", x) for x in (None, 1, "x", [], {}, [1, "a"], [[1.0]], [None])),
+    *(("members", x) for x in (None, [], {})),
+    *(("classes", x) for x in (None, "x", [], {}, -1)),
+    *(("class_names", x) for x in (1, True, 2.5)),
+    *(("told", x) for x in (None, 1, True, [1])),
+    ("rule", "nonsense"),
+    ("rule", "beta:1,1"),
+    ("rule", "tsallis:0"),
+    ("rule", {"costs": [[0, 1], [1, 0]], "actions": None}),
+    ("rule", {"costs": [[0, 1], [1, 0], [0, None]], "actions": None}),
+    ("rule", {"costs": "x", "actions": None}),
+    ("rule", {"costs": [[0, 1], [1, 0], [1, 1]], "actions": ["one"]}),
+    ("rule", {"costs": [[0, 1], [1, 0], [1, 1]]}),
+]
+
+
+@parametrize(("field", "value"), WRONG, ids=[f"{f}={v!r}"[:50] for f, v in WRONG])
+def test_a_field_of_the_wrong_kind_is_refused(tmp_path, kept, field, value):
+    refused(tmp_path / "gate.json", kept | {field: value})
+
+
+ESCAPE = [
+    ("members", "x"),
+    ("members", float("nan")),
+    ("members", float("inf")),
+    ("members", -1),
+    ("members", 2.5),
+    ("members", True),
+    ("classes", float("inf")),
+    ("classes", 2.5),
+    ("told", "x"),
+    ("told", []),
+    ("floor", "x"),
+    ("floor", []),
+    ("floor", -1.0),
+    ("floor", 0.9),
+    ("floor", float("nan")),
+    ("class_names", "abc"),
+    ("class_names", ["a"]),
+    ("class_names", {}),
+    ("class_names", [1, 2, 3]),
+    ("class_names", ["a", "a", "b"]),
+    ("component", "epistemic"),
+    ("calibration_uncertainty", [0.1, float("nan")]),
+    ("rule", {"costs": [[0, 1], [1]], "actions": None}),
+]
+
+
+@parametrize(
+    ("field", "value"), [pair for pair in ESCAPE if pair[0] != "calibration_uncertainty"], ids=repr
+)
+def test_a_field_of_the_wrong_value_is_refused(tmp_path, kept, field, value):
+    refused(tmp_path / "gate.json", kept | {field: value})
+
+
+def test_nan_among_the_uncertainties_is_refused(tmp_path, kept):
+    said = refused(tmp_path / "gate.json", kept | {"calibration_uncertainty": [0.1, np.nan]})
+    assert "calibration_uncertainty[1] is nan" in said
+
+
+NUMBERS = [
+    *((name, "x") for name in ("threshold", "coverage", "bound", "loss", "max_loss", "confidence")),
+    ("coverage", None),
+    ("coverage", -1),
+    ("coverage", 2.5),
+    ("coverage", float("nan")),
+    ("threshold", None),
+    ("threshold", float("nan")),
+    ("threshold", []),
+    ("bound", 2.5),
+    ("max_loss", None),
+    ("max_loss", -1),
+    ("max_loss", float("nan")),
+    ("confidence", 2.5),
+    ("confidence", None),
+    ("confidence", True),
+    ("n_calibration", -1),
+    ("n_calibration", "x"),
+    ("n_calibration", 2.5),
+    ("needed", "x"),
+    ("drift", "x"),
+    ("drift", 1),
+]
+
+
+@parametrize(("field", "value"), NUMBERS, ids=repr)
+def test_a_number_of_the_promise_that_cannot_be_is_refused(tmp_path, kept, field, value):
+    damaged = copy.deepcopy(kept)
+    damaged["certificate"][field] = value
+    refused(tmp_path / "gate.json", damaged)
+
+
+@parametrize("text", [b"[" * 100_000, b'{"kind": ' + b"1" * 5000 + b"}"])
+def test_json_beyond_limits_is_refused(tmp_path, text):
+    refused(tmp_path / "gate.json", text)
+
+
+@parametrize("value", ["nonsense", {"costs": "x", "actions": None}])
+def test_a_wrong_rule_is_blamed_on_the_file(tmp_path, kept, value):
+    assert "gate.json" in refused(tmp_path / "gate.json", kept | {"rule": value})
+
+
+# -- new rows --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_memory, "CHUNK_BYTES", 24 * 8 * 37)
+
+
+@parametrize("dtype", ["float32", "float64"])
+@parametrize("suffix", ["npy", "parquet", "npz", "csv"])
+@parametrize("rule", ["zero-one", "brier", TRIAGE])
+def test_a_file_in_chunks_is_decided_as_in_memory(tmp_path, small_chunks, dtype, suffix, rule):
+    gate = sw.certify(PROBS.astype(dtype), Y, max_loss=0.3, task_loss=rule)
+    new = members(400, 3, seed=5)[0].astype(dtype)
+    sw.write_predictions(tmp_path / f"new.{suffix}", new)
+    read = sw.read_predictions(tmp_path / f"new.{suffix}")
+    assert len(list(read.chunks())) > 3
+    one, two, three = gate.apply(read), gate.apply(new), gate.apply(sw.Samples(new))
+    for other in (two, three):
+        np.testing.assert_array_equal(one.accept, other.accept)
+        np.testing.assert_allclose(one.uncertainty, other.uncertainty, rtol=1e-6, atol=1e-7)
+        np.testing.assert_array_equal(one.prediction, other.prediction)
+    assert repr(one) == repr(two)
+    np.testing.assert_array_equal(one.accept, gate.certificate.accepts(one.uncertainty))
+
+
+@parametrize("dtype", ["float32", "float64"])
+@parametrize("rule", ["log", "brier", "zero-one", "spherical", "tsallis:1.5", "rps", "top-k:2"])
+def test_rows_exactly_at_the_threshold_are_accepted(tmp_path, small_chunks, dtype, rule):
+    """However few of them come at a time: calibration rows are accepted as they were."""
+    floor = 1e-6 if rule == "log" else None
+    probs = PROBS[:400].astype(dtype)
+    max_loss = 3 if rule == "log" else 0.45
+    gate = sw.certify(probs, Y[:400], max_loss=max_loss, task_loss=rule, floor=floor)
+    gate.write(tmp_path / "gate.json")
+    gate = sw.Gate.read(tmp_path / "gate.json")
+    coverage = gate.certificate.coverage
+    assert coverage > 0
+    assert gate.apply(probs).accept.mean() == coverage
+    assert (gate.apply(probs).uncertainty == gate.certificate.threshold).any()
+    sw.write_predictions(tmp_path / "old.npy", probs)
+    assert gate.apply(sw.read_predictions(tmp_path / "old.npy")).accept.mean() == coverage
+    at = int(np.argmax(gate.apply(probs).uncertainty == gate.certificate.threshold))
+    assert gate.apply(probs[at : at + 1]).accept.all()
+
+
+@parametrize("dtype", ["float32", "float64"])
+@parametrize("rule", ["zero-one", "brier"])
+def test_what_is_accepted_does_not_depend_on_how_many_rows_come_at_a_time(dtype, rule):
+    """Of members that count votes, as trees do, many rows are tied, also at the threshold."""
+    rng = np.random.default_rng(0)
+    truth = rng.dirichlet(np.full(3, 0.3), size=20_000)
+    y = (truth.cumsum(axis=1) > rng.uniform(size=(20_000, 1))).argmax(axis=1)
+    probs = np.stack([rng.multinomial(10, truth) / 10 for _ in range(7)], axis=1).astype(dtype)
+    for max_loss in (0.1, 0.15, 0.2):
+        gate = sw.certify(probs, y, task_loss=rule, max_loss=max_loss)
+        some = np.concatenate([gate.apply(part).accept for part in np.array_split(probs, 20)])
+        np.testing.assert_array_equal(some, gate.apply(probs).accept)
+        assert some.mean() == gate.certificate.coverage
+
+
+def test_a_gate_may_accept_all_and_nothing():
+    calm = sw.binary(np.full(2000, 0.01))[:, None]
+    y = np.zeros(2000, dtype=int)
+    assert sw.certify(calm, y, max_loss=0.1).apply(calm).accept.all()
+    gated = sw.certify(calm, 1 - y, max_loss=0.1).apply(calm)
+    assert not gated.accept.any()
+    assert repr(gated).startswith("0 of 2,000 rows accepted (0.0%); new inputs look like")
+
+
+def test_predictions_are_the_actions_of_least_cost():
+    gate = sw.certify(PROBS, Y, max_loss=10, task_loss=TRIAGE)
+    gated = gate.apply(PROBS)
+    assert gated.prediction_names == ("a", "b", "c", "d")
+    np.testing.assert_array_equal(gated.prediction, sw.decide(PROBS, TRIAGE).action)
+    square = sw.rules.cost_matrix(1 - np.eye(3))
+    named = sw.certify(
+        sw.Predictions(PROBS, labels=Y, class_names=NAMES), max_loss=0.2, task_loss=square
+    )
+    assert named.apply(PROBS).prediction_names == tuple(NAMES)
+    more = sw.rules.cost_matrix(np.c_[1 - np.eye(3), np.full(3, 0.3)])
+    assert sw.certify(PROBS, Y, max_loss=0.2, task_loss=more).apply(PROBS).prediction_names == (
+        "0",
+        "1",
+        "2",
+        "3",
+    )
+
+
+@parametrize(
+    ("new", "told"),
+    [
+        (PROBS[:, :5], "5 members and 3 classes, .* made for 8 members and 3 classes"),
+        (members(10, 4)[0], "8 members and 4 classes, .* made for 8 members and 3 classes"),
+        (sw.Samples(PROBS[:, :5]), "5 members"),
+        (sw.Predictions(PROBS, class_names=NAMES[::-1]), "class 0 is called|class 1 is called"),
+        (PROBS[:0], "no rows"),
+        (PROBS[:, 0], r"\(N, M, K\)"),
+        (2 * PROBS, r"probs\[0, 0\] sums to 2"),
+    ],
+)
+def test_other_predictions_are_refused(new, told):
+    gate = sw.certify(sw.Predictions(PROBS, labels=Y, class_names=NAMES), max_loss=0.2)
+    with pytest.raises(sw.InvalidInput, match=told):
+        gate.apply(new)
+
+
+def test_rows_are_rescaled_on_request():
+    gate = sw.certify(PROBS, Y, max_loss=0.2)
+    scaled = gate.apply(3 * PROBS, normalize=True)
+    np.testing.assert_allclose(scaled.uncertainty, gate.apply(PROBS).uncertainty, atol=1e-12)
+
+
+@parametrize("suffix", ["npy", "parquet"])
+def test_a_bad_row_of_a_file_is_named(tmp_path, small_chunks, suffix):
+    bad = PROBS[:400].copy()
+    bad[380, 1] = [0.5, 0.1, 0.1]
+    sw.write_predictions(tmp_path / f"bad.{suffix}", bad)
+    gate = sw.certify(PROBS, Y, max_loss=0.2)
+    with pytest.raises(sw.InvalidInput, match=r"row 380\b.*probs\[380, 1\]|^probs\[380, 1\]"):
+        gate.apply(sw.read_predictions(tmp_path / f"bad.{suffix}"))
+
+
+# -- drift -----------------------------------------------------------------------------------------
+
+
+def test_drift_is_found():
+    gate = sw.certify(PROBS, Y, max_loss=0.2)
+    assert not gate.apply(members(500, 3, seed=9)[0]).drift
+    flat = np.random.default_rng(0).dirichlet(np.full(3, 50.0), size=(500, 8))
+    gated = gate.apply(flat)
+    assert gated.drift.has_drifted
+    assert gated.certificate.has_drifted
+    assert "do not look like the calibration data, so the promise does not hold" in repr(gated)
+    assert "WARNING" in repr(gated.certificate)
+    assert gate.certificate.drift is None
+    assert gated.drift.mean_now > gated.drift.mean_before
+    # and a certificate does not remember it
+    assert "WARNING" not in repr(gate)
+
+
+@parametrize("n_new", [1, 20, 300])
+def test_false_alarms_are_as_rare_as_asked_for(n_new):
+    """Of the gate: calibration rows and new ones are drawn anew each time, with ties."""
+    draws, rate = 400, 0.1
+    rng = np.random.default_rng(0)
+    alarms = 0
+    for i in range(draws):
+        old, new = (np.round(rng.uniform(0, 0.5, n), 2 if i % 2 else 9) for n in (200, n_new))
+        alarms += compare_with_calibration(np.sort(old), new, rate).has_drifted
+    assert alarms <= binom.ppf(1 - 1e-4, draws, rate)
+
+
+def test_false_alarms_with_thinned_calibration_rows():
+    """With more rows than are kept, as many as that come later."""
+    draws, rate = 60, 0.1
+    rng = np.random.default_rng(0)
+    alarms = 0
+    for _ in range(draws):
+        old, new = (sw.binary(rng.uniform(0, 0.5, n))[:, None] for n in (20_000, 5_000))
+        gate = sw.certify(old, np.zeros(len(old), dtype=int), max_loss=0.2)
+        alarms += gate.apply(new, false_alarm_rate=rate).drift.has_drifted
+    assert alarms <= binom.ppf(1 - 1e-4, draws, rate)
+
+
+def test_the_promise_is_kept():
+    """Of gates applied to new rows: the mean loss of what they accept, over the population."""
+    draws, confidence, broken = 300, 0.8, 0
+    rng = np.random.default_rng(1)
+    pool = rng.uniform(0, 0.5, 100_000)
+    chance = np.minimum(1, 1.3 * pool)  # of an error; the model says 1.0 times
+    order = np.argsort(pool)
+    sums = np.cumsum(chance[order]) / np.arange(1, len(pool) + 1)
+    for _ in range(draws):
+        some = rng.integers(len(pool), size=300)
+        y = (rng.uniform(size=300) < chance[some]).astype(int)
+        gate = sw.certify(sw.binary(pool[some])[:, None], y, max_loss=0.15, confidence=confidence)
+        n = np.searchsorted(pool[order], gate.certificate.threshold, side="right")
+        broken += bool(n) and sums[n - 1] > 0.15
+    assert broken <= binom.ppf(1 - 1e-4, draws, 1 - confidence)
+
+
+def test_everything_is_in_the_dictionary():
+    gate = sw.certify(PROBS, Y, max_loss=0.2, told={"input": "x"})
+    kept = gate.to_dict()
+    assert kept["promise"] == repr(gate)
+    assert kept["certificate"] | {"drift": None} == asdict(gate.certificate)
+    assert (kept["members"], kept["classes"], kept["told"]) == (8, 3, {"input": "x"})
+
+
+@given(st.floats(0, 1))
+def test_ten_digits_of_a_total_are_close_whatever_its_size(p):
+    mean = np.array([[1 - p, p]])
+    for rule in ("log", "brier", "zero-one", "spherical"):
+        exact = float(sw.get_rule(rule).entropy(mean)[0])
+        found = float(total_of_mean(mean, rule)[0])
+        assert found == pytest.approx(exact, rel=1e-9, abs=1e-290)

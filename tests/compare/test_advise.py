@@ -1,0 +1,109 @@
+"""What the theory says: which measure, why, and when it may not hold."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import scorewise as sw
+from support import all_rules, members
+
+SYMMETRIC = ("log", "brier", "zero-one", "spherical")
+TWO_CLASSES, ALWAYS, CALIBRATION = "With two classes", "The totals of Brier", "badly calibrated"
+
+
+def says(advice: sw.Advice, words: str) -> bool:
+    return any(words in caveat for caveat in advice.caveats)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_abstaining_wants_the_total_of_the_loss_that_is_paid(k):
+    for name, rule in all_rules(k).items():
+        needs_numbers = name in ("cost-matrix", "quadratic", "weighted-log")
+        for given in (rule,) if needs_numbers else (rule, rule.name):
+            advice = sw.advise("selective", given)
+            assert (advice.task, advice.component) == ("selective", "total")
+            assert advice.rule == advice.task_loss == rule.name
+            assert advice.measure == f"total {rule.name}"
+            assert "Proposition 4.1" in advice.reason
+            assert says(advice, CALIBRATION)
+            alike = {"tsallis", "pseudospherical"}  # and the four
+            assert says(advice, TWO_CLASSES) == (rule.name in SYMMETRIC or rule.family in alike)
+            assert says(advice, ALWAYS) == (rule.name in ("brier", "spherical"))
+
+
+@pytest.mark.parametrize(
+    ("task", "measure", "why"),
+    [
+        ("ood", "epistemic log", "mutual information"),
+        ("active", "epistemic zero-one", "wrong decisions"),
+    ],
+)
+def test_other_tasks_want_one_measure_whatever_is_paid(task, measure, why):
+    for rule in all_rules(3).values():
+        advice = sw.advise(task, rule)
+        assert (advice.measure, advice.task_loss) == (measure, rule.name)
+        assert why in advice.reason
+        assert says(advice, CALIBRATION)
+        assert says(advice, "members disagree")
+        assert not says(advice, TWO_CLASSES)
+        assert says(advice, "exactly 0") == (task == "active")
+
+
+def test_the_loss_is_zero_one_unless_told():
+    for task in ("selective", "ood", "active"):
+        assert sw.advise(task) == sw.advise(task, "zero-one")
+
+
+def test_advice_reads_as_text_and_cannot_be_changed():
+    advice = sw.advise("selective", "brier")
+    lines = str(advice).splitlines()
+    assert lines[0] == f"Use total brier uncertainty. {advice.reason}"
+    assert lines[1:] == [f"- {caveat}" for caveat in advice.caveats]
+    assert len(lines) == 4
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        advice.rule = "log"
+
+
+def test_what_is_advised_is_in_the_table_of_the_comparison():
+    probs, y = members(30, 3, 3), np.arange(30) % 3
+    options = {"n_resamples": 100, "random_state": 0, "progress": False}
+    for rule in [*all_rules(3).values(), "tsallis:1.5", "top-k:2"]:
+        advice = sw.advise("selective", rule)
+        assert sw.compare(probs, y, task_loss=rule, **options)[advice.measure].name
+    found = sw.compare(probs, task="ood", ood=probs, **options)
+    assert found[sw.advise("ood").measure].name
+    measure = sw.advise("active").measure
+    found = sw.compare(task="active", runs={measure: [[1.0], [2.0]], "random": [[2.0], [2.5]]})
+    assert measure in found.notes[0]
+    assert "did not take part" not in found.notes[0]
+
+
+def test_the_caveats_are_true():
+    """Two classes, and Brier with spherical: the orders that are said to be alike are."""
+    two = sw.decompose(members(300, 4, 2), list(SYMMETRIC))
+    order = np.argsort(two["log"].total)
+    for rule in SYMMETRIC:
+        assert (np.diff(two[rule].total[order]) >= -1e-12).all(), rule
+    three = sw.decompose(members(300, 4, 3), list(SYMMETRIC))
+    order = np.argsort(three["brier"].total)
+    assert (np.diff(three["spherical"].total[order]) >= -1e-12).all()
+    assert not (np.diff(three["log"].total[order]) >= -1e-12).all()
+
+
+@pytest.mark.parametrize(
+    ("task", "loss", "message"),
+    [
+        ("rank", "log", "'selective', 'ood', 'active', not 'rank'"),
+        (None, "log", "not None"),
+        ("selective", "nope", "no rule is called 'nope'"),
+        ("ood", "nope", "no rule is called 'nope'"),
+        ("selective", None, "None"),
+        ("selective", "top-k", "top-k"),
+    ],
+)
+def test_bad_input_is_refused(task, loss, message):
+    with pytest.raises(sw.InvalidInput, match=message):
+        sw.advise(task, loss)

@@ -1,0 +1,307 @@
+"""The report page in a real browser."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import struct
+from pathlib import Path
+
+import pytest
+
+from report_support import HOSTILE, full, hostile
+from scorewise.cli._digits import run_demo
+from scorewise.report import write_report
+
+LIGHT, DARK = "rgb(255, 255, 255)", "rgb(21, 25, 31)"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if program is None or driver is None:
+        pytest.skip("needs chromium and chromedriver")
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    for flag in (
+        "headless",
+        "no-sandbox",
+        "disable-gpu",
+        "disable-dev-shm-usage",
+        "hide-scrollbars",
+        "disable-background-networking",
+        "window-size=1100,900",
+        f"user-data-dir={tmp_path_factory.mktemp('chromium')}",
+    ):
+        options.add_argument(f"--{flag}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driven = webdriver.Chrome(options=options, service=Service(driver))
+    driven.get("about:blank")
+    yield driven
+    driven.quit()
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return write_report(full(), tmp_path_factory.mktemp("page") / "report.html")
+
+
+@pytest.fixture(scope="module")
+def hostile_path(tmp_path_factory):
+    # a class name that reads "#FFFFFF" and the like: nothing may be taken for more than text
+    return write_report(
+        hostile(),
+        tmp_path_factory.mktemp("page") / "hostile.html",
+        title=HOSTILE[1],
+        provenance={text: text for text in HOSTILE},
+    )
+
+
+@pytest.fixture
+def opened(browser, path):
+    open_page(browser, path)
+    return browser
+
+
+def open_page(browser, path: Path, width: int = 1100, scheme: str = "light") -> None:
+    browser.get_log("browser")
+    browser.get_log("performance")
+    resize(browser, width)
+    emulate(browser, scheme)
+    browser.get(path.as_uri())
+    is_ready = "return 'ready' in document.documentElement.dataset"
+    eventually(browser, True, lambda: browser.execute_script(is_ready))
+
+
+def resize(browser, width: int) -> None:
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False},
+    )
+
+
+def emulate(browser, scheme: str) -> None:
+    browser.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia",
+        {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
+    )
+
+
+def press(browser, selector: str, key: str, times: int = 1) -> None:
+    element = browser.find_element("css selector", selector)
+    element.send_keys(key * times)
+
+
+def grounds(browser) -> list[str]:
+    """Colours behind the page and behind the plots."""
+    return browser.execute_script(
+        "const of = (one, what) => getComputedStyle(one)[what];"
+        "return [of(document.body, 'backgroundColor'),"
+        " ...[...document.querySelectorAll('.plot .main-svg:first-of-type')]"
+        ".map((one) => of(one, 'backgroundColor'))];"
+    )
+
+
+def assert_silent(browser) -> None:
+    """No message in the console, and no request to any network."""
+    assert browser.get_log("browser") == []
+    told = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    asked = [
+        one["params"]["request"]["url"]
+        for one in told
+        if one["method"] == "Network.requestWillBeSent"
+        and one["params"]["documentURL"] == browser.current_url.split("#")[0]
+    ]
+    assert any(url.startswith("file:") for url in asked)
+    assert all(url.startswith(("file:", "data:", "blob:")) for url in asked), asked
+
+
+def eventually(browser, wanted, found) -> None:
+    """What the browser does a moment later."""
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    WebDriverWait(browser, 10, 0.05).until(lambda _: found() == wanted, f"{wanted}: {found()}")
+
+
+def is_within(browser) -> bool:
+    return browser.execute_script(
+        "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+    )
+
+
+def test_the_page_of_the_demo(browser, tmp_path):
+    from selenium.webdriver.common.keys import Keys
+
+    page = run_demo(n_trees=20, progress=False).write(tmp_path)[0]
+    open_page(browser, page)
+    plots = browser.find_elements("css selector", ".plot")
+    assert len(plots) == 5
+    assert all(plot.find_elements("css selector", "svg.main-svg") for plot in plots)
+    before = browser.find_element("id", "said").text
+    press(browser, "#coverage", Keys.HOME)
+    assert browser.find_element("id", "said").text != before
+    assert browser.save_screenshot(str(tmp_path / "page.png"))
+    assert (tmp_path / "page.png").stat().st_size > 30_000
+    assert is_within(browser)
+    resize(browser, 320)
+    assert is_within(browser)
+    assert_silent(browser)
+
+
+def test_the_page_opens_in_silence(opened, tmp_path):
+    plots = opened.find_elements("css selector", ".plot")
+    drawn = [plot.find_elements("css selector", "svg.main-svg") for plot in plots]
+    assert len(plots) == 6
+    assert all(drawn)
+    assert (
+        opened.execute_script("return document.querySelectorAll('.scatterlayer .trace').length")
+        > 20
+    )
+    assert is_within(opened)
+    assert_silent(opened)
+    shot = tmp_path / "page.png"
+    assert opened.save_screenshot(str(shot))
+    content = shot.read_bytes()
+    assert content.startswith(b"\x89PNG")
+    assert struct.unpack(">II", content[16:24]) == (1100, 900)
+    assert len(content) > 30_000
+
+
+def test_the_slider_speaks(opened):
+    from selenium.webdriver.common.keys import Keys
+
+    def state():
+        return opened.execute_script(
+            "const plot = document.querySelector('[data-figure=rejection]');"
+            "return [document.getElementById('said').textContent,"
+            " document.getElementById('percent').textContent,"
+            " document.getElementById('coverage').getAttribute('aria-valuetext'),"
+            " plot.layout.shapes[0].x0, plot.data.at(-1).x[0]];"
+        )
+
+    before = state()
+    press(opened, "#coverage", Keys.HOME)
+    press(opened, "#coverage", Keys.ARROW_RIGHT, 39)
+    said, percent, value, line, mark = state()
+    assert said != before[0]
+    assert (percent, value, line) == ("40 %", "40 % of the rows", 40)
+    assert mark == pytest.approx(40, abs=1)
+    assert "abstain on 180 of 300 rows" in said
+    press(opened, "#coverage", Keys.END)
+    assert "accept all 300 rows" in state()[0]
+    emulate(opened, "dark")  # drawn anew, where the reader has left it
+    eventually(opened, [DARK] * 7, lambda: grounds(opened))
+    assert state()[3] == 100
+    assert_silent(opened)
+
+
+def test_the_page_follows_the_theme(opened):
+    assert grounds(opened) == [LIGHT] * 7
+    emulate(opened, "dark")
+    eventually(opened, [DARK] * 7, lambda: grounds(opened))
+    button = opened.find_element("id", "theme")
+    assert button.get_attribute("aria-pressed") == "true"
+    button.click()
+    eventually(opened, [LIGHT] * 7, lambda: grounds(opened))
+    button.click()
+    eventually(opened, [DARK] * 7, lambda: grounds(opened))
+
+
+def test_print_is_light(browser, path):
+    open_page(browser, path, scheme="dark")
+    browser.execute_script("dispatchEvent(new Event('beforeprint'))")
+    assert grounds(browser)[1:] == [LIGHT] * 6
+    widths = browser.execute_script(
+        "return [...document.querySelectorAll('.plot')].map((one) => one.layout.width)"
+    )
+    assert set(widths) == {680}
+    browser.execute_script("dispatchEvent(new Event('afterprint'))")
+    assert grounds(browser) == [DARK] * 7
+    printed = browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})
+    content = base64.b64decode(printed["data"])
+    assert content.startswith(b"%PDF")
+    assert len(content) > 50_000
+    assert_silent(browser)
+
+
+def test_tables_are_sorted(opened):
+    from selenium.webdriver.common.keys import Keys
+
+    def column():
+        return opened.execute_script(
+            "return [...document.querySelectorAll('[data-sortable] tbody tr')]"
+            ".map((row) => [row.cells[0].textContent, Number(row.cells[2].dataset.value)])"
+        )
+
+    press(opened, "[data-sortable] th:nth-child(3) button", Keys.ENTER)
+    head = opened.find_element("css selector", "[data-sortable] th:nth-child(3)")
+    assert head.get_attribute("aria-sort") == "ascending"
+    rising = [loss for _, loss in column()]
+    assert rising == sorted(rising)
+    press(opened, "[data-sortable] th:nth-child(3) button", Keys.SPACE)
+    assert head.get_attribute("aria-sort") == "descending"
+    assert [loss for _, loss in column()] == rising[::-1]
+    press(opened, "[data-sortable] th:nth-child(1) button", Keys.ENTER)
+    assert head.get_attribute("aria-sort") is None
+    assert [name for name, _ in column()] == ["doubtful", "healthy", "ill"]
+
+
+def test_the_keyboard_reaches_everything(opened):
+    from selenium.webdriver.common.keys import Keys
+
+    press(opened, "body", Keys.TAB)
+    skip = opened.switch_to.active_element
+    assert skip.text == "Skip to the verdict"
+    assert skip.rect["x"] >= 0
+    skip.send_keys(Keys.ENTER)
+    assert opened.switch_to.active_element.get_attribute("id") == "verdict"
+
+
+def test_hostile_names_run_nothing(browser, hostile_path):
+    from selenium.webdriver.common.keys import Keys
+
+    open_page(browser, hostile_path)
+    assert browser.execute_script("return window.pwned") is None
+    assert browser.title != "pwned"
+    assert "<script>" in browser.title
+    foreign = "img, iframe, script[src], [href^=javascript], [onerror], [onmouseover]"
+    assert not browser.find_elements("css selector", foreign)
+    drawn = browser.execute_script(
+        "return [...document.querySelectorAll('.plot text')].map((one) => one.textContent).join()"
+    )
+    assert "<script>" in drawn  # as text
+    assert not browser.find_elements("css selector", ".plot text a")
+    press(browser, "[data-sortable] th button", Keys.ENTER)
+    press(browser, "#theme", Keys.ENTER)
+    assert browser.execute_script("return window.pwned") is None
+    assert is_within(browser)
+    resize(browser, 360)
+    eventually(browser, True, lambda: is_within(browser))
+    assert_silent(browser)
+
+
+def test_a_telephone_is_wide_enough(browser, path):
+    open_page(browser, path, width=360)
+    assert is_within(browser)
+    widest = browser.execute_script(
+        "return Math.max(...[...document.querySelectorAll('.plot svg.main-svg')]"
+        ".map((one) => one.getBoundingClientRect().right))"
+    )
+    assert widest <= 360
+    assert_silent(browser)
+
+
+def test_all_but_the_figures_is_there_without_script(browser, path):
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        browser.get(path.as_uri())
+        text = browser.find_element("tag name", "main").text
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    for said in ("Abstain on", "need JavaScript", "In random order", "The most uncertain rows"):
+        assert said in text
+    assert "Dark theme" not in text

@@ -1,0 +1,399 @@
+"""The report page without a browser: what it says, what it escapes, how large it is."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import scorewise as sw
+from report_support import HOSTILE, evaluated, full, hostile, huge, members
+from scorewise.plots._figures import save_figures
+from scorewise.report import _words as words
+from scorewise.report import write_report
+
+VOID = {"meta", "link", "input", "path", "br"}
+
+
+class Page(HTMLParser):
+    """The page as a browser would take it apart."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.text = ""
+        self.source = path.read_text(encoding="utf-8")
+        self._inside: list[str] = []
+        self.feed(self.source)
+        assert not self._inside
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag == "script":
+            self.scripts.append("")
+        if tag not in VOID:
+            self._inside.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self._inside.pop() == tag
+
+    def handle_data(self, data):
+        if self._inside and self._inside[-1] == "script":
+            self.scripts[-1] += data
+        elif not self._inside or self._inside[-1] != "style":
+            self.text += data
+
+    @property
+    def words(self):
+        return " ".join(self.text.split())
+
+    @property
+    def data(self):
+        return json.loads(self.scripts[0], parse_constant=pytest.fail)
+
+    def named(self, tag):
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+@pytest.fixture(scope="module")
+def found():
+    return full()
+
+
+@pytest.fixture(scope="module")
+def page(found, tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    provenance = {"file": "test.parquet", "digests": {"sha256": "abc"}, "versions": ["a", "b"]}
+    assert write_report(found, path, title="The title", provenance=provenance) == path
+    return Page(path)
+
+
+def shown(evaluation, tmp_path, **options):
+    return Page(write_report(evaluation, tmp_path / "page.html", **options))
+
+
+def test_the_page_says_what_was_found(page, found):
+    for sentence in found.verdict:
+        assert " ".join(sentence.split()) in page.words
+    for name in [*found.class_names, *found.curves, "test.parquet", "digests · sha256", "a, b"]:
+        assert name in page.words
+    for certificate in found.certificates:
+        assert words.loss(certificate.max_loss, True).replace("\u00a0", " ") in page.words
+    assert f"scorewise{sw.__version__}" in page.text
+    assert "Hüllermeier" in page.words
+    assert page.text.count("The title") == 2  # in the tab and as the heading
+
+
+def test_figures_have_words_and_numbers(page):
+    plots = [attributes for attributes in page.named("div") if "data-figure" in attributes]
+    assert (
+        {one["data-figure"] for one in plots}
+        == set(page.data["figures"])
+        == {"rejection", "comparison-selective", "calibration", "ood", "learning", "simplex"}
+    )
+    assert all(len(one["aria-label"] or "") > 60 for one in plots)
+    captions = {one.get("id") for one in page.named("figcaption")}
+    assert {one["aria-labelledby"] for one in page.named("figure")} == captions
+    assert page.words.count("The numbers of this figure") == len(plots) - 1  # one has its own table
+
+
+def test_headings_are_in_order(page):
+    levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
+    assert levels.count(1) == 1
+    assert levels[0] == 1
+    assert all(two <= one + 1 for one, two in pairwise(levels))
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    links = [attributes["href"] for attributes in page.named("a")]
+    assert all(link[1:] in ids for link in links)
+
+
+def test_only_its_own_scripts_may_run(page):
+    (policy,) = (
+        one["content"]
+        for one in page.named("meta")
+        if one.get("http-equiv") == "Content-Security-Policy"
+    )
+    rules = dict(part.strip().split(" ", 1) for part in policy.split(";"))
+    kinds = [one.get("type") for one in page.named("script")]
+    assert kinds == ["application/json", None, None]
+    hashes = {
+        "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
+        for text in page.scripts[1:]
+    }
+    assert set(rules["script-src"].split()) == hashes
+    assert rules["default-src"] == "'none'"
+    assert rules["img-src"] == "data: blob:"
+    assert "unsafe" not in rules["script-src"]
+
+
+def test_the_page_needs_no_other_file(page):
+    for tag, attributes in page.tags:
+        assert tag not in {"img", "iframe", "object", "embed", "video", "audio", "form", "base"}
+        assert "src" not in attributes
+        assert (attributes.get("href") or "#").startswith(("#", "data:,"))
+    assert "url(" not in page.source.split("</style>")[0]
+
+
+def test_hostile_names_stay_names(tmp_path):
+    provenance = {text: text for text in HOSTILE} | {"nested": {HOSTILE[0]: HOSTILE}}
+    title = f"{HOSTILE[1]} half \ud800 none \x00"  # no file could hold it
+    page = shown(hostile(), tmp_path, title=title, provenance=provenance)
+    assert [one.get("type") for one in page.named("script")] == ["application/json", None, None]
+    assert not any("pwned" in text for text in page.scripts[1:])
+    for tag, attributes in page.tags:
+        assert tag not in {"img", "b"}
+        assert not any(name.startswith("on") for name in attributes)
+        assert "pwned" not in (attributes.get("href") or "")
+    outside = page.source.replace(page.scripts[1], "")
+    for text in HOSTILE[:6]:
+        assert text not in outside
+    assert "<img src=x" in page.text  # as text
+    assert "{{ 7 * 7 }}" in page.text
+    assert "n" * 1000 not in outside
+    assert "\u202e" not in page.source
+    assert "\u2068עברית �abc\u2069" in page.text  # in a direction of its own
+    names = [one.get("name", "") for one in page.data["figures"]["learning"]["data"]]
+    assert "\u2068עברית �abc\u2069" in names
+    assert not re.search("[<>&\u2028\u2029]", page.scripts[0])
+
+
+def test_plotly_reads_no_tags_in_names(tmp_path):
+    page = shown(hostile(), tmp_path)
+    texts: list[str] = []
+
+    def gather(value, key=""):
+        if isinstance(value, dict):
+            for name, one in value.items():
+                gather(one, name)
+        elif isinstance(value, list):
+            for one in value:
+                gather(one, key)
+        elif isinstance(value, str) and key not in {"hovertemplate"}:
+            texts.append(value)
+        elif isinstance(value, str):
+            assert "pwned" not in value
+
+    gather(page.data["figures"])
+    assert any("&lt;script" in text for text in texts)
+    assert not any("<" in text for text in texts)
+
+
+def test_extreme_sizes_stay_small(tmp_path):
+    page = shown(huge(), tmp_path)
+    assert (tmp_path / "page.html").stat().st_size < 6_000_000
+    assert "25 classes of the largest and the 25 of the smallest" in page.words
+    assert "25 rows of the largest total uncertainty, of 1000 that were kept" in page.words
+    longest = max(len(one["x"]) for one in page.data["figures"]["rejection"]["data"])
+    assert longest <= 400
+
+
+def test_a_line_of_the_slider_is_what_the_curve_says(page, found):
+    curve = found.curves[found.measure]
+    scores = curve.threshold
+    for percent in (1, 37, 90, 100):
+        k = int(np.ceil(percent * len(curve) / 100))
+        accepted = int((scores <= scores[k - 1]).sum())
+        said = page.data["sentences"][percent - 1][0]
+        assert words.loss(float(curve.loss[accepted - 1]), True) in said
+        if accepted < len(curve):
+            assert f"abstain on {len(curve) - accepted:,} of" in said
+            assert f"{scores[k - 1]:.4g}" in said
+        at = page.data["points"][percent - 1]
+        assert at["x"][0] == pytest.approx(100 * accepted / len(curve), rel=1e-5)
+        assert at["y"][0] == pytest.approx(100 * curve.loss[accepted - 1], rel=1e-5)
+    assert page.data["sentences"][99][0].endswith("accept all 300 rows.")
+
+
+def test_tied_rows_are_accepted_together(tmp_path):
+    probs = np.tile([[[0.9, 0.1]], [[0.6, 0.4]]], (5, 1, 1))
+    found = sw.evaluate(probs, np.zeros(10, int), n_resamples=100)
+    said = shown(found, tmp_path).data["sentences"]
+    assert "abstain on 5 of 10 rows" in said[0][0]
+    assert said[0] == said[49]
+
+
+@pytest.mark.parametrize("task_loss", ["brier", "log", "top-k:2"])
+def test_other_losses(tmp_path, task_loss):
+    page = shown(evaluated(task_loss=task_loss, k=4), tmp_path)
+    assert "NaN" not in page.scripts[0]
+    assert "nan" not in page.words.replace("nance", "")
+
+
+def test_costs_and_gains(tmp_path):
+    rule = sw.rules.cost_matrix([[-5.0, 1, 2], [3, -1, 2]])
+    page = shown(evaluated(k=2, task_loss=rule), tmp_path)
+    assert "costs below 0" in page.words
+    assert "✗ wrong" not in page.words
+    assert "aleatoric" not in [one.get("class") for one in page.named("span")]
+
+
+def test_two_classes_one_row_one_measure(tmp_path):
+    probs, y = members(1, 2)
+    found = sw.evaluate(probs, y, rules=["log"], n_resamples=100)
+    page = shown(found, tmp_path)
+    assert "nothing can be promised" in page.words
+    assert "more labelled rows would be needed" in page.words
+    assert set(page.data["figures"]) == {"rejection", "comparison-selective", "calibration"}
+    (first, *_) = found.comparison.standings
+    alone = replace(
+        found,
+        comparison=replace(found.comparison, standings=(first,)),
+        curves={first.name: found.curves[first.name]},
+        measure=first.name,
+    )
+    assert "1 measure:" in str(shown(alone, tmp_path).named("div"))
+
+
+def test_without_certificates_rows_or_a_recommended_curve(tmp_path):
+    found = evaluated(k=4, n_doubtful=0, task_loss="log")
+    assert not found.certificates
+    found = replace(found, measure="unheard of")
+    page = shown(found, tmp_path)
+    sections = {one["id"] for one in page.named("section")}
+    assert not {"certificates", "rows"} & sections
+    assert len(page.data["sentences"][0]) == 2  # the best, and a random order
+
+
+def test_classes_without_rows(tmp_path):
+    probs, y = members(200, 4)
+    y[y == 3] = 0
+    page = shown(sw.evaluate(probs, y, n_resamples=100), tmp_path)
+    cells = [one.get("data-value") for one in page.named("td") if "data-value" in one]
+    assert "nan" in cells  # which the page's script sorts last
+    assert " nan " not in page.words
+    many = (
+        tuple(replace(one, n_rows=0, loss=np.nan) for one in evaluated(k=60).classes[:-3])
+        + evaluated(k=60).classes[-3:]
+    )
+    found = replace(evaluated(k=60), classes=many)
+    assert "classes that have rows, of 60" in shown(found, tmp_path).words
+
+
+def test_zeros_have_a_bin_of_their_own(tmp_path):
+    found = full()
+    inside = np.r_[np.zeros(60), np.linspace(0.1, 1, 40)]
+    found = replace(found, ood=replace(found.ood, inside=inside, outside=np.linspace(0.5, 2, 50)))
+    page = shown(found, tmp_path)
+    bars = page.data["figures"]["ood"]["data"]
+    assert bars[0]["text"][0] == "exactly 0"
+    assert (bars[0]["y"][0], bars[1]["y"][0]) == (60, 0)
+    assert all(sum(one["y"]) == pytest.approx(100) for one in bars)
+    assert bars[0]["x"] == bars[1]["x"]
+
+
+def test_the_same_evaluation_gives_the_same_page(tmp_path, found, page):
+    again = write_report(found, tmp_path / "again.html")
+    once_more = write_report(found, str(tmp_path / "once_more.html"))
+    assert again.read_bytes() == once_more.read_bytes()
+
+
+def test_a_page_is_whole_or_as_before(tmp_path, found, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("before")
+    monkeypatch.setattr(Path, "write_text", lambda *a, **k: (_ for _ in ()).throw(OSError("full")))
+    with pytest.raises(OSError, match="full"):
+        write_report(found, path)
+    monkeypatch.undo()
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+    write_report(found, path)
+    assert path.stat().st_size > 4_000_000
+
+
+def test_what_cannot_be_written(tmp_path, found):
+    with pytest.raises(sw.InvalidInput, match=r"no folder .*missing"):
+        write_report(found, tmp_path / "missing" / "report.html")
+    with pytest.raises(sw.InvalidInput, match="is a folder"):
+        write_report(found, tmp_path)
+    with pytest.raises(sw.InvalidInput, match="only an Evaluation"):
+        write_report({}, tmp_path / "report.html")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("missing", ["jinja2", "plotly"])
+def test_missing_libraries_are_named(tmp_path, found, monkeypatch, missing):
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(ImportError, match=rf"needs {missing}: pip install 'scorewise\[report\]'"):
+        write_report(found, tmp_path / "report.html")
+
+
+def test_text_can_be_read_in_both_themes():
+    def luminance(color):
+        parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    style = (Path(sw.__file__).parent / "report" / "page.css").read_text()
+    pairs = dict(re.findall(r"--(\w+): light-dark\((#\w+, #\w+)\)", style))
+    colors = {name: pair.split(", ") for name, pair in pairs.items()}
+    for theme in (0, 1):
+        for ground in ("paper", "panel"):
+            for text in ("ink", "muted", "accent", "alarm"):
+                one, two = (luminance(colors[name][theme]) for name in (ground, text))
+                contrast = (max(one, two) + 0.05) / (min(one, two) + 0.05)
+                assert contrast >= 4.5, (theme, ground, text, contrast)
+
+
+def test_numbers_in_columns():
+    assert words.loss_cell(0.0264, True) == "2.64\u00a0%"
+    assert words.loss_cell(0.000012, True) == "0.0012\u00a0%"
+    assert words.loss_cell(-0.5, False) == "−0.5000"
+    assert words.share_cell(0.99999) == "more than 99.9\u00a0%"
+    assert words.share_cell(1) == "100.0\u00a0%"
+    assert words.share_cell(float("nan")) == words.loss_cell(None, True) == words.number(np.inf)
+    assert words.data_of({"a": np.array([1.0, np.nan, np.inf]), "b": np.int64(3)}) == {
+        "a": [1.0, None, None],
+        "b": 3,
+    }
+
+
+@pytest.mark.usefixtures("no_screen")
+def test_figures_are_saved(tmp_path, found):
+    from matplotlib import pyplot
+
+    folder = tmp_path / "new" / "figures"
+    paths = save_figures(found, folder)
+    names = [
+        "rejection",
+        "comparison",
+        "calibration",
+        "decomposition",
+        "ood",
+        "comparison_ood",
+        "learning",
+        "comparison_learning",
+    ]
+    assert [path.name for path in paths] == [f"{n}.{f}" for n in names for f in ("png", "svg")]
+    assert sorted(folder.iterdir()) == sorted(paths)
+    for path in paths:
+        start = path.read_bytes()[:100]
+        assert start.startswith(b"\x89PNG") or b"<?xml" in start
+    assert not pyplot.get_fignums()
+    before = paths[1].read_bytes()
+    assert save_figures(found, folder, "svg") == paths[1::2]
+    assert paths[1].read_bytes() == before
+
+
+@pytest.mark.usefixtures("no_screen")
+def test_figures_that_cannot_be_saved(tmp_path, found):
+    with pytest.raises(sw.InvalidInput, match="formats must be one of"):
+        save_figures(found, tmp_path, ["gif"])
+    (tmp_path / "file").write_text("")
+    with pytest.raises(sw.InvalidInput, match="is a file"):
+        save_figures(found, tmp_path / "file")
+    with pytest.raises(sw.InvalidInput, match="only an Evaluation"):
+        save_figures(None, tmp_path)

@@ -1,0 +1,488 @@
+"""Rules as values, and their formulas against each other and against the definitions."""
+
+from __future__ import annotations
+
+import pickle
+
+import mpmath as mp
+import numpy as np
+import pytest
+import torch
+
+import reference
+import scorewise as sw
+from scorewise.rules._rule import REGISTRY
+from support import all_rules, members
+
+RULES = all_rules(5) | all_rules(2)
+
+
+def five(name: str) -> sw.ScoringRule:
+    return all_rules(5).get(name) or all_rules(2)[name]
+
+
+def classes(name: str) -> int:
+    return 5 if name in all_rules(5) else 2
+
+
+@pytest.mark.parametrize(
+    ("rule", "shown"),
+    [
+        (sw.rules.log, "log"),
+        (sw.rules.zero_one, "zero_one"),
+        (sw.rules.tsallis(1.5), "tsallis(1.5)"),
+        (sw.rules.tsallis(2), "tsallis(2)"),
+        (sw.rules.tsallis(1.2345678), "tsallis(1.2345678)"),
+        (sw.rules.pseudospherical(3), "pseudospherical(3)"),
+        (sw.rules.top_k(5), "top_k(5)"),
+        (sw.rules.beta(0.5, 2), "beta(0.5, 2)"),
+        (sw.rules.weighted_log([1, 2.5]), "weighted_log([1. , 2.5])"),
+        (sw.rules.cost_matrix([[0, 1], [5, 0]]), "cost_matrix([[0., 1.], [5., 0.]])"),
+        (sw.rules.quadratic([[2, 0], [0, 1]]), "quadratic([[2., 0.], [0., 1.]])"),
+    ],
+)
+def test_a_rule_prints_as_what_it_is(rule, shown):
+    assert repr(rule) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "log",
+        "brier",
+        "zero-one",
+        "spherical",
+        "rps",
+        "tsallis:1.5",
+        "top-k:5",
+        "pseudospherical:3",
+        "beta:0.5,2",
+        "tsallis:1.0000000000000002",
+    ],
+)
+def test_names_parse_back_to_their_rule(text):
+    rule = sw.get_rule(text)
+    assert rule.name == text
+    assert sw.get_rule(rule.name) == rule
+    assert sw.get_rule(rule) is rule
+
+
+def test_names_are_read_generously():
+    assert sw.get_rule(" Zero_One ") == sw.rules.zero_one
+    assert sw.get_rule("top_k: 3") == sw.rules.top_k(3)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("logg", "did you mean 'log'"),
+        ("tsallis", r"needs parameters; make it with scorewise\.rules\.tsallis"),
+        ("tsallis:x", "cannot read"),
+        ("tsallis:1_5", "cannot read"),
+        ("tsallis:1,2", "cannot read"),
+        ("tsallis:1", "above 1"),
+        ("tsallis:nan", "above 1"),
+        ("top-k:0", "above 0"),
+        ("top-k:2.5", "whole number"),
+        ("log:3", "takes no numbers"),
+        ("beta:-1,2", "above -1"),
+        ("cost-matrix:3", "dimensions"),
+        (3, "no scoring rule"),
+    ],
+)
+def test_a_name_that_cannot_be_read_says_why(text, message):
+    with pytest.raises(sw.InvalidInput, match=message):
+        sw.get_rule(text)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rules_are_values(name):
+    rule, twin = five(name), five(name)
+    assert rule == twin
+    assert hash(rule) == hash(twin)
+    assert pickle.loads(pickle.dumps(rule)) == rule
+    assert repr(pickle.loads(pickle.dumps(rule))) == repr(rule)
+    others = [r for n, r in RULES.items() if n != name]
+    assert all(rule != other for other in others)
+    parameter = next((p for p in rule._parameters() if isinstance(p, np.ndarray)), None)
+    if parameter is not None:
+        with pytest.raises(ValueError, match="read-only"):
+            parameter[0] = 1
+    with pytest.raises(AttributeError):
+        rule.anything = 1
+
+
+def test_a_rule_does_not_change_with_the_array_it_was_made_from():
+    costs = np.array([[0.0, 1.0], [1.0, 0.0]])
+    rule = sw.rules.cost_matrix(costs)
+    costs[0, 0] = 9
+    assert rule == sw.rules.cost_matrix([[0, 1], [1, 0]])
+
+
+def test_every_registered_rule_is_tested_and_public():
+    tested = {rule.family for rule in RULES.values()}
+    assert tested == set(REGISTRY)
+    modules = {
+        "costs",
+        "custom",
+        "logarithmic",
+        "norms",
+        "powers",
+        "quadratics",
+        "sets",
+        "two_class",
+    }
+    assert not modules & set(REGISTRY)
+    for name in REGISTRY:
+        assert name in dir(sw.rules)
+        assert getattr(sw.rules, name) is REGISTRY[name]
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = sw.rules.nothing
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_rule_passes_the_check(name):
+    for k in (2, 5) if classes(name) == 5 else (2,):
+        sw.check_rule(all_rules(k)[name], n_classes=k)
+
+
+@pytest.mark.parametrize("name", all_rules(5))
+def test_formulas_match_their_definitions(name):
+    rule = five(name)
+    rng = np.random.default_rng(3)
+    q = np.concatenate([rng.dirichlet(np.ones(5), 6), rng.dirichlet(np.full(5, 0.1), 6)])
+    p = np.concatenate([rng.dirichlet(np.full(5, 0.1), 6), rng.dirichlet(np.ones(5), 6)])
+    h, d = reference.entropy(rule), reference.divergence(rule)
+    for i in range(len(q)):
+        a, b = reference.row(q[i]), reference.row(p[i])
+        assert abs(rule.entropy(q[i]) - h(a)) <= 1e-12 * abs(h(a)) + 1e-15
+        assert abs(rule.divergence(q[i], p[i]) - d(a, b)) <= 1e-12 * d(a, b) + 1e-16
+        losses = [rule.loss(q[i], y) for y in range(5)]
+        np.testing.assert_array_equal(losses, rule.loss_vector(q[i]))
+        corners = [
+            float(d(a, reference.row(np.eye(5)[y])) + h(reference.row(np.eye(5)[y])))
+            for y in range(5)
+        ]
+        np.testing.assert_allclose(losses, corners, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "k"),
+    [
+        (sw.rules.tsallis(2), sw.rules.brier, 4),
+        (sw.rules.pseudospherical(2), sw.rules.spherical, 4),
+        (sw.rules.top_k(1), sw.rules.zero_one, 4),
+        (sw.rules.cost_matrix(1 - np.eye(4)), sw.rules.zero_one, 4),
+        (sw.rules.quadratic(np.eye(4)), sw.rules.brier, 4),
+        (sw.rules.quadratic(np.minimum.outer(*[np.arange(3, -1, -1)] * 2)), sw.rules.rps, 4),
+        (sw.rules.weighted_log(np.ones(4)), sw.rules.log, 4),
+        (sw.rules.beta(0, 0), sw.rules.log, 2),
+    ],
+)
+def test_families_meet(one, other, k):
+    q, p = members(2, 50, k)
+    np.testing.assert_allclose(one.entropy(q), other.entropy(q), rtol=1e-11, atol=1e-14)
+    np.testing.assert_allclose(one.divergence(q, p), other.divergence(q, p), rtol=1e-11, atol=1e-14)
+    offset = one.loss_vector(q) - other.loss_vector(q)
+    np.testing.assert_allclose(offset, 0, atol=1e-9)
+
+
+def test_beta_one_one_is_a_quarter_of_brier():
+    q, p = members(2, 50, 2)
+    np.testing.assert_allclose(
+        4 * sw.rules.beta(1, 1).divergence(q, p), sw.rules.brier.divergence(q, p)
+    )
+    np.testing.assert_allclose(
+        4 * sw.rules.beta(1, 1).loss_vector(q), sw.rules.brier.loss_vector(q)
+    )
+
+
+def test_tsallis_tends_to_log():
+    p = members(1, 50, 4)[0]
+    near = sw.rules.tsallis(1 + 1e-9)
+    np.testing.assert_allclose(near.entropy(p), sw.rules.log.entropy(p), rtol=1e-6)
+
+
+def test_ties_go_to_the_first_index():
+    p = [0.4, 0.4, 0.2]
+    np.testing.assert_array_equal(sw.rules.zero_one.loss_vector(p), [0, 1, 1])
+    np.testing.assert_array_equal(sw.rules.top_k(2).loss_vector([0.2, 0.4, 0.2, 0.2]), [0, 0, 1, 1])
+    np.testing.assert_array_equal(
+        sw.rules.cost_matrix([[1, 1], [2, 2]]).loss_vector([0.5, 0.5]), [1, 2]
+    )
+
+
+def test_certain_and_impossible_labels_cost_what_they_should():
+    p = np.array([1.0, 0.0])
+    np.testing.assert_array_equal(sw.rules.log.loss_vector(p), [0, np.inf])
+    assert sw.rules.log.divergence(p, [0.5, 0.5]) == np.inf
+    assert sw.rules.log.expected_loss(p, p) == 0
+    assert sw.rules.beta(0.5, 2).loss_vector(p)[0] == 0
+
+
+def test_cost_matrix_takes_more_actions_than_classes_and_negative_costs():
+    rule = sw.rules.cost_matrix([[0, 5, 1], [50, 0, 1]], actions=["dismiss", "treat", "refer"])
+    np.testing.assert_allclose(
+        rule.entropy([[0.995, 0.005], [0.9, 0.1], [0.1, 0.9]]), [0.25, 1, 0.5]
+    )
+    gains = sw.rules.cost_matrix([[-1, 0], [0, -2]])
+    sw.check_rule(gains, n_classes=2)
+    d = sw.decompose(members(50, 5, 2), gains)
+    assert (d.epistemic >= 0).all()
+    assert (d.total < 0).any()
+    assert rule != sw.rules.cost_matrix(rule.costs)
+    assert "dismiss" in repr(rule)
+
+
+def test_epistemic_of_a_cost_matrix_is_the_value_of_perfect_information():
+    costs = np.random.default_rng(0).uniform(0, 4, (3, 5))
+    probs = members(40, 9, 3)
+    without = (probs.mean(axis=1) @ costs).min(axis=-1)
+    knowing = (probs @ costs).min(axis=-1).mean(axis=-1)
+    got = sw.decompose(probs, sw.rules.cost_matrix(costs)).epistemic
+    np.testing.assert_allclose(got, without - knowing, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: sw.rules.cost_matrix([[0, np.inf], [1, 0]]), r"\[0, 1\] is inf"),
+        (lambda: sw.rules.cost_matrix([[0, np.nan], [1, 0]]), "is nan"),
+        (lambda: sw.rules.cost_matrix([0, 1]), "1 dimensions"),
+        (lambda: sw.rules.cost_matrix([[0, 1]]), "shape"),
+        (lambda: sw.rules.cost_matrix([["a", "b"]]), "must hold real numbers"),
+        (lambda: sw.rules.cost_matrix([[0, 1e31], [1, 0]]), r"\[0, 1\] is 1e\+31.*at most 1e30"),
+        (lambda: sw.rules.cost_matrix(np.eye(2), actions=["a"]), "1 action names for 2"),
+        (lambda: sw.rules.cost_matrix(np.eye(2), actions=["a", "a"]), "name of its own"),
+        (lambda: sw.rules.quadratic([[0, 1], [0, 0]]), "not symmetric"),
+        (lambda: sw.rules.quadratic(-np.eye(2)), "negative eigenvalue"),
+        (lambda: sw.rules.quadratic(np.ones((2, 3))), "K × K"),
+        (lambda: sw.rules.weighted_log([1, 0]), "positive"),
+        (lambda: sw.rules.weighted_log([1]), "positive"),
+        (lambda: sw.rules.beta(-1, 0), "above -1"),
+        (lambda: sw.rules.pseudospherical(1), "above 1"),
+        (lambda: sw.rules.top_k(True), "whole number"),
+        (lambda: sw.rules.top_k(None), "finite number"),
+        (lambda: sw.get_rule("top-k:inf"), "finite number"),
+        (lambda: sw.rules.log.divergence([0.5, 0.5], torch.tensor([0.5, 0.5])), "libraries"),
+        (lambda: sw.rules.log.loss([0.5, 0.5], 2), "from 0 to 1"),
+        (lambda: sw.rules.log.loss([0.5, 0.5], -1), "from 0 to 1"),
+        (lambda: sw.rules.log.loss([0.5, 0.5], 0.5), "integer"),
+        (lambda: sw.rules.log.loss([[0.5, 0.5]], [0, 1]), "shape"),
+        (lambda: sw.rules.log.entropy([0.5, 0.6]), "sums to 1.1"),
+        (lambda: sw.rules.log.divergence([0.5, 0.5], [0.2, 0.3, 0.5]), "2 classes, the truth 3"),
+        (lambda: sw.rules.top_k(4).entropy([0.5, 0.5]), "at least 4 classes"),
+        (lambda: sw.rules.beta(1, 1).entropy([0.5, 0.3, 0.2]), "is for 2 classes"),
+        (lambda: sw.rules.cost_matrix(np.eye(3)).entropy([0.5, 0.5]), "is for 3 classes"),
+        (lambda: sw.rules.quadratic(np.eye(3)).entropy([0.5, 0.5]), "is for 3 classes"),
+        (lambda: sw.rules.weighted_log(np.ones(3)).entropy([0.5, 0.5]), "is for 3 classes"),
+    ],
+)
+def test_bad_parameters_and_arguments_are_refused(make, message):
+    with pytest.raises(sw.InvalidInput, match=message):
+        make()
+
+
+# -- the user's own -------------------------------------------------------------------------------
+
+
+def brier_losses(p):
+    return 1 + (p * p).sum(-1, keepdims=True) - 2 * p
+
+
+def shannon(p):
+    return -np.where(p > 0, p * np.log(np.where(p > 0, p, 1)), 0).sum(-1)
+
+
+def shannon_slope(p):
+    with np.errstate(divide="ignore"):
+        return -np.log(p) - 1
+
+
+def test_own_rules_equal_the_built_in_ones():
+    brier = sw.rule_from_loss_vector(brier_losses, name="my-brier")
+    log = sw.rule_from_entropy(shannon, shannon_slope, name="my-log")
+    probs = members(40, 6, 4)
+    probs[0, 0] = [1, 0, 0, 0]
+    results = sw.decompose(probs, [brier, log, "brier", "log"])
+    for mine, theirs in (("my-brier", "brier"), ("my-log", "log")):
+        for a, b in zip(results[mine], results[theirs], strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-14)
+    for rule in (brier, log):
+        sw.check_rule(rule, n_classes=4)
+        assert pickle.loads(pickle.dumps(rule)) == rule
+    assert repr(brier) == "rule_from_loss_vector(name='my-brier')"
+    assert repr(log) == "rule_from_entropy(name='my-log')"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_own_rules_keep_the_laws(dtype: str):
+    def log_losses(p):
+        with np.errstate(divide="ignore"):
+            return -np.log(p)
+
+    same = np.repeat(members(500, 1, 7), 5, axis=1)
+    for rule in (
+        sw.rule_from_loss_vector(brier_losses, name="my-brier"),
+        sw.rule_from_loss_vector(log_losses, name="my-log"),
+        sw.rule_from_entropy(shannon, shannon_slope, name="my-shannon"),
+    ):
+        assert (sw.decompose(same.astype(dtype), rule).epistemic == 0).all()
+        for noise in (1e-9, 1e-4, 1e-2):
+            near = same * np.exp(noise * np.random.default_rng(0).normal(size=same.shape))
+            near = (near / near.sum(axis=-1, keepdims=True)).astype(dtype)
+            assert (sw.decompose(near, rule).epistemic >= 0).all(), (rule, noise)
+
+
+# -- check_rule catches what is wrong -------------------------------------------------------------
+
+
+def caught(rule: sw.ScoringRule, law: str, k: int = 3) -> sw.ImproperRule:
+    with pytest.raises(sw.ImproperRule) as error:
+        sw.check_rule(rule, n_classes=k)
+    assert error.value.law == law, error.value
+    assert error.value.counterexample
+    assert rule.name in str(error.value)
+    return error.value
+
+
+def test_check_catches_the_naive_weighted_log_loss():
+    w = np.array([1.0, 1.0, 5.0])
+    naive = sw.rule_from_loss_vector(lambda p: w * sw.rules.log.loss_vector(p), name="naive")
+    error = caught(naive, "properness")
+    q, p = error.counterexample["prediction"], error.counterexample["truth"]
+    assert naive.expected_loss(q, p) < naive.expected_loss(p, p)
+
+
+def test_check_catches_a_mis_signed_brier():
+    wrong = sw.rule_from_loss_vector(
+        lambda p: 1 + (p * p).sum(-1, keepdims=True) + 2 * p, name="mis-signed"
+    )
+    caught(wrong, "concavity")
+    also = sw.rule_from_entropy(lambda p: (p * p).sum(-1) - 1, lambda p: 2 * p, name="upside-down")
+    caught(also, "concavity")
+    tempting = sw.rule_from_loss_vector(lambda p: (p * p).sum(-1, keepdims=True) - p, name="half")
+    caught(tempting, "properness")
+
+
+def test_check_catches_an_entropy_that_is_not_concave():
+    def wavy(p):
+        return (1 - (p * p).sum(-1)) + 0.1 * np.sin(6 * p[..., 0])
+
+    def slope(p):
+        bend = np.zeros_like(p)
+        bend[..., 0] = 0.6 * np.cos(6 * p[..., 0])
+        return -2 * p + bend
+
+    error = caught(sw.rule_from_entropy(wavy, slope, name="wavy"), "concavity")
+    q, p, between = (error.counterexample[name] for name in ("q", "p", "between"))
+    assert wavy(between) < max(wavy(p), wavy(q))
+
+    class Liar(type(sw.rules.brier)):
+        """Proper losses, but an entropy and divergence of something else."""
+
+        def _entropy(self, xp, p):
+            return wavy(p)
+
+    with pytest.raises(sw.ImproperRule, match="H\\(p\\) = L\\(p, p\\) is broken"):
+        sw.check_rule(Liar(), n_classes=3)
+
+
+def test_check_catches_a_broken_law_of_each_kind():
+    brier = type(sw.rules.brier)
+
+    def variant(**methods):
+        return type("Variant", (brier,), methods)()
+
+    caught(variant(_losses=lambda self, xp, p: p[..., 0]), "shape")
+    caught(variant(_entropy=lambda self, xp, p: p), "shape")
+    caught(sw.rule_from_loss_vector(lambda p: np.full_like(p, np.nan), name="nan"), "losses")
+    caught(sw.rule_from_loss_vector(lambda p: np.log(p), name="-inf"), "losses")
+    caught(sw.rule_from_loss_vector(lambda p: np.full_like(p, np.inf), name="inf"), "bounds")
+    negative = variant(_divergence=lambda self, xp, q, p, d: -xp.sum(d * d, axis=-1))
+    caught(negative, "divergence")
+    noisy = variant(_divergence=lambda self, xp, q, p, d: xp.sum(d * d, axis=-1) + 1e-17)
+    caught(noisy, "divergence")
+    twice = variant(_divergence=lambda self, xp, q, p, d: 2 * xp.sum(d * d, axis=-1))
+    caught(twice, "decomposition")
+
+
+def test_functions_of_the_wrong_shape_are_refused():
+    for rule in (
+        sw.rule_from_loss_vector(lambda p: p[..., 0], name="flat"),
+        sw.rule_from_entropy(lambda p: p, lambda p: p, name="deep"),
+        sw.rule_from_entropy(lambda p: p[..., 0], lambda p: p[..., 0], name="slope"),
+    ):
+        with pytest.raises(sw.InvalidInput, match=rf"of rule '{rule.name}' has shape \(4"):
+            rule.loss_vector(np.full((4, 2), 0.5))
+
+
+def test_check_searches_for_a_liar_that_it_did_not_sample():
+    """A dip of the loss at one prediction, away from corners, edges and the centre."""
+
+    def dipped(p):
+        distance = ((p - np.array([0.55, 0.27, 0.18])) ** 2).sum(-1, keepdims=True)
+        return brier_losses(p) - 0.5 * np.exp(-distance / 0.02**2)
+
+    rule = sw.rule_from_loss_vector(dipped, name="dipped")
+    with pytest.raises(sw.ImproperRule) as error:
+        sw.check_rule(rule, n_classes=3, n_samples=8)
+    assert error.value.law == "properness"
+
+
+def test_check_catches_a_corner_where_entropy_and_loss_disagree():
+    class Cornered(type(sw.rules.log)):
+        """Forgets that an impossible label costs infinitely much."""
+
+        def _divergence(self, xp, q, p, d):
+            return xp.minimum(super()._divergence(xp, q, p, d), 1e3)
+
+    with pytest.raises(sw.ImproperRule, match=r"breaks"):
+        sw.check_rule(Cornered(), n_classes=3)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+@pytest.mark.parametrize("k", [2, 3, 8])
+def test_check_has_no_false_alarms_in_other_units(scale: float, k: int):
+    rng = np.random.default_rng(k)
+    for seed in range(3):
+        root = rng.normal(size=(k, k))
+        for rule in (
+            sw.rules.cost_matrix(scale * rng.uniform(-1, 1, (k, 4))),
+            sw.rules.quadratic(scale * root @ root.T),
+            sw.rules.weighted_log(scale * rng.uniform(0.1, 1, k)),
+        ):
+            sw.check_rule(rule, n_classes=k, random_state=seed)
+    for a, b in [(30, 20), (-0.9, 10), (0.01, 0.01)]:
+        sw.check_rule(sw.rules.beta(a, b), n_classes=2)
+
+
+def test_one_huge_cost_does_not_hide_the_others():
+    forbidden = sw.rules.cost_matrix([[0, 1, 1e12], [1, 0, 0.4]])
+    probs = np.array([[[0.4996, 0.5004], [0.5004, 0.4996]]])
+    np.testing.assert_allclose(sw.decompose(probs, forbidden).epistemic, [4e-4], rtol=1e-9)
+    np.testing.assert_array_equal(forbidden.loss_vector(probs[0, 0]), [1, 0])
+    sw.check_rule(forbidden, n_classes=2)
+
+
+def test_labels_of_every_integer_type_are_welcome():
+    p = members(1, 4, 3)[0]
+    for kind in (torch.int32, torch.uint8, torch.int64):
+        got = sw.rules.log.loss(torch.asarray(p), torch.tensor([0, 2, 1, 1], dtype=kind))
+        np.testing.assert_allclose(got, sw.rules.log.loss(p, [0, 2, 1, 1]))
+
+
+def test_check_says_what_it_found_and_pickles():
+    error = caught(sw.rule_from_loss_vector(lambda p: 1 - p, name="linear"), "properness", k=2)
+    copy = pickle.loads(pickle.dumps(error))
+    assert str(copy) == str(error)
+    assert copy.law == error.law
+
+
+def test_reference_and_table_agree_on_expected_loss():
+    """L = H + D, by the definitions alone: a guard for the reference itself."""
+    q, p = map(reference.row, members(1, 2, 5)[0])
+    losses = [mp.log(1 / x) for x in q]
+    left = mp.fsum(y * x for x, y in zip(losses, p, strict=True))
+    right = reference.entropy(sw.rules.log)(p) + reference.divergence(sw.rules.log)(q, p)
+    assert abs(left - right) < 1e-15
