@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 from scorewise import rules
 from scorewise._lazy import lazy_names
 from scorewise._version import __version__ as __version__
-from scorewise.abstain import Certificate, Drift, Gate, Gated, certify, certify_threshold
+from scorewise.abstain import (
+    Certificate,
+    Drift,
+    Policy,
+    PolicyResult,
+    certify,
+    certify_threshold,
+    load_policy,
+)
 from scorewise.accumulate import Accumulator
 from scorewise.acquire import JointBatch, Round, acquire, acquire_batch
 from scorewise.calibrate import LossCalibration, Temperature, fit_temperature, loss_calibration
@@ -82,8 +90,6 @@ __all__ = [
     "Drift",
     "Evaluation",
     "FetchFailed",
-    "Gate",
-    "Gated",
     "ImproperRule",
     "InvalidInput",
     "JointBatch",
@@ -95,6 +101,8 @@ __all__ = [
     "OODDetector",
     "OODDisplay",
     "OODMetrics",
+    "Policy",
+    "PolicyResult",
     "Predictions",
     "RejectionCurveDisplay",
     "Round",
@@ -127,6 +135,7 @@ __all__ = [
     "get_num_threads",
     "get_rule",
     "label_wise",
+    "load_policy",
     "loss_calibration",
     "ood_metrics",
     "pairwise_epistemic",

@@ -15,7 +15,7 @@ from scorewise.acquire._querying import Exam, Query, initial_rows
 from scorewise.acquire._rounds import Round, joined
 from scorewise.acquire._training import fitted
 from scorewise.errors import InvalidInput
-from scorewise.models import Judge, known_classes, numbered
+from scorewise.models import MemberPredictor, known_classes, numbered_classes
 
 _FIT, _CHOOSE, _PREDICT = range(3)  # what random numbers of a round are for
 _MANY = 100_003  # classes that only a rule of any number can score
@@ -127,10 +127,10 @@ class Procedure:
                 )
             raise
         component = "total" if self.query.method == "random" else self.query.component
-        judge = Judge.of(model, self.query.rule, component, self._predicting(index), y)
-        if judge.classes is None:
-            mean, _ = judge(_safe_indexing(X, [0]))
-            numbered(mean.shape[-1], self._known_classes(y))
+        predictor = MemberPredictor.of(model, self.query.rule, component, self._predicting(index), y)
+        if predictor.classes is None:
+            mean, _ = predictor(_safe_indexing(X, [0]))
+            numbered_classes(mean.shape[-1], self._known_classes(y))
         else:
             self._check_model(known_classes(model), y)
         return model

@@ -16,7 +16,7 @@ from scorewise.acquire._choose import METHODS, acquire, checked_coldness
 from scorewise.decompose import COMPONENTS, RuleLike
 from scorewise.errors import InvalidInput
 from scorewise.losses import checked_floor, losses_of_mean
-from scorewise.models import Judge, indexable
+from scorewise.models import MemberPredictor, indexable
 from scorewise.rules import ScoringRule, get_rule
 
 JOINT = "joint"
@@ -49,13 +49,13 @@ class Query:
         """Places of n rows of X, and what each is worth; None where that did not matter."""
         if self.method == "random":
             return acquire(np.zeros(_num_samples(X)), n, "random", seed), None
-        judge = Judge.of(model, self.rule, self.component, options, classes)
-        if judge.classes is not None and len(judge.classes) < 2:  # there is nothing to be unsure of
+        predictor = MemberPredictor.of(model, self.rule, self.component, options, classes)
+        if predictor.classes is not None and len(predictor.classes) < 2:  # there is nothing to be unsure of
             return acquire(np.zeros(_num_samples(X)), n, "random", seed), None
         if self.method == JOINT:
-            batch = acquire_batch(judge.samples(X), n, self.rule, seed)
+            batch = acquire_batch(predictor.samples(X), n, self.rule, seed)
             return batch.rows, batch.gains
-        _, scores = judge(X)
+        _, scores = predictor(X)
         places = acquire(scores, n, self.method, seed, coldness=self.coldness)
         return places, scores[places]
 
@@ -89,11 +89,11 @@ class Exam:
 
     def loss(self, model: Any, classes: np.ndarray, options: dict[str, Any]) -> float:
         """The mean loss of the mean prediction."""
-        judge = Judge.of(model, self.rule, "total", options, classes)
-        if judge.classes is not None and len(judge.classes) < 2:
+        predictor = MemberPredictor.of(model, self.rule, "total", options, classes)
+        if predictor.classes is not None and len(predictor.classes) < 2:
             return 0.0
-        mean, _ = judge(self.X)
-        known = np.arange(mean.shape[-1]) if judge.classes is None else judge.classes
+        mean, _ = predictor(self.X)
+        known = np.arange(mean.shape[-1]) if predictor.classes is None else predictor.classes
         losses = losses_of_mean(mean, np.searchsorted(known, self.y), self.rule, self.floor)
         return float(validate.loss_vector(losses).mean())
 

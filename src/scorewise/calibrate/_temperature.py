@@ -11,10 +11,9 @@ import numpy as np
 from scorewise import _validate as validate
 from scorewise._array import Array, namespace, to_numpy
 from scorewise._receive import softmax
-from scorewise._rows import rows_of
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
-from scorewise.losses import checked_floor
+from scorewise.losses import FLOOR_REMEDY, checked_floor, receive_rows
 
 _LOWEST, _HIGHEST = 0.05, 20.0
 _FLAT = 1e-12  # a gain in loss that is none
@@ -110,7 +109,7 @@ def fit_temperature(
     >>> round(temperature.value, 1)
     3.2
     """
-    rows = rows_of(probs, "probs", options)
+    rows = receive_rows(probs, "probs", options)
     if not isinstance(rows, Samples):
         raise InvalidInput("a Dirichlet has no members to temper; pass members, (n, M, K)")
     held_out = _HeldOut.of(rows, y, floor)

@@ -13,7 +13,6 @@ from scorewise._array import to_numpy
 from scorewise._progress import bar
 from scorewise._random import entropy_of, generator
 from scorewise._resampling import Metric, ResampledAulc, ResampledAuroc, Resamples
-from scorewise._rows import rows_of
 from scorewise.acquire import are_rounds, paired_curves
 from scorewise.calibrate import LossCalibration, loss_calibration
 from scorewise.compare._advise import TASKS, Advice, advise, measure_name
@@ -24,7 +23,7 @@ from scorewise.decompose import COMPONENTS, RULES, RuleLike, named_rules, rule_n
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
 from scorewise.kernels import get_num_threads, run
-from scorewise.losses import expected_of_mean, losses_of_mean
+from scorewise.losses import expected_of_mean, losses_of_mean, receive_rows
 from scorewise.rules import ScoringRule, get_rule
 
 _BATCH = 1 << 20  # counts at a time
@@ -189,7 +188,7 @@ def _refuse(task: str, **given: Any) -> None:
 def _some_rows(predictions: Any, name: str, options: dict[str, Any]) -> Samples | Dirichlet:
     if predictions is None:
         raise InvalidInput(f"this task compares predictions: pass {name}=, of rows (n, M, K)")
-    rows = rows_of(predictions, name, options)
+    rows = receive_rows(predictions, name, options)
     if not rows.mean.shape[0]:
         raise InvalidInput(f"{name} is empty; there must be at least one row")
     return rows
@@ -291,7 +290,7 @@ def _notes(
         f"Theory recommends {advice.measure}, but here {best} is better by {found.behind:.4g} "
         f"[{found.low:.4g}, {found.high:.4g}]."
     ]
-    if calibration is not None and not calibration.is_honest:
+    if calibration is not None and not calibration.is_calibrated:
         notes.append(
             f"Miscalibration may explain it: the model is not honest about this loss "
             f"({calibration}); see scorewise.fit_temperature, and compare again."

@@ -9,7 +9,6 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
-from scorewise._labelled import Labelled, members_of
 from scorewise._numerics import spread
 from scorewise._random import entropy_of
 from scorewise.abstain import Certificate, certify_threshold
@@ -40,7 +39,16 @@ from scorewise.detect import ood_metrics
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 from scorewise.io import Predictions
-from scorewise.losses import expected_of_mean, losses_of_mean, promised_bound, raised, total_of_mean
+from scorewise.losses import (
+    LabelledSamples,
+    expected_of_mean,
+    finite_loss_bound,
+    losses_of_mean,
+    receive_labelled,
+    receive_samples,
+    total_of_mean,
+    with_floor,
+)
 from scorewise.rules import CostMatrix, ScoringRule, get_rule
 
 # Mean losses to certify where none are asked for, as shares of what guessing blindly pays. They are
@@ -133,7 +141,7 @@ def evaluate(
     >>> print(found.verdict[0])
     Abstain on 32.8 % and the error falls from 19.7 % to under 10 %, with 95 % confidence.
     """
-    rows = Labelled.of(predictions, y, ids, class_names, options)
+    rows = receive_labelled(predictions, y, options, ids=ids, class_names=class_names)
     rule, name = get_rule(task_loss), rule_name(task_loss)
     rules = named_rules([rules] if isinstance(rules, str | ScoringRule) else rules)
     confidence = validate.share(confidence, "confidence")
@@ -200,7 +208,7 @@ def _outside(ood: Any, n_classes: int, options: dict[str, Any]) -> Samples:
         options = {}
     elif not isinstance(ood, Predictions) and np.ndim(options.get("weights", 0)) == 2:
         raise InvalidInput("weights are those of the rows; pass ood as Samples with weights too")
-    found = members_of(ood, "ood", options)
+    found = receive_samples(ood, "ood", options)
     if not len(found.probs):
         raise InvalidInput("ood has no rows")
     if found.n_classes != n_classes:
@@ -224,7 +232,7 @@ def _certificates(
     losses: np.ndarray,
     score: np.ndarray,
     rule: ScoringRule,
-    rows: Labelled,
+    rows: LabelledSamples,
     max_loss: float | Sequence[float] | None,
     confidence: float,
     floor: float | None,
@@ -233,7 +241,7 @@ def _certificates(
     """Thresholds that hold together, or why there are none."""
     n_classes = len(rows.class_names)
     try:
-        bound = promised_bound(rule, n_classes, floor, loss_bound)
+        bound = finite_loss_bound(rule, n_classes, floor, loss_bound)
     except InvalidInput as error:
         return (), (f"No certificate: {error}.",)
     if (losses < 0).any():
@@ -292,7 +300,7 @@ def _accepted(certificate: Certificate | None, total: np.ndarray) -> np.ndarray 
 
 
 def _classes(
-    rows: Labelled, losses: np.ndarray, own: Decomposition, accepted: np.ndarray | None
+    rows: LabelledSamples, losses: np.ndarray, own: Decomposition, accepted: np.ndarray | None
 ) -> tuple[ClassSummary, ...]:
     total, aleatoric, epistemic = (to_numpy(part) for part in own)
     found = []
@@ -311,7 +319,7 @@ def _classes(
 
 
 def _doubtful(
-    rows: Labelled,
+    rows: LabelledSamples,
     losses: np.ndarray,
     own: Decomposition,
     rule: ScoringRule,
@@ -337,7 +345,7 @@ def _doubtful(
                 i,
                 i if ids is None else ids[i],
                 rows.class_names[rows.labels[i]],
-                _prediction(rule, raised(mean[i], floor), rows.class_names),
+                _prediction(rule, with_floor(mean[i], floor), rows.class_names),
                 loss,
                 tu,
                 au,
@@ -360,7 +368,7 @@ def _prediction(rule: ScoringRule, mean: np.ndarray, class_names: tuple[str, ...
     return class_names[action] if same else str(action)
 
 
-def _simplex(rows: Labelled) -> tuple[np.ndarray, np.ndarray] | None:
+def _simplex(rows: LabelledSamples) -> tuple[np.ndarray, np.ndarray] | None:
     if len(rows.class_names) != 3:
         return None
     some = spread(len(rows.labels), _SIMPLEX)

@@ -142,7 +142,7 @@ def _honesty(found: Evaluation) -> str:
     expected = loss_text(calibration.predicted, found.is_share)
     paid = loss_text(calibration.realized, found.is_share)
     compared = f"it expected a mean {found.loss_name} of {expected} and paid {paid}"
-    if calibration.is_honest:
+    if calibration.is_calibrated:
         return f"Nothing speaks against what the model expects of itself: {compared}."
     low, high = calibration.gap_interval
     if low > 0:

@@ -9,10 +9,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from scorewise import _validate as validate
-from scorewise.models import HeldOut
+from scorewise.models import HeldOutClassifier, HeldOutRows
 
 
-class OODDetector(HeldOut):
+class OODDetector(HeldOutClassifier):
     """A classifier that tells inputs unlike those it was fitted on.
 
     Use it where inputs may come from elsewhere. Held-out rows turn uncertainties into conformal
@@ -90,10 +90,8 @@ class OODDetector(HeldOut):
     def _check(self, n_classes: int | None) -> None:
         validate.share(self.false_alarm_rate, "false_alarm_rate")
 
-    def _calibrate(
-        self, mean: np.ndarray, uncertainty: np.ndarray, labels: np.ndarray
-    ) -> dict[str, Any]:
-        return {"calibration_uncertainty_": np.sort(uncertainty)}
+    def _calibrate(self, held_out: HeldOutRows) -> dict[str, Any]:
+        return {"calibration_uncertainty_": np.sort(held_out.uncertainty)}
 
     def score_samples(self, X: Any) -> np.ndarray:
         """How familiar rows are: minus their uncertainty, so that lower is more foreign.

@@ -6,8 +6,12 @@ from scorewise._lazy import lazy_names
 from scorewise.models._predict import known_classes, predict_dirichlet, predict_samples
 
 if TYPE_CHECKING:
-    from scorewise.models._held_out import HeldOut
-    from scorewise.models._judge import Judge, numbered
+    from scorewise.models._held_out import (
+        HeldOutClassifier,
+        HeldOutRows,
+        MemberPredictor,
+        numbered_classes,
+    )
     from scorewise.models.sklearn._bootstrap import BootstrapEnsemble, indexable, set_seeds
     from scorewise.models.torch._deep import DeepEnsemble
     from scorewise.models.torch._laplace import fit_laplace
@@ -16,13 +20,14 @@ if TYPE_CHECKING:
 __all__ = [
     "BootstrapEnsemble",
     "DeepEnsemble",
-    "HeldOut",
-    "Judge",
+    "HeldOutClassifier",
+    "HeldOutRows",
+    "MemberPredictor",
     "choose_device",
     "fit_laplace",
     "indexable",
     "known_classes",
-    "numbered",
+    "numbered_classes",
     "predict_dirichlet",
     "predict_samples",
     "set_seeds",
@@ -33,12 +38,13 @@ __getattr__, __dir__ = lazy_names(
     {
         "BootstrapEnsemble": "scorewise.models.sklearn._bootstrap",
         "DeepEnsemble": "scorewise.models.torch._deep",
-        "HeldOut": "scorewise.models._held_out",
-        "Judge": "scorewise.models._judge",
+        "HeldOutClassifier": "scorewise.models._held_out",
+        "HeldOutRows": "scorewise.models._held_out",
+        "MemberPredictor": "scorewise.models._held_out",
         "choose_device": "scorewise.models.torch._networks",
         "fit_laplace": "scorewise.models.torch._laplace",
         "indexable": "scorewise.models.sklearn._bootstrap",
-        "numbered": "scorewise.models._judge",
+        "numbered_classes": "scorewise.models._held_out",
         "set_seeds": "scorewise.models.sklearn._bootstrap",
     },
     {"DeepEnsemble": "torch", "fit_laplace": "laplace"},

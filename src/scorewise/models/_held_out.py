@@ -1,8 +1,9 @@
-"""What estimators share that fit a model on one part of the rows and calibrate it on the rest."""
+"""Classifiers that are calibrated on held-out rows, and the predictor of members that they use."""
 
 from __future__ import annotations
 
 import abc
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, _safe_indexing, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
+    _num_samples,
     assert_all_finite,
     check_consistent_length,
     check_is_fitted,
@@ -18,16 +20,134 @@ from sklearn.utils.validation import (
 )
 
 from scorewise import _validate as validate
+from scorewise._array import to_numpy
 from scorewise._random import entropy_of, generator
+from scorewise.accumulate import Accumulator
 from scorewise.decompose import COMPONENTS
+from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
-from scorewise.models._judge import Judge, numbered
+from scorewise.losses import comparable_uncertainty
+from scorewise.models._predict import has_members, known_classes, predict_samples
 from scorewise.models.sklearn._bootstrap import indexable
-from scorewise.rules import get_rule
+from scorewise.rules import ScoringRule, get_rule
 
 
-class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
-    """A classifier that keeps a part of its data to learn what its uncertainty is worth.
+@dataclass(frozen=True)
+class MemberPredictor:
+    """A fitted model with the rule, the component and the classes that are wanted of it.
+
+    Attributes
+    ----------
+    model : fitted model
+        As :func:`scorewise.predict_samples` takes it; a single classifier is a list of one member.
+    rule : ScoringRule
+    component : "total", "aleatoric" or "epistemic"
+    options : dict
+        Options of :func:`scorewise.predict_samples`.
+    classes : array (K,) or None
+        Labels of the model and of the rows, in rising order; None where classes are numbered.
+    columns : array or None
+        Indices of the classes that the model knows; None where it knows all of them.
+    """
+
+    model: Any
+    rule: ScoringRule
+    component: str
+    options: dict[str, Any]
+    classes: np.ndarray | None = None
+    columns: np.ndarray | None = None
+
+    @classmethod
+    def of(
+        cls, model: Any, rule: ScoringRule, component: str, options: dict[str, Any], y: np.ndarray
+    ) -> MemberPredictor:
+        """A predictor for all classes that occur in the model or among the labels y."""
+        known = known_classes(model)
+        if not has_members(model):
+            if component != "total":
+                raise InvalidInput(
+                    f"{type(model).__name__} is one classifier, which has no {component} "
+                    "uncertainty; scorewise.BootstrapEnsemble makes an ensemble of it"
+                )
+            model = [model]
+        if known is None:
+            return cls(model, rule, component, options)
+        # a label that the model was not fitted on is a class that it never predicts
+        classes = np.union1d(known, y)
+        columns = None if np.array_equal(classes, known) else np.searchsorted(classes, known)
+        return cls(model, rule, component, options, classes, columns)
+
+    def __call__(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """θ̄ (n, K) and the uncertainty (n,) of every row."""
+        members = self.accumulate(X)
+        uncertainty = to_numpy(getattr(members.result(), self.component))
+        return to_numpy(members.mean), uncertainty.astype(np.float64)
+
+    def accumulate(self, X: Any) -> Accumulator:
+        """The decomposition of all rows, without holding the members."""
+        members = Accumulator(self.rule)
+        if self.columns is None:
+            predict_samples(self.model, X, into=members, **self.options)
+        else:
+            samples = self.samples(X)
+            members.update_chunks([samples.probs], samples.weights, check=False)
+        return members
+
+    def samples(self, X: Any) -> Samples:
+        """The members' probabilities of all classes."""
+        if self.columns is None:
+            members: Samples = predict_samples(self.model, X, **self.options)
+            return members
+        assert self.classes is not None
+        # a model of a single class is certain of it
+        known, weights = np.ones((_num_samples(X), 1, 1)), None
+        if len(self.columns) > 1:
+            predicted = predict_samples(self.model, X, **self.options)
+            known, weights = predicted.probs, predicted.weights
+        probs = np.zeros((*known.shape[:-1], len(self.classes)), dtype=known.dtype)
+        probs[..., self.columns] = known
+        return Samples(probs, weights, check=False)
+
+
+def numbered_classes(n_classes: int, y: np.ndarray) -> np.ndarray:
+    """The classes 0 to K − 1 of a model without labels; raises if a label is not among them."""
+    wrong = ~np.isin(y, np.arange(n_classes))
+    if wrong.any():
+        raise InvalidInput(
+            f"y[{int(np.argmax(wrong))}] is {y[np.argmax(wrong)]!r}; the model gives {n_classes} "
+            f"probabilities and no labels, so labels must be from 0 to {n_classes - 1}"
+        )
+    return np.arange(n_classes)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutRows:
+    """Predictions for the rows that calibrate a classifier.
+
+    Attributes
+    ----------
+    mean : array (n, K)
+        θ̄.
+    uncertainty : array (n,)
+        To ten digits.
+    labels : integer array (n,)
+        Indices of classes.
+    classes : array (K,)
+    n_members : int
+    """
+
+    mean: np.ndarray
+    uncertainty: np.ndarray
+    labels: np.ndarray
+    classes: np.ndarray
+    n_members: int
+
+
+class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
+    """A classifier fitted on a part of the rows and calibrated on the rest, which it holds out.
+
+    A subclass says in ``_check`` which parameters are valid, and in ``_calibrate`` what it learns
+    from the held-out rows.
 
     Attributes
     ----------
@@ -45,24 +165,22 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
     device: Any
     estimator_: Any
     classes_: np.ndarray
-    _judge: Judge
+    _predictor: MemberPredictor
 
     @abc.abstractmethod
     def _check(self, n_classes: int | None) -> None:
-        """Refuse parameters before anything is fitted; the number of classes may not be known."""
+        """Raise on invalid parameters, before fitting; the number of classes may be unknown."""
 
     @abc.abstractmethod
-    def _calibrate(
-        self, mean: np.ndarray, uncertainty: np.ndarray, labels: np.ndarray
-    ) -> dict[str, Any]:
-        """What was learnt from held-out rows, by the names of attributes."""
+    def _calibrate(self, held_out: HeldOutRows) -> dict[str, Any]:
+        """Values learned from held-out rows, by the names of attributes."""
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the model on a part of the rows, and calibrate it on the rest.
 
         What scikit-learn cannot clone (modules, lists, a DeepEnsemble, Laplace) and a
-        ``sklearn.frozen.FrozenEstimator`` is taken as it is, and all rows calibrate it: they must
-        be rows that it has not seen.
+        ``sklearn.frozen.FrozenEstimator`` is used as it is, and all rows calibrate it. They must
+        not have been used to fit it.
 
         Parameters
         ----------
@@ -74,7 +192,7 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
         Raises
         ------
         InvalidInput
-            If a parameter, the labels or the model are not what they must be.
+            If a parameter, the labels or the model are not valid.
         """
         rule = get_rule(self.rule)
         component = validate.choice(self.component, "component", COMPONENTS)
@@ -85,55 +203,62 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
         check_consistent_length(X, y)
         self._check(None if self._model_is_fitted() else len(np.unique(y)))
         entropy = entropy_of(self.random_state)
-        model, X_rest, y_rest = self._fitted(X, y, entropy)
+        model, X_rest, y_rest = self._fit_model(X, y, entropy)
         options = {
             "n_samples": self.n_samples,
             "random_state": entropy,
             "batch_size": self.batch_size,
             "device": self.device,
         }
-        judge = Judge.of(model, rule, component, options, y)
+        predictor = MemberPredictor.of(model, rule, component, options, y)
         try:
-            mean, uncertainty = judge(X_rest)
+            mean, uncertainty, n_members = _measure(predictor, X_rest)
         except InvalidInput as error:
             if isinstance(error.__cause__, TypeError):
-                raise error.__cause__ from None  # as fit does, had it been given these rows
+                raise error.__cause__ from None  # the error that fit raises for such rows
             raise
-        classes = numbered(mean.shape[-1], y) if judge.classes is None else judge.classes
-        learnt = self._calibrate(mean, uncertainty, np.searchsorted(classes, y_rest))
-        learnt |= {"classes_": classes, "estimator_": model, "_judge": judge}
-        for name, value in learnt.items():
+        classes = predictor.classes
+        if classes is None:
+            classes = numbered_classes(mean.shape[-1], y)
+        held_out = HeldOutRows(
+            mean, uncertainty, np.searchsorted(classes, y_rest), classes, n_members
+        )
+        learned = self._calibrate(held_out)
+        learned |= {"classes_": classes, "estimator_": model, "_predictor": predictor}
+        for name, value in learned.items():
             setattr(self, name, value)
         return self
 
     def _model_is_fitted(self) -> bool:
-        """Whether the model is taken as it is."""
+        """Whether the model is used as it is."""
         return isinstance(self.estimator, FrozenEstimator) or not hasattr(
             self.estimator, "get_params"
         )
 
-    def _fitted(self, X: Any, y: np.ndarray, entropy: int) -> tuple[Any, Any, np.ndarray]:
-        """The model, and the rows and labels that it has not seen."""
+    def _fit_model(self, X: Any, y: np.ndarray, entropy: int) -> tuple[Any, Any, np.ndarray]:
+        """The fitted model, and the rows and labels that it was not fitted on."""
         if self._model_is_fitted():
             return self.estimator, X, y
         n, share = len(y), validate.share(self.calibration_size, "calibration_size")
         n_rest = max(1, round(share * n))
         if n_rest >= n:
             raise InvalidInput(
-                f"{n} sample(s) cannot be split: some must be fitted on, others calibrate"
+                f"{n} sample(s) cannot be split into rows to fit and rows to calibrate"
             )
-        # At random and not by class: then new rows and the held-out ones are exchangeable.
+        # at random and not by class, so that held-out rows and new rows are exchangeable
         rows = generator(entropy, 0).permutation(n)
         train, rest = np.sort(rows[n_rest:]), np.sort(rows[:n_rest])
         model = clone(self.estimator).fit(_safe_indexing(X, train), y[train])
         return model, _safe_indexing(X, rest), y[rest]
 
-    def _ask(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _measure(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """θ̄ (n, K) and the uncertainty (n,) to ten digits."""
         check_is_fitted(self)
-        return self._judge(X)
+        mean, uncertainty, _ = _measure(self._predictor, X)
+        return mean, uncertainty
 
     def uncertainty(self, X: Any) -> np.ndarray:
-        """How unsure the model is, by the rule and the component that were chosen.
+        """The uncertainty under the chosen rule and component, to ten digits.
 
         Parameters
         ----------
@@ -143,7 +268,7 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
         -------
         array (n,)
         """
-        return self._ask(X)[1]
+        return self._measure(X)[1]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The mean θ̄ of the members' probabilities.
@@ -156,10 +281,10 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
         -------
         array (n, K)
         """
-        return self._ask(X)[0]
+        return self._measure(X)[0]
 
     def predict(self, X: Any) -> np.ndarray:
-        """Labels for all rows: of the largest mean probability.
+        """Labels for all rows: the class of the largest mean probability.
 
         Parameters
         ----------
@@ -173,16 +298,17 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
         return self._labels(mean)
 
     def _labels(self, mean: np.ndarray) -> np.ndarray:
+        """The labels that mean predictions lead to."""
         return np.asarray(self.classes_[mean.argmax(axis=-1)])
 
     def __getattr__(self, name: str) -> Any:
-        """What the model knows of its input is known of the estimator's."""
-        if name in {"n_features_in_", "feature_names_in_"} and "_judge" in vars(self):
+        """Names and number of the features, which the fitted model knows."""
+        if name in {"n_features_in_", "feature_names_in_"} and "_predictor" in vars(self):
             return getattr(self.estimator_, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __sklearn_is_fitted__(self) -> bool:
-        return "_judge" in vars(self)
+        return "_predictor" in vars(self)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -191,3 +317,13 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
             tags.classifier_tags = get_tags(self.estimator).classifier_tags
         tags.classifier_tags.multi_label = False
         return tags
+
+
+def _measure(predictor: MemberPredictor, X: Any) -> tuple[np.ndarray, np.ndarray, int]:
+    """θ̄ (n, K), the uncertainty (n,) to ten digits, and the number of members."""
+    members = predictor.accumulate(X)
+    mean, rule, component = to_numpy(members.mean), predictor.rule, predictor.component
+    uncertainty = None
+    if component != "total":
+        uncertainty = to_numpy(getattr(members.result(), component))
+    return mean, comparable_uncertainty(mean, rule, component, uncertainty), members.n_members

@@ -152,7 +152,7 @@ class CalibrationDisplay:
         self.ax_.set_ylabel(f"mean {loss} that was paid", parse_math=False)
         low, high = found.gap_interval
         between = f" [{low:+.3g}, {high:+.3g}]" if np.isfinite(low) else ""
-        verdict = "no sign of miscalibration" if found.is_honest else "miscalibrated"
+        verdict = "no sign of miscalibration" if found.is_calibrated else "miscalibrated"
         self.ax_.set_title(
             "Did predictions cost what they were expected to?\n"
             f"paid − expected: {found.gap:+.3g}{between}; calibration error {found.error:.2g}\n"
