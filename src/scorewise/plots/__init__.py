@@ -18,7 +18,6 @@ from scorewise.plots._style import (
     legend,
     line_look,
     percent,
-    plain,
     tidy,
 )
 
@@ -39,7 +38,6 @@ __all__ = [
     "legend",
     "line_look",
     "percent",
-    "plain",
     "save_figures",
     "shared_edges",
     "shares_of",

@@ -8,6 +8,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
+from scorewise._text import shorten
 from scorewise.decompose import Decomposition, RuleLike, decompose
 from scorewise.errors import InvalidInput
 from scorewise.plots._style import (
@@ -19,7 +20,6 @@ from scorewise.plots._style import (
     legend,
     loss_name_of,
     percent,
-    plain,
     tidy,
 )
 from scorewise.rules import get_rule
@@ -145,7 +145,7 @@ class DecompositionDisplay:
         self.ax_.margins(y=0.03)
         percent(self.ax_.xaxis)
         self.ax_.set_xlabel(_describe(n, n_bars))
-        self.ax_.set_ylabel(f"expected {plain(self.loss_name)}", parse_math=False)
+        self.ax_.set_ylabel(f"expected {shorten(self.loss_name)}", parse_math=False)
         self.ax_.set_title("How uncertain the predictions are, and why")
         tidy(self.ax_)
         legend(
