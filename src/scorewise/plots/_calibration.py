@@ -8,7 +8,7 @@ import numpy as np
 
 from scorewise.calibrate import LossCalibration, loss_calibration
 from scorewise.errors import InvalidInput
-from scorewise.plots._style import BLUE, GREY, Axes, Figure, axes_for, legend, plain, tidy
+from scorewise.plots._style import BLUE, GREY, Axes, Figure, add_legend, axes_for, despine, plain
 
 _MOST_UNLIKE = 4.0  # ranges of the two axes, beyond which a square would show a flat line
 
@@ -48,7 +48,7 @@ class CalibrationDisplay:
     >>> rng = np.random.default_rng(0)
     >>> p = rng.uniform(0.5, 1, 2000)  # of the class that is predicted
     >>> wrong = rng.uniform(size=2000) > p
-    >>> display = sw.CalibrationDisplay.from_losses(wrong, 1 - p, loss_name="zero-one loss")
+    >>> display = sw.plots.CalibrationDisplay.from_losses(wrong, 1 - p, loss_name="zero-one loss")
     >>> display.plot(Figure().subplots()).ax_.get_xlabel()
     'mean zero-one loss that was expected (total uncertainty)'
     """
@@ -120,7 +120,7 @@ class CalibrationDisplay:
         if across == up:
             self.ax_.set_aspect("equal")
         self._name_axes()
-        legend(
+        add_legend(
             self.ax_,
             [self.points_, self.diagonal_],
             [
@@ -159,7 +159,7 @@ class CalibrationDisplay:
             f"{verdict} (p = {found.p_value:.2g})",
             fontsize="medium",
         )
-        tidy(self.ax_)
+        despine(self.ax_)
 
 
 def _bins(counts: np.ndarray) -> str:
