@@ -40,6 +40,6 @@ def lazy_names(
         return value
 
     def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *modules})
+        return sorted({*vars(sys.modules[package]), *modules} - {"TYPE_CHECKING", "lazy_names"})
 
     return get, names
