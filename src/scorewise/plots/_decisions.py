@@ -11,7 +11,7 @@ from scorewise._array import to_numpy
 from scorewise._text import shorten
 from scorewise.decide import Decisions, decide
 from scorewise.errors import InvalidInput
-from scorewise.plots._style import BLUE, COLORS, GREY, Axes, Figure, axes_for, legend, tidy
+from scorewise.plots._style import BLUE, COLORS, GREY, Axes, Figure, add_legend, axes_for, despine
 
 _ORANGE = COLORS[4]
 _HEIGHT = 0.62  # of a bar, in rows
@@ -60,7 +60,7 @@ class DecisionDisplay:
     --------
     >>> import scorewise as sw
     >>> from matplotlib.figure import Figure
-    >>> display = sw.DecisionDisplay.from_predictions(
+    >>> display = sw.plots.DecisionDisplay.from_predictions(
     ...     [[[0.99, 0.01], [0.995, 0.005]], [[0.99, 0.01], [0.04, 0.96]]],
     ...     [[0, 5], [50, 0]],
     ...     abstain_cost=1,
@@ -187,7 +187,7 @@ class DecisionDisplay:
             f"mean expected {shorten(self.cost_name, 30)}, by action", parse_math=False
         )
         self.ax_.set_title("What the decisions cost, and why")
-        tidy(self.ax_)
+        despine(self.ax_)
 
     def _explain(self) -> None:
         from matplotlib.lines import Line2D
@@ -195,7 +195,7 @@ class DecisionDisplay:
         mark = Line2D(
             [], [], color="black", linestyle="none", marker="|", markersize=10, markeredgewidth=2
         )
-        legend(
+        add_legend(
             self.ax_,
             [self.bars_["aleatoric"], self.bars_["epistemic"], mark],
             _MEANINGS,

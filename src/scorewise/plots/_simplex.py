@@ -14,7 +14,15 @@ from scorewise._text import shorten
 from scorewise.decompose import RuleLike, decompose
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
-from scorewise.plots._style import BLUE, VERMILLION, Axes, Figure, axes_for, legend, loss_name_of
+from scorewise.plots._style import (
+    BLUE,
+    VERMILLION,
+    Axes,
+    Figure,
+    add_legend,
+    axes_for,
+    loss_name_of,
+)
 from scorewise.rules import get_rule
 
 _CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
@@ -61,7 +69,7 @@ class SimplexDisplay:
     >>> import scorewise as sw
     >>> from matplotlib.figure import Figure
     >>> probs = [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.4, 0.4, 0.2]]
-    >>> display = sw.SimplexDisplay.from_predictions(probs, "brier", ["cat", "dog", "fox"])
+    >>> display = sw.plots.SimplexDisplay.from_predictions(probs, "brier", ["cat", "dog", "fox"])
     >>> display.mean.round(2), round(display.total, 3)
     (array([0.4 , 0.47, 0.13]), 0.604)
     >>> display.plot(Figure().subplots()).points_.get_offsets().shape
@@ -162,7 +170,7 @@ class SimplexDisplay:
         self.ax_.set(xlim=(-0.12, 1.12), ylim=(-0.3, 0.98), aspect="equal")
         self.ax_.axis("off")
         self.ax_.set_title(f"One prediction of {len(self.probs):,} members, for three classes")
-        legend(
+        add_legend(
             self.ax_,
             [self.points_, self.mean_],
             [
