@@ -402,7 +402,7 @@ def test_losses_of_single_precision_are_above_the_largest_by_rounding_alone(rule
         ({"floor": np.nan}, "floor must be a finite number"),
         ({"rule": "nope"}, "no rule is called"),
         ({"predictions": members(2, 3, 4)[0]}, "one row"),
-        ({"predictions": members(6, 3, 4).reshape(3, 2, 3, 4)}, "reshape what has more axes"),
+        ({"predictions": members(6, 3, 4).reshape(3, 2, 3, 4)}, "reshape arrays with more axes"),
         ({"predictions": sw.Samples(members(3, 3, 4)), "weights": [1, 1, 1]}, "weights.*settled"),
         ({"predictions": sw.Dirichlet(np.ones((3, 4))), "from_logits": True}, "settled"),
         ({"predictions": members(3, 3, 4) * 2}, "sum"),

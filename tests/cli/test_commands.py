@@ -269,7 +269,7 @@ def test_a_promise_that_cannot_be_kept_is_exit_code_1(here: Path):
     fine(nothing, 1)
     assert "0 of 250 rows accepted" in nothing.stdout
     assert not any(pq.read_table("decisions.parquet")["accept"].to_pylist())
-    assert from_json(run("apply", "cert.json", "test.npz", "--json"), 1)["promised"] is False
+    assert from_json(run("apply", "cert.json", "test.npz", "--json"), 1)["guaranteed"] is False
 
 
 @pytest.mark.parametrize("args", [("--task-loss", "log"), ("--task-loss", "costs.csv")])
@@ -301,8 +301,8 @@ def test_certify_and_apply_are_certify_and_apply(
         options = {**options, "task_loss": costs}
     found = from_json(run("certify", "test.npz", *args, "--json"))
     told = found.pop("told")
-    gate = sw.certify(OWN, **options)
-    expected = json.loads(dumps(gate.to_dict()))
+    policy = sw.certify(OWN, **options)
+    expected = json.loads(dumps(policy.to_dict()))
     del expected["told"]
     assert found == expected
     assert told["sha256"] == hashlib.sha256(Path("test.npz").read_bytes()).hexdigest()
@@ -311,20 +311,20 @@ def test_certify_and_apply_are_certify_and_apply(
     new = kept(120, seed=9)
     sw.write_predictions("new.parquet", new)
     applied = from_json(run("apply", "cert.json", "new.parquet", "--out", out, "--json"))
-    gated = gate.apply(new)
+    result = policy.apply(new)
     table = table_of(here / out)
     assert table.column_names == ["id", "prediction", "uncertainty", "accept"]
     assert table["id"].to_pylist() == new.ids.tolist()
-    np.testing.assert_array_equal(table["uncertainty"], gated.uncertainty)
-    np.testing.assert_array_equal(table["accept"].to_pylist(), gated.accept)
-    names = [gated.prediction_names[i] for i in gated.prediction]
+    np.testing.assert_array_equal(table["uncertainty"], result.uncertainty)
+    np.testing.assert_array_equal(table["accept"].to_pylist(), result.accepted)
+    names = [result.prediction_names[i] for i in result.prediction]
     assert table["prediction"].to_pylist() == names
     assert set(names) <= ({"dismiss", "wait", "treat"} if "costs.csv" in args else set(NAMES))
-    assert applied["n_accepted"] == gated.accept.sum() > 0
-    assert applied["drift"]["p_value"] == gated.drift.p_value
-    assert (applied["promised"], applied["drift"]["has_drifted"]) == (True, False)
+    assert applied["n_accepted"] == result.accepted.sum() > 0
+    assert applied["drift"]["p_value"] == result.drift.p_value
+    assert (applied["guaranteed"], applied["drift"]["has_drifted"]) == (True, False)
     words = fine(run("apply", "cert.json", "new.parquet", "--out", out))
-    assert f"{int(gated.accept.sum())} of 120 rows accepted" in words.stdout
+    assert f"{int(result.accepted.sum())} of 120 rows accepted" in words.stdout
     assert words.stderr == ""
 
 

@@ -562,7 +562,7 @@ def test_honesty():
     found = evaluate(y=RIGHT)
     assert found.verdict[2].startswith("The model is less sure of itself than it could be")
     found = evaluate()
-    assert found.calibration.is_honest
+    assert found.calibration.is_calibrated
     assert found.verdict[2].startswith("Nothing speaks against what the model expects of itself")
 
 
@@ -708,7 +708,9 @@ def test_what_does_not_fit_is_refused(options, told):
 
 
 def test_predictions_know_their_own_weights():
-    with pytest.raises(sw.InvalidInput, match="weights: the predictions know this already"):
+    with pytest.raises(
+        sw.InvalidInput, match="weights: not an option here, as the file decides it"
+    ):
         evaluate(sw.Predictions(PROBS, labels=Y), weights=np.ones(8))
 
 

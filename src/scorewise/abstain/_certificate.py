@@ -74,7 +74,9 @@ class Certificate:
         return np.asarray((scores <= self.threshold) & (self.coverage > 0))
 
     def __repr__(self) -> str:
-        return f"{self._guarantee()} WARNING: {self.drift}" if self.has_drifted else self._guarantee()
+        return (
+            f"{self._guarantee()} WARNING: {self.drift}" if self.has_drifted else self._guarantee()
+        )
 
     @property
     def has_drifted(self) -> bool:
@@ -86,8 +88,8 @@ class Certificate:
         if self.coverage:
             return (
                 f"Accept where uncertainty <= {self.threshold:.6g}: {self.coverage:.1%} of {rows}, "
-                f"with a mean loss of {self.loss:.4g}. The mean loss of new rows that are accepted is "
-                f"at most {self.max_loss:g}, with {100 * self.confidence:.6g}% confidence."
+                f"with a mean loss of {self.loss:.4g}. The mean loss of new rows that are accepted "
+                f"is at most {self.max_loss:g}, with {100 * self.confidence:.6g}% confidence."
             )
         target = (
             f"a mean loss of at most {self.max_loss:g} with {100 * self.confidence:.6g}% confidence"
@@ -131,7 +133,7 @@ def certify_threshold(
     loss_bound: float = 1.0,
     groups: Any = None,
 ) -> Certificate | dict[Any, Certificate]:
-    """The threshold of the largest coverage whose mean loss is certified to be at most ``max_loss``.
+    """The threshold of the largest coverage with a certified mean loss of at most ``max_loss``.
 
     Use it on held-out data, which were used neither to fit the model nor to choose the measure, to
     decide from which uncertainty on to abstain.
@@ -207,7 +209,7 @@ def certify_threshold(
     max_loss = validate.number(max_loss, "max_loss")
     if not 0 < max_loss < bound:
         raise InvalidInput(
-            f"max_loss is {max_loss:g}; for a loss from 0 to {bound:g} it must be above 0 and below "
+            f"max_loss is {max_loss:g}; a loss from 0 to {bound:g} needs a limit above 0 and below "
             f"{bound:g}"
         )
     confidence = validate.share(confidence, "confidence")

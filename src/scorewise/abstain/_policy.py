@@ -1,8 +1,8 @@
 """A policy: a certified threshold with all that is needed to decide about new predictions.
 
-:func:`certify`, :class:`scorewise.SelectiveClassifier` and files all hold a :class:`Policy`, so a row
-is decided alike wherever it comes from: its uncertainty is rounded to ten digits and compared with
-the threshold.
+:func:`certify`, :class:`scorewise.SelectiveClassifier` and files all hold a :class:`Policy`, so a
+row is decided alike wherever it comes from: its uncertainty is rounded to ten digits and compared
+with the threshold.
 """
 
 from __future__ import annotations
@@ -479,8 +479,8 @@ def _parts(predictions: Samples | Predictions, normalize: bool) -> Iterator[Samp
     step = max(1, _CHUNK_ELEMENTS // (m * k))
     for start in range(0, n, step):
         rows = slice(start, start + step)
-        by_row = weights is not None and weights.ndim == 2
-        yield _in_float64(probs[rows], weights[rows] if by_row else weights)
+        part = weights if weights is None or weights.ndim == 1 else weights[rows]
+        yield _in_float64(probs[rows], part)
 
 
 def _in_float64(probs: Any, weights: Any) -> Samples:

@@ -127,7 +127,9 @@ class Procedure:
                 )
             raise
         component = "total" if self.query.method == "random" else self.query.component
-        predictor = MemberPredictor.of(model, self.query.rule, component, self._predicting(index), y)
+        predictor = MemberPredictor.of(
+            model, self.query.rule, component, self._predicting(index), y
+        )
         if predictor.classes is None:
             mean, _ = predictor(_safe_indexing(X, [0]))
             numbered_classes(mean.shape[-1], self._known_classes(y))

@@ -50,7 +50,9 @@ class Query:
         if self.method == "random":
             return acquire(np.zeros(_num_samples(X)), n, "random", seed), None
         predictor = MemberPredictor.of(model, self.rule, self.component, options, classes)
-        if predictor.classes is not None and len(predictor.classes) < 2:  # there is nothing to be unsure of
+        if (
+            predictor.classes is not None and len(predictor.classes) < 2
+        ):  # there is nothing to be unsure of
             return acquire(np.zeros(_num_samples(X)), n, "random", seed), None
         if self.method == JOINT:
             batch = acquire_batch(predictor.samples(X), n, self.rule, seed)

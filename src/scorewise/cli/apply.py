@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from scorewise.abstain import Gate, Gated
+from scorewise.abstain import PolicyResult, load_policy
 from scorewise.cli._app import (
     FINE,
     NOT_GUARANTEED,
@@ -63,49 +63,49 @@ def apply(
     them, or the certificate guarantees nothing.
     """
     check_table_path(out, file, certificate)
-    gate = Gate.read(certificate)
+    policy = load_policy(certificate)
     predictions = read_predictions(file, names_of(class_names))
-    gated = gate.apply(
+    result = policy.apply(
         predictions,
         normalize=normalize,
         false_alarm_rate=false_alarm_rate,
         progress=False if as_json else None,
     )
-    metadata = {**described(predictions, file), "sha256": digest(file), "promise": str(gate)}
-    write_table(out, [_table(gated, predictions)], metadata)
-    is_guaranteed = gate.certificate.coverage > 0
-    n_rows, n_accepted = len(gated.accept), int(gated.accept.sum())
+    metadata = {**described(predictions, file), "sha256": digest(file), "guarantee": str(policy)}
+    write_table(out, [_table(result, predictions)], metadata)
+    is_guaranteed = policy.certificate.coverage > 0
+    n_rows, n_accepted = len(result.accepted), int(result.accepted.sum())
     if as_json:
         print_json(
             {
                 "path": str(out),
                 "n_rows": n_rows,
                 "n_accepted": n_accepted,
-                "promised": is_guaranteed,
-                "drift": asdict(gated.drift),
+                "guaranteed": is_guaranteed,
+                "drift": asdict(result.drift),
                 **metadata,
             }
         )
     else:
-        if gated.drift:
-            say(f"WARNING: {gated.drift}")
-        say(str(gate))
+        if result.drift:
+            say(f"WARNING: {result.drift}")
+        say(str(policy))
         say(f"{n_accepted:,} of {n_rows:,} rows accepted ({n_accepted / n_rows:.1%}).")
-        if not gated.drift:
-            say(f"No sign of drift: {gated.drift}")
+        if not result.drift:
+            say(f"No sign of drift: {result.drift}")
         say(f"Written to {out}")
-    return FINE if is_guaranteed and not gated.drift else NOT_GUARANTEED
+    return FINE if is_guaranteed and not result.drift else NOT_GUARANTEED
 
 
-def _table(gated: Gated, predictions: Predictions) -> Any:
-    name, ids = row_names(predictions.ids, 0, len(gated.accept))
-    predicted = np.array(gated.prediction_names, dtype=object)[gated.prediction]
+def _table(result: PolicyResult, predictions: Predictions) -> Any:
+    name, ids = row_names(predictions.ids, 0, len(result.accepted))
+    predicted = np.array(result.prediction_names, dtype=object)[result.prediction]
     pa = pyarrow()
     return pa.record_batch(
         {
             name: ids,
             "prediction": pa.array(predicted, pa.string()),
-            "uncertainty": gated.uncertainty,
-            "accept": gated.accept,
+            "uncertainty": result.uncertainty,
+            "accept": result.accepted,
         }
     )

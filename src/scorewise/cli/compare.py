@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from scorewise import _validate as validate
-from scorewise._labelled import Labelled, members_of
 from scorewise.cli._app import (
     AsJson,
     ClassNames,
@@ -28,6 +27,7 @@ from scorewise.cli._screen import comparison_table, print_json, say
 from scorewise.compare import compare as evidence
 from scorewise.errors import InvalidInput
 from scorewise.io import read_predictions
+from scorewise.losses import receive_labelled, receive_samples
 
 
 @command(
@@ -74,13 +74,13 @@ def compare(
     loss = loss_of(task_loss, predictions)
     labels = None
     if task == "selective":
-        rows = Labelled.of(predictions, None, None, None, options)
+        rows = receive_labelled(predictions, None, options)
         samples, labels = rows.samples, rows.labels
     else:
-        samples = members_of(predictions, "predictions", options)
+        samples = receive_samples(predictions, "predictions", options)
     ood_samples = None
     if ood is not None:
-        ood_samples = members_of(read_predictions(ood, names_of(class_names)), "ood", options)
+        ood_samples = receive_samples(read_predictions(ood, names_of(class_names)), "ood", options)
     comparison = evidence(
         samples,
         labels,
