@@ -15,7 +15,7 @@ from scorewise.acquire._batches import acquire_batch
 from scorewise.acquire._choose import METHODS, acquire, checked_coldness
 from scorewise.decompose import COMPONENTS, RuleLike
 from scorewise.errors import InvalidInput
-from scorewise.losses import checked_floor, losses_of_mean
+from scorewise.losses import losses_of_mean
 from scorewise.models import Judge, indexable
 from scorewise.rules import ScoringRule, get_rule
 
@@ -85,7 +85,7 @@ class Exam:
     def check_floor(self, n_classes: int) -> None:
         """Refuse a floor that leaves nothing to be predicted."""
         if self.floor is not None:
-            checked_floor(self.floor, n_classes)
+            validate.floor(self.floor, n_classes)
 
     def loss(self, model: Any, classes: np.ndarray, options: dict[str, Any]) -> float:
         """The mean loss of the mean prediction."""

@@ -17,7 +17,6 @@ from scorewise.plots._style import (
     Figure,
     axes_for,
     legend,
-    loss_name_of,
     percent,
     plain,
     tidy,
@@ -114,7 +113,7 @@ class DecompositionDisplay:
             If predictions, rule or options are not what they must be.
         """
         rule = get_rule(rule)
-        return cls(decompose(predictions, rule, **options), loss_name_of(rule))
+        return cls(decompose(predictions, rule, **options), rule.unit.label)
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw the parts, stacked; means of neighbours where there are many instances.
