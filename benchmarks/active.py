@@ -218,7 +218,7 @@ def main() -> None:
         console.print(sheet.rich())
     console.print(comparison, text, sep="\n\n")
     if chosen.write:
-        display = sw.LearningCurveDisplay.from_rounds(runs, "zero-one loss").plot()
+        display = sw.plots.LearningCurveDisplay.from_rounds(runs, "zero-one loss").plot()
         display.figure_.savefig(HERE / "active.png", dpi=120)
         body = [text, *(sheet.markdown() for sheet in sheets), f"```\n{comparison}\n```"]
         write_between("active", "\n\n".join(body))

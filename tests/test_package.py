@@ -91,7 +91,7 @@ def test_public_names_exist_and_are_documented_with_an_example():
         if inspect.isfunction(thing):
             assert ">>>" in inspect.getdoc(thing), f"{name} has no example"
     public = {n for n in dir(sw) if not n.startswith("_") and not inspect.ismodule(getattr(sw, n))}
-    assert public | {"rules"} == set(sw.__all__)
+    assert public | {"rules", "plots"} == set(sw.__all__)
 
 
 def test_every_public_name_is_in_the_changelog_and_the_docs():

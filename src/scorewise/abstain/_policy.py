@@ -301,7 +301,7 @@ def certify(
     evenly = (2 * np.arange(kept) + 1) * n // (2 * kept)
     return Gate(
         certificate,
-        task_loss,
+        get_rule(task_loss),
         floor,
         (int(m), int(k)),
         given,

@@ -117,6 +117,7 @@ class SelectiveClassifier(HeldOut):
 
     certificate_: Certificate
     calibration_uncertainty_: np.ndarray
+    _floor: float | None
 
     def _check(self, n_classes: int | None) -> None:
         validate.share(self.confidence, "confidence")
@@ -155,11 +156,15 @@ class SelectiveClassifier(HeldOut):
             self.confidence,
             loss_bound=bound,
         )
-        return {"certificate_": certificate, "calibration_uncertainty_": np.sort(uncertainty)}
+        return {
+            "certificate_": certificate,
+            "calibration_uncertainty_": np.sort(uncertainty),
+            "_floor": self.floor,
+        }
 
     def _labels(self, mean: np.ndarray) -> np.ndarray:
         # the losses that were certified are those of the prediction with the floor
-        return np.asarray(self.classes_[self._judge.rule.predict(apply_floor(mean, self.floor))])
+        return np.asarray(self.classes_[self._judge.rule.predict(apply_floor(mean, self._floor))])
 
     def accepts(self, X: Any) -> np.ndarray:
         """Whether the promise covers a row.

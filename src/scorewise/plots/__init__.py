@@ -6,7 +6,7 @@ from scorewise.plots._decisions import DecisionDisplay
 from scorewise.plots._decomposition import DecompositionDisplay
 from scorewise.plots._figures import save_figures
 from scorewise.plots._learning import LearningCurveDisplay
-from scorewise.plots._ood import OODDisplay, shared_edges, shares_of
+from scorewise.plots._ood import OODDisplay, histogram_edges, histogram_shares
 from scorewise.plots._rejection import RejectionCurveDisplay
 from scorewise.plots._simplex import SimplexDisplay
 from scorewise.plots._style import (
@@ -14,12 +14,11 @@ from scorewise.plots._style import (
     COLORS,
     GREY,
     VERMILLION,
+    add_legend,
     axes_for,
-    legend,
-    line_look,
-    percent,
-    plain,
-    tidy,
+    despine,
+    line_style,
+    percent_axis,
 )
 
 __all__ = [
@@ -35,13 +34,12 @@ __all__ = [
     "OODDisplay",
     "RejectionCurveDisplay",
     "SimplexDisplay",
+    "add_legend",
     "axes_for",
-    "legend",
-    "line_look",
-    "percent",
-    "plain",
+    "despine",
+    "histogram_edges",
+    "histogram_shares",
+    "line_style",
+    "percent_axis",
     "save_figures",
-    "shared_edges",
-    "shares_of",
-    "tidy",
 ]

@@ -6,9 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from scorewise._text import shorten
 from scorewise.calibrate import LossCalibration, loss_calibration
 from scorewise.errors import InvalidInput
-from scorewise.plots._style import BLUE, GREY, Axes, Figure, axes_for, legend, plain, tidy
+from scorewise.plots._style import BLUE, GREY, Axes, Figure, add_legend, axes_for, despine
 
 _MOST_UNLIKE = 4.0  # ranges of the two axes, beyond which a square would show a flat line
 
@@ -48,7 +49,7 @@ class CalibrationDisplay:
     >>> rng = np.random.default_rng(0)
     >>> p = rng.uniform(0.5, 1, 2000)  # of the class that is predicted
     >>> wrong = rng.uniform(size=2000) > p
-    >>> display = sw.CalibrationDisplay.from_losses(wrong, 1 - p, loss_name="zero-one loss")
+    >>> display = sw.plots.CalibrationDisplay.from_losses(wrong, 1 - p, loss_name="zero-one loss")
     >>> display.plot(Figure().subplots()).ax_.get_xlabel()
     'mean zero-one loss that was expected (total uncertainty)'
     """
@@ -120,7 +121,7 @@ class CalibrationDisplay:
         if across == up:
             self.ax_.set_aspect("equal")
         self._name_axes()
-        legend(
+        add_legend(
             self.ax_,
             [self.points_, self.diagonal_],
             [
@@ -147,7 +148,7 @@ class CalibrationDisplay:
 
     def _name_axes(self) -> None:
         found = self.calibration
-        loss = plain(self.loss_name)
+        loss = shorten(self.loss_name)
         self.ax_.set_xlabel(f"mean {loss} that was expected (total uncertainty)", parse_math=False)
         self.ax_.set_ylabel(f"mean {loss} that was paid", parse_math=False)
         low, high = found.gap_interval
@@ -159,7 +160,7 @@ class CalibrationDisplay:
             f"{verdict} (p = {found.p_value:.2g})",
             fontsize="medium",
         )
-        tidy(self.ax_)
+        despine(self.ax_)
 
 
 def _bins(counts: np.ndarray) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from scorewise._text import shorten
 from scorewise.compare import Comparison, Standing, compare
 from scorewise.errors import InvalidInput
-from scorewise.plots._style import BLUE, GREY, Axes, Figure, axes_for, legend, plain, tidy
+from scorewise.plots._style import BLUE, GREY, Axes, Figure, add_legend, axes_for, despine
 
 # by verdict: how the point looks, and what it means
 _LOOKS: dict[str, dict[str, Any]] = {
@@ -59,7 +60,7 @@ class ComparisonDisplay:
     >>> rng = np.random.default_rng(0)
     >>> probs = rng.dirichlet([0.5] * 3, size=(200, 5))
     >>> y = rng.integers(3, size=200)
-    >>> display = sw.ComparisonDisplay.from_predictions(
+    >>> display = sw.plots.ComparisonDisplay.from_predictions(
     ...     probs, y, rules=["log", "zero-one"], baselines=False, random_state=0
     ... )
     >>> print(display.plot(Figure().subplots()).ax_.get_xlabel())
@@ -135,7 +136,7 @@ class ComparisonDisplay:
         best = found.standings[0].value
         intervals = f"{100 * found.confidence:.6g}% intervals, all together"
         self.ax_.set_xlabel(f"{metric} behind the best\n(best: {best:.3g}; {intervals})")
-        of = f", {plain(found.task_loss)} losses" if found.task == "selective" else ""
+        of = f", {shorten(found.task_loss)} losses" if found.task == "selective" else ""
         task = {
             "selective": "for rejecting",
             "ood": "for detecting what is foreign",
@@ -143,7 +144,7 @@ class ComparisonDisplay:
         }.get(found.task, found.task)
         self.ax_.set_title(f"Which measure is best {task}{of}", parse_math=False)
         self.ax_.locator_params(axis="x", nbins=6)
-        tidy(self.ax_)
+        despine(self.ax_)
 
     def _explain(self) -> None:
         """A legend of the verdicts that occur."""
@@ -157,7 +158,7 @@ class ComparisonDisplay:
         if any(row.same_order_as for row in rows):
             handles.append(Line2D([], [], color="black", linewidth=1.6, linestyle=(0, (2, 1.5))))
             labels.append("orders all rows as the one named")
-        legend(
+        add_legend(
             self.ax_,
             handles,
             labels,
@@ -171,5 +172,5 @@ class ComparisonDisplay:
 
 def _label(row: Standing) -> str:
     if row.same_order_as is None:
-        return plain(row.name)
-    return f"{plain(row.name, 26)} = {plain(row.same_order_as, 20)}"
+        return shorten(row.name)
+    return f"{shorten(row.name, 26)} = {shorten(row.same_order_as, 20)}"

@@ -8,9 +8,10 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
+from scorewise._text import shorten
 from scorewise.decide import Decisions, decide
 from scorewise.errors import InvalidInput
-from scorewise.plots._style import BLUE, COLORS, GREY, Axes, Figure, axes_for, legend, plain, tidy
+from scorewise.plots._style import BLUE, COLORS, GREY, Axes, Figure, add_legend, axes_for, despine
 
 _ORANGE = COLORS[4]
 _HEIGHT = 0.62  # of a bar, in rows
@@ -59,7 +60,7 @@ class DecisionDisplay:
     --------
     >>> import scorewise as sw
     >>> from matplotlib.figure import Figure
-    >>> display = sw.DecisionDisplay.from_predictions(
+    >>> display = sw.plots.DecisionDisplay.from_predictions(
     ...     [[[0.99, 0.01], [0.995, 0.005]], [[0.99, 0.01], [0.04, 0.96]]],
     ...     [[0, 5], [50, 0]],
     ...     abstain_cost=1,
@@ -137,7 +138,7 @@ class DecisionDisplay:
         """
         n_actions = len(self.n_rows)
         labels = [
-            f"{plain(name, 30)}\n{_rows(n, self.n_rows.sum())}"
+            f"{shorten(name, 30)}\n{_rows(n, self.n_rows.sum())}"
             for name, n in zip(self.decisions.action_names, self.n_rows, strict=True)
         ]
         longest = max(len(line) for label in labels for line in label.splitlines())
@@ -183,10 +184,10 @@ class DecisionDisplay:
         for text in self.ax_.get_yticklabels():
             text.set_parse_math(False)
         self.ax_.set_xlabel(
-            f"mean expected {plain(self.cost_name, 30)}, by action", parse_math=False
+            f"mean expected {shorten(self.cost_name, 30)}, by action", parse_math=False
         )
         self.ax_.set_title("What the decisions cost, and why")
-        tidy(self.ax_)
+        despine(self.ax_)
 
     def _explain(self) -> None:
         from matplotlib.lines import Line2D
@@ -194,7 +195,7 @@ class DecisionDisplay:
         mark = Line2D(
             [], [], color="black", linestyle="none", marker="|", markersize=10, markeredgewidth=2
         )
-        legend(
+        add_legend(
             self.ax_,
             [self.bars_["aleatoric"], self.bars_["epistemic"], mark],
             _MEANINGS,

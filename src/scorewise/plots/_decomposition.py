@@ -8,6 +8,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
+from scorewise._text import shorten
 from scorewise.decompose import Decomposition, RuleLike, decompose
 from scorewise.errors import InvalidInput
 from scorewise.plots._style import (
@@ -15,11 +16,10 @@ from scorewise.plots._style import (
     COLORS,
     Axes,
     Figure,
+    add_legend,
     axes_for,
-    legend,
-    percent,
-    plain,
-    tidy,
+    despine,
+    percent_axis,
 )
 from scorewise.rules import get_rule
 
@@ -64,11 +64,11 @@ class DecompositionDisplay:
     >>> import numpy as np, scorewise as sw
     >>> from matplotlib.figure import Figure
     >>> probs = np.array([[[0.9, 0.1], [0.1, 0.9]], [[0.6, 0.4], [0.6, 0.4]]])
-    >>> display = sw.DecompositionDisplay.from_predictions(probs, "zero-one")
+    >>> display = sw.plots.DecompositionDisplay.from_predictions(probs, "zero-one")
     >>> display.total
     array([0.4, 0.5])
     >>> display.plot(Figure().subplots()).ax_.get_ylabel()
-    'expected zero-one loss'
+    'expected error'
     """
 
     ax_: Axes
@@ -142,12 +142,12 @@ class DecompositionDisplay:
         self.line_ = self.ax_.stairs(total, edges, color="black", linewidth=1.2, baseline=None)
         self.ax_.set_xlim(0, 1)
         self.ax_.margins(y=0.03)
-        percent(self.ax_.xaxis)
+        percent_axis(self.ax_.xaxis)
         self.ax_.set_xlabel(_describe(n, n_bars))
-        self.ax_.set_ylabel(f"expected {plain(self.loss_name)}", parse_math=False)
+        self.ax_.set_ylabel(f"expected {shorten(self.loss_name)}", parse_math=False)
         self.ax_.set_title("How uncertain the predictions are, and why")
-        tidy(self.ax_)
-        legend(
+        despine(self.ax_)
+        add_legend(
             self.ax_,
             [self.line_, self.patches_["epistemic"], self.patches_["aleatoric"]],
             ["total", _PARTS["epistemic"], _PARTS["aleatoric"]],

@@ -9,9 +9,10 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
+from scorewise._text import shorten
 from scorewise.acquire import Round, are_rounds, learning_curve
 from scorewise.errors import InvalidInput
-from scorewise.plots._style import GREY, Axes, Figure, axes_for, legend, line_look, plain, tidy
+from scorewise.plots._style import GREY, Axes, Figure, add_legend, axes_for, despine, line_style
 
 _BASELINE = "random"
 _BASELINE_LOOK = {"color": GREY, "linestyle": "--"}
@@ -51,7 +52,7 @@ class LearningCurveDisplay:
     --------
     >>> import scorewise as sw
     >>> from matplotlib.figure import Figure
-    >>> display = sw.LearningCurveDisplay({
+    >>> display = sw.plots.LearningCurveDisplay({
     ...     "epistemic": ([10, 20, 30], [[0.5, 0.3, 0.2], [0.4, 0.2, 0.2]]),
     ...     "random": ([10, 20, 30], [[0.5, 0.4, 0.3], [0.4, 0.4, 0.3]]),
     ... })
@@ -115,7 +116,7 @@ class LearningCurveDisplay:
         """
         self.figure_, (self.ax_,) = axes_for(ax, (7.6, max(4.0, 1.0 + 0.22 * len(self.curves))))
         measures = [name for name in self.curves if name != _BASELINE]
-        looks = {name: line_look(i) for i, name in enumerate(measures)} | {
+        looks = {name: line_style(i) for i, name in enumerate(measures)} | {
             _BASELINE: _BASELINE_LOOK
         }
         self.lines_, self.bands_ = {}, {}
@@ -149,15 +150,15 @@ class LearningCurveDisplay:
         self.ax_.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10], integer=True))
         self.ax_.margins(x=0.02)
         self.ax_.set_xlabel("number of labels")
-        self.ax_.set_ylabel(plain(self.loss_name), parse_math=False)
+        self.ax_.set_ylabel(shorten(self.loss_name), parse_math=False)
         self.ax_.set_title("What labels buy, by the measure that chose them")
-        tidy(self.ax_)
+        despine(self.ax_)
 
     def _explain(self, *, beside: bool) -> None:
         """A legend in the order in which the lines end, from the top."""
         names = sorted(self.lines_, key=lambda name: -self.lines_[name].get_ydata()[-1])
         n_runs = {name: len(losses) for name, (_, losses) in self.curves.items()}
-        labels = [plain(name, 30) for name in names]
+        labels = [shorten(name, 30) for name in names]
         if len(set(n_runs.values())) > 1:
             labels = [
                 f"{label} ({_runs(n_runs[name])})"
@@ -170,7 +171,7 @@ class LearningCurveDisplay:
             title = "one run, so no band"
         # beside the Axes where the figure is ours to arrange
         place = {"loc": "upper left", "bbox_to_anchor": (1.01, 1)} if beside else {}
-        legend(
+        add_legend(
             self.ax_,
             [
                 (self.bands_[n], self.lines_[n]) if n in self.bands_ else self.lines_[n]

@@ -9,6 +9,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._numerics import spread
+from scorewise._text import shorten
 from scorewise.detect import OODMetrics, ood_metrics
 from scorewise.plots._style import (
     BLUE,
@@ -16,11 +17,10 @@ from scorewise.plots._style import (
     VERMILLION,
     Axes,
     Figure,
+    add_legend,
     axes_for,
-    legend,
-    percent,
-    plain,
-    tidy,
+    despine,
+    percent_axis,
 )
 
 _FEWEST_BINS, _MOST_BINS = 5, 40
@@ -66,7 +66,7 @@ class OODDisplay:
     --------
     >>> import scorewise as sw
     >>> from matplotlib.figure import Figure
-    >>> display = sw.OODDisplay.from_scores([0.1, 0.2, 0.2, 0.4], [0.2, 0.5, 0.9, 0.7])
+    >>> display = sw.plots.OODDisplay.from_scores([0.1, 0.2, 0.2, 0.4], [0.2, 0.5, 0.9, 0.7])
     >>> display.fpr, display.tpr
     (array([0.  , 0.  , 0.  , 0.  , 0.25, 0.75, 1.  ]),
      array([0.  , 0.25, 0.5 , 0.75, 0.75, 1.  , 1.  ]))
@@ -133,7 +133,7 @@ class OODDisplay:
         return self
 
     def _plot_histograms(self, ax: Axes, bins: int | None) -> None:
-        edges, has_spike = shared_edges(self.u_in, self.u_out, bins)
+        edges, has_spike = histogram_edges(self.u_in, self.u_out, bins)
         looks: dict[str, dict[str, Any]] = {
             "in": {"facecolor": (BLUE, 0.45), "edgecolor": BLUE},
             "out": {"facecolor": "none", "edgecolor": VERMILLION, "hatch": "////"},
@@ -141,22 +141,22 @@ class OODDisplay:
         names = {"in": "familiar (in distribution)", "out": "foreign (out of distribution)"}
         self.histograms_, labels = {}, []
         for key, scores in (("in", self.u_in), ("out", self.u_out)):
-            shares = shares_of(scores, edges, has_spike)
+            shares = histogram_shares(scores, edges, has_spike)
             self.histograms_[key] = ax.stairs(shares, edges, fill=True, linewidth=1.4, **looks[key])
             zeros = f", {shares[0]:.1%} of them exactly 0" if has_spike else ""
             labels.append(f"{names[key]}: {len(scores):,} rows{zeros}")
         top = max(float(np.max(patch.get_data().values)) for patch in self.histograms_.values())
         ax.set_ylim(0, top * 1.25)  # the legend's room
-        percent(ax.yaxis)
+        percent_axis(ax.yaxis)
         if has_spike:
             ticks = [x for x in ax.get_xticks() if edges[2] < x <= edges[-1]]
             names_of_ticks = ["exactly\n0", *(f"{x:g}" for x in ticks)]
             ax.set_xticks([float(np.mean(edges[:2])), *ticks], names_of_ticks)
-        ax.set_xlabel(plain(self.score_name), parse_math=False)
+        ax.set_xlabel(shorten(self.score_name), parse_math=False)
         ax.set_ylabel("share of rows per bin")
         ax.set_title("How uncertain familiar and foreign rows are")
-        tidy(ax)
-        legend(
+        despine(ax)
+        add_legend(
             ax,
             list(self.histograms_.values()),
             labels,
@@ -184,12 +184,12 @@ class OODDisplay:
         )[0]
         self.lines_ = {"roc": roc, "chance": chance, "fpr95": mark}
         ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-        percent(ax.xaxis)
-        percent(ax.yaxis)
+        percent_axis(ax.xaxis)
+        percent_axis(ax.yaxis)
         ax.set_xlabel("share of familiar rows called foreign (false alarms)")
         ax.set_ylabel("share of foreign rows found")
         ax.set_title("What finding foreign rows costs")
-        tidy(ax)
+        despine(ax)
         low, high = self.metrics.auroc_interval
         labels = [
             f"AUROC {self.metrics.auroc:.3f}\n"
@@ -198,7 +198,7 @@ class OODDisplay:
             "chance: AUROC 0.5",
         ]
         free = "lower right" if self.metrics.auroc >= 0.5 else "upper left"
-        legend(ax, [roc, mark, chance], labels, loc=free, fontsize="small", framealpha=0.9)
+        add_legend(ax, [roc, mark, chance], labels, loc=free, fontsize="small", framealpha=0.9)
 
 
 def _roc(u_in: np.ndarray, u_out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -212,7 +212,9 @@ def _roc(u_in: np.ndarray, u_out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return fpr, tpr
 
 
-def shared_edges(u_in: np.ndarray, u_out: np.ndarray, bins: int | None) -> tuple[np.ndarray, bool]:
+def histogram_edges(
+    u_in: np.ndarray, u_out: np.ndarray, bins: int | None
+) -> tuple[np.ndarray, bool]:
     """Shared edges, and whether the first bin is only for scores of exactly 0, the least."""
     scores = np.r_[u_in, u_out]
     if bins is None:
@@ -227,7 +229,7 @@ def shared_edges(u_in: np.ndarray, u_out: np.ndarray, bins: int | None) -> tuple
     return (np.r_[-1.5 * width, -0.5 * width, edges] if has_spike else edges), has_spike
 
 
-def shares_of(scores: np.ndarray, edges: np.ndarray, has_spike: bool) -> np.ndarray:
+def histogram_shares(scores: np.ndarray, edges: np.ndarray, has_spike: bool) -> np.ndarray:
     """Share of the scores in each bin; zeros in the first one, where it is theirs."""
     if not has_spike:
         return np.asarray(np.histogram(scores, edges)[0] / len(scores))

@@ -10,18 +10,18 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._numerics import spread
+from scorewise._text import shorten
 from scorewise.curves import Curve, rejection_curve
 from scorewise.errors import InvalidInput
 from scorewise.plots._style import (
     GREY,
     Axes,
     Figure,
+    add_legend,
     axes_for,
-    legend,
-    line_look,
-    percent,
-    plain,
-    tidy,
+    despine,
+    line_style,
+    percent_axis,
 )
 
 # by view: the attribute of a Curve, its area, and the axis
@@ -66,7 +66,7 @@ class RejectionCurveDisplay:
     >>> import scorewise as sw
     >>> from matplotlib.figure import Figure
     >>> losses = [0, 0, 1, 0, 1]
-    >>> display = sw.RejectionCurveDisplay.from_uncertainty(
+    >>> display = sw.plots.RejectionCurveDisplay.from_uncertainty(
     ...     losses, {"total": [0.1, 0.3, 0.5, 0.2, 0.9], "epistemic": [0.1, 0.3, 0.1, 0.2, 0.4]}
     ... )
     >>> display.plot(Figure().subplots()).lines_["total"].get_ydata().round(2)
@@ -149,7 +149,7 @@ class RejectionCurveDisplay:
         entries = len(drawn)  # of the legend beside the curves
         self.figure_, (self.ax_,) = axes_for(ax, (7.6, max(4.0, 1.0 + 0.22 * entries)))
         self.lines_ = {
-            name: self._line(*drawn[curve], linewidth=1.8, label=plain(name), **line_look(i))
+            name: self._line(*drawn[curve], linewidth=1.8, label=shorten(name), **line_style(i))
             for i, (name, curve) in enumerate(self.curves.items())
         }
         grey = {
@@ -159,13 +159,13 @@ class RejectionCurveDisplay:
         self.oracle_, self.random_ = grey.get("oracle"), grey.get("random")
         self._name_axes(label)
         self.ax_.set_ylim(*_limits(drawn, within_one=view == "accuracy"))
-        names = [plain(name, 30) for name in self.curves]
+        names = [shorten(name, 30) for name in self.curves]
         names += [{"oracle": "best possible", "random": "random"}[name] for name in grey]
         subject = "1 − accuracy" if view == "accuracy" else "the loss"
         areas = [f"{getattr(curve, area):.3g}" for curve in drawn]
         # beside the Axes where the figure is ours to arrange
         place = {"loc": "upper left", "bbox_to_anchor": (1.01, 1)} if ax is None else {}
-        legend(
+        add_legend(
             self.ax_,
             [*self.lines_.values(), *grey.values()],
             [f"{name}: {value}" for name, value in zip(names, areas, strict=True)],
@@ -200,11 +200,11 @@ class RejectionCurveDisplay:
 
     def _name_axes(self, label: str) -> None:
         self.ax_.set_xlim(0, 1)
-        percent(self.ax_.xaxis)
+        percent_axis(self.ax_.xaxis)
         self.ax_.set_xlabel("share of predictions rejected, the most uncertain first")
-        self.ax_.set_ylabel(label.format(plain(self.loss_name)), parse_math=False)
+        self.ax_.set_ylabel(label.format(shorten(self.loss_name)), parse_math=False)
         self.ax_.set_title("What rejecting uncertain predictions buys")
-        tidy(self.ax_)
+        despine(self.ax_)
 
 
 def _points(curve: Curve, attribute: str) -> tuple[np.ndarray, np.ndarray]:

@@ -44,13 +44,7 @@ def axes_for(ax: Any, size: tuple[float, float], n: int = 1) -> tuple[Figure, li
     return given[0].figure, given
 
 
-def plain(text: object, width: int = 40) -> str:
-    """A name in one line, the middle left out where it is long: names often differ at the end."""
-    line = " ".join(str(text).split())
-    return line if len(line) <= width else f"{line[: width // 2 - 1]}…{line[-(width // 2) :]}"
-
-
-def legend(ax: Axes, handles: Sequence[Any], labels: Sequence[str], **options: Any) -> Any:
+def add_legend(ax: Axes, handles: Sequence[Any], labels: Sequence[str], **options: Any) -> Any:
     """A legend that shows every label as it is written."""
     # matplotlib leaves out labels that begin with "_", so they are put in afterwards
     made = ax.legend(handles, [str(i) for i in range(len(labels))], **options)
@@ -60,19 +54,19 @@ def legend(ax: Axes, handles: Sequence[Any], labels: Sequence[str], **options: A
     return made
 
 
-def line_look(i: int) -> dict[str, Any]:
+def line_style(i: int) -> dict[str, Any]:
     """Colour and dashes of the i-th line: six that differ in both, then pairs that are new."""
     n = len(COLORS)
     return {"color": COLORS[i % n], "linestyle": DASHES[(i + i // n) % n]}
 
 
-def percent(axis: Any) -> None:
+def percent_axis(axis: Any) -> None:
     """Show the shares along an axis in per cent."""
     from matplotlib.ticker import PercentFormatter
 
     axis.set_major_formatter(PercentFormatter(1.0))
 
 
-def tidy(ax: Axes) -> None:
+def despine(ax: Axes) -> None:
     """Leave out the two sides of the frame that carry no numbers."""
     ax.spines[["top", "right"]].set_visible(False)

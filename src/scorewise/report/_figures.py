@@ -9,7 +9,7 @@ import numpy as np
 
 from scorewise._numerics import spread
 from scorewise.compare import Comparison, Evaluation, ForeignRows, LabelsBought, Standing
-from scorewise.plots import BLUE, COLORS, GREY, VERMILLION, shared_edges, shares_of
+from scorewise.plots import BLUE, COLORS, GREY, VERMILLION, histogram_edges, histogram_shares
 from scorewise.report import _words as words
 from scorewise.report._looks import (
     DASHES,
@@ -166,7 +166,7 @@ def calibration_figure(found: Evaluation) -> Figure:
 def ood_figure(found: ForeignRows) -> Figure:
     """Histograms of both sets over the same bins."""
     inside, outside = (np.asarray(u)[np.isfinite(u)] for u in (found.inside, found.outside))
-    edges, has_zeros = shared_edges(inside, outside, None)
+    edges, has_zeros = histogram_edges(inside, outside, None)
     sets = {
         "familiar rows": (inside, BLUE, {"shape": ""}),
         "foreign rows": (outside, VERMILLION, {"shape": "/", "size": 6, "fgcolor": VERMILLION}),
@@ -175,7 +175,7 @@ def ood_figure(found: ForeignRows) -> Figure:
     x = (edges[:-1] + edges[1:]) / 2
     names = [f"{a:.3g} to {b:.3g}" for a, b in pairwise(edges.tolist())]
     names = ["exactly 0", *names[1:]] if has_zeros else names
-    shares = {name: shares_of(u, edges, has_zeros) for name, (u, *_) in sets.items()}
+    shares = {name: histogram_shares(u, edges, has_zeros) for name, (u, *_) in sets.items()}
     bars = [
         {
             "type": "bar",
