@@ -8,6 +8,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
+from scorewise._text import shorten
 from scorewise.decompose import Decomposition, RuleLike, decompose
 from scorewise.errors import InvalidInput
 from scorewise.plots._style import (
@@ -20,7 +21,6 @@ from scorewise.plots._style import (
     despine,
     loss_name_of,
     percent_axis,
-    plain,
 )
 from scorewise.rules import get_rule
 
@@ -145,7 +145,7 @@ class DecompositionDisplay:
         self.ax_.margins(y=0.03)
         percent_axis(self.ax_.xaxis)
         self.ax_.set_xlabel(_describe(n, n_bars))
-        self.ax_.set_ylabel(f"expected {plain(self.loss_name)}", parse_math=False)
+        self.ax_.set_ylabel(f"expected {shorten(self.loss_name)}", parse_math=False)
         self.ax_.set_title("How uncertain the predictions are, and why")
         despine(self.ax_)
         add_legend(

@@ -10,6 +10,7 @@ import numpy as np
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
 from scorewise._numerics import spread
+from scorewise._text import shorten
 from scorewise.decompose import RuleLike, decompose
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
@@ -21,7 +22,6 @@ from scorewise.plots._style import (
     add_legend,
     axes_for,
     loss_name_of,
-    plain,
 )
 from scorewise.rules import get_rule
 
@@ -146,7 +146,7 @@ class SimplexDisplay:
         if colorbar:
             self.colorbar_ = self.figure_.colorbar(self.contours_, ax=self.ax_, shrink=0.8)
             self.colorbar_.set_label(
-                f"total uncertainty: expected {plain(loss_name_of(self.rule))}"
+                f"total uncertainty: expected {shorten(loss_name_of(self.rule))}"
             )
             self.colorbar_.ax.yaxis.label.set_parse_math(False)
         self._name_corners()
@@ -166,7 +166,7 @@ class SimplexDisplay:
     def _name_corners(self) -> None:
         for name, (x, y) in zip(self.class_names, _CORNERS, strict=True):
             away, side = (-0.03, "top") if y == 0 else (0.03, "bottom")
-            self.ax_.text(x, y + away, plain(name, 20), ha="center", va=side, parse_math=False)
+            self.ax_.text(x, y + away, shorten(name, 20), ha="center", va=side, parse_math=False)
         self.ax_.set(xlim=(-0.12, 1.12), ylim=(-0.3, 0.98), aspect="equal")
         self.ax_.axis("off")
         self.ax_.set_title(f"One prediction of {len(self.probs):,} members, for three classes")

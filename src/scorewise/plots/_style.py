@@ -45,12 +45,6 @@ def axes_for(ax: Any, size: tuple[float, float], n: int = 1) -> tuple[Figure, li
     return given[0].figure, given
 
 
-def plain(text: object, width: int = 40) -> str:
-    """A name in one line, the middle left out where it is long: names often differ at the end."""
-    line = " ".join(str(text).split())
-    return line if len(line) <= width else f"{line[: width // 2 - 1]}…{line[-(width // 2) :]}"
-
-
 def add_legend(ax: Axes, handles: Sequence[Any], labels: Sequence[str], **options: Any) -> Any:
     """A legend that shows every label as it is written."""
     # matplotlib leaves out labels that begin with "_", so they are put in afterwards
