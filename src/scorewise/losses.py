@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from scorewise import _validate as validate
 from scorewise._array import namespace, to_numpy
 from scorewise._numerics import sum_product
-from scorewise.decompose import RuleLike, rule_name
-from scorewise.distributions import Dirichlet, Samples
+from scorewise.decompose import RuleLike, decompose
+from scorewise.distributions import Dirichlet, Samples, apply_floor
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.io import LABEL, UNLABELLED, Predictions, checked_ids, checked_labels, checked_names
-from scorewise.rules import CostMatrix, get_rule
+from scorewise.rules import get_rule
 
 _TINY = 1e-290  # below it, values are taken for 0
 FLOOR_REMEDY = Remedy("floor", 1e-6, "to set the smallest probability that counts")
@@ -85,34 +84,40 @@ def losses_of_mean(
     """ℓ(θ̄, y), with all probabilities at least ``floor``; θ̄ was checked with its members."""
     rule = get_rule(rule)
     rule.check_classes(mean.shape[-1])
-    prediction = with_floor(mean, floor)
+    prediction = apply_floor(mean, floor)
     return np.asarray(rule._loss(namespace(prediction), prediction, y), dtype=np.float64)
 
 
 def expected_of_mean(mean: np.ndarray, rule: RuleLike, floor: float | None = None) -> np.ndarray:
     """The loss that the members expect: L(θ̄, θ̄), or more with a floor."""
-    prediction = with_floor(mean, floor)
+    prediction = apply_floor(mean, floor)
     losses = get_rule(rule)._losses(namespace(prediction), prediction)
     return np.asarray(sum_product(namespace(mean), mean, losses), dtype=np.float64)
+
+
+def measure(
+    samples: Samples, rule: RuleLike, component: str = "total"
+) -> tuple[np.ndarray, np.ndarray]:
+    """θ̄ (n, K) in float64, and the uncertainty (n,) to ten digits.
+
+    Such uncertainties can be compared with those of other rows and with a threshold. The total is
+    that of θ̄. Members are averaged in float64, as rows with equal votes have equal means to ten
+    digits only there; files often hold float32.
+    """
+    probs = to_numpy(samples.probs).astype(np.float64, copy=False)
+    weights = None if samples.weights is None else to_numpy(samples.weights)
+    samples = Samples(probs, weights, check=False)
+    mean = to_numpy(samples.mean)
+    if component == "total":
+        return mean, total_of_mean(mean, rule)
+    parts = decompose(samples, get_rule(rule))
+    return mean, _ten_digits(to_numpy(getattr(parts, component)))
 
 
 def total_of_mean(mean: np.ndarray, rule: RuleLike) -> np.ndarray:
     """H(θ̄) to ten digits, to be compared with a threshold."""
     wide = mean.astype(np.float64)
     return _ten_digits(np.asarray(get_rule(rule)._entropy(namespace(wide), wide)))
-
-
-def comparable_uncertainty(
-    mean: np.ndarray, rule: RuleLike, component: str, uncertainty: np.ndarray | None = None
-) -> np.ndarray:
-    """The uncertainty of rows to ten digits, to be compared with that of other rows.
-
-    The total is computed from θ̄; another component must be passed as ``uncertainty``.
-    """
-    if component == "total":
-        return total_of_mean(mean, rule)
-    assert uncertainty is not None
-    return _ten_digits(uncertainty)
 
 
 def _ten_digits(uncertainty: np.ndarray) -> np.ndarray:
@@ -129,20 +134,6 @@ def _ten_digits(uncertainty: np.ndarray) -> np.ndarray:
     return np.where(large, np.round(values * unit) / unit, 0.0)
 
 
-def largest_loss(rule: RuleLike, n_classes: int, floor: float | None = None) -> float:
-    """The largest loss that can occur; infinite for the log loss without a floor."""
-    rule = get_rule(rule)
-    if isinstance(rule, CostMatrix):
-        return float(np.max(rule.costs))
-    if rule.family == "custom":
-        raise InvalidInput(
-            f"the largest loss of {rule!r} is not known",
-            Remedy("loss_bound", 1.0, "if no loss is larger than 1"),
-        )
-    # of the rules that are left, every loss is largest where another class is certain
-    return float(np.max(rule.loss_vector(with_floor(np.eye(n_classes), floor))))
-
-
 def finite_loss_bound(
     rule: RuleLike, n_classes: int, floor: float | None, loss_bound: float | None = None
 ) -> float:
@@ -150,32 +141,15 @@ def finite_loss_bound(
 
     No guarantee on a mean loss exists without such a bound.
     """
-    get_rule(rule).check_classes(n_classes)
-    bound = largest_loss(rule, n_classes, floor) if loss_bound is None else loss_bound
+    rule = get_rule(rule)
+    rule.check_classes(n_classes)
+    bound = rule.largest_loss(n_classes, floor) if loss_bound is None else loss_bound
     if not np.isfinite(bound):
         raise InvalidInput(
-            f"the loss {rule_name(rule)!r} can be infinite, and no guarantee on its mean exists",
+            f"the loss {rule.name!r} can be infinite, and no guarantee on its mean exists",
             FLOOR_REMEDY,
         )
     return float(bound)
-
-
-def with_floor(mean: np.ndarray, floor: float | None) -> np.ndarray:
-    """The same prediction, mixed with the uniform one so that no probability is below the floor."""
-    if floor is None:
-        return mean
-    share = mean.shape[-1] * checked_floor(floor, mean.shape[-1])
-    return np.asarray((1 - share) * mean + floor)
-
-
-def checked_floor(floor: float, n_classes: int) -> float:
-    """A floor above 0 and below 1/K."""
-    if not 0 < validate.number(floor, "floor") < 1 / n_classes:
-        raise InvalidInput(
-            f"floor is {floor}; it must be above 0 and below 1/{n_classes}, as there are "
-            f"{n_classes} classes"
-        )
-    return float(floor)
 
 
 # -- predictions, with or without labels -----------------------------------------------------------

@@ -137,7 +137,7 @@ def test_a_custom_rule_needs_a_bound_and_cannot_be_saved(tmp_path):
     policy = sw.certify(PROBS, Y, max_loss=0.3, task_loss=own, loss_bound=2.0)
     same = sw.certify(PROBS, Y, max_loss=0.3, task_loss="brier")
     assert policy.certificate.coverage == same.certificate.coverage > 0
-    with pytest.raises(sw.InvalidInput, match=r"by name and for cost matrices, not .*own"):
+    with pytest.raises(sw.InvalidInput, match=r"own.* cannot be stored"):
         policy.save(tmp_path / "policy.json")
     assert not list(tmp_path.iterdir())
 
@@ -169,8 +169,9 @@ def test_the_drift_reference_has_the_quantiles_of_all_rows():
 
 
 def test_half_precision_gives_nearly_the_same_policy():
-    half = sw.certify(PROBS.astype(np.float16), Y, max_loss=0.2).certificate
-    whole = sw.certify(PROBS, Y, max_loss=0.2).certificate
+    policy = sw.certify(PROBS.astype(np.float16), Y, max_loss=0.2)
+    half, whole = policy.certificate, sw.certify(PROBS, Y, max_loss=0.2).certificate
+    assert policy.apply(PROBS.astype(np.float16)).accepted.mean() == half.coverage
     assert half.coverage == pytest.approx(whole.coverage, abs=0.01)
     assert half.threshold == pytest.approx(whole.threshold, abs=0.01)
 
@@ -561,8 +562,8 @@ def test_predictions_are_the_actions_of_least_cost():
 @parametrize(
     ("new", "message"),
     [
-        (PROBS[:, :5], "5 members and 3 classes, .* made for 8 members and 3 classes"),
-        (members(10, 4)[0], "8 members and 4 classes, .* made for 8 members and 3 classes"),
+        (PROBS[:, :5], "5 members and 3 classes, .* certified for 8 members and 3 classes"),
+        (members(10, 4)[0], "8 members and 4 classes, .* certified for 8 members and 3 classes"),
         (sw.Samples(PROBS[:, :5]), "5 members"),
         (sw.Predictions(PROBS, class_names=NAMES[::-1]), "class 0 is called|class 1 is called"),
         (PROBS[:0], "no rows"),
@@ -669,4 +670,3 @@ def test_uncertainty_has_ten_digits_whatever_its_size(p):
         )
         rounded = float(policy.apply(probs).uncertainty[0])
         assert rounded == pytest.approx(exact, rel=1e-9, abs=1e-290)
-        assert rounded == float(f"{rounded:.9e}")

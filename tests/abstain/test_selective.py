@@ -384,25 +384,21 @@ def test_an_impossible_false_alarm_rate_is_refused(rate):
 # -- ties ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rule", ["zero-one", "brier"])
-def test_no_row_tied_at_the_threshold_is_rejected_by_rounding(rule):
-    """Forests of 40 trees, 20 seeds: votes are counted as integers to know which rows are tied."""
+def test_no_row_tied_at_the_threshold_is_rejected_by_rounding():
+    """Votes of 40 trees, counted as integers, say which rows are tied; without rounding 55 fail."""
     n_tied = n_rejected = 0
     for seed in range(20):
         X_fit, X_new, y_fit, _ = train_test_split(X, Y, test_size=0.5, random_state=seed)
         forest = RandomForestClassifier(40, random_state=seed)
-        model = sw.SelectiveClassifier(
-            forest, rule, 0.03 if rule == "zero-one" else 0.2, random_state=seed
-        ).fit(X_fit, y_fit)
+        model = sw.SelectiveClassifier(forest, max_loss=0.03, random_state=seed).fit(X_fit, y_fit)
         votes = sw.predict_samples(model.estimator_, X_new).probs.sum(axis=1)
         counts = np.round(votes).astype(int)
         assert np.abs(votes - counts).max() < 1e-9, "leaves are pure"
-        exact = 40 - counts.max(axis=1) if rule == "zero-one" else 1600 - (counts**2).sum(axis=1)
-        unit = 40 if rule == "zero-one" else 1600
-        tied = exact == round(model.certificate_.threshold * unit)
-        n_tied += tied.sum()
-        n_rejected += (tied & ~model.accepts(X_new)).sum()
-    assert n_tied > 100
+        if model.certificate_.coverage:
+            tied = 40 - counts.max(axis=1) == round(40 * model.certificate_.threshold)
+            n_tied += tied.sum()
+            n_rejected += (tied & ~model.accepts(X_new)).sum()
+    assert n_tied > 200
     assert n_rejected == 0
 
 
@@ -413,7 +409,7 @@ def test_the_policy_and_its_file_decide_as_the_classifier_does(tmp_path, rule, c
     model = sw.SelectiveClassifier(
         forest,
         rule,
-        {"zero-one": 0.1, "brier": 0.3, "log": 1.5}[rule],
+        {"zero-one": 0.1, "brier": 0.2, "log": 1.0}[rule],
         component=component,
         floor=1e-3,
         random_state=0,
@@ -432,7 +428,7 @@ def test_the_policy_and_its_file_decide_as_the_classifier_does(tmp_path, rule, c
     from_file = policy.apply(sw.read_predictions(tmp_path / "new.npz"))
     np.testing.assert_array_equal(from_file.accepted, expected)
     for size in (1, 7, 300):
-        batches = np.split(np.arange(900, len(X)), range(size, len(X) - 900, size))[:40]
+        batches = np.split(np.arange(900, len(X)), range(size, len(X) - 900, size))[:8]
         rows = np.concatenate(batches)
         by_model = np.concatenate([model.accepts(X[batch]) for batch in batches])
         np.testing.assert_array_equal(by_model, expected[rows - 900])

@@ -300,13 +300,13 @@ def test_certify_and_apply_are_certify_and_apply(
         costs = sw.rules.cost_matrix(*read_costs(Path("costs.csv"), tuple(NAMES)))
         options = {**options, "task_loss": costs}
     found = from_json(run("certify", "test.npz", *args, "--json"))
-    told = found.pop("told")
+    metadata = found.pop("metadata")
     policy = sw.certify(OWN, **options)
     expected = json.loads(dumps(policy.to_dict()))
-    del expected["told"]
+    del expected["metadata"]
     assert found == expected
-    assert told["sha256"] == hashlib.sha256(Path("test.npz").read_bytes()).hexdigest()
-    assert json.loads(Path("cert.json").read_text())["told"] == told
+    assert metadata["sha256"] == hashlib.sha256(Path("test.npz").read_bytes()).hexdigest()
+    assert json.loads(Path("cert.json").read_text())["metadata"] == metadata
 
     new = kept(120, seed=9)
     sw.write_predictions("new.parquet", new)
@@ -680,9 +680,9 @@ def test_wrong_usage_is_exit_code_2(args: str, here: Path):
         ("certify bare.npz --max-loss 0.1", "no labels"),
         ("certify empty.npz --max-loss 0.1", "no rows"),
         ("apply missing.json test.npz", "missing.json"),
-        ("apply costs.csv test.npz", "is no JSON file"),
-        ("apply test.npz test.npz", "is no JSON file"),
-        ("apply list.json test.npz", "is no certificate"),
+        ("apply costs.csv test.npz", "is not a JSON file"),
+        ("apply test.npz test.npz", "is not a JSON file"),
+        ("apply list.json test.npz", "is not a policy"),
         ("label test.npz -n 251", "only 250"),
         ("label test.npz --component some", "'total', 'aleatoric', 'epistemic'"),
         ("label test.npz --method best", "'power'"),
@@ -865,14 +865,14 @@ DAMAGE: dict[str, Any] = {
     "members": None,
     "certificate": {},
     "class_names": 5,
-    "told": 5,
+    "metadata": 5,
     "rule": 5,
     "calibration_uncertainty": [],
     "classes": 2,
 }
 WORSE: dict[str, Any] = {
     "members": "abc",
-    "told": "ab",
+    "metadata": "ab",
     "rule": {"costs": [[1, 2], [3]], "actions": None},
     "certificate.threshold": "abc",
     "certificate.coverage": None,

@@ -25,7 +25,8 @@ class Certificate:
     """A threshold and its risk guarantee; made by :func:`scorewise.certify_threshold`.
 
     On new data like the calibration data, the mean loss where ``uncertainty <= threshold`` is at
-    most ``max_loss``. This fails for a proportion of at most 1 − ``confidence`` of calibration sets.
+    most ``max_loss``. At most a proportion 1 − ``confidence`` of calibration sets gives a threshold
+    for which this is false.
 
     Attributes
     ----------

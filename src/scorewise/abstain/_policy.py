@@ -17,30 +17,28 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._array import to_numpy
+from scorewise._array import namespace
 from scorewise._files import replacing
 from scorewise._json import dumps
 from scorewise._progress import bar
 from scorewise.abstain._certificate import Certificate, certify_threshold
 from scorewise.abstain._drift import Drift, compare_with_calibration
-from scorewise.decompose import COMPONENTS, RuleLike, decompose
-from scorewise.distributions import Samples
+from scorewise.decompose import COMPONENTS, RuleLike
+from scorewise.distributions import Samples, apply_floor
 from scorewise.errors import InvalidInput
 from scorewise.io import Predictions, checked_names
 from scorewise.losses import (
-    checked_floor,
-    comparable_uncertainty,
     finite_loss_bound,
     losses_of_mean,
+    measure,
     receive_labelled,
     receive_samples,
-    with_floor,
 )
-from scorewise.rules import CostMatrix, ScoringRule, get_rule
+from scorewise.rules import ScoringRule, get_rule, rule_from_json
 
 _KIND = "scorewise policy"
 _N_REFERENCE = 10_000  # calibration uncertainties that a policy holds, to detect drift
-_CHUNK_ELEMENTS = 1 << 23  # members are widened to float64 this many numbers at a time
+_CHUNK_ELEMENTS = 1 << 23  # probabilities that are measured at a time
 _CERTIFICATE_FIELDS = (
     "threshold",
     "coverage",
@@ -69,8 +67,8 @@ class Policy:
         The smallest probability that counts in the loss.
     n_members, n_classes : int
         Members and classes of the predictions that it applies to.
-    weighted : bool or None
-        Whether the members have weights; None where this is not checked.
+    weighted : bool
+        Whether the members have weights.
     class_names : tuple of str or None
     calibration_uncertainty : array
         Reference for drift: the uncertainties of the calibration rows in rising order; of more than
@@ -94,7 +92,7 @@ class Policy:
     floor: float | None
     n_members: int
     n_classes: int
-    weighted: bool | None
+    weighted: bool
     class_names: tuple[str, ...] | None
     calibration_uncertainty: np.ndarray
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -105,13 +103,8 @@ class Policy:
     @property
     def prediction_names(self) -> tuple[str, ...]:
         """Names of the predictions: those of the classes, or of the actions of a cost matrix."""
-        n = self.n_classes
-        if isinstance(self.rule, CostMatrix):
-            if self.rule.actions is not None:
-                return tuple(self.rule.actions)
-            n = self.rule.costs.shape[1]
-        names = self.class_names
-        return names if names is not None and len(names) == n else tuple(map(str, range(n)))
+        names = self.class_names or tuple(map(str, range(self.n_classes)))
+        return self.rule.prediction_names(names)
 
     def accepts(self, uncertainty: Any) -> np.ndarray:
         """Whether rows are accepted, from the uncertainty that the policy compares.
@@ -139,9 +132,9 @@ class Policy:
         -------
         integer array (n,)
         """
-        if isinstance(self.rule, CostMatrix):
-            return to_numpy(self.rule.action(with_floor(mean, self.floor)))
-        return np.asarray(mean.argmax(axis=-1))
+        # the certified losses are those of the prediction with the floor
+        prediction = apply_floor(mean, self.floor)
+        return np.asarray(self.rule._predict(namespace(prediction), prediction))
 
     def check_drift(self, uncertainty: Any, false_alarm_rate: float = 0.05) -> Drift:
         """Whether new uncertainties look like those of the calibration rows.
@@ -232,7 +225,7 @@ class Policy:
                 f"for {self.n_members} members and {self.n_classes} classes: its guarantee is for "
                 "the same model"
             )
-        if self.weighted is not None and weighted != self.weighted:
+        if weighted != self.weighted:
             here, there = ("", "out") if weighted else ("out", "")
             raise InvalidInput(
                 f"these predictions are with{here} member weights, and the policy was certified "
@@ -268,7 +261,7 @@ class Policy:
         return {
             "kind": _KIND,
             "guarantee": str(self),
-            "rule": _rule_to_json(self.rule),
+            "rule": self.rule.to_json(),
             "component": self.component,
             "floor": self.floor,
             "certificate": {name: getattr(self.certificate, name) for name in _CERTIFICATE_FIELDS},
@@ -383,6 +376,7 @@ def certify(
     component = validate.choice(component, "component", COMPONENTS)
     rule = get_rule(task_loss)
     rows = receive_labelled(predictions, y, options)
+    rule.check_classes(rows.samples.n_classes)
     mean, uncertainty = _joined(_measure(rows.samples, rule, component))
     return certify_rows(
         mean,
@@ -413,7 +407,7 @@ def certify_rows(
     floor: float | None,
     loss_bound: float | None,
     n_members: int,
-    weighted: bool | None,
+    weighted: bool,
     class_names: tuple[str, ...] | None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Policy:
@@ -453,11 +447,8 @@ def _measure(
     rows = predictions.probs if isinstance(predictions, Samples) else predictions
     with bar("deciding", len(rows), progress) as advance:
         for samples in _parts(predictions, normalize):
-            mean, uncertainty = to_numpy(samples.mean), None
-            if component != "total":
-                uncertainty = to_numpy(getattr(decompose(samples, rule), component))
-            yield mean, comparable_uncertainty(mean, rule, component, uncertainty)
-            advance(len(mean))
+            yield measure(samples, rule, component)
+            advance(len(samples.probs))
 
 
 def _joined(parts: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
@@ -466,13 +457,10 @@ def _joined(parts: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray,
 
 
 def _parts(predictions: Samples | Predictions, normalize: bool) -> Iterator[Samples]:
-    """Members in float64, a part of the rows at a time.
-
-    Equal votes have equal means to ten digits in float64 only, and files often hold float32.
-    """
+    """The predictions, a part of the rows at a time."""
     if isinstance(predictions, Predictions):
         for _, _, samples in predictions.checked_chunks(normalize=normalize):
-            yield _in_float64(samples.probs, samples.weights)
+            yield samples
         return
     probs, weights = predictions.probs, predictions.weights
     n, m, k = probs.shape
@@ -480,12 +468,7 @@ def _parts(predictions: Samples | Predictions, normalize: bool) -> Iterator[Samp
     for start in range(0, n, step):
         rows = slice(start, start + step)
         part = weights if weights is None or weights.ndim == 1 else weights[rows]
-        yield _in_float64(probs[rows], part)
-
-
-def _in_float64(probs: Any, weights: Any) -> Samples:
-    weights = None if weights is None else to_numpy(weights)
-    return Samples(to_numpy(probs).astype(np.float64, copy=False), weights, check=False)
+        yield Samples(probs[rows], part, check=False)
 
 
 # -- files ---------------------------------------------------------------------------------------
@@ -538,20 +521,20 @@ def _policy_from_json(content: dict[str, Any]) -> Policy:
     n_members, n_classes = (
         validate.whole(content[name], name, at_least=1) for name in ("members", "classes")
     )
-    rule = _rule_from_json(content["rule"])
+    rule = rule_from_json(content["rule"])
     rule.check_classes(n_classes)
     floor, names, weighted = content["floor"], content["class_names"], content["weighted"]
     if not isinstance(names, list | None) or not all(isinstance(x, str) for x in names or ()):
         raise TypeError("class_names must be a list of names")
-    if not isinstance(weighted, bool | None):
-        raise TypeError("weighted must be true, false or null")
+    if not isinstance(weighted, bool):
+        raise TypeError("weighted must be true or false")
     if not isinstance(content["metadata"], dict):
         raise TypeError("metadata must be a mapping")
     return Policy(
         _certificate_from_json(content["certificate"]),
         rule,
         validate.choice(content["component"], "component", COMPONENTS),
-        None if floor is None else checked_floor(floor, n_classes),
+        None if floor is None else validate.floor(floor, n_classes),
         n_members,
         n_classes,
         weighted,
@@ -589,23 +572,3 @@ def _certificate_from_json(content: dict[str, Any]) -> Certificate:
         validate.whole(content["n_calibration"], "n_calibration", at_least=1),
         None if needed is None else validate.whole(needed, "needed", at_least=1),
     )
-
-
-def _rule_to_json(rule: ScoringRule) -> Any:
-    """A rule by its name, or by its costs."""
-    if isinstance(rule, CostMatrix):
-        return {"costs": rule.costs.tolist(), "actions": rule.actions}
-    try:
-        if get_rule(rule.name) == rule:
-            return rule.name
-    except InvalidInput:
-        pass
-    raise InvalidInput(
-        f"a policy can be saved for rules by name and for cost matrices, not {rule!r}"
-    )
-
-
-def _rule_from_json(content: Any) -> ScoringRule:
-    if isinstance(content, dict):
-        return CostMatrix(np.array(content["costs"]), content["actions"])
-    return get_rule(content)

@@ -14,7 +14,7 @@ from scorewise.abstain._policy import Policy, certify_rows
 from scorewise.errors import InvalidInput
 from scorewise.losses import finite_loss_bound
 from scorewise.models import HeldOutClassifier, HeldOutRows
-from scorewise.rules import CostMatrix, get_rule
+from scorewise.rules import get_rule
 
 
 class SelectiveClassifier(HeldOutClassifier):
@@ -85,7 +85,7 @@ class SelectiveClassifier(HeldOutClassifier):
     array([ 1,  0, -1, -1,  2,  1])
     >>> accepted = model.accepts(X_new)
     >>> accepted.mean().round(3), (model.predict(X_new) != y_new)[accepted].mean()
-    (np.float64(0.853), np.float64(0.0))
+    (np.float64(0.856), np.float64(0.0))
     """
 
     def __init__(
@@ -136,9 +136,10 @@ class SelectiveClassifier(HeldOutClassifier):
         """Raise if no guarantee exists for this loss and these classes, or none is needed."""
         rule = get_rule(self.rule)
         rule.check_classes(n_classes)
-        if isinstance(rule, CostMatrix) and rule.costs.shape[1] != n_classes:
+        n_predictions = rule.n_predictions(n_classes)
+        if n_predictions != n_classes:
             raise InvalidInput(
-                f"the cost matrix has {rule.costs.shape[1]} actions for {n_classes} classes, and "
+                f"the cost matrix has {n_predictions} actions for {n_classes} classes, and "
                 "predictions are labels: give it one action per class; a column for abstaining is "
                 "not needed, as the certificate decides that"
             )
@@ -162,7 +163,7 @@ class SelectiveClassifier(HeldOutClassifier):
             floor=self.floor,
             loss_bound=self.loss_bound,
             n_members=held_out.n_members,
-            weighted=None,
+            weighted=held_out.weighted,
             class_names=tuple(map(str, held_out.classes.tolist())),
         )
         uncertainty = np.sort(held_out.uncertainty)

@@ -13,7 +13,7 @@ from scorewise._array import Array, namespace, to_numpy
 from scorewise._receive import softmax
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
-from scorewise.losses import FLOOR_REMEDY, checked_floor, receive_rows
+from scorewise.losses import FLOOR_REMEDY, receive_rows
 
 _LOWEST, _HIGHEST = 0.05, 20.0
 _FLAT = 1e-12  # a smaller gain in loss is rounding
@@ -153,7 +153,7 @@ class _LogLoss:
                 "loss is infinite at every temperature",
                 FLOOR_REMEDY,
             )
-        lowest = 0.0 if floor is None else checked_floor(floor, p.shape[-1])
+        lowest = 0.0 if floor is None else validate.floor(floor, p.shape[-1])
         with np.errstate(divide="ignore"):
             return cls(np.log(p), labels[:, None, None], weights, lowest)
 

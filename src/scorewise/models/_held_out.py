@@ -26,7 +26,7 @@ from scorewise.accumulate import Accumulator
 from scorewise.decompose import COMPONENTS
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
-from scorewise.losses import comparable_uncertainty
+from scorewise.losses import measure
 from scorewise.models._predict import has_members, known_classes, predict_samples
 from scorewise.models.sklearn._bootstrap import indexable
 from scorewise.rules import ScoringRule, get_rule
@@ -79,19 +79,14 @@ class MemberPredictor:
 
     def __call__(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """θ̄ (n, K) and the uncertainty (n,) of every row."""
-        members = self.accumulate(X)
-        uncertainty = to_numpy(getattr(members.result(), self.component))
-        return to_numpy(members.mean), uncertainty.astype(np.float64)
-
-    def accumulate(self, X: Any) -> Accumulator:
-        """The decomposition of all rows, without holding the members."""
         members = Accumulator(self.rule)
         if self.columns is None:
             predict_samples(self.model, X, into=members, **self.options)
         else:
             samples = self.samples(X)
             members.update_chunks([samples.probs], samples.weights, check=False)
-        return members
+        uncertainty = to_numpy(getattr(members.result(), self.component))
+        return to_numpy(members.mean), uncertainty.astype(np.float64)
 
     def samples(self, X: Any) -> Samples:
         """The members' probabilities of all classes."""
@@ -134,6 +129,8 @@ class HeldOutRows:
         Indices of classes.
     classes : array (K,)
     n_members : int
+    weighted : bool
+        Whether the members have weights.
     """
 
     mean: np.ndarray
@@ -141,6 +138,7 @@ class HeldOutRows:
     labels: np.ndarray
     classes: np.ndarray
     n_members: int
+    weighted: bool
 
 
 class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
@@ -212,7 +210,7 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         }
         predictor = MemberPredictor.of(model, rule, component, options, y)
         try:
-            mean, uncertainty, n_members = _measure(predictor, X_rest)
+            mean, uncertainty, samples = _measure(predictor, X_rest)
         except InvalidInput as error:
             if isinstance(error.__cause__, TypeError):
                 raise error.__cause__ from None  # the error that fit raises for such rows
@@ -221,7 +219,12 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         if classes is None:
             classes = numbered_classes(mean.shape[-1], y)
         held_out = HeldOutRows(
-            mean, uncertainty, np.searchsorted(classes, y_rest), classes, n_members
+            mean,
+            uncertainty,
+            np.searchsorted(classes, y_rest),
+            classes,
+            int(samples.probs.shape[-2]),
+            samples.weights is not None,
         )
         learned = self._calibrate(held_out)
         learned |= {"classes_": classes, "estimator_": model, "_predictor": predictor}
@@ -319,11 +322,8 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         return tags
 
 
-def _measure(predictor: MemberPredictor, X: Any) -> tuple[np.ndarray, np.ndarray, int]:
-    """θ̄ (n, K), the uncertainty (n,) to ten digits, and the number of members."""
-    members = predictor.accumulate(X)
-    mean, rule, component = to_numpy(members.mean), predictor.rule, predictor.component
-    uncertainty = None
-    if component != "total":
-        uncertainty = to_numpy(getattr(members.result(), component))
-    return mean, comparable_uncertainty(mean, rule, component, uncertainty), members.n_members
+def _measure(predictor: MemberPredictor, X: Any) -> tuple[np.ndarray, np.ndarray, Samples]:
+    """θ̄ (n, K), the uncertainty (n,) to ten digits, and the members."""
+    samples = predictor.samples(X)
+    mean, uncertainty = measure(samples, predictor.rule, predictor.component)
+    return mean, uncertainty, samples
