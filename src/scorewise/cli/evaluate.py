@@ -32,7 +32,7 @@ from scorewise.cli._screen import comparison_table, print_json, say, table
 from scorewise.compare import Evaluation, loss_text, promise_text, share_text
 from scorewise.compare import evaluate as evaluate_predictions
 from scorewise.errors import InvalidInput
-from scorewise.io import check_file_path, digest, read_predictions
+from scorewise.io import check_output_path, digest, read_predictions
 from scorewise.report import check_report, write_report
 
 _SHOWN = 6  # measures of a comparison on the screen
@@ -78,7 +78,7 @@ def evaluate(
     if not no_report:
         report.parent.mkdir(parents=True, exist_ok=True)
         check_report(report)
-        check_file_path(report, file, *([ood] if ood else []))
+        check_output_path(report, file, *([ood] if ood else []))
     if figures is not None:
         if figures.exists() and not figures.is_dir():
             raise InvalidInput(f"{str(figures)!r} is a file; give a folder for the figures")

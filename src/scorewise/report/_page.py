@@ -18,7 +18,7 @@ from scorewise._files import replacing
 from scorewise._version import __version__
 from scorewise.compare import ClassSummary, Evaluation
 from scorewise.errors import InvalidInput
-from scorewise.io import check_file_path
+from scorewise.io import check_output_path
 from scorewise.report import _cards as cards
 from scorewise.report import _words as words
 from scorewise.report._abstaining import rejection_figure, slider_of
@@ -101,7 +101,7 @@ def write_report(
 
 def check_report(path: Path) -> None:
     """Refuse what no page can be written to, before any work is done."""
-    check_file_path(path)
+    check_output_path(path)
     for name in ("jinja2", "plotly"):
         if find_spec(name) is None:
             raise ImportError(f"the report needs {name}: pip install 'scorewise[report]'")
