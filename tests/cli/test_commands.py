@@ -394,7 +394,7 @@ def test_rows_with_a_label_are_left_out(here: Path):
     assert "200 rows have a label already" in found.stdout
     rows = from_json(run("label", "pool.parquet", "-n", "50", "--json"))["rows"]
     assert sorted(rows) == list(range(200, 250))
-    assert "only 50 to choose from" in sentence_of(run("label", "pool.parquet", "-n", "51"))
+    assert "only 50 rows to choose from" in sentence_of(run("label", "pool.parquet", "-n", "51"))
 
 
 @pytest.mark.parametrize("chunk", [None, 1000])

@@ -156,7 +156,7 @@ def score_file(
     }
     plan = {**metadata, "source": str(source.resolve()), "stamp": before}
     # of a user's own rule only the name is known, and tomorrow another rule may have it
-    resume = resume and not any(rule.family == "custom" for rule in named.values())
+    resume = resume and all(map(_is_storable, named.values()))
     with ScoredParts.beside(out, plan, resume=resume) as parts, digest_in_background(source) as sha:
         resumed = parts.n_rows()
         with bar("scoring", len(predictions), progress) as advance:
@@ -223,12 +223,17 @@ def column_name(rule: str, component: str) -> str:
     return f"{component}_{rule}"
 
 
-def _described(rule: ScoringRule) -> str | list[Any]:
-    """A rule's name, or its family and parameters where these are arrays."""
-    parameters = rule._parameters()
-    if any(isinstance(parameter, np.ndarray) for parameter in parameters):
-        return [rule.family, *(np.asarray(parameter).tolist() for parameter in parameters)]
-    return rule.name
+def _described(rule: ScoringRule) -> str | dict[str, Any]:
+    """A rule as JSON can hold it; of a user's own rule the name."""
+    return rule.to_json() if _is_storable(rule) else rule.name
+
+
+def _is_storable(rule: ScoringRule) -> bool:
+    try:
+        rule.to_json()
+    except InvalidInput:
+        return False
+    return True
 
 
 def _score_rows(
