@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from report_support import HOSTILE, full, hostile
-from scorewise.cli._digits import run_demo
+from scorewise.cli.demo import run_demo
 from scorewise.report import write_report
 
 LIGHT, DARK = "rgb(255, 255, 255)", "rgb(21, 25, 31)"

@@ -40,25 +40,25 @@ from scorewise.io import (
 def decide(
     file: Predicted,
     costs: Annotated[
-        Path, typer.Option(help="CSV: the first line names actions, then a line per class.")
+        Path, typer.Option(help="CSV file: a line of action names, then a line for each class.")
     ],
     abstain_cost: Annotated[
-        float | None, typer.Option(help="What abstaining costs, whatever is true.")
+        float | None, typer.Option(help="Cost of abstaining, whatever the true class.")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="A .parquet, .arrow or .csv file; FILE-decisions.parquet unless given."),
+        typer.Option(help="A .parquet, .arrow or .csv file; FILE-decisions.parquet by default."),
     ] = None,
     class_names: ClassNames = None,
     normalize: Normalize = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Take the action of least expected cost for every row.
+    """Choose the action of least expected cost for every row.
 
-    Columns are the ids, the action, its expected cost (total), the part of it that no knowledge
-    would remove (aleatoric), and the value of knowing more (epistemic): what a second opinion or a
-    label would be worth.
+    Columns are the ids, the action, its expected cost (total), the part that remains even under
+    perfect information about the class probabilities (aleatoric), and the value of that information
+    (epistemic): the most that a second opinion or a label is worth.
     """
     out = Path(f"{file.stem}-decisions.parquet") if out is None else out
     check_table_path(out, file, costs)
@@ -84,7 +84,7 @@ def decide(
         return
     say(
         table(
-            "What to do, and what it costs on average",
+            "Actions and their mean expected costs",
             ["action", "rows", "cost", "aleatoric", "epistemic"],
             ((s["action"], f"{s['rows']:,}", *(f"{s[c]:.4g}" for c in _COSTS)) for s in summary),
         ),

@@ -41,20 +41,21 @@ _SHOWN = 20  # rows of a table on the screen
 )
 def label(
     file: Predicted,
-    n: Annotated[int, typer.Option("-n", "--n", min=1, help="How many rows.")] = 10,
+    n: Annotated[int, typer.Option("-n", "--n", min=1, help="Number of rows to select.")] = 10,
     rule: Annotated[
-        str, typer.Option(help="Whose uncertainty; a CSV file for your own costs.")
+        str, typer.Option(help="Scoring rule, or a CSV file with a cost matrix.")
     ] = "zero-one",
     component: Annotated[str, typer.Option(help="total, aleatoric or epistemic.")] = "epistemic",
     method: Annotated[
         str,
         typer.Option(
-            help=f"{', '.join(METHODS)}, or joint: the batch that teaches most together, which "
-            "needs all of FILE in memory."
+            help=f"{', '.join(METHODS)}, or joint: the batch of the largest joint gain, for which "
+            "all of FILE must fit in memory."
         ),
     ] = "top",
     out: Annotated[
-        Path | None, typer.Option(help="A .csv, .parquet or .arrow file; a table on the screen.")
+        Path | None,
+        typer.Option(help="A .csv, .parquet or .arrow file; by default, prints a table."),
     ] = None,
     seed: Seed = 0,
     class_names: ClassNames = None,
@@ -62,11 +63,11 @@ def label(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Say which rows to label next: those where a label can correct most.
+    """Select the rows to label next: those where a label reduces uncertainty most.
 
-    By theory that is the epistemic uncertainty under zero-one. The largest scores often belong to
-    rows that teach the same; "power" and "joint" keep a batch diverse. Rows that have a label
-    already are left out where others have none.
+    The theory recommends epistemic uncertainty under zero-one. Rows of the largest scores are often
+    alike; "power" and "joint" select a more diverse batch. If some rows are labelled and others are
+    not, only the unlabelled ones are selected.
     """
     if out is not None:
         check_table_path(out, file)
@@ -75,7 +76,7 @@ def label(
     labelled = _labelled(predictions)
     if method == "joint":
         if component != "epistemic":
-            raise InvalidInput("--method joint is about epistemic uncertainty alone")
+            raise InvalidInput("--method joint needs --component epistemic")
         batch = acquire_batch(
             predictions.checked(normalize=normalize),
             n,
@@ -102,7 +103,7 @@ def label(
     shown = list(zip(range(1, n + 1), names, chosen.tolist(), scores, strict=True))[:_SHOWN]
     say(
         table(
-            f"What to label next ({method})",
+            f"Rows to label next ({method})",
             ["", "id" if ids is not None else "row", *["row"] * (ids is not None), name],
             ((rank, i, *[row] * (ids is not None), f"{s:.4f}") for rank, i, row, s in shown),
             n_names=2,

@@ -37,11 +37,11 @@ from scorewise.decompose import (
     rule_name,
 )
 from scorewise.detect import ood_metrics
-from scorewise.distributions import Samples
+from scorewise.distributions import Samples, apply_floor
 from scorewise.errors import InvalidInput
 from scorewise.io import Predictions
-from scorewise.losses import expected_of_mean, losses_of_mean, promised_bound, raised, total_of_mean
-from scorewise.rules import CostMatrix, ScoringRule, get_rule
+from scorewise.losses import expected_of_mean, losses_of_mean, promised_bound, total_of_mean
+from scorewise.rules import ScoringRule, get_rule
 
 # Mean losses to certify where none are asked for, as shares of what guessing blindly pays. They are
 # fixed beforehand and share the confidence, so that the best of them may be picked afterwards.
@@ -167,8 +167,8 @@ def evaluate(
         n_classes=samples.n_classes,
         class_names=rows.class_names,
         task_loss=name,
-        loss_name=_loss_name(rule, name),
-        is_share=_is_share(rule),
+        loss_name=rule.unit.noun,
+        is_share=rule.unit.is_proportion,
         loss=float(losses.mean()),
         measure=measure,
         curves={s.name: rejection_curve(losses, scores[s.name]) for s in comparison.standings},
@@ -208,18 +208,6 @@ def _outside(ood: Any, n_classes: int, options: dict[str, Any]) -> Samples:
     return found
 
 
-def _is_share(rule: ScoringRule) -> bool:
-    return rule.family in {"zero_one", "top_k"}
-
-
-def _loss_name(rule: ScoringRule, name: str) -> str:
-    if rule.family == "zero_one":
-        return "error"
-    if rule.family == "top_k":
-        return f"{name.replace(':', ' ')} error"
-    return "cost" if isinstance(rule, CostMatrix) else f"{name} loss"
-
-
 def _certificates(
     losses: np.ndarray,
     score: np.ndarray,
@@ -254,7 +242,9 @@ def _certificates(
 
 def _blind(rule: ScoringRule, n_classes: int) -> float:
     """What a guess pays that knows nothing, or 1 where losses are shares."""
-    return 1.0 if _is_share(rule) else float(rule.entropy(np.full(n_classes, 1 / n_classes)))
+    if rule.unit.is_proportion:
+        return 1.0
+    return float(rule.entropy(np.full(n_classes, 1 / n_classes)))
 
 
 def _round(value: float) -> float:
@@ -323,6 +313,7 @@ def _doubtful(
     # of equally uncertain rows those first that teach most
     order = np.lexsort((np.arange(len(total)), -epistemic, -total))[:n]
     members = spread(probs.shape[-2], _MEMBERS)
+    names = rule.prediction_names(rows.class_names)
     ids = (
         None
         if rows.ids is None
@@ -337,7 +328,7 @@ def _doubtful(
                 i,
                 i if ids is None else ids[i],
                 rows.class_names[rows.labels[i]],
-                _prediction(rule, raised(mean[i], floor), rows.class_names),
+                names[int(rule.predict(apply_floor(mean[i], floor)))],
                 loss,
                 tu,
                 au,
@@ -348,16 +339,6 @@ def _doubtful(
             )
         )
     return tuple(found)
-
-
-def _prediction(rule: ScoringRule, mean: np.ndarray, class_names: tuple[str, ...]) -> str:
-    if not isinstance(rule, CostMatrix):
-        return class_names[int(mean.argmax())]
-    action = int(rule.action(mean))
-    if rule.actions is not None:
-        return str(rule.actions[action])
-    same = rule.costs.shape[1] == len(class_names)
-    return class_names[action] if same else str(action)
 
 
 def _simplex(rows: Labelled) -> tuple[np.ndarray, np.ndarray] | None:

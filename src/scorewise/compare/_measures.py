@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from scorewise import _validate as validate
+from scorewise import rules as scoring_rules
 from scorewise._array import to_numpy
 from scorewise.compare._advise import measure_name
 from scorewise.decompose import COMPONENTS, RuleLike, decompose, named_rules
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
-from scorewise.rules import LARGEST, order_of_total
 
 _SCREENED = 2_000  # rows that tell most orders apart at little cost
 _ROUNDING = 64  # units in the last place that computing a measure may have cost
@@ -31,7 +31,7 @@ class Measure:
     name: str
     scores: np.ndarray
     rounding: np.ndarray
-    order: str | None = None
+    order: Hashable | None = None
 
     def followed_by(self, other: Measure) -> Measure:
         """The same measure of further rows."""
@@ -59,7 +59,7 @@ def measures_of(
         for component in components:
             order = None
             if component == "total":
-                order = order_of_total(named[name], predictions.n_classes)
+                order = named[name].total_order(predictions.n_classes)
             least = 0.0 if component == "epistemic" else 1.0
             scores = getattr(result, component)
             found.append(_computed(measure_name(name, component), scores, least, order))
@@ -68,10 +68,11 @@ def measures_of(
 
 def _baselines(predictions: Samples | Dirichlet) -> list[Measure]:
     top = np.sort(to_numpy(predictions.mean), axis=-1)
+    largest = scoring_rules.zero_one.total_order(predictions.n_classes)
     margin = 1 - (top[:, -1] - top[:, -2])
     found = [
-        _computed("max-softmax", 1 - top[:, -1], 1.0, LARGEST),
-        _computed("margin", margin, 1.0, LARGEST if predictions.n_classes == 2 else None),
+        _computed("max-softmax", 1 - top[:, -1], 1.0, largest),
+        _computed("margin", margin, 1.0, largest if predictions.n_classes == 2 else None),
     ]
     if isinstance(predictions, Samples):
         votes = to_numpy(predictions.probs).argmax(axis=-1)
@@ -121,7 +122,7 @@ def learning_curves(values: Any, name: str) -> np.ndarray:
     return curves
 
 
-def _computed(name: str, values: Any, least: float, order: str | None = None) -> Measure:
+def _computed(name: str, values: Any, least: float, order: Hashable | None = None) -> Measure:
     """A measure with rounding errors relative to its size, or to ``least`` where that is larger."""
     scores = to_numpy(values)
     unit = _ROUNDING * float(np.finfo(scores.dtype).eps)

@@ -19,7 +19,6 @@ from scorewise.plots._style import (
     despine,
     line_style,
     percent_axis,
-    plain,
 )
 
 __all__ = [
@@ -42,6 +41,5 @@ __all__ = [
     "histogram_shares",
     "line_style",
     "percent_axis",
-    "plain",
     "save_figures",
 ]

@@ -6,9 +6,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from scorewise._text import shorten
 from scorewise.calibrate import LossCalibration, loss_calibration
 from scorewise.errors import InvalidInput
-from scorewise.plots._style import BLUE, GREY, Axes, Figure, add_legend, axes_for, despine, plain
+from scorewise.plots._style import BLUE, GREY, Axes, Figure, add_legend, axes_for, despine
 
 _MOST_UNLIKE = 4.0  # ranges of the two axes, beyond which a square would show a flat line
 
@@ -147,7 +148,7 @@ class CalibrationDisplay:
 
     def _name_axes(self) -> None:
         found = self.calibration
-        loss = plain(self.loss_name)
+        loss = shorten(self.loss_name)
         self.ax_.set_xlabel(f"mean {loss} that was expected (total uncertainty)", parse_math=False)
         self.ax_.set_ylabel(f"mean {loss} that was paid", parse_math=False)
         low, high = found.gap_interval

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from scorewise._text import shorten
 from scorewise.compare import Comparison, Standing, compare
 from scorewise.errors import InvalidInput
-from scorewise.plots._style import BLUE, GREY, Axes, Figure, add_legend, axes_for, despine, plain
+from scorewise.plots._style import BLUE, GREY, Axes, Figure, add_legend, axes_for, despine
 
 # by verdict: how the point looks, and what it means
 _LOOKS: dict[str, dict[str, Any]] = {
@@ -135,7 +136,7 @@ class ComparisonDisplay:
         best = found.standings[0].value
         intervals = f"{100 * found.confidence:.6g}% intervals, all together"
         self.ax_.set_xlabel(f"{metric} behind the best\n(best: {best:.3g}; {intervals})")
-        of = f", {plain(found.task_loss)} losses" if found.task == "selective" else ""
+        of = f", {shorten(found.task_loss)} losses" if found.task == "selective" else ""
         task = {
             "selective": "for rejecting",
             "ood": "for detecting what is foreign",
@@ -171,5 +172,5 @@ class ComparisonDisplay:
 
 def _label(row: Standing) -> str:
     if row.same_order_as is None:
-        return plain(row.name)
-    return f"{plain(row.name, 26)} = {plain(row.same_order_as, 20)}"
+        return shorten(row.name)
+    return f"{shorten(row.name, 26)} = {shorten(row.same_order_as, 20)}"

@@ -8,19 +8,10 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
+from scorewise._text import shorten
 from scorewise.decide import Decisions, decide
 from scorewise.errors import InvalidInput
-from scorewise.plots._style import (
-    BLUE,
-    COLORS,
-    GREY,
-    Axes,
-    Figure,
-    add_legend,
-    axes_for,
-    despine,
-    plain,
-)
+from scorewise.plots._style import BLUE, COLORS, GREY, Axes, Figure, add_legend, axes_for, despine
 
 _ORANGE = COLORS[4]
 _HEIGHT = 0.62  # of a bar, in rows
@@ -147,7 +138,7 @@ class DecisionDisplay:
         """
         n_actions = len(self.n_rows)
         labels = [
-            f"{plain(name, 30)}\n{_rows(n, self.n_rows.sum())}"
+            f"{shorten(name, 30)}\n{_rows(n, self.n_rows.sum())}"
             for name, n in zip(self.decisions.action_names, self.n_rows, strict=True)
         ]
         longest = max(len(line) for label in labels for line in label.splitlines())
@@ -193,7 +184,7 @@ class DecisionDisplay:
         for text in self.ax_.get_yticklabels():
             text.set_parse_math(False)
         self.ax_.set_xlabel(
-            f"mean expected {plain(self.cost_name, 30)}, by action", parse_math=False
+            f"mean expected {shorten(self.cost_name, 30)}, by action", parse_math=False
         )
         self.ax_.set_title("What the decisions cost, and why")
         despine(self.ax_)

@@ -8,6 +8,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
+from scorewise._text import shorten
 from scorewise.decompose import Decomposition, RuleLike, decompose
 from scorewise.errors import InvalidInput
 from scorewise.plots._style import (
@@ -18,9 +19,7 @@ from scorewise.plots._style import (
     add_legend,
     axes_for,
     despine,
-    loss_name_of,
     percent_axis,
-    plain,
 )
 from scorewise.rules import get_rule
 
@@ -69,7 +68,7 @@ class DecompositionDisplay:
     >>> display.total
     array([0.4, 0.5])
     >>> display.plot(Figure().subplots()).ax_.get_ylabel()
-    'expected zero-one loss'
+    'expected error'
     """
 
     ax_: Axes
@@ -114,7 +113,7 @@ class DecompositionDisplay:
             If predictions, rule or options are not what they must be.
         """
         rule = get_rule(rule)
-        return cls(decompose(predictions, rule, **options), loss_name_of(rule))
+        return cls(decompose(predictions, rule, **options), rule.unit.label)
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw the parts, stacked; means of neighbours where there are many instances.
@@ -145,7 +144,7 @@ class DecompositionDisplay:
         self.ax_.margins(y=0.03)
         percent_axis(self.ax_.xaxis)
         self.ax_.set_xlabel(_describe(n, n_bars))
-        self.ax_.set_ylabel(f"expected {plain(self.loss_name)}", parse_math=False)
+        self.ax_.set_ylabel(f"expected {shorten(self.loss_name)}", parse_math=False)
         self.ax_.set_title("How uncertain the predictions are, and why")
         despine(self.ax_)
         add_legend(

@@ -9,18 +9,10 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
-from scorewise.acquire import Round, are_rounds, learning_curve
+from scorewise._text import shorten
+from scorewise.acquire import Round, is_list_of_runs, learning_curve
 from scorewise.errors import InvalidInput
-from scorewise.plots._style import (
-    GREY,
-    Axes,
-    Figure,
-    add_legend,
-    axes_for,
-    despine,
-    line_style,
-    plain,
-)
+from scorewise.plots._style import GREY, Axes, Figure, add_legend, axes_for, despine, line_style
 
 _BASELINE = "random"
 _BASELINE_LOOK = {"color": GREY, "linestyle": "--"}
@@ -105,7 +97,7 @@ class LearningCurveDisplay:
         if not isinstance(runs, Mapping):
             raise InvalidInput("runs must be a mapping of names to lists of runs")
         for name, several in runs.items():
-            if not are_rounds(several):
+            if not is_list_of_runs(several):
                 raise InvalidInput(
                     f"runs[{name!r}] must be a list of runs, each a list of rounds, as "
                     "[list(sw.active_learning(…)), …] is"
@@ -158,7 +150,7 @@ class LearningCurveDisplay:
         self.ax_.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10], integer=True))
         self.ax_.margins(x=0.02)
         self.ax_.set_xlabel("number of labels")
-        self.ax_.set_ylabel(plain(self.loss_name), parse_math=False)
+        self.ax_.set_ylabel(shorten(self.loss_name), parse_math=False)
         self.ax_.set_title("What labels buy, by the measure that chose them")
         despine(self.ax_)
 
@@ -166,7 +158,7 @@ class LearningCurveDisplay:
         """A legend in the order in which the lines end, from the top."""
         names = sorted(self.lines_, key=lambda name: -self.lines_[name].get_ydata()[-1])
         n_runs = {name: len(losses) for name, (_, losses) in self.curves.items()}
-        labels = [plain(name, 30) for name in names]
+        labels = [shorten(name, 30) for name in names]
         if len(set(n_runs.values())) > 1:
             labels = [
                 f"{label} ({_runs(n_runs[name])})"

@@ -9,6 +9,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._numerics import spread
+from scorewise._text import shorten
 from scorewise.detect import OODMetrics, ood_metrics
 from scorewise.plots._style import (
     BLUE,
@@ -20,7 +21,6 @@ from scorewise.plots._style import (
     axes_for,
     despine,
     percent_axis,
-    plain,
 )
 
 _FEWEST_BINS, _MOST_BINS = 5, 40
@@ -152,7 +152,7 @@ class OODDisplay:
             ticks = [x for x in ax.get_xticks() if edges[2] < x <= edges[-1]]
             names_of_ticks = ["exactly\n0", *(f"{x:g}" for x in ticks)]
             ax.set_xticks([float(np.mean(edges[:2])), *ticks], names_of_ticks)
-        ax.set_xlabel(plain(self.score_name), parse_math=False)
+        ax.set_xlabel(shorten(self.score_name), parse_math=False)
         ax.set_ylabel("share of rows per bin")
         ax.set_title("How uncertain familiar and foreign rows are")
         despine(ax)

@@ -10,6 +10,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._numerics import spread
+from scorewise._text import shorten
 from scorewise.curves import Curve, rejection_curve
 from scorewise.errors import InvalidInput
 from scorewise.plots._style import (
@@ -21,7 +22,6 @@ from scorewise.plots._style import (
     despine,
     line_style,
     percent_axis,
-    plain,
 )
 
 # by view: the attribute of a Curve, its area, and the axis
@@ -149,7 +149,7 @@ class RejectionCurveDisplay:
         entries = len(drawn)  # of the legend beside the curves
         self.figure_, (self.ax_,) = axes_for(ax, (7.6, max(4.0, 1.0 + 0.22 * entries)))
         self.lines_ = {
-            name: self._line(*drawn[curve], linewidth=1.8, label=plain(name), **line_style(i))
+            name: self._line(*drawn[curve], linewidth=1.8, label=shorten(name), **line_style(i))
             for i, (name, curve) in enumerate(self.curves.items())
         }
         grey = {
@@ -159,7 +159,7 @@ class RejectionCurveDisplay:
         self.oracle_, self.random_ = grey.get("oracle"), grey.get("random")
         self._name_axes(label)
         self.ax_.set_ylim(*_limits(drawn, within_one=view == "accuracy"))
-        names = [plain(name, 30) for name in self.curves]
+        names = [shorten(name, 30) for name in self.curves]
         names += [{"oracle": "best possible", "random": "random"}[name] for name in grey]
         subject = "1 − accuracy" if view == "accuracy" else "the loss"
         areas = [f"{getattr(curve, area):.3g}" for curve in drawn]
@@ -202,7 +202,7 @@ class RejectionCurveDisplay:
         self.ax_.set_xlim(0, 1)
         percent_axis(self.ax_.xaxis)
         self.ax_.set_xlabel("share of predictions rejected, the most uncertain first")
-        self.ax_.set_ylabel(label.format(plain(self.loss_name)), parse_math=False)
+        self.ax_.set_ylabel(label.format(shorten(self.loss_name)), parse_math=False)
         self.ax_.set_title("What rejecting uncertain predictions buys")
         despine(self.ax_)
 

@@ -10,19 +10,11 @@ import numpy as np
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
 from scorewise._numerics import spread
+from scorewise._text import shorten
 from scorewise.decompose import RuleLike, decompose
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
-from scorewise.plots._style import (
-    BLUE,
-    VERMILLION,
-    Axes,
-    Figure,
-    add_legend,
-    axes_for,
-    loss_name_of,
-    plain,
-)
+from scorewise.plots._style import BLUE, VERMILLION, Axes, Figure, add_legend, axes_for
 from scorewise.rules import get_rule
 
 _CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
@@ -145,9 +137,7 @@ class SimplexDisplay:
         self.colorbar_ = None
         if colorbar:
             self.colorbar_ = self.figure_.colorbar(self.contours_, ax=self.ax_, shrink=0.8)
-            self.colorbar_.set_label(
-                f"total uncertainty: expected {plain(loss_name_of(self.rule))}"
-            )
+            self.colorbar_.set_label(f"total uncertainty: expected {shorten(self.rule.unit.label)}")
             self.colorbar_.ax.yaxis.label.set_parse_math(False)
         self._name_corners()
         return self
@@ -166,7 +156,7 @@ class SimplexDisplay:
     def _name_corners(self) -> None:
         for name, (x, y) in zip(self.class_names, _CORNERS, strict=True):
             away, side = (-0.03, "top") if y == 0 else (0.03, "bottom")
-            self.ax_.text(x, y + away, plain(name, 20), ha="center", va=side, parse_math=False)
+            self.ax_.text(x, y + away, shorten(name, 20), ha="center", va=side, parse_math=False)
         self.ax_.set(xlim=(-0.12, 1.12), ylim=(-0.3, 0.98), aspect="equal")
         self.ax_.axis("off")
         self.ax_.set_title(f"One prediction of {len(self.probs):,} members, for three classes")

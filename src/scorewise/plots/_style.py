@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from scorewise.errors import InvalidInput
-from scorewise.rules import ScoringRule
 
 Axes = Any  # matplotlib is imported where something is drawn
 Figure = Any
@@ -45,12 +44,6 @@ def axes_for(ax: Any, size: tuple[float, float], n: int = 1) -> tuple[Figure, li
     return given[0].figure, given
 
 
-def plain(text: object, width: int = 40) -> str:
-    """A name in one line, the middle left out where it is long: names often differ at the end."""
-    line = " ".join(str(text).split())
-    return line if len(line) <= width else f"{line[: width // 2 - 1]}…{line[-(width // 2) :]}"
-
-
 def add_legend(ax: Axes, handles: Sequence[Any], labels: Sequence[str], **options: Any) -> Any:
     """A legend that shows every label as it is written."""
     # matplotlib leaves out labels that begin with "_", so they are put in afterwards
@@ -65,11 +58,6 @@ def line_style(i: int) -> dict[str, Any]:
     """Colour and dashes of the i-th line: six that differ in both, then pairs that are new."""
     n = len(COLORS)
     return {"color": COLORS[i % n], "linestyle": DASHES[(i + i // n) % n]}
-
-
-def loss_name_of(rule: ScoringRule) -> str:
-    """What a rule's loss is called on an axis."""
-    return "log loss (nats)" if rule.family == "log" else f"{rule.name} loss"
 
 
 def percent_axis(axis: Any) -> None:

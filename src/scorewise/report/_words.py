@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from scorewise._text import shorten
 from scorewise.compare import loss_text, promise_text, share_text
-from scorewise.plots import plain
 
 WIDTH = 40  # characters of a name that are shown
 FULL = 200  # of it that are kept at all, for those who ask
@@ -26,7 +26,7 @@ _DIGITS = 6  # of a number in a figure
 
 def clean(text: object, width: int = FULL) -> str:
     """One line without control characters, the middle left out where it is long."""
-    line = plain(text, width)
+    line = shorten(text, width)
     return "".join("�" if _is_control(char) else char for char in line)
 
 
@@ -55,7 +55,7 @@ def tamed(sentence: str, names: Iterable[str]) -> str:
         written = clean(name, len(name))
         if shown(name) != written:
             sentence = sentence.replace(written, shown(name))
-    return _unbroken(plain(sentence, _SENTENCE))
+    return _unbroken(shorten(sentence, _SENTENCE))
 
 
 def loss(value: float | None, is_share: bool) -> str:
