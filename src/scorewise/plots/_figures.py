@@ -13,10 +13,9 @@ from scorewise.compare import Evaluation
 from scorewise.errors import InvalidInput
 from scorewise.plots._calibration import CalibrationDisplay
 from scorewise.plots._comparison import ComparisonDisplay
+from scorewise.plots._curves import LearningCurveDisplay, RejectionCurveDisplay
 from scorewise.plots._decomposition import DecompositionDisplay
-from scorewise.plots._learning import LearningCurveDisplay
 from scorewise.plots._ood import OODDisplay
-from scorewise.plots._rejection import RejectionCurveDisplay
 
 _DPI = 200
 # by format: no dates, so that the same evaluation gives the same files
