@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 import scorewise as sw
 from scorewise import _numerics
-from scorewise.compare._comparison import Comparison, Standing
+from scorewise.compare import Comparison, Standing
 from scorewise.plots import _style as style
 from scorewise.plots._calibration import CalibrationDisplay
 from scorewise.plots._comparison import ComparisonDisplay
@@ -44,7 +44,7 @@ def comparison(names=("best one", "twin", "close", "far", "far twin")):
         standing(d, 0.05, 0.02, "worse"),
         standing(e, 0.05, 0.02, "worse", d),
     )
-    return Comparison("selective", "zero-one", "aulc", rows, 0.95, ())
+    return Comparison("selective", "zero-one", "aulc", rows, 0.95)
 
 
 def displays():
@@ -443,14 +443,14 @@ def test_verdicts_differ_without_colour():
     }
     assert legend_texts(display.ax_) == [
         "best here",
-        "cannot be told from the best",
+        "indistinguishable from the best",
         "worse than the best",
         "orders all rows as the one named",
     ]
 
 
 def test_the_legend_explains_only_what_occurs():
-    alone = Comparison("ood", "", "auroc", comparison().standings[:1], 0.9, ())
+    alone = Comparison("ood", "", "auroc", comparison().standings[:1], 0.9)
     display = draw(ComparisonDisplay(alone))
     display.figure_.canvas.draw()
     assert legend_texts(display.ax_) == ["best here"]

@@ -35,6 +35,10 @@ class LearningCurveDisplay:
     Attributes
     ----------
     curves : dict of str to (array (T,), array (R, T))
+    means : dict of str to array (T,)
+        Mean losses of the runs.
+    deviations : dict of str to array (T,) or None
+        Their standard deviations; None of a single run.
     ax_, figure_
         What was drawn on.
     lines_ : dict of str to Line2D
@@ -72,6 +76,11 @@ class LearningCurveDisplay:
             )
         self.curves = {name: _checked(pair, f"curves[{name!r}]") for name, pair in curves.items()}
         self.loss_name = loss_name
+        self.means = {name: losses.mean(axis=0) for name, (_, losses) in self.curves.items()}
+        self.deviations = {
+            name: losses.std(axis=0, ddof=1) if len(losses) > 1 else None
+            for name, (_, losses) in self.curves.items()
+        }
 
     @classmethod
     def from_rounds(
@@ -120,24 +129,22 @@ class LearningCurveDisplay:
             _BASELINE: _BASELINE_LOOK
         }
         self.lines_, self.bands_ = {}, {}
-        for name, (n_labelled, losses) in self.curves.items():
-            self._draw(name, n_labelled, losses, looks[name])
+        for name, (n_labelled, _) in self.curves.items():
+            self._draw(name, n_labelled, looks[name])
         self._name_axes()
         self._explain(beside=ax is None)
         return self
 
-    def _draw(
-        self, name: str, n_labelled: np.ndarray, losses: np.ndarray, look: dict[str, Any]
-    ) -> None:
-        mean, alone = losses.mean(axis=0), len(n_labelled) == 1
+    def _draw(self, name: str, n_labelled: np.ndarray, look: dict[str, Any]) -> None:
+        mean, deviation = self.means[name], self.deviations[name]
+        alone = len(n_labelled) == 1
         marker = {"marker": "o"} if alone else {}
         (self.lines_[name],) = self.ax_.plot(n_labelled, mean, linewidth=1.8, **look, **marker)
-        if len(losses) > 1:
-            sd = losses.std(axis=0, ddof=1)
+        if deviation is not None:
             self.bands_[name] = self.ax_.fill_between(
                 n_labelled,
-                mean - sd,
-                mean + sd,
+                mean - deviation,
+                mean + deviation,
                 color=look["color"],
                 alpha=0.15,
                 linewidth=5 if alone else 0,  # a band over one number of labels has no width

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -25,6 +26,25 @@ from scorewise.plots._style import (
 
 _FEWEST_BINS, _MOST_BINS = 5, 40
 _FOUND = 0.95  # share of the foreign rows, at which false alarms are marked
+
+
+@dataclass(frozen=True, eq=False)
+class OODHistogram:
+    """Histograms of two sets of scores over the same bins.
+
+    Attributes
+    ----------
+    edges : array (B + 1,)
+    shares_in, shares_out : arrays (B,)
+        Share of each set's scores in each bin.
+    has_zero_bin : bool
+        Whether the first bin is only for scores of exactly 0; the second is then an empty gap.
+    """
+
+    edges: np.ndarray
+    shares_in: np.ndarray
+    shares_out: np.ndarray
+    has_zero_bin: bool
 
 
 class OODDisplay:
@@ -132,16 +152,27 @@ class OODDisplay:
         self._plot_roc(right)
         return self
 
+    def histogram(self, bins: int | None = None) -> OODHistogram:
+        """Return the histograms of both sets over shared bins, 5 to 40 by default."""
+        edges, has_zero_bin = _edges(self.u_in, self.u_out, bins)
+        shares_in, shares_out = (
+            _shares(scores, edges, has_zero_bin) for scores in (self.u_in, self.u_out)
+        )
+        return OODHistogram(edges, shares_in, shares_out, has_zero_bin)
+
     def _plot_histograms(self, ax: Axes, bins: int | None) -> None:
-        edges, has_spike = histogram_edges(self.u_in, self.u_out, bins)
+        histogram = self.histogram(bins)
+        edges, has_spike = histogram.edges, histogram.has_zero_bin
         looks: dict[str, dict[str, Any]] = {
             "in": {"facecolor": (BLUE, 0.45), "edgecolor": BLUE},
             "out": {"facecolor": "none", "edgecolor": VERMILLION, "hatch": "////"},
         }
         names = {"in": "familiar (in distribution)", "out": "foreign (out of distribution)"}
         self.histograms_, labels = {}, []
-        for key, scores in (("in", self.u_in), ("out", self.u_out)):
-            shares = histogram_shares(scores, edges, has_spike)
+        for key, scores, shares in (
+            ("in", self.u_in, histogram.shares_in),
+            ("out", self.u_out, histogram.shares_out),
+        ):
             self.histograms_[key] = ax.stairs(shares, edges, fill=True, linewidth=1.4, **looks[key])
             zeros = f", {shares[0]:.1%} of them exactly 0" if has_spike else ""
             labels.append(f"{names[key]}: {len(scores):,} rows{zeros}")
@@ -212,9 +243,7 @@ def _roc(u_in: np.ndarray, u_out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return fpr, tpr
 
 
-def histogram_edges(
-    u_in: np.ndarray, u_out: np.ndarray, bins: int | None
-) -> tuple[np.ndarray, bool]:
+def _edges(u_in: np.ndarray, u_out: np.ndarray, bins: int | None) -> tuple[np.ndarray, bool]:
     """Shared edges, and whether the first bin is only for scores of exactly 0, the least."""
     scores = np.r_[u_in, u_out]
     if bins is None:
@@ -229,7 +258,7 @@ def histogram_edges(
     return (np.r_[-1.5 * width, -0.5 * width, edges] if has_spike else edges), has_spike
 
 
-def histogram_shares(scores: np.ndarray, edges: np.ndarray, has_spike: bool) -> np.ndarray:
+def _shares(scores: np.ndarray, edges: np.ndarray, has_spike: bool) -> np.ndarray:
     """Share of the scores in each bin; zeros in the first one, where it is theirs."""
     if not has_spike:
         return np.asarray(np.histogram(scores, edges)[0] / len(scores))

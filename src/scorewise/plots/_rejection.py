@@ -213,14 +213,18 @@ def _points(curve: Curve, attribute: str) -> tuple[np.ndarray, np.ndarray]:
     return curve.rejection[at], getattr(curve, attribute)[at]
 
 
+def steady_coverage(n_rows: int) -> float:
+    """The coverage from which on enough rows are accepted for their mean loss to be steady."""
+    return min(1.0, max(_STEADY_ROWS / n_rows, _STEADY_SHARE))
+
+
 def _limits(
     drawn: Mapping[Curve, tuple[np.ndarray, np.ndarray]], *, within_one: bool
 ) -> tuple[float, float]:
     """The range of the heights where enough rows are accepted for a steady mean."""
     steady = []
     for curve, (rejected, height) in drawn.items():
-        enough = min(1.0, max(_STEADY_ROWS / len(curve), _STEADY_SHARE))
-        steady.append(height[1 - rejected >= enough * (1 - 1e-9)])
+        steady.append(height[1 - rejected >= steady_coverage(len(curve)) * (1 - 1e-9)])
     heights = np.concatenate(steady)
     low, high = float(np.min(heights)), float(np.max(heights))
     margin = 0.05 * (high - low) or 0.05 * abs(high) or 0.05
