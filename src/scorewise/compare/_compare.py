@@ -16,7 +16,7 @@ from scorewise._progress import bar
 from scorewise._random import entropy_of, generator
 from scorewise._resampling import Metric, ResampledAulc, ResampledAuroc, Resamples
 from scorewise._rows import rows_of
-from scorewise.acquire import are_rounds, paired_curves
+from scorewise.acquire import is_list_of_runs, losses_at_shared_labels
 from scorewise.calibrate import LossCalibration, loss_calibration
 from scorewise.compare._advise import TASKS, Advice, advise
 from scorewise.compare._comparison import (
@@ -269,8 +269,8 @@ def compare_runs(runs: Any, advice: Advice, confidence: float) -> Comparison:
             "task='active' compares repeated runs: runs= must map the name of each measure to its "
             "losses (R, T)"
         )
-    if all(are_rounds(values) for values in runs.values()):
-        runs = paired_curves(runs)
+    if all(is_list_of_runs(values) for values in runs.values()):
+        runs = losses_at_shared_labels(runs)
     curves = {name: _losses_of_runs(values, name) for name, values in runs.items()}
     if len({curve.shape for curve in curves.values()}) != 1:
         shapes = {name: curve.shape for name, curve in curves.items()}

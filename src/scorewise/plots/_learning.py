@@ -10,7 +10,7 @@ import numpy as np
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
 from scorewise._text import shorten
-from scorewise.acquire import Round, are_rounds, learning_curve
+from scorewise.acquire import Round, is_list_of_runs, learning_curve
 from scorewise.errors import InvalidInput
 from scorewise.plots._style import GREY, Axes, Figure, add_legend, axes_for, despine, line_style
 
@@ -106,7 +106,7 @@ class LearningCurveDisplay:
         if not isinstance(runs, Mapping):
             raise InvalidInput("runs must be a mapping of names to lists of runs")
         for name, several in runs.items():
-            if not are_rounds(several):
+            if not is_list_of_runs(several):
                 raise InvalidInput(
                     f"runs[{name!r}] must be a list of runs, each a list of rounds, as "
                     "[list(sw.active_learning(…)), …] is"

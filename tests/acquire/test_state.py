@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.ensemble import RandomForestClassifier
+import torch
+from sklearn.ensemble import RandomForestClassifier, VotingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import scorewise as sw
@@ -37,34 +39,32 @@ from active_support import (
     rounds_of,
     train,
 )
-from scorewise.acquire._fingerprints import digest
 
-# -- killed ---------------------------------------------------------------------------------------
+# -- killed ----------------------------------------------------------------------------------------
 
-# One process is forked for each, as importing takes longest.
+
+# One process is forked for each run, as importing takes longest. Each kills itself at its moment.
 CHILD = """
-import os, sys, time
+import os, signal, sys
 sys.path.insert(0, {tests!r})
 import scorewise as sw
 from active_support import EXAM, SHORT, X, Y, at
 
 def run(moment, options, state):
-    def hang():
-        with open(state + ".pid", "w") as file:
-            file.write(str(os.getpid()) + ".")
-        time.sleep(60)
+    def die():
+        os.kill(os.getpid(), signal.SIGKILL)
 
     replace, writes = os.replace, []
     def watched(*paths):
         writes.append(paths)
         if moment == "before saving" and len(writes) == 4:  # an empty state was the first
-            hang()
+            die()
         replace(*paths)
         if moment == "after saving" and len(writes) == 4:
-            hang()
+            die()
     os.replace = watched
     options = SHORT | EXAM | options
-    for _ in sw.active_learning(at(moment, hang), X, Y, state=state, **options):
+    for _ in sw.active_learning(at(moment, die), X, Y, state=state, **options):
         pass
 
 pids = []
@@ -75,7 +75,7 @@ for task in {tasks!r}:
             run(*task)
         finally:
             os._exit(1)
-assert all(os.waitpid(pid, 0)[1] == 9 for pid in pids)
+assert all(os.waitpid(pid, 0)[1] == signal.SIGKILL for pid in pids)
 """
 
 KILLED = {
@@ -97,15 +97,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         for name, (moment, options) in KILLED.items()
     ]
     code = CHILD.format(tests=str(Path(__file__).parents[1]), tasks=tasks)
-    process, until = subprocess.Popen([sys.executable, "-c", code]), time.monotonic() + 50
-    for state in states.values():
-        marker = state.with_name("s.json.pid")
-        while not (marker.exists() and (text := marker.read_text()).endswith(".")):
-            assert process.poll() is None, "it ended by itself"
-            assert time.monotonic() < until
-            time.sleep(0.02)
-        os.kill(int(text[:-1]), signal.SIGKILL)
-    assert process.wait() == 0
+    subprocess.run([sys.executable, "-c", code], check=True)
     return states
 
 
@@ -128,7 +120,7 @@ def test_killed_and_resumed_is_undisturbed(killed, name):
     assert_same(rounds_of(train, state=killed[name], **options), expected)
 
 
-# -- resumed --------------------------------------------------------------------------------------
+# -- resumed ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", [0, None, 2**80])
@@ -217,9 +209,12 @@ def test_it_may_go_on_to_a_larger_budget_or_another_target(tmp_path):
     assert rounds_of(state=path, budget=None)[-1].n_labelled == 100
 
 
-# -- of something else ----------------------------------------------------------------------------
+# -- another configuration -------------------------------------------------------------------------
+
 
 MIXED = np.r_[X[:1] + 1e-9, X[1:]]
+
+
 OTHER = {
     "pool": {"X": MIXED},
     "dtype": {"X": X.astype(np.float32)},
@@ -287,7 +282,6 @@ def first_columns(X: Any) -> Any:
 
 @pytest.mark.parametrize("kind", ["frame", "sparse", "list", "tensor", "fortran"])
 def test_the_same_rows_are_known_again(tmp_path, kind):
-    import torch
 
     made = {
         "frame": lambda: pd.DataFrame(X, columns=list("efgh")).assign(
@@ -309,11 +303,27 @@ def test_the_same_rows_are_known_again(tmp_path, kind):
             rounds_of(model, moved, y_test=Y, **options)
 
 
-def test_digests_know_dtypes_and_shapes():
+def configured(pool: Any, path: Path, model: Any = None) -> None:
+    """Begin a state with this pool and model, or continue one; nothing is labelled."""
+    model = forest() if model is None else model
+    sw.ActiveLearner(model, pool, initial=1, state=path, method="random")
+
+
+def assert_told_apart(path: Path, *configurations: dict[str, Any]) -> None:
+    """The state of the first configuration is accepted for itself, and refused for the others."""
+    first, *others = configurations
+    path.unlink(missing_ok=True)
+    configured(path=path, **({"pool": X} | first))
+    configured(path=path, **({"pool": X} | first))
+    for other in others:
+        with pytest.raises(sw.InvalidInput, match="was saved with another"):
+            configured(path=path, **({"pool": X} | other))
+
+
+def test_pools_of_other_dtypes_and_shapes_are_told_apart(tmp_path):
     arrays = [np.zeros(4), np.zeros(4, dtype=int), np.zeros((2, 2)), np.zeros((4, 1))]
-    assert len({digest(array) for array in arrays}) == 4
-    assert digest(["ab", "c"]) != digest(["a", "bc"])
-    assert digest(None) is None
+    assert_told_apart(tmp_path / "s.json", *({"pool": array} for array in arrays))
+    assert_told_apart(tmp_path / "s.json", {"pool": ["ab", "c"]}, {"pool": ["a", "bc"]})
 
 
 def test_functions_have_other_addresses_in_another_process(tmp_path):
@@ -342,12 +352,11 @@ def test_rows_of_several_sizes(tmp_path):
     )
 
 
-def test_large_objects_are_not_mistaken():
+def test_pools_of_large_objects_are_told_apart(tmp_path):
     one, two = np.empty(2, dtype=object), np.empty(2, dtype=object)
     one[:] = two[:] = [np.zeros(5000), np.zeros(5000)]
-    two[1] = np.arange(5000) == 2500.0
-    two[1] = two[1].astype(float)
-    assert digest(one) != digest(two)
+    two[1] = (np.arange(5000) == 2500).astype(float)
+    assert_told_apart(tmp_path / "s.json", {"pool": one}, {"pool": two})
 
 
 def test_the_state_stays_where_it_was(tmp_path, monkeypatch):
@@ -383,7 +392,81 @@ def test_options_of_numpy(tmp_path, option):
     assert_same(rounds_of(state=tmp_path / "s.json", **option), rounds_of(**option))
 
 
-# -- not a state ----------------------------------------------------------------------------------
+CONFIGURATIONS = """
+import sys
+from functools import partial
+from sklearn.ensemble import RandomForestClassifier, VotingClassifier
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.pipeline import make_pipeline
+import numpy as np
+import scorewise as sw
+
+class Settings:
+    def __init__(self): self.words, self.depth = {"aa", "bb", "cc", "dd"}, 3
+
+def make(): pass
+def train(X, y, seed, **options): pass
+
+things = np.empty(2, dtype=object)
+things[:] = [{"aa", "bb", "cc"}, Settings()]
+words = {"setosa", "versicolor", "virginica", "flower"}
+models = [
+    partial(train, make=make, settings=Settings(), words={"aa", "bb", "cc"}),
+    make_pipeline(CountVectorizer(vocabulary=words), RandomForestClassifier(3)),
+    VotingClassifier([("a", RandomForestClassifier()), ("b", make_pipeline("drop"))]),
+]
+configurations = [(model, np.eye(2)) for model in models]
+configurations += [(models[0], pool) for pool in (things, [[1, 2], [3]])]
+for i, (model, pool) in enumerate(configurations):
+    sw.ActiveLearner(model, pool, initial=1, state=f"{sys.argv[1]}/{i}.json")
+"""
+
+
+def test_a_configuration_is_known_again_in_every_process(tmp_path):
+    for hash_seed in ("1", "2"):  # sets have another order
+        subprocess.run(
+            [sys.executable, "-c", CONFIGURATIONS, str(tmp_path)],
+            env=os.environ | {"PYTHONHASHSEED": hash_seed},
+            check=True,
+        )
+    states = files_in(tmp_path)
+    assert len(states) == 5
+    assert not any(b" at 0x" in content for content in states.values())
+
+
+def test_models_and_pools_that_differ_within_are_told_apart(tmp_path):
+    class Own:
+        def __init__(self, base: Any) -> None:
+            self.base = base
+
+        def fit(self, X: Any, y: Any) -> None: ...
+
+    path = tmp_path / "s.json"
+    bases = [LogisticRegression(C=1), LogisticRegression(C=10)]
+    assert_told_apart(path, *({"model": Own(base)} for base in bases))
+    assert_told_apart(path, *({"model": partial(print, base)} for base in bases))
+    days = [pd.DataFrame({"t": pd.to_datetime([day]), "x": [1.0]}) for day in ("2020", "2021")]
+    assert_told_apart(path, *({"pool": day} for day in days))
+    numbers = [np.array([Decimal(text)], dtype=object) for text in ("1.5", "2.5")]
+    assert_told_apart(path, *({"pool": number} for number in numbers))
+
+
+@pytest.mark.parametrize("name", ["pipeline", "voting"])
+def test_processors_and_seeds_of_parts_do_not_matter(tmp_path: Path, name: str):
+    def make(**options: Any) -> Any:
+        part = RandomForestClassifier(3, **options)
+        if name == "voting":
+            return VotingClassifier([("a", part), ("b", GaussianNB())], voting="soft")
+        return make_pipeline(StandardScaler(), part)
+
+    path = tmp_path / "s.json"
+    first = rounds_of(make(), state=path)
+    assert_same(rounds_of(make(n_jobs=1, verbose=0, random_state=3), state=path), first)
+    with pytest.raises(sw.InvalidInput, match="another model"):
+        rounds_of(make(max_depth=2), state=path)
+
+
+# -- not a state -----------------------------------------------------------------------------------
 
 
 def refuses(path: Path, content: bytes, **options: Any) -> None:
@@ -426,6 +509,8 @@ CORRUPT = {
     "labels of words": {"labels": ["a"] * 8},
     "rows twice": {"rows": None},  # those of round 0
 }
+
+
 CRASH = {
     "rows of words": {"rows": ["a"] * 8},
     "rows null": {"rows": 0},
