@@ -18,8 +18,8 @@ from scorewise.compare._advise import advise
 from scorewise.compare._compare import (
     Resampling,
     Rules,
-    compare_by_auroc,
     compare_by_aulc,
+    compare_by_auroc,
     compare_runs,
     measures_for_abstaining,
     measures_of_both,

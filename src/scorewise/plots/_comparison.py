@@ -26,9 +26,9 @@ _METRICS = {
 class ComparisonDisplay:
     """Measures from the best to the worst, with how far each is behind the best.
 
-    Use it to report :func:`scorewise.compare`: an interval that reaches 0 belongs to a measure that
-    is indistinguishable from the best. Dashed intervals are of measures that order all rows as the one
-    above them does.
+    Use it to report :func:`scorewise.compare`. A measure whose interval reaches 0 is
+    indistinguishable from the best. Dashed intervals are of measures that order all rows as the
+    measure above them does.
 
     Parameters
     ----------

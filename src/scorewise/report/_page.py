@@ -13,7 +13,6 @@ from importlib.resources import files
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 

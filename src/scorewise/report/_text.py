@@ -130,7 +130,7 @@ def flat(values: Mapping[Any, Any], prefix: str = "") -> list[tuple[str, str]]:
 
 
 def plain_data(value: Any) -> Any:
-    """The value as JSON can hold it: no arrays, no NaN, and only the digits that a plot resolves."""
+    """The value as JSON can hold it: no arrays, no NaN, no digits that a plot cannot show."""
     if isinstance(value, Mapping):
         return {str(key): plain_data(item) for key, item in value.items()}
     if isinstance(value, np.ndarray | list | tuple):
