@@ -16,7 +16,7 @@ class Remedy:
     argument : str
         Name of the argument in Python, such as ``"normalize"``.
     value : object
-        Value to pass.
+        Value to pass; ``...`` where only the caller can know it.
     effect : str
         What it does or when to pass it, such as ``"to rescale rows"``.
 
@@ -32,7 +32,8 @@ class Remedy:
     effect: str = ""
 
     def __str__(self) -> str:
-        return f"pass {self.argument}={self.value!r} {self.effect}".rstrip()
+        value = "…," if self.value is ... else repr(self.value)
+        return f"pass {self.argument}={value} {self.effect}".rstrip()
 
 
 class ScorewiseError(Exception):

@@ -546,7 +546,7 @@ def test_members_and_mean_lie_where_they_belong():
     assert not any(text.get_parse_math() for text in names)
     for text, corner in zip(names, corners, strict=True):
         assert np.allclose(text.get_position(), corner, atol=0.05)
-    assert display.colorbar_.ax.get_ylabel() == "total uncertainty: expected zero-one loss"
+    assert display.colorbar_.ax.get_ylabel() == "total uncertainty: expected error"
 
 
 def test_level_sets_are_those_of_the_rule():

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from scorewise._array import Array, Namespace, dtype_name, to_numpy
+from scorewise._validate._kinds import number
 from scorewise._validate._places import Layout, first_false, own_axes
 from scorewise.errors import InvalidInput
 
@@ -133,3 +135,13 @@ def same_classes(n_classes: int, expected: int, what: str) -> None:
         raise InvalidInput(
             f"{what} is for {expected} classes, but the predictions have {n_classes}"
         )
+
+
+def floor(value: Any, n_classes: int) -> float:
+    """A smallest probability that leaves something to be predicted."""
+    if not 0 < number(value, "floor") < 1 / n_classes:
+        raise InvalidInput(
+            f"floor is {value}; it must be above 0 and below 1/{n_classes}, as there are "
+            f"{n_classes} classes"
+        )
+    return float(value)

@@ -22,7 +22,7 @@ from scorewise.acquire._rounds import Round, concatenate
 from scorewise.acquire._state import describe, describe_rule, digest
 from scorewise.decompose import COMPONENTS, RuleLike
 from scorewise.errors import InvalidInput, Remedy
-from scorewise.losses import checked_floor, losses_of_mean
+from scorewise.losses import losses_of_mean
 from scorewise.models import Judge, indexable, known_classes, numbered, set_seeds
 from scorewise.rules import ScoringRule, get_rule
 
@@ -217,7 +217,7 @@ class HeldOutLoss:
     def check_floor(self, n_classes: int) -> None:
         """Raises if the floor is too large for this number of classes."""
         if self.floor is not None:
-            checked_floor(self.floor, n_classes)
+            validate.floor(self.floor, n_classes)
 
     def mean(self, model: Any, classes: np.ndarray, options: dict[str, Any]) -> float:
         """The mean loss of the model's mean prediction."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from scorewise import _validate as validate
 from scorewise.decompose import RuleLike, rule_name
-from scorewise.rules import ScoringRule, get_rule, is_symmetric, norm_exponent
+from scorewise.rules import ScoringRule, brier, get_rule, zero_one
 
 TASKS = ("selective", "ood", "active")
 
@@ -139,4 +139,8 @@ def advise(task: str, task_loss: RuleLike = "zero-one") -> Advice:
 
 def _same_order(loss: ScoringRule) -> tuple[str, ...]:
     """The caveats on totals of other rules that order rows in the same way."""
-    return (_TWO_CLASSES,) * is_symmetric(loss) + (_ALWAYS_ALIKE,) * (norm_exponent(loss) == 2)
+    return tuple(
+        caveat
+        for caveat, rule, n_classes in ((_TWO_CLASSES, zero_one, 2), (_ALWAYS_ALIKE, brier, 3))
+        if loss.total_order(n_classes) == rule.total_order(n_classes)
+    )

@@ -38,10 +38,10 @@ from scorewise.compare._verdict import Note
 from scorewise.curves import rejection_curve
 from scorewise.decompose import COMPONENTS, RULES, Decomposition, RuleLike, rule_name
 from scorewise.detect import ood_metrics
-from scorewise.distributions import Samples
+from scorewise.distributions import Samples, apply_floor
 from scorewise.errors import InvalidInput
 from scorewise.io import Predictions
-from scorewise.losses import promised_bound, raised
+from scorewise.losses import promised_bound
 from scorewise.rules import ScoringRule, get_rule
 
 # Mean losses to certify by default, as fractions of what a blind guess incurs. They are fixed
@@ -292,12 +292,16 @@ def _classes(
     for k, name in enumerate(labelled.class_names):
         of_class = labelled.labels == k
         n = int(of_class.sum())
-        means = (float(value[of_class].mean()) if n else np.nan for value in values)
+        loss, total, aleatoric, epistemic = (
+            float(value[of_class].mean()) if n else np.nan for value in values
+        )
         coverage = accepted_loss = None
         if accepted is not None and n:
             coverage = float(accepted[of_class].mean())
             accepted_loss = float(losses[of_class & accepted].mean()) if coverage else None
-        summaries.append(ClassSummary(name, n, *means, coverage, accepted_loss))
+        summaries.append(
+            ClassSummary(name, n, loss, total, aleatoric, epistemic, coverage, accepted_loss)
+        )
     return tuple(summaries)
 
 
@@ -316,7 +320,7 @@ def _uncertain_rows(
     order = np.lexsort((np.arange(len(total)), -epistemic, -total))[:n]
     probs, names = to_numpy(labelled.samples.probs)[order], labelled.class_names
     prediction_names = rule.prediction_names(names)
-    predictions = np.asarray(rule.predict(raised(mean[order], floor)))
+    predictions = np.asarray(rule.predict(apply_floor(mean[order], floor)))
     ids = order if labelled.ids is None else labelled.ids[order]
     members = spread(probs.shape[-2], _SHOWN_MEMBERS)
     rows = []

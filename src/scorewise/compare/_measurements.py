@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,7 @@ from scorewise.decompose import COMPONENTS, Decomposition, decompose
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
 from scorewise.losses import expected_of_mean, losses_of_mean, total_of_mean
-from scorewise.rules import LARGEST, ScoringRule, order_of_total
+from scorewise.rules import ScoringRule, zero_one
 
 _SCREENED_ROWS = 2_000  # enough to tell most orders apart at little cost
 _ROUNDING = 64  # units in the last place that computing a measure may have cost
@@ -83,7 +83,7 @@ class Measurements:
     def _measure(self, name: str, rule: ScoringRule, component: str) -> Measure:
         order = None
         if component == "total":
-            order = order_of_total(rule, self.predictions.n_classes)
+            order = rule.total_order(self.predictions.n_classes)
         least = 0.0 if component == "epistemic" else 1.0
         return _computed(measure_name(name, component), self.scores(rule, component), least, order)
 
@@ -91,10 +91,11 @@ class Measurements:
         """Max-softmax, margin, and the variation ratio where there are members to vote."""
         k = self.predictions.n_classes
         top = np.sort(self.mean, axis=-1)
+        by_largest = zero_one.total_order(k)
         margin = 1 - (top[:, -1] - top[:, -2])
         baselines = [
-            _computed("max-softmax", 1 - top[:, -1], 1.0, LARGEST),
-            _computed("margin", margin, 1.0, LARGEST if k == 2 else None),
+            _computed("max-softmax", 1 - top[:, -1], 1.0, by_largest),
+            _computed("margin", margin, 1.0, by_largest if k == 2 else None),
         ]
         if isinstance(self.predictions, Samples):
             votes = to_numpy(self.predictions.probs).argmax(axis=-1)
@@ -135,7 +136,7 @@ class Measure:
     name: str
     scores: np.ndarray
     rounding: np.ndarray
-    order: Any = None
+    order: Hashable | None = None
 
     def followed_by(self, other: Measure) -> Measure:
         """The same measure of these rows and of further rows."""
@@ -175,7 +176,7 @@ def own_measures(
     return measures
 
 
-def _computed(name: str, values: Any, least: float, order: Any = None) -> Measure:
+def _computed(name: str, values: Any, least: float, order: Hashable | None = None) -> Measure:
     """A measure with rounding errors relative to its size, or to ``least`` where that is larger."""
     scores = to_numpy(values)
     unit = _ROUNDING * float(np.finfo(scores.dtype).eps)

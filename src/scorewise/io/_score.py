@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from scorewise._array import to_numpy
 from scorewise._progress import bar
 from scorewise._version import __version__
@@ -126,7 +124,7 @@ def score_file(
 
     plan = {**told, "source": str(source.resolve()), "stamp": before}
     # of a rule of one's own only the name is known, which may be that of another one tomorrow
-    resume = resume and not any(rule.family == "custom" for rule in named.values())
+    resume = resume and all(map(_is_storable, named.values()))
     with Parts.beside(out, plan, resume=resume) as parts, digesting(source) as digest:
         resumed = parts.done()
         with bar("scoring", len(predictions), progress) as advance:
@@ -149,12 +147,17 @@ def described(predictions: Predictions, source: Path) -> dict[str, Any]:
     return {"version": __version__, "input": source.name, "rows": n, "members": m, "classes": k}
 
 
-def rule_described(rule: ScoringRule) -> str | list[Any]:
-    """A rule's name, or its family and parameters where these are arrays."""
-    parameters = rule._parameters()
-    if any(isinstance(one, np.ndarray) for one in parameters):
-        return [rule.family, *(np.asarray(one).tolist() for one in parameters)]
-    return rule.name
+def rule_described(rule: ScoringRule) -> str | dict[str, Any]:
+    """A rule as JSON can hold it; of a user's own rule the name."""
+    return rule.to_json() if _is_storable(rule) else rule.name
+
+
+def _is_storable(rule: ScoringRule) -> bool:
+    try:
+        rule.to_json()
+    except InvalidInput:
+        return False
+    return True
 
 
 def _work(

@@ -19,7 +19,6 @@ from scorewise.plots._style import (
     add_legend,
     axes_for,
     despine,
-    loss_name_of,
     percent_axis,
 )
 from scorewise.rules import get_rule
@@ -69,7 +68,7 @@ class DecompositionDisplay:
     >>> display.total
     array([0.4, 0.5])
     >>> display.plot(Figure().subplots()).ax_.get_ylabel()
-    'expected zero-one loss'
+    'expected error'
     """
 
     ax_: Axes
@@ -114,7 +113,7 @@ class DecompositionDisplay:
             If predictions, rule or options are not what they must be.
         """
         rule = get_rule(rule)
-        return cls(decompose(predictions, rule, **options), loss_name_of(rule))
+        return cls(decompose(predictions, rule, **options), rule.unit.label)
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw the parts, stacked; means of neighbours where there are many instances.

@@ -14,15 +14,7 @@ from scorewise._text import shorten
 from scorewise.decompose import RuleLike, decompose
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
-from scorewise.plots._style import (
-    BLUE,
-    VERMILLION,
-    Axes,
-    Figure,
-    add_legend,
-    axes_for,
-    loss_name_of,
-)
+from scorewise.plots._style import BLUE, VERMILLION, Axes, Figure, add_legend, axes_for
 from scorewise.rules import get_rule
 
 _CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
@@ -145,9 +137,7 @@ class SimplexDisplay:
         self.colorbar_ = None
         if colorbar:
             self.colorbar_ = self.figure_.colorbar(self.contours_, ax=self.ax_, shrink=0.8)
-            self.colorbar_.set_label(
-                f"total uncertainty: expected {shorten(loss_name_of(self.rule))}"
-            )
+            self.colorbar_.set_label(f"total uncertainty: expected {shorten(self.rule.unit.label)}")
             self.colorbar_.ax.yaxis.label.set_parse_math(False)
         self._name_corners()
         return self

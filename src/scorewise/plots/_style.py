@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from scorewise.errors import InvalidInput
-from scorewise.rules import ScoringRule
 
 Axes = Any  # matplotlib is imported where something is drawn
 Figure = Any
@@ -59,11 +58,6 @@ def line_style(i: int) -> dict[str, Any]:
     """Colour and dashes of the i-th line: six that differ in both, then pairs that are new."""
     n = len(COLORS)
     return {"color": COLORS[i % n], "linestyle": DASHES[(i + i // n) % n]}
-
-
-def loss_name_of(rule: ScoringRule) -> str:
-    """What a rule's loss is called on an axis."""
-    return "log loss (nats)" if rule.family == "log" else f"{rule.name} loss"
 
 
 def percent_axis(axis: Any) -> None:

@@ -1,8 +1,13 @@
-"""The spherical loss and its family: only the direction of a prediction counts."""
+"""Norm rules, H(p) = 1 − ‖p‖_α: spherical and pseudo-spherical; only p's direction counts.
+
+Their losses 1 − (p_y/‖p‖)^{α−1} are largest where another class is certain: p_j/p_y is then as
+large as it can be for that class, and as small as it can be for all others.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import final
@@ -10,18 +15,28 @@ from typing import final
 import numpy as np
 
 from scorewise._array import Array, Namespace
-from scorewise._numerics import expm1_minus, power, power_deficit, power_excess
+from scorewise._numerics import expm1_minus, gini_terms, power, power_deficit, power_excess
 from scorewise.distributions import Dirichlet
-from scorewise.rules._quadratics import gini_terms
-from scorewise.rules._rule import ScoringRule, number_above, register
+from scorewise.rules._rule import ScoringRule, norm_order, number_above, register
+
+
+class _NormRule(ScoringRule):
+    structure = "norm"
+    is_symmetric = True
+
+    def _largest_loss(self, corners: np.ndarray) -> float:
+        return self._largest_at(corners)
 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Spherical(ScoringRule):
+class Spherical(_NormRule):
     """ℓ(p, y) = 1 − p_y/‖p‖₂; H(p) = 1 − ‖p‖₂, D(q, p) = ‖p‖₂ − ⟨p, q⟩/‖q‖₂."""
 
     family = "spherical"
+
+    def _order_of_totals(self) -> Hashable:
+        return norm_order(2.0)
 
     def _losses(self, xp: Namespace, p: Array) -> Array:
         # 1 − p_y/‖p‖ = (‖p‖² − p_y²)/(‖p‖·(‖p‖ + p_y))
@@ -48,11 +63,14 @@ class Spherical(ScoringRule):
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Pseudospherical(ScoringRule):
+class Pseudospherical(_NormRule):
     """See :func:`pseudospherical`."""
 
     alpha: float
     family = "pseudospherical"
+
+    def _order_of_totals(self) -> Hashable:
+        return norm_order(self.alpha)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", number_above(1, self.alpha, "α of pseudospherical"))

@@ -1,4 +1,4 @@
-"""Brier's score, every other quadratic form, and the ranked probability score."""
+"""Quadratic rules, H(p) = tr A(diag p − ppᵀ): any quadratic form, ranked probability score."""
 
 from __future__ import annotations
 
@@ -19,37 +19,14 @@ from scorewise.rules._rule import ScoringRule, frozen_array, register
 class _QuadraticRule(ScoringRule):
     """Rules whose divergence is a squared distance, so that EU is a variance."""
 
+    structure = "quadratic"
+
+    def _largest_loss(self, corners: np.ndarray) -> float:
+        return self._largest_at(corners)  # losses are convex in p
+
     def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, None]:
         # The covariance of a Dirichlet is (diag m − mmᵀ)/(α₀ + 1).
         return self._entropy(xp, q.mean) / (q.concentration + 1), None
-
-
-def gini_terms(xp: Namespace, p: Array) -> Array:
-    """p_k·(S − p_k) with S = Σp, elementwise; their sum is S² − Σp²."""
-    return p * (xp.sum(p, axis=-1, keepdims=True) - p)
-
-
-@final
-@dataclass(frozen=True, eq=False, repr=False)
-class Brier(_QuadraticRule):
-    """ℓ(p, y) = Σ_k (p_k − [k = y])²; H is Gini's impurity, D the squared distance."""
-
-    family = "brier"
-
-    def _losses(self, xp: Namespace, p: Array) -> Array:
-        squares = xp.sum(p * p, axis=-1, keepdims=True)
-        return xp.maximum(squares - p * p, 0.0) + (1 - p) ** 2
-
-    def _entropy(self, xp: Namespace, p: Array) -> Array:
-        return xp.sum(gini_terms(xp, p), axis=-1)
-
-    def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
-        return xp.sum(d * d, axis=-1)
-
-    def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, None]:
-        # 1 − m_k is rounded where one class dominates; the sum of the other parameters is not.
-        total = q.concentration
-        return xp.sum(q.mean * q.others, axis=-1) / total / (total + 1), None
 
 
 @final
@@ -151,7 +128,6 @@ class RankedProbability(_QuadraticRule):
         return xp.sum(xp.cumulative_sum(d, axis=-1)[..., :-1] ** 2, axis=-1)
 
 
-brier = register(Brier())
 rps = register(RankedProbability())
 
 
