@@ -13,10 +13,9 @@ from scorewise.compare import Evaluation
 from scorewise.errors import InvalidInput
 from scorewise.plots._calibration import CalibrationDisplay
 from scorewise.plots._comparison import ComparisonDisplay
+from scorewise.plots._curves import LearningCurveDisplay, RejectionCurveDisplay
 from scorewise.plots._decomposition import DecompositionDisplay
-from scorewise.plots._learning import LearningCurveDisplay
 from scorewise.plots._ood import OODDisplay
-from scorewise.plots._rejection import RejectionCurveDisplay
 
 _DPI = 200
 # by format: no dates, so that the same evaluation gives the same files
@@ -90,18 +89,18 @@ def displays_of(evaluation: Evaluation) -> dict[str, Any]:
     """The displays of an evaluation, by the names of the files that they are saved to."""
     unit, ood, learning = evaluation.unit, evaluation.ood, evaluation.learning
     displays: dict[str, Any] = {
-        "rejection": RejectionCurveDisplay(evaluation.distinct_curves, unit.noun),
+        "rejection": RejectionCurveDisplay(evaluation.distinct_curves, unit),
         "comparison": ComparisonDisplay(evaluation.comparison),
-        "calibration": CalibrationDisplay(evaluation.calibration, unit.noun),
+        "calibration": CalibrationDisplay(evaluation.calibration, unit),
     }
     if evaluation.uncertainty is not None:
-        displays["decomposition"] = DecompositionDisplay(evaluation.uncertainty, unit.noun)
+        displays["decomposition"] = DecompositionDisplay(evaluation.uncertainty, unit)
     if ood is not None:
         score_name = f"{ood.measure} uncertainty"
         displays["ood"] = OODDisplay(ood.u_in, ood.u_out, ood.metrics, score_name)
         displays["comparison_ood"] = ComparisonDisplay(ood.comparison)
     if learning is not None:
-        displays["learning"] = LearningCurveDisplay(learning.curves, unit.noun)
+        displays["learning"] = LearningCurveDisplay(learning.curves, unit)
         displays["comparison_learning"] = ComparisonDisplay(learning.comparison)
     return displays
 

@@ -273,7 +273,7 @@ def ood_figure(ood: OODEvaluation, display: OODDisplay) -> PageFigure:
     edges = histogram.edges
     centers = (edges[:-1] + edges[1:]) / 2
     bin_names = [f"{a:.3g} to {b:.3g}" for a, b in pairwise(edges.tolist())]
-    if histogram.has_zero_bin:
+    if histogram.has_zeros:
         bin_names[0] = "exactly 0"
     sets: dict[str, tuple[np.ndarray, int, str, dict[str, Any]]] = {
         "in-distribution rows": (histogram.shares_in, len(ood.u_in), BLUE, {"shape": ""}),
@@ -304,7 +304,7 @@ def ood_figure(ood: OODEvaluation, display: OODDisplay) -> PageFigure:
     ]
     ticks: dict[str, Any] = {}
     zeros = ""
-    if histogram.has_zero_bin:
+    if histogram.has_zeros:
         marks = np.linspace(0, edges[-1], 5)[1:]
         ticks = {
             "tickvals": [centers[0], *marks],
@@ -337,7 +337,7 @@ def ood_figure(ood: OODEvaluation, display: OODDisplay) -> PageFigure:
         tuple(
             (name, *(text.share_text(float(shares[i])) for shares, *_ in sets.values()))
             for i, name in enumerate(bin_names)
-            if not (histogram.has_zero_bin and i == 1)  # the gap between zeros and the others
+            if not (histogram.has_zeros and i == 1)  # the gap between zeros and the others
         ),
     )
 
