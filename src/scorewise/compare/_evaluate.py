@@ -320,7 +320,9 @@ def _uncertain_rows(
     order = np.lexsort((np.arange(len(total)), -epistemic, -total))[:n]
     probs, names = to_numpy(labelled.samples.probs)[order], labelled.class_names
     prediction_names = rule.prediction_names(names)
-    predictions = np.asarray(rule.predict(apply_floor(mean[order], floor)))
+    floored = apply_floor(mean[order], floor)
+    # members were checked as they came in; half precision may be further from a sum of 1
+    predictions = np.asarray(rule.predict(floored / floored.sum(axis=-1, keepdims=True)))
     ids = order if labelled.ids is None else labelled.ids[order]
     members = spread(probs.shape[-2], _SHOWN_MEMBERS)
     rows = []
