@@ -17,7 +17,7 @@ from scorewise._numerics import sum_product
 from scorewise.decompose import RuleLike, decompose
 from scorewise.distributions import Dirichlet, Samples, apply_floor
 from scorewise.errors import InvalidInput, Remedy
-from scorewise.io import LABEL, UNLABELLED, Predictions, checked_ids, checked_labels, checked_names
+from scorewise.io import LABELS, UNLABELLED, Predictions, checked_ids, checked_labels, checked_names
 from scorewise.rules import get_rule
 
 _TINY = 1e-290  # below it, values are taken for 0
@@ -184,7 +184,7 @@ def receive_labelled(
     if y is None:
         raise InvalidInput(
             "there are no labels, and they are needed here; in files they are called "
-            f"{', '.join(LABEL)}"
+            f"{', '.join(LABELS)}"
         )
     shape = samples.probs.shape
     names = checked_names(class_names, shape[-1])
@@ -192,7 +192,7 @@ def receive_labelled(
     missing = labels == UNLABELLED
     if missing.any():
         first = int(np.argmax(missing))
-        where = f" ({predictions.place(first)})" if isinstance(predictions, Predictions) else ""
+        where = f" ({predictions.locate(first)})" if isinstance(predictions, Predictions) else ""
         raise InvalidInput(
             f"labels[{first}]{where} is missing; {int(missing.sum())} of {len(labels)} rows "
             "have no label, and each row needs one here"
@@ -207,13 +207,6 @@ def receive_labelled(
 
 def receive_samples(predictions: Any, name: str, options: dict[str, Any]) -> Samples:
     """Samples (n, M, K) from the predictions of a file, an array, or Samples."""
-    if isinstance(predictions, Predictions):
-        unknown = set(options) - {"normalize"}
-        if unknown:
-            raise InvalidInput(
-                f"{', '.join(sorted(unknown))}: not an option here, as the file decides it"
-            )
-        return predictions.checked(**options)
     distribution = receive_rows(predictions, name, options)
     if not isinstance(distribution, Samples):
         raise InvalidInput(f"{name} must have members (n, M, K), which a Dirichlet does not have")
@@ -221,13 +214,13 @@ def receive_samples(predictions: Any, name: str, options: dict[str, Any]) -> Sam
 
 
 def receive_rows(predictions: Any, name: str, options: dict[str, Any]) -> Samples | Dirichlet:
-    """Predictions for rows, (n, M, K); the options are those of :class:`scorewise.Samples`."""
+    """Predictions for rows; the options are those of :class:`scorewise.Samples` for arrays."""
+    if isinstance(predictions, Predictions):
+        _refuse(set(options) - {"normalize"}, "the file decides it")
+        return predictions.to_samples(**options)
     if isinstance(predictions, Samples | Dirichlet):
+        _refuse(set(options), f"the {predictions!r} was made before")
         distribution = predictions
-        if options:
-            raise InvalidInput(
-                f"{', '.join(options)}: not an option for {distribution!r}, which was made before"
-            )
     else:
         distribution = Samples(predictions, **options)
     n_axes = len(distribution.mean.shape)
@@ -239,3 +232,8 @@ def receive_rows(predictions: Any, name: str, options: dict[str, Any]) -> Sample
     if n_axes != 2:
         raise InvalidInput(f"{name} must be rows (n, M, K); reshape arrays with more axes")
     return distribution
+
+
+def _refuse(options: set[str], reason: str) -> None:
+    if options:
+        raise InvalidInput(f"{', '.join(sorted(options))}: not an option here, as {reason}")

@@ -459,7 +459,7 @@ def _joined(parts: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray,
 def _parts(predictions: Samples | Predictions, normalize: bool) -> Iterator[Samples]:
     """The predictions, a part of the rows at a time."""
     if isinstance(predictions, Predictions):
-        for _, _, samples in predictions.checked_chunks(normalize=normalize):
+        for _, _, samples in predictions.sample_chunks(normalize=normalize):
             yield samples
         return
     probs, weights = predictions.probs, predictions.weights

@@ -13,7 +13,7 @@ from scorewise.abstain._drift import Drift
 from scorewise.abstain._policy import Policy, certify_rows
 from scorewise.errors import InvalidInput
 from scorewise.losses import finite_loss_bound
-from scorewise.models import HeldOutClassifier, HeldOutRows
+from scorewise.models import HeldOutClassifier, MeasuredRows
 from scorewise.rules import get_rule
 
 
@@ -150,24 +150,25 @@ class SelectiveClassifier(HeldOutClassifier):
                 "guarantee is needed"
             )
 
-    def _calibrate(self, held_out: HeldOutRows) -> dict[str, Any]:
-        self._check_loss(len(held_out.classes))
+    def _calibrate(
+        self, rows: MeasuredRows, labels: np.ndarray, classes: np.ndarray
+    ) -> dict[str, Any]:
+        self._check_loss(len(classes))
         policy = certify_rows(
-            held_out.mean,
-            held_out.uncertainty,
-            held_out.labels,
+            rows.mean,
+            rows.uncertainty,
+            labels,
             get_rule(self.rule),
             max_loss=self.max_loss,
             confidence=self.confidence,
             component=self.component,
             floor=self.floor,
             loss_bound=self.loss_bound,
-            n_members=held_out.n_members,
-            weighted=held_out.weighted,
-            class_names=tuple(map(str, held_out.classes.tolist())),
+            n_members=rows.n_members,
+            weighted=rows.weighted,
+            class_names=tuple(map(str, classes.tolist())),
         )
-        uncertainty = np.sort(held_out.uncertainty)
-        return {"policy_": policy, "calibration_uncertainty_": uncertainty}
+        return {"policy_": policy, "calibration_uncertainty_": np.sort(rows.uncertainty)}
 
     def _labels(self, mean: np.ndarray) -> np.ndarray:
         return np.asarray(self.classes_[self.policy_.predict(mean)])
@@ -205,13 +206,13 @@ class SelectiveClassifier(HeldOutClassifier):
             raise InvalidInput(f"abstain={abstain!r} must be one marker, not several")
         if any(_is(abstain, label) for label in self.classes_.tolist()):
             raise InvalidInput(f"abstain={abstain!r} is one of the labels; choose another marker")
-        mean, uncertainty = self._measure(X)
-        labels = self._labels(mean)
+        rows = self._measure(X)
+        labels = self._labels(rows.mean)
         marker = np.asarray(abstain)
         fits = marker.dtype.kind == labels.dtype.kind
         kind = np.result_type(marker, labels) if fits else np.dtype(object)
         marked = labels.astype(kind)
-        marked[~self.policy_.accepts(uncertainty)] = abstain
+        marked[~self.policy_.accepts(rows.uncertainty)] = abstain
         return marked
 
     def check_drift(self, X: Any, false_alarm_rate: float = 0.05) -> Drift:

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from scorewise import _validate as validate
-from scorewise.models import HeldOutClassifier, HeldOutRows
+from scorewise.models import HeldOutClassifier, MeasuredRows
 
 
 class OODDetector(HeldOutClassifier):
@@ -91,8 +91,10 @@ class OODDetector(HeldOutClassifier):
     def _check(self, n_classes: int | None) -> None:
         validate.share(self.false_alarm_rate, "false_alarm_rate")
 
-    def _calibrate(self, held_out: HeldOutRows) -> dict[str, Any]:
-        return {"calibration_uncertainty_": np.sort(held_out.uncertainty)}
+    def _calibrate(
+        self, rows: MeasuredRows, labels: np.ndarray, classes: np.ndarray
+    ) -> dict[str, Any]:
+        return {"calibration_uncertainty_": np.sort(rows.uncertainty)}
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Minus the uncertainty, so that OOD rows have lower scores, as in scikit-learn.

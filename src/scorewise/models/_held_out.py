@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -21,15 +23,39 @@ from sklearn.utils.validation import (
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
+from scorewise._progress import bar, counted
 from scorewise._random import entropy_of, generator
 from scorewise.accumulate import Accumulator
 from scorewise.decompose import COMPONENTS
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 from scorewise.losses import measure
-from scorewise.models._predict import has_members, known_classes, predict_samples
+from scorewise.models._adapters import has_members, known_classes, make_sampler
+from scorewise.models._predict import predict_samples
+from scorewise.models._samplers import SamplingOptions
 from scorewise.models.sklearn._bootstrap import indexable
 from scorewise.rules import ScoringRule, get_rule
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredRows:
+    """Mean predictions and uncertainties of rows, as :class:`MemberPredictor` measures them.
+
+    Attributes
+    ----------
+    mean : array (n, K)
+        θ̄.
+    uncertainty : array (n,)
+        To ten digits, to be compared with that of other rows.
+    n_members : int
+    weighted : bool
+        Whether the members have weights.
+    """
+
+    mean: np.ndarray
+    uncertainty: np.ndarray
+    n_members: int
+    weighted: bool
 
 
 @dataclass(frozen=True)
@@ -43,7 +69,8 @@ class MemberPredictor:
     rule : ScoringRule
     component : "total", "aleatoric" or "epistemic"
     options : dict
-        Options of :func:`scorewise.predict_samples`.
+        ``n_samples``, ``random_state``, ``batch_size`` and ``device`` of
+        :func:`scorewise.predict_samples`; the seed is an integer.
     classes : array (K,) or None
         Labels of the model and of the rows, in rising order; None where classes are numbered.
     columns : array or None
@@ -78,7 +105,7 @@ class MemberPredictor:
         return cls(model, rule, component, options, classes, columns)
 
     def __call__(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """θ̄ (n, K) and the uncertainty (n,) of every row."""
+        """θ̄ (n, K) and the uncertainty (n,) of every row, in the precision of the model."""
         members = Accumulator(self.rule)
         if self.columns is None:
             predict_samples(self.model, X, into=members, **self.options)
@@ -88,20 +115,60 @@ class MemberPredictor:
         uncertainty = to_numpy(getattr(members.result(), self.component))
         return to_numpy(members.mean), uncertainty.astype(np.float64)
 
+    def measure(self, X: Any) -> MeasuredRows:
+        """Mean predictions and comparable uncertainties, without holding the members."""
+        means, uncertainties, n_members, weighted = [], [], 0, False
+        for samples in self._chunks(X):
+            mean, uncertainty = measure(samples, self.rule, self.component)
+            means.append(mean)
+            uncertainties.append(uncertainty)
+            n_members, weighted = int(samples.probs.shape[-2]), samples.weights is not None
+        return MeasuredRows(
+            np.concatenate(means), np.concatenate(uncertainties), n_members, weighted
+        )
+
     def samples(self, X: Any) -> Samples:
         """The members' probabilities of all classes."""
+        if self._knows_one_class:
+            return self._certain(X)
+        samples: Samples = predict_samples(self.model, X, **self.options)
+        return Samples(self._all_classes(samples.probs), samples.weights, check=False)
+
+    def _chunks(self, X: Any) -> Iterator[Samples]:
+        """The members' probabilities of all classes, some rows at a time."""
+        if self._knows_one_class:
+            yield self._certain(X)
+            return
+        batch_size = self.options["batch_size"]
+        if batch_size is not None:
+            validate.whole(batch_size, "batch_size", at_least=1)
+        options = SamplingOptions(
+            self.options["n_samples"], self.options["random_state"], self.options["device"]
+        )
+        sampler = make_sampler(self.model, options)
+        with (
+            closing(sampler.chunks(X, batch_size)) as chunks,
+            bar("predicting", sampler.n_rows(X), None) as advance,
+        ):
+            for probs in counted(chunks, advance):
+                yield Samples(self._all_classes(probs), sampler.weights, check=False)
+
+    @property
+    def _knows_one_class(self) -> bool:
+        return self.columns is not None and len(self.columns) == 1
+
+    def _certain(self, X: Any) -> Samples:
+        """Predictions of a model that knows a single class, of which it is certain."""
+        return Samples(self._all_classes(np.ones((_num_samples(X), 1, 1))), check=False)
+
+    def _all_classes(self, probs: np.ndarray) -> np.ndarray:
+        """Probabilities of all classes: 0 for those that the model does not know."""
         if self.columns is None:
-            members: Samples = predict_samples(self.model, X, **self.options)
-            return members
+            return probs
         assert self.classes is not None
-        # a model of a single class is certain of it
-        known, weights = np.ones((_num_samples(X), 1, 1)), None
-        if len(self.columns) > 1:
-            predicted = predict_samples(self.model, X, **self.options)
-            known, weights = predicted.probs, predicted.weights
-        probs = np.zeros((*known.shape[:-1], len(self.classes)), dtype=known.dtype)
-        probs[..., self.columns] = known
-        return Samples(probs, weights, check=False)
+        padded = np.zeros((*probs.shape[:-1], len(self.classes)), dtype=probs.dtype)
+        padded[..., self.columns] = probs
+        return padded
 
 
 def numbered_classes(n_classes: int, y: np.ndarray) -> np.ndarray:
@@ -113,32 +180,6 @@ def numbered_classes(n_classes: int, y: np.ndarray) -> np.ndarray:
             f"probabilities and no labels, so labels must be from 0 to {n_classes - 1}"
         )
     return np.arange(n_classes)
-
-
-@dataclass(frozen=True, eq=False)
-class HeldOutRows:
-    """Predictions for the rows that calibrate a classifier.
-
-    Attributes
-    ----------
-    mean : array (n, K)
-        θ̄.
-    uncertainty : array (n,)
-        To ten digits.
-    labels : integer array (n,)
-        Indices of classes.
-    classes : array (K,)
-    n_members : int
-    weighted : bool
-        Whether the members have weights.
-    """
-
-    mean: np.ndarray
-    uncertainty: np.ndarray
-    labels: np.ndarray
-    classes: np.ndarray
-    n_members: int
-    weighted: bool
 
 
 class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
@@ -170,8 +211,10 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         """Raise on invalid parameters, before fitting; the number of classes may be unknown."""
 
     @abc.abstractmethod
-    def _calibrate(self, held_out: HeldOutRows) -> dict[str, Any]:
-        """Values learned from held-out rows, by the names of attributes."""
+    def _calibrate(
+        self, rows: MeasuredRows, labels: np.ndarray, classes: np.ndarray
+    ) -> dict[str, Any]:
+        """Values learned from held-out rows and the indices of their labels, by attribute."""
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the model on a part of the rows, and calibrate it on the rest.
@@ -210,23 +253,15 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         }
         predictor = MemberPredictor.of(model, rule, component, options, y)
         try:
-            mean, uncertainty, samples = _measure(predictor, X_rest)
+            rows = predictor.measure(X_rest)
         except InvalidInput as error:
             if isinstance(error.__cause__, TypeError):
                 raise error.__cause__ from None  # the error that fit raises for such rows
             raise
         classes = predictor.classes
         if classes is None:
-            classes = numbered_classes(mean.shape[-1], y)
-        held_out = HeldOutRows(
-            mean,
-            uncertainty,
-            np.searchsorted(classes, y_rest),
-            classes,
-            int(samples.probs.shape[-2]),
-            samples.weights is not None,
-        )
-        learned = self._calibrate(held_out)
+            classes = numbered_classes(rows.mean.shape[-1], y)
+        learned = self._calibrate(rows, np.searchsorted(classes, y_rest), classes)
         learned |= {"classes_": classes, "estimator_": model, "_predictor": predictor}
         for name, value in learned.items():
             setattr(self, name, value)
@@ -254,11 +289,9 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         model = clone(self.estimator).fit(_safe_indexing(X, train), y[train])
         return model, _safe_indexing(X, rest), y[rest]
 
-    def _measure(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """θ̄ (n, K) and the uncertainty (n,) to ten digits."""
+    def _measure(self, X: Any) -> MeasuredRows:
         check_is_fitted(self)
-        mean, uncertainty, _ = _measure(self._predictor, X)
-        return mean, uncertainty
+        return self._predictor.measure(X)
 
     def uncertainty(self, X: Any) -> np.ndarray:
         """The uncertainty under the chosen rule and component, to ten digits.
@@ -271,7 +304,7 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         -------
         array (n,)
         """
-        return self._measure(X)[1]
+        return self._measure(X).uncertainty
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The mean θ̄ of the members' probabilities.
@@ -284,7 +317,7 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         -------
         array (n, K)
         """
-        return self._measure(X)[0]
+        return self._measure(X).mean
 
     def predict(self, X: Any) -> np.ndarray:
         """Labels for all rows: the class of the largest mean probability.
@@ -320,10 +353,3 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
             tags.classifier_tags = get_tags(self.estimator).classifier_tags
         tags.classifier_tags.multi_label = False
         return tags
-
-
-def _measure(predictor: MemberPredictor, X: Any) -> tuple[np.ndarray, np.ndarray, Samples]:
-    """θ̄ (n, K), the uncertainty (n,) to ten digits, and the members."""
-    samples = predictor.samples(X)
-    mean, uncertainty = measure(samples, predictor.rule, predictor.component)
-    return mean, uncertainty, samples
