@@ -38,7 +38,7 @@ def comparison(names: Sequence[str] = ("best one", "twin", "close", "far", "far 
         standing(d, 0.05, 0.02, "worse"),
         standing(e, 0.05, 0.02, "worse", d),
     )
-    return sw.Comparison("selective", "zero-one", "aulc", rows, 0.95, ())
+    return sw.Comparison("selective", "zero-one", "aulc", rows, 0.95)
 
 
 def curve(n_runs: int = 5, n_rounds: int = 15, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -53,7 +53,7 @@ def test_verdicts_differ_without_colour():
 
 
 def test_the_legend_explains_only_what_occurs():
-    alone = sw.Comparison("ood", "", "auroc", comparison().standings[:1], 0.9, ())
+    alone = sw.Comparison("ood", "", "auroc", comparison().standings[:1], 0.9)
     display = draw(ComparisonDisplay(alone))
     display.figure_.canvas.draw()
     assert legend_texts(display.ax_) == ["best here"]

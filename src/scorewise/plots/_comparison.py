@@ -5,20 +5,15 @@ from __future__ import annotations
 from typing import Any, Self
 
 from scorewise._text import shorten
-from scorewise.compare import Comparison, Standing, compare
+from scorewise.compare import VERDICTS, Comparison, Standing, compare
 from scorewise.errors import InvalidInput
 from scorewise.plots._style import BLUE, GREY, Axes, Figure, add_legend, axes_for, despine
 
-# by verdict: how the point looks, and what the legend says
+# by verdict: how the point looks
 _LOOKS: dict[str, dict[str, Any]] = {
     "best": {"marker": "D", "markersize": 7.5, "color": BLUE},
     "indistinguishable": {"marker": "o", "markersize": 6.5, "color": BLUE},
     "worse": {"marker": "o", "markersize": 6.5, "color": GREY, "markerfacecolor": "white"},
-}
-_MEANINGS = {
-    "best": "best here",
-    "indistinguishable": "indistinguishable from the best",
-    "worse": "worse than the best",
 }
 _LEGEND_ROWS = 2  # left free above the best measure
 _METRICS = {
@@ -155,7 +150,7 @@ class ComparisonDisplay:
         verdicts = {row.verdict for row in rows}
         shown = [verdict for verdict in _LOOKS if verdict in verdicts]
         handles = [Line2D([], [], linewidth=1.6, markeredgewidth=1.6, **_LOOKS[v]) for v in shown]
-        labels = [_MEANINGS[verdict] for verdict in shown]
+        labels = [VERDICTS[verdict] for verdict in shown]
         if any(row.same_order_as for row in rows):
             handles.append(Line2D([], [], color="black", linewidth=1.6, linestyle=(0, (2, 1.5))))
             labels.append("orders rows as the measure named")

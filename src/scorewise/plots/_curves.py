@@ -216,14 +216,18 @@ def _points(curve: Curve, attribute: str) -> tuple[np.ndarray, np.ndarray]:
     return curve.rejection[at], getattr(curve, attribute)[at]
 
 
+def steady_coverage(n_rows: int) -> float:
+    """The coverage from which on enough rows are accepted for a steady mean loss."""
+    return min(1.0, max(_STEADY_ROWS / n_rows, _STEADY_SHARE))
+
+
 def _limits(
     drawn: Mapping[Curve, tuple[np.ndarray, np.ndarray]], *, within_one: bool
 ) -> tuple[float, float]:
     """The range of the heights where enough rows are accepted for a steady mean."""
     steady = []
     for curve, (rejected, height) in drawn.items():
-        enough = min(1.0, max(_STEADY_ROWS / len(curve), _STEADY_SHARE))
-        steady.append(height[1 - rejected >= enough * (1 - 1e-9)])
+        steady.append(height[1 - rejected >= steady_coverage(len(curve)) * (1 - 1e-9)])
     heights = np.concatenate(steady)
     low, high = float(np.min(heights)), float(np.max(heights))
     margin = 0.05 * (high - low) or 0.05 * abs(high) or 0.05
@@ -249,6 +253,10 @@ class LearningCurveDisplay:
     Attributes
     ----------
     curves : dict of str to (array (T,), array (R, T))
+    means : dict of str to array (T,)
+        Mean losses of the runs, by the name of the measure.
+    deviations : dict of str to array (T,) or None
+        Their standard deviations; None of a single run.
     ax_, figure_
         The Axes and the Figure that were drawn on, once ``plot`` was called.
     lines_ : dict of str to Line2D
@@ -290,6 +298,11 @@ class LearningCurveDisplay:
             name: _check_curve(pair, f"curves[{name!r}]") for name, pair in curves.items()
         }
         self.loss_name = loss_name
+        self.means = {name: losses.mean(axis=0) for name, (_, losses) in self.curves.items()}
+        self.deviations = {
+            name: losses.std(axis=0, ddof=1) if len(losses) > 1 else None
+            for name, (_, losses) in self.curves.items()
+        }
 
     @classmethod
     def from_rounds(
@@ -338,24 +351,22 @@ class LearningCurveDisplay:
             _BASELINE: _BASELINE_LOOK
         }
         self.lines_, self.bands_ = {}, {}
-        for name, (n_labelled, losses) in self.curves.items():
-            self._draw(name, n_labelled, losses, looks[name])
+        for name, (n_labelled, _) in self.curves.items():
+            self._draw(name, n_labelled, looks[name])
         self._name_axes()
         self._explain(is_own_figure=ax is None)
         return self
 
-    def _draw(
-        self, name: str, n_labelled: np.ndarray, losses: np.ndarray, look: dict[str, Any]
-    ) -> None:
-        mean, is_point = losses.mean(axis=0), len(n_labelled) == 1
+    def _draw(self, name: str, n_labelled: np.ndarray, look: dict[str, Any]) -> None:
+        mean, deviation = self.means[name], self.deviations[name]
+        is_point = len(n_labelled) == 1
         marker = {"marker": "o"} if is_point else {}
         (self.lines_[name],) = self.ax_.plot(n_labelled, mean, linewidth=1.8, **look, **marker)
-        if len(losses) > 1:
-            sd = losses.std(axis=0, ddof=1)
+        if deviation is not None:
             self.bands_[name] = self.ax_.fill_between(
                 n_labelled,
-                mean - sd,
-                mean + sd,
+                mean - deviation,
+                mean + deviation,
                 color=look["color"],
                 alpha=0.15,
                 linewidth=5 if is_point else 0,  # a band over one number of labels has no width

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -25,6 +26,25 @@ from scorewise.plots._style import (
 
 _FEWEST_BINS, _MOST_BINS = 5, 40
 _TRUE_POSITIVE_RATE = 0.95  # at which the rate of false alarms is marked
+
+
+@dataclass(frozen=True, eq=False)
+class OODHistogram:
+    """Histograms of two sets of scores over the same bins; see :meth:`OODDisplay.histogram`.
+
+    Attributes
+    ----------
+    edges : array (B + 1,)
+    shares_in, shares_out : arrays (B,)
+        Share of each set's scores in each bin.
+    has_zeros : bool
+        Whether the first bin is only for scores of exactly 0; the second is then an empty gap.
+    """
+
+    edges: np.ndarray
+    shares_in: np.ndarray
+    shares_out: np.ndarray
+    has_zeros: bool
 
 
 class OODDisplay:
@@ -132,16 +152,36 @@ class OODDisplay:
         self._plot_roc(right)
         return self
 
+    def histogram(self, bins: int | None = None) -> OODHistogram:
+        """Return the histograms of both sets over shared bins.
+
+        Epistemic uncertainty is often exactly 0. Where 0 is the smallest score and occurs more than
+        once, a bin of its own, apart from the others, holds the zeros.
+
+        Parameters
+        ----------
+        bins : int, optional
+            Number of bins, without that of the zeros; by default 5 to 40.
+        """
+        edges, has_zeros = _edges(self.u_in, self.u_out, bins)
+        shares_in, shares_out = (
+            _shares(scores, edges, has_zeros) for scores in (self.u_in, self.u_out)
+        )
+        return OODHistogram(edges, shares_in, shares_out, has_zeros)
+
     def _plot_histograms(self, ax: Axes, bins: int | None) -> None:
-        edges, has_zeros = histogram_edges(self.u_in, self.u_out, bins)
+        histogram = self.histogram(bins)
+        edges, has_zeros = histogram.edges, histogram.has_zeros
         looks: dict[str, dict[str, Any]] = {
             "in": {"facecolor": (BLUE, 0.45), "edgecolor": BLUE},
             "out": {"facecolor": "none", "edgecolor": VERMILLION, "hatch": "////"},
         }
         names = {"in": "in-distribution", "out": "out-of-distribution"}
         self.histograms_, labels = {}, []
-        for key, scores in (("in", self.u_in), ("out", self.u_out)):
-            shares = histogram_shares(scores, edges, has_zeros)
+        for key, scores, shares in (
+            ("in", self.u_in, histogram.shares_in),
+            ("out", self.u_out, histogram.shares_out),
+        ):
             self.histograms_[key] = ax.stairs(shares, edges, fill=True, linewidth=1.4, **looks[key])
             zeros = f", {shares[0]:.1%} exactly 0" if has_zeros else ""
             labels.append(f"{names[key]}: {len(scores):,} rows{zeros}")
@@ -212,21 +252,8 @@ def _roc(u_in: np.ndarray, u_out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return fpr, tpr
 
 
-def histogram_edges(
-    u_in: np.ndarray, u_out: np.ndarray, bins: int | None = None
-) -> tuple[np.ndarray, bool]:
-    """Edges of bins for both sets of scores, and whether the first bin is for exact zeros.
-
-    Epistemic uncertainty is often exactly 0. Where 0 is the smallest score and occurs more than
-    once, a bin of its own, apart from the others, holds the zeros.
-
-    Parameters
-    ----------
-    u_in, u_out : arrays (n,) and (m,)
-        Scores; finite.
-    bins : int, optional
-        Number of bins, without that of the zeros; by default 5 to 40.
-    """
+def _edges(u_in: np.ndarray, u_out: np.ndarray, bins: int | None) -> tuple[np.ndarray, bool]:
+    """Edges of bins for both sets of scores, and whether the first bin is for exact zeros."""
     scores = np.r_[u_in, u_out]
     if bins is None:
         bins = int(np.clip(np.sqrt(min(len(u_in), len(u_out))), _FEWEST_BINS, _MOST_BINS))
@@ -239,8 +266,8 @@ def histogram_edges(
     return (np.r_[-1.5 * width, -0.5 * width, edges] if has_zeros else edges), has_zeros
 
 
-def histogram_shares(scores: np.ndarray, edges: np.ndarray, has_zeros: bool) -> np.ndarray:
-    """The share of the scores in each bin of :func:`histogram_edges`."""
+def _shares(scores: np.ndarray, edges: np.ndarray, has_zeros: bool) -> np.ndarray:
+    """The share of the scores in each bin."""
     if not has_zeros:
         return np.asarray(np.histogram(scores, edges)[0] / len(scores))
     counts = np.histogram(scores[scores != 0], edges[2:])[0]
