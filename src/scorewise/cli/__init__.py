@@ -2,7 +2,6 @@
 
 from scorewise.cli import advise as advice
 from scorewise.cli import certify as promises
-from scorewise.cli import data_sets, reproduction
 from scorewise.cli import decide as costs
 from scorewise.cli import demo as demonstration
 from scorewise.cli import evaluate as evaluation
@@ -22,9 +21,7 @@ _COMMANDS = (  # as the help lists them
     costs.decide,
     advice.advise,
     advice.compare,
-    reproduction.reproduce,
 )
 
 for _command in _COMMANDS:
     app.command()(_command)
-app.add_typer(data_sets.datasets)
