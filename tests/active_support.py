@@ -47,6 +47,16 @@ def assert_same(found: list[sw.Round], expected: list[sw.Round]) -> None:
             np.testing.assert_array_equal(one.scores, two.scores)
 
 
+def assert_adds_up(rounds: list[sw.Round], y: Any = Y, sizes: tuple = (12, 8, 8, 2)) -> None:
+    rows = np.concatenate([r.rows for r in rounds])
+    assert len(set(rows.tolist())) == len(rows), "a row was asked twice"
+    assert [r.index for r in rounds] == list(range(len(rounds)))
+    assert tuple(len(r.rows) for r in rounds) == sizes
+    assert [r.n_labelled for r in rounds] == np.cumsum(sizes).tolist()
+    assert [r.stop for r in rounds] == [None] * (len(rounds) - 1) + ["budget"]
+    np.testing.assert_array_equal(np.concatenate([r.labels for r in rounds]), np.asarray(y)[rows])
+
+
 class Softmax(ClassifierMixin, BaseEstimator):
     """A few steps of softmax regression, from where another one is."""
 

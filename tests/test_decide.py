@@ -174,7 +174,7 @@ def test_the_parts_add_up_and_none_is_negative():
 def test_the_epistemic_part_is_exactly_zero_where_members_agree():
     probs, costs = members(2000, 3, 3, seed=5), some_costs(3, 3)
     d = sw.decide(probs, costs, 0.9)
-    own = np.asarray(d.rule.action(probs))
+    own = np.asarray(d.rule.predict(probs))
     agree = (own == own[:, :1]).all(axis=1)
     assert 100 < agree.sum() < 1900
     assert (d.epistemic[agree] == 0).all()
@@ -360,7 +360,7 @@ def test_the_numbers_are_those_of_decompose_under_its_rule(weights):
     for part in ("total", "aleatoric", "epistemic"):
         np.testing.assert_array_equal(getattr(d, part), getattr(same, part))
     q = sw.Samples(probs, weights=weights)
-    np.testing.assert_array_equal(d.action, d.rule.action(q.mean))
+    np.testing.assert_array_equal(d.action, d.rule.predict(q.mean))
     np.testing.assert_allclose(d.total, d.rule.entropy(q.mean), rtol=1e-13)
     assert d.rule == sw.rules.cost_matrix(with_abstaining(costs, 0.8), d.action_names)
     zero_one = sw.decompose(probs, "zero-one", weights=weights)
@@ -586,7 +586,7 @@ def test_members_that_all_take_the_first_of_tied_actions_are_followed():
     probs = np.stack([u, 0.5 - u, np.full_like(u, 0.5)], axis=-1)
     costs = [[0, 1], [0, 1], [1, 0]]
     d = sw.decide(probs, costs)
-    assert not np.asarray(d.rule.action(probs)).any()
+    assert not np.asarray(d.rule.predict(probs)).any()
     assert not d.epistemic.any()
     assert not d.action.any()
 

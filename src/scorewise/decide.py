@@ -134,7 +134,7 @@ def decide(
         matrix.check_classes(probs.n_classes)
         rule = _with_names(matrix, abstain_cost, action_names)
         found = decompose(probs, rule, weights=weights, **options)
-        return _decisions(rule, rule.action(probs.mean), found)
+        return _decisions(rule, rule.predict(probs.mean), found)
     members = Members.of(probs, weights, Options(**options))
     members.check_rules([matrix])
     rule = _with_names(matrix, abstain_cost, action_names)
