@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,6 +38,15 @@ def test_only_public_names_of_the_library_are_imported(module: str, name: str):
         library = importlib.import_module(module)
         public = getattr(library, "__all__", [x for x in vars(library) if not x.startswith("_")])
         assert name in public
+
+
+@pytest.mark.parametrize("page", ["README.md", "datasets.md"])
+def test_pages_are_true(page: str):
+    text = (PACKAGE.parent / page).read_text()
+    code = "\n".join(re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL))
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+    for link in re.findall(r"\]\(([^):#]+)\)", text):
+        assert (PACKAGE.parent / link).exists()
 
 
 def test_the_public_names_exist():
