@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import scorewise as sw
-from scorewise.report import _text as text
+from scorewise.report import _format as text
 
 ERROR, COST = sw.rules.zero_one.unit, sw.rules.cost_matrix([[0, 1], [1, 0]]).unit
 
