@@ -20,11 +20,11 @@ from scorewise.abstain import (
     load_policy,
 )
 from scorewise.accumulate import Accumulator
-from scorewise.acquire import JointBatch, Round, acquire, acquire_batch
+from scorewise.acquire import acquire, acquire_batch
 from scorewise.calibrate import LossCalibration, Temperature, fit_temperature, loss_calibration
 from scorewise.compare import Advice, Comparison, Evaluation, Standing, advise, compare, evaluate
 from scorewise.curves import Curve, augrc, aulc, rejection_curve
-from scorewise.decide import Decisions, decide
+from scorewise.decide import decide
 from scorewise.decompose import (
     Decomposition,
     decompose,
@@ -35,15 +35,7 @@ from scorewise.decompose import (
 )
 from scorewise.detect import OODMetrics, ood_metrics
 from scorewise.distributions import Dirichlet, Samples, binary
-from scorewise.errors import (
-    CorruptData,
-    FetchFailed,
-    ImproperRule,
-    InvalidInput,
-    KernelMismatch,
-    MissingData,
-    ScorewiseError,
-)
+from scorewise.errors import ImproperRule, InvalidInput, KernelMismatch, ScorewiseError
 from scorewise.io import Predictions, read_predictions, score_file, write_predictions
 from scorewise.kernels import get_num_threads, set_num_threads
 from scorewise.losses import task_losses
@@ -67,28 +59,22 @@ __all__ = [
     "BootstrapEnsemble",
     "Certificate",
     "Comparison",
-    "CorruptData",
     "Curve",
-    "Decisions",
     "Decomposition",
     "DeepEnsemble",
     "Dirichlet",
     "Drift",
     "Evaluation",
-    "FetchFailed",
     "ImproperRule",
     "InvalidInput",
-    "JointBatch",
     "KernelMismatch",
     "LossCalibration",
     "LossRecalibrator",
-    "MissingData",
     "OODDetector",
     "OODMetrics",
     "Policy",
     "PolicyResult",
     "Predictions",
-    "Round",
     "Samples",
     "ScorewiseError",
     "ScoringRule",
