@@ -700,8 +700,8 @@ def test_names_of_actions():
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["a", "a"], "a name of its own"),
-        ([1, "1"], "a name of its own"),
+        (["a", "a"], "a different name"),
+        ([1, "1"], "a different name"),
         (["a"], "1 action names for 2 actions"),
         (["a", "b", "c", "d"], "4 action names for 2 actions"),
         ([], "0 action names for 2 actions"),
