@@ -26,7 +26,8 @@ from torch import Tensor, nn
 import memory
 import scorewise as sw
 from measuring import Others, Sheet, Work, fastest, machine, options, write_between
-from scorewise.models import Stack, choose_device, is_worth_stacking
+from scorewise.models import choose_device
+from scorewise.models.torch._deep_ensembles import StackedModules, is_worth_stacking
 
 N_DRAWS = 20
 HEAD_AT_LEAST = 15  # times faster than 20 passes, where only the head differs between draws
@@ -341,13 +342,13 @@ def measure_stack(
     torch.manual_seed(0)
     members = [make().to(DEVICE).eval() for _ in range(n_members)]
     X = torch.randn(shape, device=DEVICE)
-    stack = Stack(members)
+    stack = StackedModules(members)
 
     def stacked() -> Tensor:
         return stack(X).cpu()
 
     def stacked_anew() -> Tensor:
-        return Stack(members)(X).cpu()
+        return StackedModules(members)(X).cpu()
 
     def one_by_one() -> Tensor:
         return torch.cat([member(X) for member in members]).cpu()

@@ -39,7 +39,7 @@ from scorewise.errors import (
 from scorewise.io import Predictions, Scored, read_predictions, score_file, write_predictions
 from scorewise.kernels import get_num_threads, set_num_threads
 from scorewise.losses import task_losses
-from scorewise.models import predict_dirichlet, predict_samples
+from scorewise.models import predict_samples
 from scorewise.rules import ScoringRule, get_rule, rule_from_entropy, rule_from_loss_vector
 from scorewise.testing import check_kernel, check_rule
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from scorewise.acquire import ActiveLearner, active_learning
     from scorewise.calibrate import LossRecalibrator
     from scorewise.detect import OODDetector
-    from scorewise.models import BootstrapEnsemble, DeepEnsemble, fit_laplace
+    from scorewise.models import BootstrapEnsemble, DeepEnsemble, fit_laplace, predict_dirichlet
     from scorewise.report import write_report
 
 __all__ = [
@@ -141,6 +141,7 @@ __getattr__, __dir__ = lazy_names(
         "active_learning": "scorewise.acquire",
         "fit_laplace": "scorewise.models",
         "plots": "scorewise.plots",
+        "predict_dirichlet": "scorewise.models",
         "write_report": "scorewise.report",
     },
 )

@@ -675,7 +675,7 @@ def test_wrong_usage_is_exit_code_2(args: str, here: Path):
         ("evaluate empty.npz", "no rows"),
         ("certify test.npz --max-loss nan", "finite"),
         ("certify test.npz --max-loss 2", "from 0 to 1"),
-        ("certify test.npz --max-loss 0.1 --task-loss log", "--floor 1e-6"),
+        ("certify test.npz --max-loss 0.1 --task-loss log", "--floor 1e-"),
         ("certify test.npz --max-loss 0.1 --task-loss log --floor 0.9", "below 1/3"),
         ("certify bare.npz --max-loss 0.1", "no labels"),
         ("certify empty.npz --max-loss 0.1", "no rows"),
