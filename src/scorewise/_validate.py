@@ -171,10 +171,10 @@ class Layout:
         """Return a view with members and classes last."""
         return x if self.order == tuple(range(x.ndim)) else xp.permute_dims(x, self.order)
 
-    def absolute(self, index: Sequence[int]) -> list[int]:
+    def absolute(self, index: Sequence[int]) -> tuple[int, ...]:
         """Return a canonical index, counted from the start of the whole array."""
         starts = chain(self.origin, repeat(0))
-        return [start + i for i, start in zip(index, starts, strict=False)]
+        return tuple(start + i for i, start in zip(index, starts, strict=False))
 
     def place(self, index: Sequence[int]) -> str:
         """Return the caller's own index of a canonical one; missing trailing axes are whole."""
@@ -278,21 +278,29 @@ def _raise_for_row(
         k, value = _first_entry(row, ~np.isfinite(row))
         raise InvalidInput(
             f"{where.place((*index, k))} is {value}; probabilities must be finite: "
-            "drop such rows, or fix the model that made them"
+            "drop such rows, or fix the model that made them",
+            index=where.absolute((*index, k)),
         )
     if (row < 0).any():
         k, value = _first_entry(row, row < 0)
         raise InvalidInput(
             f"{where.place((*index, k))} is {value:.6g}, and a probability cannot be negative",
             _FROM_LOGITS,
+            index=where.absolute((*index, k)),
         )
     with np.errstate(over="ignore"):
         total = row.sum()
     if must_sum_to_one:
         raise InvalidInput(
-            f"{where.place(index)} sums to {total:.9g}, not 1", _NORMALIZE, _FROM_LOGITS
+            f"{where.place(index)} sums to {total:.9g}, not 1",
+            _NORMALIZE,
+            _FROM_LOGITS,
+            index=where.absolute(index),
         )
-    raise InvalidInput(f"{where.place(index)} sums to {total:.6g} and cannot be normalised")
+    raise InvalidInput(
+        f"{where.place(index)} sums to {total:.6g} and cannot be normalised",
+        index=where.absolute(index),
+    )
 
 
 def logits(xp: Namespace, z: Array, where: Layout) -> None:
@@ -304,12 +312,14 @@ def logits(xp: Namespace, z: Array, where: Layout) -> None:
     row = to_numpy(z[(*index, ...)]).astype(np.float64)
     if np.isneginf(row).all():
         raise InvalidInput(
-            f"{where.place(index)} is -inf for every class; at least one class must be possible"
+            f"{where.place(index)} is -inf for every class; at least one class must be possible",
+            index=where.absolute(index),
         )
     k, value = _first_entry(row, np.isnan(row) | np.isposinf(row))
     raise InvalidInput(
         f"{where.place((*index, k))} is {value}; logits may be -inf (a masked class) but not "
-        "NaN or +inf"
+        "NaN or +inf",
+        index=where.absolute((*index, k)),
     )
 
 
@@ -395,12 +405,14 @@ def normalized_weights(w: Any, members: Array, layout: Layout, *, check: bool) -
         if index is not None:
             raise InvalidInput(
                 f"{where.place(index)} is {float(w[index])}; weights must be finite and not "
-                "negative"
+                "negative",
+                index=where.absolute(index) if w.ndim > 1 else None,
             )
         index = _first_false(top[..., 0] > 0)
         if index is not None:
             raise InvalidInput(
-                f"{where.place(index)} sums to 0; at least one member needs a positive weight"
+                f"{where.place(index)} sums to 0; at least one member needs a positive weight",
+                index=where.absolute(index) if w.ndim > 1 else None,
             )
     w = w / top
     w = w / xp.sum(w, axis=-1, keepdims=True)
@@ -449,7 +461,7 @@ def require_two_weighted_members(weights: Array | None, layout: Layout) -> None:
     index = _first_false(xp.sum(xp.astype(weights > 0, weights.dtype), axis=-1) > 1)
     if index is not None:
         heavy = int(xp.argmax(weights[(*index, ...)]))
-        place = f" of instance {layout.absolute(index)}" if index else ""
+        place = f" of instance {list(layout.absolute(index))}" if index else ""
         raise InvalidInput(f"{_NEED_TWO}; member {heavy}{place} has all of it")
 
 

@@ -197,7 +197,7 @@ def test_every_entry_point_refuses_what_it_cannot_use(call, message):
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (lambda p: [0.5] * 3, "is a list; for a ndarray it must be one too"),
+        (lambda p: [0.5] * 3, "is a list; for a ndarray it must be one"),
         (lambda p: None, "is a NoneType"),
         (lambda p: p[..., :2], r"has shape \(5, \d, 2\); it must be \(5, \d, 3\)"),
         (lambda p: p * 1j, "has dtype complex128"),
@@ -229,7 +229,7 @@ def test_libraries_are_not_mixed():
     import torch
 
     numpy_only = sw.rule_from_loss_vector(lambda p: 1 - np.asarray(p), name="own")
-    with pytest.raises(sw.InvalidInput, match="is a ndarray; for a Tensor it must be one too"):
+    with pytest.raises(sw.InvalidInput, match="is a ndarray; for a Tensor it must be one"):
         numpy_only.entropy(torch.asarray(PROBS))
     one, other = sw.Accumulator("log"), sw.Accumulator("log")
     one.update(PROBS[:, 0])

@@ -25,14 +25,14 @@ from scorewise.cli._app import (
     Seed,
     TaskLoss,
     command,
-    in_the_shell,
+    remedy_text,
 )
 from scorewise.cli._arguments import ALL_RULES, loss_of, names_of, rules_of
 from scorewise.cli._screen import comparison_table, print_json, say, table
 from scorewise.compare import Evaluation, percent_text
 from scorewise.compare import evaluate as evaluate_predictions
 from scorewise.errors import InvalidInput
-from scorewise.io import check_file_path, digest, read_predictions
+from scorewise.io import check_output_path, digest, read_predictions
 from scorewise.report import check_report, write_report
 
 _SHOWN = 6  # measures of a comparison on the screen
@@ -78,7 +78,7 @@ def evaluate(
     if not no_report:
         report.parent.mkdir(parents=True, exist_ok=True)
         check_report(report)
-        check_file_path(report, file, *([ood] if ood else []))
+        check_output_path(report, file, *([ood] if ood else []))
     if figures is not None:
         if figures.exists() and not figures.is_dir():
             raise InvalidInput(f"{str(figures)!r} is a file; give a folder for the figures")
@@ -133,7 +133,7 @@ def evaluate(
 
 def show_evaluation(evaluation: Evaluation) -> None:
     """Print the verdict, the certificates and the comparisons."""
-    say(*map(in_the_shell, evaluation.verdict), "")
+    say(*evaluation.sentences(remedy_text), "")
     if evaluation.certificates:
         unit = evaluation.unit
         say(

@@ -21,7 +21,7 @@ from scorewise._numerics import spread
 from scorewise._version import __version__
 from scorewise.compare import ClassSummary, Evaluation, UncertainRow
 from scorewise.errors import InvalidInput
-from scorewise.io import check_file_path
+from scorewise.io import check_output_path
 from scorewise.plots import displays_of
 from scorewise.report import _text as text
 from scorewise.report._figures import (
@@ -107,7 +107,7 @@ def write_report(
 
 def check_report(path: Path) -> None:
     """Raise, before any work is done, if no page can be written to the path."""
-    check_file_path(path)
+    check_output_path(path)
     for name in ("jinja2", "plotly"):
         if find_spec(name) is None:
             raise ImportError(f"the report needs {name}: pip install 'scorewise[report]'")
