@@ -36,7 +36,7 @@ from scorewise.errors import (
     MissingData,
     ScorewiseError,
 )
-from scorewise.io import Predictions, Scored, read_predictions, score_file, write_predictions
+from scorewise.io import Predictions, read_predictions, score_file, write_predictions
 from scorewise.kernels import get_num_threads, set_num_threads
 from scorewise.losses import task_losses
 from scorewise.models import predict_samples
@@ -82,7 +82,6 @@ __all__ = [
     "Predictions",
     "Round",
     "Samples",
-    "Scored",
     "ScorewiseError",
     "ScoringRule",
     "SelectiveClassifier",

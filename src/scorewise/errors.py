@@ -72,7 +72,24 @@ class ScorewiseError(Exception):
 
 
 class InvalidInput(ScorewiseError, ValueError):
-    """An argument is not what it must be; the message says what, where and what to do."""
+    """An argument is not what it must be; the message says what, where and what to do.
+
+    Attributes
+    ----------
+    index : tuple of int or None
+        Where the first wrong value is: its instance first, then its member and class. None if the
+        problem is not that of a single instance.
+    """
+
+    def __init__(
+        self, problem: str = "", *remedies: Remedy, index: tuple[int, ...] | None = None
+    ) -> None:
+        super().__init__(problem, *remedies)
+        self.index = index
+
+
+class InvalidFile(InvalidInput):
+    """A file does not hold what it should; the message names the file."""
 
 
 class ImproperRule(ScorewiseError):

@@ -11,7 +11,7 @@ from scorewise._numerics import sum_product
 from scorewise._rows import rows_of
 from scorewise.decompose import RuleLike, rule_name
 from scorewise.distributions import apply_floor
-from scorewise.errors import InvalidInput
+from scorewise.errors import InvalidInput, Remedy
 from scorewise.rules import get_rule
 
 _NOTHING = 1e-290  # what cannot be told from 0
@@ -107,7 +107,7 @@ def promised_bound(
     bound = get_rule(rule).largest_loss(n_classes, floor) if loss_bound is None else loss_bound
     if not np.isfinite(bound):
         raise InvalidInput(
-            f"the loss {rule_name(rule)!r} can be infinite, and no mean of it can be promised; "
-            "pass floor=1e-6, the smallest probability that shall count"
+            f"the loss {rule_name(rule)!r} can be infinite, and no mean of it can be guaranteed",
+            Remedy("floor", 1e-6, "as the smallest probability that counts"),
         )
     return float(bound)

@@ -58,22 +58,28 @@ def _raise_for_row(
         k, value = _entry(row, ~np.isfinite(row))
         raise InvalidInput(
             f"{where.place((*index, k))} is {value}; probabilities must be finite: "
-            "drop such rows, or mend the model that made them"
+            "drop such rows, or mend the model that made them",
+            index=where.absolute((*index, k)),
         )
     if (row < 0).any():
         k, value = _entry(row, row < 0)
         raise InvalidInput(
             f"{where.place((*index, k))} is {value:.6g}, and a probability cannot be negative; "
-            "pass from_logits=True if these are logits"
+            "pass from_logits=True if these are logits",
+            index=where.absolute((*index, k)),
         )
     with np.errstate(over="ignore"):
         total = row.sum()
     if must_sum_to_one:
         raise InvalidInput(
             f"{where.place(index)} sums to {total:.9g}, not 1; pass normalize=True to rescale "
-            "rows, or from_logits=True if these are logits"
+            "rows, or from_logits=True if these are logits",
+            index=where.absolute(index),
         )
-    raise InvalidInput(f"{where.place(index)} sums to {total:.6g} and cannot be normalised")
+    raise InvalidInput(
+        f"{where.place(index)} sums to {total:.6g} and cannot be normalised",
+        index=where.absolute(index),
+    )
 
 
 def logits(xp: Namespace, z: Array, where: Layout) -> None:
@@ -85,12 +91,14 @@ def logits(xp: Namespace, z: Array, where: Layout) -> None:
     row = to_numpy(z[(*index, ...)]).astype(np.float64)
     if np.isneginf(row).all():
         raise InvalidInput(
-            f"{where.place(index)} is -inf for every class; at least one class must be possible"
+            f"{where.place(index)} is -inf for every class; at least one class must be possible",
+            index=where.absolute(index),
         )
     k, value = _entry(row, np.isnan(row) | np.isposinf(row))
     raise InvalidInput(
         f"{where.place((*index, k))} is {value}; logits may be -inf (a masked class) but not "
-        "NaN or +inf"
+        "NaN or +inf",
+        index=where.absolute((*index, k)),
     )
 
 

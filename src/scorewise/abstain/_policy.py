@@ -123,7 +123,7 @@ class Gate:
         weighted = predictions.member_weights is not None or "weights" in predictions.fields
         self._check(predictions.shape, predictions.class_names, weighted)
         with bar("deciding", len(predictions), progress) as advance:
-            for _, part, samples in predictions.checked_chunks(normalize=normalize):
+            for _, part, samples in predictions.sample_chunks(normalize=normalize):
                 yield to_numpy(samples.mean)
                 advance(len(part))
 

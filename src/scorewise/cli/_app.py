@@ -16,7 +16,7 @@ import typer
 
 from scorewise._version import __version__
 from scorewise.cli._screen import complain
-from scorewise.errors import ScorewiseError
+from scorewise.errors import Remedy, ScorewiseError
 
 FINE, NOT_GUARANTEED, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 70, 130
 
@@ -129,6 +129,21 @@ def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
     return decorate
 
 
+# By argument in Python: the option to use instead.
+_OPTIONS = {"normalize": "--normalize", "floor": "--floor", "class_names": "--class-names"}
+
+
+def remedy_text(remedy: Remedy) -> str:
+    """What to type, where Python would pass an argument."""
+    if remedy.argument == "from_logits":
+        return f'call the array or column "logits" {remedy.effect}'.rstrip()
+    option = _OPTIONS.get(remedy.argument)
+    if option is None:
+        return str(remedy)
+    value = {True: "", ...: " …,"}.get(remedy.value, f" {remedy.value}")
+    return f"use {option}{value} {remedy.effect}".rstrip()
+
+
 # What a message advises in Python, and what to type instead.
 _IN_THE_SHELL = {
     "pass normalize=True to rescale rows": "use --normalize to rescale rows",
@@ -149,7 +164,9 @@ def _sentence(error: BaseException) -> str:
         return "there is not enough memory; evaluate fewer rows"
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.strerror}: {error.filename}"
-    return in_the_shell(str(error))
+    if isinstance(error, ScorewiseError):
+        return in_the_shell(error.render(remedy_text))
+    return str(error)
 
 
 def in_the_shell(text: str) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
 
-from scorewise.abstain import Gate, Gated
+from scorewise.abstain import Gate
 from scorewise.cli._app import (
     FINE,
     NOT_GUARANTEED,
@@ -22,16 +22,7 @@ from scorewise.cli._app import (
 )
 from scorewise.cli._arguments import names_of
 from scorewise.cli._screen import print_json, say
-from scorewise.io import (
-    Predictions,
-    check_table_path,
-    described,
-    digest,
-    pyarrow,
-    read_predictions,
-    row_names,
-    write_table,
-)
+from scorewise.io import check_table_path, input_metadata, read_predictions, row_column, write_table
 
 
 @command(
@@ -71,10 +62,16 @@ def apply(
         false_alarm_rate=false_alarm_rate,
         progress=False if as_json else None,
     )
-    metadata = {**described(predictions, file), "sha256": digest(file), "promise": str(gate)}
-    write_table(out, [_table(gated, predictions)], metadata)
-    is_guaranteed = gate.certificate.coverage > 0
     n_rows, n_accepted = len(gated.accept), int(gated.accept.sum())
+    is_guaranteed = gate.certificate.coverage > 0
+    columns = {
+        **row_column(predictions.ids, 0, n_rows),
+        "prediction": np.array(gated.prediction_names, dtype=object)[gated.prediction],
+        "uncertainty": gated.uncertainty,
+        "accept": gated.accept,
+    }
+    metadata = {**input_metadata(predictions, file), "promise": str(gate)}
+    write_table(out, columns, metadata)
     if as_json:
         print_json(
             {
@@ -95,17 +92,3 @@ def apply(
             say(f"No sign of drift: {gated.drift}")
         say(f"Written to {out}")
     return FINE if is_guaranteed and not gated.drift else NOT_GUARANTEED
-
-
-def _table(gated: Gated, predictions: Predictions) -> Any:
-    name, ids = row_names(predictions.ids, 0, len(gated.accept))
-    predicted = np.array(gated.prediction_names, dtype=object)[gated.prediction]
-    pa = pyarrow()
-    return pa.record_batch(
-        {
-            name: ids,
-            "prediction": pa.array(predicted, pa.string()),
-            "uncertainty": gated.uncertainty,
-            "accept": gated.accept,
-        }
-    )

@@ -23,7 +23,7 @@ from scorewise.cli._app import (
 )
 from scorewise.cli._arguments import loss_of, names_of
 from scorewise.cli._screen import print_json, say
-from scorewise.io import check_file_path, described, digest, read_predictions
+from scorewise.io import check_output_path, input_metadata, read_predictions
 
 
 @command(
@@ -53,7 +53,7 @@ def certify(
 
     Exit code 1: nothing can be guaranteed (the certificate then accepts no row).
     """
-    check_file_path(out, file)
+    check_output_path(out, file)
     predictions = read_predictions(file, names_of(class_names))
     gate = certify_predictions(
         predictions,
@@ -61,7 +61,7 @@ def certify(
         confidence=confidence,
         task_loss=loss_of(task_loss, predictions),
         floor=floor,
-        told={**described(predictions, file), "sha256": digest(file)},
+        told=input_metadata(predictions, file),
         normalize=normalize,
     )
     gate.write(out)

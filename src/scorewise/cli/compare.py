@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from scorewise import _validate as validate
-from scorewise._labelled import Labelled, members_of
 from scorewise.cli._app import (
     AsJson,
     ClassNames,
@@ -70,29 +69,18 @@ def compare(
             "--task ood and --ood, predictions for out-of-distribution rows, go together"
         )
     predictions = read_predictions(file, names_of(class_names))
-    options = {"normalize": normalize}
-    loss = loss_of(task_loss, predictions)
-    labels = None
-    if task == "selective":
-        rows = Labelled.of(predictions, None, None, None, options)
-        samples, labels = rows.samples, rows.labels
-    else:
-        samples = members_of(predictions, "predictions", options)
-    ood_samples = None
-    if ood is not None:
-        ood_samples = members_of(read_predictions(ood, names_of(class_names)), "ood", options)
     comparison = evidence(
-        samples,
-        labels,
-        task,
-        loss,
+        predictions,
+        task=task,
+        task_loss=loss_of(task_loss, predictions),
         rules=rules_of(rules),
-        ood=ood_samples,
+        ood=None if ood is None else read_predictions(ood, names_of(class_names)),
         floor=floor,
         confidence=confidence,
         n_resamples=resamples,
         random_state=seed,
         progress=False if as_json else None,
+        normalize=normalize,
     )
     if as_json:
         print_json(comparison.to_dict())

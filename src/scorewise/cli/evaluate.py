@@ -29,10 +29,10 @@ from scorewise.cli._app import (
 )
 from scorewise.cli._arguments import ALL_RULES, loss_of, names_of, rules_of
 from scorewise.cli._screen import comparison_table, print_json, say, table
-from scorewise.compare import Evaluation, loss_text, promise_text, share_text
+from scorewise.compare import Evaluation, percent_text
 from scorewise.compare import evaluate as evaluate_predictions
 from scorewise.errors import InvalidInput
-from scorewise.io import check_file_path, digest, read_predictions
+from scorewise.io import check_output_path, digest, read_predictions
 from scorewise.report import check_report, write_report
 
 _SHOWN = 6  # measures of a comparison on the screen
@@ -78,7 +78,7 @@ def evaluate(
     if not no_report:
         report.parent.mkdir(parents=True, exist_ok=True)
         check_report(report)
-        check_file_path(report, file, *([ood] if ood else []))
+        check_output_path(report, file, *([ood] if ood else []))
     if figures is not None:
         if figures.exists() and not figures.is_dir():
             raise InvalidInput(f"{str(figures)!r} is a file; give a folder for the figures")
@@ -135,21 +135,16 @@ def show_evaluation(evaluation: Evaluation) -> None:
     """Print the verdict, the certificates and the comparisons."""
     say(*map(in_the_shell, evaluation.verdict), "")
     if evaluation.certificates:
-        confidence = promise_text(evaluation.confidence, True)
+        unit = evaluation.unit
         say(
             table(
-                f"Risk guarantees, jointly with {confidence} confidence",
-                [
-                    f"{evaluation.loss_name} at most",
-                    "accept",
-                    "observed",
-                    "where uncertainty is at most",
-                ],
+                f"Risk guarantees, jointly with {100 * evaluation.confidence:.12g} % confidence",
+                [f"{unit.noun} at most", "accept", "observed", "where uncertainty is at most"],
                 (
                     (
-                        promise_text(cert.max_loss, evaluation.is_share),
-                        share_text(cert.coverage) if cert.coverage else "nothing",
-                        loss_text(cert.loss, evaluation.is_share) if cert.coverage else "",
+                        unit.format_exact(cert.max_loss),
+                        percent_text(cert.coverage) if cert.coverage else "nothing",
+                        unit.format(cert.loss) if cert.coverage else "",
                         f"{cert.threshold:.10g}" if cert.coverage else "",
                     )
                     for cert in evaluation.certificates
