@@ -185,3 +185,11 @@ def assert_accurate(d: sw.Decomposition, i: int, expected: tuple, dtype: str, no
     exact = expected[2]
     error = abs(mp.mpf(float(d.epistemic[i])) - exact)
     assert error <= relative * max(exact, 1e-9), f"{note} epistemic {exact}: {error}"
+
+
+def assert_same(results: dict[str, Any], expected: dict[str, Any], **tolerance: float) -> None:
+    """Two results of decompose under the same rules are equal within the tolerance."""
+    assert results.keys() == expected.keys()
+    for name, d in results.items():
+        for ours, theirs in zip(d, expected[name], strict=True):
+            np.testing.assert_allclose(ours, theirs, err_msg=name, **tolerance)
