@@ -10,8 +10,15 @@ from typing import Any
 import numpy as np
 
 import scorewise as sw
-from scorewise.compare._comparison import Comparison, Standing
-from scorewise.compare._evaluation import ClassSummary, DoubtfulRow, Evaluation, LabelsBought
+from scorewise.compare import (
+    ClassSummary,
+    Comparison,
+    Evaluation,
+    LearningEvaluation,
+    Note,
+    Standing,
+    UncertainRow,
+)
 from scorewise.curves import rejection_curve
 
 RUN = "window.pwned=1;document.title='pwned'"
@@ -31,7 +38,7 @@ HOSTILE = [
 
 
 def members(n: int, k: int, seed: int = 0, m: int = 8) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities (n, m, k) that mean what they say, and labels."""
+    """Probabilities (n, m, k) of a calibrated model, and labels."""
     rng = np.random.default_rng(seed)
     truth = rng.dirichlet(np.full(k, 0.3), size=n)
     y = np.array([rng.choice(k, p=p) for p in truth])
@@ -42,8 +49,8 @@ def members(n: int, k: int, seed: int = 0, m: int = 8) -> tuple[np.ndarray, np.n
 def evaluated(n: int = 300, k: int = 3, ood: bool = False, **options: Any) -> Evaluation:
     """An evaluation of made-up members."""
     probs, y = members(n, k)
-    foreign = np.random.default_rng(1).dirichlet(np.ones(k), size=(n, 8)) if ood else None
-    return sw.evaluate(probs, y, ood=foreign, **{"n_resamples": 100, **options})
+    outside = np.random.default_rng(1).dirichlet(np.ones(k), size=(n, 8)) if ood else None
+    return sw.evaluate(probs, y, ood=outside, **{"n_resamples": 100, **options})
 
 
 def standings(names: Iterable[str]) -> tuple[Standing, ...]:
@@ -54,21 +61,21 @@ def standings(names: Iterable[str]) -> tuple[Standing, ...]:
     )
 
 
-def with_labels(found: Evaluation, *names: str) -> Evaluation:
+def with_learning(evaluation: Evaluation, *names: str) -> Evaluation:
     """The same with runs of active learning."""
     labels = np.arange(10, 60, 10)
     rng = np.random.default_rng(0)
     curves = {
         name: (labels, 0.2 + 0.1 * rng.random((3, 5)) / (1 + i)) for i, name in enumerate(names)
     }
-    comparison = Comparison("active", "zero-one", "mean loss", standings(names), 0.95, ())
-    return replace(found, learning=LabelsBought(curves, comparison))
+    comparison = Comparison("active", "zero-one", "mean loss", standings(names), 0.95)
+    return replace(evaluation, learning=LearningEvaluation(curves, comparison))
 
 
 def full(**options: Any) -> Evaluation:
     """An evaluation that fills every section of the page."""
-    found = evaluated(ood=True, class_names=["healthy", "doubtful", "ill"], **options)
-    return with_labels(found, "epistemic zero-one", "random")
+    evaluation = evaluated(ood=True, class_names=["healthy", "doubtful", "ill"], **options)
+    return with_learning(evaluation, "epistemic zero-one", "random")
 
 
 def hostile() -> Evaluation:
@@ -76,7 +83,7 @@ def hostile() -> Evaluation:
     k = len(HOSTILE)
     rules = dict.fromkeys(HOSTILE, "brier")
     probs, y = members(200, k)
-    found = sw.evaluate(
+    evaluation = sw.evaluate(
         probs,
         y,
         rules=rules,
@@ -85,11 +92,15 @@ def hostile() -> Evaluation:
         n_resamples=100,
         ids=np.array([HOSTILE[i % k] for i in range(200)], dtype=object),
     )
-    found = replace(
-        found, loss_name=HOSTILE[0], notes=tuple(HOSTILE), settings={HOSTILE[1]: HOSTILE}
+    evaluation = replace(
+        evaluation,
+        unit=replace(evaluation.unit, noun=HOSTILE[0]),
+        notes=tuple(map(Note, HOSTILE)),
+        settings={HOSTILE[1]: HOSTILE},
+        simplex=(np.full((3, 3), 1 / 3), np.arange(3)),
+        class_names=tuple(HOSTILE[:3]),
     )
-    three = (np.full((3, 3), 1 / 3), np.arange(3))
-    return with_labels(replace(found, simplex=three, class_names=tuple(HOSTILE[:3])), *HOSTILE)
+    return with_learning(evaluation, *HOSTILE)
 
 
 def huge(n: int = 1_000_000, k: int = 1000, measures: int = 50) -> Evaluation:
@@ -103,17 +114,18 @@ def huge(n: int = 1_000_000, k: int = 1000, measures: int = 50) -> Evaluation:
         ClassSummary(f"class {i} {'x' * 300}", 1000, i / k, 0.1, 0.05, 0.05, 0.9, 0.01)
         for i in range(k)
     )
-    doubtful = tuple(
-        DoubtfulRow(
+    uncertain_rows = tuple(
+        UncertainRow(
             i,
             f"row {i} {'y' * 300}",
             classes[0].name,
             classes[1].name,
+            True,
             1.0,
             0.9,
             0.4,
             0.5,
-            tuple(one.name for one in classes[:6]),
+            tuple(summary.name for summary in classes[:6]),
             rng.dirichlet(np.ones(6), 1000),
             np.full(6, 1 / 6),
         )
@@ -129,8 +141,8 @@ def huge(n: int = 1_000_000, k: int = 1000, measures: int = 50) -> Evaluation:
         curves=dict.fromkeys(names, curve),
         comparison=replace(small.comparison, standings=standings(names)),
         classes=classes,
-        class_names=tuple(one.name for one in classes),
+        class_names=tuple(summary.name for summary in classes),
         simplex=None,
-        doubtful=doubtful,
-        ood=replace(small.ood, inside=scores, outside=scores + 0.5),
+        uncertain_rows=uncertain_rows,
+        ood=replace(small.ood, u_in=scores, u_out=scores + 0.5),
     )

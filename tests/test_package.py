@@ -90,7 +90,7 @@ def test_public_names_exist_and_are_documented_with_an_example():
         if inspect.isfunction(thing):
             assert ">>>" in inspect.getdoc(thing), f"{name} has no example"
     public = {n for n in dir(sw) if not n.startswith("_") and not inspect.ismodule(getattr(sw, n))}
-    assert public | {"rules"} == set(sw.__all__)
+    assert public | {"rules", "plots"} == set(sw.__all__)
 
 
 @pytest.mark.parametrize(("ci", "outcome"), [("true", "1 failed"), ("", "1 skipped")])

@@ -36,30 +36,20 @@ from scorewise.errors import (
     MissingData,
     ScorewiseError,
 )
-from scorewise.io import Predictions, Scored, read_predictions, score_file, write_predictions
+from scorewise.io import Predictions, read_predictions, score_file, write_predictions
 from scorewise.kernels import get_num_threads, set_num_threads
 from scorewise.losses import task_losses
-from scorewise.models import predict_dirichlet, predict_samples
+from scorewise.models import predict_samples
 from scorewise.rules import ScoringRule, get_rule, rule_from_entropy, rule_from_loss_vector
 from scorewise.testing import check_kernel, check_rule
 
 if TYPE_CHECKING:
+    from scorewise import plots
     from scorewise.abstain import SelectiveClassifier
     from scorewise.acquire import ActiveLearner, active_learning
     from scorewise.calibrate import LossRecalibrator
     from scorewise.detect import OODDetector
-    from scorewise.models import BootstrapEnsemble, DeepEnsemble, fit_laplace
-    from scorewise.plots import (
-        CalibrationDisplay,
-        ComparisonDisplay,
-        DecisionDisplay,
-        DecompositionDisplay,
-        LearningCurveDisplay,
-        OODDisplay,
-        RejectionCurveDisplay,
-        SimplexDisplay,
-        save_figures,
-    )
+    from scorewise.models import BootstrapEnsemble, DeepEnsemble, fit_laplace, predict_dirichlet
     from scorewise.report import write_report
 
 __all__ = [
@@ -67,16 +57,12 @@ __all__ = [
     "ActiveLearner",
     "Advice",
     "BootstrapEnsemble",
-    "CalibrationDisplay",
     "Certificate",
     "Comparison",
-    "ComparisonDisplay",
     "CorruptData",
     "Curve",
-    "DecisionDisplay",
     "Decisions",
     "Decomposition",
-    "DecompositionDisplay",
     "DeepEnsemble",
     "Dirichlet",
     "Drift",
@@ -88,22 +74,17 @@ __all__ = [
     "InvalidInput",
     "JointBatch",
     "KernelMismatch",
-    "LearningCurveDisplay",
     "LossCalibration",
     "LossRecalibrator",
     "MissingData",
     "OODDetector",
-    "OODDisplay",
     "OODMetrics",
     "Predictions",
-    "RejectionCurveDisplay",
     "Round",
     "Samples",
-    "Scored",
     "ScorewiseError",
     "ScoringRule",
     "SelectiveClassifier",
-    "SimplexDisplay",
     "Standing",
     "Temperature",
     "acquire",
@@ -130,6 +111,7 @@ __all__ = [
     "loss_calibration",
     "ood_metrics",
     "pairwise_epistemic",
+    "plots",
     "predict_dirichlet",
     "predict_samples",
     "read_predictions",
@@ -138,7 +120,6 @@ __all__ = [
     "rule_from_entropy",
     "rule_from_loss_vector",
     "rules",
-    "save_figures",
     "score_file",
     "set_num_threads",
     "task_losses",
@@ -152,21 +133,14 @@ __getattr__, __dir__ = lazy_names(
     {
         "ActiveLearner": "scorewise.acquire",
         "BootstrapEnsemble": "scorewise.models",
-        "CalibrationDisplay": "scorewise.plots",
-        "ComparisonDisplay": "scorewise.plots",
-        "DecisionDisplay": "scorewise.plots",
-        "DecompositionDisplay": "scorewise.plots",
         "DeepEnsemble": "scorewise.models",
-        "LearningCurveDisplay": "scorewise.plots",
         "LossRecalibrator": "scorewise.calibrate",
         "OODDetector": "scorewise.detect",
-        "OODDisplay": "scorewise.plots",
-        "RejectionCurveDisplay": "scorewise.plots",
         "SelectiveClassifier": "scorewise.abstain",
-        "SimplexDisplay": "scorewise.plots",
         "active_learning": "scorewise.acquire",
         "fit_laplace": "scorewise.models",
-        "save_figures": "scorewise.plots",
+        "plots": "scorewise.plots",
+        "predict_dirichlet": "scorewise.models",
         "write_report": "scorewise.report",
     },
 )

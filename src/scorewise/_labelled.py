@@ -11,7 +11,7 @@ import numpy as np
 from scorewise._rows import rows_of
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
-from scorewise.io import LABEL, UNLABELLED, Predictions, checked_ids, checked_labels, checked_names
+from scorewise.io import LABELS, UNLABELLED, Predictions, checked_ids, checked_labels, checked_names
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class Labelled:
         if y is None:
             raise InvalidInput(
                 "there are no labels, and what happened must be known here; in files they are "
-                f"called {', '.join(LABEL)}"
+                f"called {', '.join(LABELS)}"
             )
         shape = samples.probs.shape
         names = checked_names(class_names, shape[-1])
@@ -51,7 +51,9 @@ class Labelled:
         missing = labels == UNLABELLED
         if missing.any():
             first = int(np.argmax(missing))
-            where = f" ({predictions.place(first)})" if isinstance(predictions, Predictions) else ""
+            where = (
+                f" ({predictions.locate(first)})" if isinstance(predictions, Predictions) else ""
+            )
             raise InvalidInput(
                 f"labels[{first}]{where} is missing; {int(missing.sum())} of {len(labels)} rows "
                 "have no label, and each needs one here"
@@ -70,7 +72,7 @@ def members_of(predictions: Any, name: str, options: dict[str, Any]) -> Samples:
         unknown = set(options) - {"normalize"}
         if unknown:
             raise InvalidInput(f"{', '.join(sorted(unknown))}: the predictions know this already")
-        return predictions.checked(**options)
+        return predictions.to_samples(**options)
     rows = rows_of(predictions, name, options)
     if not isinstance(rows, Samples):
         raise InvalidInput(f"{name} must have members (n, M, K), which a Dirichlet has not")

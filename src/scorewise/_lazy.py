@@ -18,7 +18,7 @@ def lazy_names(
     package : str
         The package's ``__name__``.
     modules : mapping of str to str
-        By public name: the module that has it.
+        By public name: the module that has it, or the module itself (``plots``).
     extras : mapping of str to str, optional
         By public name: the optional dependencies to install where the import fails.
     """
@@ -27,7 +27,8 @@ def lazy_names(
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         try:
-            value = getattr(import_module(modules[name]), name)
+            module = import_module(modules[name])
+            value = module if modules[name] == f"{package}.{name}" else getattr(module, name)
         except ModuleNotFoundError as error:
             extra = (extras or {}).get(name)
             if extra is None:
@@ -39,6 +40,6 @@ def lazy_names(
         return value
 
     def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *modules})
+        return sorted({*vars(sys.modules[package]), *modules} - {"TYPE_CHECKING", "lazy_names"})
 
     return get, names

@@ -36,6 +36,11 @@ def sum_of_others(xp: Namespace, x: Array) -> Array:
     return before + xp.flip(after, axis=-1)
 
 
+def gini_terms(xp: Namespace, p: Array) -> Array:
+    """p_k·(S − p_k) with S = Σp, elementwise; their sum is S² − Σp²."""
+    return p * (xp.sum(p, axis=-1, keepdims=True) - p)
+
+
 def square_root(xp: Namespace, x: Array) -> Array:
     """√x for x ≥ 0, with a gradient that is finite at 0."""
     return xp.where(x > 0, xp.sqrt(xp.where(x > 0, x, 1.0)), 0.0)

@@ -1,4 +1,4 @@
-"""Metrics of many bootstrap resamples at once: sort once, count how often each row was drawn."""
+"""Metrics of many bootstrap resamples at once: sort once, count how often each row is drawn."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Resamples:
-    """Resamples of n rows, with replacement."""
+    """Bootstrap resamples of n rows, drawn with replacement."""
 
     n: int
     n_resamples: int
     rng: np.random.Generator
 
     def rows(self, size: int) -> Iterator[np.ndarray]:
-        """Drawn rows ``(B, n)``, at most ``size`` resamples at a time."""
+        """The indices of drawn rows ``(B, n)``, at most ``size`` resamples at a time."""
         for start in range(0, self.n_resamples, size):
             yield self.rng.integers(self.n, size=(min(size, self.n_resamples - start), self.n))
 
     def counts(self, size: int) -> Iterator[np.ndarray]:
-        """How often each row was drawn, ``(B, n)``."""
+        """How often each row is drawn, ``(B, n)``, at most ``size`` resamples at a time."""
         for rows in self.rows(size):
             yield np.stack([np.bincount(drawn, minlength=self.n) for drawn in rows])
 
@@ -31,25 +31,25 @@ class Resamples:
 class Metric(Protocol):
     """One measure's metric, ready to be computed on resamples.
 
-    ``effective_rows`` is of how many rows a mean would be as uncertain about its standard error.
+    The standard error of the metric is as uncertain as that of a mean of ``effective_rows`` rows.
     """
 
     effective_rows: float
 
     def __call__(self, counts: np.ndarray) -> np.ndarray:
-        """The metric (B,) of resamples that hold each row so many times, ``(B, n)``."""
+        """The metric (B,) of resamples, from how often each holds each row, ``(B, n)``."""
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Rows in the order of a score, tied ones in one group."""
+    """Rows in the order of a score, tied rows in one group."""
 
     order: np.ndarray
     starts: np.ndarray | None  # of the groups; None where no scores are tied
 
     @classmethod
     def of(cls, scores: np.ndarray) -> Groups:
-        """Sorted once, for all resamples."""
+        """The groups of these scores, sorted once for all resamples."""
         order = np.argsort(scores, kind="stable")
         ranked = scores[order]
         starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
@@ -61,7 +61,7 @@ class Groups:
 
 
 class ResampledAulc:
-    """AULC of resamples; copies of a row are tied, as are tied rows.
+    """AULC of resamples; copies of a row count as tied.
 
     Within a group of c rows with summed loss s, after C rows with summed loss S, the sums of the
     first k losses are S + (k − C)·s/c on average. With H the harmonic numbers, the group adds
@@ -75,18 +75,18 @@ class ResampledAulc:
         self._harmonic = np.r_[0.0, np.cumsum(1 / np.arange(1, len(losses) + 1))]
 
     def __call__(self, counts: np.ndarray) -> np.ndarray:
-        """The AULC (B,) of resamples that hold each row so many times, ``(B, n)``."""
+        """The AULC (B,) of resamples, from how often each holds each row, ``(B, n)``."""
         drawn = counts[:, self._groups.order]
-        lost = drawn * self._losses
+        loss_sums = drawn * self._losses
         if self._groups.starts is None:
             mean = self._losses
         else:
-            drawn, lost = self._groups.sums(drawn), self._groups.sums(lost)
-            mean = lost / np.maximum(drawn, 1)
-        rows, loss = np.cumsum(drawn, axis=1), np.cumsum(lost, axis=1)
+            drawn, loss_sums = self._groups.sums(drawn), self._groups.sums(loss_sums)
+            mean = loss_sums / np.maximum(drawn, 1)
+        rows, loss = np.cumsum(drawn, axis=1), np.cumsum(loss_sums, axis=1)
         harmonic = self._harmonic[rows]
         growth = np.diff(harmonic, axis=1, prepend=0.0)
-        # S and C are what stood before the group: (S + s) − (C + c)·s/c is the same
+        # S and C are sums before the group: S − C·s/c = (S + s) − (C + c)·s/c
         total = np.einsum("bg,bg->b", loss - rows * mean, growth)
         return np.asarray((total + loss[:, -1]) / rows[:, -1])
 
@@ -99,7 +99,7 @@ def auroc_of_counts(c_in: np.ndarray, c_out: np.ndarray) -> np.ndarray:
 
 
 class ResampledAuroc:
-    """AUROC of resamples of rows that are not foreign, followed by the foreign ones."""
+    """AUROC of resamples of in-distribution rows, followed by out-of-distribution rows."""
 
     def __init__(self, n_in: int, scores: np.ndarray) -> None:
         self.effective_rows = min(n_in, len(scores) - n_in) / 2  # the smaller set; by simulation
@@ -107,7 +107,7 @@ class ResampledAuroc:
         self._is_out = self._groups.order >= n_in
 
     def __call__(self, counts: np.ndarray) -> np.ndarray:
-        """The AUROC (B,) of resamples that hold each row so many times, ``(B, n)``."""
+        """The AUROC (B,) of resamples, from how often each holds each row, ``(B, n)``."""
         drawn = counts[:, self._groups.order]
         c_out = self._groups.sums(drawn * self._is_out)
         c_in = self._groups.sums(drawn * ~self._is_out)

@@ -70,6 +70,17 @@ def binary(p: Any) -> Array:
     return xp.stack([1 - p, p], axis=-1)
 
 
+def apply_floor(p: np.ndarray, floor: float | None) -> np.ndarray:
+    """(1 − K·floor)·p + floor: a prediction ``(..., K)`` mixed so that no probability is smaller.
+
+    Use it before a loss that is infinite at 0. Without a floor the prediction is returned as it is.
+    """
+    if floor is None:
+        return p
+    n_classes = p.shape[-1]
+    return np.asarray((1 - n_classes * validate.floor(floor, n_classes)) * p + floor)
+
+
 class Samples:
     """A second-order distribution given by weighted members.
 

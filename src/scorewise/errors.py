@@ -16,7 +16,7 @@ class Remedy:
     argument : str
         Name of the argument in Python, such as ``"normalize"``.
     value : object
-        Value to pass.
+        Value to pass; ``...`` where only the caller can know it.
     effect : str
         What it does or when to pass it, such as ``"to rescale rows"``.
 
@@ -32,7 +32,8 @@ class Remedy:
     effect: str = ""
 
     def __str__(self) -> str:
-        return f"pass {self.argument}={self.value!r} {self.effect}".rstrip()
+        value = "…," if self.value is ... else repr(self.value)
+        return f"pass {self.argument}={value} {self.effect}".rstrip()
 
 
 class ScorewiseError(Exception):
@@ -71,7 +72,24 @@ class ScorewiseError(Exception):
 
 
 class InvalidInput(ScorewiseError, ValueError):
-    """An argument is not what it must be; the message says what, where and what to do."""
+    """An argument is not what it must be; the message says what, where and what to do.
+
+    Attributes
+    ----------
+    index : tuple of int or None
+        Where the first wrong value is: its instance first, then its member and class. None if the
+        problem is not that of a single instance.
+    """
+
+    def __init__(
+        self, problem: str = "", *remedies: Remedy, index: tuple[int, ...] | None = None
+    ) -> None:
+        super().__init__(problem, *remedies)
+        self.index = index
+
+
+class InvalidFile(InvalidInput):
+    """A file does not hold what it should; the message names the file."""
 
 
 class ImproperRule(ScorewiseError):

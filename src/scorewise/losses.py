@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from scorewise import _validate as validate
 from scorewise._array import namespace, to_numpy
 from scorewise._numerics import sum_product
 from scorewise._rows import rows_of
 from scorewise.decompose import RuleLike, rule_name
-from scorewise.errors import InvalidInput
-from scorewise.rules import CostMatrix, get_rule
+from scorewise.distributions import apply_floor
+from scorewise.errors import InvalidInput, Remedy
+from scorewise.rules import get_rule
 
 _NOTHING = 1e-290  # what cannot be told from 0
 
@@ -74,13 +74,13 @@ def losses_of_mean(
     """ℓ(θ̄, y), with all probabilities at least ``floor``; θ̄ was checked with its members."""
     rule = get_rule(rule)
     rule.check_classes(mean.shape[-1])
-    prediction = raised(mean, floor)
+    prediction = apply_floor(mean, floor)
     return np.asarray(rule._loss(namespace(prediction), prediction, y), dtype=np.float64)
 
 
 def expected_of_mean(mean: np.ndarray, rule: RuleLike, floor: float | None = None) -> np.ndarray:
     """What the members expect to pay: L(θ̄, θ̄), or more with a floor."""
-    prediction = raised(mean, floor)
+    prediction = apply_floor(mean, floor)
     losses = get_rule(rule)._losses(namespace(prediction), prediction)
     return np.asarray(sum_product(namespace(mean), mean, losses), dtype=np.float64)
 
@@ -99,44 +99,15 @@ def total_of_mean(mean: np.ndarray, rule: RuleLike) -> np.ndarray:
     return np.where(some, np.round(total * unit) / unit, 0.0)
 
 
-def largest_loss(rule: RuleLike, n_classes: int, floor: float | None = None) -> float:
-    """The largest loss that can occur; infinite for the log loss without a floor."""
-    rule = get_rule(rule)
-    if isinstance(rule, CostMatrix):
-        return float(np.max(rule.costs))
-    if rule.family == "custom":
-        raise InvalidInput(f"the largest loss of {rule!r} is not known; pass loss_bound=")
-    # of the rules that are left, every loss is largest where another class is certain
-    return float(np.max(rule.loss_vector(raised(np.eye(n_classes), floor))))
-
-
 def promised_bound(
     rule: RuleLike, n_classes: int, floor: float | None, loss_bound: float | None = None
 ) -> float:
     """The largest loss that can occur, if a mean of it can be promised."""
     get_rule(rule).check_classes(n_classes)
-    bound = largest_loss(rule, n_classes, floor) if loss_bound is None else loss_bound
+    bound = get_rule(rule).largest_loss(n_classes, floor) if loss_bound is None else loss_bound
     if not np.isfinite(bound):
         raise InvalidInput(
-            f"the loss {rule_name(rule)!r} can be infinite, and no mean of it can be promised; "
-            "pass floor=1e-6, the smallest probability that shall count"
+            f"the loss {rule_name(rule)!r} can be infinite, and no mean of it can be guaranteed",
+            Remedy("floor", 1e-6, "as the smallest probability that counts"),
         )
     return float(bound)
-
-
-def raised(mean: np.ndarray, floor: float | None) -> np.ndarray:
-    """The same prediction, mixed so that no probability is below the floor."""
-    if floor is None:
-        return mean
-    share = mean.shape[-1] * checked_floor(floor, mean.shape[-1])
-    return np.asarray((1 - share) * mean + floor)
-
-
-def checked_floor(floor: float, n_classes: int) -> float:
-    """A floor that leaves something to be predicted."""
-    if not 0 < validate.number(floor, "floor") < 1 / n_classes:
-        raise InvalidInput(
-            f"floor is {floor}; it must be above 0 and below 1/{n_classes}, as there are "
-            f"{n_classes} classes"
-        )
-    return float(floor)

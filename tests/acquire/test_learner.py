@@ -1,20 +1,15 @@
-"""Active learning: what is asked, what is learnt from it, and when it is enough."""
+"""Active learning by hand and with an oracle: what it returns, refuses, and survives."""
 
 from __future__ import annotations
 
-import copy
-from itertools import pairwise
+import os
+import threading
+from pathlib import Path
 from typing import Any
 
-import hypothesis.strategies as st
 import numpy as np
-import pandas as pd
 import pytest
-import scipy.sparse as sp
-from hypothesis import given, settings
-from sklearn.base import clone
-from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
-from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
@@ -22,481 +17,501 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import scorewise as sw
-from active_support import COSTS, EXAM, SHORT, X_TEST, Y_TEST, X, Y, assert_same, forest, rounds_of
-from scorewise._random import generator
-from scorewise.acquire._querying import initial_rows
-
-OWN = sw.rule_from_loss_vector(
-    lambda p: ((p[..., None, :] - np.eye(p.shape[-1])) ** 2).sum(axis=-1), name="mine"
+from active_support import (
+    EXAM,
+    SHORT,
+    X_TEST,
+    Y_TEST,
+    Softmax,
+    X,
+    Y,
+    assert_same,
+    at,
+    files_in,
+    forest,
+    rounds_of,
+    train,
 )
 
-
-def assert_adds_up(rounds: list[sw.Round], y: Any = Y, sizes: tuple = (12, 8, 8, 2)) -> None:
-    rows = np.concatenate([r.rows for r in rounds])
-    assert len(set(rows.tolist())) == len(rows), "a row was asked twice"
-    assert [r.index for r in rounds] == list(range(len(rounds)))
-    assert tuple(len(r.rows) for r in rounds) == sizes
-    assert [r.n_labelled for r in rounds] == np.cumsum(sizes).tolist()
-    assert [r.stop for r in rounds] == [None] * (len(rounds) - 1) + ["budget"]
-    np.testing.assert_array_equal(np.concatenate([r.labels for r in rounds]), np.asarray(y)[rows])
+# -- by hand ---------------------------------------------------------------------------------------
 
 
-def dropout_net(X: Any, y: np.ndarray, seed: int, previous: Any = None) -> Any:
-    import torch
-
-    torch.manual_seed(seed)
-    net = copy.deepcopy(previous) or torch.nn.Sequential(
-        torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Dropout(0.3), torch.nn.Linear(8, 3)
-    )
-    optimizer = torch.optim.Adam(net.parameters(), lr=0.05)
-    rows, labels = torch.as_tensor(X, dtype=torch.float32), torch.as_tensor(y)
-    for _ in range(10):
-        optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(net(rows), labels).backward()
-        optimizer.step()
-    return net.eval()
+def by_hand(learner: sw.ActiveLearner) -> list[sw.Round]:
+    rounds = []
+    while not learner.stop:
+        rows = learner.ask()
+        np.testing.assert_array_equal(learner.ask(), rows)
+        rounds.append(learner.tell(rows, Y[rows]))
+    return rounds
 
 
-def deep_ensemble() -> Any:
-    import torch
-
-    return sw.DeepEnsemble(lambda: torch.nn.Linear(4, 3), 2, epochs=3, device="cpu")
-
-
-MODELS = {
-    "forest": forest,
-    "extra trees": lambda: ExtraTreesClassifier(4),
-    "bagging": lambda: BaggingClassifier(DecisionTreeClassifier(max_depth=2), 3),
-    "bootstrap": lambda: sw.BootstrapEnsemble(GaussianNB(), 3),
-    "list": lambda: [DecisionTreeClassifier(max_depth=2), GaussianNB()],
-    "tuple": lambda: (DecisionTreeClassifier(max_features=1), DecisionTreeClassifier()),
-    "pipeline": lambda: make_pipeline(StandardScaler(), forest()),
-    "function": lambda: lambda X, y, seed: RandomForestClassifier(3, random_state=seed).fit(X, y),
-    "deep ensemble": deep_ensemble,
-    "dropout": lambda: dropout_net,
-}
-
-
-@pytest.mark.usefixtures("one_torch_thread")
-@pytest.mark.parametrize("name", MODELS)
-def test_every_kind_of_model(name):
-    model, pool, y = MODELS[name](), X.copy(), Y.copy()
-    before = repr(vars(model)) if hasattr(model, "fit") else repr(model)
-    rounds = rounds_of(model, pool, y, n_samples=2)
-    assert_adds_up(rounds)
-    assert (repr(vars(model)) if hasattr(model, "fit") else repr(model)) == before
-    np.testing.assert_array_equal(pool, X)
-    np.testing.assert_array_equal(y, Y)
-    assert all(0 <= r.loss <= 1 for r in rounds)
-    assert rounds[0].scores is None
-    assert all((r.scores >= 0).all() for r in rounds[1:])
-    assert len({id(r.model) for r in rounds}) == 4, "each round has a model of its own"
-    assert_same(rounds_of(model, pool, y, n_samples=2), rounds)
+@pytest.mark.parametrize("retrain", ["scratch", "warm"])
+@pytest.mark.parametrize("method", ["top", "softrank", "joint", "random"])
+def test_by_hand_gives_the_rounds_of_an_oracle(method, retrain):
+    options = {"method": method, "retrain": retrain, "rule": "brier", "classes": [0, 1, 2]}
+    learner = sw.ActiveLearner(train, X, strata=Y, **SHORT, **EXAM, **options)
+    rounds = by_hand(learner)
+    assert_same(rounds, rounds_of(train, **options))
+    assert_same(learner.rounds, rounds)
+    assert all(r.model is None for r in learner.rounds)
+    assert all(r.model is not None for r in rounds)
+    assert learner.model is rounds[-1].model
+    np.testing.assert_array_equal(learner.labelled, np.concatenate([r.rows for r in rounds]))
+    np.testing.assert_array_equal(learner.labels, Y[learner.labelled])
+    with pytest.raises(sw.InvalidInput, match="budget of 30"):
+        learner.ask()
+    free = np.setdiff1d(np.arange(100), learner.labelled)
+    with pytest.raises(sw.InvalidInput, match="0 are left"):
+        learner.tell(free[:1], Y[free[:1]])
 
 
-def test_draws_are_others_in_each_round():
-    import torch
-
-    torch.manual_seed(0)
-    net = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Dropout(0.5))
-    rounds = rounds_of(lambda X, y, seed: net, task_loss="brier", n_samples=3)
-    assert len({r.loss for r in rounds}) == len(rounds)
-
-
-def test_one_classifier_knows_the_total():
-    assert_adds_up(rounds_of(GaussianNB(), component="total", rule="log"))
-    assert_adds_up(rounds_of(GaussianNB(), method="random"))
-    rounds = sw.active_learning(GaussianNB(), X, Y, **SHORT)
-    with pytest.raises(sw.InvalidInput, match="no epistemic uncertainty") as caught:
-        next(rounds)
-    assert "training in round 0" in caught.value.__notes__[0]
-
-
-@pytest.mark.parametrize("component", ["total", "aleatoric", "epistemic"])
-@pytest.mark.parametrize("rule", ["zero-one", "log", "brier", COSTS, OWN], ids=str)
-def test_the_top_is_asked_for(rule, component):
-    rounds = rounds_of(rule=rule, component=component)
-    assert_adds_up(rounds)
-    for before, after in pairwise(rounds):
-        known = np.concatenate([r.rows for r in rounds[: after.index]])
-        free = np.setdiff1d(np.arange(len(X)), known)
-        probs = sw.predict_samples(before.model, X[free])
-        worth = dict(zip(free, getattr(sw.decompose(probs, rule), component), strict=True))
-        np.testing.assert_allclose(after.scores, [worth[row] for row in after.rows], atol=1e-12)
-        np.testing.assert_allclose(
-            after.scores,
-            sorted(worth.values())[: -len(free) - 1 : -1][: len(after.rows)],
-            atol=1e-12,
-        )
+def test_a_part_of_the_rows_or_others_may_be_told():
+    learner = sw.ActiveLearner(forest(50), X, rule="log", **SHORT, **EXAM)
+    own_copy = learner.ask()
+    own_copy[:] = 0
+    rows = learner.ask()
+    assert len(set(rows.tolist())) == 12
+    first = learner.tell(rows[::-1][:10], Y[rows[::-1][:10]])
+    assert (first.n_labelled, first.scores) == (10, None)
+    np.testing.assert_array_equal(learner.labelled, rows[::-1][:10])
+    rows = learner.ask()
+    others = {k: v for k, v in (SHORT | EXAM).items() if k != "initial"}
+    whole = sw.ActiveLearner(forest(50), X, rule="log", initial=first.rows, **others)
+    whole.tell(whole.ask(), Y[first.rows])
+    np.testing.assert_array_equal(whole.ask(), rows)
+    expected = whole.tell(rows, Y[rows])
+    assert len(set(expected.scores[[1, 0, 3]])) == 3
+    part = learner.tell(rows[[1, 0, 3]], Y[rows[[1, 0, 3]]])
+    np.testing.assert_array_equal(part.scores, expected.scores[[1, 0, 3]])
+    rest = np.setdiff1d(np.arange(100), [*learner.labelled, *learner.ask()])[:2]
+    others = np.r_[learner.ask()[:1], rest]
+    assert learner.tell(others, Y[others]).scores is None
+    mask = np.zeros(100, dtype=bool)
+    mask[learner.ask()[:2]] = True
+    masked = learner.tell(mask, Y[mask])
+    np.testing.assert_array_equal(masked.rows, np.flatnonzero(mask))
+    assert masked.scores is not None
+    assert masked.n_labelled == 18 == len(learner.labelled)
+    assert learner.tell(learner.ask(), Y[learner.ask()]).n_labelled == 26
+    assert len(learner.ask()) == 4
 
 
-@pytest.mark.parametrize("method", ["power", "softmax", "softrank"])
-def test_stochastic_methods(method):
-    rounds = rounds_of(method=method, rule="brier")
-    assert_adds_up(rounds)
-    top = rounds_of(rule="brier")
-    np.testing.assert_array_equal(rounds[0].rows, top[0].rows)
-    assert set(rounds[1].rows) != set(top[1].rows)
-    cold = rounds_of(method=method, rule="brier", coldness=1e9)
-    np.testing.assert_allclose(cold[1].scores.sum(), top[1].scores.sum(), rtol=1e-9)
+def test_changing_a_round_does_not_change_the_learner():
+    learner = sw.ActiveLearner(forest(), X, **SHORT)
+    rows = learner.ask()
+    first = learner.tell(rows, Y[rows])
+    for array in (first.rows, first.labels, learner.rounds[0].rows):
+        if array.flags.writeable:
+            array[:] = 0
+    np.testing.assert_array_equal(learner.labelled, rows)
+    np.testing.assert_array_equal(learner.labels, Y[rows])
 
 
-def test_at_random_nobody_asks_the_model():
-    rounds = rounds_of(method="random")
-    assert_adds_up(rounds)
-    assert all(r.scores is None for r in rounds)
-    other = rounds_of(forest(2), method="random")
-    for one, two in zip(rounds, other, strict=True):
-        np.testing.assert_array_equal(one.rows, two.rows)
-    again = rounds_of(method="random", random_state=1)
-    assert set(again[1].rows) != set(rounds[1].rows)
-
-
-def test_joint_batches_are_those_of_acquire_batch():
-    rounds = rounds_of(method="joint", rule="brier")
-    assert_adds_up(rounds)
-    free = np.setdiff1d(np.arange(len(X)), rounds[0].rows)
-    probs = sw.predict_samples(rounds[0].model, X[free])
-    seed = int(generator(0, 1, 1).integers(2**31 - 1))  # of the first choice
-    batch = sw.acquire_batch(probs, 8, "brier", seed)
-    np.testing.assert_array_equal(rounds[1].rows, free[batch.rows])
-    np.testing.assert_array_equal(rounds[1].scores, batch.gains)
-
-
-@pytest.mark.parametrize(
-    ("task_loss", "floor"), [("zero-one", None), ("log", 1e-3), ("brier", None), (COSTS, None)]
-)
-def test_the_loss_is_that_of_the_test_rows(task_loss, floor):
-    for r in rounds_of(task_loss=task_loss, floor=floor):
-        probs = sw.predict_samples(r.model, X_TEST)
-        expected = sw.task_losses(probs, Y_TEST, task_loss, floor=floor).mean()
-        np.testing.assert_allclose(r.loss, expected, rtol=1e-9)
-
-
-def test_without_test_rows_there_is_no_loss():
-    rounds = rounds_of(X_test=None, y_test=None)
-    assert_adds_up(rounds)
-    assert all(r.loss is None for r in rounds)
-    assert repr(rounds[-1]) == "Round(3: 30 labels, stopped by budget)"
-    assert repr(rounds_of()[0]).startswith("Round(0: 12 labels, loss 0.")
-
-
-# -- the first rows -------------------------------------------------------------------------------
-
-
-def test_paired_runs_begin_alike():
-    runs = [
-        rounds_of(rule=rule, method=method, component=component)
-        for rule in ("zero-one", "log")
-        for method in ("top", "random", "softrank")
-        for component in ("total", "epistemic")
-    ]
-    for run in runs[1:]:
-        np.testing.assert_array_equal(run[0].rows, runs[0][0].rows)
-        assert run[0].loss == runs[0][0].loss, "the same rows and seeds make the same model"
-    assert set(rounds_of(random_state=1)[0].rows) != set(runs[0][0].rows)
-
-
-def test_initial_rows_are_stratified_or_not():
-    y = np.repeat([0, 1, 2], [80, 16, 4])
-    stratified = rounds_of(y=y, initial=25)[0]
-    assert np.bincount(stratified.labels).tolist() == [20, 4, 1]
-    nearest = initial_rows(10, np.repeat([0, 1, 2], [77, 11, 12]), 0)
-    assert np.bincount(np.digitize(nearest, [77, 88])).tolist() == [8, 1, 1]
-    few = [rounds_of(y=y, initial=3, budget=3, random_state=s)[0] for s in range(3)]
-    assert all(sorted(r.labels) == [0, 1, 2] for r in few)
-    plain = [
-        rounds_of(y=y, initial=3, budget=3, random_state=s, stratified=False) for s in range(10)
-    ]
-    assert any(len(set(run[0].labels)) < 3 for run in plain)
-    groups = np.arange(100) % 4
-    own = rounds_of(y=y, strata=groups, initial=8)[0]
-    assert np.bincount(groups[own.rows]).tolist() == [2, 2, 2, 2]
-
-
-def test_initial_rows_may_be_given():
-    rows = np.array([9, 3, 40, 41, 60])
-    mask = np.isin(np.arange(100), rows)
-    np.testing.assert_array_equal(rounds_of(initial=rows)[0].rows, rows)
-    np.testing.assert_array_equal(rounds_of(initial=rows.tolist())[0].rows, rows)
-    np.testing.assert_array_equal(rounds_of(initial=mask)[0].rows, np.sort(rows))
-    assert rounds_of(initial=100, budget=None)[0].stop == "budget"
-
-
-@settings(max_examples=150)
-@given(
-    sizes=st.lists(st.integers(1, 40), min_size=1, max_size=6),
-    share=st.floats(0, 1),
-    seed=st.integers(0, 2**31 - 1),
-)
-def test_initial_rows_are_in_proportion(sizes, share, seed):
-    strata = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
-    n = max(1, round(share * len(strata)))
-    rows = initial_rows(n, strata, seed)
-    assert len(rows) == n == len(set(rows.tolist()))
-    assert (rows >= 0).all()
-    assert (rows < len(strata)).all()
-    counts = np.bincount(strata[rows], minlength=len(sizes))
-    if n >= len(sizes):
-        assert counts.min() >= 1
-    shares = n * np.array(sizes) / len(strata)
-    if shares.min() >= 1 or n < len(sizes):  # else those that get one take it from the others
-        assert np.abs(counts - shares).max() <= 1
-    np.testing.assert_array_equal(rows, initial_rows(n, strata, seed))
-
-
-def test_initial_rows_are_in_proportion_where_many_strata_are_alike():
-    sizes = np.array([1000, *[140] * 9])
-    strata = np.repeat(np.arange(10), sizes)
-    for n in range(20, 200):
-        counts = np.bincount(strata[initial_rows(n, strata, 0)])
-        shares = n * sizes / len(strata)
-        assert shares.min() < 1 or np.abs(counts - shares).max() <= 1, n
-
-
-def test_initial_rows_of_a_stratum_are_all_as_likely():
-    strata = np.repeat([0, 1], [6, 3])
-    drawn = np.concatenate([initial_rows(3, strata, seed) for seed in range(900)])
-    np.testing.assert_allclose(np.bincount(drawn) / 900, np.full(9, 1 / 3), atol=0.06)
-
-
-# -- classes --------------------------------------------------------------------------------------
-
-ONE_CLASS = np.flatnonzero(Y == 1)[:6]
-TWO_CLASSES = np.r_[ONE_CLASS, np.flatnonzero(Y == 2)[:6]]
-
-
-@pytest.mark.usefixtures("one_torch_thread")
-@pytest.mark.parametrize("method", ["top", "joint", "power"])
-@pytest.mark.parametrize("rule", ["zero-one", COSTS], ids=str)
-@pytest.mark.parametrize("name", ["forest", "bootstrap", "list", "function", "pipeline", "dropout"])
-def test_a_class_that_was_not_seen(name, rule, method):
-    for first in (ONE_CLASS, TWO_CLASSES):
-        rounds = rounds_of(MODELS[name](), initial=first, budget=24, rule=rule, method=method)
-        assert set(rounds[0].labels) < {0, 1, 2}
-        assert rounds[-1].n_labelled == 24
-        if name != "dropout":
-            missed = ~np.isin(Y_TEST, rounds[0].labels)
-            assert rounds[0].loss >= missed.mean()
-    log = rounds_of(MODELS[name](), initial=TWO_CLASSES, task_loss="log", floor=1e-6)
-    assert np.isfinite(log[0].loss)
-
-
-def test_the_loss_of_an_unseen_class_is_that_of_never_predicting_it():
-    first = rounds_of(initial=ONE_CLASS, task_loss="log", floor=1e-3)[0]
-    hit = Y_TEST == 1
-    expected = np.where(hit, -np.log(1 - 2e-3), -np.log(1e-3)).mean()
-    np.testing.assert_allclose(first.loss, expected, rtol=1e-9)
-    costs = rounds_of(initial=ONE_CLASS, task_loss=COSTS)[0]
-    action = np.argmin(COSTS.costs[1])
-    np.testing.assert_allclose(costs.loss, COSTS.costs[Y_TEST, action].mean(), rtol=1e-9)
-
-
-def test_by_hand_the_first_labels_may_be_of_one_class():
-    learner = sw.ActiveLearner(forest(), X, initial=ONE_CLASS, random_state=0, classes=[0, 1, 2])
-    learner.tell(learner.ask(), Y[ONE_CLASS])
-    assert not np.isin(learner.ask(), ONE_CLASS).any()
-
-
-def test_by_hand_the_test_labels_are_classes_too():
-    learner = sw.ActiveLearner(forest(), X, initial=ONE_CLASS, random_state=0, **EXAM)
-    assert learner.tell(learner.ask(), Y[ONE_CLASS]).loss == (Y_TEST != 1).mean()
-    assert not np.isin(learner.ask(), ONE_CLASS).any()
-
-
-def test_by_hand_the_first_labels_may_be_of_one_class_of_nobody_knows_how_many():
-    learner = sw.ActiveLearner(forest(), X, initial=ONE_CLASS, random_state=0)
-    learner.tell(learner.ask(), Y[ONE_CLASS])
-    assert not np.isin(learner.ask(), ONE_CLASS).any()
-
-
-@pytest.mark.parametrize(
-    "names",
-    [["z", "a", "longer name"], [5, -3, 100], [2.0, 0.0, -1.0], [False, True, True]],
-    ids=["strings", "integers", "floats", "bools"],
-)
-@pytest.mark.parametrize("kind", [np.asarray, list, pd.Series, tuple])
-def test_names_of_classes(names, kind):
-    y, y_test = ([names[k] for k in codes] for codes in (Y, Y_TEST))
-    rounds = rounds_of(y=kind(y), y_test=kind(y_test))
-    assert_adds_up(rounds, y)
-    assert rounds[0].labels.dtype.kind == np.array(names).dtype.kind
-    assert rounds[-1].loss < 0.3
-
-
-def test_the_order_of_names_does_not_matter():
-    names = np.array([7, 30, 200])  # in the order of the numbers
-    assert [r.loss for r in rounds_of(y=names[Y], y_test=names[Y_TEST])] == [
-        r.loss for r in rounds_of()
-    ]
-
-
-def test_labels_of_other_libraries():
-    import torch
-
-    expected = rounds_of()
-    assert_same(rounds_of(y=torch.as_tensor(Y), y_test=torch.as_tensor(Y_TEST)), expected)
-    assert_same(rounds_of(y=Y.astype(np.uint8), y_test=Y_TEST.astype(np.int32)), expected)
-    assert_same(rounds_of(y=Y.astype(object)), expected)
+def test_a_new_learner_has_no_labels_and_no_model():
+    learner = sw.ActiveLearner(forest(), X, initial=100)
+    assert (learner.rounds, learner.stop, learner.budget) == ([], None, 100)
+    assert len(learner.labelled) == len(learner.labels) == 0
+    with pytest.raises(sw.InvalidInput, match="no model yet"):
+        _ = learner.model
+    learner.tell(np.arange(100), Y)
+    with pytest.raises(sw.InvalidInput, match="nothing left"):
+        learner.ask()
 
 
 @pytest.mark.parametrize("y", [Y, Y.astype(str), Y == 1], ids=["int64", "str_", "bool_"])
-def test_labels_may_be_told_one_by_one(y):
+def test_labels_may_be_a_list_of_scalars(y):
     learner = sw.ActiveLearner(forest(), X, initial=20, random_state=0)
     rows = learner.ask()
     learner.tell([row for row in rows], [y[row] for row in rows])  # noqa: C416
     np.testing.assert_array_equal(learner.labels, y[rows])
 
 
-# -- rows -----------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("rows", "labels", "match"),
+    [
+        ([], [], "no rows"),
+        ([1, 1], [0, 0], "twice"),
+        ([100], [0], "100 rows"),
+        ([-1], [0], "100 rows"),
+        ([1.5], [0], "indices"),
+        (3, 0, "indices"),
+        ([1, 2], [0], "1 labels for 2 rows"),
+        ([1], 0, "must be a list of labels"),
+        ([1], [3], r"labels\[0\] is 3"),
+        ([1, 2], [0, None], r"labels\[1\] is None"),
+        ([1, 2], [0.0, np.nan], r"labels\[1\] is nan"),
+        ([1, 2], [0, "a"], "several kinds"),
+        ([1, 2], [0, True], "several kinds"),
+        ([1, 2], ["0", "1"], "labels"),
+        ([1, 2], [0.0, 1.0], "dtype"),
+        ([1, 2], [[0], [1]], r"labels\[0\] is \[0\]"),
+        (np.arange(31), Y[:31], "18 are left|label already"),
+    ],
+)
+def test_invalid_labels_are_refused_and_change_nothing(tmp_path, rows, labels, match):
+    learner = sw.ActiveLearner(
+        forest(), X, **SHORT, **EXAM, classes=[0, 1, 2], state=tmp_path / "s.json"
+    )
+    first = np.setdiff1d(np.arange(100), [1, 2])[-12:]
+    learner.tell(first, Y[first])
+    rows_to_label, before = learner.ask(), files_in(tmp_path)
+    with pytest.raises(sw.InvalidInput, match=match):
+        learner.tell(rows, labels)
+    assert files_in(tmp_path) == before
+    assert len(learner.rounds) == 1
+    np.testing.assert_array_equal(learner.ask(), rows_to_label)
+    with pytest.raises(sw.InvalidInput, match="has a label already"):
+        learner.tell([1, first[3]], [0, 0])
 
-ROWS = {
-    "float32": lambda X: X.astype(np.float32),
-    "list": lambda X: X.tolist(),
-    "csr": sp.csr_matrix,
-    "coo": sp.coo_array,
-    "frame": lambda X: pd.DataFrame(X, columns=list("abcd"), index=np.arange(len(X))[::-1] + 5),
+
+@pytest.mark.parametrize("label", ["a\0", 2**70, 2**63], ids=["null", "huge", "unsigned"])
+def test_labels_that_an_array_would_change_are_refused(label):
+    learner = sw.ActiveLearner(forest(), X, initial=2)
+    other = "a" if isinstance(label, str) else -1
+    with pytest.raises(sw.InvalidInput, match=r"labels are too large"):
+        learner.tell([0, 1], [other, label])
+
+
+def test_masked_labels_are_refused():
+    learner = sw.ActiveLearner(forest(), X, initial=3)
+    with pytest.raises(sw.InvalidInput, match="labels are a masked array"):
+        learner.tell([0, 1, 2], np.ma.array([0, 1, 1], mask=[0, 1, 0]))
+
+
+# -- what is refused -------------------------------------------------------------------------------
+
+
+class Net:
+    """What a torch module looks like."""
+
+    def forward(self, X: Any) -> Any: ...
+
+    def __call__(self, X: Any) -> Any: ...
+
+
+BAD = {
+    "budget above pool": ({"budget": 101}, "100 rows"),
+    "budget below initial": ({"budget": 11}, "initial asks for 12"),
+    "budget 0": ({"budget": 0}, "budget"),
+    "initial 0": ({"initial": 0}, "initial"),
+    "no initial rows": ({"initial": []}, "initial"),
+    "initial twice": ({"initial": [1, 1]}, "twice"),
+    "initial outside": ({"initial": [100]}, "100 rows"),
+    "initial a word": ({"initial": "all"}, "initial"),
+    "per_round 0": ({"per_round": 0}, "per_round"),
+    "strata": ({"strata": [1, 2]}, "strata"),
+    "rule": ({"rule": "nope"}, "nope"),
+    "component": ({"component": "both"}, "component"),
+    "method": ({"method": "best"}, "method"),
+    "joint total": ({"method": "joint", "component": "total"}, "joint"),
+    "coldness": ({"coldness": 0}, "coldness"),
+    "target without tests": ({"X_test": None, "y_test": None, "target_loss": 0.1}, "X_test"),
+    "patience without tests": ({"X_test": None, "y_test": None, "patience": 1}, "X_test"),
+    "patience 0": ({"patience": 0}, "patience"),
+    "target nan": ({"target_loss": float("nan")}, "target_loss"),
+    "tolerance": ({"tolerance": -0.1}, "tolerance"),
+    "X_test alone": ({"y_test": None}, "belong together"),
+    "y_test alone": ({"X_test": None}, "belong together"),
+    "y_test short": ({"y_test": Y_TEST[:-1]}, "y_test"),
+    "y_test nan": ({"y_test": np.where(Y_TEST, np.nan, 0.0)}, "y_test"),
+    "no test rows": ({"X_test": X_TEST[:0], "y_test": []}, "empty"),
+    "costs of 2": ({"rule": sw.rules.cost_matrix([[0, 1], [1, 0]])}, "classes"),
+    "loss of 2": ({"task_loss": sw.rules.cost_matrix([[0, 1], [1, 0]])}, "classes"),
+    "retrain": ({"retrain": "cold"}, "retrain"),
+    "warm forest": ({"retrain": "warm"}, "scratch"),
+    "warm trees": ({"model": [DecisionTreeClassifier()], "retrain": "warm"}, "no warm_start"),
+    "warm pipeline": (
+        {"model": make_pipeline(StandardScaler(), forest()), "retrain": "warm"},
+        "old members",
+    ),
+    "module": ({"model": Net()}, "train"),
+    "modules": ({"model": [Net()]}, "train"),
+    "no model": ({"model": None}, "NoneType"),
+    "empty list": ({"model": []}, "empty"),
+    "class": ({"model": RandomForestClassifier}, "instance"),
+    "classes": ({"model": [GaussianNB()], "classes": [0, 1]}, "y_oracle"),
+    "classes of tests": ({"y_test": [7] * 50, "classes": [0, 1, 2]}, "y_test"),
+    "seed": ({"random_state": -1}, "random_state"),
+    "seed of words": ({"random_state": "a"}, "random_state"),
+    "oracle short": ({"y": Y[:-1]}, "100 rows"),
+    "oracle nan": ({"y": np.where(Y == 1, np.nan, 1.0)}, "y_oracle"),
+    "oracle none": ({"y": [None, *Y[1:].tolist()]}, r"y_oracle\[0\] is None"),
+    "oracle mixed": ({"y": ["a", *Y[1:].tolist()]}, "several kinds"),
+    "oracle wide": ({"y": np.eye(3)[Y]}, "y_oracle"),
+    "empty pool": ({"X": X[:0], "y": []}, "empty"),
+    "state a number": ({"state": 3}, "path"),
 }
 
 
-@pytest.mark.parametrize("kind", ROWS)
-def test_rows_of_other_kinds(kind):
-    pool, tests = ROWS[kind](X), ROWS[kind](X_TEST)
-    before = copy.deepcopy(pool)
-    found = rounds_of(X=pool, X_test=tests)
-    assert_same(found, rounds_of(X=X.astype(np.float32), X_test=X_TEST.astype(np.float32)))
-    same = (before != pool).sum() == 0 if sp.issparse(pool) else np.all(before == pool)
-    assert same
+@pytest.mark.parametrize("name", BAD)
+def test_invalid_arguments_are_refused_before_a_state_is_written(tmp_path, name):
+    changed, match = BAD[name]
+    options = {"state": tmp_path / "s.json", "model": forest(), "X": X, "y": Y} | SHORT | EXAM
+    options |= changed
+    model, pool, y = (options.pop(key) for key in ("model", "X", "y"))
+    with pytest.raises(sw.InvalidInput, match=match):
+        sw.active_learning(model, pool, y, **options)
+    assert files_in(tmp_path) == {}
 
 
-@pytest.mark.usefixtures("one_torch_thread")
-@pytest.mark.parametrize("name", ["dropout", "deep ensemble"])
-def test_rows_of_torch(name):
-    import torch
-
-    pool, tests = torch.as_tensor(X).float(), torch.as_tensor(X_TEST).float()
-    found = rounds_of(MODELS[name](), pool, X_test=tests)
-    assert_adds_up(found)
-    expected = rounds_of(MODELS[name](), X.astype("f4"), X_test=X_TEST.astype("f4"))
-    assert_same(found, expected)
+LATE = {"floor": {"task_loss": "log", "floor": 0.5}, "n_samples": {"n_samples": 0}}
 
 
-def test_texts():
-    words = np.array(["setosa", "versicolor", "virginica"])
-    texts = [f"{words[k]} flower {i % 7} {words[i % 3]}" for i, k in enumerate(Y)]
-    model = make_pipeline(CountVectorizer(), forest())
-    rounds = rounds_of(model, texts, words[Y], X_test=texts, y_test=words[Y])
-    assert_adds_up(rounds, words[Y])
-    assert_same(rounds_of(model, np.array(texts), words[Y], X_test=texts, y_test=words[Y]), rounds)
-
-
-# -- when it is enough ----------------------------------------------------------------------------
-
-
-def scripted(losses: list[float]) -> list[sw.Round]:
-    """The model of round i is wrong about so large a part of 10 test rows."""
-
-    class Says(GaussianNB):
-        def predict_proba(self, X: Any) -> np.ndarray:
-            if len(X) != 10 or X[0, 0] != -1:
-                return super().predict_proba(X)
-            wrong = np.arange(10) < 10 * losses[min((len(self.y_) - 12) // 8, len(losses) - 1)]
-            return np.eye(2)[np.where(wrong, 1, 0)]
-
-        def fit(self, X: Any, y: Any) -> Any:
-            self.y_ = y
-            return super().fit(X, y)
-
-    return Says()
+@pytest.mark.parametrize("name", LATE)
+def test_invalid_floors_and_sample_sizes_are_refused_before_labelling(name):
+    options = SHORT | EXAM | LATE[name]
+    with pytest.raises(sw.InvalidInput):
+        sw.ActiveLearner(forest(), X, classes=[0, 1, 2], **options)
 
 
 @pytest.mark.parametrize(
-    ("losses", "options", "stop", "n_rounds"),
+    ("way", "kind"),
     [
-        ([0.5, 0.4, 0.3, 0.2], {"target_loss": 0.3}, "target", 3),
-        ([0.5, 0.4, 0.3, 0.2], {"target_loss": 0.29}, "target", 4),
-        ([0.5, 0.5, 0.4], {"patience": 1}, "plateau", 2),
-        ([0.5, 0.5, 0.4, 0.4, 0.4], {"patience": 2}, "plateau", 5),
-        ([0.5, 0.6, 0.5, 0.4], {"patience": 2}, "plateau", 3),
-        ([0.5, 0.4, 0.4, 0.3, 0.1], {"patience": 2, "tolerance": 0.15}, "plateau", 3),
-        ([0.5, 0.4, 0.3, 0.1, 0.1, 0.1], {"patience": 2, "tolerance": 0.15}, "plateau", 6),
-        ([0.5, 0.4, 0.3], {"patience": 3}, "plateau", 6),
-        ([0.5, 0.4, 0.1], {"target_loss": 0.1, "budget": 28}, "target", 3),
-        ([0.5, 0.4, 0.1], {"patience": 1, "budget": 28}, "budget", 3),
-        ([0.5], {}, "budget", 12),
+        ("oracle", "bool"),
+        ("oracle", "float"),
+        ("tests", "bool"),
+        ("tests", "str"),
+        ("by hand", "bool"),
+        ("by hand", "float"),
+        ("by hand", "str"),
+        ("classes", "bool"),
+        ("classes", "float"),
     ],
 )
-def test_stopping(losses, options, stop, n_rounds):
-    y, tests = (Y == 1).astype(int), np.full((10, 4), -1.0)
-    rounds = rounds_of(
-        scripted(losses),
+def test_labels_of_another_type_than_test_labels_are_refused(way, kind):
+    y = Y.astype(kind)
+    if way == "oracle":
+        with pytest.raises(sw.InvalidInput):
+            sw.active_learning(forest(), X, y, **SHORT, **EXAM)
+        return
+    if way == "tests":
+        with pytest.raises(sw.InvalidInput):
+            sw.active_learning(forest(), X, Y, **SHORT, X_test=X_TEST, y_test=Y_TEST.astype(kind))
+        return
+    known = {"classes": [0, 1, 2]} if way == "classes" else EXAM
+    learner = sw.ActiveLearner(forest(), X, **SHORT, **known)
+    rows = learner.ask()
+    with pytest.raises(sw.InvalidInput):
+        learner.tell(rows, y[rows])
+
+
+def test_ensembles_cannot_be_trained_warm():
+    with pytest.raises(sw.InvalidInput, match="scratch"):
+        sw.ActiveLearner(sw.BootstrapEnsemble(MLPClassifier(), 2), X, retrain="warm")
+
+
+@pytest.mark.parametrize("pool", [None, 3, np.array(1.0)])
+def test_a_pool_without_rows_is_refused(pool):
+    with pytest.raises(sw.InvalidInput):
+        sw.ActiveLearner(forest(), pool)
+
+
+# -- errors in the middle --------------------------------------------------------------------------
+
+
+class Oops(Exception):
+    pass
+
+
+def once(error: type[BaseException] = Oops) -> Any:
+    """Raises the first time."""
+    left = [error("in the middle")]
+
+    def raises() -> None:
+        if left:
+            raise left.pop()
+
+    return raises
+
+
+@pytest.mark.parametrize("retrain", ["scratch", "warm"])
+@pytest.mark.parametrize("moment", ["fitting", "choosing", "judging"])
+@pytest.mark.parametrize("error", [Oops, KeyboardInterrupt])
+def test_an_error_changes_nothing(tmp_path, moment, retrain, error):
+    options = {"retrain": retrain, "rule": "brier"}
+    expected = rounds_of(train, **options)
+    path = tmp_path / "s.json"
+    learner = sw.ActiveLearner(
+        at(moment, once(error)),
         X,
-        y,
-        X_test=tests,
-        y_test=[0] * 10,
-        component="total",
-        **({"budget": None} | options),
+        strata=Y,
+        classes=[0, 1, 2],
+        state=path,
+        **SHORT,
+        **EXAM,
+        **options,
     )
-    found = [r.loss for r in rounds]
-    np.testing.assert_allclose(found[: len(losses)], losses[:n_rounds], atol=1e-12)
-    assert (rounds[-1].stop, len(rounds)) == (stop, n_rounds)
-    assert not any(r.stop for r in rounds[:-1])
-    if "budget" not in options and stop == "budget":
-        assert rounds[-1].n_labelled == 100
+    actual = [learner.tell(rows, Y[rows]) for rows in (learner.ask() for _ in range(2))]
+    before = files_in(tmp_path)
+    with pytest.raises(error) as caught:
+        learner.tell(learner.ask(), Y[learner.ask()])
+    if error is Oops:
+        what = {"choosing": "choosing rows", "fitting": "training"}.get(
+            moment, "measuring the loss"
+        )
+        assert f"while {what} in round 2" in caught.value.__notes__[0]
+        assert "2 rounds before" in caught.value.__notes__[0]
+    assert files_in(tmp_path) == before
+    assert len(learner.rounds) == 2
+    actual += [learner.tell(rows, Y[rows]) for rows in (learner.ask() for _ in range(2))]
+    assert_same(actual, expected)
+    assert list(files_in(tmp_path)) == ["s.json"]
+    restored = list(sw.active_learning(train, X, Y, state=path, **SHORT, **EXAM, **options))
+    assert_same(restored, expected)
 
 
-# -- going on -------------------------------------------------------------------------------------
+def test_an_error_changes_nothing_for_functions_that_train_in_place():
+    class Interrupted(Softmax):
+        def predict_proba(self, X: Any) -> np.ndarray:
+            if len(X) == len(X_TEST) and pending:
+                raise pending.pop()
+            return super().predict_proba(X)
+
+    pending: list[Exception] = []
+
+    def in_place(X: Any, y: Any, seed: int, previous: Any = None) -> Any:
+        models = previous or [Interrupted(seed), Interrupted(seed + 1)]
+        for model in models:
+            model.before = model if previous else None
+            model.fit(X, y)
+            model.before = None
+        return models
+
+    def run(fails: bool) -> float:
+        learner = sw.ActiveLearner(
+            in_place, X, retrain="warm", task_loss="brier", classes=[0, 1, 2], **SHORT, **EXAM
+        )
+        learner.tell(learner.ask(), Y[learner.ask()])
+        rows = learner.ask()
+        if fails:
+            pending.append(Oops())
+            with pytest.raises(Oops):
+                learner.tell(rows, Y[rows])
+        return learner.tell(rows, Y[rows]).loss
+
+    assert run(fails=True) == run(fails=False)
 
 
-def test_functions_go_on_from_the_model_before():
-    calls = []
+def test_a_full_disk_changes_nothing(tmp_path, monkeypatch):
+    path = tmp_path / "s.json"
+    rounds = sw.active_learning(forest(), X, Y, state=path, **SHORT, **EXAM)
+    actual = [next(rounds)]
+    learner = sw.ActiveLearner(
+        forest(), X, strata=Y, classes=[0, 1, 2], state=path, **SHORT, **EXAM
+    )
+    before = files_in(tmp_path)
+    with monkeypatch.context() as patch:
+        full = OSError(28, "No space left on device")
 
-    def train(X: Any, y: Any, seed: int, *previous: Any) -> Any:
-        calls.append((len(X), len(y), seed, previous))
-        return RandomForestClassifier(3, random_state=seed).fit(X, y)
+        def fail(*_: Any) -> None:
+            raise full
 
-    warm = rounds_of(train, retrain="warm")
-    assert [n for n, *_ in calls] == [n for _, n, *_ in calls] == [12, 20, 28, 30]
-    assert [len(p) for *_, p in calls] == [0, 1, 1, 1]
-    for (*_, (previous,)), r in zip(calls[1:], warm, strict=False):
-        assert previous is not r.model  # which it may change
-        np.testing.assert_array_equal(previous.predict_proba(X), r.model.predict_proba(X))
-    seeds = [seed for _, _, seed, _ in calls]
-    assert len(set(seeds)) == 4
-    calls.clear()
-    assert_same(rounds_of(train), warm)
-    assert [(seed, p) for _, _, seed, p in calls] == [(seed, ()) for seed in seeds]
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("form", ["alone", "list", "pipeline"])
-def test_estimators_go_on_from_the_model_before(form):
-    net = MLPClassifier((4,), max_iter=3)
-    made = {"alone": net, "list": [net, net], "pipeline": make_pipeline(StandardScaler(), net)}
-    model = made[form]
-    options = {"component": "total", "rule": "log"}
-    warm, cold = (rounds_of(model, retrain=r, **options) for r in ("warm", "scratch"))
-    last = {"alone": lambda m: m, "list": lambda m: m[1], "pipeline": lambda m: m[-1]}[form]
-    assert [last(r.model).t_ for r in warm] == [36, 96, 180, 270]
-    assert [last(r.model).t_ for r in cold] == [36, 60, 84, 90]
-    assert not last(model).warm_start
-    assert not hasattr(last(model), "coefs_")
-    assert len({last(r.model).random_state for r in warm}) == 4
+        patch.setattr(os, "replace", fail)
+        with pytest.raises(OSError, match="No space"):
+            learner.tell(learner.ask(), Y[learner.ask()])
+        with pytest.raises((OSError, sw.InvalidInput)):
+            sw.ActiveLearner(forest(), X, state=tmp_path / "other.json")
+    assert files_in(tmp_path) == before, "nothing is left behind"
+    assert len(learner.rounds) == 1
+    actual += [learner.tell(rows, Y[rows]) for rows in (learner.ask() for _ in range(3))]
+    assert_same(actual, rounds_of())
 
 
-def test_every_seed_is_set_and_none_is_shared():
-    model = [sw.BootstrapEnsemble(DecisionTreeClassifier(), 2, random_state=5), forest(), forest()]
-    expected = [clone(member).get_params() for member in model]
-    first = rounds_of(model)[0].model
-    seeds = [first[0].estimator.random_state, *(member.random_state for member in first)]
-    assert len(set(seeds)) == 4
-    assert [repr(m.get_params()) for m in model] == [repr(e) for e in expected]
+def test_a_disk_that_is_full_for_a_while(tmp_path, monkeypatch):
+    learner = sw.ActiveLearner(forest(), X, **SHORT, state=tmp_path / "s.json")
+    rows = learner.ask()
+    for _ in range(3):
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "write_bytes", lambda *_: (_ for _ in ()).throw(OSError("full")))
+            with pytest.raises(OSError, match="full"):
+                learner.tell(rows, Y[rows])
+    assert learner.tell(rows, Y[rows]).n_labelled == 12
 
 
-# -- bars -----------------------------------------------------------------------------------------
+# -- several threads -------------------------------------------------------------------------------
 
 
-def test_progress(capsys):
+def test_threads_that_tell_at_once_do_not_spoil_the_state(tmp_path):
+    options = {"initial": 12, "per_round": 8, "random_state": 0, "state": tmp_path / "s.json"}
+    learner = sw.ActiveLearner([GaussianNB()], X, component="total", **options)
+    learner.tell(learner.ask(), Y[learner.ask()])
+    refused = []
+
+    def work() -> None:
+        for _ in range(4):
+            try:
+                rows = learner.ask()
+                learner.tell(rows, Y[rows])
+            except sw.InvalidInput as error:
+                refused.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(learner.rounds) + len(refused) == 17
+    assert len(set(learner.labelled.tolist())) == len(learner.labelled)
+    assert [r.index for r in learner.rounds] == list(range(len(learner.rounds)))
+    again = sw.ActiveLearner([GaussianNB()], X, component="total", **options)
+    assert_same(again.rounds, learner.rounds)
+
+
+def test_of_two_learners_on_one_file_only_one_can_save(tmp_path):
+    for attempt in range(5):
+        path = tmp_path / f"{attempt}.json"
+        two = [
+            sw.ActiveLearner([GaussianNB()], X, component="total", random_state=0, state=path)
+            for _ in range(2)
+        ]
+        barrier, saved, refused = threading.Barrier(2), [], []
+
+        def work(i: int, two=two, barrier=barrier, saved=saved, refused=refused) -> None:
+            barrier.wait()
+            try:
+                two[i].tell(range(20 * i, 20 * i + 20), Y[20 * i : 20 * i + 20])
+                saved.append(i)
+            except sw.InvalidInput as error:
+                refused.append(str(error))
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(saved) == 1
+        assert "changed by another run" in refused[0]
+        again = sw.ActiveLearner([GaussianNB()], X, component="total", random_state=0, state=path)
+        np.testing.assert_array_equal(again.labelled, np.arange(20) + 20 * saved[0])
+
+
+def test_labels_that_another_thread_tells_meanwhile_count(tmp_path):
+    """A choice, or a model, that was made for fewer labels is dropped."""
+    meanwhile, finished = [], []
+
+    def train(X: Any, y: Any, seed: int) -> Any:
+        if meanwhile:
+            rows = meanwhile.pop()
+            thread = threading.Thread(target=lambda: finished.append(second.tell(rows, Y[rows])))
+            thread.start()
+            thread.join()
+        return [GaussianNB().fit(X, y)]
+
+    options = {"component": "total", "random_state": 0, "state": tmp_path / "s.json"}
+    first = sw.ActiveLearner(train, X, **options)
+    first.tell(first.ask(), Y[first.ask()])
+    second = sw.ActiveLearner(train, X, **options)
+    meanwhile.append(first.ask())  # labelled while the second trains its model again
+    rows = second.ask()
+    assert not set(rows.tolist()) & set(second.labelled.tolist())
+    assert len(second.labelled) == 30
+    assert second.model is finished[0].model
+
+
+# -- progress bars ---------------------------------------------------------------------------------
+
+
+def test_the_progress_bar_is_shown_on_request(capsys):
     assert_same(rounds_of(progress=True), rounds_of(progress=False))
     shown = capsys.readouterr().err
     assert "labelling" in shown
@@ -505,7 +520,7 @@ def test_progress(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_bars_side_by_side(capsys):
+def test_several_progress_bars_do_not_disturb_each_other(capsys):
     expected = rounds_of(progress=False)
     runs = [sw.active_learning(forest(), X, Y, progress=True, **SHORT, **EXAM) for _ in range(3)]
     abandoned = runs.pop()

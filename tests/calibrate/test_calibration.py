@@ -11,7 +11,6 @@ from scipy import stats
 
 import scorewise as sw
 from scorewise.calibrate._calibration import _beyond
-from scorewise.losses import largest_loss
 from support import all_rules, members, softmax
 
 RULES = ("zero-one", "brier", "log", "spherical")
@@ -355,7 +354,7 @@ def test_a_floor_bounds_the_log_loss_at_exactly_minus_its_logarithm(k, floor):
     wrong = np.roll(np.arange(k), 1)
     assert np.isinf(sw.task_losses(sure, wrong, "log")).all()
     np.testing.assert_array_equal(sw.task_losses(sure, wrong, "log", floor=floor), -np.log(floor))
-    assert largest_loss("log", k, floor) == -np.log(floor)
+    assert sw.rules.log.largest_loss(k, floor) == -np.log(floor)
     right = sw.task_losses(sure, np.arange(k), "log", floor=floor)
     np.testing.assert_allclose(right, -np.log1p(-(k - 1) * floor), rtol=1e-9, atol=1e-15)
     probs, y = members(50, 3, k, concentration=0.1), np.arange(50) % k
@@ -367,18 +366,6 @@ def test_a_floor_bounds_the_log_loss_at_exactly_minus_its_logarithm(k, floor):
     np.testing.assert_array_equal(got, sw.task_losses(probs, y, "zero-one"))
 
 
-def test_no_loss_is_above_the_largest():
-    p = np.concatenate([members(2000, 1, 3, concentration=0.2)[:, 0], np.eye(3), [[0.5, 0.5, 0]]])
-    for name, rule in all_rules(3).items():
-        for floor in (None, 0.01):
-            raised = p if floor is None else (1 - 3 * floor) * p + floor
-            seen = float(np.max(rule.loss_vector(raised)))
-            bound = largest_loss(rule, 3, floor)
-            assert seen <= bound + 1e-12, (name, floor)
-            if np.isfinite(bound) and name != "cost-matrix":
-                assert seen == pytest.approx(bound), (name, floor)
-
-
 @pytest.mark.parametrize("rule", ["log", "brier", "spherical", "tsallis:1.5"])
 def test_losses_of_single_precision_are_above_the_largest_by_rounding_alone(rule):
     p = np.concatenate([members(1000, 1, 5, concentration=0.05)[:, 0], np.eye(5)])
@@ -386,7 +373,7 @@ def test_losses_of_single_precision_are_above_the_largest_by_rounding_alone(rule
     for floor in (1e-6, 1e-3):
         for label in range(5):
             losses = sw.task_losses(p, np.full(len(p), label), rule, floor=floor)
-            assert losses.max() <= largest_loss(rule, 5, floor) * (1 + 1e-6)
+            assert losses.max() <= sw.get_rule(rule).largest_loss(5, floor) * (1 + 1e-6)
 
 
 @pytest.mark.parametrize(

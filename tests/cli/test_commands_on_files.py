@@ -58,7 +58,7 @@ KILLER = (
     + """
     import random
     random.seed(int(os.environ["SEED"]))
-    import pyarrow.ipc, pyarrow.parquet, scorewise.io._parquet, scorewise.io._score_parts
+    import pyarrow.ipc, pyarrow.parquet, scorewise.io._arrow_tables
     for trial in range(int(os.environ["KILLS"])):
         pid = os.fork()
         if not pid:
@@ -256,7 +256,7 @@ def cut_off(here: Path, small: None) -> list[Path]:
         raise OSError("the disk is full")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(score, "write_table", fail)
+        patch.setattr(score, "write_batches", fail)
         assert "the disk is full" in refused("score", "test.parquet", *RULES, "--out", "U.parquet")
     parts = parts_of("U.parquet")
     assert [int(part.stem) for part in parts] == list(range(0, N, 20))
@@ -322,7 +322,7 @@ def test_an_input_of_the_same_size_and_time_is_told_apart(
 ):
     np.save("test.npy", members(N, M, K, 0))
     before = Path("test.npy").stat()
-    monkeypatch.setattr(score, "write_table", None)
+    monkeypatch.setattr(score, "write_batches", None)
     with pytest.raises(TypeError):
         sw.score_file("test.npy", "U.parquet", ["log"])
     monkeypatch.undo()

@@ -278,7 +278,7 @@ class Fails:
     def __init__(self, kept: sw.Predictions, most: int) -> None:
         self._inner, self._most = kept.source, most
         self.shape, self.dtype, self.fields = kept.shape, kept.dtype, kept.fields
-        self.place = self._inner.place
+        self.locate = self._inner.locate
 
     def parts(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Any]:
         assert n <= self._most, f"{n} rows at a time"
@@ -306,7 +306,7 @@ def test_every_kind_of_file_becomes_every_other(tmp_path, monkeypatch, source, t
     monkeypatch.setattr(in_memory, "CHUNK_BYTES", 7 * 2 * 3 * 8)
     kept = read(source, tmp_path)
     if target not in ("npz", "safetensors"):
-        kept = sw.Predictions.of(Fails(kept, 7), kept.class_names, kept.member_weights)
+        kept = sw.Predictions.from_source(Fails(kept, 7), kept.class_names, kept.member_weights)
     (tmp_path / "b").mkdir()
     assert_same(back(tmp_path / "b", target, kept), x, target)
 
@@ -405,7 +405,7 @@ import sys, tracemalloc
 import pandas
 import pyarrow as pa
 import scorewise as sw
-import scorewise.io._arrow_ipc, scorewise.io._parquet_folder
+import scorewise.io._arrow_tables, pyarrow.parquet
 tracemalloc.start()  # after all that is imported
 for path in sys.argv[1:]:
     total = 0.0
@@ -473,7 +473,7 @@ def test_only_what_is_asked_for_is_read(tmp_path, monkeypatch):
 
 
 def test_a_large_array_is_mapped_and_a_small_one_is_not(tmp_path, monkeypatch):
-    from scorewise.io import _mapped as mapped
+    from scorewise.io import _numpy as mapped
 
     values = members(50, 2, 3)
     for large in (True, False):
@@ -953,7 +953,7 @@ def test_names_by_hand_do_not_rename_the_classes_of_a_file(tmp_path, kind):
     path = path_of(tmp_path, kind)
     sw.write_predictions(path, members(4, 2, 2), class_names=["cat", "dog"])
     assert sw.read_predictions(path, ["cat", "dog"]).class_names == ("cat", "dog")
-    with pytest.raises(sw.InvalidInput, match="the file has others of its own"):
+    with pytest.raises(sw.InvalidInput, match="has class names of its own"):
         sw.read_predictions(path, ["dog", "cat"])
 
 

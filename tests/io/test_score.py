@@ -18,7 +18,6 @@ import pytest
 import scorewise as sw
 from scorewise.io import _predictions as in_memory
 from scorewise.io import _score as score
-from scorewise.io import _score_parts as kept_parts
 from support import all_rules
 
 COMPONENTS = ("total", "aleatoric", "epistemic")
@@ -216,7 +215,7 @@ def test_one_row(tmp_path):
 
 @parametrize("suffix", ["npy", "parquet", "npz"])
 def test_no_rows_give_an_empty_table(tmp_path, monkeypatch, suffix):
-    named = kept_parts.Parts._file
+    named = score.ScoredParts._file
     asked = []
 
     def count(self: Any, row: int) -> Path:
@@ -224,7 +223,7 @@ def test_no_rows_give_an_empty_table(tmp_path, monkeypatch, suffix):
         assert len(asked) < 1000, "it would never end"
         return named(self, row)
 
-    monkeypatch.setattr(kept_parts.Parts, "_file", count)
+    monkeypatch.setattr(score.ScoredParts, "_file", count)
     sw.write_predictions(tmp_path / f"in.{suffix}", random_members(0))
     scored = sw.score_file(tmp_path / f"in.{suffix}", tmp_path / "out.parquet", ["log"])
     assert scored.n_rows == 0
@@ -292,7 +291,7 @@ def test_a_bad_row_is_named_wherever_it_is(tmp_path, small_chunks, kind):
             group, there = divmod(within, row_group)
             said = str(caught.value)
             where = f"row {row} (row group {group} of 'part-{file}.parquet', row {there} there): "
-            assert said.startswith(f"{where}probs[{row}, {member}"), said
+            assert said.startswith(f"{folder.name!r}: {where}probs[{row}, {member}"), said
             assert BAD[kind][1] in said, said
             assert not (tmp_path / "out.parquet").exists()
 
@@ -530,18 +529,18 @@ def test_a_part_that_is_damaged_at_the_last_moment_is_no_result(
 ):
     given, out = tmp_path / "in.npy", tmp_path / "out.parquet"
     sw.write_predictions(given, random_members())
-    work = score._work
+    work = score._score_rows
 
     def damaging(*args: Any, **options: Any) -> Any:
         yield from work(*args, **options)
         last = sorted((tmp_path / ".out.parquet.parts").glob("*.arrow"))[-1]
         last.write_bytes(b"")
 
-    monkeypatch.setattr(score, "_work", damaging)
-    with pytest.raises(OSError, match="give the command again"):
+    monkeypatch.setattr(score, "_score_rows", damaging)
+    with pytest.raises(OSError, match="repeat the command"):
         sw.score_file(given, out)
     assert not out.exists()
-    monkeypatch.setattr(score, "_work", work)
+    monkeypatch.setattr(score, "_score_rows", work)
     assert sw.score_file(given, out).resumed > 0
     assert_scored(out, given, ("log", "brier", "zero-one", "spherical"))
 

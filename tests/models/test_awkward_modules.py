@@ -208,7 +208,7 @@ class Moody(nn.Module):
     ("model", "words"),
     [
         (Silent(), "do not change what Silent returns"),
-        (Functional(), "Functional answers the same rows differently"),
+        (Functional(), "Functional returns different values for the same rows"),
     ],
 )
 def test_modules_that_would_give_wrong_draws_are_refused(model, words):
@@ -345,9 +345,9 @@ class Functionally(nn.Linear):
 
 def test_members_that_are_random_by_themselves_are_refused():
     members = [nn.Linear(6, 3), Functionally(6, 3)]
-    with pytest.raises(sw.InvalidInput, match="answers the same rows differently"):
+    with pytest.raises(sw.InvalidInput, match="returns different values for the same rows"):
         sw.predict_samples(members, ROWS)
-    with pytest.raises(sw.InvalidInput, match="answers the same rows differently"):
+    with pytest.raises(sw.InvalidInput, match="returns different values for the same rows"):
         sw.predict_dirichlet(Functionally(6, 3), ROWS, output="log-alpha")
 
 

@@ -674,23 +674,23 @@ BAD_MODELS = {
     ),
     "nan": (
         lambda: in_twos(nan_at(101, 2)),
-        r"member 1 \(Says\) gives nan for row 101, class 2; .*must give probabilities",
+        r"member 1 \(Says\) returns nan for row 101, class 2; .*must return probabilities",
     ),
     "infinity": (
         lambda: in_twos(always(0.0, np.inf, 0.0)),
-        r"member 1 \(Says\) gives inf for row 0, class 1",
+        r"member 1 \(Says\) returns inf for row 0, class 1",
     ),
     "logits": (
         lambda: in_twos(always(2.5, -1.5, 0.5)),
-        r"member 1 \(Says\) gives -1.5 for row 0, class 1, which is negative; .*probabilities",
+        r"member 1 \(Says\) returns -1.5 for row 0, class 1, which is negative; .*probabilities",
     ),
     "positive logits": (
         lambda: in_twos(always(2.5, 1.5, 0.5)),
-        r"member 1 \(Says\) gives row 0 probabilities that sum to 4.5, not 1; .*probabilities",
+        r"member 1 \(Says\) returns probabilities for row 0 that sum to 4.5, not 1; .*prob",
     ),
     "a negative that is lost in the sum": (
         lambda: in_twos(always(-1e-9, 0.5, 0.5 + 1e-9)),
-        r"member 1 \(Says\) gives -1e-09 for row 0, class 0, which is negative",
+        r"member 1 \(Says\) returns -1e-09 for row 0, class 0, which is negative",
     ),
     "whole numbers": (lambda: in_twos(always(0, 1, 0)), r"member 1 \(Says\).*dtype int64"),
     "words for probabilities": (
@@ -699,15 +699,15 @@ BAD_MODELS = {
     ),
     "too few columns": (
         lambda: in_twos(always(0.5, 0.5)),
-        r"member 1 \(Says\) gives shape \(150, 2\); .*must be \(150, 3\)",
+        r"member 1 \(Says\) returns shape \(150, 2\); .*must be \(150, 3\)",
     ),
     "one number a row": (
         lambda: in_twos(lambda X: np.full(len(X), 0.5)),
-        r"member 1 \(Says\) gives shape \(150,\)",
+        r"member 1 \(Says\) returns shape \(150,\)",
     ),
     "too few rows": (
         lambda: in_twos(lambda X: np.full((len(X) - 1, 3), 1 / 3)),
-        r"member 1 \(Says\) gives shape \(149, 3\)",
+        r"member 1 \(Says\) returns shape \(149, 3\)",
     ),
     "other classes": (
         lambda: [model_on(SPECIES), model_on(SPECIES + 1)],
@@ -737,7 +737,7 @@ BAD_MODELS = {
     ),
     "a regression forest": (
         lambda: RandomForestRegressor(2).fit(IRIS, SPECIES),
-        r"RandomForestRegressor has no members to ask: pass a forest",
+        r"RandomForestRegressor has no members: pass a forest",
     ),
     "a regression in a list": (
         lambda: [model_on(SPECIES), LinearRegression().fit(IRIS, SPECIES)],
@@ -749,14 +749,14 @@ BAD_MODELS = {
     ),
     "a classifier alone": (
         lambda: model_on(SPECIES),
-        r"GaussianNB has no members to ask: .*BootstrapEnsemble makes an ensemble",
+        r"GaussianNB has no members: .*BootstrapEnsemble makes an ensemble",
     ),
     "a pipeline around no ensemble": (
         lambda: make_pipeline(StandardScaler(), GaussianNB()).fit(IRIS, SPECIES),
-        r"Pipeline has no members to ask",
+        r"Pipeline has no members",
     ),
-    "a number": (lambda: 3, r"int has no members to ask"),
-    "nothing": (lambda: None, r"NoneType has no members to ask"),
+    "a number": (lambda: 3, r"int has no members"),
+    "nothing": (lambda: None, r"NoneType has no members"),
     "an empty list": (list, r"the list of classifiers is empty"),
     "a class in a list": (
         lambda: [GaussianNB],
@@ -786,18 +786,20 @@ def test_a_mixed_list_is_told_so():
 
 @pytest.mark.parametrize("size", [1, 7, 100, 102])
 def test_the_row_is_named_in_the_whole_of_x(size):
-    with pytest.raises(sw.InvalidInput, match=r"member 1 \(Says\) gives nan for row 101, class 2"):
+    with pytest.raises(
+        sw.InvalidInput, match=r"member 1 \(Says\) returns nan for row 101, class 2"
+    ):
         sw.predict_samples(in_twos(nan_at(101, 2)), IRIS, batch_size=size)
 
 
 def test_wrong_members_of_bagging_and_calibration_are_named():
     bagging = BaggingClassifier(GaussianNB(), 3, random_state=0).fit(IRIS, SPECIES)
     bagging.estimators_[2] = Says(always(0.5, np.nan, 0.5)).fit()
-    with pytest.raises(sw.InvalidInput, match=r"member 2 \(Says\) gives nan for row 0, class 1"):
+    with pytest.raises(sw.InvalidInput, match=r"member 2 \(Says\) returns nan for row 0, class 1"):
         sw.predict_samples(bagging, IRIS)
     calibrated = CalibratedClassifierCV(forest(3), cv=2).fit(IRIS, SPECIES)
     calibrated.calibrated_classifiers_[1].calibrators[0].a_ = np.nan
-    with pytest.raises(sw.InvalidInput, match=r"fold 1, tree 0 gives nan for row 0"):
+    with pytest.raises(sw.InvalidInput, match=r"fold 1, tree 0 returns nan for row 0"):
         sw.predict_samples(calibrated, IRIS)
 
 
@@ -826,7 +828,7 @@ def test_the_first_member_that_is_wrong_is_named_whoever_answers_first():
     wrong = [Says(slowly).fit(), *(Says(always(1.0, 1.0, 1.0)).fit() for _ in range(7))]
     try:
         sw.set_num_threads(4)
-        with pytest.raises(sw.InvalidInput, match=r"member 0 \(Says\) gives nan for row 0"):
+        with pytest.raises(sw.InvalidInput, match=r"member 0 \(Says\) returns nan for row 0"):
             sw.predict_samples(wrong, IRIS)
     finally:
         sw.set_num_threads(None)
@@ -861,7 +863,10 @@ def test_what_is_no_table_of_numbers_is_refused(X, message, batch_size):
         ({"device": "cpu"}, "device= is for torch models"),
         ({"dropout": "last"}, "dropout= is for a torch module"),
         ({"output": "probs"}, "output= is for torch modules"),
-        ({"n_samples": 6}, "n_samples=6, but the model has 5 members; pass at most that, or None"),
+        (
+            {"n_samples": 6},
+            "n_samples=6, but the model has 5 members; pass n_samples=None for all of them",
+        ),
         ({"n_samples": 0}, "n_samples must be a whole number from 1 on, not 0"),
         ({"n_samples": 2.5}, "n_samples must be a whole number from 1 on, not 2.5"),
         ({"batch_size": 0}, "batch_size must be a whole number from 1 on, not 0"),

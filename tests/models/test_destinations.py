@@ -330,7 +330,7 @@ def test_other_rows_or_classes_are_not_added():
 
 
 def test_a_destination_is_one_accumulator_or_one_file(tmp_path):
-    with pytest.raises(sw.InvalidInput, match="out= to keep the members or into= to decompose"):
+    with pytest.raises(sw.InvalidInput, match="out= to store the members or into= to decompose"):
         sw.predict_samples(forest(), X, out=tmp_path / "m.npy", into=sw.Accumulator("log"))
     for into in ("log", ["log"], np.empty((N, M, K))):
         with pytest.raises(sw.InvalidInput, match=r"into= must be a scorewise.Accumulator, not"):
@@ -574,7 +574,7 @@ def test_a_folder_that_is_no_array_is_not_replaced(tmp_path):
     (tmp_path / "file.zarr").write_text("a file")
     (tmp_path / "folder.npy").mkdir()
     for name in ("group.zarr", "folder.zarr", "file.zarr", "folder.npy"):
-        with pytest.raises(sw.InvalidInput, match="no array to be replaced"):
+        with pytest.raises(sw.InvalidInput, match="not an array that may be replaced"):
             sw.predict_samples(forest(), X, out=tmp_path / name)
     assert (folder / "thesis.txt").read_text() == "years of work"
     assert float(zarr.open_group(str(tmp_path / "group.zarr"))["precious"][0]) == 7

@@ -16,7 +16,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import scorewise as sw
-from scorewise.models.torch import _ensembles as ensembles
+from scorewise.models.torch import _deep_ensembles as ensembles
 from support import softmax
 
 CUDA = torch.device("cuda")
@@ -109,7 +109,7 @@ def samples(model: Any, X: Any, *given: Any, **options: Any) -> np.ndarray:
 @pytest.fixture
 def as_on_cuda(monkeypatch) -> None:
     """Members are stacked on the CPU where they would be on a GPU."""
-    monkeypatch.setattr(ensembles, "_SEVERAL", 2)
+    monkeypatch.setattr(ensembles, "_MANY", 2)
     worth = ensembles.is_worth_stacking
     monkeypatch.setattr(ensembles, "is_worth_stacking", lambda modules, _: worth(modules, CUDA))
 
@@ -119,13 +119,13 @@ def stacked(monkeypatch) -> list[int]:
     """Members are always stacked; how often the stack was asked, by number of rows."""
     asked: list[int] = []
     monkeypatch.setattr(ensembles, "is_worth_stacking", lambda *_: True)
-    forward = ensembles.Stack.forward
+    forward = ensembles.StackedModules.forward
 
     def counted(self, batch):
         asked.append(len(batch))
         return forward(self, batch)
 
-    monkeypatch.setattr(ensembles.Stack, "forward", counted)
+    monkeypatch.setattr(ensembles.StackedModules, "forward", counted)
     return asked
 
 
@@ -244,7 +244,7 @@ def test_a_stack_answers_as_its_members_one_by_one(name):
     make, shape = ARCHITECTURES[name]
     members, X = [member.eval() for member in several(make)], rows(5, *shape)
     with torch.inference_mode():
-        together = ensembles.Stack(members)(X)
+        together = ensembles.StackedModules(members)(X)
         apart = [member(X) for member in members]
     if name == "one logit":
         apart = [one["logits"][:, None] for one in apart]
@@ -575,7 +575,7 @@ T = torch.zeros(6, 4)
         ((T,), "pass labels y"),
         (({"x": T},), "pass labels y"),
         ((np.zeros((6, 4)),), "pass labels y"),
-        ((DataLoader(TensorDataset(T), 2),), "brings no labels"),
+        ((DataLoader(TensorDataset(T), 2),), "yields no labels"),
         ((DataLoader(TensorDataset(T, torch.arange(6)), 2),), "class indices .* from 0 to 2"),
         ((DataLoader(TensorDataset(T, torch.arange(6) - 1), 2),), "class indices .* from 0 to 2"),
         ((DataLoader(TensorDataset(T, torch.zeros(6)), 2),), "class indices .* from 0 to 2"),

@@ -225,7 +225,7 @@ def test_an_unfitted_or_regression_approximation_is_refused(net, data):
             samples(la, data[0])
     la = Laplace(nn.Linear(4, 1), "regression", "all", "full")
     la.fit(DataLoader(TensorDataset(data[0], data[1][:, None].float()), 64))
-    with pytest.raises(sw.InvalidInput, match="regression, not classes"):
+    with pytest.raises(sw.InvalidInput, match="regression, not classification"):
         samples(la, data[0])
 
 
@@ -274,7 +274,7 @@ def test_loaders_of_mappings_are_understood():
         ((torch.zeros(6, 4), np.zeros(6)), "y must be class indices"),
         ((torch.zeros(6, 4), np.full(6, 7)), r"class indices \(n,\) from 0 to 2"),
         (({"x": torch.zeros(6, 4)}, np.zeros(6, int)), "DataLoader"),
-        ((DataLoader(TensorDataset(torch.zeros(6, 4)), 2),), "brings no labels"),
+        ((DataLoader(TensorDataset(torch.zeros(6, 4)), 2),), "yields no labels"),
         ((torch.zeros(6, 7), np.zeros(6, int)), "Sequential refuses X"),
     ],
 )

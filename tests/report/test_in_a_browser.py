@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from report_support import HOSTILE, full, hostile
-from scorewise.cli._digits import run_demo
+from scorewise.cli.demo import run_demo
 from scorewise.report import write_report
 
 LIGHT, DARK = "rgb(255, 255, 255)", "rgb(21, 25, 31)"
@@ -52,7 +52,7 @@ def path(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def hostile_path(tmp_path_factory):
-    # a class name that reads "#FFFFFF" and the like: nothing may be taken for more than text
+    # even a class name that reads "#FFFFFF" must stay text
     return write_report(
         hostile(),
         tmp_path_factory.mktemp("page") / "hostile.html",
@@ -99,32 +99,34 @@ def press(browser, selector: str, key: str, times: int = 1) -> None:
 def grounds(browser) -> list[str]:
     """Colours behind the page and behind the plots."""
     return browser.execute_script(
-        "const of = (one, what) => getComputedStyle(one)[what];"
+        "const of = (element, property) => getComputedStyle(element)[property];"
         "return [of(document.body, 'backgroundColor'),"
         " ...[...document.querySelectorAll('.plot .main-svg:first-of-type')]"
-        ".map((one) => of(one, 'backgroundColor'))];"
+        ".map((element) => of(element, 'backgroundColor'))];"
     )
 
 
 def assert_silent(browser) -> None:
     """No message in the console, and no request to any network."""
     assert browser.get_log("browser") == []
-    told = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    asked = [
-        one["params"]["request"]["url"]
-        for one in told
-        if one["method"] == "Network.requestWillBeSent"
-        and one["params"]["documentURL"] == browser.current_url.split("#")[0]
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    requested = [
+        event["params"]["request"]["url"]
+        for event in events
+        if event["method"] == "Network.requestWillBeSent"
+        and event["params"]["documentURL"] == browser.current_url.split("#")[0]
     ]
-    assert any(url.startswith("file:") for url in asked)
-    assert all(url.startswith(("file:", "data:", "blob:")) for url in asked), asked
+    assert any(url.startswith("file:") for url in requested)
+    assert all(url.startswith(("file:", "data:", "blob:")) for url in requested), requested
 
 
-def eventually(browser, wanted, found) -> None:
-    """What the browser does a moment later."""
+def eventually(browser, expected, actual) -> None:
+    """Assert what the browser does a moment later."""
     from selenium.webdriver.support.wait import WebDriverWait
 
-    WebDriverWait(browser, 10, 0.05).until(lambda _: found() == wanted, f"{wanted}: {found()}")
+    WebDriverWait(browser, 10, 0.05).until(
+        lambda _: actual() == expected, f"{expected}: {actual()}"
+    )
 
 
 def is_within(browser) -> bool:
@@ -141,9 +143,9 @@ def test_the_page_of_the_demo(browser, tmp_path):
     plots = browser.find_elements("css selector", ".plot")
     assert len(plots) == 5
     assert all(plot.find_elements("css selector", "svg.main-svg") for plot in plots)
-    before = browser.find_element("id", "said").text
+    before = browser.find_element("id", "slider-text").text
     press(browser, "#coverage", Keys.HOME)
-    assert browser.find_element("id", "said").text != before
+    assert browser.find_element("id", "slider-text").text != before
     assert browser.save_screenshot(str(tmp_path / "page.png"))
     assert (tmp_path / "page.png").stat().st_size > 30_000
     assert is_within(browser)
@@ -152,7 +154,7 @@ def test_the_page_of_the_demo(browser, tmp_path):
     assert_silent(browser)
 
 
-def test_the_page_opens_in_silence(opened, tmp_path):
+def test_the_page_opens_without_messages_or_requests(opened, tmp_path):
     plots = opened.find_elements("css selector", ".plot")
     drawn = [plot.find_elements("css selector", "svg.main-svg") for plot in plots]
     assert len(plots) == 6
@@ -171,13 +173,13 @@ def test_the_page_opens_in_silence(opened, tmp_path):
     assert len(content) > 30_000
 
 
-def test_the_slider_speaks(opened):
+def test_the_slider_moves_the_sentence_and_the_marks(opened):
     from selenium.webdriver.common.keys import Keys
 
     def state():
         return opened.execute_script(
             "const plot = document.querySelector('[data-figure=rejection]');"
-            "return [document.getElementById('said').textContent,"
+            "return [document.getElementById('slider-text').textContent,"
             " document.getElementById('percent').textContent,"
             " document.getElementById('coverage').getAttribute('aria-valuetext'),"
             " plot.layout.shapes[0].x0, plot.data.at(-1).x[0]];"
@@ -186,11 +188,11 @@ def test_the_slider_speaks(opened):
     before = state()
     press(opened, "#coverage", Keys.HOME)
     press(opened, "#coverage", Keys.ARROW_RIGHT, 39)
-    said, percent, value, line, mark = state()
-    assert said != before[0]
+    text, percent, value, line, mark = state()
+    assert text != before[0]
     assert (percent, value, line) == ("40 %", "40 % of the rows", 40)
     assert mark == pytest.approx(40, abs=1)
-    assert "abstain on 180 of 300 rows" in said
+    assert "abstain on 180 of 300 rows" in text
     press(opened, "#coverage", Keys.END)
     assert "accept all 300 rows" in state()[0]
     emulate(opened, "dark")  # drawn anew, where the reader has left it
@@ -216,7 +218,7 @@ def test_print_is_light(browser, path):
     browser.execute_script("dispatchEvent(new Event('beforeprint'))")
     assert grounds(browser)[1:] == [LIGHT] * 6
     widths = browser.execute_script(
-        "return [...document.querySelectorAll('.plot')].map((one) => one.layout.width)"
+        "return [...document.querySelectorAll('.plot')].map((plot) => plot.layout.width)"
     )
     assert set(widths) == {680}
     browser.execute_script("dispatchEvent(new Event('afterprint'))")
@@ -268,10 +270,11 @@ def test_hostile_names_run_nothing(browser, hostile_path):
     assert browser.execute_script("return window.pwned") is None
     assert browser.title != "pwned"
     assert "<script>" in browser.title
-    foreign = "img, iframe, script[src], [href^=javascript], [onerror], [onmouseover]"
-    assert not browser.find_elements("css selector", foreign)
+    injected = "img, iframe, script[src], [href^=javascript], [onerror], [onmouseover]"
+    assert not browser.find_elements("css selector", injected)
     drawn = browser.execute_script(
-        "return [...document.querySelectorAll('.plot text')].map((one) => one.textContent).join()"
+        "return [...document.querySelectorAll('.plot text')]"
+        ".map((element) => element.textContent).join()"
     )
     assert "<script>" in drawn  # as text
     assert not browser.find_elements("css selector", ".plot text a")
@@ -284,12 +287,12 @@ def test_hostile_names_run_nothing(browser, hostile_path):
     assert_silent(browser)
 
 
-def test_a_telephone_is_wide_enough(browser, path):
+def test_the_page_fits_a_phone(browser, path):
     open_page(browser, path, width=360)
     assert is_within(browser)
     widest = browser.execute_script(
         "return Math.max(...[...document.querySelectorAll('.plot svg.main-svg')]"
-        ".map((one) => one.getBoundingClientRect().right))"
+        ".map((svg) => svg.getBoundingClientRect().right))"
     )
     assert widest <= 360
     assert_silent(browser)
@@ -302,6 +305,6 @@ def test_all_but_the_figures_is_there_without_script(browser, path):
         text = browser.find_element("tag name", "main").text
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
-    for said in ("Abstain on", "need JavaScript", "In random order", "The most uncertain rows"):
-        assert said in text
+    for expected in ("Abstain on", "need JavaScript", "In random order", "The most uncertain rows"):
+        assert expected in text
     assert "Dark theme" not in text

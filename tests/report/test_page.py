@@ -17,8 +17,7 @@ import pytest
 
 import scorewise as sw
 from report_support import HOSTILE, evaluated, full, hostile, huge, members
-from scorewise.plots._figures import save_figures
-from scorewise.report import _words as words
+from scorewise.plots import displays_of
 from scorewise.report import write_report
 
 VOID = {"meta", "link", "input", "path", "br"}
@@ -69,15 +68,15 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def found():
+def evaluation():
     return full()
 
 
 @pytest.fixture(scope="module")
-def page(found, tmp_path_factory):
+def page(evaluation, tmp_path_factory):
     path = tmp_path_factory.mktemp("report") / "report.html"
     provenance = {"file": "test.parquet", "digests": {"sha256": "abc"}, "versions": ["a", "b"]}
-    assert write_report(found, path, title="The title", provenance=provenance) == path
+    assert write_report(evaluation, path, title="The title", provenance=provenance) == path
     return Page(path)
 
 
@@ -85,28 +84,43 @@ def shown(evaluation, tmp_path, **options):
     return Page(write_report(evaluation, tmp_path / "page.html", **options))
 
 
-def test_the_page_says_what_was_found(page, found):
-    for sentence in found.verdict:
+def test_the_page_has_the_whole_evaluation(page, evaluation):
+    for sentence in evaluation.verdict:
         assert " ".join(sentence.split()) in page.words
-    for name in [*found.class_names, *found.curves, "test.parquet", "digests · sha256", "a, b"]:
+    for name in [
+        *evaluation.class_names,
+        *evaluation.curves,
+        "test.parquet",
+        "digests · sha256",
+        "a, b",
+    ]:
         assert name in page.words
-    for certificate in found.certificates:
-        assert words.loss(certificate.max_loss, True).replace("\u00a0", " ") in page.words
+    for certificate in evaluation.certificates:
+        assert evaluation.unit.format_exact(certificate.max_loss) in page.words
     assert f"scorewise{sw.__version__}" in page.text
     assert "Hüllermeier" in page.words
     assert page.text.count("The title") == 2  # in the tab and as the heading
 
 
+@pytest.mark.parametrize(
+    "term", ["out-of-distribution", "recalibrate", "incur", "risk", "coverage"]
+)
+def test_the_terms_of_the_field_can_be_searched_for(page, term):
+    assert term in page.words.lower()
+    for riddle in ("foreign", "familiar", "promise", "honest", "paid", "pays"):
+        assert riddle not in page.words.lower()
+
+
 def test_figures_have_words_and_numbers(page):
     plots = [attributes for attributes in page.named("div") if "data-figure" in attributes]
     assert (
-        {one["data-figure"] for one in plots}
+        {plot["data-figure"] for plot in plots}
         == set(page.data["figures"])
         == {"rejection", "comparison-selective", "calibration", "ood", "learning", "simplex"}
     )
-    assert all(len(one["aria-label"] or "") > 60 for one in plots)
-    captions = {one.get("id") for one in page.named("figcaption")}
-    assert {one["aria-labelledby"] for one in page.named("figure")} == captions
+    assert all(len(plot["aria-label"] or "") > 60 for plot in plots)
+    captions = {caption.get("id") for caption in page.named("figcaption")}
+    assert {figure["aria-labelledby"] for figure in page.named("figure")} == captions
     assert page.words.count("The numbers of this figure") == len(plots) - 1  # one has its own table
 
 
@@ -114,7 +128,7 @@ def test_headings_are_in_order(page):
     levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
     assert levels.count(1) == 1
     assert levels[0] == 1
-    assert all(two <= one + 1 for one, two in pairwise(levels))
+    assert all(below <= above + 1 for above, below in pairwise(levels))
     ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
     links = [attributes["href"] for attributes in page.named("a")]
@@ -123,12 +137,12 @@ def test_headings_are_in_order(page):
 
 def test_only_its_own_scripts_may_run(page):
     (policy,) = (
-        one["content"]
-        for one in page.named("meta")
-        if one.get("http-equiv") == "Content-Security-Policy"
+        meta["content"]
+        for meta in page.named("meta")
+        if meta.get("http-equiv") == "Content-Security-Policy"
     )
     rules = dict(part.strip().split(" ", 1) for part in policy.split(";"))
-    kinds = [one.get("type") for one in page.named("script")]
+    kinds = [script.get("type") for script in page.named("script")]
     assert kinds == ["application/json", None, None]
     hashes = {
         "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
@@ -152,7 +166,11 @@ def test_hostile_names_stay_names(tmp_path):
     provenance = {text: text for text in HOSTILE} | {"nested": {HOSTILE[0]: HOSTILE}}
     title = f"{HOSTILE[1]} half \ud800 none \x00"  # no file could hold it
     page = shown(hostile(), tmp_path, title=title, provenance=provenance)
-    assert [one.get("type") for one in page.named("script")] == ["application/json", None, None]
+    assert [script.get("type") for script in page.named("script")] == [
+        "application/json",
+        None,
+        None,
+    ]
     assert not any("pwned" in text for text in page.scripts[1:])
     for tag, attributes in page.tags:
         assert tag not in {"img", "b"}
@@ -166,7 +184,7 @@ def test_hostile_names_stay_names(tmp_path):
     assert "n" * 1000 not in outside
     assert "\u202e" not in page.source
     assert "\u2068עברית �abc\u2069" in page.text  # in a direction of its own
-    names = [one.get("name", "") for one in page.data["figures"]["learning"]["data"]]
+    names = [trace.get("name", "") for trace in page.data["figures"]["learning"]["data"]]
     assert "\u2068עברית �abc\u2069" in names
     assert not re.search("[<>&\u2028\u2029]", page.scripts[0])
 
@@ -177,11 +195,11 @@ def test_plotly_reads_no_tags_in_names(tmp_path):
 
     def gather(value, key=""):
         if isinstance(value, dict):
-            for name, one in value.items():
-                gather(one, name)
+            for name, item in value.items():
+                gather(item, name)
         elif isinstance(value, list):
-            for one in value:
-                gather(one, key)
+            for item in value:
+                gather(item, key)
         elif isinstance(value, str) and key not in {"hovertemplate"}:
             texts.append(value)
         elif isinstance(value, str):
@@ -195,23 +213,24 @@ def test_plotly_reads_no_tags_in_names(tmp_path):
 def test_extreme_sizes_stay_small(tmp_path):
     page = shown(huge(), tmp_path)
     assert (tmp_path / "page.html").stat().st_size < 6_000_000
-    assert "25 classes of the largest and the 25 of the smallest" in page.words
-    assert "25 rows of the largest total uncertainty, of 1000 that were kept" in page.words
-    longest = max(len(one["x"]) for one in page.data["figures"]["rejection"]["data"])
+    assert "25 classes with the largest and the 25 with the smallest" in page.words
+    assert "25 rows with the largest total uncertainty, of 1000 in the evaluation" in page.words
+    longest = max(len(trace["x"]) for trace in page.data["figures"]["rejection"]["data"])
     assert longest <= 400
 
 
-def test_a_line_of_the_slider_is_what_the_curve_says(page, found):
-    curve = found.curves[found.measure]
+def test_a_line_of_the_slider_is_what_the_curve_says(page, evaluation):
+    curve = evaluation.curves[evaluation.measure]
     scores = curve.threshold
     for percent in (1, 37, 90, 100):
         k = int(np.ceil(percent * len(curve) / 100))
         accepted = int((scores <= scores[k - 1]).sum())
-        said = page.data["sentences"][percent - 1][0]
-        assert words.loss(float(curve.loss[accepted - 1]), True) in said
+        sentence = page.data["sentences"][percent - 1][0]
+        loss = evaluation.unit.format(float(curve.loss[accepted - 1]))
+        assert loss in sentence.replace("\u00a0", " ")
         if accepted < len(curve):
-            assert f"abstain on {len(curve) - accepted:,} of" in said
-            assert f"{scores[k - 1]:.4g}" in said
+            assert f"abstain on {len(curve) - accepted:,} of" in sentence
+            assert f"{scores[k - 1]:.4g}" in sentence
         at = page.data["points"][percent - 1]
         assert at["x"][0] == pytest.approx(100 * accepted / len(curve), rel=1e-5)
         assert at["y"][0] == pytest.approx(100 * curve.loss[accepted - 1], rel=1e-5)
@@ -220,10 +239,10 @@ def test_a_line_of_the_slider_is_what_the_curve_says(page, found):
 
 def test_tied_rows_are_accepted_together(tmp_path):
     probs = np.tile([[[0.9, 0.1]], [[0.6, 0.4]]], (5, 1, 1))
-    found = sw.evaluate(probs, np.zeros(10, int), n_resamples=100)
-    said = shown(found, tmp_path).data["sentences"]
-    assert "abstain on 5 of 10 rows" in said[0][0]
-    assert said[0] == said[49]
+    evaluation = sw.evaluate(probs, np.zeros(10, int), n_resamples=100)
+    sentences = shown(evaluation, tmp_path).data["sentences"]
+    assert "abstain on 5 of 10 rows" in sentences[0][0]
+    assert sentences[0] == sentences[49]
 
 
 @pytest.mark.parametrize("task_loss", ["brier", "log", "top-k:2"])
@@ -238,32 +257,32 @@ def test_costs_and_gains(tmp_path):
     page = shown(evaluated(k=2, task_loss=rule), tmp_path)
     assert "costs below 0" in page.words
     assert "✗ wrong" not in page.words
-    assert "aleatoric" not in [one.get("class") for one in page.named("span")]
+    assert "aleatoric" not in [span.get("class") for span in page.named("span")]
 
 
 def test_two_classes_one_row_one_measure(tmp_path):
     probs, y = members(1, 2)
-    found = sw.evaluate(probs, y, rules=["log"], n_resamples=100)
-    page = shown(found, tmp_path)
-    assert "nothing can be promised" in page.words
+    evaluation = sw.evaluate(probs, y, rules=["log"], n_resamples=100)
+    page = shown(evaluation, tmp_path)
+    assert "no threshold can be certified" in page.words
     assert "more labelled rows would be needed" in page.words
     assert set(page.data["figures"]) == {"rejection", "comparison-selective", "calibration"}
-    (first, *_) = found.comparison.standings
+    (first, *_) = evaluation.comparison.standings
     alone = replace(
-        found,
-        comparison=replace(found.comparison, standings=(first,)),
-        curves={first.name: found.curves[first.name]},
+        evaluation,
+        comparison=replace(evaluation.comparison, standings=(first,)),
+        curves={first.name: evaluation.curves[first.name]},
         measure=first.name,
     )
     assert "1 measure:" in str(shown(alone, tmp_path).named("div"))
 
 
 def test_without_certificates_rows_or_a_recommended_curve(tmp_path):
-    found = evaluated(k=4, n_doubtful=0, task_loss="log")
-    assert not found.certificates
-    found = replace(found, measure="unheard of")
-    page = shown(found, tmp_path)
-    sections = {one["id"] for one in page.named("section")}
+    evaluation = evaluated(k=4, n_uncertain=0, task_loss="log")
+    assert not evaluation.certificates
+    evaluation = replace(evaluation, measure="unheard of")
+    page = shown(evaluation, tmp_path)
+    sections = {section["id"] for section in page.named("section")}
     assert not {"certificates", "rows"} & sections
     assert len(page.data["sentences"][0]) == 2  # the best, and a random order
 
@@ -272,63 +291,65 @@ def test_classes_without_rows(tmp_path):
     probs, y = members(200, 4)
     y[y == 3] = 0
     page = shown(sw.evaluate(probs, y, n_resamples=100), tmp_path)
-    cells = [one.get("data-value") for one in page.named("td") if "data-value" in one]
+    cells = [cell["data-value"] for cell in page.named("td") if "data-value" in cell]
     assert "nan" in cells  # which the page's script sorts last
     assert " nan " not in page.words
     many = (
-        tuple(replace(one, n_rows=0, loss=np.nan) for one in evaluated(k=60).classes[:-3])
+        tuple(replace(summary, n_rows=0, loss=np.nan) for summary in evaluated(k=60).classes[:-3])
         + evaluated(k=60).classes[-3:]
     )
-    found = replace(evaluated(k=60), classes=many)
-    assert "classes that have rows, of 60" in shown(found, tmp_path).words
+    evaluation = replace(evaluated(k=60), classes=many)
+    assert "classes that have rows, of 60" in shown(evaluation, tmp_path).words
 
 
 def test_zeros_have_a_bin_of_their_own(tmp_path):
-    found = full()
-    inside = np.r_[np.zeros(60), np.linspace(0.1, 1, 40)]
-    found = replace(found, ood=replace(found.ood, inside=inside, outside=np.linspace(0.5, 2, 50)))
-    page = shown(found, tmp_path)
+    evaluation = full()
+    u_in = np.r_[np.zeros(60), np.linspace(0.1, 1, 40)]
+    evaluation = replace(
+        evaluation, ood=replace(evaluation.ood, u_in=u_in, u_out=np.linspace(0.5, 2, 50))
+    )
+    page = shown(evaluation, tmp_path)
     bars = page.data["figures"]["ood"]["data"]
     assert bars[0]["text"][0] == "exactly 0"
     assert (bars[0]["y"][0], bars[1]["y"][0]) == (60, 0)
-    assert all(sum(one["y"]) == pytest.approx(100) for one in bars)
+    assert all(sum(bar["y"]) == pytest.approx(100) for bar in bars)
     assert bars[0]["x"] == bars[1]["x"]
 
 
-def test_the_same_evaluation_gives_the_same_page(tmp_path, found, page):
-    again = write_report(found, tmp_path / "again.html")
-    once_more = write_report(found, str(tmp_path / "once_more.html"))
+def test_the_same_evaluation_gives_the_same_page(tmp_path, evaluation, page):
+    again = write_report(evaluation, tmp_path / "again.html")
+    once_more = write_report(evaluation, str(tmp_path / "once_more.html"))
     assert again.read_bytes() == once_more.read_bytes()
 
 
-def test_a_page_is_whole_or_as_before(tmp_path, found, monkeypatch):
+def test_a_page_is_whole_or_as_before(tmp_path, evaluation, monkeypatch):
     path = tmp_path / "report.html"
     path.write_text("before")
     monkeypatch.setattr(Path, "write_text", lambda *a, **k: (_ for _ in ()).throw(OSError("full")))
     with pytest.raises(OSError, match="full"):
-        write_report(found, path)
+        write_report(evaluation, path)
     monkeypatch.undo()
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]
-    write_report(found, path)
+    write_report(evaluation, path)
     assert path.stat().st_size > 4_000_000
 
 
-def test_what_cannot_be_written(tmp_path, found):
+def test_what_cannot_be_written(tmp_path, evaluation):
     with pytest.raises(sw.InvalidInput, match=r"no folder .*missing"):
-        write_report(found, tmp_path / "missing" / "report.html")
+        write_report(evaluation, tmp_path / "missing" / "report.html")
     with pytest.raises(sw.InvalidInput, match="is a folder"):
-        write_report(found, tmp_path)
+        write_report(evaluation, tmp_path)
     with pytest.raises(sw.InvalidInput, match="only an Evaluation"):
         write_report({}, tmp_path / "report.html")
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("missing", ["jinja2", "plotly"])
-def test_missing_libraries_are_named(tmp_path, found, monkeypatch, missing):
+def test_missing_libraries_are_named(tmp_path, evaluation, monkeypatch, missing):
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(ImportError, match=rf"needs {missing}: pip install 'scorewise\[report\]'"):
-        write_report(found, tmp_path / "report.html")
+        write_report(evaluation, tmp_path / "report.html")
 
 
 def test_text_can_be_read_in_both_themes():
@@ -343,57 +364,24 @@ def test_text_can_be_read_in_both_themes():
     for theme in (0, 1):
         for ground in ("paper", "panel"):
             for text in ("ink", "muted", "accent", "alarm"):
-                one, two = (luminance(colors[name][theme]) for name in (ground, text))
-                contrast = (max(one, two) + 0.05) / (min(one, two) + 0.05)
+                levels = [luminance(colors[name][theme]) for name in (ground, text)]
+                contrast = (max(levels) + 0.05) / (min(levels) + 0.05)
                 assert contrast >= 4.5, (theme, ground, text, contrast)
 
 
-def test_numbers_in_columns():
-    assert words.loss_cell(0.0264, True) == "2.64\u00a0%"
-    assert words.loss_cell(0.000012, True) == "0.0012\u00a0%"
-    assert words.loss_cell(-0.5, False) == "−0.5000"
-    assert words.share_cell(0.99999) == "more than 99.9\u00a0%"
-    assert words.share_cell(1) == "100.0\u00a0%"
-    assert words.share_cell(float("nan")) == words.loss_cell(None, True) == words.number(np.inf)
-    assert words.data_of({"a": np.array([1.0, np.nan, np.inf]), "b": np.int64(3)}) == {
-        "a": [1.0, None, None],
-        "b": 3,
-    }
-
-
-@pytest.mark.usefixtures("no_screen")
-def test_figures_are_saved(tmp_path, found):
-    from matplotlib import pyplot
-
-    folder = tmp_path / "new" / "figures"
-    paths = save_figures(found, folder)
-    names = [
-        "rejection",
-        "comparison",
-        "calibration",
-        "decomposition",
-        "ood",
-        "comparison_ood",
-        "learning",
-        "comparison_learning",
-    ]
-    assert [path.name for path in paths] == [f"{n}.{f}" for n in names for f in ("png", "svg")]
-    assert sorted(folder.iterdir()) == sorted(paths)
-    for path in paths:
-        start = path.read_bytes()[:100]
-        assert start.startswith(b"\x89PNG") or b"<?xml" in start
-    assert not pyplot.get_fignums()
-    before = paths[1].read_bytes()
-    assert save_figures(found, folder, "svg") == paths[1::2]
-    assert paths[1].read_bytes() == before
-
-
-@pytest.mark.usefixtures("no_screen")
-def test_figures_that_cannot_be_saved(tmp_path, found):
-    with pytest.raises(sw.InvalidInput, match="formats must be one of"):
-        save_figures(found, tmp_path, ["gif"])
-    (tmp_path / "file").write_text("")
-    with pytest.raises(sw.InvalidInput, match="is a file"):
-        save_figures(found, tmp_path / "file")
-    with pytest.raises(sw.InvalidInput, match="only an Evaluation"):
-        save_figures(None, tmp_path)
+def test_the_page_draws_what_the_displays_store(page, evaluation):
+    displays, figures = displays_of(evaluation), page.data["figures"]
+    histogram = displays["ood"].histogram()
+    for bars, shares in zip(
+        figures["ood"]["data"], (histogram.shares_in, histogram.shares_out), strict=True
+    ):
+        np.testing.assert_allclose(bars["y"], 100 * shares, rtol=1e-5)
+    learning = displays["learning"]
+    lines = [trace for trace in figures["learning"]["data"] if "name" in trace]
+    for line, mean in zip(lines, learning.means.values(), strict=True):
+        np.testing.assert_allclose(line["y"], 100 * mean, rtol=1e-5)
+    names = {trace["name"].partition(" (")[0] for trace in figures["rejection"]["data"][:-1]}
+    assert set(displays["rejection"].curves) <= names
+    for row in evaluation.comparison.standings:
+        if row.same_order_as is not None and row.name != evaluation.measure:
+            assert row.name not in names

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 import scorewise as sw
-from scorewise.rules import _costs as costs
+from scorewise.rules import _decision as costs
 from support import PATHS, all_rules, fill, members
 
 DTYPES = ["float16", "float32", "float64"]

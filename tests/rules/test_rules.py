@@ -11,7 +11,6 @@ import torch
 
 import reference
 import scorewise as sw
-from scorewise.rules._rule import REGISTRY
 from support import all_rules, members
 
 RULES = all_rules(5) | all_rules(2)
@@ -119,25 +118,16 @@ def test_a_rule_does_not_change_with_the_array_it_was_made_from():
     assert rule == sw.rules.cost_matrix([[0, 1], [1, 0]])
 
 
-def test_every_registered_rule_is_tested_and_public():
-    tested = {rule.family for rule in RULES.values()}
-    assert tested == set(REGISTRY)
-    modules = {
-        "costs",
-        "custom",
-        "logarithmic",
-        "norms",
-        "powers",
-        "quadratics",
-        "sets",
-        "two_class",
-    }
-    assert not modules & set(REGISTRY)
-    for name in REGISTRY:
-        assert name in dir(sw.rules)
-        assert getattr(sw.rules, name) is REGISTRY[name]
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = sw.rules.nothing
+def test_every_rule_is_tested_and_public():
+    with pytest.raises(sw.InvalidInput, match="known: ") as error:
+        sw.get_rule("nothing")
+    names = str(error.value).rpartition("known: ")[2].split(", ")
+    assert {rule.family.replace("_", "-") for rule in RULES.values()} == set(names)
+    for name in names:
+        assert name.replace("-", "_") in dir(sw.rules)
+    for rule in RULES.values():
+        public = getattr(sw.rules, rule.family)
+        assert public == rule or public(*rule._parameters()) == rule
 
 
 @pytest.mark.parametrize("name", RULES)

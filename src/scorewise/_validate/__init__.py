@@ -30,6 +30,7 @@ from scorewise._validate._places import Layout, layout, moved_classes
 from scorewise._validate._predictions import (
     class_count,
     concentrations,
+    floor,
     logits,
     masses,
     member_count,
@@ -57,6 +58,7 @@ __all__ = [
     "concentrations",
     "finite",
     "floating",
+    "floor",
     "groups",
     "labels",
     "layout",

@@ -30,10 +30,10 @@ class Layout:
         """A view with members and classes last."""
         return x if self.order == tuple(range(x.ndim)) else xp.permute_dims(x, self.order)
 
-    def absolute(self, index: Sequence[int]) -> list[int]:
+    def absolute(self, index: Sequence[int]) -> tuple[int, ...]:
         """A canonical index, counted from the start of the whole array."""
         starts = chain(self.origin, repeat(0))
-        return [start + i for i, start in zip(index, starts, strict=False)]
+        return tuple(start + i for i, start in zip(index, starts, strict=False))
 
     def place(self, index: Sequence[int]) -> str:
         """The caller's own index of a canonical one; missing trailing axes are whole."""

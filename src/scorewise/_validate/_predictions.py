@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from scorewise._array import Array, Namespace, dtype_name, to_numpy
+from scorewise._validate._kinds import number
 from scorewise._validate._places import Layout, first_false, own_axes
 from scorewise.errors import InvalidInput
 
@@ -56,22 +58,28 @@ def _raise_for_row(
         k, value = _entry(row, ~np.isfinite(row))
         raise InvalidInput(
             f"{where.place((*index, k))} is {value}; probabilities must be finite: "
-            "drop such rows, or mend the model that made them"
+            "drop such rows, or mend the model that made them",
+            index=where.absolute((*index, k)),
         )
     if (row < 0).any():
         k, value = _entry(row, row < 0)
         raise InvalidInput(
             f"{where.place((*index, k))} is {value:.6g}, and a probability cannot be negative; "
-            "pass from_logits=True if these are logits"
+            "pass from_logits=True if these are logits",
+            index=where.absolute((*index, k)),
         )
     with np.errstate(over="ignore"):
         total = row.sum()
     if must_sum_to_one:
         raise InvalidInput(
             f"{where.place(index)} sums to {total:.9g}, not 1; pass normalize=True to rescale "
-            "rows, or from_logits=True if these are logits"
+            "rows, or from_logits=True if these are logits",
+            index=where.absolute(index),
         )
-    raise InvalidInput(f"{where.place(index)} sums to {total:.6g} and cannot be normalised")
+    raise InvalidInput(
+        f"{where.place(index)} sums to {total:.6g} and cannot be normalised",
+        index=where.absolute(index),
+    )
 
 
 def logits(xp: Namespace, z: Array, where: Layout) -> None:
@@ -83,12 +91,14 @@ def logits(xp: Namespace, z: Array, where: Layout) -> None:
     row = to_numpy(z[(*index, ...)]).astype(np.float64)
     if np.isneginf(row).all():
         raise InvalidInput(
-            f"{where.place(index)} is -inf for every class; at least one class must be possible"
+            f"{where.place(index)} is -inf for every class; at least one class must be possible",
+            index=where.absolute(index),
         )
     k, value = _entry(row, np.isnan(row) | np.isposinf(row))
     raise InvalidInput(
         f"{where.place((*index, k))} is {value}; logits may be -inf (a masked class) but not "
-        "NaN or +inf"
+        "NaN or +inf",
+        index=where.absolute((*index, k)),
     )
 
 
@@ -133,3 +143,13 @@ def same_classes(n_classes: int, expected: int, what: str) -> None:
         raise InvalidInput(
             f"{what} is for {expected} classes, but the predictions have {n_classes}"
         )
+
+
+def floor(value: Any, n_classes: int) -> float:
+    """A smallest probability that leaves something to be predicted."""
+    if not 0 < number(value, "floor") < 1 / n_classes:
+        raise InvalidInput(
+            f"floor is {value}; it must be above 0 and below 1/{n_classes}, as there are "
+            f"{n_classes} classes"
+        )
+    return float(value)

@@ -58,12 +58,14 @@ def shares(w: Any, members: Array, layout: Layout, *, check: bool) -> Array:
         if index is not None:
             raise InvalidInput(
                 f"{where.place(index)} is {float(w[index])}; weights must be finite and not "
-                "negative"
+                "negative",
+                index=where.absolute(index) if w.ndim > 1 else None,
             )
         index = first_false(top[..., 0] > 0)
         if index is not None:
             raise InvalidInput(
-                f"{where.place(index)} sums to 0; at least one member needs a positive weight"
+                f"{where.place(index)} sums to 0; at least one member needs a positive weight",
+                index=where.absolute(index) if w.ndim > 1 else None,
             )
     w = w / top
     w = w / xp.sum(w, axis=-1, keepdims=True)
@@ -112,5 +114,5 @@ def company(shares: Array | None, members: Layout) -> None:
     index = first_false(xp.sum(xp.astype(shares > 0, shares.dtype), axis=-1) > 1)
     if index is not None:
         heavy = int(xp.argmax(shares[(*index, ...)]))
-        place = f" of instance {members.absolute(index)}" if index else ""
+        place = f" of instance {list(members.absolute(index))}" if index else ""
         raise InvalidInput(f"{_COMPANY}; member {heavy}{place} has all of it")

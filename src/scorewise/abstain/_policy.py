@@ -18,13 +18,13 @@ from scorewise._labelled import Labelled
 from scorewise._progress import bar
 from scorewise.abstain._certificate import Certificate, certify_threshold
 from scorewise.abstain._drift import Drift, compare_with_calibration
-from scorewise.abstain._policy_file import KIND, PROMISE, read_parts, rule_kept
+from scorewise.abstain._policy_file import KIND, PROMISE, read_parts
 from scorewise.decompose import RuleLike, rule_name
-from scorewise.distributions import Samples
+from scorewise.distributions import Samples, apply_floor
 from scorewise.errors import InvalidInput
 from scorewise.io import Predictions
-from scorewise.losses import losses_of_mean, promised_bound, raised, total_of_mean
-from scorewise.rules import CostMatrix, get_rule
+from scorewise.losses import losses_of_mean, promised_bound, total_of_mean
+from scorewise.rules import get_rule
 
 _KEPT = 10_000  # calibration uncertainties, evenly along the ranks, to compare new ones with
 
@@ -123,7 +123,7 @@ class Gate:
         weighted = predictions.member_weights is not None or "weights" in predictions.fields
         self._check(predictions.shape, predictions.class_names, weighted)
         with bar("deciding", len(predictions), progress) as advance:
-            for _, part, samples in predictions.checked_chunks(normalize=normalize):
+            for _, part, samples in predictions.sample_chunks(normalize=normalize):
                 yield to_numpy(samples.mean)
                 advance(len(part))
 
@@ -151,20 +151,11 @@ class Gate:
         )
 
     def _prediction(self, mean: np.ndarray) -> np.ndarray:
-        rule = get_rule(self.rule)
-        if isinstance(rule, CostMatrix):  # what was promised is the cost of the least costly
-            return to_numpy(rule.action(raised(mean, self.floor)))
-        return np.asarray(mean.argmax(axis=-1))
+        return to_numpy(get_rule(self.rule).predict(apply_floor(mean, self.floor)))
 
     def _prediction_names(self) -> tuple[str, ...]:
-        rule = get_rule(self.rule)
-        n = self.shape[-1]
-        if isinstance(rule, CostMatrix):
-            if rule.actions is not None:
-                return tuple(rule.actions)
-            n = rule.costs.shape[1]
-        names = self.class_names
-        return names if names is not None and len(names) == n else tuple(map(str, range(n)))
+        names = self.class_names or tuple(map(str, range(self.shape[-1])))
+        return get_rule(self.rule).prediction_names(names)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Keep it in a JSON file, whole or not at all; :meth:`read` gives it back."""
@@ -176,7 +167,7 @@ class Gate:
         return {
             "kind": KIND,
             "promise": str(self),
-            "rule": rule_kept(self.rule),
+            "rule": get_rule(self.rule).to_json(),
             "component": "total",
             "floor": self.floor,
             "certificate": {name: getattr(self.certificate, name) for name in PROMISE},
@@ -310,7 +301,7 @@ def certify(
     evenly = (2 * np.arange(kept) + 1) * n // (2 * kept)
     return Gate(
         certificate,
-        task_loss,
+        get_rule(task_loss),
         floor,
         (int(m), int(k)),
         given,

@@ -10,11 +10,9 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise.abstain._certificate import Certificate
-from scorewise.decompose import RuleLike
 from scorewise.errors import InvalidInput
 from scorewise.io import checked_names
-from scorewise.losses import checked_floor
-from scorewise.rules import CostMatrix, get_rule
+from scorewise.rules import rule_from_json
 
 KIND = "scorewise certificate"
 PROMISE = (
@@ -27,21 +25,6 @@ PROMISE = (
     "n_calibration",
     "needed",
 )
-
-
-def rule_kept(rule: RuleLike) -> Any:
-    """A rule as JSON has it: by name, or by its costs."""
-    found = get_rule(rule)
-    if isinstance(found, CostMatrix):
-        return {"costs": found.costs.tolist(), "actions": found.actions}
-    try:
-        if get_rule(found.name) == found:
-            return found.name
-    except InvalidInput:
-        pass
-    raise InvalidInput(
-        f"a certificate can be kept for rules by name and for cost matrices, not {found!r}"
-    )
 
 
 def read_parts(path: Path) -> dict[str, Any]:
@@ -62,12 +45,10 @@ def read_parts(path: Path) -> dict[str, Any]:
 
 def _parts(kept: dict[str, Any]) -> dict[str, Any]:
     """What a gate is made of, from a file that may have been changed by hand."""
-    rule = kept["rule"]
-    if isinstance(rule, dict):
-        rule = CostMatrix(np.array(rule["costs"]), rule["actions"])
+    rule = rule_from_json(kept["rule"])
     validate.choice(kept["component"], "component", ("total",))
     shape = tuple(validate.whole(kept[x], x, at_least=1) for x in ("members", "classes"))
-    get_rule(rule).check_classes(shape[1])
+    rule.check_classes(shape[1])
     names = kept["class_names"]
     if not isinstance(names, list | None) or not all(isinstance(x, str) for x in names or ()):
         raise TypeError("class_names must be a list of names")
@@ -76,7 +57,7 @@ def _parts(kept: dict[str, Any]) -> dict[str, Any]:
     return {
         "certificate": _certificate(kept["certificate"]),
         "rule": rule,
-        "floor": None if kept["floor"] is None else checked_floor(kept["floor"], shape[1]),
+        "floor": None if kept["floor"] is None else validate.floor(kept["floor"], shape[1]),
         "shape": shape,
         "class_names": checked_names(names, shape[1]),
         "weighted": kept["weighted"],

@@ -11,10 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 from scorewise import _validate as validate
 from scorewise.abstain._certificate import Certificate, certify_threshold
 from scorewise.abstain._drift import Drift, compare_with_calibration
+from scorewise.distributions import apply_floor
 from scorewise.errors import InvalidInput
-from scorewise.losses import losses_of_mean, promised_bound, raised
+from scorewise.losses import losses_of_mean, promised_bound
 from scorewise.models import HeldOut
-from scorewise.rules import CostMatrix, get_rule
+from scorewise.rules import get_rule
 
 
 class SelectiveClassifier(HeldOut):
@@ -116,6 +117,7 @@ class SelectiveClassifier(HeldOut):
 
     certificate_: Certificate
     calibration_uncertainty_: np.ndarray
+    _floor: float | None
 
     def _check(self, n_classes: int | None) -> None:
         validate.share(self.confidence, "confidence")
@@ -128,9 +130,10 @@ class SelectiveClassifier(HeldOut):
         """The largest loss that can occur, if something can be promised about it."""
         rule = get_rule(self.rule)
         rule.check_classes(n_classes)
-        if isinstance(rule, CostMatrix) and rule.costs.shape[1] != n_classes:
+        n_predictions = rule.n_predictions(n_classes)
+        if n_predictions != n_classes:
             raise InvalidInput(
-                f"the cost matrix has {rule.costs.shape[1]} actions for {n_classes} classes, and "
+                f"the cost matrix has {n_predictions} actions for {n_classes} classes, and "
                 "predictions are labels: give it one action per class; a column for abstaining is "
                 "not needed, as the certificate decides that"
             )
@@ -153,13 +156,15 @@ class SelectiveClassifier(HeldOut):
             self.confidence,
             loss_bound=bound,
         )
-        return {"certificate_": certificate, "calibration_uncertainty_": np.sort(uncertainty)}
+        return {
+            "certificate_": certificate,
+            "calibration_uncertainty_": np.sort(uncertainty),
+            "_floor": self.floor,
+        }
 
     def _labels(self, mean: np.ndarray) -> np.ndarray:
-        rule = self._judge.rule
-        if isinstance(rule, CostMatrix):  # what was promised is the cost of the least costly
-            return np.asarray(self.classes_[rule.action(raised(mean, self.floor))])
-        return super()._labels(mean)
+        # the losses that were certified are those of the prediction with the floor
+        return np.asarray(self.classes_[self._judge.rule.predict(apply_floor(mean, self._floor))])
 
     def accepts(self, X: Any) -> np.ndarray:
         """Whether the promise covers a row.

@@ -1,15 +1,19 @@
-"""Choose what to label next: scores to choices, batches, and rounds of active learning."""
+"""Choose which rows to label next: from scores, in batches, or in rounds of active learning."""
 
 from typing import TYPE_CHECKING
 
 from scorewise._lazy import lazy_names
 from scorewise.acquire._batches import JointBatch, acquire_batch
 from scorewise.acquire._choose import METHODS, acquire
-from scorewise.acquire._rounds import Round, are_rounds, learning_curve, paired_curves
+from scorewise.acquire._rounds import (
+    Round,
+    is_list_of_runs,
+    learning_curve,
+    losses_at_shared_labels,
+)
 
 if TYPE_CHECKING:
-    from scorewise.acquire._learner import ActiveLearner
-    from scorewise.acquire._loop import active_learning
+    from scorewise.acquire._learner import ActiveLearner, active_learning
 
 __all__ = [
     "METHODS",
@@ -19,12 +23,16 @@ __all__ = [
     "acquire",
     "acquire_batch",
     "active_learning",
-    "are_rounds",
+    "is_list_of_runs",
     "learning_curve",
-    "paired_curves",
+    "losses_at_shared_labels",
 ]
 
+# Rounds train models, which needs scikit-learn.
 __getattr__, __dir__ = lazy_names(
     __name__,
-    {"ActiveLearner": "scorewise.acquire._learner", "active_learning": "scorewise.acquire._loop"},
+    {
+        "ActiveLearner": "scorewise.acquire._learner",
+        "active_learning": "scorewise.acquire._learner",
+    },
 )

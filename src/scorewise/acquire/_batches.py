@@ -1,4 +1,4 @@
-"""Batches whose rows do not teach the same: BatchBALD for every scoring rule."""
+"""Batches of rows that complement each other: BatchBALD for every scoring rule."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from scorewise._array import namespace, on_device_of, to_numpy
 from scorewise._progress import bar
 from scorewise._random import entropy_of, generator
 from scorewise._rows import rows_of
-from scorewise.acquire._choose import batch_size, unlabelled
+from scorewise.acquire._choose import check_batch_size, unlabelled_rows
 from scorewise.decompose import RuleLike, decompose
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 from scorewise.rules import ScoringRule, get_rule
 
-_BLOCK = 1 << 21  # predictions given outcomes, at a time
-_ROUNDING = 64  # units in the last place that a gain may be off
-_ALIKE = 1e-6  # matrix products give copies of a row answers that differ a little
-_EXHAUSTED = 0.01  # of what a row is worth alone: then nothing is left of it
+_BLOCK = 1 << 21  # conditional predictions that are computed at a time
+_ROUNDING = 64  # units in the last place below which a gain counts as 0
+_SAME = 1e-6  # matrix products round copies of a row differently
+_EXHAUSTED = 0.01  # share of its initial gain below which a row has nothing left to teach
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,15 +34,15 @@ class JointBatch:
     rows : integer array (n,)
         The first choice first.
     gains : array (n,)
-        The epistemic uncertainty that is left in each row once the labels of the rows before it
-        (since the last of ``starts``) are known, in the units of the rule's loss. Under log their
-        sum is the mutual information of all labels and the model. Estimates, if sampled.
+        The expected epistemic uncertainty of each row once the labels of the rows before it (since
+        the last restart) are known, in the units of the rule's loss. Under log their sum is the
+        mutual information of all labels and the model. Estimates, if outcomes are sampled.
     starts : integer array (s,)
-        Where in ``rows`` the search (re)started, from 0: once the labels before tell all members
-        apart, nothing is left to gain, and what follows is chosen as if the batch began there. So
-        it is where only copies are left.
+        Positions in ``rows`` at which the search (re)started, beginning with 0. It restarts when
+        the labels before leave no member in doubt, so that no row has a gain any more, and when
+        only copies of chosen rows are left. From there on rows are chosen as in a new batch.
     is_exact : bool
-        Whether all joint outcomes were counted, or a sample of them.
+        Whether all joint outcomes of the labels were enumerated, rather than a sample of them.
     """
 
     rows: np.ndarray
@@ -62,34 +62,34 @@ def acquire_batch(
     progress: bool | None = None,
     **options: Any,
 ) -> JointBatch:
-    """Rows to label together: each is chosen for what the labels of the others leave open.
+    """Return rows to label together, each chosen for what the labels of the others leave open.
 
-    Use it where the pool has many rows alike, so that the top scores ask one question again and
-    again. A label tells members apart, by Bayes' rule; what a row is still worth is its expected
-    epistemic uncertainty afterwards, E_y EU(row | y), for any scoring rule. Under log this is
-    BatchBALD (Kirsch et al., 2019). Labels of others never add to it, so it is enough to look again
-    at the rows that may still be the best.
+    Use it where the pool has many rows that are alike, so that the rows with the highest scores all
+    teach the same. A label changes the weights of the members by Bayes' rule. The gain of a row is
+    its expected epistemic uncertainty under the new weights, E_y EU(row | y), for any scoring rule.
+    Under log this is BatchBALD (Kirsch et al., 2019). Rows are chosen greedily. Labels of other
+    rows never raise a gain, so only the rows that may still be the best are computed again.
 
-    Rows to which every member gives the same answer (within 1e-6) count as copies with one label: a
-    copy of a chosen row is not chosen while there are others.
+    Rows for which every member predicts the same (within 1e-6) count as copies: a copy of a chosen
+    row is chosen only once there are no other rows.
 
     Parameters
     ----------
     predictions : array (N, M, K) or Samples
-        Of the pool, by members that are the same models in all rows.
+        Predictions for the pool, by the same M members in all rows.
     n : int
-        How many rows.
+        Number of rows to choose.
     rule : str or ScoringRule
-        In whose currency.
+        The loss in whose units gains are measured.
     random_state : int, RandomState or Generator, optional
         Seed of the order of ties, and of the outcomes where they are sampled.
     labelled : array of int, or of bool (N,), optional
-        Rows that have a label already, by index or as a mask; they are never returned.
+        Rows that already have a label, by index or as a mask; they are never returned.
     n_outcomes : int
-        As many joint outcomes of the labels are counted exactly; where there are more, so many are
-        sampled.
+        The largest number of joint outcomes of the labels to enumerate; where there are more, this
+        many are sampled.
     progress : bool, optional
-        Show a bar; on terminals and for long work unless told.
+        Whether to show a progress bar; by default on terminals, for work that takes long.
     **options
         Those of :class:`scorewise.Samples`: ``weights``, ``from_logits``, …
 
@@ -100,11 +100,11 @@ def acquire_batch(
     Raises
     ------
     InvalidInput
-        If there are not so many rows to choose from, or the predictions have no common members.
+        If fewer than ``n`` rows have no label, or the predictions have no members in common.
 
     Examples
     --------
-    Two members disagree about two rows, each of which is there twice:
+    Two members disagree about two rows, and the pool holds each of them twice:
 
     >>> import numpy as np, scorewise as sw
     >>> a, b = [[0.9, 0.1], [0.2, 0.8]], [[0.8, 0.2], [0.3, 0.7]]
@@ -118,58 +118,60 @@ def acquire_batch(
     array([0, 1])
     """
     rule = get_rule(rule)
-    samples = _common_members(rows_of(predictions, "predictions", options))
-    free = unlabelled(len(samples.probs), labelled)
-    n = batch_size(n, len(free))
+    samples = _samples_of_common_members(rows_of(predictions, "predictions", options))
+    candidates = unlabelled_rows(len(samples.probs), labelled)
+    n = check_batch_size(n, len(candidates))
     validate.whole(n_outcomes, "n_outcomes", at_least=1)
     rng = generator(entropy_of(random_state))
-    free = rng.permutation(free)  # the first of tied rows is then any of them
-    search = _Search(samples, free, rule, n_outcomes, rng)
+    candidates = rng.permutation(candidates)  # so that the first of tied rows is a random one
+    search = _GreedySearch(samples, candidates, rule, n_outcomes, rng)
     with bar("choosing", n, progress) as advance:
         for _ in range(n):
             search.choose()
             advance(1)
     return JointBatch(
-        free[search.chosen], np.array(search.gains), np.array(search.starts), search.is_exact
+        candidates[search.chosen], np.array(search.gains), np.array(search.starts), search.is_exact
     )
 
 
-def _common_members(predictions: Any) -> Samples:
+def _samples_of_common_members(predictions: Any) -> Samples:
+    """The predictions, if the same members with the same weights made those of all rows."""
     if not isinstance(predictions, Samples):
         raise InvalidInput(
-            "what rows have in common is known only where the same members answer all of them; a "
-            "Dirichlet says nothing about it: use sw.acquire"
+            "a joint batch needs members that are the same models in all rows, which a Dirichlet "
+            "does not have: use sw.acquire"
         )
     if predictions.weights is not None and predictions.weights.ndim > 1:
         raise InvalidInput("members must have the same weights (M,) in all rows")
     return predictions
 
 
-class _Search:
-    """The greedy choice: rows chosen so far, and the most that each other can still be worth."""
+class _GreedySearch:
+    """The greedy choice: rows chosen so far, and an upper bound of the gain of every other row."""
 
     def __init__(
         self,
         samples: Samples,
-        rows: np.ndarray,
+        candidates: np.ndarray,
         rule: ScoringRule,
         n_outcomes: int,
         rng: np.random.Generator,
     ) -> None:
         self._like, self._rule = samples.probs, rule
         self._n_outcomes, self._rng = n_outcomes, rng
-        probs = to_numpy(samples.probs)[rows]
+        probs = to_numpy(samples.probs)[candidates]
         weights = np.ones(probs.shape[1]) if samples.weights is None else to_numpy(samples.weights)
-        counts = weights > 0  # members without weight say nothing
-        # all in one precision, or differences of it would pass for gains
-        self._probs, prior = probs[:, counts].astype(np.float64), weights[counts].astype(np.float64)
+        has_weight = weights > 0
+        # one precision for all, or rounding would pass for gains
+        self._probs = probs[:, has_weight].astype(np.float64)
+        prior = weights[has_weight].astype(np.float64)
         self._prior = prior / prior.sum()
-        total, _, self._alone = self._decomposed(self._probs, self._prior)
-        self._entropies, _, _ = self._decomposed(self._probs[:, :, None], np.ones(1))  # (N, M)
-        precision = np.finfo(to_numpy(self._in_library(self._probs[:1])).dtype).eps
-        self._unit = _ROUNDING * float(precision * np.abs(total).max())
-        self._is_free = np.ones(len(probs), dtype=bool)
-        self._is_copy = ~self._is_free
+        total, _, self._initial_gains = self._decompose(self._probs, self._prior)
+        self._entropies, _, _ = self._decompose(self._probs[:, :, None], np.ones(1))  # (N, M)
+        precision = np.finfo(to_numpy(self._in_rules_library(self._probs[:1])).dtype).eps
+        self._rounding = _ROUNDING * float(precision * np.abs(total).max())
+        self._is_unchosen = np.ones(len(probs), dtype=bool)
+        self._is_copy = ~self._is_unchosen
         self.chosen: list[int] = []
         self.gains: list[float] = []
         self.starts: list[int] = []
@@ -177,158 +179,169 @@ class _Search:
         self._start()
 
     def _start(self) -> None:
-        """Begin anew, as if the rows chosen so far were not to be labelled."""
+        """Start a new batch, as if the rows chosen so far were not to be labelled."""
         self.starts.append(len(self.chosen))
-        self._outcomes: _Counted | _Sampled = _Counted(self._prior[None], np.ones(1))
-        self._most = self._alone.copy()
+        self._outcomes: _AllOutcomes | _SampledOutcomes = _AllOutcomes(
+            self._prior[None], np.ones(1)
+        )
+        self._upper_bounds = self._initial_gains.copy()
 
     def choose(self) -> None:
-        """Take the first row of the largest gain."""
-        if not self._may_be.any():  # only copies are left
+        """Choose the first row of the largest gain."""
+        if not self._is_eligible.any():  # only copies are left
             self._is_copy[:] = False
             self._start()
-        self._learn()
+        self._condition_on_last_choice()
         best = self._best()
-        if self._most[best] < _EXHAUSTED * self._alone[self._may_be].max() and self._is_over():
+        negligible = _EXHAUSTED * self._initial_gains[self._is_eligible].max()
+        if self._upper_bounds[best] < negligible and self._is_exhausted():
             self._start()
             best = self._best()
         self.chosen.append(best)
-        self.gains.append(float(self._most[best]))
-        self._is_free[best] = False
-        self._is_copy |= _alike(self._probs, self._probs[best])
+        self.gains.append(float(self._upper_bounds[best]))
+        self._is_unchosen[best] = False
+        self._is_copy |= _equals(self._probs, self._probs[best])
 
     @property
-    def _may_be(self) -> np.ndarray:
+    def _is_eligible(self) -> np.ndarray:
         """Which rows may be chosen now."""
-        return self._is_free & ~self._is_copy
+        return self._is_unchosen & ~self._is_copy
 
     def _best(self) -> int:
-        """The first row of the largest gain, which is then known."""
+        """The first row of the largest gain, whose upper bound is then exact."""
         best = -1
-        for block in self._blocks(self._most):
-            if best >= 0:  # the labels of others leave at most this to a row
-                block = block[self._most[block] > self._most[best]]
+        for block in self._blocks(self._upper_bounds):
+            if best >= 0:
+                block = block[self._upper_bounds[block] > self._upper_bounds[best]]
             if not len(block):
                 break
-            self._look_at(block)
-            first = block[np.argmax(self._most[block])]
-            if best < 0 or self._most[first] > self._most[best]:
+            self._update(block)
+            first = block[np.argmax(self._upper_bounds[block])]
+            if best < 0 or self._upper_bounds[first] > self._upper_bounds[best]:
                 best = int(first)
         return best
 
-    def _is_over(self) -> bool:
-        """Whether no row keeps more than a trifle of what it is worth alone."""
-        worth = self._alone > 0
-        kept = np.divide(self._most, self._alone, out=np.zeros_like(self._alone), where=worth)
-        for block in self._blocks(kept):
-            if (kept[block] < _EXHAUSTED).all():
+    def _is_exhausted(self) -> bool:
+        """Whether every row has lost nearly all of its initial gain."""
+        positive = self._initial_gains > 0
+        remaining = np.divide(
+            self._upper_bounds,
+            self._initial_gains,
+            out=np.zeros_like(self._initial_gains),
+            where=positive,
+        )
+        for block in self._blocks(remaining):
+            if (remaining[block] < _EXHAUSTED).all():
                 break
-            self._look_at(block)
-            if (worth[block] & (self._most[block] >= _EXHAUSTED * self._alone[block])).any():
+            self._update(block)
+            least = _EXHAUSTED * self._initial_gains[block]
+            if (positive[block] & (self._upper_bounds[block] >= least)).any():
                 return False
         return True
 
-    def _blocks(self, order: np.ndarray) -> Iterator[np.ndarray]:
-        """Rows that may be chosen, the largest first, as many at a time as fit in a cache."""
-        rows = np.flatnonzero(self._may_be)
-        rows = rows[np.argsort(-order[rows], kind="stable")]
+    def _blocks(self, priorities: np.ndarray) -> Iterator[np.ndarray]:
+        """Eligible rows in falling order of priority, in blocks that fit in a cache."""
+        rows = np.flatnonzero(self._is_eligible)
+        rows = rows[np.argsort(-priorities[rows], kind="stable")]
         size = max(1, _BLOCK // (len(self._outcomes.chances) * self._probs.shape[-1]))
         for start in range(0, len(rows), size):
             yield rows[start : start + size]
 
-    def _look_at(self, rows: np.ndarray) -> None:
-        """Learn what rows are still worth."""
-        if self.starts[-1] < len(self.chosen):  # else no label is known, and that is all they are
-            self._most[rows] = np.minimum(self._gains(rows, self._outcomes), self._most[rows])
+    def _update(self, rows: np.ndarray) -> None:
+        """Replace the upper bounds of rows by their gains."""
+        if self.starts[-1] < len(self.chosen):  # else no label is known, and bounds are exact
+            gains = self._gains(rows, self._outcomes)
+            self._upper_bounds[rows] = np.minimum(gains, self._upper_bounds[rows])
 
-    def _learn(self) -> None:
-        """The outcomes of the last label too: counted while they are few, sampled beyond."""
+    def _condition_on_last_choice(self) -> None:
+        """Add the label of the last row to the outcomes: enumerated while few, then sampled."""
         if self.starts[-1] == len(self.chosen):
             return
         outcomes, probs = self._outcomes, self._probs
         n_after = len(outcomes.chances) * probs.shape[-1]
-        if isinstance(outcomes, _Counted) and n_after > self._n_outcomes:
+        if isinstance(outcomes, _AllOutcomes) and n_after > self._n_outcomes:
             earlier = self.chosen[self.starts[-1] : -1]
-            outcomes = _Sampled.of(probs[earlier], self._prior, self._n_outcomes, self._rng)
+            outcomes = _SampledOutcomes.of(probs[earlier], self._prior, self._n_outcomes, self._rng)
             self.is_exact = False
         self._outcomes = outcomes.after(probs[self.chosen[-1]])
 
-    def _gains(self, rows: np.ndarray, outcomes: _Counted | _Sampled) -> np.ndarray:
-        """E_y EU(row | y): the entropy of the mean, less the mean entropy of members."""
-        # the outcomes' predictions are members of their own: E_y H(mean | y) is what they leave
-        _, total, _ = self._decomposed(outcomes.shares @ self._probs[rows], outcomes.chances)
-        aleatoric = self._entropies[rows] @ (outcomes.chances @ outcomes.shares)
+    def _gains(self, rows: np.ndarray, outcomes: _AllOutcomes | _SampledOutcomes) -> np.ndarray:
+        """E_y EU(row | y): the expected entropy of the mean, less the mean entropy of members."""
+        # with the outcomes' mean predictions as members, AU is E_y H(mean | y)
+        _, total, _ = self._decompose(outcomes.weights @ self._probs[rows], outcomes.chances)
+        aleatoric = self._entropies[rows] @ (outcomes.chances @ outcomes.weights)
         gains = np.asarray(total - aleatoric)
-        # what is only rounding is nothing, so that such rows stay tied
-        return np.where(np.abs(gains) > self._unit, gains, 0.0)
+        # gains within rounding are exactly 0, so that such rows stay tied
+        return np.where(np.abs(gains) > self._rounding, gains, 0.0)
 
-    def _decomposed(self, probs: np.ndarray, weights: np.ndarray) -> list[np.ndarray]:
-        """Total, aleatoric, epistemic."""
-        parts = decompose(Samples(self._in_library(probs), weights, check=False), self._rule)
-        return [to_numpy(part).astype(np.float64) for part in parts]
+    def _decompose(self, probs: np.ndarray, weights: np.ndarray) -> list[np.ndarray]:
+        """Total, aleatoric and epistemic in float64."""
+        samples = Samples(self._in_rules_library(probs), weights, check=False)
+        return [to_numpy(part).astype(np.float64) for part in decompose(samples, self._rule)]
 
-    def _in_library(self, probs: np.ndarray) -> Any:
-        """The same in the library that an own rule is written for."""
+    def _in_rules_library(self, probs: np.ndarray) -> Any:
+        """The same array in the library that a user's own rule is written for."""
         if self._rule.any_library:
             return probs
         return on_device_of(namespace(self._like), probs, self._like)
 
 
-def _alike(probs: np.ndarray, row: np.ndarray) -> np.ndarray:
-    """Which rows all members answer as this one, but for how sums were rounded."""
-    alike = np.asarray(np.abs(probs[:, 0, 0] - row[0, 0]) <= _ALIKE)  # most differ here already
-    alike[alike] = (np.abs(probs[alike] - row) <= _ALIKE).all(axis=(1, 2))
-    return alike
+def _equals(probs: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """Which rows have the same predictions of all members as this row, up to rounding."""
+    is_same = np.asarray(np.abs(probs[:, 0, 0] - row[0, 0]) <= _SAME)  # most differ here already
+    is_same[is_same] = (np.abs(probs[is_same] - row) <= _SAME).all(axis=(1, 2))
+    return is_same
 
 
 @dataclass(frozen=True, eq=False)
-class _Counted:
-    """Every joint outcome of some labels: what it makes of the members' weights.
+class _AllOutcomes:
+    """Every joint outcome of some labels.
 
-    ``shares`` (S, M) are the weights after each outcome, ``chances`` (S,) its probability.
+    ``weights`` (S, M) are the members' weights after each outcome, ``chances`` (S,) its
+    probability.
     """
 
-    shares: np.ndarray
+    weights: np.ndarray
     chances: np.ndarray
 
-    def after(self, row: np.ndarray) -> _Counted:
-        """With the label of a row ``(M, K)`` as well."""
-        joint = self.shares[:, None, :] * row.T  # (S, K, M)
+    def after(self, row: np.ndarray) -> _AllOutcomes:
+        """The outcomes with the label of a row ``(M, K)`` as well."""
+        joint = self.weights[:, None, :] * row.T  # (S, K, M)
         chances = self.chances[:, None] * joint.sum(axis=-1)
-        possible = chances > 0
-        shares = joint[possible]
-        return _Counted(
-            shares / shares.sum(axis=1, keepdims=True), chances[possible] / chances.sum()
+        is_possible = chances > 0
+        weights = joint[is_possible]
+        return _AllOutcomes(
+            weights / weights.sum(axis=1, keepdims=True), chances[is_possible] / chances.sum()
         )
 
 
 @dataclass(frozen=True, eq=False)
-class _Sampled:
-    """Joint outcomes of some labels, each drawn from one member, its author."""
+class _SampledOutcomes:
+    """A sample of the joint outcomes of some labels, each drawn from one member, its author."""
 
     authors: np.ndarray
-    shares: np.ndarray
+    weights: np.ndarray
     chances: np.ndarray
     rng: np.random.Generator
 
     @classmethod
     def of(
         cls, rows: np.ndarray, prior: np.ndarray, n_outcomes: int, rng: np.random.Generator
-    ) -> _Sampled:
-        # spread over the members, so that their shares vary little
-        places = (np.arange(n_outcomes) + rng.random(n_outcomes)) / n_outcomes
-        authors = np.searchsorted(np.cumsum(prior)[:-1], places, side="right")
-        shares = np.repeat(prior[None], n_outcomes, axis=0)
-        sampled = cls(authors, shares, np.full(n_outcomes, 1 / n_outcomes), rng)
+    ) -> _SampledOutcomes:
+        # stratified over the members, which lowers the variance
+        positions = (np.arange(n_outcomes) + rng.random(n_outcomes)) / n_outcomes
+        authors = np.searchsorted(np.cumsum(prior)[:-1], positions, side="right")
+        weights = np.repeat(prior[None], n_outcomes, axis=0)
+        sampled = cls(authors, weights, np.full(n_outcomes, 1 / n_outcomes), rng)
         for row in rows:
             sampled = sampled.after(row)
         return sampled
 
-    def after(self, row: np.ndarray) -> _Sampled:
-        """With the label of a row ``(M, K)`` as well, as each author would give it."""
+    def after(self, row: np.ndarray) -> _SampledOutcomes:
+        """The outcomes with the label of a row ``(M, K)`` as well, drawn from each author."""
         cumulative = np.cumsum(row, axis=1)[self.authors]
         drawn = self.rng.random(len(self.authors)) * cumulative[:, -1]
         labels = (drawn[:, None] >= cumulative).sum(axis=1)
-        joint = self.shares * row.T[labels]
-        shares = joint / joint.sum(axis=1, keepdims=True)
-        return _Sampled(self.authors, shares, self.chances, self.rng)
+        joint = self.weights * row.T[labels]
+        weights = joint / joint.sum(axis=1, keepdims=True)
+        return _SampledOutcomes(self.authors, weights, self.chances, self.rng)

@@ -1,4 +1,4 @@
-"""Which rows to label next, from a score of each."""
+"""From scores to choices: which rows to label next."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._random import entropy_of, generator
-from scorewise.errors import InvalidInput
+from scorewise.errors import InvalidInput, Remedy
 
 METHODS = ("top", "power", "softmax", "softrank", "random")
+_SMALLEST_COLDNESS = 1e-100  # with less, the noise overflows beside any score
 
 
 def acquire(
@@ -22,39 +23,42 @@ def acquire(
     labelled: Any = None,
     coldness: float = 1.0,
 ) -> np.ndarray:
-    """The rows to label next, from how much each is worth.
+    """Return the indices of the rows to label next, chosen by a score of each row.
 
     Use it with the epistemic uncertainty under zero-one (:func:`scorewise.advise` says why), or
     with that of :func:`scorewise.decide`, in your own costs. The largest scores often belong to
-    rows that teach the same: the stochastic methods (Kirsch et al., 2023) keep a batch diverse for
-    next to nothing, and :func:`scorewise.acquire_batch` looks at what rows have in common.
+    rows that are alike, whose labels teach the model the same thing. The stochastic methods
+    (Kirsch et al., 2023) make a batch more diverse at almost no cost;
+    :func:`scorewise.acquire_batch` takes into account what rows have in common.
 
     Parameters
     ----------
     scores : array (N,)
-        Larger is worth more; not NaN.
+        How much the label of each row is worth; larger is better, NaN is an error.
     n : int
-        How many rows.
+        Number of rows to choose.
     method : "top", "power", "softmax", "softrank" or "random"
-        The largest scores, ties broken at random; or draws without replacement, one after the
-        other, with chances in proportion to ``s**coldness`` (scores of 0 come last),
-        ``exp(coldness * s)``, ``rank**-coldness`` (rank 1 is the largest score), or all alike.
+        ``"top"`` takes the largest scores; ties are broken at random. The others draw rows without
+        replacement, one after the other, with probabilities proportional to ``s**coldness``
+        (scores of 0 come last), ``exp(coldness * s)``, ``rank**-coldness`` (rank 1 is the largest
+        score), or with equal probabilities.
     random_state : int, RandomState or Generator, optional
         Seed of the draws and of the order of ties.
     labelled : array of int, or of bool (N,), optional
-        Rows that have a label already, by index or as a mask; they are never returned.
+        Rows that already have a label, by index or as a mask; they are never returned.
     coldness : float
-        Above 0; the larger, the more alike the stochastic methods are to the top.
+        Positive. The larger it is, the closer the stochastic methods are to ``"top"``.
 
     Returns
     -------
     integer array (n,)
-        Indices of different rows, the first choice first.
+        Indices of distinct rows, the first choice first.
 
     Raises
     ------
     InvalidInput
-        If there are not so many rows to choose from, or a score is NaN (or negative, for power).
+        If fewer than ``n`` rows have no label, a score is NaN, or a score is negative under
+        ``"power"``.
 
     Examples
     --------
@@ -69,42 +73,44 @@ def acquire(
     """
     scores = validate.vector(scores, "scores", may_be_empty=True)
     method = validate.choice(method, "method", METHODS)
-    coldness = checked_coldness(coldness)
-    free = unlabelled(len(scores), labelled)
-    n = batch_size(n, len(free))
+    coldness = check_coldness(coldness)
+    candidates = unlabelled_rows(len(scores), labelled)
+    n = check_batch_size(n, len(candidates))
     rng = generator(entropy_of(random_state))
-    keys = _keys(scores[free], method, coldness, rng)
-    return np.asarray(free[_largest(keys, n, rng)])
+    keys = _sort_keys(scores[candidates], method, coldness, rng)
+    return np.asarray(candidates[_largest(keys, n, rng)])
 
 
-def unlabelled(n_rows: int, labelled: Any) -> np.ndarray:
+def unlabelled_rows(n_rows: int, labelled: Any) -> np.ndarray:
     """The indices of the rows that have no label."""
-    taken = np.zeros(n_rows, dtype=bool)
+    has_label = np.zeros(n_rows, dtype=bool)
     if labelled is not None:
-        taken[validate.rows(labelled, n_rows, "labelled")] = True
-    return np.flatnonzero(~taken)
+        has_label[validate.rows(labelled, n_rows, "labelled")] = True
+    return np.flatnonzero(~has_label)
 
 
-def checked_coldness(coldness: Any) -> float:
-    """A number above 0."""
+def check_coldness(coldness: Any) -> float:
+    """The coldness as a float, if it is positive."""
     value = validate.number(coldness, "coldness")
-    if value < 1e-100:  # noise of such a size has no meaning beside the scores
+    if value < _SMALLEST_COLDNESS:
         raise InvalidInput(f"coldness must be above 0, and at least 1e-100, not {coldness!r}")
     return value
 
 
-def batch_size(n: Any, n_free: int) -> int:
-    """How many rows to choose, if there are so many."""
+def check_batch_size(n: Any, n_candidates: int) -> int:
+    """The number of rows to choose, if there are as many candidates."""
     size = validate.whole(n, "n", at_least=1)
-    if not n_free:
+    if not n_candidates:
         raise InvalidInput("there are no unlabelled rows to choose from")
-    if size > n_free:
-        raise InvalidInput(f"n={n} rows are asked for, and there are only {n_free} to choose from")
+    if size > n_candidates:
+        raise InvalidInput(f"n={n}, but there are only {n_candidates} rows to choose from")
     return size
 
 
-def _keys(scores: np.ndarray, method: str, coldness: float, rng: np.random.Generator) -> np.ndarray:
-    """Numbers whose largest are the choice; Gumbel noise draws without replacement."""
+def _sort_keys(
+    scores: np.ndarray, method: str, coldness: float, rng: np.random.Generator
+) -> np.ndarray:
+    """Keys whose n largest are the choice: adding Gumbel noise draws without replacement."""
     match method:
         case "top":
             return scores
@@ -113,27 +119,29 @@ def _keys(scores: np.ndarray, method: str, coldness: float, rng: np.random.Gener
         case "power":
             if (scores < 0).any():
                 raise InvalidInput(
-                    f"the smallest score is {scores.min():.6g}; method='power' takes none below 0: "
-                    "use 'softmax' or 'softrank'"
+                    f"the smallest score is {scores.min():.6g}; method='power' needs scores of at "
+                    "least 0",
+                    Remedy("method", "softmax", "for scores of any sign"),
+                    Remedy("method", "softrank", "to look at their order alone"),
                 )
             with np.errstate(divide="ignore"):
-                worth = np.log(scores)
+                log_weights = np.log(scores)
         case "softmax":
-            # from the largest on, so that the noise is not lost beside large scores
+            # relative to the largest, so that the noise is not lost in rounding
             top = np.max(scores, initial=-np.inf, where=np.isfinite(scores))
             with np.errstate(over="ignore"):
-                worth = scores - top if np.isfinite(top) else scores
+                log_weights = scores - top if np.isfinite(top) else scores
         case _:
-            # ranks 1, 2, ... from the largest score on, those of ties at random
+            # ranks 1, 2, ... from the largest score on; tied scores share theirs at random
             order = np.lexsort((rng.random(len(scores)), -scores))
-            worth = np.empty(len(scores))
-            worth[order] = -np.log1p(np.arange(len(scores)))
-    return np.asarray(worth + rng.gumbel(size=len(scores)) / coldness)
+            log_weights = np.empty(len(scores))
+            log_weights[order] = -np.log1p(np.arange(len(scores)))
+    return np.asarray(log_weights + rng.gumbel(size=len(scores)) / coldness)
 
 
 def _largest(keys: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Where the n largest are, the largest first; in a random order where they are tied."""
-    last = np.partition(keys, len(keys) - n)[len(keys) - n]
-    above, tied = np.flatnonzero(keys > last), np.flatnonzero(keys == last)
+    """The indices of the n largest keys, in falling order; ties are in random order."""
+    nth = np.partition(keys, len(keys) - n)[len(keys) - n]
+    above, tied = np.flatnonzero(keys > nth), np.flatnonzero(keys == nth)
     order = above[np.lexsort((rng.random(len(above)), -keys[above]))]
     return np.concatenate([order, rng.choice(tied, n - len(above), replace=False)])

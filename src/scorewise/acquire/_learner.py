@@ -1,4 +1,4 @@
-"""Active learning by hand: ask which rows to label, tell their labels."""
+"""Active learning in rounds: by hand (ask, tell), or with an oracle that knows all labels."""
 
 from __future__ import annotations
 
@@ -11,97 +11,110 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
+from scorewise._progress import bar
 from scorewise._random import entropy_of
-from scorewise.acquire._procedure import Procedure
-from scorewise.acquire._querying import Exam, Query, checked_initial, count_rows
-from scorewise.acquire._rounds import Round, Stopping, joined
+from scorewise.acquire._rounds import Round, StoppingRule, concatenate
 from scorewise.acquire._state import StateFile
-from scorewise.acquire._training import RETRAIN, check_trainable, unchanging
+from scorewise.acquire._steps import (
+    RETRAIN,
+    HeldOutLoss,
+    LearningSteps,
+    RowSelection,
+    check_initial,
+    check_trainable,
+    count_rows,
+    untrained_copy,
+)
 from scorewise.decompose import RuleLike
-from scorewise.errors import InvalidInput
+from scorewise.errors import InvalidInput, Remedy
 from scorewise.models import indexable
 
-_FINISHING = threading.Lock()  # a round is added by one thread at a time
+_FINISHING = threading.Lock()  # rounds are added by one thread at a time
 
 
 class ActiveLearner:
     """Active learning for people who label by hand: ``ask`` for rows, ``tell`` their labels.
 
-    Use it where labels come from somewhere else than an array; :func:`scorewise.active_learning`
-    is the same with an oracle. Each ``tell`` is a round: the model is trained on all labels so far
-    and judged on the test rows.
+    Use it where labels do not come from an array; :func:`scorewise.active_learning` does the same
+    with an oracle. Each ``tell`` is a round: the model is trained on all labels so far, and its
+    loss is measured on the test rows.
 
     Parameters
     ----------
     model : estimator with ``fit``, list of such, or function
-        Whatever :func:`scorewise.predict_samples` understands once it is trained: a forest, a
+        Anything that :func:`scorewise.predict_samples` understands once it is trained: a forest, a
         :class:`BootstrapEnsemble`, a :class:`DeepEnsemble`, a list of classifiers; or a function
         ``train(X, y, seed)`` that returns a trained model, such as a module with dropout. Every
-        ``random_state`` in it gets a seed. It is left as it was.
+        ``random_state`` in it is seeded. The model itself is not changed.
     X_pool : array, sparse matrix, frame, list or tensor (N, ...)
         Rows that may be labelled.
     initial : int or integer array
-        The rows that are asked for first: so many at random, or these.
+        The number of rows to label first, which are drawn at random, or their indices.
     strata : array (N,), optional
-        Groups of the pool's rows. The random initial rows are then from each in proportion, and
-        from each at least one if there is room.
+        Groups of the pool's rows. Random initial rows are then drawn from each group in proportion,
+        at least one from each if ``initial`` allows.
     per_round : int
-        How many rows to ask for in each further round.
+        Number of rows to label in each further round.
     rule : str or ScoringRule
-        Whose uncertainty to query by; zero-one learns fastest in the paper's experiments.
+        The rule whose uncertainty scores the rows; zero-one learns fastest in the paper's
+        experiments.
     component : "total", "aleatoric" or "epistemic"
-        Which part of it.
+        The part of the uncertainty that scores the rows.
     method : "top", "power", "softmax", "softrank", "random" or "joint"
         As for :func:`scorewise.acquire`; ``"random"`` is the baseline, and ``"joint"`` is
         :func:`scorewise.acquire_batch`.
     coldness : float
-        Of the stochastic methods.
+        As for :func:`scorewise.acquire`, for the stochastic methods.
     budget : int, optional
-        Labels in all, the initial ones too; the whole pool unless given.
+        Largest number of labels, the initial ones included; by default the whole pool.
     target_loss : float, optional
-        Stop when the loss is not above it.
+        Stop when the loss is at most this.
     patience : int, optional
-        Stop when the loss has not fallen by more than ``tolerance`` in so many rounds.
+        Stop when the loss has not fallen by more than ``tolerance`` in this many rounds.
     tolerance : float
-        How much the loss must fall to count.
+        By how much the loss must fall to count as progress.
     X_test, y_test : rows and labels, optional
         What the loss is measured on.
     task_loss : str or ScoringRule
-        The loss that is paid.
+        The loss that is measured.
     floor : float, optional
         The smallest probability that counts in it; see :func:`scorewise.task_losses`.
     classes : array (K,), optional
-        All labels that there are; others are refused. Whatever was told unless given.
+        All labels that can occur; others are refused. By default the labels seen so far.
     retrain : "scratch" or "warm"
-        Train a new model in each round, or go on from the last one: with estimators that have
-        ``warm_start`` (no forests or other ensembles; anew where a label shows a new class), and
-        with functions ``train(X, y, seed, previous=None)``.
+        Train a new model in each round, or continue from the last one. The latter works with
+        estimators that have ``warm_start`` (not with forests or other ensembles; where a label
+        shows a new class, a new model is trained) and with functions
+        ``train(X, y, seed, previous=None)``.
     n_samples, device
         As for :func:`scorewise.predict_samples`.
     random_state : int, RandomState or Generator, optional
-        Seed. The same seed gives the same initial rows and the same seeds of models, whatever is
-        queried by, so that runs are paired.
+        Seed. The same seed gives the same initial rows and the same seeds of models for every rule,
+        component and method, so that runs are paired.
     state : path, optional
-        A JSON file to keep the labels and rounds in, saved after each round. If it is there, the
-        work goes on from it, to the same result as if it had never stopped. Functions are known by
-        their name, so that one can be mended after a crash.
+        A JSON file in which labels and rounds are saved after each round. If it exists, the run
+        continues from it, with the same result as if it had never stopped. A file that was saved
+        with another pool or other settings is refused. Functions are identified by their name, so
+        that a bug in one can be fixed between two runs.
 
     Attributes
     ----------
     rounds : list of Round
-        Those that are finished, without their models.
+        The finished rounds, without their models.
     labelled : integer array (n,)
-        Rows that have labels, in the order in which they were told.
+        Rows that have labels, in the order in which they were labelled.
     labels : array (n,)
+        Their labels.
     model : fitted model
-        Of the last round; trained again where that was read from a saved state.
-    stop : str or None
-        Why it is enough, if it is: ``"budget"``, ``"target"`` or ``"plateau"``.
+        The model of the last round; trained again if that round was read from a saved state.
+    stop : "budget", "target", "plateau" or None
+        Why the run has stopped; None if it has not.
 
     Raises
     ------
     InvalidInput
-        If something does not fit, or the state was saved with another pool or other settings.
+        If arguments do not fit each other, or the state was saved with another pool or other
+        settings.
 
     Examples
     --------
@@ -114,7 +127,7 @@ class ActiveLearner:
     ...     X_test=X, y_test=y,
     ... )
     >>> rows = learner.ask()
-    >>> learner.tell(rows, y[rows])  # look at them, label them, tell
+    >>> learner.tell(rows, y[rows])  # look at the rows, label them, tell their labels
     Round(0: 9 labels, loss 0.05333)
     >>> rows = learner.ask()
     >>> len(rows)
@@ -151,21 +164,21 @@ class ActiveLearner:
         check_trainable(model, validate.choice(retrain, "retrain", RETRAIN))
         X = indexable(X_pool)
         n_rows = count_rows(X, "X_pool")
-        exam = Exam.of(X_test, y_test, task_loss, floor)
-        self._stopping = Stopping.of(
-            budget, target_loss, patience, tolerance, n_rows, has_loss=exam is not None
+        held_out = HeldOutLoss.of(X_test, y_test, task_loss, floor)
+        self._stopping = StoppingRule.of(
+            budget, target_loss, patience, tolerance, n_rows, has_loss=held_out is not None
         )
         if n_samples is not None:
             n_samples = validate.whole(n_samples, "n_samples", at_least=1)
-        self._procedure = Procedure(
-            unchanging(model),
+        self._steps = LearningSteps(
+            untrained_copy(model),
             X,
             n_rows,
-            checked_initial(initial, n_rows, self.budget),
+            check_initial(initial, n_rows, self.budget),
             np.zeros(n_rows) if strata is None else validate.names(strata, "strata", n_rows),
             validate.whole(per_round, "per_round", at_least=1),
-            Query.of(rule, component, method, coldness),
-            exam,
+            RowSelection.of(rule, component, method, coldness),
+            held_out,
             None if classes is None else np.unique(validate.names(classes, "classes")),
             retrain,
             {"n_samples": n_samples, "device": device},
@@ -173,59 +186,62 @@ class ActiveLearner:
         )
         self._rounds: list[Round] = []
         self._model: Any = None
-        self._asked: tuple[np.ndarray, np.ndarray | None] | None = None
-        self._state = None if state is None else StateFile(state, self._procedure.settings())
+        self._next: tuple[np.ndarray, np.ndarray | None] | None = None  # rows to label, scores
+        self._state = None if state is None else StateFile(state, self._steps.settings())
         self._restore(is_seeded=random_state is not None)
 
     def _restore(self, *, is_seeded: bool) -> None:
-        """Go on from a saved state, or begin one."""
+        """Continue from a saved state, or begin one."""
         if self._state is None:
             return
-        found = self._state.read(self._procedure.n_rows)
-        if found is None:
-            self._state.begin(self._procedure.entropy)
+        saved = self._state.read(self._steps.n_rows)
+        if saved is None:
+            self._state.begin(self._steps.entropy)
             return
-        entropy, rounds = found
-        if is_seeded and entropy != self._procedure.entropy:
-            raise InvalidInput("the state is of another random_state; give the same, or none")
-        if any((one.loss is None) != (self._procedure.exam is None) for one in rounds):
-            raise InvalidInput("a round of the state has no loss, or one that nothing measures")
+        entropy, rounds = saved
+        if is_seeded and entropy != self._steps.entropy:
+            raise InvalidInput(
+                "the state was saved with another random_state; use the same",
+                Remedy("random_state", None, "to take that of the state"),
+            )
+        if any((past.loss is None) != (self._steps.held_out is None) for past in rounds):
+            raise InvalidInput("a round of the state lacks a loss, or has one without test rows")
         if rounds and rounds[-1].n_labelled > self.budget:
             raise InvalidInput(
                 f"the state has {rounds[-1].n_labelled} labels already, more than the budget of "
                 f"{self.budget}"
             )
-        for one in rounds:
-            validate.same_kind(rounds[0].labels, one.labels, "labels")
-            self._procedure.check_labels(one.labels)
-        self._rounds = [self._finished(rounds[: i + 1]) for i in range(len(rounds))]
-        self._procedure = replace(self._procedure, entropy=entropy)
+        for past in rounds:
+            validate.same_kind(rounds[0].labels, past.labels, "labels")
+            self._steps.check_labels(past.labels)
+        self._rounds = [self._with_reason_to_stop(rounds[: i + 1]) for i in range(len(rounds))]
+        self._steps = replace(self._steps, entropy=entropy)
 
-    # -- what is known ----------------------------------------------------------------------------
+    # -- what is known so far ---------------------------------------------------------------------
 
     @property
     def rounds(self) -> list[Round]:
-        """The rounds that are finished, without their models."""
+        """The finished rounds, without their models."""
         return list(self._rounds)
 
     @property
     def labelled(self) -> np.ndarray:
-        """Rows that have labels, ``(n,)``, in the order in which they were told."""
-        return joined([one.rows for one in self._rounds])
+        """Rows that have labels, ``(n,)``, in the order in which they were labelled."""
+        return concatenate([past.rows for past in self._rounds])
 
     @property
     def labels(self) -> np.ndarray:
         """Their labels, ``(n,)``."""
-        return joined([one.labels for one in self._rounds])
+        return concatenate([past.labels for past in self._rounds])
 
     @property
     def budget(self) -> int:
-        """Labels in all."""
+        """Largest number of labels."""
         return self._stopping.budget
 
     @property
     def stop(self) -> str | None:
-        """Why it is enough, or None."""
+        """Why the run has stopped, or None."""
         return self._rounds[-1].stop if self._rounds else None
 
     @property
@@ -235,17 +251,17 @@ class ActiveLearner:
         Raises
         ------
         InvalidInput
-            If nothing was told yet.
+            Before the first round.
         """
         if not self._rounds:
-            raise InvalidInput("there is no model yet: label the rows of ask(), and tell")
+            raise InvalidInput("there is no model yet: label the rows of ask(), then call tell")
         with _FINISHING:
             rounds, model = self._rounds, self._model
         if model is None:
-            # A model that goes on from the one before needs all of them again.
-            for index in range(0 if self._procedure.is_warm else len(rounds) - 1, len(rounds)):
-                with self._in_round(index, "training again"):
-                    model = self._procedure.trained(rounds[: index + 1], model)
+            # warm models continue from each other, so that all are needed again
+            for index in range(0 if self._steps.is_warm else len(rounds) - 1, len(rounds)):
+                with self._note_on_error(index, "training again"):
+                    model = self._steps.train(rounds[: index + 1], model)
             with _FINISHING:
                 if self._rounds is rounds:
                     self._model = model
@@ -254,7 +270,7 @@ class ActiveLearner:
     # -- ask and tell -----------------------------------------------------------------------------
 
     def ask(self) -> np.ndarray:
-        """Which rows to label now; the same until something is told.
+        """Return the rows to label now; the same ones until ``tell`` is called.
 
         Returns
         -------
@@ -264,7 +280,7 @@ class ActiveLearner:
         Raises
         ------
         InvalidInput
-            If the budget is spent, or no row is without a label.
+            If the budget is used up, or all rows have labels.
 
         Examples
         --------
@@ -277,30 +293,30 @@ class ActiveLearner:
         >>> len(rows), bool((rows == learner.ask()).all())
         (3, True)
         """
-        asked = self._asked
-        while asked is None:
+        upcoming = self._next
+        while upcoming is None:
             before = self._rounds
-            found = self._next_rows() if before else (self._procedure.first_rows(), None)
+            chosen = self._next_rows() if before else (self._steps.first_rows(), None)
             with _FINISHING:
-                if self._rounds is before:  # else they may have labels by now
-                    self._asked = found
-                asked = self._asked
-        return asked[0].copy()
+                if self._rounds is before:  # else another thread may have labelled these rows
+                    self._next = chosen
+                upcoming = self._next
+        return upcoming[0].copy()
 
     def _next_rows(self) -> tuple[np.ndarray, np.ndarray | None]:
         n_labelled = self._rounds[-1].n_labelled
-        if n_labelled == self._procedure.n_rows:
+        if n_labelled == self._steps.n_rows:
             raise InvalidInput("all rows of the pool have labels: there is nothing left to ask")
         if n_labelled == self.budget:
-            raise InvalidInput(f"the budget of {self.budget} labels is spent")
-        with self._in_round(len(self._rounds), "choosing rows"):
-            return self._procedure.next_rows(self.model, self._rounds, self.budget - n_labelled)
+            raise InvalidInput(f"the budget of {self.budget} labels is used up")
+        with self._note_on_error(len(self._rounds), "choosing rows"):
+            return self._steps.next_rows(self.model, self._rounds, self.budget - n_labelled)
 
     def tell(self, rows: Any, labels: Any) -> Round:
-        """Train on these labels too, and see how good the model is.
+        """Add labels, train the model on all labels so far, and return the finished round.
 
-        Labels of a part of the rows that were asked for, or of others, are welcome. If anything
-        goes wrong, nothing has changed, in memory or on disk.
+        The rows may be a part of those of ``ask``, or others. If an error occurs, nothing has
+        changed in memory or on disk.
 
         Parameters
         ----------
@@ -316,7 +332,7 @@ class ActiveLearner:
         Raises
         ------
         InvalidInput
-            If a row has a label already, a label is none of the classes, or the budget is exceeded.
+            If a row already has a label, a label is none of the classes, or the budget is exceeded.
 
         Examples
         --------
@@ -328,35 +344,36 @@ class ActiveLearner:
         >>> learner.tell([0, 4, 5], ["cat", "dog", "dog"])
         Round(0: 3 labels)
         """
-        procedure, before = self._procedure, self._rounds
-        rows = validate.rows(rows, procedure.n_rows, "rows")
-        told = validate.names(labels, "labels", len(rows))
+        steps, before = self._steps, self._rounds
+        rows = validate.rows(rows, steps.n_rows, "rows")
+        labels = validate.names(labels, "labels", len(rows))
         self._check_rows(rows)
-        self._check_labels(told)
+        self._check_labels(labels)
         index, n_labelled = len(before), len(self.labelled) + len(rows)
-        rounds = [*before, Round(index, rows, told, self._scores_of(rows), n_labelled, None)]
-        with self._in_round(index, "training"):
-            previous = self.model if procedure.is_warm and before else None
-            model = procedure.trained(rounds, previous)
-        with self._in_round(index, "measuring the loss"):
-            loss = procedure.loss(model, rounds)
-        rounds[-1] = finished = self._finished([*before, replace(rounds[-1], loss=loss)])
+        rounds = [*before, Round(index, rows, labels, self._scores_of(rows), n_labelled, None)]
+        with self._note_on_error(index, "training"):
+            previous = self.model if steps.is_warm and before else None
+            model = steps.train(rounds, previous)
+        with self._note_on_error(index, "measuring the loss"):
+            loss = steps.loss(model, rounds)
+        finished = self._with_reason_to_stop([*before, replace(rounds[-1], loss=loss)])
+        rounds[-1] = finished
         with _FINISHING:
             if self._rounds is not before:
-                raise InvalidInput("labels were told by another thread meanwhile; tell these again")
+                raise InvalidInput("another thread added labels meanwhile; call tell again")
             if self._state is not None:
-                with self._in_round(index, "saving"):
-                    self._state.write(procedure.entropy, rounds)
-            self._rounds, self._model, self._asked = rounds, model, None
+                with self._note_on_error(index, "saving"):
+                    self._state.write(steps.entropy, rounds)
+            self._rounds, self._model, self._next = rounds, model, None
         return replace(finished, model=model)
 
     def _check_rows(self, rows: np.ndarray) -> None:
         labelled = self.labelled
         if not len(rows):
             raise InvalidInput("there are no rows; tell at least one label")
-        known = np.isin(rows, labelled)
-        if known.any():
-            place = int(np.argmax(known))
+        has_label = np.isin(rows, labelled)
+        if has_label.any():
+            place = int(np.argmax(has_label))
             raise InvalidInput(f"rows[{place}] is {rows[place]}, which has a label already")
         left = self.budget - len(labelled)
         if len(rows) > left:
@@ -365,30 +382,130 @@ class ActiveLearner:
             )
 
     def _check_labels(self, labels: np.ndarray) -> None:
-        self._procedure.check_labels(labels)
+        self._steps.check_labels(labels)
         if self._rounds:
             validate.same_kind(self.labels, labels, "labels")
 
     def _scores_of(self, rows: np.ndarray) -> np.ndarray | None:
-        """What rows were worth when they were asked for, if all of them were."""
-        asked, scores = self._asked or (rows, None)
-        place = {row: i for i, row in enumerate(asked.tolist())}
+        """The scores by which rows were chosen, if all of them were."""
+        chosen, scores = self._next or (rows, None)
+        place = {row: i for i, row in enumerate(chosen.tolist())}
         if scores is None or not place.keys() >= set(rows.tolist()):
             return None
         return scores[[place[row] for row in rows.tolist()]]
 
-    def _finished(self, rounds: list[Round]) -> Round:
+    def _with_reason_to_stop(self, rounds: list[Round]) -> Round:
         """The last of these rounds, with the reason to stop if there is one."""
-        reason = self._stopping.reason(rounds[-1].n_labelled, [one.loss for one in rounds])
+        reason = self._stopping.reason(rounds[-1].n_labelled, [past.loss for past in rounds])
         return replace(rounds[-1], stop=reason)
 
     @contextmanager
-    def _in_round(self, index: int, what: str) -> Iterator[None]:
+    def _note_on_error(self, index: int, activity: str) -> Iterator[None]:
+        """Add to an error when it occurred, and that nothing is lost."""
         try:
             yield
         except Exception as error:
             error.add_note(
-                f"This happened while {what} in round {index} of active learning; the labels and "
-                f"the state of the {len(self._rounds)} rounds before are as they were."
+                f"This happened while {activity} in round {index} of active learning; the labels "
+                f"and the state of the {len(self._rounds)} rounds before are unchanged."
             )
             raise
+
+
+def active_learning(
+    model: Any,
+    X_pool: Any,
+    y_oracle: Any,
+    *,
+    stratified: bool = True,
+    progress: bool | None = None,
+    **options: Any,
+) -> Iterator[Round]:
+    """Return a generator of rounds: train, choose rows, take their labels from an oracle, repeat.
+
+    Use it to learn how few labels are enough, and by which measure to choose them. Another run
+    with ``method="random"`` and the same ``random_state`` is the baseline: it has the same initial
+    rows and the same seeds of models. People who label by hand use
+    :class:`scorewise.ActiveLearner`, which does the same without an oracle.
+
+    Parameters
+    ----------
+    model, X_pool
+        As for :class:`scorewise.ActiveLearner`.
+    y_oracle : array (N,)
+        Labels of all rows of the pool. A row's label is used only after the row is chosen, except
+        for ``stratified``.
+    stratified : bool
+        Whether random initial rows are drawn from each class in proportion, at least one from each
+        if ``initial`` allows. With False, classes play no role, as where nobody knows them.
+    progress : bool, optional
+        Whether to show a progress bar; by default on terminals, for work that takes long.
+    **options
+        Those of :class:`scorewise.ActiveLearner`: ``initial``, ``per_round``, ``rule``,
+        ``component``, ``method``, ``budget``, ``target_loss``, ``patience``, ``X_test``,
+        ``y_test``, ``task_loss``, ``retrain``, ``random_state``, ``state``, …
+
+    Returns
+    -------
+    iterator of Round
+        The first round is that of the initial rows. With a saved ``state``, its rounds come first,
+        without their models.
+
+    Raises
+    ------
+    InvalidInput
+        As :class:`scorewise.ActiveLearner` does, or if the oracle contradicts the labels of a saved
+        state.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> rounds = sw.active_learning(
+    ...     RandomForestClassifier(30), X[:1000], y[:1000], initial=50, per_round=50, budget=150,
+    ...     X_test=X[1000:], y_test=y[1000:], random_state=0,
+    ... )
+    >>> for finished in rounds:
+    ...     print(finished)
+    Round(0: 50 labels, loss 0.3061)
+    Round(1: 100 labels, loss 0.1844)
+    Round(2: 150 labels, loss 0.1543, stopped by budget)
+    """
+    X_pool = indexable(X_pool)
+    y = validate.names(y_oracle, "y_oracle", count_rows(X_pool, "X_pool"))
+    if stratified:
+        options = {"strata": y} | options
+    if options.get("classes") is not None:
+        validate.among(validate.names(options["classes"], "classes"), y, "y_oracle")
+    elif options.get("y_test") is not None:
+        y_test = validate.names(options["y_test"], "y_test")
+        validate.same_kind(y, y_test, "y_test")
+        options["classes"] = np.union1d(y, y_test)
+    else:
+        options["classes"] = y
+    learner = ActiveLearner(model, X_pool, **options)
+    for saved in learner.rounds:
+        if not np.array_equal(y[saved.rows], saved.labels):
+            raise InvalidInput(
+                f"y_oracle does not agree with the labels that were saved in round {saved.index}"
+            )
+    return _rounds(learner, y, progress)
+
+
+def _rounds(learner: ActiveLearner, y: np.ndarray, progress: bool | None) -> Iterator[Round]:
+    """The rounds of a saved state, then new ones until the learner stops."""
+    with bar("labelling", learner.budget, progress) as advance:
+        for saved in learner.rounds:
+            advance(len(saved.rows))
+            yield saved
+            if saved.stop:
+                return
+        while True:
+            rows = learner.ask()
+            finished = learner.tell(rows, y[rows])
+            advance(len(rows))
+            yield finished
+            if finished.stop:
+                return

@@ -1,4 +1,4 @@
-"""What a round of active learning was."""
+"""Rounds of active learning: their results, when to stop, and the learning curves they make."""
 
 from __future__ import annotations
 
@@ -9,31 +9,36 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise.errors import InvalidInput
+from scorewise.errors import InvalidInput, Remedy
+
+TEST_ROWS = Remedy("X_test", ..., "with y_test, to measure the loss on")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Round:
-    """A model trained on the labels so far; made by :func:`scorewise.active_learning`.
+    """One round of active learning: rows were labelled, and a model trained on all labels so far.
+
+    Made by :func:`scorewise.active_learning` and by :meth:`scorewise.ActiveLearner.tell`.
 
     Attributes
     ----------
     index : int
-        0 for the initial set.
+        0 for the round of the initial rows.
     rows : integer array (b,)
-        Rows of the pool that were labelled for this round.
+        Rows of the pool that were labelled in this round.
     labels : array (b,)
+        Their labels.
     scores : array (b,) or None
-        How much each was worth when it was chosen; None where nobody asked the model.
+        The scores by which they were chosen; None where no model chose them.
     n_labelled : int
-        Labels in all.
+        Number of labels so far, those of earlier rounds included.
     loss : float or None
-        The mean loss on the test rows, where there are some.
+        The mean loss on the test rows; None without test rows.
     stop : "budget", "target", "plateau" or None
-        Why this is the last round, if it is.
+        Why this is the last round; None if it is not.
     model : fitted model or None
-        None in rounds that were read from a saved state; ``dataclasses.replace(one, model=None)``
-        lets go of it.
+        None in rounds that were read from a saved state.
+        ``dataclasses.replace(finished, model=None)`` frees its memory.
     """
 
     index: int
@@ -59,8 +64,8 @@ class Round:
 
 
 @dataclass(frozen=True)
-class Stopping:
-    """When it is enough."""
+class StoppingRule:
+    """When active learning stops: at a budget, a target loss, or where the loss no longer falls."""
 
     budget: int
     target_loss: float | None
@@ -77,24 +82,24 @@ class Stopping:
         n_rows: int,
         *,
         has_loss: bool,
-    ) -> Stopping:
-        """Of checked arguments, for a pool of so many rows."""
+    ) -> StoppingRule:
+        """The rule of checked arguments, for a pool of ``n_rows``."""
         if budget is None:
             budget = n_rows
         elif validate.whole(budget, "budget", at_least=1) > n_rows:
-            raise InvalidInput(f"the budget is {budget} labels, and the pool has {n_rows} rows")
+            raise InvalidInput(f"the budget is {budget} labels, but the pool has {n_rows} rows")
         if target_loss is not None:
             validate.number(target_loss, "target_loss")
         if patience is not None:
             validate.whole(patience, "patience", at_least=1)
         if validate.number(tolerance, "tolerance") < 0:
-            raise InvalidInput(f"tolerance must not be below 0, and is {tolerance}")
+            raise InvalidInput(f"tolerance is {tolerance}; it must not be negative")
         if not has_loss and (target_loss is not None or patience is not None):
-            raise InvalidInput("target_loss and patience look at the loss: pass X_test and y_test")
+            raise InvalidInput("target_loss and patience need a loss to watch", TEST_ROWS)
         return cls(int(budget), target_loss, patience, tolerance)
 
     def reason(self, n_labelled: int, losses: Sequence[float | None]) -> str | None:
-        """Why to stop after these rounds, or None."""
+        """Why to stop after rounds with these losses, or None."""
         known = [loss for loss in losses if loss is not None]
         if self.target_loss is not None and known[-1] <= self.target_loss:
             return "target"
@@ -107,37 +112,56 @@ class Stopping:
         return None
 
 
-def joined(parts: list[np.ndarray]) -> np.ndarray:
-    """Rows or labels of several rounds, in one array."""
+def concatenate(parts: list[np.ndarray]) -> np.ndarray:
+    """Rows or labels of several rounds in one array, which may be empty."""
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
 
 def learning_curve(runs: Sequence[Sequence[Round]], name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of labels (T,) that all of R runs have come to, and the losses there (R, T)."""
-    by_labels = [{one.n_labelled: one.loss for one in run} for run in runs]
+    """Numbers of labels (T,) that all R runs of a measure reached, and their losses there (R, T).
+
+    Parameters
+    ----------
+    runs : sequence of lists of Round
+        Repeated runs of active learning.
+    name : str
+        The measure that chose the rows, for messages.
+
+    Raises
+    ------
+    InvalidInput
+        If the runs share no number of labels, or rounds have no losses.
+    """
+    by_labels = [{finished.n_labelled: finished.loss for finished in run} for run in runs]
     shared = sorted(set.intersection(*(set(run) for run in by_labels)))
     if not shared:
         raise InvalidInput(f"the runs of {name!r} have no number of labels in common")
     losses = [[run[n] for n in shared] for run in by_labels]
     if any(loss is None for run in losses for loss in run):
-        raise InvalidInput(f"the rounds of {name!r} have no losses; pass X_test and y_test")
+        raise InvalidInput(f"the rounds of {name!r} have no losses", TEST_ROWS)
     return np.array(shared), np.array(losses, dtype=np.float64)
 
 
-def paired_curves(runs: Mapping[str, Sequence[Sequence[Round]]]) -> dict[str, np.ndarray]:
-    """Losses (R, T) of every measure, at the numbers of labels that all runs have come to."""
-    curves = {name: learning_curve(several, name) for name, several in runs.items()}
-    shared = [n for n, _ in curves.values()]
-    labels = shared[0][np.all([np.isin(shared[0], n) for n in shared], axis=0)]
-    if not len(labels):
-        found = {name: n.tolist() for name, (n, _) in curves.items()}
-        raise InvalidInput(f"runs have no number of labels in common: {found}")
-    return {name: losses[:, np.isin(n, labels)] for name, (n, losses) in curves.items()}
+def losses_at_shared_labels(runs: Mapping[str, Sequence[Sequence[Round]]]) -> dict[str, np.ndarray]:
+    """Losses (R, T) of every measure, at the numbers of labels that all runs of all reached.
+
+    Raises
+    ------
+    InvalidInput
+        If the runs share no number of labels, or rounds have no losses.
+    """
+    curves = {name: learning_curve(repeats, name) for name, repeats in runs.items()}
+    numbers = [n_labelled for n_labelled, _ in curves.values()]
+    shared = numbers[0][np.all([np.isin(numbers[0], other) for other in numbers], axis=0)]
+    if not len(shared):
+        reached = {name: n_labelled.tolist() for name, (n_labelled, _) in curves.items()}
+        raise InvalidInput(f"runs have no number of labels in common: {reached}")
+    return {name: losses[:, np.isin(n, shared)] for name, (n, losses) in curves.items()}
 
 
-def are_rounds(runs: Any) -> bool:
-    """Whether these are runs, each a sequence of rounds."""
+def is_list_of_runs(runs: Any) -> bool:
+    """Whether this is a non-empty list of runs, each a non-empty list of :class:`Round`."""
     if not isinstance(runs, list | tuple) or not runs:
         return False
-    several = all(isinstance(run, list | tuple) and run for run in runs)
-    return several and all(isinstance(one, Round) for run in runs for one in run)
+    are_lists = all(isinstance(run, list | tuple) and run for run in runs)
+    return are_lists and all(isinstance(item, Round) for run in runs for item in run)

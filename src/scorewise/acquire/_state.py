@@ -1,31 +1,45 @@
-"""The state of active learning on disk: the labels, the losses, and what they were made with."""
+"""Active learning saved on disk: rounds in a JSON file, and the configuration they belong to."""
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import json
 import os
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from scorewise import _validate as validate
+from scorewise._array import is_array, namespace, to_numpy, working_precision
 from scorewise._files import locked, replacing
-from scorewise.acquire._rounds import Round, joined
-from scorewise.errors import InvalidInput
+from scorewise.acquire._rounds import Round, concatenate
+from scorewise.errors import InvalidInput, Remedy
+from scorewise.rules import ScoringRule
 
 _FORMAT = 1
+_ANOTHER_PATH = Remedy("state", ..., "another path")
+# parameters of a model that do not change what it learns, or that every round sets anew
+_IRRELEVANT = {"random_state", "n_jobs", "verbose", "progress", "device", "memory"}
+_MAX_DEPTH = 6  # of objects within objects that a description looks into
+
+
+# -- the file -------------------------------------------------------------------------------------
 
 
 class StateFile:
-    """A JSON file that holds all rounds that are finished, whatever happens.
+    """A JSON file with all finished rounds, which is complete even if the process is killed.
 
     Parameters
     ----------
     path : path
-        Of the file, in a folder that is there.
+        Path of the file; its folder must exist.
     settings : dict
-        What a run is made with; a file of other settings is refused.
+        The configuration of the run. A file that was saved with another one is refused.
     """
 
     def __init__(self, path: Any, settings: dict[str, Any]) -> None:
@@ -33,14 +47,15 @@ class StateFile:
         try:
             self._path = Path(path).absolute()
             if self._path.is_dir() or not self._path.parent.is_dir():
-                raise InvalidInput(f"{self._name} must be a file, in a folder that is there")
+                raise InvalidInput(f"{self._name} must be a file in an existing folder")
         except (TypeError, OSError) as error:
             raise InvalidInput(f"{self._name} must be the path of a file ({error})") from error
         self._settings = json.loads(json.dumps(settings))  # as they are read back
-        self._own: list[bytes | None] = [None]  # what the file may hold if nobody else writes
+        # contents that this run wrote or read: any other was written by somebody else
+        self._own: list[bytes | None] = [None]
 
     def read(self, n_rows: int) -> tuple[int, list[Round]] | None:
-        """The seed and the rounds that were saved for a pool of so many rows, if there are any."""
+        """The seed and the rounds that were saved for a pool of ``n_rows``; None without a file."""
         content = self._content()
         self._own = [content]
         if content is None:
@@ -52,15 +67,16 @@ class StateFile:
             entropy = validate.whole(saved["entropy"], "entropy", at_least=0)
             settings = dict(saved["settings"])
             rounds: list[Round] = []
-            for one in saved["rounds"]:
-                rounds.append(_round(one, rounds[-1] if rounds else None, n_rows))
-            rows = joined([one.rows for one in rounds])
+            for fields in saved["rounds"]:
+                rounds.append(_round(fields, rounds[-1] if rounds else None, n_rows))
+            rows = concatenate([finished.rows for finished in rounds])
             if len(np.unique(rows)) != len(rows):
-                raise InvalidInput("a row is there twice")
+                raise InvalidInput("a row is labelled twice")
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise InvalidInput(
-                f"{self._name} is no saved state of active learning ({error}); give another path, "
-                "or move the file away to begin anew"
+                f"{self._name} is no saved state of active learning ({error}); move the file away "
+                "to begin anew",
+                _ANOTHER_PATH,
             ) from error
         self._check_settings(settings)
         return entropy, rounds
@@ -78,54 +94,55 @@ class StateFile:
             if settings.get(name) != ours:
                 raise InvalidInput(
                     f"{self._name} was saved with another {name}"
-                    f"{_differing(settings.get(name), ours)}; give another path, or the same "
-                    f"{name} as then"
+                    f"{_if_short(settings.get(name), ours)}; use the same {name} as then",
+                    _ANOTHER_PATH,
                 )
 
     def begin(self, entropy: int) -> None:
-        """Save that nothing is labelled yet; what cannot be written to is found out at once."""
+        """Write a state without rounds, to refuse at once a path that cannot be written."""
         try:
             self.write(entropy, [])
         except OSError as error:
             raise InvalidInput(f"{self._name} cannot be written: {error}") from error
 
     def write(self, entropy: int, rounds: list[Round]) -> None:
-        """Save in one step; refuse if somebody else has written since."""
-        saved = {
+        """Replace the file in one step, unless another run has written to it."""
+        state = {
             "format": _FORMAT,
             "entropy": entropy,
             "settings": self._settings,
-            "rounds": [_plain(one) for one in rounds],
+            "rounds": [_fields(finished) for finished in rounds],
         }
-        content = json.dumps(saved).encode()
+        content = json.dumps(state).encode()
         with locked(self._path.parent):
-            there = self._content()
-            if there not in self._own:
-                what = "is gone" if there is None else "was changed by another run"
+            current = self._content()
+            if current not in self._own:
+                problem = "is gone" if current is None else "was changed by another run"
                 raise InvalidInput(
-                    f"{self._name} {what}; nothing was written: let one run alone use the file"
+                    f"{self._name} {problem}; nothing was written: let only one run use the file"
                 )
-            self._own = [there, content]  # either, if this is cut off
-            with replacing(self._path) as partial:
-                partial.write_bytes(content)
-                with partial.open("r+b") as file:
+            self._own = [current, content]  # either, if this is interrupted
+            with replacing(self._path) as partial_path:
+                partial_path.write_bytes(content)
+                with partial_path.open("r+b") as file:
                     os.fsync(file.fileno())
 
 
-def _plain(one: Round) -> dict[str, Any]:
+def _fields(finished: Round) -> dict[str, Any]:
+    """A round as JSON; its index, number of labels and reason to stop follow from the others."""
     return {
-        "rows": one.rows.tolist(),
-        "labels": one.labels.tolist(),
-        "scores": None if one.scores is None else one.scores.tolist(),
-        "loss": one.loss,
+        "rows": finished.rows.tolist(),
+        "labels": finished.labels.tolist(),
+        "scores": None if finished.scores is None else finished.scores.tolist(),
+        "loss": finished.loss,
     }
 
 
-def _round(saved: dict[str, Any], before: Round | None, n_rows: int) -> Round:
-    """A round as it was, if it can have been."""
-    rows = validate.rows(saved["rows"], n_rows, "rows")
-    labels = validate.names(saved["labels"], "labels", len(rows))
-    scores, loss = saved["scores"], saved["loss"]
+def _round(fields: dict[str, Any], before: Round | None, n_rows: int) -> Round:
+    """The round of these fields, if they are valid."""
+    rows = validate.rows(fields["rows"], n_rows, "rows")
+    labels = validate.names(fields["labels"], "labels", len(rows))
+    scores, loss = fields["scores"], fields["loss"]
     if scores is not None:
         scores = validate.vector(scores, "scores")
         if len(scores) != len(rows):
@@ -136,7 +153,92 @@ def _round(saved: dict[str, Any], before: Round | None, n_rows: int) -> Round:
     return Round(index, rows, labels, scores, n_before + len(rows), loss)
 
 
-def _differing(then: Any, now: Any) -> str:
-    """Both values, where a person can read them."""
-    short = all(len(str(value)) <= 30 for value in (then, now))
-    return f" ({then!r}, not {now!r})" if short else ""
+def _if_short(then: Any, now: Any) -> str:
+    """Both values, where they are short enough to read."""
+    is_short = all(len(str(value)) <= 30 for value in (then, now))
+    return f" ({then!r}, not {now!r})" if is_short else ""
+
+
+# -- the configuration: rows, rules and models by content, the same in every process ---------------
+
+
+def digest(X: Any) -> str | None:
+    """A hash of the content of rows or labels, with their dtype, shape and column names."""
+    if X is None:
+        return None
+    sha = hashlib.sha256()
+    if issparse(X) and not X.has_sorted_indices:
+        X = X.sorted_indices()
+    parts = (X.data, X.indices, X.indptr) if issparse(X) else (_as_numpy(X),)
+    is_frame = hasattr(X, "columns")
+    columns = [*map(str, X.columns)] if is_frame else []
+    dtypes = [*map(repr, X.dtypes)] if is_frame else []
+    sha.update(repr((getattr(X, "shape", None), columns, dtypes)).encode())
+    for part in parts:
+        sha.update(repr((str(part.dtype), part.shape)).encode())
+        if part.dtype.kind != "O":
+            sha.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
+        else:
+            sha.update("\n".join(map(describe, part.ravel().tolist())).encode())
+    return sha.hexdigest()[:32]
+
+
+def _as_numpy(X: Any) -> np.ndarray:
+    if is_array(X):
+        return to_numpy(working_precision(namespace(X), X))  # NumPy has no bfloat16
+    try:
+        return np.asarray(X)
+    except ValueError:  # rows of different sizes
+        rows = np.empty(len(X), dtype=object)
+        rows[:] = list(X)
+        return rows
+
+
+def describe_rule(rule: ScoringRule) -> str:
+    """A rule with all digits of its parameters, which its repr shortens."""
+    fields = dataclasses.fields(rule)  # type: ignore[arg-type]
+    return f"{rule!r} {[describe(getattr(rule, field.name)) for field in fields]}"
+
+
+def describe(value: Any, depth: int = 0, is_listed: bool = False) -> str:
+    """A model, or any value within it, as text: without addresses in memory or unstable orders.
+
+    A function is described by its name, so that it may be corrected between two runs.
+    ``is_listed`` says that the parameters of estimators within are described beside it.
+    """
+
+    def within(inner: Any) -> str:
+        return describe(inner, depth + 1, is_listed)
+
+    if value is None or isinstance(value, str | bytes | int | float | complex | np.generic):
+        return repr(value)
+    if hasattr(value, "__qualname__"):
+        return str(value.__qualname__)
+    if hasattr(value, "shape"):
+        return str(digest(value))
+    if depth == _MAX_DEPTH or (is_listed and hasattr(value, "get_params")):
+        return type(value).__qualname__
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(within, value))}]"
+    if isinstance(value, set | frozenset):
+        return f"{{{', '.join(sorted(map(within, value)))}}}"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(sorted(f'{within(k)}: {within(v)}' for k, v in value.items()))}}}"
+    if isinstance(value, partial):
+        return within([value.func, value.args, value.keywords])
+    if hasattr(value, "get_params") or getattr(value, "__dict__", {}):
+        return f"{type(value).__qualname__}({_parameters(value, depth)})"
+    # dates, decimals and the like have a repr; that of other objects is their address in memory
+    return type(value).__qualname__ if " at 0x" in repr(value) else repr(value)
+
+
+def _parameters(thing: Any, depth: int) -> str:
+    """The parameters of an estimator, or the attributes of another object, that matter."""
+    is_listed = hasattr(thing, "get_params")
+    values = thing.get_params(deep=True) if is_listed else vars(thing)
+    described = {
+        name: describe(value, depth + 1, is_listed)
+        for name, value in sorted(values.items())
+        if "_" not in name[0] + name[-1] and name.rpartition("__")[2] not in _IRRELEVANT
+    }
+    return ", ".join(f"{name}={text}" for name, text in described.items())

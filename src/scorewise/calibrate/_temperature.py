@@ -14,7 +14,6 @@ from scorewise._receive import softmax
 from scorewise._rows import rows_of
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
-from scorewise.losses import checked_floor
 
 _LOWEST, _HIGHEST = 0.05, 20.0
 _FLAT = 1e-12  # a gain in loss that is none
@@ -154,7 +153,7 @@ class _HeldOut:
                 "loss is infinite at every temperature; pass floor=1e-6, the smallest probability "
                 "that shall count"
             )
-        lowest = 0.0 if floor is None else checked_floor(floor, p.shape[-1])
+        lowest = 0.0 if floor is None else validate.floor(floor, p.shape[-1])
         with np.errstate(divide="ignore"):
             return cls(np.log(p), labels[:, None, None], weights, lowest)
 

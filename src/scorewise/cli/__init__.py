@@ -1,30 +1,16 @@
-"""The command line: thin commands over public functions."""
+"""The command line: thin commands over public functions, one file each."""
 
-from scorewise.cli import advise as advice
-from scorewise.cli import certify as promises
+from importlib import import_module
+
 from scorewise.cli import data_sets, reproduction
-from scorewise.cli import decide as costs
-from scorewise.cli import demo as demonstration
-from scorewise.cli import evaluate as evaluation
-from scorewise.cli import label as labels
-from scorewise.cli import score as scores
 from scorewise.cli._app import app
 
 __all__ = ["app"]
 
-_COMMANDS = (  # as the help lists them
-    demonstration.demo,
-    evaluation.evaluate,
-    scores.score,
-    promises.certify,
-    promises.apply,
-    labels.label,
-    costs.decide,
-    advice.advise,
-    advice.compare,
-    reproduction.reproduce,
-)
+# In the order of the help. The file of a name has the function of that name.
+COMMANDS = ("demo", "evaluate", "score", "certify", "apply", "label", "decide", "advise", "compare")
 
-for _command in _COMMANDS:
-    app.command()(_command)
+for _name in COMMANDS:
+    app.command()(getattr(import_module(f"scorewise.cli.{_name}"), _name))
+app.command()(reproduction.reproduce)
 app.add_typer(data_sets.datasets)

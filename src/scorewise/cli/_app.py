@@ -1,4 +1,4 @@
-"""What all commands share: the application, errors in one sentence, exit codes, options."""
+"""Shared by all commands: the application, exit codes, common options, error messages."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import typer
 
 from scorewise._version import __version__
 from scorewise.cli._screen import complain
-from scorewise.errors import ScorewiseError
+from scorewise.errors import Remedy, ScorewiseError
 
-FINE, BROKEN_PROMISE, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 70, 130
+FINE, NOT_GUARANTEED, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 70, 130
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -30,7 +30,7 @@ app = typer.Typer(
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-# -- options that several commands have ------------------------------------------------------------
+# -- options of several commands ------------------------------------------------------------
 
 Predicted = Annotated[
     Path,
@@ -44,18 +44,18 @@ TaskLoss = Annotated[
     str,
     typer.Option(
         metavar="LOSS",
-        help="The loss you pay: zero-one, log, brier, spherical, tsallis:1.5, top-k:5, … or a CSV "
-        "file with your own costs.",
+        help="Loss that a prediction incurs: zero-one, log, brier, spherical, tsallis:1.5, "
+        "top-k:5, … or a CSV file with a cost matrix.",
     ),
 ]
 Rules = Annotated[
-    str, typer.Option(metavar="RULE,…", help="Rules to measure uncertainty by, with commas.")
+    str, typer.Option(metavar="RULE,…", help="Scoring rules to measure uncertainty by.")
 ]
 Floor = Annotated[
     float | None,
-    typer.Option(help="Smallest probability that counts in the loss; the log loss needs one."),
+    typer.Option(help="Lower limit of probabilities in the loss; the log loss needs one."),
 ]
-Confidence = Annotated[float, typer.Option(help="Of promises and intervals, such as 0.95.")]
+Confidence = Annotated[float, typer.Option(help="Of guarantees and intervals.")]
 Normalize = Annotated[
     bool, typer.Option("--normalize", help="Rescale probabilities that do not sum to 1.")
 ]
@@ -66,8 +66,9 @@ ClassNames = Annotated[
         help="Names of the classes in the order of the predictions, where FILE has none.",
     ),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of everything that is drawn at random.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+Resamples = Annotated[int, typer.Option(min=100, help="Number of bootstrap resamples.")]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")]
 
 
@@ -83,13 +84,13 @@ def main(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """How unsure is a classifier, in the currency of the loss its user pays?
+    """How uncertain is a classifier, in units of the loss that its predictions incur?
 
     Start with "scorewise demo". Then, with predictions of your own (N rows, M members, K classes):
-    "scorewise evaluate test.npz" tells when to abstain, "scorewise score" measures every row,
-    "scorewise label" says what to label next.
+    "scorewise evaluate test.npz" shows when to abstain, "scorewise score" measures every row,
+    "scorewise label" selects what to label next.
 
-    Exit codes: 0 fine, 1 a promise is not met, 2 bad usage or input.
+    Exit codes: 0 success, 1 no guarantee, 2 wrong usage or input.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a terminal that lacks a character shows another
@@ -97,7 +98,7 @@ def main(
 
 
 def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
-    """What makes a function a command: examples in its help, and errors in one sentence."""
+    """Decorate the function of a command: examples in its help, errors in one sentence."""
 
     def decorate(function: Command) -> Callable[..., None]:
         @functools.wraps(function)
@@ -105,9 +106,9 @@ def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
             try:
                 code = function(*args, **options)
             except KeyboardInterrupt:
-                complain("Interrupted. What was being written is as it was before.")
+                complain("Interrupted. Files are written whole or not at all.")
                 raise typer.Exit(INTERRUPTED) from None
-            except BrokenPipeError:  # who reads has seen enough
+            except BrokenPipeError:  # the reader, such as head, has closed the pipe
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 raise typer.Exit(FINE) from None
             except (ScorewiseError, OSError, ImportError, MemoryError) as error:
@@ -117,7 +118,7 @@ def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
                 raise typer.Exit(BAD_INPUT) from None
             except Exception:
                 traceback.print_exc()
-                complain("This is a mistake in scorewise, not yours: please report it.")
+                complain("This is a bug in scorewise: please report it.")
                 raise typer.Exit(BUG) from None
             raise typer.Exit(code or FINE)
 
@@ -126,6 +127,21 @@ def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
         return run
 
     return decorate
+
+
+# By argument in Python: the option to use instead.
+_OPTIONS = {"normalize": "--normalize", "floor": "--floor", "class_names": "--class-names"}
+
+
+def remedy_text(remedy: Remedy) -> str:
+    """What to type, where Python would pass an argument."""
+    if remedy.argument == "from_logits":
+        return f'call the array or column "logits" {remedy.effect}'.rstrip()
+    option = _OPTIONS.get(remedy.argument)
+    if option is None:
+        return str(remedy)
+    value = {True: "", ...: " …,"}.get(remedy.value, f" {remedy.value}")
+    return f"use {option}{value} {remedy.effect}".rstrip()
 
 
 # What a message advises in Python, and what to type instead.
@@ -148,7 +164,9 @@ def _sentence(error: BaseException) -> str:
         return "there is not enough memory; evaluate fewer rows"
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.strerror}: {error.filename}"
-    return in_the_shell(str(error))
+    if isinstance(error, ScorewiseError):
+        return in_the_shell(error.render(remedy_text))
+    return str(error)
 
 
 def in_the_shell(text: str) -> str:

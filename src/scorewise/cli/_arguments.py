@@ -7,7 +7,7 @@ from pathlib import Path
 
 from scorewise.decompose import RULES, RuleLike
 from scorewise.errors import InvalidInput
-from scorewise.io import Predictions, read_costs
+from scorewise.io import Predictions, read_cost_matrix
 from scorewise.rules import CostMatrix, get_rule
 
 ALL_RULES = ",".join(RULES)
@@ -41,5 +41,5 @@ def loss_of(text: str, predictions: Predictions | None = None) -> RuleLike:
         get_rule(text)
         return text
     if predictions is None:  # then the order of the classes does not matter
-        return CostMatrix(*read_costs(Path(text), ordered=False))
-    return CostMatrix(*read_costs(Path(text), predictions.class_names))
+        return CostMatrix(*read_cost_matrix(Path(text), ordered=False))
+    return CostMatrix(*read_cost_matrix(Path(text), predictions.class_names))

@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from scorewise._json import dumps
+from scorewise._text import shorten
 from scorewise.compare import Comparison
-from scorewise.plots import plain
 
 
 class _Screen(Console):
@@ -50,7 +50,7 @@ def _shown(text: str) -> str:
 
 def cell(value: object, width: int = 40) -> Text:
     """A name in one line of a table, the middle left out where it is long."""
-    return Text(_shown(plain(value, width)))
+    return Text(_shown(shorten(value, width)))
 
 
 def table(

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from scorewise import datasets as library
-from scorewise.cli._app import BROKEN_PROMISE, FINE, AsJson, Debug, command
+from scorewise.cli._app import FINE, NOT_GUARANTEED, AsJson, Debug, command
 from scorewise.cli._screen import print_json, say, table
 from scorewise.datasets.states import OFFICIAL, splits_here
 
@@ -131,7 +131,7 @@ def verify(
                 why = f": {one.message}" if one.message else ""
                 say(f"  {one.state}: {one.path}{why}")
     is_fine = all(one.state == OFFICIAL for states in found.values() for one in states)
-    return FINE if is_fine else BROKEN_PROMISE
+    return FINE if is_fine else NOT_GUARANTEED
 
 
 @command("scorewise datasets path mnist", 'ls "$(scorewise datasets path mnist)"')

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -13,17 +13,14 @@ from scorewise._progress import bar
 from scorewise.cli._app import AsJson, ClassNames, Debug, Normalize, Predicted, command
 from scorewise.cli._arguments import names_of
 from scorewise.cli._screen import print_json, say, table
-from scorewise.decide import Decisions
-from scorewise.decide import decide as decided
+from scorewise.decide import decide as decide_samples
+from scorewise.decompose import COMPONENTS
 from scorewise.io import (
-    Predictions,
     check_table_path,
-    described,
-    digest,
-    pyarrow,
-    read_costs,
+    input_metadata,
+    read_cost_matrix,
     read_predictions,
-    row_names,
+    row_column,
     write_table,
 )
 
@@ -40,81 +37,73 @@ from scorewise.io import (
 def decide(
     file: Predicted,
     costs: Annotated[
-        Path, typer.Option(help="CSV: the first line names actions, then a line per class.")
+        Path, typer.Option(help="CSV file: a line of action names, then a line for each class.")
     ],
     abstain_cost: Annotated[
-        float | None, typer.Option(help="What abstaining costs, whatever is true.")
+        float | None, typer.Option(help="Cost of abstaining, whatever the true class.")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="A .parquet, .arrow or .csv file; FILE-decisions.parquet unless given."),
+        typer.Option(help="A .parquet, .arrow or .csv file; FILE-decisions.parquet by default."),
     ] = None,
     class_names: ClassNames = None,
     normalize: Normalize = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Take the action of least expected cost for every row.
+    """Choose the action of least expected cost for every row.
 
-    Columns are the ids, the action, its expected cost (total), the part of it that no knowledge
-    would remove (aleatoric), and the value of knowing more (epistemic): what a second opinion or a
-    label would be worth.
+    Columns are the ids, the action, its expected cost (total), the part that remains even under
+    perfect information about the class probabilities (aleatoric), and the value of that information
+    (epistemic): the most that a second opinion or a label is worth.
     """
     out = Path(f"{file.stem}-decisions.parquet") if out is None else out
     check_table_path(out, file, costs)
     predictions = read_predictions(file, names_of(class_names))
-    matrix, actions = read_costs(costs, predictions.class_names)
+    matrix, actions = read_cost_matrix(costs, predictions.class_names)
     parts = []
     with bar("deciding", len(predictions), False if as_json else None) as advance:
-        for _, part, samples in predictions.checked_chunks(normalize=normalize):
-            parts.append(decided(samples, matrix, abstain_cost, action_names=actions))
+        for _, part, samples in predictions.sample_chunks(normalize=normalize):
+            parts.append(decide_samples(samples, matrix, abstain_cost, action_names=actions))
             advance(len(part))
-    told = {
-        **described(predictions, file),
-        "sha256": digest(file),
+    action, *expected_costs = (
+        np.concatenate([to_numpy(getattr(part, name)) for part in parts])
+        for name in ("action", *COMPONENTS)
+    )
+    by_component = dict(zip(COMPONENTS, expected_costs, strict=True))
+    action_names = parts[0].action_names
+    columns = {
+        **row_column(predictions.ids, 0, len(action)),
+        "action": np.array(action_names, dtype=object)[action],
+        **by_component,
+    }
+    metadata = {
+        **input_metadata(predictions, file),
         "costs": matrix.tolist(),
-        "actions": list(parts[0].action_names),
+        "actions": list(action_names),
         "abstain_cost": abstain_cost,
     }
-    batch = _table(parts, predictions)
-    write_table(out, [batch], told)
-    summary = _summary(parts)
+    write_table(out, columns, metadata)
+    summary = [
+        {
+            "action": name,
+            "rows": int((action == i).sum()),
+            **{c: float(values[action == i].mean()) for c, values in by_component.items()},
+        }
+        for i, name in enumerate(action_names)
+        if (action == i).any()
+    ]
     if as_json:
-        print_json({"path": str(out), "n_rows": batch.num_rows, "summary": summary, **told})
+        print_json({"path": str(out), "n_rows": len(action), "summary": summary, **metadata})
         return
     say(
         table(
-            "What to do, and what it costs on average",
+            "Actions and their mean expected costs",
             ["action", "rows", "cost", "aleatoric", "epistemic"],
-            ((s["action"], f"{s['rows']:,}", *(f"{s[c]:.4g}" for c in _COSTS)) for s in summary),
+            (
+                (row["action"], f"{row['rows']:,}", *(f"{row[c]:.4g}" for c in COMPONENTS))
+                for row in summary
+            ),
         ),
         f"Written to {out}",
     )
-
-
-_COSTS = ("total", "aleatoric", "epistemic")
-
-
-def _joined(parts: list[Decisions], name: str) -> np.ndarray:
-    return np.concatenate([to_numpy(getattr(part, name)) for part in parts])
-
-
-def _table(parts: list[Decisions], predictions: Predictions) -> Any:
-    action = _joined(parts, "action")
-    name, ids = row_names(predictions.ids, 0, len(action))
-    names = np.array(parts[0].action_names, dtype=object)[action]
-    pa = pyarrow()
-    costs = {cost: _joined(parts, cost) for cost in _COSTS}
-    return pa.record_batch({name: ids, "action": pa.array(names, pa.string()), **costs})
-
-
-def _summary(parts: list[Decisions]) -> list[dict[str, Any]]:
-    """How often each action is taken, and what it costs on average."""
-    action = _joined(parts, "action")
-    found = []
-    for index, name in enumerate(parts[0].action_names):
-        here = action == index
-        if here.any():
-            means = {cost: float(_joined(parts, cost)[here].mean()) for cost in _COSTS}
-            found.append({"action": name, "rows": int(here.sum()), **means})
-    return found

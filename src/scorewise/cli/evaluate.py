@@ -1,4 +1,4 @@
-"""scorewise evaluate: everything that labelled predictions tell, and the report."""
+"""scorewise evaluate: what labelled predictions show about all tasks, and the report."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 from scorewise.cli._app import (
-    BROKEN_PROMISE,
     FINE,
+    NOT_GUARANTEED,
     AsJson,
     ClassNames,
     Confidence,
@@ -20,62 +20,65 @@ from scorewise.cli._app import (
     Floor,
     Normalize,
     Predicted,
+    Resamples,
     Rules,
     Seed,
     TaskLoss,
     command,
-    in_the_shell,
+    remedy_text,
 )
 from scorewise.cli._arguments import ALL_RULES, loss_of, names_of, rules_of
 from scorewise.cli._screen import comparison_table, print_json, say, table
-from scorewise.compare import Evaluation, loss_text, promise_text, share_text
-from scorewise.compare import evaluate as evaluated
+from scorewise.compare import Evaluation, percent_text
+from scorewise.compare import evaluate as evaluate_predictions
 from scorewise.errors import InvalidInput
-from scorewise.io import check_file_path, digest, read_predictions
+from scorewise.io import check_output_path, digest, read_predictions
 from scorewise.report import check_report, write_report
 
-_SHOWN = 6  # measures of a comparison
+_SHOWN = 6  # measures of a comparison on the screen
 
 
 @command(
     "scorewise evaluate test.npz",
-    "scorewise evaluate test.parquet --ood foreign.parquet --task-loss brier",
+    "scorewise evaluate test.parquet --ood ood.parquet --task-loss brier",
     "scorewise evaluate test.npz --max-loss 0.03 --report out/report.html --figures out",
     "scorewise evaluate test.npz --task-loss costs.csv --no-report --json",
 )
 def evaluate(
     file: Predicted,
-    ood: Annotated[Path | None, typer.Option(help="Predictions for foreign rows.")] = None,
+    ood: Annotated[
+        Path | None, typer.Option(help="Predictions for out-of-distribution rows.")
+    ] = None,
     task_loss: TaskLoss = "zero-one",
     rules: Rules = ALL_RULES,
     max_loss: Annotated[
-        list[float] | None, typer.Option(help="Mean loss to promise; may be given more than once.")
+        list[float] | None, typer.Option(help="Mean loss to guarantee; may be repeated.")
     ] = None,
     confidence: Confidence = 0.95,
     floor: Floor = None,
-    report: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
-    no_report: Annotated[bool, typer.Option("--no-report", help="Write no page.")] = False,
+    report: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
+    no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
     figures: Annotated[
-        Path | None, typer.Option(help="Folder for the figures as PNG and SVG too.")
+        Path | None, typer.Option(help="Folder to write the figures to as PNG and SVG.")
     ] = None,
-    resamples: Annotated[int, typer.Option(min=100, help="Of the bootstrap.")] = 2000,
+    resamples: Resamples = 2000,
     seed: Seed = 0,
     class_names: ClassNames = None,
     normalize: Normalize = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """Tell when to abstain, by which measure, what is foreign, and whether the model is honest.
+    """Show when to abstain, by which measure, what is OOD, and whether the model is calibrated.
 
-    FILE has labelled predictions for rows that the model has not seen. The page that is written
-    explains itself, and opens anywhere without a network.
+    FILE has labelled predictions for rows that were not used to fit the model. The report is one
+    HTML file, which needs no network.
 
-    Exit code 1: a loss asked for by --max-loss cannot be promised.
+    Exit code 1: a mean loss of --max-loss cannot be guaranteed.
     """
     if not no_report:
         report.parent.mkdir(parents=True, exist_ok=True)
         check_report(report)
-        check_file_path(report, file, *([ood] if ood else []))
+        check_output_path(report, file, *([ood] if ood else []))
     if figures is not None:
         if figures.exists() and not figures.is_dir():
             raise InvalidInput(f"{str(figures)!r} is a file; give a folder for the figures")
@@ -83,10 +86,10 @@ def evaluate(
         if find_spec("matplotlib") is None:
             raise ImportError("--figures needs matplotlib: pip install 'scorewise[plots]'")
     predictions = read_predictions(file, names_of(class_names))
-    foreign = None if ood is None else read_predictions(ood, names_of(class_names))
-    found = evaluated(
+    ood_predictions = None if ood is None else read_predictions(ood, names_of(class_names))
+    evaluation = evaluate_predictions(
         predictions,
-        ood=foreign,
+        ood=ood_predictions,
         task_loss=loss_of(task_loss, predictions),
         rules=rules_of(rules),
         max_loss=max_loss or None,
@@ -99,59 +102,60 @@ def evaluate(
     )
     written = []
     if not no_report:
-        inputs = {"predictions": file, "foreign rows": ood}
+        inputs = {"predictions": file, "out-of-distribution rows": ood}
         provenance = {
             name: f"{path.name}, SHA-256 {digest(path)}"
             for name, path in inputs.items()
             if path is not None
         }
-        typed = [Path(sys.argv[0]).name, *sys.argv[1:]]
+        command_line = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
         write_report(
-            found,
+            evaluation,
             report,
-            title=f"How sure is {file.name}?",
-            provenance={**provenance, "command": shlex.join(typed)},
+            title=f"How uncertain is {file.name}?",
+            provenance={**provenance, "command": command_line},
         )
         written.append(report)
     if figures is not None:
         from scorewise.plots import save_figures
 
-        written += save_figures(found, figures)
+        written += save_figures(evaluation, figures)
     if as_json:
-        print_json({**found.to_dict(), "written": [str(path) for path in written]})
+        print_json({**evaluation.to_dict(), "written": [str(path) for path in written]})
     else:
-        show(found)
+        show_evaluation(evaluation)
         say(*(f"Written to {path}" for path in written))
-    met = not max_loss or (found.certificates and all(one.coverage for one in found.certificates))
-    return FINE if met else BROKEN_PROMISE
+    certificates = evaluation.certificates
+    if max_loss and not (certificates and all(c.coverage for c in certificates)):
+        return NOT_GUARANTEED
+    return FINE
 
 
-def show(found: Evaluation) -> None:
-    """The verdict, the certificates and the comparisons."""
-    say(*map(in_the_shell, found.verdict), "")
-    if found.certificates:
+def show_evaluation(evaluation: Evaluation) -> None:
+    """Print the verdict, the certificates and the comparisons."""
+    say(*evaluation.sentences(remedy_text), "")
+    if evaluation.certificates:
+        unit = evaluation.unit
         say(
             table(
-                f"Promises, together with {promise_text(found.confidence, True)} confidence",
-                [
-                    f"{found.loss_name} at most",
-                    "accept",
-                    "observed",
-                    "where uncertainty is at most",
-                ],
+                f"Risk guarantees, jointly with {100 * evaluation.confidence:.12g} % confidence",
+                [f"{unit.noun} at most", "accept", "observed", "where uncertainty is at most"],
                 (
                     (
-                        promise_text(one.max_loss, found.is_share),
-                        share_text(one.coverage) if one.coverage else "nothing",
-                        loss_text(one.loss, found.is_share) if one.coverage else "",
-                        f"{one.threshold:.10g}" if one.coverage else "",
+                        unit.format_exact(cert.max_loss),
+                        percent_text(cert.coverage) if cert.coverage else "nothing",
+                        unit.format(cert.loss) if cert.coverage else "",
+                        f"{cert.threshold:.10g}" if cert.coverage else "",
                     )
-                    for one in found.certificates
+                    for cert in evaluation.certificates
                 ),
             )
         )
-    for one in [found.comparison, *([found.ood.comparison] if found.ood is not None else [])]:
-        say(comparison_table(one, _SHOWN))
-        if len(one.standings) > _SHOWN:
-            say(f"… and {len(one.standings) - _SHOWN} measures more.")
-        say(*one.notes)
+    comparisons = [evaluation.comparison]
+    if evaluation.ood is not None:
+        comparisons.append(evaluation.ood.comparison)
+    for comparison in comparisons:
+        say(comparison_table(comparison, _SHOWN))
+        if len(comparison.standings) > _SHOWN:
+            say(f"… and {len(comparison.standings) - _SHOWN} more measures.")
+        say(*comparison.notes)

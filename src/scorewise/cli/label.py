@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
 
-from scorewise import _validate as validate
-from scorewise._array import to_numpy
-from scorewise._progress import bar
 from scorewise.acquire import METHODS, acquire, acquire_batch
 from scorewise.cli._app import AsJson, ClassNames, Debug, Normalize, Predicted, Seed, command
 from scorewise.cli._arguments import loss_of, names_of
 from scorewise.cli._screen import print_json, say, table
-from scorewise.decompose import named_rules, rule_name
+from scorewise.decompose import rule_name
 from scorewise.errors import InvalidInput
 from scorewise.io import (
     UNLABELLED,
     Predictions,
     check_table_path,
     column_name,
-    decomposed_chunks,
-    described,
-    digest,
-    pyarrow,
+    input_metadata,
     read_predictions,
-    row_names,
+    row_uncertainties,
     write_table,
 )
 
@@ -41,20 +35,21 @@ _SHOWN = 20  # rows of a table on the screen
 )
 def label(
     file: Predicted,
-    n: Annotated[int, typer.Option("-n", "--n", min=1, help="How many rows.")] = 10,
+    n: Annotated[int, typer.Option("-n", "--n", min=1, help="Number of rows to select.")] = 10,
     rule: Annotated[
-        str, typer.Option(help="Whose uncertainty; a CSV file for your own costs.")
+        str, typer.Option(help="Scoring rule, or a CSV file with a cost matrix.")
     ] = "zero-one",
     component: Annotated[str, typer.Option(help="total, aleatoric or epistemic.")] = "epistemic",
     method: Annotated[
         str,
         typer.Option(
-            help=f"{', '.join(METHODS)}, or joint: the batch that teaches most together, which "
-            "needs all of FILE in memory."
+            help=f"{', '.join(METHODS)}, or joint: the batch of the largest joint gain, for which "
+            "all of FILE must fit in memory."
         ),
     ] = "top",
     out: Annotated[
-        Path | None, typer.Option(help="A .csv, .parquet or .arrow file; a table on the screen.")
+        Path | None,
+        typer.Option(help="A .csv, .parquet or .arrow file; by default, prints a table."),
     ] = None,
     seed: Seed = 0,
     class_names: ClassNames = None,
@@ -62,49 +57,56 @@ def label(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Say which rows to label next: those where a label can correct most.
+    """Select the rows to label next: those where a label reduces uncertainty most.
 
-    By theory that is the epistemic uncertainty under zero-one. The largest scores often belong to
-    rows that teach the same; "power" and "joint" keep a batch diverse. Rows that have a label
-    already are left out where others have none.
+    The theory recommends epistemic uncertainty under zero-one. Rows of the largest scores are often
+    alike; "power" and "joint" select a more diverse batch. If some rows are labelled and others are
+    not, only the unlabelled ones are selected.
     """
     if out is not None:
         check_table_path(out, file)
     predictions = read_predictions(file, names_of(class_names))
     loss = loss_of(rule, predictions)
     labelled = _labelled(predictions)
+    progress = False if as_json else None
     if method == "joint":
         if component != "epistemic":
-            raise InvalidInput("--method joint is about epistemic uncertainty alone")
+            raise InvalidInput("--method joint needs --component epistemic")
         batch = acquire_batch(
-            predictions.checked(normalize=normalize),
+            predictions.to_samples(normalize=normalize),
             n,
             loss,
             random_state=seed,
             labelled=labelled,
-            progress=False if as_json else None,
+            progress=progress,
         )
-        chosen, scores, name = batch.rows, batch.gains, f"joint_gain_{rule_name(loss)}"
+        rows, scores, score_name = batch.rows, batch.gains, f"joint_gain_{rule_name(loss)}"
     else:
-        scores, name = _scores(predictions, loss, component, normalize, as_json)
-        chosen = acquire(scores, n, method, random_state=seed, labelled=labelled)
-        scores = scores[chosen]
-    ids = predictions.ids
-    names = [int(i) for i in chosen] if ids is None else ids[chosen].tolist()
+        uncertainty = row_uncertainties(
+            predictions, loss, component, normalize=normalize, progress=progress
+        )
+        rows = acquire(uncertainty, n, method, random_state=seed, labelled=labelled)
+        scores, score_name = uncertainty[rows], column_name(rule_name(loss), component)
+    columns = {"row": rows}
+    if predictions.ids is not None:
+        columns["id"] = predictions.ids[rows]
+    columns[score_name] = np.asarray(scores)
     if out is not None:
-        told = {**described(predictions, file), "sha256": digest(file), "method": method}
-        write_table(out, [_table(chosen, ids, name, scores)], told)
+        write_table(out, columns, {**input_metadata(predictions, file), "method": method})
     if as_json:
-        print_json({"rows": chosen.tolist(), "ids": names, name: np.asarray(scores).tolist()})
+        ids = columns.get("id", rows).tolist()
+        print_json({"rows": rows.tolist(), "ids": ids, score_name: scores.tolist()})
         return
     if labelled is not None:
         say(f"{int(labelled.sum()):,} rows have a label already and are left out.")
-    shown = list(zip(range(1, n + 1), names, chosen.tolist(), scores, strict=True))[:_SHOWN]
+    names = [name for name in ("id", "row") if name in columns]
+    shown = [columns[name][:_SHOWN].tolist() for name in names]
+    shown.append([f"{score:.4f}" for score in scores[:_SHOWN]])
     say(
         table(
-            f"What to label next ({method})",
-            ["", "id" if ids is not None else "row", *["row"] * (ids is not None), name],
-            ((rank, i, *[row] * (ids is not None), f"{s:.4f}") for rank, i, row, s in shown),
+            f"Rows to label next ({method})",
+            ["", *names, score_name],
+            ((i, *cells) for i, cells in enumerate(zip(*shown, strict=True), 1)),
             n_names=2,
         )
     )
@@ -115,28 +117,8 @@ def label(
 
 
 def _labelled(predictions: Predictions) -> np.ndarray | None:
-    """Which rows have a label, where some have none."""
+    """Which rows have a label; None if all have one, or none."""
     labels = predictions.labels
     if labels is None or not (labels == UNLABELLED).any() or (labels == UNLABELLED).all():
         return None
     return np.asarray(labels != UNLABELLED)
-
-
-def _scores(
-    predictions: Predictions, loss: Any, component: str, normalize: bool, quiet: bool
-) -> tuple[np.ndarray, str]:
-    validate.choice(component, "component", ("total", "aleatoric", "epistemic"))
-    rules = named_rules({rule_name(loss): loss})
-    found = []
-    with bar("scoring", len(predictions), False if quiet else None) as advance:
-        for _, part, (result,) in decomposed_chunks(predictions, rules, normalize=normalize):
-            found.append(to_numpy(getattr(result, component)))
-            advance(len(part))
-    return np.concatenate(found), column_name(rule_name(loss), component)
-
-
-def _table(rows: np.ndarray, ids: np.ndarray | None, name: str, scores: np.ndarray) -> Any:
-    columns = {"row": rows}
-    if ids is not None:
-        columns |= dict([row_names(ids[rows], 0, len(rows))])
-    return pyarrow().record_batch(columns | {name: np.asarray(scores)})

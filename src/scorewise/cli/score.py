@@ -33,22 +33,21 @@ def score(
     rules: Rules = ALL_RULES,
     out: Annotated[
         Path | None,
-        typer.Option(help="A .parquet, .arrow or .csv file; FILE-scores.parquet unless given."),
+        typer.Option(help="A .parquet, .arrow or .csv file; FILE-scores.parquet by default."),
     ] = None,
     class_names: ClassNames = None,
     normalize: Normalize = False,
     restart: Annotated[
-        bool, typer.Option("--restart", help="Forget what an interrupted run has done.")
+        bool, typer.Option("--restart", help="Discard the progress of an interrupted run.")
     ] = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """Measure total, aleatoric and epistemic uncertainty of every row.
+    """Compute total, aleatoric and epistemic uncertainty of every row.
 
-    Rows are read, scored and forgotten, so files of any size will do. A run that was cut off goes
-    on when the same command is given again, and ends with the same bytes. Columns are the ids and,
-    for each rule, total_RULE, aleatoric_RULE and epistemic_RULE; the file's metadata has the
-    version, the rules and the input's digest.
+    Memory does not grow with FILE. To resume an interrupted run, repeat the command; the result is
+    the same, byte for byte. Columns are the ids and, for each rule, total_RULE, aleatoric_RULE and
+    epistemic_RULE; the metadata has the version, the rules and the digest of FILE.
     """
     out = Path(f"{file.stem}-scores.parquet") if out is None else out
     try:
@@ -62,7 +61,7 @@ def score(
             progress=False if as_json else None,
         )
     except KeyboardInterrupt:
-        complain("Interrupted. Give the same command again to go on.")
+        complain("Interrupted. Repeat the command to resume.")
         return INTERRUPTED
     if as_json:
         print_json(

@@ -2,30 +2,31 @@
 
 from scorewise.compare._advise import Advice, advise
 from scorewise.compare._compare import compare
-from scorewise.compare._comparison import Comparison, Standing
+from scorewise.compare._comparison import VERDICTS, Comparison, Standing
 from scorewise.compare._evaluate import evaluate
 from scorewise.compare._evaluation import (
     ClassSummary,
-    DoubtfulRow,
     Evaluation,
-    ForeignRows,
-    LabelsBought,
+    LearningEvaluation,
+    OODEvaluation,
+    UncertainRow,
 )
-from scorewise.compare._verdicts import loss_text, promise_text, share_text
+from scorewise.compare._verdict import Note, Verdict, percent_text
 
 __all__ = [
+    "VERDICTS",
     "Advice",
     "ClassSummary",
     "Comparison",
-    "DoubtfulRow",
     "Evaluation",
-    "ForeignRows",
-    "LabelsBought",
+    "LearningEvaluation",
+    "Note",
+    "OODEvaluation",
     "Standing",
+    "UncertainRow",
+    "Verdict",
     "advise",
     "compare",
     "evaluate",
-    "loss_text",
-    "promise_text",
-    "share_text",
+    "percent_text",
 ]

@@ -1,4 +1,4 @@
-"""What the theory says about which measure to use."""
+"""Which measure the theory recommends for a task, and why."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from dataclasses import dataclass
 
 from scorewise import _validate as validate
 from scorewise.decompose import RuleLike, rule_name
-from scorewise.rules import ScoringRule, get_rule, is_symmetric, norm_exponent
+from scorewise.rules import ScoringRule, brier, get_rule, zero_one
 
 TASKS = ("selective", "ood", "active")
 
 _TWO_CLASSES = (
     "With two classes the totals of all symmetric rules (log, Brier, zero-one, spherical) order "
-    "rows alike, so that choosing among them changes nothing."
+    "rows alike, so choosing among them changes nothing."
 )
 _ALWAYS_ALIKE = "The totals of Brier and spherical order rows alike for any number of classes."
 _MISCALIBRATED = (
-    "All this presumes that the model means what it says: where it is badly calibrated, another "
-    "measure can do better; see scorewise.loss_calibration, and scorewise.compare on your own data."
+    "All this assumes a calibrated model. For a badly calibrated model another measure can do "
+    "better: see scorewise.loss_calibration, and scorewise.compare on your own data."
 )
 _MEMBERS = (
-    "Epistemic uncertainty is what members disagree about: with few or much alike members there is "
-    "little of it to see."
+    "Epistemic uncertainty measures how much members disagree: few or very similar members show "
+    "little of it."
 )
 _ZEROS = (
-    "It is exactly 0 wherever all members prefer the same class: break ties at random, or a batch "
-    "is the first rows of the pool."
+    "It is exactly 0 wherever all members predict the same class. Break ties at random, otherwise "
+    "a batch may be just the first rows of the pool."
 )
 
 
 @dataclass(frozen=True, repr=False)
 class Advice:
-    """What to use and why; made by :func:`scorewise.advise`.
+    """The measure to use for a task, and the reason; made by :func:`scorewise.advise`.
 
     Attributes
     ----------
@@ -41,9 +41,9 @@ class Advice:
     component : str
         ``"total"``, ``"aleatoric"`` or ``"epistemic"``.
     reason : str
-        Why, in a sentence.
+        Why, in a sentence or two.
     caveats : tuple of str
-        When it may not hold, or not matter.
+        When the advice may not hold, or makes no difference.
     """
 
     task: str
@@ -55,7 +55,7 @@ class Advice:
 
     @property
     def measure(self) -> str:
-        """The name that :func:`scorewise.compare` gives the measure."""
+        """The measure's name in :func:`scorewise.compare`."""
         return measure_name(self.rule, self.component)
 
     def __repr__(self) -> str:
@@ -64,21 +64,21 @@ class Advice:
 
 
 def measure_name(rule: str, component: str) -> str:
-    """What a measure is called."""
+    """The name of a measure, such as ``"total brier"``."""
     return f"{component} {rule}"
 
 
 def advise(task: str, task_loss: RuleLike = "zero-one") -> Advice:
-    """Which uncertainty to use for a task, by the theory, and why.
+    """Return the uncertainty measure that theory recommends for a task, with the reason.
 
     Use it before :func:`scorewise.compare`, which has the evidence on your own data.
 
     Parameters
     ----------
     task : "selective", "ood" or "active"
-        Abstaining, detecting what is out of distribution, or choosing what to label next.
+        Abstaining, out-of-distribution (OOD) detection, or choosing what to label next.
     task_loss : str or ScoringRule
-        The loss that is paid; it decides for ``"selective"``.
+        The loss that predictions incur; it decides for ``"selective"``.
 
     Returns
     -------
@@ -96,8 +96,9 @@ def advise(task: str, task_loss: RuleLike = "zero-one") -> Advice:
     >>> advice.rule, advice.component
     ('brier', 'total')
     >>> print(sw.advise("ood").reason)
-    What is foreign shows in how much members disagree, and mutual information ranks that best in
-    the paper's experiments: with the losses that are paid afterwards it has nothing to do.
+    Members disagree on out-of-distribution inputs, and mutual information (epistemic uncertainty
+    under log) detected them best in the paper's experiments. The loss that predictions incur does
+    not matter here.
     """
     loss = get_rule(task_loss)
     name = rule_name(task_loss)
@@ -108,10 +109,10 @@ def advise(task: str, task_loss: RuleLike = "zero-one") -> Advice:
                 name,
                 name,
                 "total",
-                "The total uncertainty of the loss is the loss that the model itself expects to "
-                "pay, so accepting the rows of the least total first gives the smallest expected "
-                "area under the loss-rejection curve (Proposition 4.1 of the paper).",
-                (_MISCALIBRATED, *_alike(loss)),
+                "The total uncertainty under a loss is the loss that the model expects to incur. "
+                "Accepting rows in rising order of it gives the smallest expected area under the "
+                "loss-rejection curve (Proposition 4.1 of the paper).",
+                (_MISCALIBRATED, *_same_order(loss)),
             )
         case "ood":
             return Advice(
@@ -119,9 +120,9 @@ def advise(task: str, task_loss: RuleLike = "zero-one") -> Advice:
                 name,
                 "log",
                 "epistemic",
-                "What is foreign shows in how much members disagree, and mutual information ranks "
-                "that best in the paper's experiments: with the losses that are paid afterwards it "
-                "has nothing to do.",
+                "Members disagree on out-of-distribution inputs, and mutual information "
+                "(epistemic uncertainty under log) detected them best in the paper's experiments. "
+                "The loss that predictions incur does not matter here.",
                 (_MEMBERS, _MISCALIBRATED),
             )
     return Advice(
@@ -129,13 +130,17 @@ def advise(task: str, task_loss: RuleLike = "zero-one") -> Advice:
         name,
         "zero-one",
         "epistemic",
-        "A label is worth the wrong decisions that it can correct: epistemic uncertainty under "
-        "zero-one is the error that knowing the truth would save, and it learnt fastest in the "
-        "paper's experiments.",
+        "A label is worth the wrong decisions that it can correct. Epistemic uncertainty under "
+        "zero-one is the error that knowing the true probabilities would save, and it learnt "
+        "fastest in the paper's experiments.",
         (_ZEROS, _MEMBERS, _MISCALIBRATED),
     )
 
 
-def _alike(loss: ScoringRule) -> tuple[str, ...]:
-    """Which other totals would do as well."""
-    return (_TWO_CLASSES,) * is_symmetric(loss) + (_ALWAYS_ALIKE,) * (norm_exponent(loss) == 2)
+def _same_order(loss: ScoringRule) -> tuple[str, ...]:
+    """The caveats on totals of other rules that order rows in the same way."""
+    return tuple(
+        caveat
+        for caveat, rule, n_classes in ((_TWO_CLASSES, zero_one, 2), (_ALWAYS_ALIKE, brier, 3))
+        if loss.total_order(n_classes) == rule.total_order(n_classes)
+    )

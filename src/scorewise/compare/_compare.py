@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -10,22 +11,35 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
+from scorewise._labelled import Labelled, members_of
 from scorewise._progress import bar
 from scorewise._random import entropy_of, generator
 from scorewise._resampling import Metric, ResampledAulc, ResampledAuroc, Resamples
 from scorewise._rows import rows_of
-from scorewise.acquire import are_rounds, paired_curves
+from scorewise.acquire import is_list_of_runs, losses_at_shared_labels
 from scorewise.calibrate import LossCalibration, loss_calibration
-from scorewise.compare._advise import TASKS, Advice, advise, measure_name
-from scorewise.compare._comparison import Comparison, Standing, rank
-from scorewise.compare._contrasts import by_resampling, by_runs
-from scorewise.compare._measures import Measure, alike, learning_curves, measures_of, own_measures
-from scorewise.decompose import COMPONENTS, RULES, RuleLike, named_rules, rule_name
+from scorewise.compare._advise import TASKS, Advice, advise
+from scorewise.compare._comparison import (
+    Comparison,
+    contrasts_by_resampling,
+    contrasts_by_runs,
+    rank,
+)
+from scorewise.compare._measurements import (
+    Measure,
+    Measurements,
+    TaskLosses,
+    first_of_same_order,
+    own_measures,
+)
+from scorewise.decompose import COMPONENTS, RULES, RuleLike, named_rules
 from scorewise.distributions import Dirichlet, Samples
-from scorewise.errors import InvalidInput
+from scorewise.errors import InvalidInput, Remedy
+from scorewise.io import Predictions
 from scorewise.kernels import get_num_threads, run
-from scorewise.losses import expected_of_mean, losses_of_mean
 from scorewise.rules import ScoringRule, get_rule
+
+Rules = RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike]
 
 _BATCH = 1 << 20  # counts at a time
 
@@ -36,7 +50,7 @@ def compare(
     task: str = "selective",
     task_loss: RuleLike = "zero-one",
     *,
-    rules: RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike] = RULES,
+    rules: Rules = RULES,
     components: str | Sequence[str] = COMPONENTS,
     ood: Any = None,
     scores: Mapping[str, Any] | None = None,
@@ -49,38 +63,41 @@ def compare(
     progress: bool | None = None,
     **options: Any,
 ) -> Comparison:
-    """Which measure is best for a task on your own data, and which are as good.
+    """Rank uncertainty measures for a task on your own data, and say which are as good.
 
     Use it after :func:`scorewise.advise`. Every rule and component is ranked by the task's metric:
     AULC for ``"selective"`` (lower is better), AUROC for ``"ood"`` (higher is better), the mean
-    loss over rounds for ``"active"`` (lower is better). Differences from the best come with
-    intervals that hold for all pairs of measures at once, so that picking the best by the same data
-    is paid for: standard errors from a paired bootstrap, times the quantile of the largest t
-    (max-T); for repeated runs Student's t, paired, with Bonferroni's correction. Measures that
-    order all rows alike are found as such, and share their numbers.
+    loss over rounds for ``"active"`` (lower is better).
+
+    Each measure's distance from the best comes with an interval. The intervals hold for all pairs
+    of measures at once, so the best may be picked by the same data. They come from a paired
+    bootstrap and the quantile of the largest t (max-T); for repeated runs from Student's t, paired,
+    with Bonferroni's correction. Measures that order all rows alike are recognised and share their
+    numbers.
 
     Parameters
     ----------
-    probs : array (n, M, K), Samples or Dirichlet
-        Predictions, for ``"selective"`` and ``"ood"``.
-    y : integer array (n,)
-        Class indices of the same rows, for ``"selective"``; the others have no use for it.
+    probs : array (n, M, K), Samples, Dirichlet or Predictions
+        Predictions, for ``"selective"`` and ``"ood"``; those of a file bring their labels along.
+    y : integer array (n,), optional
+        Class indices of the same rows, for ``"selective"``; other tasks ignore them.
     task : "selective", "ood" or "active"
         What the measures are for.
     task_loss : str or ScoringRule
-        The loss that is paid, for ``"selective"``; its own total always takes part.
+        The loss that predictions incur, for ``"selective"``; its own total always takes part.
     rules : rule, or several in a list or mapping
         As for :func:`scorewise.decompose`.
     components : str or sequence of str
         Of ``"total"``, ``"aleatoric"`` and ``"epistemic"``.
-    ood : array (m, M, K), Samples or Dirichlet
-        Predictions for foreign rows, for ``"ood"``.
+    ood : array (m, M, K), Samples, Dirichlet or Predictions
+        Predictions for out-of-distribution rows, for ``"ood"``.
     scores : mapping of str to array (n,), optional
         Your own scores, larger for more uncertain; for ``"ood"`` pairs of arrays (n,) and (m,).
     runs : mapping of str to array (R, T), or to R lists of Round
         For ``"active"``: the task's loss after each of T rounds, in R repeated runs that are paired
-        (the same splits and seeds for every measure), or what :func:`scorewise.active_learning`
-        gave in each, which are compared at the numbers of labels that all have come to.
+        (the same splits and seeds for every measure). Or the rounds of
+        :func:`scorewise.active_learning` in each run, compared at the numbers of labels that all
+        runs have reached.
     baselines : bool
         Let max-softmax, margin and variation ratio take part.
     floor : float, optional
@@ -92,7 +109,7 @@ def compare(
     random_state : int, RandomState or Generator, optional
         Seed of the resamples.
     progress : bool, optional
-        Show a bar; on terminals and for long work unless told.
+        Show a progress bar; by default on terminals and for long work.
     **options
         Those of :class:`scorewise.Samples` for ``probs`` and ``ood``: ``weights``,
         ``from_logits``, …
@@ -132,115 +149,197 @@ def compare(
     advice = advise(task, task_loss)
     if task == "active":
         _refuse(task, probs=probs, ood=ood, scores=scores, floor=floor)
-        return _compare_runs(runs, advice, confidence)
+        return compare_runs(runs, advice, confidence)
     _refuse(task, runs=runs, **({"floor": floor} if task == "ood" else {"ood": ood}))
-    n_resamples = validate.whole(n_resamples, "n_resamples", at_least=100)
-    inside = _some_rows(probs, "probs", options)
-    rules = [rules] if isinstance(rules, str | ScoringRule) else rules
+    resampling = Resampling.of(confidence, n_resamples, random_state, progress)
+    named = rules_by_name(rules)
     parts = [components] if isinstance(components, str) else list(dict.fromkeys(components))
-    measures = measures_of(inside, rules, parts, baselines=baselines)
-    n, calibration = inside.mean.shape[0], None
-    metric_of: Callable[[np.ndarray], Metric]
-    if task == "selective":
-        aligned = _own_total(inside, task_loss, rules, measures)
-        measures = [aligned, *(m for m in measures if m.name != aligned.name)]
-        measures += own_measures(scores, {"scores": n}, measures)
-        losses, calibration = _audit(inside, y, task_loss, floor, confidence)
-        metric_of, sizes = partial(ResampledAulc, losses), [n]
-    else:
-        outside = _some_rows(ood, "ood", options)
-        if type(outside) is not type(inside) or outside.n_classes != inside.n_classes:
-            raise InvalidInput(f"probs and ood must be of one kind, not {inside} and {outside}")
-        foreign = measures_of(outside, rules, parts, baselines=baselines)
-        measures = [one.followed_by(two) for one, two in zip(measures, foreign, strict=True)]
-        sizes = [n, outside.mean.shape[0]]
-        measures += own_measures(scores, {"in": sizes[0], "out": sizes[1]}, measures)
-        metric_of = partial(ResampledAuroc, n)
+    if task == "ood":
+        inside = Measurements.of(_rows(probs, "probs", options), named.values())
+        outside = Measurements.of(_rows(ood, "ood", options), named.values())
+        measures = measures_of_both(inside, outside, named, parts, baselines=baselines)
+        sizes = {"in": inside.n_rows, "out": outside.n_rows}
+        measures += own_measures(scores, sizes, measures)
+        return compare_by_auroc(measures, inside.n_rows, advice, resampling)
+    rows, labels = _labelled_rows(probs, y, options)
+    rule = get_rule(task_loss)
+    inside = Measurements.of(rows, [*named.values(), rule])
+    measures = measures_for_abstaining(inside, advice.rule, rule, named, parts, baselines=baselines)
+    measures += own_measures(scores, {"scores": inside.n_rows}, measures)
+    incurred = inside.task_losses(rule, labels, floor)
+    calibration = loss_calibration(incurred.losses, incurred.expected, confidence=confidence)
+    return compare_by_aulc(measures, incurred, advice, calibration, resampling)
+
+
+@dataclass(frozen=True)
+class Resampling:
+    """How many resamples are drawn, from which seed, and the confidence of their intervals."""
+
+    confidence: float
+    n_resamples: int
+    seed: int
+    progress: bool | None
+
+    @classmethod
+    def of(
+        cls, confidence: float, n_resamples: int, random_state: Any, progress: bool | None
+    ) -> Resampling:
+        """The settings as a caller writes them, checked."""
+        return cls(
+            validate.share(confidence, "confidence"),
+            validate.whole(n_resamples, "n_resamples", at_least=100),
+            entropy_of(random_state),
+            progress,
+        )
+
+
+def rules_by_name(rules: Rules) -> dict[str, ScoringRule]:
+    """One rule or several, by the names that their measures will have."""
+    return named_rules([rules] if isinstance(rules, str | ScoringRule) else rules)
+
+
+def measures_for_abstaining(
+    rows: Measurements,
+    loss_name: str,
+    loss: ScoringRule,
+    rules: Mapping[str, ScoringRule],
+    components: Sequence[str],
+    *,
+    baselines: bool,
+) -> list[Measure]:
+    """All measures of labelled rows; the first is the total of the task's own loss."""
+    if rules.get(loss_name, loss) != loss:
+        raise InvalidInput(
+            f"the task's loss and another rule are both called {loss_name!r}",
+            Remedy("rules", ..., "a mapping with names of your own"),
+        )
+    (own,) = rows.measures({loss_name: loss}, ["total"], baselines=False)
+    others = rows.measures(rules, components, baselines=baselines)
+    return [own, *(measure for measure in others if measure.name != own.name)]
+
+
+def measures_of_both(
+    inside: Measurements,
+    outside: Measurements,
+    rules: Mapping[str, ScoringRule],
+    components: Sequence[str],
+    *,
+    baselines: bool,
+) -> list[Measure]:
+    """All measures of the in-distribution rows, followed by the out-of-distribution rows."""
+    probs, ood = inside.predictions, outside.predictions
+    if type(probs) is not type(ood) or probs.n_classes != ood.n_classes:
+        raise InvalidInput(f"probs and ood must be of one kind, not {probs} and {ood}")
+    pairs = zip(
+        inside.measures(rules, components, baselines=baselines),
+        outside.measures(rules, components, baselines=baselines),
+        strict=True,
+    )
+    return [first.followed_by(second) for first, second in pairs]
+
+
+def compare_by_aulc(
+    measures: Sequence[Measure],
+    incurred: TaskLosses,
+    advice: Advice,
+    calibration: LossCalibration,
+    resampling: Resampling,
+) -> Comparison:
+    """The comparison for abstaining, by the area under the loss-rejection curve."""
+    metric_of = partial(ResampledAulc, incurred.losses)
+    sizes = [len(incurred.losses)]
+    return _compare_measures(measures, metric_of, sizes, advice, calibration, resampling)
+
+
+def compare_by_auroc(
+    measures: Sequence[Measure], n_in: int, advice: Advice, resampling: Resampling
+) -> Comparison:
+    """The comparison for OOD detection; the first ``n_in`` scores are in distribution."""
     if not measures:
-        raise InvalidInput("there is nothing to compare: give rules and components, or scores=")
-    first = alike(measures)
-    leaders = [m for m in measures if first[m.name] == m.name]
-    metrics = [metric_of(m.scores) for m in leaders]
-    values = np.array([metric(np.ones((1, sum(sizes)), dtype=int))[0] for metric in metrics])
-    entropy = entropy_of(random_state)
-    drawn = _resampled(metrics, sizes, n_resamples, entropy, progress)
-    rng = generator(entropy, len(sizes))
-    contrasts = by_resampling(values, drawn, confidence, metrics[0].effective_rows, rng)
+        raise InvalidInput(
+            "there is nothing to compare",
+            Remedy("rules", ..., "with their components"),
+            Remedy("scores", ..., "your own scores"),
+        )
+    sizes = [n_in, len(measures[0].scores) - n_in]
+    metric_of = partial(ResampledAuroc, n_in)
+    return _compare_measures(measures, metric_of, sizes, advice, None, resampling)
+
+
+def compare_runs(runs: Any, advice: Advice, confidence: float) -> Comparison:
+    """The comparison of repeated runs of active learning, by their mean loss."""
+    if not isinstance(runs, Mapping) or not runs:
+        remedy = Remedy("runs", ..., "a mapping of the name of each measure to its losses (R, T)")
+        raise InvalidInput("task='active' compares repeated runs", remedy)
+    if all(is_list_of_runs(values) for values in runs.values()):
+        runs = losses_at_shared_labels(runs)
+    curves = {name: _losses_of_runs(values, name) for name, values in runs.items()}
+    if len({curve.shape for curve in curves.values()}) != 1:
+        shapes = {name: curve.shape for name, curve in curves.items()}
+        raise InvalidInput(f"runs are paired and must be of one shape (R, T), not {shapes}")
+    results = np.stack([curve.mean(axis=1) for curve in curves.values()], axis=1)
+    names = list(curves)
     standings = rank(
-        [m.name for m in leaders], values, contrasts, first, higher_is_better=task == "ood"
+        names,
+        results.mean(axis=0),
+        contrasts_by_runs(results, confidence),
+        dict(zip(names, names, strict=True)),
+        higher_is_better=False,
     )
     return Comparison(
-        task,
-        rule_name(task_loss),
-        "auroc" if task == "ood" else "aulc",
-        standings,
-        confidence,
-        _notes(standings, advice, calibration),
+        "active", advice.task_loss, "mean loss", standings, confidence, advice.measure
     )
 
 
-def _refuse(task: str, **given: Any) -> None:
-    """Nothing that a task has no use for is dropped in silence."""
-    for name, value in given.items():
-        if value is not None:
-            raise InvalidInput(f"task={task!r} has no use for {name}=")
-
-
-def _some_rows(predictions: Any, name: str, options: dict[str, Any]) -> Samples | Dirichlet:
-    if predictions is None:
-        raise InvalidInput(f"this task compares predictions: pass {name}=, of rows (n, M, K)")
-    rows = rows_of(predictions, name, options)
-    if not rows.mean.shape[0]:
-        raise InvalidInput(f"{name} is empty; there must be at least one row")
-    return rows
-
-
-def _own_total(
-    rows: Samples | Dirichlet,
-    task_loss: RuleLike,
-    rules: Iterable[RuleLike] | Mapping[str, RuleLike],
+def _compare_measures(
     measures: Sequence[Measure],
-) -> Measure:
-    """The total of the task's own loss, which always takes part: found, or computed."""
-    name, rule = rule_name(task_loss), get_rule(task_loss)
-    if named_rules(rules).get(name, rule) != rule:
-        raise InvalidInput(
-            f"the task's loss and another rule are both called {name!r}; pass rules= as a "
-            "mapping, with names of your own"
-        )
-    for measure in measures:
-        if measure.name == measure_name(name, "total"):
-            return measure
-    return measures_of(rows, {name: rule}, ["total"], baselines=False)[0]
-
-
-def _audit(
-    rows: Samples | Dirichlet, y: Any, task_loss: RuleLike, floor: float | None, confidence: float
-) -> tuple[np.ndarray, LossCalibration]:
-    """What the predictions cost, and whether they expected that."""
-    if y is None:
-        raise InvalidInput("task='selective' needs y=, the labels of the rows")
-    mean, rule = to_numpy(rows.mean), get_rule(task_loss)
-    losses = validate.loss_vector(losses_of_mean(mean, y, rule, floor))
-    expected = expected_of_mean(mean, rule, floor)
-    return losses, loss_calibration(losses, expected, confidence=confidence)
+    metric_of: Callable[[np.ndarray], Metric],
+    sizes: Sequence[int],
+    advice: Advice,
+    calibration: LossCalibration | None,
+    resampling: Resampling,
+) -> Comparison:
+    """The comparison by a metric of resamples; measures of the same order are computed once."""
+    first = first_of_same_order(measures)
+    leaders = [measure for measure in measures if first[measure.name] == measure.name]
+    metrics = [metric_of(measure.scores) for measure in leaders]
+    values = np.array([metric(np.ones((1, sum(sizes)), dtype=int))[0] for metric in metrics])
+    drawn = _resampled(metrics, sizes, resampling)
+    contrasts = contrasts_by_resampling(
+        values,
+        drawn,
+        resampling.confidence,
+        metrics[0].effective_rows,
+        generator(resampling.seed, len(sizes)),
+    )
+    is_ood = advice.task == "ood"
+    standings = rank(
+        [measure.name for measure in leaders], values, contrasts, first, higher_is_better=is_ood
+    )
+    return Comparison(
+        advice.task,
+        advice.task_loss,
+        "auroc" if is_ood else "aulc",
+        standings,
+        resampling.confidence,
+        advice.measure,
+        calibration,
+    )
 
 
 def _resampled(
-    metrics: Sequence[Metric],
-    sizes: Sequence[int],
-    n_resamples: int,
-    entropy: int,
-    progress: bool | None,
+    metrics: Sequence[Metric], sizes: Sequence[int], resampling: Resampling
 ) -> np.ndarray:
-    """Metrics of resamples ``(B, m)``; each of the sets of rows is resampled by itself."""
+    """Metrics of resamples ``(B, m)``; each set of rows is resampled by itself."""
     batch = max(1, _BATCH // sum(sizes))
+    n_resamples = resampling.n_resamples
     sets = [
-        Resamples(n, n_resamples, generator(entropy, i)).counts(batch) for i, n in enumerate(sizes)
+        Resamples(n, n_resamples, generator(resampling.seed, i)).counts(batch)
+        for i, n in enumerate(sizes)
     ]
     drawn = np.empty((n_resamples, len(metrics)))
     done = 0
-    with bar("resampling", n_resamples, progress) as advance:
+    with bar("resampling", n_resamples, resampling.progress) as advance:
         for parts in zip(*sets, strict=True):
             counts = np.concatenate(parts, axis=1)
             rows = slice(done, done + len(counts))
@@ -255,47 +354,44 @@ def _resampled(
     return drawn
 
 
-def _compare_runs(runs: Any, advice: Advice, confidence: float) -> Comparison:
-    if not isinstance(runs, Mapping) or not runs:
+def _refuse(task: str, **arguments: Any) -> None:
+    """Raise for an argument that the task does not use, rather than drop it silently."""
+    for name, value in arguments.items():
+        if value is not None:
+            raise InvalidInput(f"task={task!r} has no use for {name}=")
+
+
+def _rows(predictions: Any, name: str, options: dict[str, Any]) -> Samples | Dirichlet:
+    """Predictions of at least one row, from a file or from arrays."""
+    if predictions is None:
+        remedy = Remedy(name, ..., "the predictions (n, M, K) of rows")
+        raise InvalidInput("this task compares predictions", remedy)
+    convert = members_of if isinstance(predictions, Predictions) else rows_of
+    rows = convert(predictions, name, options)
+    if not rows.mean.shape[0]:
+        raise InvalidInput(f"{name} is empty; there must be at least one row")
+    return rows
+
+
+def _labelled_rows(
+    predictions: Any, y: Any, options: dict[str, Any]
+) -> tuple[Samples | Dirichlet, Any]:
+    """Predictions and their labels; those of a file may have their own."""
+    if isinstance(predictions, Predictions):
+        labelled = Labelled.of(predictions, y, None, None, options)
+        return labelled.samples, labelled.labels
+    rows = _rows(predictions, "probs", options)
+    if y is None:
+        raise InvalidInput("task='selective' needs labels", Remedy("y", ..., "those of the rows"))
+    return rows, y
+
+
+def _losses_of_runs(values: Any, name: str) -> np.ndarray:
+    """Finite losses of repeated runs, ``(R, T)``."""
+    losses = np.asarray(validate.real(values, f"runs[{name!r}]", to_numpy), dtype=np.float64)
+    if losses.ndim != 2 or losses.shape[0] < 2 or not losses.shape[1]:
         raise InvalidInput(
-            "task='active' compares repeated runs: runs= must map the name of each measure to its "
-            "losses (R, T)"
+            f"runs[{name!r}] has shape {losses.shape}; it must be (R, T), of at least two runs"
         )
-    if all(are_rounds(values) for values in runs.values()):
-        runs = paired_curves(runs)
-    curves = {name: learning_curves(values, name) for name, values in runs.items()}
-    if len({curve.shape for curve in curves.values()}) != 1:
-        shapes = {name: curve.shape for name, curve in curves.items()}
-        raise InvalidInput(f"runs are paired and must be of one shape (R, T), not {shapes}")
-    results = np.stack([curve.mean(axis=1) for curve in curves.values()], axis=1)
-    names = list(curves)
-    contrasts = by_runs(results, confidence)
-    itself = dict(zip(names, names, strict=True))
-    standings = rank(names, results.mean(axis=0), contrasts, itself, higher_is_better=False)
-    notes = _notes(standings, advice, None)
-    return Comparison("active", advice.task_loss, "mean loss", standings, confidence, notes)
-
-
-def _notes(
-    standings: Sequence[Standing], advice: Advice, calibration: LossCalibration | None
-) -> tuple[str, ...]:
-    """How the measure that theory recommends came out, and whether miscalibration explains it."""
-    found = next((row for row in standings if row.name == advice.measure), None)
-    if found is None:
-        return (f"Theory recommends {advice.measure}, which did not take part.",)
-    best = standings[0].name
-    if found.low <= 0:
-        how = "the best" if found.behind == 0 else f"indistinguishable from {best}, the best"
-        return (f"Theory recommends {advice.measure}: it is {how} here.",)
-    notes = [
-        f"Theory recommends {advice.measure}, but here {best} is better by {found.behind:.4g} "
-        f"[{found.low:.4g}, {found.high:.4g}]."
-    ]
-    if calibration is not None and not calibration.is_honest:
-        notes.append(
-            f"Miscalibration may explain it: the model is not honest about this loss "
-            f"({calibration}); see scorewise.fit_temperature, and compare again."
-        )
-    elif calibration is not None:
-        notes.append(f"Miscalibration does not explain it: {calibration}.")
-    return tuple(notes)
+    validate.loss_vector(losses.ravel(), f"runs[{name!r}].ravel()")
+    return losses

@@ -1,19 +1,30 @@
-"""What a comparison of measures found."""
+"""The result of a comparison of measures, and the intervals that decide it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
-from scorewise.compare._contrasts import Contrasts
+from scorewise.calibrate import LossCalibration
+
+VERDICTS = {
+    "best": "best here",
+    "indistinguishable": "indistinguishable from the best",
+    "worse": "worse than the best",
+}
+METRICS = {"aulc": "AULC", "auroc": "AUROC"}
+
+_ROUNDING = 1e-12  # of a metric
+_FEWEST_DEGREES = 2.0  # of freedom, of a standard error
+_N_NORMAL = 20_000  # draws, for the quantile of the largest t
 
 
 @dataclass(frozen=True)
 class Standing:
-    """How one measure came out.
+    """The rank of one measure in a comparison, with its distance from the best.
 
     Attributes
     ----------
@@ -21,15 +32,17 @@ class Standing:
     value : float
         Its metric.
     behind : float
-        How far it is behind the best, 0 or more.
+        Distance from the best, 0 or more.
     low, high : float
-        Interval of that, at the comparison's confidence for all measures together.
+        Interval of ``behind``, at the comparison's confidence for all measures together.
     p_value : float
         Of being no worse than the best, corrected for the number of pairs.
     verdict : str
         ``"best"``, ``"indistinguishable"`` from the best, or ``"worse"``.
     same_order_as : str, optional
         The measure listed before it that orders all rows alike, and shares its numbers.
+    standard_error : float
+        Of ``behind``; 0 for the best.
     """
 
     name: str
@@ -40,6 +53,7 @@ class Standing:
     p_value: float
     verdict: str
     same_order_as: str | None = None
+    standard_error: float = 0.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,8 +68,11 @@ class Comparison:
     standings : tuple of Standing
         From the best to the worst.
     confidence : float
-    notes : tuple of str
-        What theory recommends and how it came out, in words.
+    recommended : str
+        The measure that theory recommends.
+    calibration : LossCalibration or None
+        Of the task's loss, for ``"selective"``; miscalibration may explain why the recommended
+        measure is not the best.
     """
 
     task: str
@@ -63,7 +80,8 @@ class Comparison:
     metric: str
     standings: tuple[Standing, ...]
     confidence: float
-    notes: tuple[str, ...]
+    recommended: str = ""
+    calibration: LossCalibration | None = field(default=None, compare=False)
 
     @property
     def best(self) -> str:
@@ -72,8 +90,42 @@ class Comparison:
 
     @property
     def as_good(self) -> list[str]:
-        """The best measure and all that cannot be told from it."""
+        """The best measure and all that are indistinguishable from it."""
         return [row.name for row in self.standings if row.low <= 0]
+
+    @property
+    def metric_name(self) -> str:
+        """The metric as it is written in a heading or on an axis."""
+        return METRICS.get(self.metric, self.metric)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What theory recommends and how it came out, in sentences."""
+        return self.sentences()
+
+    def sentences(self, name_text: Callable[[str], str] = str) -> tuple[str, ...]:
+        """The notes, with every name of a measure as ``name_text`` renders it."""
+        recommended, best = name_text(self.recommended), name_text(self.best)
+        row = next((row for row in self.standings if row.name == self.recommended), None)
+        if not self.recommended:
+            return ()
+        if row is None:
+            return (f"Theory recommends {recommended}, which did not take part.",)
+        if row.low <= 0:
+            how = "the best" if row.behind == 0 else f"indistinguishable from {best}, the best"
+            return (f"Theory recommends {recommended}: it is {how} here.",)
+        worse = (
+            f"Theory recommends {recommended}, but here {best} is better by {row.behind:.4g} "
+            f"[{row.low:.4g}, {row.high:.4g}]."
+        )
+        if self.calibration is None:
+            return (worse,)
+        if self.calibration.is_honest:
+            return worse, f"Miscalibration does not explain it: {self.calibration}."
+        return worse, (
+            f"Miscalibration may explain it: {self.calibration}. Recalibrate with "
+            "scorewise.fit_temperature and compare again."
+        )
 
     def __getitem__(self, name: str) -> Standing:
         for row in self.standings:
@@ -82,11 +134,19 @@ class Comparison:
         raise KeyError(name)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, in lists, numbers and strings."""
-        return asdict(self)
+        """The comparison in lists, numbers and strings."""
+        return {
+            "task": self.task,
+            "task_loss": self.task_loss,
+            "metric": self.metric,
+            "standings": [asdict(row) for row in self.standings],
+            "confidence": self.confidence,
+            "recommended": self.recommended,
+            "notes": list(self.notes),
+        }
 
     def to_frame(self) -> Any:
-        """The table as a pandas frame."""
+        """The standings as a pandas frame."""
         import pandas as pd
 
         return pd.DataFrame([asdict(row) for row in self.standings])
@@ -114,18 +174,19 @@ def rank(
     *,
     higher_is_better: bool,
 ) -> tuple[Standing, ...]:
-    """Standings of the measures ``names`` and of those that order rows as they do.
+    """Standings of the measures ``names``, and of those that order rows as they do.
 
-    ``first`` says for each measure which one of ``names`` stands for it.
+    ``first`` maps each measure to the one of ``names`` that stands for it.
     """
-    # equal but for rounding: then the one listed first is the better
+    # equal but for rounding: then the measure listed first is the better
     rounded = np.round(values / max(float(np.max(np.abs(values))), np.finfo(float).tiny), 12)
     order = np.argsort(-rounded if higher_is_better else rounded, kind="stable")
     best = order[0]
     rows = []
     for i in order:
         behind = float(abs(values[i] - values[best]))
-        half = float(contrasts.critical * contrasts.standard_errors[i, best]) * (i != best)
+        standard_error = float(contrasts.standard_errors[i, best]) * (i != best)
+        half = contrasts.critical * standard_error
         together = [name for name, leader in first.items() if leader == names[i]]
         for name in together:
             if i == best and name == names[i]:
@@ -142,6 +203,86 @@ def rank(
                     float(contrasts.p_values[i, best]),
                     verdict,
                     names[i] if name != names[i] else None,
+                    standard_error,
                 )
             )
     return tuple(rows)
+
+
+# -- intervals that hold for all pairs of measures at once -----------------------------------------
+
+
+@dataclass(frozen=True)
+class Contrasts:
+    """Standard errors and p-values of the difference of any two of m measures.
+
+    As every pair is allowed for, the best measure may be picked by the same data.
+    """
+
+    standard_errors: np.ndarray  # (m, m)
+    critical: float  # standard errors on either side of a difference
+    p_values: np.ndarray  # (m, m), corrected for the number of pairs
+
+
+def contrasts_by_resampling(
+    values: np.ndarray,
+    drawn: np.ndarray,
+    confidence: float,
+    effective_rows: float,
+    rng: np.random.Generator,
+) -> Contrasts:
+    """Contrasts from the metrics (m,) and those of resamples (B, m), by max-T.
+
+    The largest t of all pairs is distributed as that of t variables with the covariance of the
+    resamples. This corrects for the number of pairs and uses how they depend on each other. The
+    resamples themselves would not do: measures that differ in few rows have heavy tails, which
+    would widen the intervals of all others. Nor would normal variables, as standard errors from
+    few rows are themselves uncertain.
+    """
+    from scipy.special import ndtri
+
+    spread = drawn - drawn.mean(axis=0)
+    # not by the eigenvalues of the covariance, which would lose half of the digits
+    _, sizes, axes = np.linalg.svd(spread / np.sqrt(len(drawn) - 1), full_matrices=False)
+    normal = (rng.normal(size=(_N_NORMAL, len(sizes))) * sizes) @ axes
+    degrees = max(effective_rows - 1, _FEWEST_DEGREES)
+    errors = (drawn[:, :, None] - drawn[:, None, :]).std(axis=0, ddof=1)
+    least = _beyond_rounding(np.zeros_like(errors), values)
+    differ = errors > least  # pairs that are equal in all resamples say nothing about the others
+    errors = np.maximum(errors * np.sqrt((degrees + 1) / degrees), least)
+    largest = np.zeros(_N_NORMAL)
+    for i in range(len(values)):
+        t = np.abs(normal[:, i : i + 1] - normal[:, i:]) / errors[i, i:] * differ[i, i:]
+        largest = np.maximum(largest, t.max(axis=1))
+    largest *= np.sqrt((degrees + 1) / rng.chisquare(degrees, _N_NORMAL))
+    observed = np.abs(values[:, None] - values) / errors
+    n_beaten = _N_NORMAL - np.searchsorted(np.sort(largest), observed)
+    # where nothing varies, as for one pair
+    critical = max(np.quantile(largest, confidence), ndtri((1 + confidence) / 2))
+    return Contrasts(errors, float(critical), (1 + n_beaten) / (1 + _N_NORMAL))
+
+
+def contrasts_by_runs(results: np.ndarray, confidence: float) -> Contrasts:
+    """Contrasts from the metrics of R paired runs (R, m), by Student's t and Bonferroni.
+
+    Runs are too few to be resampled.
+    """
+    from scipy.special import stdtr, stdtrit
+
+    n_runs, m = results.shape
+    n_pairs = max(1, m * (m - 1) // 2)
+    differences = results[:, :, None] - results[:, None, :]
+    errors = differences.std(axis=0, ddof=1) / np.sqrt(n_runs)
+    errors = _beyond_rounding(errors, results)
+    t = np.abs(differences.mean(axis=0)) / errors
+    return Contrasts(
+        errors,
+        float(stdtrit(n_runs - 1, 1 - (1 - confidence) / (2 * n_pairs))),
+        np.minimum(1.0, 2 * n_pairs * stdtr(n_runs - 1, -t)),
+    )
+
+
+def _beyond_rounding(errors: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Standard errors, each at least as large as the rounding error of the values."""
+    least = _ROUNDING * float(np.max(np.abs(values))) + float(np.finfo(float).tiny)
+    return np.asarray(np.maximum(errors, least))

@@ -1,8 +1,8 @@
-"""Everything about one set of predictions: abstaining, foreign rows, measures, honesty."""
+"""Everything about one set of labelled predictions, from one pass over its members."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,43 +11,44 @@ from scorewise import _validate as validate
 from scorewise._array import to_numpy
 from scorewise._labelled import Labelled, members_of
 from scorewise._numerics import spread
-from scorewise._random import entropy_of
 from scorewise.abstain import Certificate, certify_threshold
 from scorewise.acquire import learning_curve
 from scorewise.calibrate import loss_calibration
 from scorewise.compare._advise import advise
-from scorewise.compare._compare import compare
+from scorewise.compare._compare import (
+    Resampling,
+    Rules,
+    compare_by_aulc,
+    compare_by_auroc,
+    compare_runs,
+    measures_for_abstaining,
+    measures_of_both,
+    rules_by_name,
+)
 from scorewise.compare._evaluation import (
     ClassSummary,
-    DoubtfulRow,
     Evaluation,
-    ForeignRows,
-    LabelsBought,
+    LearningEvaluation,
+    OODEvaluation,
+    UncertainRow,
     headline,
 )
-from scorewise.compare._measures import measures_of
+from scorewise.compare._measurements import Measurements, TaskLosses
+from scorewise.compare._verdict import Note
 from scorewise.curves import rejection_curve
-from scorewise.decompose import (
-    COMPONENTS,
-    RULES,
-    Decomposition,
-    RuleLike,
-    decompose,
-    named_rules,
-    rule_name,
-)
+from scorewise.decompose import COMPONENTS, RULES, Decomposition, RuleLike, rule_name
 from scorewise.detect import ood_metrics
-from scorewise.distributions import Samples
-from scorewise.errors import InvalidInput
+from scorewise.distributions import Samples, apply_floor
+from scorewise.errors import InvalidInput, Remedy
 from scorewise.io import Predictions
-from scorewise.losses import expected_of_mean, losses_of_mean, promised_bound, raised, total_of_mean
-from scorewise.rules import CostMatrix, ScoringRule, get_rule
+from scorewise.losses import promised_bound
+from scorewise.rules import ScoringRule, get_rule
 
-# Mean losses to certify where none are asked for, as shares of what guessing blindly pays. They are
-# fixed beforehand and share the confidence, so that the best of them may be picked afterwards.
+# Mean losses to certify by default, as fractions of what a blind guess incurs. They are fixed
+# beforehand and share the confidence, so that the best of them may be picked afterwards.
 _TARGETS = (0.2, 0.1, 0.05, 0.03, 0.02, 0.01)
-_MEMBERS, _CLASSES = 40, 6  # of a doubtful row, that a picture can show
-_SIMPLEX = 2000  # points
+_SHOWN_MEMBERS, _SHOWN_CLASSES = 40, 6  # of an uncertain row, that a picture can show
+_SIMPLEX_POINTS = 2000
 
 
 def evaluate(
@@ -56,7 +57,7 @@ def evaluate(
     *,
     ood: Any = None,
     task_loss: RuleLike = "zero-one",
-    rules: RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike] = RULES,
+    rules: Rules = RULES,
     max_loss: float | Sequence[float] | None = None,
     confidence: float = 0.95,
     floor: float | None = None,
@@ -64,16 +65,17 @@ def evaluate(
     runs: Mapping[str, Any] | None = None,
     ids: Any = None,
     class_names: Sequence[str] | None = None,
-    n_doubtful: int = 10,
+    n_uncertain: int = 10,
     n_resamples: int = 2000,
     random_state: Any = 0,
     progress: bool | None = None,
     **options: Any,
 ) -> Evaluation:
-    """Everything that labelled predictions tell: when to abstain, by which measure, and more.
+    """Evaluate labelled predictions: when to abstain, by which measure, OOD and calibration.
 
-    Use it on rows that neither the model nor the choice of the measure has seen, then print it, or
-    give it to :func:`scorewise.write_report` for a page that explains itself.
+    Use it on rows that neither the model nor the choice of the measure has seen. Print the result,
+    or pass it to :func:`scorewise.write_report` for a page that explains itself. The members of
+    ``predictions`` and of ``ood`` are decomposed once each.
 
     Parameters
     ----------
@@ -82,34 +84,34 @@ def evaluate(
     y : integer array (n,), optional
         Class indices, unless the predictions have labels.
     ood : Predictions, array (m, M, K) or Samples, optional
-        Predictions for foreign rows.
+        Predictions for out-of-distribution rows.
     task_loss : str or ScoringRule
-        The loss that is paid.
+        The loss that predictions incur.
     rules : rule, or several in a list or mapping
         Whose components are compared.
     max_loss : float or sequence of float, optional
-        Mean losses to certify; a ladder from 20 % to 1 % of what a blind guess pays unless given
-        (from 20 % to 1 % for zero-one). All of them hold together with ``confidence``.
+        Mean losses to certify; by default several from 20 % to 1 % of what a blind guess incurs
+        (from 20 % to 1 % for zero-one). All certificates hold together with ``confidence``.
     confidence : float
         Of certificates and intervals.
     floor : float, optional
         The smallest probability that counts in the loss; see :func:`scorewise.task_losses`.
     loss_bound : float, optional
-        The largest loss that can occur, where the rule does not tell; certificates need it.
+        The largest loss that can occur, where the rule does not know it; certificates need it.
     runs : mapping of str to lists of Round, optional
         Repeated runs of active learning, as for :func:`scorewise.compare`.
     ids : array (n,), optional
         Names of the rows.
     class_names : sequence of str, optional
         Names of the classes.
-    n_doubtful : int
+    n_uncertain : int
         How many of the most uncertain rows to describe.
     n_resamples : int
         Of the comparison's bootstrap.
     random_state : int, RandomState or Generator, optional
         Seed of the resamples.
     progress : bool, optional
-        Show a bar; on terminals and for long work unless told.
+        Show a progress bar; by default on terminals and for long work.
     **options
         Those of :class:`scorewise.Samples`: ``weights``, ``from_logits``, ``normalize``, …
 
@@ -129,239 +131,232 @@ def evaluate(
     >>> truth = rng.dirichlet(np.full(3, 0.2), size=2000)
     >>> y = np.array([rng.choice(3, p=p) for p in truth])
     >>> probs = truth[:, None] * np.exp(rng.normal(scale=0.3, size=(2000, 10, 3))) + 1e-9
-    >>> found = sw.evaluate(probs, y, normalize=True, max_loss=0.1, n_resamples=200)
-    >>> print(found.verdict[0])
+    >>> evaluation = sw.evaluate(probs, y, normalize=True, max_loss=0.1, n_resamples=200)
+    >>> print(evaluation.verdict.abstain)
     Abstain on 32.8 % and the error falls from 19.7 % to under 10 %, with 95 % confidence.
     """
-    rows = Labelled.of(predictions, y, ids, class_names, options)
-    rule, name = get_rule(task_loss), rule_name(task_loss)
-    rules = named_rules([rules] if isinstance(rules, str | ScoringRule) else rules)
-    confidence = validate.share(confidence, "confidence")
-    n_doubtful = validate.whole(n_doubtful, "n_doubtful", at_least=0)
-    seed = entropy_of(random_state)
-    shared: dict[str, Any] = {
-        "rules": rules,
-        "confidence": confidence,
-        "n_resamples": n_resamples,
-        "random_state": seed,
-        "progress": progress,
-    }
-    samples = rows.samples
-    comparison = compare(samples, rows.labels, "selective", task_loss, floor=floor, **shared)
-    own = decompose(samples, rule)
-    losses = losses_of_mean(to_numpy(samples.mean), rows.labels, rule, floor)
-    scores = {m.name: m.scores for m in measures_of(samples, rules, COMPONENTS, baselines=True)}
-    measure = advise("selective", task_loss).measure
-    scores.setdefault(measure, to_numpy(own.total))
-    total = total_of_mean(to_numpy(samples.mean), rule)
+    labelled = Labelled.of(predictions, y, ids, class_names, options)
+    rule, loss_name = get_rule(task_loss), rule_name(task_loss)
+    named = rules_by_name(rules)
+    n_uncertain = validate.whole(n_uncertain, "n_uncertain", at_least=0)
+    resampling = Resampling.of(confidence, n_resamples, random_state, progress)
+    confidence = resampling.confidence
+    advice, ood_advice = advise("selective", task_loss), advise("ood")
+    ood_rule = get_rule(ood_advice.rule)
+    samples = labelled.samples
+    outside = None if ood is None else _ood_samples(ood, samples.n_classes, options)
+    ood_rules = [*named.values(), ood_rule] if outside is not None else []
+    rows = Measurements.of(samples, [rule, *named.values(), *ood_rules])
+    incurred = rows.task_losses(rule, labelled.labels, floor)
+    measures = measures_for_abstaining(rows, loss_name, rule, named, COMPONENTS, baselines=True)
+    scores = {measure.name: measure.scores for measure in measures}
+    calibration = loss_calibration(incurred.losses, incurred.expected, confidence=confidence)
+    comparison = compare_by_aulc(measures, incurred, advice, calibration, resampling)
     certificates, notes = _certificates(
-        losses, total, rule, rows, max_loss, confidence, floor, loss_bound
+        incurred, rule, samples.n_classes, max_loss, confidence, floor, loss_bound
     )
-    foreign = None
-    if ood is not None:
-        foreign = _foreign(samples, _outside(ood, samples.n_classes, options), shared)
-    expected = expected_of_mean(to_numpy(samples.mean), rule, floor)
+    uncertainty = rows.decompositions[rule]
     return Evaluation(
-        n_rows=len(losses),
+        n_rows=rows.n_rows,
         n_members=int(samples.probs.shape[-2]),
         n_classes=samples.n_classes,
-        class_names=rows.class_names,
-        task_loss=name,
-        loss_name=_loss_name(rule, name),
-        is_share=_is_share(rule),
-        loss=float(losses.mean()),
-        measure=measure,
-        curves={s.name: rejection_curve(losses, scores[s.name]) for s in comparison.standings},
+        class_names=labelled.class_names,
+        task_loss=loss_name,
+        unit=rule.unit,
+        loss=float(incurred.losses.mean()),
+        measure=advice.measure,
+        curves={
+            row.name: rejection_curve(incurred.losses, scores[row.name])
+            for row in comparison.standings
+        },
         comparison=comparison,
         certificates=certificates,
-        calibration=loss_calibration(losses, expected, confidence=confidence),
-        classes=_classes(rows, losses, own, _accepted(headline(certificates), total)),
-        doubtful=_doubtful(rows, losses, own, rule, floor, n_doubtful),
+        calibration=calibration,
+        classes=_classes(labelled, incurred, uncertainty, headline(certificates)),
+        uncertain_rows=_uncertain_rows(
+            labelled, rows.mean, incurred.losses, uncertainty, rule, floor, n_uncertain
+        ),
         confidence=confidence,
-        uncertainty=own,
-        ood=foreign,
+        uncertainty=uncertainty,
+        ood=None
+        if outside is None
+        else _ood(rows, Measurements.of(outside, ood_rules), named, resampling),
         learning=_learning(runs, task_loss, confidence),
-        simplex=_simplex(rows),
+        simplex=_simplex(rows.mean, labelled),
         settings={
-            "task loss": name,
-            "rules": list(rules),
+            "task loss": loss_name,
+            "rules": list(named),
             "confidence": confidence,
             "floor": floor,
             "resamples": n_resamples,
-            "seed": seed,
+            "seed": resampling.seed,
         },
         notes=notes,
     )
 
 
-def _outside(ood: Any, n_classes: int, options: dict[str, Any]) -> Samples:
-    """Foreign rows; those that come with weights of their own need none of the others'."""
+def _ood_samples(ood: Any, n_classes: int, options: dict[str, Any]) -> Samples:
+    """The out-of-distribution rows; Samples and files come with their own weights."""
     if isinstance(ood, Samples):
         options = {}
     elif not isinstance(ood, Predictions) and np.ndim(options.get("weights", 0)) == 2:
-        raise InvalidInput("weights are those of the rows; pass ood as Samples with weights too")
-    found = members_of(ood, "ood", options)
-    if not len(found.probs):
+        remedy = Remedy("ood", ..., "as Samples with weights of their own")
+        raise InvalidInput("weights are those of the in-distribution rows", remedy)
+    samples = members_of(ood, "ood", options)
+    if not len(samples.probs):
         raise InvalidInput("ood has no rows")
-    if found.n_classes != n_classes:
-        raise InvalidInput(f"ood has {found.n_classes} classes, the predictions {n_classes}")
-    return found
-
-
-def _is_share(rule: ScoringRule) -> bool:
-    return rule.family in {"zero_one", "top_k"}
-
-
-def _loss_name(rule: ScoringRule, name: str) -> str:
-    if rule.family == "zero_one":
-        return "error"
-    if rule.family == "top_k":
-        return f"{name.replace(':', ' ')} error"
-    return "cost" if isinstance(rule, CostMatrix) else f"{name} loss"
+    if samples.n_classes != n_classes:
+        raise InvalidInput(f"ood has {samples.n_classes} classes, the predictions {n_classes}")
+    return samples
 
 
 def _certificates(
-    losses: np.ndarray,
-    score: np.ndarray,
+    incurred: TaskLosses,
     rule: ScoringRule,
-    rows: Labelled,
+    n_classes: int,
     max_loss: float | Sequence[float] | None,
     confidence: float,
     floor: float | None,
     loss_bound: float | None,
-) -> tuple[tuple[Certificate, ...], tuple[str, ...]]:
-    """Thresholds that hold together, or why there are none."""
-    n_classes = len(rows.class_names)
+) -> tuple[tuple[Certificate, ...], tuple[Note, ...]]:
+    """Thresholds that hold together, or the reason why there are none."""
     try:
         bound = promised_bound(rule, n_classes, floor, loss_bound)
     except InvalidInput as error:
-        return (), (f"No certificate: {error}.",)
-    if (losses < 0).any():
-        return (), ("No certificate: costs below 0 have no bound to be promised.",)
+        return (), (Note(f"No certificate: {error.problem}", error.remedies),)
+    if (incurred.losses < 0).any():
+        return (), (Note("No certificate: costs below 0 have no bound to guarantee"),)
     if max_loss is None:
-        targets = [_round(t * _blind(rule, n_classes)) for t in _TARGETS]
+        blind = 1.0 if rule.unit.is_proportion else _blind_loss(rule, n_classes)
+        targets = [float(f"{t * blind:.2g}") for t in _TARGETS]
         targets = [t for t in targets if 0 < t < bound]
     else:
-        given = {validate.number(t, "max_loss") for t in np.atleast_1d(max_loss).tolist()}
-        targets = sorted(given, reverse=True)
+        distinct = {validate.number(t, "max_loss") for t in np.atleast_1d(max_loss).tolist()}
+        targets = sorted(distinct, reverse=True)
     if not targets:
-        return (), ("No certificate: a blind guess pays nothing, so there is nothing to promise.",)
+        note = "No certificate: a blind guess incurs no loss, so there is nothing to guarantee"
+        return (), (Note(note),)
     each = 1 - (1 - confidence) / len(targets)
     return tuple(
-        certify_threshold(losses, score, target, each, loss_bound=bound) for target in targets
+        certify_threshold(incurred.losses, incurred.totals, target, each, loss_bound=bound)
+        for target in targets
     ), ()
 
 
-def _blind(rule: ScoringRule, n_classes: int) -> float:
-    """What a guess pays that knows nothing, or 1 where losses are shares."""
-    return 1.0 if _is_share(rule) else float(rule.entropy(np.full(n_classes, 1 / n_classes)))
+def _blind_loss(rule: ScoringRule, n_classes: int) -> float:
+    """The expected loss of the uniform prediction, if it is right."""
+    return float(rule.entropy(np.full(n_classes, 1 / n_classes)))
 
 
-def _round(value: float) -> float:
-    return float(f"{value:.2g}")
-
-
-def _foreign(inside: Samples, outside: Samples, shared: dict[str, Any]) -> ForeignRows:
+def _ood(
+    inside: Measurements,
+    outside: Measurements,
+    rules: Mapping[str, ScoringRule],
+    resampling: Resampling,
+) -> OODEvaluation:
     advice = advise("ood")
-    one, two = (
-        to_numpy(getattr(decompose(rows, advice.rule), advice.component))
-        for rows in (inside, outside)
-    )
+    rule = get_rule(advice.rule)
+    u_in, u_out = (rows.scores(rule, advice.component) for rows in (inside, outside))
     metrics = ood_metrics(
-        one,
-        two,
-        shared["confidence"],
-        n_resamples=shared["n_resamples"],
-        random_state=shared["random_state"],
+        u_in,
+        u_out,
+        resampling.confidence,
+        n_resamples=resampling.n_resamples,
+        random_state=resampling.seed,
     )
-    comparison = compare(inside, task="ood", ood=outside, **shared)
-    return ForeignRows(advice.measure, metrics, one, two, comparison)
+    measures = measures_of_both(inside, outside, rules, COMPONENTS, baselines=True)
+    comparison = compare_by_auroc(measures, inside.n_rows, advice, resampling)
+    return OODEvaluation(advice.rule, advice.component, metrics, u_in, u_out, comparison)
 
 
 def _learning(
     runs: Mapping[str, Any] | None, task_loss: RuleLike, confidence: float
-) -> LabelsBought | None:
+) -> LearningEvaluation | None:
     if runs is None:
         return None
-    comparison = compare(task="active", task_loss=task_loss, runs=runs, confidence=confidence)
-    return LabelsBought({name: learning_curve(r, name) for name, r in runs.items()}, comparison)
-
-
-def _accepted(certificate: Certificate | None, total: np.ndarray) -> np.ndarray | None:
-    return None if certificate is None else certificate.accepts(total)
+    comparison = compare_runs(runs, advise("active", task_loss), confidence)
+    curves = {name: learning_curve(rounds, name) for name, rounds in runs.items()}
+    return LearningEvaluation(curves, comparison)
 
 
 def _classes(
-    rows: Labelled, losses: np.ndarray, own: Decomposition, accepted: np.ndarray | None
+    labelled: Labelled,
+    incurred: TaskLosses,
+    uncertainty: Decomposition,
+    certificate: Certificate | None,
 ) -> tuple[ClassSummary, ...]:
-    total, aleatoric, epistemic = (to_numpy(part) for part in own)
-    found = []
-    for k, name in enumerate(rows.class_names):
-        here = rows.labels == k
-        n = int(here.sum())
-        loss, tu, au, eu = (
-            float(x[here].mean()) if n else np.nan for x in (losses, total, aleatoric, epistemic)
+    """A summary of each class; with a certificate, of the rows that it accepts too."""
+    losses = incurred.losses
+    values = (losses, *(to_numpy(part) for part in uncertainty))
+    accepted = None if certificate is None else certificate.accepts(incurred.totals)
+    summaries = []
+    for k, name in enumerate(labelled.class_names):
+        of_class = labelled.labels == k
+        n = int(of_class.sum())
+        loss, total, aleatoric, epistemic = (
+            float(value[of_class].mean()) if n else np.nan for value in values
         )
-        share = kept_loss = None
+        coverage = accepted_loss = None
         if accepted is not None and n:
-            share = float(accepted[here].mean())
-            kept_loss = float(losses[here & accepted].mean()) if share else None
-        found.append(ClassSummary(name, n, loss, tu, au, eu, share, kept_loss))
-    return tuple(found)
+            coverage = float(accepted[of_class].mean())
+            accepted_loss = float(losses[of_class & accepted].mean()) if coverage else None
+        summaries.append(
+            ClassSummary(name, n, loss, total, aleatoric, epistemic, coverage, accepted_loss)
+        )
+    return tuple(summaries)
 
 
-def _doubtful(
-    rows: Labelled,
+def _uncertain_rows(
+    labelled: Labelled,
+    mean: np.ndarray,
     losses: np.ndarray,
-    own: Decomposition,
+    uncertainty: Decomposition,
     rule: ScoringRule,
     floor: float | None,
     n: int,
-) -> tuple[DoubtfulRow, ...]:
-    total, aleatoric, epistemic = (to_numpy(part) for part in own)
-    mean, probs = to_numpy(rows.samples.mean), to_numpy(rows.samples.probs)
-    # of equally uncertain rows those first that teach most
+) -> tuple[UncertainRow, ...]:
+    """The n rows of the largest total uncertainty."""
+    total, aleatoric, epistemic = (to_numpy(part) for part in uncertainty)
+    # equally uncertain rows in falling order of their epistemic part
     order = np.lexsort((np.arange(len(total)), -epistemic, -total))[:n]
-    members = spread(probs.shape[-2], _MEMBERS)
-    ids = (
-        None
-        if rows.ids is None
-        else dict(zip(order.tolist(), rows.ids[order].tolist(), strict=True))
-    )
-    found = []
-    for i in order.tolist():
-        classes = np.argsort(-mean[i], kind="stable")[:_CLASSES]
-        loss, tu, au, eu = (float(x[i]) for x in (losses, total, aleatoric, epistemic))
-        found.append(
-            DoubtfulRow(
-                i,
-                i if ids is None else ids[i],
-                rows.class_names[rows.labels[i]],
-                _prediction(rule, raised(mean[i], floor), rows.class_names),
-                loss,
-                tu,
-                au,
-                eu,
-                classes=tuple(rows.class_names[k] for k in classes),
-                members=probs[i][np.ix_(members, classes)].astype(np.float64),
+    probs, names = to_numpy(labelled.samples.probs)[order], labelled.class_names
+    prediction_names = rule.prediction_names(names)
+    floored = apply_floor(mean[order], floor)
+    # members were checked as they came in; half precision may be further from a sum of 1
+    predictions = np.asarray(rule.predict(floored / floored.sum(axis=-1, keepdims=True)))
+    ids = order if labelled.ids is None else labelled.ids[order]
+    members = spread(probs.shape[-2], _SHOWN_MEMBERS)
+    rows = []
+    for place, (i, row_id) in enumerate(zip(order.tolist(), ids.tolist(), strict=True)):
+        classes = np.argsort(-mean[i], kind="stable")[:_SHOWN_CLASSES]
+        label, prediction = names[labelled.labels[i]], prediction_names[int(predictions[place])]
+        is_wrong = None
+        if rule.unit.is_proportion:
+            is_wrong = bool(losses[i] > 0)
+        elif prediction_names == names:
+            is_wrong = prediction != label
+        rows.append(
+            UncertainRow(
+                index=i,
+                id=row_id,
+                label=label,
+                prediction=prediction,
+                is_wrong=is_wrong,
+                loss=float(losses[i]),
+                total=float(total[i]),
+                aleatoric=float(aleatoric[i]),
+                epistemic=float(epistemic[i]),
+                classes=tuple(names[k] for k in classes),
+                members=probs[place][np.ix_(members, classes)].astype(np.float64),
                 mean=mean[i, classes].astype(np.float64),
             )
         )
-    return tuple(found)
+    return tuple(rows)
 
 
-def _prediction(rule: ScoringRule, mean: np.ndarray, class_names: tuple[str, ...]) -> str:
-    if not isinstance(rule, CostMatrix):
-        return class_names[int(mean.argmax())]
-    action = int(rule.action(mean))
-    if rule.actions is not None:
-        return str(rule.actions[action])
-    same = rule.costs.shape[1] == len(class_names)
-    return class_names[action] if same else str(action)
-
-
-def _simplex(rows: Labelled) -> tuple[np.ndarray, np.ndarray] | None:
-    if len(rows.class_names) != 3:
+def _simplex(mean: np.ndarray, labelled: Labelled) -> tuple[np.ndarray, np.ndarray] | None:
+    """Mean predictions and labels of some rows, where there are three classes."""
+    if mean.shape[-1] != 3:
         return None
-    some = spread(len(rows.labels), _SIMPLEX)
-    return to_numpy(rows.samples.mean)[some], rows.labels[some]
+    some = spread(len(mean), _SIMPLEX_POINTS)
+    return mean[some], labelled.labels[some]

@@ -1,4 +1,4 @@
-"""What an evaluation of saved predictions found."""
+"""The result of an evaluation: everything about one set of predictions, measured once."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ import numpy as np
 from scorewise._numerics import spread
 from scorewise.abstain import Certificate
 from scorewise.calibrate import LossCalibration
+from scorewise.compare._advise import measure_name
 from scorewise.compare._comparison import Comparison
+from scorewise.compare._verdict import NameText, Note, RemedyText, Verdict, verdict_of
 from scorewise.curves import Curve
 from scorewise.decompose import Decomposition
 from scorewise.detect import OODMetrics
+from scorewise.rules import Unit
 
-_ENOUGH = 0.5  # of the rows should still be accepted by the certificate that is shown first
+_ENOUGH_COVERAGE = 0.5  # that the certificate in the headline should still have
 _POINTS = 200  # of a curve in a dictionary
 
 
 @dataclass(frozen=True)
 class ClassSummary:
-    """How the rows of one class came out.
+    """Mean loss and uncertainty of the rows of one class.
 
     Attributes
     ----------
@@ -30,10 +33,10 @@ class ClassSummary:
     n_rows : int
     loss, total, aleatoric, epistemic : float
         Means under the task's loss; NaN where there are no rows.
-    accepted : float or None
+    coverage : float or None
         Share of the rows that the certificate in the headline accepts; None without one, or rows.
     accepted_loss : float or None
-        Their mean loss; None where none is accepted.
+        Mean loss of the accepted rows; None where none is accepted.
     """
 
     name: str
@@ -42,13 +45,13 @@ class ClassSummary:
     total: float
     aleatoric: float
     epistemic: float
-    accepted: float | None
+    coverage: float | None
     accepted_loss: float | None
 
 
 @dataclass(frozen=True, eq=False)
-class DoubtfulRow:
-    """A row of large total uncertainty, and what its members say.
+class UncertainRow:
+    """A row of large total uncertainty, with the probabilities of its members.
 
     Attributes
     ----------
@@ -56,11 +59,13 @@ class DoubtfulRow:
     id : int or str
         As in the file, else the index.
     label, prediction : str
-        Names of classes; the prediction is the likeliest class, or the action of a cost matrix.
+        Names of classes; the prediction of a cost matrix may be another action.
+    is_wrong : bool or None
+        Whether the prediction is wrong; None where it is an action, neither right nor wrong.
     loss, total, aleatoric, epistemic : float
         Under the task's loss.
     classes : tuple of str
-        The likeliest ones, from the likeliest on.
+        The likeliest classes, from the likeliest on.
     members : array (m, c)
         Probabilities of those classes, of some members evenly spread.
     mean : array (c,)
@@ -71,6 +76,7 @@ class DoubtfulRow:
     id: int | str
     label: str
     prediction: str
+    is_wrong: bool | None
     loss: float
     total: float
     aleatoric: float
@@ -81,31 +87,37 @@ class DoubtfulRow:
 
 
 @dataclass(frozen=True, eq=False)
-class ForeignRows:
-    """How well foreign rows can be told.
+class OODEvaluation:
+    """How well uncertainty separates out-of-distribution from in-distribution rows.
 
     Attributes
     ----------
-    measure : str
-        What theory recommends, such as ``"epistemic log"``.
+    rule, component : str
+        The measure that theory recommends: epistemic uncertainty under the log rule.
     metrics : OODMetrics
         Of that measure.
-    inside, outside : arrays (n,), (m,)
-        That measure of the rows that are not foreign, and of those that are.
+    u_in, u_out : arrays (n,), (m,)
+        That measure of the in-distribution and of the out-of-distribution rows.
     comparison : Comparison
         Of all measures.
     """
 
-    measure: str
+    rule: str
+    component: str
     metrics: OODMetrics
-    inside: np.ndarray
-    outside: np.ndarray
+    u_in: np.ndarray
+    u_out: np.ndarray
     comparison: Comparison
+
+    @property
+    def measure(self) -> str:
+        """The name of the recommended measure, such as ``"epistemic log"``."""
+        return measure_name(self.rule, self.component)
 
 
 @dataclass(frozen=True, eq=False)
-class LabelsBought:
-    """What labels bought in runs of active learning.
+class LearningEvaluation:
+    """The losses of runs of active learning, by the measure that chose the labels.
 
     Attributes
     ----------
@@ -120,48 +132,44 @@ class LabelsBought:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
-    """All that was found about one set of predictions; made by :func:`scorewise.evaluate`.
+    """The evaluation of one set of predictions; made by :func:`scorewise.evaluate`.
 
-    Printing it gives the verdict in plain words.
+    Printing it gives the verdict. Plots, the report and the command line all read it.
 
     Attributes
     ----------
     n_rows, n_members, n_classes : int
     class_names : tuple of str
     task_loss : str
-    loss_name : str
-        What it is called in a sentence: "error", "cost", "brier loss".
-    is_share : bool
-        Whether losses are 0 and 1, and their means shares that read well in per cent.
+    unit : Unit
+        What the losses are called, and how they are written.
     loss : float
         Mean loss of all rows.
     measure : str
-        What theory recommends for abstaining: the total of the task's loss.
+        The measure that theory recommends for abstaining: the total of the task's loss.
     curves : dict of str to Curve
         Rejection curves, by measure.
     comparison : Comparison
         Of these measures.
     certificates : tuple of Certificate
-        Thresholds of ``measure``, from the largest ``max_loss`` to the smallest; they hold together
+        Thresholds of ``measure``, from the largest ``max_loss`` to the smallest. They hold together
         with ``confidence``.
     calibration : LossCalibration
-        Whether the model means what it says, under the task's loss.
+        Predicted against realised loss, under the task's loss.
     classes : tuple of ClassSummary
-    doubtful : tuple of DoubtfulRow
+    uncertain_rows : tuple of UncertainRow
         The most uncertain rows, the most uncertain first.
     confidence : float
     uncertainty : Decomposition or None
         Of all rows, under the task's loss.
-    ood : ForeignRows or None
-    learning : LabelsBought or None
+    ood : OODEvaluation or None
+    learning : LearningEvaluation or None
     simplex : tuple of arrays (n, 3) and (n,), or None
         θ̄ and the label of some rows, where there are three classes.
     settings : dict
         What it was made with: seeds, rules, resamples, …
-    notes : tuple of str
+    notes : tuple of Note
         What could not be done, and why.
-    verdict : tuple of str
-        All of it in plain words.
     """
 
     n_rows: int
@@ -169,8 +177,7 @@ class Evaluation:
     n_classes: int
     class_names: tuple[str, ...]
     task_loss: str
-    loss_name: str
-    is_share: bool
+    unit: Unit
     loss: float
     measure: str
     curves: dict[str, Curve]
@@ -178,32 +185,62 @@ class Evaluation:
     certificates: tuple[Certificate, ...]
     calibration: LossCalibration
     classes: tuple[ClassSummary, ...]
-    doubtful: tuple[DoubtfulRow, ...]
+    uncertain_rows: tuple[UncertainRow, ...]
     confidence: float
     uncertainty: Decomposition | None = None
-    ood: ForeignRows | None = None
-    learning: LabelsBought | None = None
+    ood: OODEvaluation | None = None
+    learning: LearningEvaluation | None = None
     simplex: tuple[np.ndarray, np.ndarray] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     @property
     def headline(self) -> Certificate | None:
-        """The certificate that is worth most: the least loss at which half is still accepted."""
+        """The most useful certificate: the smallest loss at which half is still accepted."""
         return headline(self.certificates)
 
     @property
-    def verdict(self) -> tuple[str, ...]:
-        """What was found, in sentences."""
-        from scorewise.compare._verdicts import sentences
+    def distinct_curves(self) -> dict[str, Curve]:
+        """The curves without those of measures that order all rows as an earlier one does."""
+        repeated = {row.name for row in self.comparison.standings if row.same_order_as is not None}
+        return {
+            name: curve
+            for name, curve in self.curves.items()
+            if name == self.measure or name not in repeated
+        }
 
-        return sentences(self)
+    @property
+    def verdict(self) -> Verdict:
+        """The evaluation in sentences, by name and in reading order."""
+        return self.sentences()
+
+    def sentences(self, remedy_text: RemedyText = str, name_text: NameText = str) -> Verdict:
+        """The verdict, with remedies and names rendered for whoever reads it.
+
+        Parameters
+        ----------
+        remedy_text : function of Remedy to str
+            How to advise an argument; as in Python by default.
+        name_text : function of str to str
+            How to write the name of a measure or a loss.
+
+        Examples
+        --------
+        >>> import numpy as np, scorewise as sw
+        >>> probs = np.random.default_rng(0).dirichlet([1, 1], size=(50, 3))
+        >>> evaluation = sw.evaluate(probs, [0] * 50, task_loss="log", n_resamples=100)
+        >>> shell = evaluation.sentences(remedy_text=lambda r: f"use --{r.argument} {r.value}")
+        >>> shell.notes[0].rpartition(";")[0] == evaluation.verdict.notes[0].rpartition(";")[0]
+        True
+        """
+        return verdict_of(self, remedy_text, name_text)
 
     def __repr__(self) -> str:
-        return "\n".join(self.verdict)
+        return str(self.verdict)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in mappings, lists, arrays and numbers; curves at some 200 coverages."""
+        """The evaluation in mappings, lists, arrays and numbers; curves at some 200 coverages."""
+        ood, learning = self.ood, self.learning
         return {
             "verdict": list(self.verdict),
             "n_rows": self.n_rows,
@@ -211,42 +248,42 @@ class Evaluation:
             "n_classes": self.n_classes,
             "class_names": list(self.class_names),
             "task_loss": self.task_loss,
-            "loss_name": self.loss_name,
+            "unit": asdict(self.unit),
             "loss": self.loss,
             "measure": self.measure,
             "confidence": self.confidence,
             "curves": {name: _curve(curve) for name, curve in self.curves.items()},
             "comparison": self.comparison.to_dict(),
-            "certificates": [asdict(one) for one in self.certificates],
+            "certificates": [asdict(certificate) for certificate in self.certificates],
             "calibration": asdict(self.calibration),
-            "classes": [asdict(one) for one in self.classes],
-            "doubtful": [asdict(one) for one in self.doubtful],
-            "ood": self.ood
+            "classes": [asdict(summary) for summary in self.classes],
+            "uncertain_rows": [asdict(row) for row in self.uncertain_rows],
+            "ood": ood
             and {
-                "measure": self.ood.measure,
-                "metrics": asdict(self.ood.metrics),
-                "comparison": self.ood.comparison.to_dict(),
+                "measure": ood.measure,
+                "metrics": asdict(ood.metrics),
+                "comparison": ood.comparison.to_dict(),
             },
-            "learning": self.learning
+            "learning": learning
             and {
                 "curves": {
                     name: {"n_labelled": n.tolist(), "losses": losses.tolist()}
-                    for name, (n, losses) in self.learning.curves.items()
+                    for name, (n, losses) in learning.curves.items()
                 },
-                "comparison": self.learning.comparison.to_dict(),
+                "comparison": learning.comparison.to_dict(),
             },
             "settings": dict(self.settings),
-            "notes": list(self.notes),
+            "notes": [str(note) for note in self.notes],
         }
 
 
 def headline(certificates: tuple[Certificate, ...]) -> Certificate | None:
-    """The certificate of the least loss at which half is still accepted, or else of the most."""
-    useful = [one for one in certificates if one.coverage >= _ENOUGH]
+    """The certificate of the smallest loss that accepts half, or else of the largest coverage."""
+    useful = [c for c in certificates if c.coverage >= _ENOUGH_COVERAGE]
     if useful:
-        return min(useful, key=lambda one: one.max_loss)
-    some = [one for one in certificates if one.coverage > 0]
-    return max(some, key=lambda one: one.coverage, default=None)
+        return min(useful, key=lambda certificate: certificate.max_loss)
+    some = [c for c in certificates if c.coverage > 0]
+    return max(some, key=lambda certificate: certificate.coverage, default=None)
 
 
 def _curve(curve: Curve) -> dict[str, Any]:

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from scorewise._array import Array, namespace
+from scorewise._numerics import gini_terms
 from scorewise._receive import Options
 from scorewise.decompose._members import Members
 from scorewise.decompose._result import Decomposition
 from scorewise.distributions import Samples
-from scorewise.rules import ScoringRule, get_rule, gini_terms
+from scorewise.rules import ScoringRule, get_rule
 
 
 def reverse_epistemic(probs: Any, rule: str | ScoringRule, **options: Any) -> Array:

@@ -1,7 +1,7 @@
-"""One column per member and class in a ``.csv`` file, for small things.
+"""One column per member and class in a ``.csv`` file, for small files.
 
-The first line may be a comment that tells what columns cannot: the precision, which ids are text,
-names of classes and the members' weights.
+The first line may be a comment with what columns cannot say: the dtype, whether ids are text, names
+of classes and the members' weights.
 """
 
 from __future__ import annotations
@@ -17,103 +17,115 @@ from typing import Any
 
 import numpy as np
 
-from scorewise.errors import InvalidInput
-from scorewise.io._columns import ID, LABEL, Grid, grid_of, named_column, weight_columns
-from scorewise.io._fields import UNLABELLED, ClassNames, first_repeated, indices
-from scorewise.io._predictions import Predictions, Source
+from scorewise.errors import InvalidFile, InvalidInput
+from scorewise.io._fields import (
+    IDS,
+    LABELS,
+    UNLABELLED,
+    ClassNames,
+    ColumnGrid,
+    first_repeated,
+    grid_of,
+    indices_from,
+    named_column,
+    weight_columns,
+)
+from scorewise.io._formats import FileFormat
+from scorewise.io._predictions import Predictions
 
 _COMMENT = "# scorewise "
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
+_Cells = dict[str, tuple[str, ...]]  # by column
 
-def read(
-    path: Path, class_names: ClassNames = None
-) -> tuple[Source, ClassNames, np.ndarray | None]:
-    """All of the table."""
+
+def _read(path: Path, class_names: ClassNames) -> Predictions:
+    """The whole table."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             text = file.read()
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"{path.name!r} is no text in UTF-8: {error}") from None
-    told, start = _told(text, path)
+        raise InvalidFile(f"{path.name!r} is no text in UTF-8: {error}") from None
+    metadata, start = _comment(text, path)
     longest = csv.field_size_limit(len(text) + 1)
     try:
         lines = list(csv.reader(StringIO(text[start:], newline=""), strict=True))
     except csv.Error as error:
-        raise InvalidInput(f"{path.name!r} is no CSV: {error}") from None
+        raise InvalidFile(f"{path.name!r} is no CSV: {error}") from None
     finally:
         csv.field_size_limit(longest)
     lines = [line for line in lines if line]
     if not lines:
-        raise InvalidInput(f"{path.name!r} is empty; its first line must name the columns")
+        raise InvalidFile(f"{path.name!r} is empty; its first line must name the columns")
     header, *table = lines
     if (twice := first_repeated(header)) is not None:
-        raise InvalidInput(f"{path.name!r} has two columns {twice!r}")
-    if "rows" in told and (len(table) != told["rows"] or not text.endswith("\n")):
-        raise InvalidInput(f"{path.name!r} is cut off: it has {len(table)} rows of {told['rows']}")
+        raise InvalidFile(f"{path.name!r} has two columns {twice!r}")
+    if "rows" in metadata and (len(table) != metadata["rows"] or not text.endswith("\n")):
+        raise InvalidFile(
+            f"{path.name!r} is cut off: it has {len(table)} rows of {metadata['rows']}"
+        )
     for row, cells in enumerate(table):
         if len(cells) != len(header):
-            raise InvalidInput(
+            raise InvalidFile(
                 f"{path.name!r}: row {row} has {len(cells)} cells, and the first line names "
                 f"{len(header)} columns"
             )
-    columns = dict(
-        zip(header, zip(*table, strict=True) if table else [()] * len(header), strict=True)
-    )
+    columns = zip(*table, strict=True) if table else [()] * len(header)
     try:
-        kept = _predictions(columns, told, class_names, path)
-    except (TypeError, ValueError, OverflowError) as error:  # of what the comment tells
-        if isinstance(error, InvalidInput):
-            raise
-        raise InvalidInput(f"the first line of {path.name!r} tells nonsense: {error}") from None
-    return kept.source, kept.class_names, kept.member_weights
+        return _predictions(dict(zip(header, columns, strict=True)), metadata, class_names, path)
+    except InvalidInput:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidFile(f"the first line of {path.name!r} makes no sense: {error}") from None
 
 
-def _told(text: str, path: Path) -> tuple[dict[str, Any], int]:
-    """What the comment in the first line says, and where the table begins."""
+def _comment(text: str, path: Path) -> tuple[dict[str, Any], int]:
+    """The metadata of the comment in the first line, and where the table begins."""
     if not text.startswith(_COMMENT):
         return {}, 0
     line, _, _ = text.partition("\n")
     try:
-        told = json.loads(line.removeprefix(_COMMENT))
-        if not isinstance(told, dict):
-            raise ValueError(f"{told!r} is no mapping")
+        metadata = json.loads(line.removeprefix(_COMMENT))
+        if not isinstance(metadata, dict):
+            raise ValueError(f"{metadata!r} is no mapping")
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"the first line of {path.name!r} is no JSON: {error}") from None
-    return told, len(line) + 1
+        raise InvalidFile(f"the first line of {path.name!r} is no JSON: {error}") from None
+    return metadata, len(line) + 1
 
 
 def _predictions(
-    columns: dict[str, tuple[str, ...]], told: dict[str, Any], by_hand: ClassNames, path: Path
+    columns: _Cells, metadata: dict[str, Any], class_names: ClassNames, path: Path
 ) -> Predictions:
     fields: dict[str, Any] = {}
     first_class = 0
-    names = told.get("class_names")
+    names = metadata.get("class_names")
     for name in ("probs", "logits"):
         grid = grid_of(list(columns), name)
         if grid is not None:
-            fields[name] = _numbers(columns, grid, np.dtype(told.get(name, "float64")), path)
+            dtype = np.dtype(metadata.get(name, "float64"))
+            fields[name] = _grid_values(columns, grid, dtype, path)
             names = grid.class_names if names is None else names
             first_class = grid.first_class
     if not fields:
-        raise InvalidInput(
+        raise InvalidFile(
             f"{path.name!r} has no columns of predictions, one per member and class, such as "
             f"probs_0_1; it has {', '.join(list(columns)[:8])}"
         )
-    labels = named_column(list(columns), LABEL)
+    labels = named_column(list(columns), LABELS)
     if labels is not None:
         fields["labels"] = _labels(columns[labels], first_class)
-    ids = named_column(list(columns), ID)
+    ids = named_column(list(columns), IDS)
     if ids is not None:
-        are_text = told.get("ids") == "text" or not all(map(_is_whole, columns[ids]))
         cells = columns[ids]
+        are_text = metadata.get("ids") == "text" or not all(map(_is_whole, cells))
         fields["ids"] = np.array(cells, object) if are_text else np.array(cells, np.int64)
-    if "weights" in told:
-        fields["weights"] = np.array(told["weights"], told.get("weights_dtype", "float64"))
+    dtype = np.dtype(metadata.get("weights_dtype", "float64"))
+    if "weights" in metadata:
+        fields["weights"] = np.array(metadata["weights"], dtype)
     elif weights := weight_columns(list(columns)):
-        kind = np.dtype(told.get("weights_dtype", "float64"))
-        fields["weights"] = np.stack([_column(columns[w], w, kind, path) for w in weights], axis=-1)
-    return Predictions(class_names=by_hand if names is None else names, **fields)
+        values = [_column_values(columns[name], name, dtype, path) for name in weights]
+        fields["weights"] = np.stack(values, axis=-1)
+    return Predictions(class_names=class_names if names is None else names, **fields)
 
 
 def _is_whole(text: str) -> bool:
@@ -121,37 +133,37 @@ def _is_whole(text: str) -> bool:
     return bool(_WHOLE.fullmatch(text)) and -(2**63) <= int(text) < 2**63
 
 
-def _labels(cells: tuple[str, ...], first_class: int) -> Any:
+def _labels(cells: tuple[str, ...], first_class: int) -> np.ndarray:
     """Class indices, or names; an empty cell is a row without a label."""
     # pandas writes whole numbers with gaps as 1.0
     numbers = [cell.removesuffix(".0") for cell in cells]
     if all(_is_whole(cell) for cell in numbers if cell):
-        return indices([int(cell) if cell else None for cell in numbers], first_class)
+        return indices_from([int(cell) if cell else None for cell in numbers], first_class)
     return np.array([cell or None for cell in cells], dtype=object)
 
 
-def _numbers(
-    columns: dict[str, tuple[str, ...]], grid: Grid, dtype: np.dtype[Any], path: Path
-) -> np.ndarray:
+def _grid_values(columns: _Cells, grid: ColumnGrid, dtype: np.dtype[Any], path: Path) -> np.ndarray:
     m, k = grid.shape
     values = np.empty((len(columns[grid.columns[0]]), m, k), dtype)
     for (i, j), name in zip(product(range(m), range(k)), grid.columns, strict=True):
-        values[:, i, j] = _column(columns[name], name, dtype, path)
+        values[:, i, j] = _column_values(columns[name], name, dtype, path)
     return values
 
 
-def _column(cells: tuple[str, ...], name: str, dtype: np.dtype[Any], path: Path) -> np.ndarray:
+def _column_values(
+    cells: tuple[str, ...], name: str, dtype: np.dtype[Any], path: Path
+) -> np.ndarray:
     try:
         values = np.array(cells, dtype=np.float64)
         with np.errstate(over="raise"):
             return values.astype(dtype)
     except FloatingPointError:
-        raise InvalidInput(
+        raise InvalidFile(
             f"{path.name!r}: column {name!r} has numbers too large for {dtype}"
         ) from None
     except ValueError:
         row = next(i for i, cell in enumerate(cells) if not _is_number(cell))
-        raise InvalidInput(
+        raise InvalidFile(
             f"{path.name!r}: row {row}, column {name!r} is {cells[row]!r}, which is no number"
         ) from None
 
@@ -164,33 +176,28 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def write(predictions: Predictions, path: Path) -> None:
+def _write(predictions: Predictions, path: Path) -> None:
     """A comment, a line of names, a line for each row."""
     _, m, k = predictions.shape
     first = next(predictions.chunks(1))
-    told: dict[str, Any] = {
-        name: str(getattr(first, name).dtype)
-        for name in ("probs", "logits")
-        if name in predictions.fields
-    }
+    members = [name for name in ("probs", "logits") if name in predictions.fields]
+    metadata: dict[str, Any] = {name: str(getattr(first, name).dtype) for name in members}
     if predictions.class_names is not None:
-        told["class_names"] = list(predictions.class_names)
+        metadata["class_names"] = list(predictions.class_names)
     if predictions.member_weights is not None:
-        told["weights"] = predictions.member_weights.tolist()
-        told["weights_dtype"] = str(predictions.member_weights.dtype)
+        metadata["weights"] = predictions.member_weights.tolist()
+        metadata["weights_dtype"] = str(predictions.member_weights.dtype)
     elif first.weights is not None:
-        told["weights_dtype"] = str(first.weights.dtype)
+        metadata["weights_dtype"] = str(first.weights.dtype)
     if first.ids is not None and first.ids.dtype == object:
-        told["ids"] = "text"
+        metadata["ids"] = "text"
+    metadata["rows"] = len(predictions)
     header: list[str] = [name for name in ("ids", "labels") if name in predictions.fields]
-    for name in ("probs", "logits"):
-        if name in predictions.fields:
-            header += [f"{name}_{i}_{j}" for i in range(m) for j in range(k)]
+    header += [f"{name}_{i}_{j}" for name in members for i in range(m) for j in range(k)]
     if "weights" in predictions.fields:
         header += [f"weights_{i}" for i in range(m)]
-    told["rows"] = len(predictions)
     with path.open("w", encoding="utf-8", newline="") as file:
-        file.write(_COMMENT + json.dumps(told) + "\n")
+        file.write(_COMMENT + json.dumps(metadata) + "\n")
         lines = csv.writer(file)  # whose lines end in "\r\n", so that "\r" within is quoted
         lines.writerow(header)
         for part in predictions.chunks():
@@ -198,16 +205,19 @@ def write(predictions: Predictions, path: Path) -> None:
 
 
 def _lines(part: Predictions) -> Iterator[list[Any]]:
-    cells: list[list[Any]] = []
+    columns: list[list[Any]] = []
     if not len(part):
         return
     if part.ids is not None:
-        cells.append(part.ids.tolist())
+        columns.append(part.ids.tolist())
     if part.labels is not None:
-        cells.append(["" if y == UNLABELLED else y for y in part.labels.tolist()])
+        columns.append(["" if y == UNLABELLED else y for y in part.labels.tolist()])
     for name in ("probs", "logits", "weights"):
         if name in part.fields:
             values = getattr(part, name).reshape(len(part), -1)
-            # as short as can be read back exactly, in the array's own precision
-            cells += [[str(x) for x in column] for column in values.T]
-    yield from map(list, zip(*cells, strict=True))
+            # the shortest text that is read back exactly, in the array's own precision
+            columns += [[str(x) for x in column] for column in values.T]
+    yield from map(list, zip(*columns, strict=True))
+
+
+FORMATS = (FileFormat((".csv",), _read, _write),)

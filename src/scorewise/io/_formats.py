@@ -1,30 +1,60 @@
-"""Which file is read and written how."""
+"""The registry of file formats, and reading and writing by the suffix of a path."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from scorewise._files import replacing
 from scorewise.distributions import Samples
-from scorewise.errors import InvalidInput
-from scorewise.io._predictions import Predictions, with_name
+from scorewise.errors import InvalidFile, InvalidInput
+from scorewise.io._fields import ClassNames
+from scorewise.io._predictions import Predictions, with_file_name
 
-# By suffix: a module with read(path, class_names) and write(predictions, path), and the extra that
-# it needs. A path without a suffix is a folder of Parquet files.
-_FORMATS = {
-    ".npz": ("_npz", None),
-    ".npy": ("_npy", None),
-    ".csv": ("_csv", None),
-    ".parquet": ("_parquet", "io"),
-    ".arrow": ("_arrow_ipc", "io"),
-    ".feather": ("_arrow_ipc", "io"),
-    ".safetensors": ("_safetensors", "io"),
-    "": ("_parquet_folder", "io"),
-}
+# Each module has a tuple FORMATS. It imports the library it needs, such as pyarrow, within its
+# functions, so that the other formats can be used where that library is not installed.
+_MODULES = ("_numpy", "_csv", "_parquet", "_arrow", "_safetensors")
+
+
+@dataclass(frozen=True)
+class FileFormat:
+    """How predictions are read from a kind of file and written to it.
+
+    Attributes
+    ----------
+    suffixes : tuple of str
+        Of the files, such as ``(".parquet",)``; ``""`` is for folders.
+    read : callable
+        ``read(path, class_names)`` returns :class:`Predictions`. ``class_names`` are the user's, or
+        None; they count where the file has none.
+    write : callable
+        ``write(predictions, path)`` writes a new file at a path that is free.
+    extra : str, optional
+        The optional dependencies of scorewise that it needs.
+    """
+
+    suffixes: tuple[str, ...]
+    read: Callable[[Path, ClassNames], Predictions]
+    write: Callable[[Predictions, Path], None]
+    extra: str | None = None
+
+
+@cache
+def _formats() -> dict[str, FileFormat]:
+    """All formats by suffix."""
+    modules = [import_module(f"scorewise.io.{name}") for name in _MODULES]
+    return {
+        suffix: file_format
+        for module in modules
+        for file_format in module.FORMATS
+        for suffix in file_format.suffixes
+    }
 
 
 def read_predictions(
@@ -32,7 +62,7 @@ def read_predictions(
 ) -> Predictions:
     """Predictions from a file, or from a folder of Parquet files.
 
-    Use it for whatever was saved: what it is follows from the name.
+    The suffix of the path says what kind of file it is.
 
     ==================  ============================================================================
     ``.npz``            arrays ``probs`` (N, M, K) or ``logits``; optionally ``labels``, ``ids``,
@@ -43,12 +73,13 @@ def read_predictions(
                         ``probs_0_1`` or ``tree3_cat``; optionally ``labels``, ``ids``, ``weights``
     ``.arrow``          the same as an Arrow file (or ``.feather``)
     a folder            Parquet files, in the order of their names
-    ``.csv``            one column per member and class, for small things
+    ``.csv``            one column per member and class, for small files
     ``.safetensors``    tensors named as in ``.npz``
     ==================  ============================================================================
 
-    Nothing is ever unpickled. Parquet and Arrow files, and NPY and NPZ that are not compressed, are
-    read as far as rows are asked for, by ``chunks()``: files larger than memory will do.
+    Nothing is ever unpickled. Rows of Parquet and Arrow files, and of NPY and NPZ files that are
+    not compressed, are read as they are used, by ``chunks()``, so that a file may be larger than
+    memory.
 
     Parameters
     ----------
@@ -66,7 +97,7 @@ def read_predictions(
     InvalidInput
         If the file is not what it should be; the message says what is wrong and where.
     FileNotFoundError
-        If there is none.
+        If there is no such file.
 
     Examples
     --------
@@ -74,26 +105,28 @@ def read_predictions(
     >>> import numpy as np, scorewise as sw
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "test.npz"
     >>> sw.write_predictions(path, np.full((4, 3, 2), 0.5), labels=[0, 1, 1, 0], ids=list("abcd"))
-    >>> kept = sw.read_predictions(path)
-    >>> kept
+    >>> predictions = sw.read_predictions(path)
+    >>> predictions
     Predictions(4 rows, 3 members, 2 classes, float64, with labels, ids)
-    >>> kept.ids[kept.labels == 1]
+    >>> predictions.ids[predictions.labels == 1]
     array(['b', 'c'], dtype=object)
     """
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no file {str(path)!r}")
-    read = _module("" if path.is_dir() else path.suffix, path).read
+    file_format = _format_of("" if path.is_dir() else path.suffix, path)
+    names = None if class_names is None else tuple(str(name) for name in class_names)
     try:
-        by_hand = None if class_names is None else tuple(str(name) for name in class_names)
-        source, names, weights = read(path, by_hand)
-        if by_hand is not None and names != by_hand:
-            raise InvalidInput("class_names are given, and the file has others of its own")
-        return Predictions.of(source, names, weights, path.name)
+        with _extra_installed(file_format, path):
+            predictions = file_format.read(path, names)
     except InvalidInput as error:
-        raise with_name(error, path.name) from None
+        raise with_file_name(error, path.name) from None
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"{path.name!r} is damaged: {error}") from None
+        raise InvalidFile(f"{path.name!r} is damaged: {error}") from None
+    if names is not None and predictions.class_names != names:
+        raise InvalidFile(f"{path.name!r} has class names of its own, other than class_names")
+    predictions.file_name = path.name
+    return predictions
 
 
 def write_predictions(
@@ -106,19 +139,19 @@ def write_predictions(
     weights: Any = None,
     logits: Any = None,
 ) -> None:
-    """Write predictions to a file, whole or not at all.
+    """Write predictions to a file, which is written whole or not at all.
 
-    Use it to keep what a model said; :func:`scorewise.read_predictions` gives back exactly that.
-    Rows that come from a file themselves are copied a part at a time to Parquet, Arrow, CSV and
-    NPY, so that files larger than memory can be converted.
+    :func:`scorewise.read_predictions` gives back exactly what was written. Rows that come from a
+    file are copied a part at a time to Parquet, Arrow, CSV and NPY, so that files larger than
+    memory can be converted.
 
     Parameters
     ----------
     path : str or path
-        Its suffix decides what is written; see :func:`scorewise.read_predictions`. Without a
-        suffix, a folder of Parquet files.
+        Its suffix says what is written; see :func:`scorewise.read_predictions`. Without a suffix, a
+        folder of Parquet files.
     probs : array (N, M, K), Samples or Predictions
-        Member probabilities, or all of it.
+        Member probabilities, or Predictions with all fields.
     labels, ids, class_names, weights, logits
         As for :class:`scorewise.Predictions`.
 
@@ -127,7 +160,7 @@ def write_predictions(
     InvalidInput
         If the predictions do not fit each other or the kind of file.
     OSError
-        If the file cannot be written; what was there before is then still there.
+        If the file cannot be written; an older file is then still there.
 
     Examples
     --------
@@ -140,35 +173,40 @@ def write_predictions(
     (4, 3, 2)
     """
     path = Path(path)
-    beside = {
+    others = {
         "labels": labels,
         "ids": ids,
         "class_names": class_names,
         "weights": weights,
         "logits": logits,
     }
-    given = [name for name, value in beside.items() if value is not None]
     if isinstance(probs, Predictions):
-        if given:
-            raise InvalidInput(f"{', '.join(given)}: the predictions have their own already")
-        kept = probs
+        passed = [name for name, value in others.items() if value is not None]
+        if passed:
+            raise InvalidInput(f"{', '.join(passed)}: the predictions have their own already")
+        predictions = probs
     elif isinstance(probs, Samples):
         if weights is not None:
             raise InvalidInput("weights: the Samples have their own already")
-        kept = Predictions(probs.probs, **beside | {"weights": probs.weights})
+        predictions = Predictions(probs.probs, **others | {"weights": probs.weights})
     else:
-        kept = Predictions(probs, **beside)
-    write = _module(path.suffix, path).write
+        predictions = Predictions(probs, **others)
+    file_format = _format_of(path.suffix, path)
     if not path.parent.is_dir():
         raise InvalidInput(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
     if path.is_dir():
         _check_folder(path)
-    with replacing(path, folder=not path.suffix) as partial:
-        write(kept, partial)
+    with _extra_installed(file_format, path), replacing(path, folder=not path.suffix) as partial:
+        file_format.write(predictions, partial)
+
+
+def prediction_suffixes() -> tuple[str, ...]:
+    """The suffixes of all files of predictions."""
+    return tuple(suffix for suffix in _formats() if suffix)
 
 
 def _check_folder(path: Path) -> None:
-    """Refuse to put anything in the place of a folder that holds more than Parquet files."""
+    """Refuse to replace a folder that holds anything but Parquet files."""
     if path.suffix:
         raise InvalidInput(f"{str(path)!r} is a folder; a file cannot take its place")
     other = next((x for x in path.iterdir() if x.suffix != ".parquet" or x.is_dir()), None)
@@ -178,19 +216,25 @@ def _check_folder(path: Path) -> None:
         )
 
 
-def _module(suffix: str, path: Path) -> Any:
-    """The module for a kind of file."""
-    if suffix.lower() not in _FORMATS:
-        known = ", ".join(name for name in _FORMATS if name)
-        raise InvalidInput(
-            f"{path.name!r} is no kind of file that is known; predictions are in {known}, or in a "
-            "folder of Parquet files"
+def _format_of(suffix: str, path: Path) -> FileFormat:
+    file_format = _formats().get(suffix.lower())
+    if file_format is None:
+        raise InvalidFile(
+            f"{path.name!r} is of no known format; predictions are in "
+            f"{', '.join(prediction_suffixes())}, or in a folder of Parquet files"
         )
-    name, extra = _FORMATS[suffix.lower()]
+    return file_format
+
+
+@contextmanager
+def _extra_installed(file_format: FileFormat, path: Path) -> Iterator[None]:
+    """Say what to install where the library that a format needs is missing."""
     try:
-        return import_module(f"scorewise.io.{name}")
+        yield
     except ModuleNotFoundError as error:
-        if extra is None:
+        if file_format.extra is None:
             raise
-        needed = f"files like {path.name!r} need {error.name}: pip install 'scorewise[{extra}]'"
-        raise ImportError(needed) from error
+        raise ImportError(
+            f"files like {path.name!r} need {error.name}: "
+            f"pip install 'scorewise[{file_format.extra}]'"
+        ) from error

@@ -1,33 +1,41 @@
-"""Predictions in a Parquet file."""
+"""Predictions in a Parquet file, or in a folder of Parquet files in the order of their names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from scorewise.io._arrow import Piece, Table, batches_of, opened, schema_of
+from scorewise.errors import InvalidFile
 from scorewise.io._fields import ClassNames
-from scorewise.io._predictions import Predictions, Source
+from scorewise.io._formats import FileFormat
+from scorewise.io._predictions import Predictions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from scorewise.io._arrow_tables import RowGroup
 
 _BUFFER = 1 << 17  # bytes of a column read at a time, rather than all of a row group
 _ROW_GROUP_BYTES = 64 << 20
+_BATCHES = 32  # of 8 MiB in a file of a folder
 
 
-def read(
-    path: Path, class_names: ClassNames = None
-) -> tuple[Source, ClassNames, np.ndarray | None]:
-    """The rows of one file, which stay there until they are asked for."""
-    schema, pieces = open_parquet(path, path.name)
-    table = Table(path.name, schema, pieces, class_names)
-    return table, table.class_names, table.member_weights
+def _read(path: Path, class_names: ClassNames) -> Predictions:
+    """The rows of a file, which are read when they are used."""
+    from scorewise.io._arrow_tables import ArrowSource
+
+    schema, groups = _open(path, path.name)
+    return ArrowSource(path.name, schema, groups, class_names).predictions()
 
 
-def open_parquet(path: Path, name: str) -> tuple[pa.Schema, list[Piece]]:
-    """The columns of a file, and its row groups."""
+def _open(path: Path, name: str, of_file: str = "") -> tuple[pa.Schema, list[RowGroup]]:
+    """The columns and row groups of a file; ``of_file`` names the file of a group."""
+    import pyarrow.parquet as pq
+
+    from scorewise.io._arrow_tables import RowGroup, opened
 
     def open_it() -> pq.ParquetFile:
         return pq.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False)
@@ -36,32 +44,99 @@ def open_parquet(path: Path, name: str) -> tuple[pa.Schema, list[Piece]]:
         schema, metadata = file.schema_arrow, file.metadata
         sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
 
-    def piece(i: int) -> Piece:
+    def group(i: int) -> RowGroup:
         def rows(columns: Sequence[str], n: int) -> Iterator[pa.RecordBatch]:
             with open_it() as again:
                 yield from again.iter_batches(n, row_groups=[i], columns=list(columns))
 
-        return Piece(f"row group {i} of {name!r}", sizes[i], rows)
+        return RowGroup(f"row group {i}{of_file}", sizes[i], rows)
 
-    return schema, [piece(i) for i in range(len(sizes))]
+    return schema, [group(i) for i in range(len(sizes))]
 
 
-def write(predictions: Predictions, path: Path) -> None:
-    """All rows, in row groups of some 64 MiB."""
+def _write(predictions: Predictions, path: Path) -> None:
+    """All rows, in row groups of 64 MiB."""
+    from scorewise.io._arrow_tables import batches_of, schema_of
+
     schema = schema_of(predictions)
-    write_batches(batches_of(predictions, schema), schema, path)
+    _write_batches(batches_of(predictions, schema), schema, path)
 
 
-def write_batches(batches: Iterator[pa.RecordBatch], schema: pa.Schema, path: Path) -> None:
-    """Batches gathered into row groups of some size."""
-    # tensors of floating-point numbers have nothing to gain from dictionaries
+def _write_batches(batches: Iterator[pa.RecordBatch], schema: pa.Schema, path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    # tensors of floating-point numbers do not gain from dictionaries
     text = [field.name for field in schema if pa.types.is_string(field.type)]
     with pq.ParquetWriter(path, schema, use_dictionary=text or False) as writer:
         waiting: list[pa.RecordBatch] = []
         for batch in batches:
             waiting.append(batch)
-            if sum(one.nbytes for one in waiting) >= _ROW_GROUP_BYTES:
+            if sum(b.nbytes for b in waiting) >= _ROW_GROUP_BYTES:
                 writer.write_table(pa.Table.from_batches(waiting))
                 waiting = []
         if waiting:
             writer.write_table(pa.Table.from_batches(waiting))
+
+
+# -- a folder of files -----------------------------------------------------------------------------
+
+
+def _read_folder(path: Path, class_names: ClassNames) -> Predictions:
+    """The rows of all files, whose columns must be the same."""
+    from scorewise.io._arrow_tables import ArrowSource, metadata_of
+
+    files = parquet_files(path)
+    if not files:
+        raise InvalidFile(f"the folder {path.name!r} has no Parquet files")
+    names = [str(file.relative_to(path)) for file in files]
+    opened_files = [
+        _open(file, name, f" of {name!r}") for file, name in zip(files, names, strict=True)
+    ]
+    schema = opened_files[0][0]
+    for name, (other, _) in zip(names, opened_files, strict=True):
+        if (difference := _difference(schema, other)) is not None:
+            raise InvalidFile(f"{name!r} has other columns than {names[0]!r}: {difference}")
+        if metadata_of(other) != metadata_of(schema):
+            raise InvalidFile(f"{name!r} has other class names or member weights than {names[0]!r}")
+    groups = [group for _, groups in opened_files for group in groups]
+    return ArrowSource(path.name, schema, groups, class_names).predictions()
+
+
+def parquet_files(folder: Path) -> list[Path]:
+    """The Parquet files in a folder and in its subfolders, except hidden ones."""
+    return sorted(
+        file
+        for file in folder.rglob("*.parquet")
+        if file.is_file()
+        and not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
+    )
+
+
+def _difference(schema: pa.Schema, other: pa.Schema) -> str | None:
+    ours, theirs = ({f"{f.name} ({f.type})" for f in columns} for columns in (schema, other))
+    if ours == theirs:
+        return None
+    missing, new = (", ".join(sorted(x)) or "none" for x in (ours - theirs, theirs - ours))
+    return f"{new} instead of {missing}"
+
+
+def _write_folder(predictions: Predictions, path: Path) -> None:
+    """Files of 256 MiB each."""
+    from scorewise.io._arrow_tables import batches_of, schema_of
+
+    schema = schema_of(predictions)
+    batches = batches_of(predictions, schema)
+    path.mkdir()
+    for i in range(len(predictions) + 1):
+        first = list(islice(batches, 1))
+        if not first and i:
+            return
+        of_file = chain(first, islice(batches, _BATCHES - 1))
+        _write_batches(of_file, schema, path / f"part-{i:05d}.parquet")
+
+
+FORMATS = (
+    FileFormat((".parquet",), _read, _write, extra="io"),
+    FileFormat(("",), _read_folder, _write_folder, extra="io"),
+)

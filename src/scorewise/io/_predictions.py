@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Protocol
@@ -13,7 +12,7 @@ from scorewise import _validate as validate
 from scorewise._array import to_numpy
 from scorewise._receive import Options, Unchecked, receive_members
 from scorewise.distributions import Samples
-from scorewise.errors import InvalidInput
+from scorewise.errors import InvalidFile, InvalidInput
 from scorewise.io._fields import (
     checked_ids,
     checked_labels,
@@ -24,11 +23,11 @@ from scorewise.io._fields import (
 
 CHUNK_BYTES = 8 << 20  # of predictions at a time: more than a cache, much less than memory
 
-Fields = dict[str, np.ndarray]  # of "probs", "logits", "labels", "ids" and "weights", by row
+Arrays = dict[str, np.ndarray]  # by field: "probs", "logits", "labels", "ids" and "weights"
 
 
-class Source(Protocol):
-    """Rows that can be read a part at a time."""
+class RowSource(Protocol):
+    """Rows of predictions that can be read a part at a time."""
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -40,24 +39,24 @@ class Source(Protocol):
 
     @property
     def fields(self) -> frozenset[str]:
-        """What is known of every row."""
-
-    def parts(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Fields]:
-        """The rows from ``start`` to ``stop``, at most ``n`` at a time; one empty part for none."""
+        """The fields that every row has."""
 
     @property
-    def joints(self) -> Sequence[int]:
-        """Rows at which reading can begin without reading what is before, rising."""
+    def read_points(self) -> Sequence[int]:
+        """Rows, rising, at which reading can begin without reading those before."""
 
-    def place(self, row: int) -> str:
-        """Where a row is, for a message."""
+    def parts(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Arrays]:
+        """The rows from ``start`` to ``stop``, at most ``n`` at a time; one empty part for none."""
+
+    def locate(self, row: int) -> str | None:
+        """Where a row is stored, for a message; None where its number is enough."""
 
 
 class Predictions:
     """Predictions of M members for N rows and K classes, and what is known about the rows.
 
-    Use it to keep together what belongs together; :func:`scorewise.read_predictions` gives one
-    whose rows are read from the file when they are asked for.
+    Use it to keep labels, ids, class names and weights together with the predictions. That of
+    :func:`scorewise.read_predictions` reads its rows from the file when they are needed.
 
     Parameters
     ----------
@@ -71,42 +70,40 @@ class Predictions:
     weights : array (M,) or (N, M), optional
         Of the members.
     logits : array (N, M, K), optional
-        What the probabilities were computed from.
+        Logits of the members.
 
     Attributes
     ----------
     shape : tuple of int
         N, M, K.
     dtype : numpy dtype
-        Of the probabilities, or of the logits where there are only these.
+        Of the probabilities, or of the logits where there are no probabilities.
     probs : array (N, M, K)
-        A memory map where the file is a large ``.npy`` or ``.npz``; the softmax of the logits where
+        A memory map if the file is a large ``.npy`` or ``.npz``; the softmax of the logits where
         there are no probabilities.
     logits, labels, ids, weights : arrays or None
     class_names : tuple of str or None
     fields : frozenset of str
-        What there is for every row: ``"probs"``, ``"logits"``, ``"labels"``, ``"ids"``,
+        The fields that every row has, of ``"probs"``, ``"logits"``, ``"labels"``, ``"ids"`` and
         ``"weights"``.
 
     Raises
     ------
     InvalidInput
-        If shapes or kinds do not fit. Probabilities themselves are checked where they are used.
+        If shapes or dtypes do not fit. Probabilities themselves are checked where they are used.
 
     Examples
     --------
     >>> import scorewise as sw
-    >>> kept = sw.Predictions([[[0.9, 0.1], [0.8, 0.2]]], labels=["ill"],
-    ...                       class_names=["well", "ill"])
-    >>> kept
+    >>> predictions = sw.Predictions([[[0.9, 0.1], [0.8, 0.2]]], labels=["ill"],
+    ...                              class_names=["well", "ill"])
+    >>> predictions
     Predictions(1 row, 2 members, 2 classes, float64, with labels, class_names)
-    >>> kept.labels
+    >>> predictions.labels
     array([1])
-    >>> sw.decompose(kept.samples, "zero-one").total
+    >>> sw.decompose(predictions.samples, "zero-one").total
     array([0.15])
     """
-
-    name: str | None = None  # of the file, for messages
 
     def __init__(
         self,
@@ -120,8 +117,8 @@ class Predictions:
     ) -> None:
         if probs is None and logits is None:
             raise InvalidInput("there are neither probs nor logits")
-        given = {"probs": probs, "logits": logits}
-        arrays = {name: checked_members(x, name) for name, x in given.items() if x is not None}
+        members = {"probs": probs, "logits": logits}
+        arrays = {name: checked_members(x, name) for name, x in members.items() if x is not None}
         shape = next(iter(arrays.values())).shape
         if len({x.shape for x in arrays.values()}) > 1:
             raise InvalidInput(f"probs have shape {shape}, logits {arrays['logits'].shape}")
@@ -130,35 +127,37 @@ class Predictions:
             arrays["labels"] = checked_labels(labels, shape, names)
         if ids is not None:
             arrays["ids"] = checked_ids(ids, shape[0])
-        shared = None
+        member_weights = None
         if weights is not None:
             w = checked_weights(weights, shape)
             if w.ndim == 1:
-                shared = w
+                member_weights = w
             else:
                 arrays["weights"] = w
-        self._set(InMemory(arrays), names, shared)
+        self._set(ArraySource(arrays), names, member_weights)
 
     @classmethod
-    def of(
+    def from_source(
         cls,
-        source: Source,
+        source: RowSource,
         class_names: tuple[str, ...] | None = None,
         member_weights: np.ndarray | None = None,
-        name: str | None = None,
     ) -> Predictions:
-        """Predictions whose rows are somewhere else."""
-        made = object.__new__(cls)
-        made.name = name
-        made._set(source, class_names, member_weights)
-        return made
+        """Predictions whose rows are read from elsewhere."""
+        predictions = object.__new__(cls)
+        predictions._set(source, class_names, member_weights)
+        return predictions
 
     def _set(
-        self, source: Source, class_names: tuple[str, ...] | None, member_weights: np.ndarray | None
+        self,
+        source: RowSource,
+        class_names: tuple[str, ...] | None,
+        member_weights: np.ndarray | None,
     ) -> None:
         self.source = source
         self.class_names = class_names
         self.member_weights = member_weights  # (M,), the same for all rows
+        self.file_name: str | None = None  # for messages
 
     def __repr__(self) -> str:
         n, m, k = self.shape
@@ -182,76 +181,78 @@ class Predictions:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the probabilities, or of the logits where there are only these."""
+        """Of the probabilities, or of the logits where there are no probabilities."""
         return self.source.dtype
 
     @property
     def fields(self) -> frozenset[str]:
-        """What there is for every row."""
+        """The fields that every row has."""
         return self.source.fields
 
-    def whole(self, name: str) -> np.ndarray | None:
-        """One of the fields, of all rows, if there is such a field."""
+    def _field(self, name: str) -> np.ndarray | None:
+        """A field of all rows, or None where there is none."""
         if name not in self.fields:
             return None
-        if isinstance(self.source, InMemory):
+        if isinstance(self.source, ArraySource):
             return self.source.arrays[name]
-        parts = [
-            p[name] for p in self.source.parts(frozenset({name}), 0, len(self), max(1, len(self)))
-        ]
+        n = len(self)
+        parts = [part[name] for part in self.source.parts(frozenset({name}), 0, n, max(1, n))]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     @cached_property
     def logits(self) -> np.ndarray | None:
         """``(N, M, K)``, if there are any."""
-        return self.whole("logits")
+        return self._field("logits")
 
     @cached_property
     def probs(self) -> np.ndarray:
         """``(N, M, K)``."""
-        found = self.whole("probs")
-        return to_numpy(self.samples.probs) if found is None else found
+        probs = self._field("probs")
+        return to_numpy(self.samples.probs) if probs is None else probs
 
     @cached_property
     def labels(self) -> np.ndarray | None:
-        """Class indices ``(N,)``, −1 where a row has none; None where none has."""
-        return self.whole("labels")
+        """Class indices ``(N,)``, −1 where a row has none; None where no row has one."""
+        return self._field("labels")
 
     @cached_property
     def ids(self) -> np.ndarray | None:
         """``(N,)``, integers or strings, if there are any."""
-        return self.whole("ids")
+        return self._field("ids")
 
     @cached_property
     def weights(self) -> np.ndarray | None:
         """Of the members, ``(M,)`` or ``(N, M)``, if there are any."""
-        return self.whole("weights") if self.member_weights is None else self.member_weights
+        return self._field("weights") if self.member_weights is None else self.member_weights
 
     @property
     def from_logits(self) -> bool:
-        """Whether there are only logits."""
+        """Whether there are logits and no probabilities."""
         return "probs" not in self.fields
 
     @cached_property
     def samples(self) -> Samples:
-        """The same as :class:`scorewise.Samples`, checked."""
-        return self.checked()
+        """The members of all rows as :class:`scorewise.Samples`, checked."""
+        return self.to_samples()
 
-    def checked(self, *, normalize: bool = False) -> Samples:
-        """The same as :class:`scorewise.Samples`, rescaled to sum to 1 on request."""
+    def to_samples(self, *, normalize: bool = False) -> Samples:
+        """The members of all rows as :class:`scorewise.Samples`, checked.
+
+        Parameters
+        ----------
+        normalize : bool
+            Rescale probabilities to sum to 1.
+
+        Examples
+        --------
+        >>> import numpy as np, scorewise as sw
+        >>> sw.Predictions(np.full((4, 3, 2), 2.0)).to_samples(normalize=True).probs.max()
+        np.float64(0.5)
+        """
         try:
             return Samples.of(self.unchecked(0, normalize), self.weights)
         except InvalidInput as error:
-            raise self.placed(error) from None
-
-    @property
-    def joints(self) -> Sequence[int]:
-        """Rows at which reading can begin without reading what is before, rising."""
-        return self.source.joints
-
-    def place(self, row: int) -> str:
-        """Where a row is, for a message: its file and row group, or its number."""
-        return self.source.place(row)
+            raise self.located(error) from None
 
     def chunks(
         self,
@@ -261,16 +262,17 @@ class Predictions:
         stop: int | None = None,
         fields: Collection[str] | None = None,
     ) -> Iterator[Predictions]:
-        """The same rows a part at a time, in memory; a file is read as far as it is asked for.
+        """Consecutive rows a part at a time, in memory; a file is read as the parts are used.
 
         Parameters
         ----------
         n_rows : int, optional
-            At most so many at a time; some 8 MiB unless given. Without rows, one empty part.
+            Largest number of rows of a part; by default, those of 8 MiB. Without rows there is one
+            empty part.
         start, stop : int
-            The first row, and the one after the last; all unless given.
+            The first row, and the one after the last; by default, all rows.
         fields : collection of str
-            What to read of the rows, of ``fields``; all unless given.
+            Fields to read; by default, all.
 
         Yields
         ------
@@ -279,8 +281,8 @@ class Predictions:
         Examples
         --------
         >>> import numpy as np, scorewise as sw
-        >>> kept = sw.Predictions(np.full((5, 3, 2), 0.5))
-        >>> [len(part) for part in kept.chunks(2)]
+        >>> predictions = sw.Predictions(np.full((5, 3, 2), 0.5))
+        >>> [len(part) for part in predictions.chunks(2)]
         [2, 2, 1]
         """
         _, m, k = self.shape
@@ -292,67 +294,81 @@ class Predictions:
             raise InvalidInput(f"start={start}, stop={stop}: there are {len(self)} rows, from 0 on")
         wanted = self.fields if fields is None else self.fields & frozenset(fields)
         for arrays in self.source.parts(wanted, start, stop, n_rows):
-            yield Predictions.of(InMemory(arrays), self.class_names, self.member_weights)
+            yield Predictions.from_source(
+                ArraySource(arrays), self.class_names, self.member_weights
+            )
 
-    def checked_chunks(
+    def sample_chunks(
         self, *, normalize: bool = False
     ) -> Iterator[tuple[int, Predictions, Samples]]:
-        """Parts of the rows with the number of the first, checked; messages name places in all."""
+        """For each chunk: the number of its first row, the chunk, and its checked members.
+
+        Errors name a row by its place in the whole.
+        """
         row = 0
-        for part in self.chunks(fields=self.scored_fields):
+        for part in self.chunks(fields=self.member_fields):
             try:
-                yield row, part, Samples.of(part.unchecked(row, normalize), part.weights)
+                samples = Samples.of(part.unchecked(row, normalize), part.weights)
             except InvalidInput as error:
-                raise self.placed(error) from None
+                raise self.located(error) from None
+            yield row, part, samples
             row += len(part)
 
     @property
-    def scored_fields(self) -> frozenset[str]:
-        """What the uncertainty of a row comes from."""
+    def member_fields(self) -> frozenset[str]:
+        """The fields that the uncertainty of a row depends on."""
         return frozenset({"logits" if self.from_logits else "probs", "weights"})
 
     def unchecked(self, first_row: int, normalize: bool) -> Unchecked:
-        """The same as a kernel takes them, as rows from ``first_row`` on."""
+        """The members as a kernel takes them; errors count rows from ``first_row``."""
         values = self.logits if self.from_logits else self.probs
         normalize = normalize and not self.from_logits  # a softmax sums to 1
-        given = receive_members(values, Options(from_logits=self.from_logits, normalize=normalize))
-        return given.block(given.values, (first_row,))
+        options = Options(from_logits=self.from_logits, normalize=normalize)
+        members = receive_members(values, options)
+        return members.block(members.values, (first_row,))
 
-    def placed(self, error: InvalidInput) -> InvalidInput:
-        """The message with the place in the file of the row that it names."""
-        named = re.match(r"(?:probs|logits)\[(\d+)|weights\[(\d+), ", str(error))
-        if named is None:
-            return with_name(error, self.name)
-        place = self.place(int(named[1] or named[2]))
-        found = InvalidInput(f"{place}: {error}")
-        return found if "'" in place else with_name(found, self.name)  # the file's name is quoted
+    @property
+    def read_points(self) -> Sequence[int]:
+        """Rows, rising, at which reading can begin without reading those before."""
+        return self.source.read_points
+
+    def locate(self, row: int) -> str:
+        """Where a row is, for a message: its number, and its row group if it has one."""
+        stored = self.source.locate(row)
+        return f"row {row}" if stored is None else f"row {row} ({stored})"
+
+    def located(self, error: InvalidInput) -> InvalidInput:
+        """The same error with the name of the file and the place of the row that is wrong."""
+        if error.index is not None:
+            problem = f"{self.locate(error.index[0])}: {error.problem}"
+            error = InvalidInput(problem, *error.remedies, index=error.index)
+        return with_file_name(error, self.file_name)
 
 
-def with_name(error: InvalidInput, name: str | None) -> InvalidInput:
-    """The same message with the name of the file, if it has none."""
-    if name is None or repr(name) in str(error):
+def with_file_name(error: InvalidInput, name: str | None) -> InvalidInput:
+    """The same error with the name of the file, if there is one and the message lacks it."""
+    if name is None or isinstance(error, InvalidFile):
         return error
-    return InvalidInput(f"{name!r}: {error}")
+    return InvalidFile(f"{name!r}: {error.problem}", *error.remedies, index=error.index)
 
 
-class InMemory:
-    """Arrays that are all there."""
+class ArraySource:
+    """Rows of arrays in memory."""
 
-    def __init__(self, arrays: Fields) -> None:
+    def __init__(self, arrays: Arrays) -> None:
         self.arrays = arrays
         values = arrays.get("probs", arrays.get("logits"))
         assert values is not None
         self.shape: tuple[int, int, int] = values.shape
         self.dtype = values.dtype
         self.fields = frozenset(arrays)
-        self.joints: Sequence[int] = ()
+        self.read_points: Sequence[int] = ()
 
-    def parts(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Fields]:
+    def parts(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Arrays]:
         """Views of the rows."""
         for first in range(start, max(stop, start + 1), n):
             rows = slice(first, min(first + n, stop))
             yield {name: self.arrays[name][rows] for name in fields}
 
-    def place(self, row: int) -> str:
-        """The number of the row."""
-        return f"row {row}"
+    def locate(self, row: int) -> None:
+        """The number of a row is enough."""

@@ -1,36 +1,68 @@
-"""Total, aleatoric and epistemic uncertainty of every row of a file, in constant memory."""
+"""The uncertainty of every row of a file, in constant memory.
+
+Threads read chunks of rows ahead while others are decomposed. Scored rows are stored in parts, in
+a hidden folder beside the output, so that an interrupted run can resume after the last part.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from glob import escape
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from queue import Full, Queue
+from threading import Event
+from typing import Any
 
 import numpy as np
 
+from scorewise import _validate as validate
 from scorewise._array import to_numpy
+from scorewise._files import locked, replacing
+from scorewise._json import dumps
 from scorewise._progress import bar
-from scorewise._version import __version__
-from scorewise.decompose import COMPONENTS, RULES, RuleLike, decompose_received, named_rules
+from scorewise.decompose import (
+    COMPONENTS,
+    RULES,
+    RuleLike,
+    decompose_received,
+    named_rules,
+    rule_name,
+)
 from scorewise.errors import InvalidInput
-from scorewise.io import Predictions, read_predictions
-from scorewise.io._digests import digesting, stamp
-from scorewise.io._score_ahead import chunks_ahead
-from scorewise.io._tables import check_table_path, pyarrow, row_names, write_table
+from scorewise.io._formats import read_predictions
+from scorewise.io._predictions import Predictions
+from scorewise.io._tables import (
+    check_table_path,
+    digest_in_background,
+    input_summary,
+    pyarrow,
+    record_batch,
+    row_column,
+    stamp,
+    write_batches,
+)
 from scorewise.rules import ScoringRule
 
-if TYPE_CHECKING:
-    from scorewise.io._score_parts import Parts
-
-_PART_BYTES = 256 << 20  # of input between two points from which work can go on
+_PART_BYTES = 256 << 20  # of input between two points from which a run can resume
 _MOST_ROWS = 1 << 20  # of a part
+
+_READERS = 2  # threads on different stretches of the file: decoding Parquet keeps a core busy
+_STRETCH_BYTES = 64 << 20
+_AHEAD = 12  # chunks of a stretch that are read before they are needed
+_PATIENCE = 0.1  # seconds after which a thread looks whether it should stop
+
+_PLAN = "plan.json"
 
 
 @dataclass(frozen=True)
-class Scored:
-    """What :func:`scorewise.score_file` has written.
+class ScoredFile:
+    """The file that :func:`scorewise.score_file` has written.
 
     Attributes
     ----------
@@ -38,9 +70,9 @@ class Scored:
     n_rows : int
     columns : tuple of str
     metadata : dict
-        What the file's own metadata says: version, rules, name and digest of the input, …
+        The file's own metadata: version, rules, name and digest of the input, …
     resumed : int
-        Rows that an earlier run had scored already.
+        Number of rows that an interrupted run had scored before.
     """
 
     path: Path
@@ -59,12 +91,12 @@ def score_file(
     normalize: bool = False,
     resume: bool = True,
     progress: bool | None = None,
-) -> Scored:
-    """Write the uncertainty of every row of a file to another, in constant memory.
+) -> ScoredFile:
+    """Write the uncertainty of every row of a file to another file, in constant memory.
 
-    Use it for saved predictions of any size. Rows are read, scored and forgotten; what is done is
-    kept every 256 MiB of input, and a run that was cut off goes on from there when it is started
-    again, to the very same bytes.
+    Use it for saved predictions of any size. Progress is stored every 256 MiB of input. An
+    interrupted run resumes from there when it is started again, and the result is the same, byte
+    for byte.
 
     Parameters
     ----------
@@ -74,7 +106,7 @@ def score_file(
         A ``.parquet``, ``.arrow``, ``.feather`` or ``.csv`` file. Its columns are ``id`` (or
         ``row``, where the input has no ids) and one for each rule and component, such as
         ``total_log``; the key ``scorewise`` of its metadata has the version, the rules and the
-        input's digest (but for CSV, which has no metadata).
+        input's digest (a CSV file has no metadata).
     rules : several rules in a list or mapping
         As for :func:`scorewise.decompose`.
     class_names : sequence of str, optional
@@ -82,13 +114,13 @@ def score_file(
     normalize : bool
         Rescale probabilities to sum to 1.
     resume : bool
-        Go on where an earlier run of the same work was cut off.
+        Resume an interrupted run of the same work.
     progress : bool, optional
-        Show a bar; on terminals and for long work unless told.
+        Show a progress bar; by default, on terminals and for long work.
 
     Returns
     -------
-    Scored
+    ScoredFile
 
     Raises
     ------
@@ -117,94 +149,122 @@ def score_file(
     for rule in named.values():
         rule.check_classes(predictions.shape[-1])
     before = stamp(source)
-    told = {
-        **described(predictions, source),
-        "rules": {name: rule_described(rule) for name, rule in named.items()},
+    metadata = {
+        **input_summary(predictions, source),
+        "rules": {name: _described(rule) for name, rule in named.items()},
         "normalize": normalize,
     }
-    from scorewise.io._score_parts import Parts
-
-    plan = {**told, "source": str(source.resolve()), "stamp": before}
-    # of a rule of one's own only the name is known, which may be that of another one tomorrow
-    resume = resume and not any(rule.family == "custom" for rule in named.values())
-    with Parts.beside(out, plan, resume=resume) as parts, digesting(source) as digest:
-        resumed = parts.done()
+    plan = {**metadata, "source": str(source.resolve()), "stamp": before}
+    # of a user's own rule only the name is known, and tomorrow another rule may have it
+    resume = resume and all(map(_is_storable, named.values()))
+    with ScoredParts.beside(out, plan, resume=resume) as parts, digest_in_background(source) as sha:
+        resumed = parts.n_rows()
         with bar("scoring", len(predictions), progress) as advance:
             advance(resumed)
-            for n in _work(predictions, named, parts, resumed, normalize=normalize):
+            for n in _score_rows(predictions, named, parts, resumed, normalize=normalize):
                 advance(n)
-        told["sha256"] = digest.result()
+        metadata["sha256"] = sha.result()
         if stamp(source) != before:
             raise InvalidInput(f"{source.name!r} has changed while it was read; score it again")
-        if parts.done() != len(predictions):
-            raise OSError(f"what was kept of {out.name!r} has been damaged; give the command again")
-        write_table(out, parts.batches(), told)
+        if parts.n_rows() != len(predictions):
+            raise OSError(f"the stored progress of {out.name!r} is damaged; repeat the command")
+        write_batches(out, parts.batches(), metadata)
         columns = next(parts.batches()).schema.names
-    return Scored(out, len(predictions), tuple(columns), told, resumed)
+    return ScoredFile(out, len(predictions), tuple(columns), metadata, resumed)
 
 
-def described(predictions: Predictions, source: Path) -> dict[str, Any]:
-    """What results say of the predictions that they came from."""
-    n, m, k = predictions.shape
-    return {"version": __version__, "input": source.name, "rows": n, "members": m, "classes": k}
+def row_uncertainties(
+    predictions: Predictions,
+    rule: RuleLike,
+    component: str = "total",
+    *,
+    normalize: bool = False,
+    progress: bool | None = None,
+) -> np.ndarray:
+    """One uncertainty ``(N,)`` of every row, with the rows read a chunk at a time.
+
+    Use it where only one number per row has to fit in memory.
+
+    Parameters
+    ----------
+    predictions : Predictions
+    rule : rule
+        As for :func:`scorewise.decompose`.
+    component : {"total", "aleatoric", "epistemic"}
+    normalize : bool
+        Rescale probabilities to sum to 1.
+    progress : bool, optional
+        Show a progress bar; by default, on terminals and for long work.
+
+    Raises
+    ------
+    InvalidInput
+        If the predictions are not probabilities; the message says where.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> from scorewise.io import row_uncertainties
+    >>> row_uncertainties(sw.Predictions(np.full((2, 3, 4), 0.25)), "zero-one")
+    array([0.75, 0.75])
+    """
+    validate.choice(component, "component", COMPONENTS)
+    rules = named_rules({rule_name(rule): rule})
+    values = []
+    with bar("scoring", len(predictions), progress) as advance:
+        for _, part, (result,) in decomposed_chunks(predictions, rules, normalize=normalize):
+            values.append(to_numpy(getattr(result, component)))
+            advance(len(part))
+    return np.concatenate(values)
 
 
-def rule_described(rule: ScoringRule) -> str | list[Any]:
-    """A rule's name, or its family and parameters where these are arrays."""
-    parameters = rule._parameters()
-    if any(isinstance(one, np.ndarray) for one in parameters):
-        return [rule.family, *(np.asarray(one).tolist() for one in parameters)]
-    return rule.name
+def column_name(rule: str, component: str) -> str:
+    """The column of a rule's component, such as ``total_log``."""
+    return f"{component}_{rule}"
 
 
-def _work(
+def _described(rule: ScoringRule) -> str | dict[str, Any]:
+    """A rule as JSON can hold it; of a user's own rule the name."""
+    return rule.to_json() if _is_storable(rule) else rule.name
+
+
+def _is_storable(rule: ScoringRule) -> bool:
+    try:
+        rule.to_json()
+    except InvalidInput:
+        return False
+    return True
+
+
+def _score_rows(
     predictions: Predictions,
     rules: Mapping[str, ScoringRule],
-    parts: Parts,
+    parts: ScoredParts,
     start: int,
     *,
     normalize: bool,
 ) -> Iterator[int]:
-    """Score the rows that are left; the numbers of rows that are done, as they are done."""
+    """Score the rows from ``start`` on into parts; yields numbers of rows as they are scored."""
     _, m, k = predictions.shape
     enough = min(_MOST_ROWS, max(1, _PART_BYTES // (m * k * predictions.dtype.itemsize)))
     waiting: list[Any] = []
     n, row = 0, start
     if start == len(predictions) and start:
         return
-    # Parts end where chunks do, so that work that goes on meets the same chunks, bit for bit.
-    for first_row, batch in _scored_batches(predictions, rules, start, normalize=normalize):
-        waiting.append(batch)
-        n += batch.num_rows
-        yield batch.num_rows
-        if n >= enough:
-            parts.add(row, waiting)
-            row, waiting, n = first_row + batch.num_rows, [], 0
-    if waiting:
-        parts.add(row, waiting)
-
-
-def _scored_batches(
-    predictions: Predictions,
-    rules: Mapping[str, ScoringRule],
-    start: int = 0,
-    *,
-    normalize: bool = False,
-) -> Iterator[tuple[int, Any]]:
-    """The first row of every chunk, and its uncertainties as a record batch."""
-    pa = pyarrow()
+    # Parts end where chunks do, so that a resumed run meets the same chunks, bit for bit.
     for first_row, part, results in decomposed_chunks(predictions, rules, start, normalize):
-        name, ids = row_names(part.ids, first_row, len(part))
-        columns = {name: ids}
+        columns = row_column(part.ids, first_row, len(part))
         for rule, result in zip(rules, results, strict=True):
             for component in COMPONENTS:
                 columns[column_name(rule, component)] = to_numpy(getattr(result, component))
-        yield first_row, pa.record_batch(columns)
-
-
-def column_name(rule: str, component: str) -> str:
-    """The column of a rule's component."""
-    return f"{component}_{rule}"
+        waiting.append(record_batch(columns))
+        n += len(part)
+        yield len(part)
+        if n >= enough:
+            parts.add(row, waiting)
+            row, waiting, n = first_row + len(part), [], 0
+    if waiting:
+        parts.add(row, waiting)
 
 
 def decomposed_chunks(
@@ -213,13 +273,157 @@ def decomposed_chunks(
     start: int = 0,
     normalize: bool = False,
 ) -> Iterator[tuple[int, Predictions, list[Any]]]:
-    """Chunks of rows with the number of the first, and their decompositions under each rule."""
+    """For each chunk: the number of its first row, the chunk, its decomposition by each rule."""
     row = start
-    for part in chunks_ahead(predictions, start):
+    for part in _chunks_ahead(predictions, start):
         try:
-            given = part.unchecked(row, normalize)
-            results = decompose_received(given, part.weights, list(rules.values()))
+            members = part.unchecked(row, normalize)
+            results = decompose_received(members, part.weights, list(rules.values()))
         except InvalidInput as error:
-            raise predictions.placed(error) from None
+            raise predictions.located(error) from None
         yield row, part, results
         row += len(part)
+
+
+# -- reading ahead ---------------------------------------------------------------------------------
+
+
+def _chunks_ahead(predictions: Predictions, start: int) -> Iterator[Predictions]:
+    """The chunks of predictions from ``start`` on, read by threads, with their ids."""
+    stop = Event()
+    with ThreadPoolExecutor(_READERS) as readers:
+        try:
+            stretches = [
+                _Stretch(predictions, first, last, stop)
+                for first, last in _stretches(predictions, start)
+            ]
+            for stretch in stretches[:_READERS]:
+                stretch.begin(readers)
+            for i, stretch in enumerate(stretches):
+                yield from stretch.chunks()
+                if i + _READERS < len(stretches):
+                    stretches[i + _READERS].begin(readers)
+        finally:
+            stop.set()
+
+
+def _stretches(predictions: Predictions, start: int) -> list[tuple[int, int]]:
+    """Rows from one point where reading can begin to another, at least 64 MiB of them."""
+    _, m, k = predictions.shape
+    enough = _STRETCH_BYTES // (m * k * predictions.dtype.itemsize)
+    cuts = [start]
+    for point in predictions.read_points:
+        if point - cuts[-1] >= max(1, enough):
+            cuts.append(point)
+    return list(pairwise([*cuts, len(predictions)]))
+
+
+class _Stretch:
+    """The chunks of some rows, as a thread reads them."""
+
+    def __init__(self, predictions: Predictions, first: int, last: int, stop: Event) -> None:
+        self._predictions, self._rows, self._stop = predictions, (first, last), stop
+        self._read: Queue[Predictions | None] = Queue(_AHEAD)  # None after the last
+        self._reading: Future[None] | None = None
+
+    def begin(self, readers: ThreadPoolExecutor) -> None:
+        self._reading = readers.submit(self._fill)
+
+    def _fill(self) -> None:
+        first, last = self._rows
+        try:
+            fields = self._predictions.member_fields | {"ids"}
+            for part in self._predictions.chunks(start=first, stop=last, fields=fields):
+                self._put(part)
+        finally:
+            self._put(None)
+
+    def _put(self, part: Predictions | None) -> None:
+        while not self._stop.is_set():
+            with suppress(Full):
+                return self._read.put(part, timeout=_PATIENCE)
+
+    def chunks(self) -> Iterator[Predictions]:
+        while (part := self._read.get()) is not None:
+            yield part
+        if self._reading is not None:
+            self._reading.result()  # raises what went wrong
+
+
+# -- stored progress -------------------------------------------------------------------------------
+
+
+class ScoredParts:
+    """Tables of scored rows from 0 on, one file after the other, in a hidden folder.
+
+    A file is written whole or not at all, so that an interrupted run resumes after the last.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @classmethod
+    @contextmanager
+    def beside(cls, path: Path, plan: dict[str, Any], *, resume: bool) -> Iterator[ScoredParts]:
+        """The parts of what will be ``path``; those of another plan are deleted.
+
+        The folder is deleted in the end, or if something goes wrong before the first part.
+        """
+        folder = path.with_name(f".{path.name}.parts")
+        while True:
+            folder.mkdir(exist_ok=True)
+            with locked(folder) as is_there:
+                if not is_there:  # another run of the same work has just ended
+                    continue
+                parts = cls(folder)
+                parts._prepare(path, dumps(plan, indent=1), resume)
+                try:
+                    yield parts
+                except BaseException:
+                    if not parts._file(0).is_file():  # there is nothing to resume
+                        shutil.rmtree(folder)
+                    raise
+                shutil.rmtree(folder)
+                return
+
+    def _prepare(self, path: Path, plan: str, resume: bool) -> None:
+        """Delete what does not belong to this plan."""
+        for left in path.parent.glob(f".{escape(path.name)}.????????.partial"):
+            left.unlink()  # by a run that was killed in its last moment
+        plan_file = self._folder / _PLAN
+        if resume and plan_file.is_file() and plan_file.read_text(encoding="utf-8") == plan:
+            return
+        for file in self._folder.iterdir():
+            file.unlink()
+        with replacing(plan_file) as partial:
+            partial.write_text(plan, encoding="utf-8")
+
+    def _file(self, first_row: int) -> Path:
+        return self._folder / f"{first_row:015d}.arrow"
+
+    def n_rows(self) -> int:
+        """Number of rows that are stored, up to the first part that is damaged."""
+        row = 0
+        with suppress(pyarrow().ArrowException, OSError):  # the machine went down while writing
+            for batch in self.batches():
+                row += batch.num_rows
+        return row
+
+    def batches(self) -> Iterator[Any]:
+        """All rows that are stored, a part at a time."""
+        row, n = 0, 1
+        while n and (file := self._file(row)).is_file():
+            with pyarrow().ipc.open_file(str(file)) as reader:
+                batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
+            yield from batches
+            n = sum(batch.num_rows for batch in batches)
+            row += n
+
+    def add(self, first_row: int, batches: list[Any]) -> None:
+        """Store the next rows."""
+        with (
+            replacing(self._file(first_row)) as partial,
+            pyarrow().ipc.new_file(str(partial), batches[0].schema) as writer,
+        ):
+            for batch in batches:
+                writer.write_batch(batch)

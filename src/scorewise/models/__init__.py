@@ -1,45 +1,66 @@
-"""A fitted model in, a second-order prediction out."""
+"""A fitted model in, the probabilities of its members out.
+
+:func:`predict_samples` samples from the model; a registry of adapters says how
+(:func:`register_adapter` adds one).
+"""
 
 from typing import TYPE_CHECKING
 
 from scorewise._lazy import lazy_names
-from scorewise.models._predict import known_classes, predict_dirichlet, predict_samples
+from scorewise.models._adapters import (
+    Adapter,
+    known_classes,
+    make_sampler,
+    register_adapter,
+    unregister_adapter,
+)
+from scorewise.models._predict import predict_samples
+from scorewise.models._samplers import Sampler, SamplingOptions, member_sampler
 
 if TYPE_CHECKING:
     from scorewise.models._held_out import HeldOut
     from scorewise.models._judge import Judge, numbered
     from scorewise.models.sklearn._bootstrap import BootstrapEnsemble, indexable, set_seeds
-    from scorewise.models.torch._deep import DeepEnsemble
+    from scorewise.models.torch._deep_ensembles import DeepEnsemble
+    from scorewise.models.torch._evidential import predict_dirichlet
     from scorewise.models.torch._laplace import fit_laplace
     from scorewise.models.torch._networks import choose_device
 
 __all__ = [
+    "Adapter",
     "BootstrapEnsemble",
     "DeepEnsemble",
     "HeldOut",
     "Judge",
+    "Sampler",
+    "SamplingOptions",
     "choose_device",
     "fit_laplace",
     "indexable",
     "known_classes",
+    "make_sampler",
+    "member_sampler",
     "numbered",
     "predict_dirichlet",
     "predict_samples",
+    "register_adapter",
     "set_seeds",
+    "unregister_adapter",
 ]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "BootstrapEnsemble": "scorewise.models.sklearn._bootstrap",
-        "DeepEnsemble": "scorewise.models.torch._deep",
+        "DeepEnsemble": "scorewise.models.torch._deep_ensembles",
         "HeldOut": "scorewise.models._held_out",
         "Judge": "scorewise.models._judge",
         "choose_device": "scorewise.models.torch._networks",
         "fit_laplace": "scorewise.models.torch._laplace",
         "indexable": "scorewise.models.sklearn._bootstrap",
         "numbered": "scorewise.models._judge",
+        "predict_dirichlet": "scorewise.models.torch._evidential",
         "set_seeds": "scorewise.models.sklearn._bootstrap",
     },
-    {"DeepEnsemble": "torch", "fit_laplace": "laplace"},
+    {"DeepEnsemble": "torch", "fit_laplace": "laplace", "predict_dirichlet": "torch"},
 )

@@ -1,4 +1,4 @@
-"""Where the chunks of a prediction go: into memory, a file, an array or a decomposition."""
+"""Where the chunks of a prediction go: memory, a file, an array or an accumulator."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from scorewise.accumulate import Accumulator
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 
-Incoming = Iterator[np.ndarray]  # chunks (n, M, K): all members of further instances
+Chunks = Iterator[np.ndarray]  # each (n, M, K): all members of consecutive rows
 
 
 def check_destination(out: Any, into: Any, n_rows: int | None) -> None:
-    """Refuse what cannot be written to, before any work is done."""
+    """Raise where the destination cannot be written to, before any work is done."""
     if into is not None and out is not None:
-        raise InvalidInput("pass out= to keep the members or into= to decompose them, not both")
+        raise InvalidInput("pass out= to store the members or into= to decompose them, not both")
     if into is not None and not isinstance(into, Accumulator):
         raise InvalidInput(f"into= must be a scorewise.Accumulator, not {type(into).__name__}")
     if not isinstance(out, str | os.PathLike):
@@ -36,11 +36,11 @@ def check_destination(out: Any, into: Any, n_rows: int | None) -> None:
     if Path(out).suffix == ".zarr" and not (find_spec("zarr") and find_spec("dask")):
         raise ImportError("out= with .zarr needs zarr and dask: pip install 'scorewise[io]'")
     if Path(out).exists() and not _may_be_replaced(Path(out)):
-        raise InvalidInput(f"out={str(out)!r} is there already, and is no array to be replaced")
+        raise InvalidInput(f"out={str(out)!r} exists and is not an array that may be replaced")
 
 
 def _may_be_replaced(path: Path) -> bool:
-    """Whether it is a file for .npy, or one Zarr array, not a group of them or a folder of else."""
+    """Whether it is a file for .npy, or a single Zarr array, not a group or another folder."""
     if path.suffix == ".npy":
         return path.is_file()
     import zarr
@@ -65,15 +65,16 @@ def _check_array(out: Any, n_rows: int | None) -> None:
         raise InvalidInput("out= is read-only; open it for writing (mmap_mode='r+')")
 
 
-def keep(chunks: Incoming, n_rows: int | None, out: Any, weights: np.ndarray | None) -> Samples:
-    """The members as samples, in memory or where ``out`` says."""
+def collect(chunks: Chunks, n_rows: int | None, out: Any, weights: np.ndarray | None) -> Samples:
+    """The chunks as samples, in memory or in ``out``."""
     if out is None:
         probs = _in_memory(chunks, n_rows)
     elif not isinstance(out, str | os.PathLike):
         probs = _in_array(chunks, out)
     elif n_rows is None:
         raise InvalidInput(
-            "the number of rows is not known beforehand; pass an array as out=, or X with a length"
+            "the number of rows is not known beforehand, which a file needs; pass an array as "
+            "out=, or X with a length"
         )
     else:
         write = _in_npy if Path(out).suffix == ".npy" else _in_zarr
@@ -81,7 +82,7 @@ def keep(chunks: Incoming, n_rows: int | None, out: Any, weights: np.ndarray | N
     return Samples(probs, weights, check=False)
 
 
-def _in_memory(chunks: Incoming, n_rows: int | None) -> np.ndarray:
+def _in_memory(chunks: Chunks, n_rows: int | None) -> np.ndarray:
     if n_rows is None:
         return np.concatenate([chunk.copy() for chunk in chunks])
     first = next(chunks)
@@ -90,7 +91,7 @@ def _in_memory(chunks: Incoming, n_rows: int | None) -> np.ndarray:
     return whole
 
 
-def _in_array(chunks: Incoming, out: Any) -> Any:
+def _in_array(chunks: Chunks, out: Any) -> Any:
     first = next(chunks)
     if tuple(out.shape[1:]) != first.shape[1:]:
         _, m, k = first.shape
@@ -99,7 +100,7 @@ def _in_array(chunks: Incoming, out: Any) -> Any:
     return out if isinstance(out, np.ndarray) else _lazily(out)
 
 
-def _in_npy(chunks: Incoming, n_rows: int, path: Path) -> np.ndarray:
+def _in_npy(chunks: Chunks, n_rows: int, path: Path) -> np.ndarray:
     with replacing(path) as partial:
         first = next(chunks)
         shape = (n_rows, *first.shape[1:])
@@ -109,7 +110,7 @@ def _in_npy(chunks: Incoming, n_rows: int, path: Path) -> np.ndarray:
     return np.load(path, mmap_mode="r")
 
 
-def _in_zarr(chunks: Incoming, n_rows: int, path: Path) -> Any:
+def _in_zarr(chunks: Chunks, n_rows: int, path: Path) -> Any:
     import zarr
 
     with replacing(path, folder=True) as partial:
@@ -125,13 +126,14 @@ def _in_zarr(chunks: Incoming, n_rows: int, path: Path) -> Any:
 
 
 def _lazily(stored: Any) -> Any:
-    """An array on disk as decompose takes it: a part at a time."""
+    """An array on disk as a Dask array, which decompose reads a part at a time."""
     import dask.array as da
 
     return da.from_array(stored, chunks=getattr(stored, "chunks", "auto"))
 
 
-def _fill(whole: Any, first: np.ndarray, chunks: Incoming) -> None:
+def _fill(whole: Any, first: np.ndarray, chunks: Chunks) -> None:
+    """Write the chunks one after the other; raise unless they fill the array exactly."""
     filled = 0
     chunk: np.ndarray | None = first
     while chunk is not None:
@@ -143,4 +145,4 @@ def _fill(whole: Any, first: np.ndarray, chunks: Incoming) -> None:
         filled, chunk = end, next(chunks, None)
     if chunk is not None or filled != whole.shape[0]:
         more = "more rows" if chunk is not None else f"{filled} rows"
-        raise InvalidInput(f"there is room for {whole.shape[0]} rows, but X gave {more}")
+        raise InvalidInput(f"there is room for {whole.shape[0]} rows, but X has {more}")

@@ -10,7 +10,7 @@ import numpy as np
 from scorewise.decompose import RULES
 from scorewise.paper.cells import Stored
 from scorewise.paper.results import Group
-from scorewise.plots import axes_for, legend, line_look, percent, tidy
+from scorewise.plots import add_legend, axes_for, despine, line_style, percent_axis
 
 
 def rejection_figure(results: Sequence[Stored], components: Sequence[str]) -> Any:
@@ -33,12 +33,12 @@ def rejection_figure(results: Sequence[Stored], components: Sequence[str]) -> An
                 for i, rule in enumerate(RULES)
             ]
             ax.set_title(f"{loss} loss, {component}", fontsize=9)
-            percent(ax.xaxis)
-            tidy(ax)
+            percent_axis(ax.xaxis)
+            despine(ax)
         row[0].set_ylabel("loss of what is accepted")
     for ax in panels[-1]:
         ax.set_xlabel("rejected")
-    legend(panels[0][0], handles, list(RULES), fontsize=8, frameon=False)
+    add_legend(panels[0][0], handles, list(RULES), fontsize=8, frameon=False)
     return figure
 
 
@@ -51,7 +51,7 @@ def _line(ax: Any, curves: Sequence[Sequence[float]], i: int) -> Any:
 
 def _mean_line(ax: Any, x: np.ndarray, values: np.ndarray, i: int) -> Any:
     mean = values.mean(0)
-    (drawn,) = ax.plot(x, mean, linewidth=1.3, **line_look(i))
+    (drawn,) = ax.plot(x, mean, linewidth=1.3, **line_style(i))
     if len(values) > 1:
         spread = values.std(0, ddof=1)
         ax.fill_between(
@@ -75,6 +75,6 @@ def learning_figure(group: Group, measures: Sequence[str]) -> Any:
         axis_formatter("{x:g}")
     ax.set_xlabel("labels")
     ax.set_ylabel("zero-one loss on the test set")
-    tidy(ax)
-    legend(ax, handles, there, fontsize=8, frameon=False)
+    despine(ax)
+    add_legend(ax, handles, there, fontsize=8, frameon=False)
     return figure

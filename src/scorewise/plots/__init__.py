@@ -1,25 +1,25 @@
-"""Displays: they store arrays and draw them on given Axes."""
+"""Displays for matplotlib: each stores arrays, and ``plot`` draws them on Axes.
+
+matplotlib is imported when something is drawn: ``pip install 'scorewise[plots]'``.
+"""
 
 from scorewise.plots._calibration import CalibrationDisplay
 from scorewise.plots._comparison import ComparisonDisplay
+from scorewise.plots._curves import LearningCurveDisplay, RejectionCurveDisplay, steady_coverage
 from scorewise.plots._decisions import DecisionDisplay
-from scorewise.plots._decomposition import DecompositionDisplay
-from scorewise.plots._figures import save_figures
-from scorewise.plots._learning import LearningCurveDisplay
-from scorewise.plots._ood import OODDisplay, shared_edges, shares_of
-from scorewise.plots._rejection import RejectionCurveDisplay
-from scorewise.plots._simplex import SimplexDisplay
+from scorewise.plots._decomposition import DecompositionDisplay, SimplexDisplay
+from scorewise.plots._figures import displays_of, save_figures
+from scorewise.plots._ood import OODDisplay
 from scorewise.plots._style import (
     BLUE,
     COLORS,
     GREY,
     VERMILLION,
+    add_legend,
     axes_for,
-    legend,
-    line_look,
-    percent,
-    plain,
-    tidy,
+    despine,
+    line_style,
+    percent_axis,
 )
 
 __all__ = [
@@ -35,13 +35,12 @@ __all__ = [
     "OODDisplay",
     "RejectionCurveDisplay",
     "SimplexDisplay",
+    "add_legend",
     "axes_for",
-    "legend",
-    "line_look",
-    "percent",
-    "plain",
+    "despine",
+    "displays_of",
+    "line_style",
+    "percent_axis",
     "save_figures",
-    "shared_edges",
-    "shares_of",
-    "tidy",
+    "steady_coverage",
 ]

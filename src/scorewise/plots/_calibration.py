@@ -1,4 +1,4 @@
-"""Predicted against realised loss."""
+"""Expected loss against incurred loss."""
 
 from __future__ import annotations
 
@@ -8,38 +8,48 @@ import numpy as np
 
 from scorewise.calibrate import LossCalibration, loss_calibration
 from scorewise.errors import InvalidInput
-from scorewise.plots._style import BLUE, GREY, Axes, Figure, axes_for, legend, plain, tidy
+from scorewise.plots._style import (
+    BLUE,
+    GREY,
+    Axes,
+    Figure,
+    add_legend,
+    axes_for,
+    despine,
+    loss_label,
+)
+from scorewise.rules import Unit
 
-_MOST_UNLIKE = 4.0  # ranges of the two axes, beyond which a square would show a flat line
+_LARGEST_RATIO = 4.0  # of the ranges of the two axes: beyond it a square would show a flat line
 
 
 class CalibrationDisplay:
-    """The loss that predictions were expected to cost, against the loss that they did cost.
+    """The expected loss of predictions against the loss that they incurred, in bins.
 
-    Use it to see whether the total uncertainty is honest. Points above the diagonal are of
-    predictions that cost more than expected: there the model is too sure of itself.
+    Use it to see whether the total uncertainty is calibrated. Points above the diagonal show
+    predictions that incurred more loss than expected: there the model is overconfident.
 
     Parameters
     ----------
     calibration : LossCalibration
         Made by :func:`scorewise.loss_calibration`.
-    loss_name : str
-        What the loss is called on the axes.
+    loss_name : str or Unit
+        Name of the loss on the axes; the ``unit`` of a rule has one.
 
     Attributes
     ----------
     calibration : LossCalibration
     ax_, figure_
-        What was drawn on.
+        The Axes and the Figure that were drawn on, once ``plot`` was called.
     points_ : ErrorbarContainer
         The bins.
     diagonal_ : AxLine
-        Where honest predictions lie.
+        Where calibrated predictions lie.
 
     Raises
     ------
     InvalidInput
-        If it is no loss calibration.
+        If ``calibration`` is no LossCalibration.
 
     Examples
     --------
@@ -48,9 +58,9 @@ class CalibrationDisplay:
     >>> rng = np.random.default_rng(0)
     >>> p = rng.uniform(0.5, 1, 2000)  # of the class that is predicted
     >>> wrong = rng.uniform(size=2000) > p
-    >>> display = sw.CalibrationDisplay.from_losses(wrong, 1 - p, loss_name="zero-one loss")
+    >>> display = sw.plots.CalibrationDisplay.from_losses(wrong, 1 - p, loss_name="zero-one loss")
     >>> display.plot(Figure().subplots()).ax_.get_xlabel()
-    'mean zero-one loss that was expected (total uncertainty)'
+    'mean expected zero-one loss (total uncertainty)'
     """
 
     ax_: Axes
@@ -58,7 +68,7 @@ class CalibrationDisplay:
     points_: Any
     diagonal_: Any
 
-    def __init__(self, calibration: LossCalibration, loss_name: str = "loss") -> None:
+    def __init__(self, calibration: LossCalibration, loss_name: str | Unit = "loss") -> None:
         if not isinstance(calibration, LossCalibration):
             raise InvalidInput(
                 "only a LossCalibration can be drawn; make one with sw.loss_calibration, or use "
@@ -74,16 +84,16 @@ class CalibrationDisplay:
         total: Any,
         n_bins: int = 10,
         confidence: float = 0.95,
-        loss_name: str = "loss",
+        loss_name: str | Unit = "loss",
     ) -> Self:
-        """The display of losses and of the totals that predicted them.
+        """The display of incurred losses and of the total uncertainties that predicted them.
 
         Parameters
         ----------
         losses, total, n_bins, confidence
             As for :func:`scorewise.loss_calibration`.
-        loss_name : str
-            What the loss is called on the axes.
+        loss_name : str or Unit
+            Name of the loss on the axes.
 
         Raises
         ------
@@ -98,17 +108,17 @@ class CalibrationDisplay:
         Parameters
         ----------
         ax : Axes, optional
-            What to draw on; a new figure unless given.
+            What to draw on; by default a new figure.
         """
         self.figure_, (self.ax_,) = axes_for(ax, (5.4, 5.4))
-        found = self.calibration
+        calibration = self.calibration
         across, up = self._limits()
-        low, high = (np.clip(limit, *up) for limit in (found.bin_low, found.bin_high))
+        low, high = (np.clip(limit, *up) for limit in (calibration.bin_low, calibration.bin_high))
         self.diagonal_ = self.ax_.axline((0, 0), slope=1, color=GREY, linestyle="--", zorder=1)
         self.points_ = self.ax_.errorbar(
-            found.bin_predicted,
-            found.bin_realized,
-            yerr=[found.bin_realized - low, high - found.bin_realized],
+            calibration.bin_predicted,
+            calibration.bin_realized,
+            yerr=[calibration.bin_realized - low, high - calibration.bin_realized],
             fmt="o",
             markersize=5.5,
             color=BLUE,
@@ -120,12 +130,12 @@ class CalibrationDisplay:
         if across == up:
             self.ax_.set_aspect("equal")
         self._name_axes()
-        legend(
+        add_legend(
             self.ax_,
             [self.points_, self.diagonal_],
             [
-                f"{_bins(found.bin_count)}, {100 * found.confidence:.6g}% intervals",
-                "honest (above it: too sure; below: too cautious)",
+                f"{_bins(calibration.bin_count)}, {100 * calibration.confidence:.6g}% intervals",
+                "calibrated (above: overconfident; below: underconfident)",
             ],
             loc="upper left",
             fontsize="small",
@@ -135,35 +145,35 @@ class CalibrationDisplay:
 
     def _limits(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """Ranges of the axes: one for both, unless the data would shrink to a line in it."""
-        found = self.calibration
-        ends = np.r_[found.bin_realized, found.bin_low, found.bin_high]
-        across = _span(found.bin_predicted)
+        calibration = self.calibration
+        ends = np.r_[calibration.bin_realized, calibration.bin_low, calibration.bin_high]
+        across = _span(calibration.bin_predicted)
         up = _span(ends[np.isfinite(ends)])
         widths = [high - low for low, high in (across, up)]
-        if max(widths) > _MOST_UNLIKE * min(widths):
+        if max(widths) > _LARGEST_RATIO * min(widths):
             return _with_room(across, 0.05), _with_room(up, 0.25)
         both = _with_room((min(across[0], up[0]), max(across[1], up[1])), 0.18)
         return both, both
 
     def _name_axes(self) -> None:
-        found = self.calibration
-        loss = plain(self.loss_name)
-        self.ax_.set_xlabel(f"mean {loss} that was expected (total uncertainty)", parse_math=False)
-        self.ax_.set_ylabel(f"mean {loss} that was paid", parse_math=False)
-        low, high = found.gap_interval
+        calibration = self.calibration
+        loss = loss_label(self.loss_name)
+        self.ax_.set_xlabel(f"mean expected {loss} (total uncertainty)", parse_math=False)
+        self.ax_.set_ylabel(f"mean incurred {loss}", parse_math=False)
+        low, high = calibration.gap_interval
         between = f" [{low:+.3g}, {high:+.3g}]" if np.isfinite(low) else ""
-        verdict = "no sign of miscalibration" if found.is_honest else "miscalibrated"
+        verdict = "no sign of miscalibration" if calibration.is_honest else "miscalibrated"
         self.ax_.set_title(
-            "Did predictions cost what they were expected to?\n"
-            f"paid − expected: {found.gap:+.3g}{between}; calibration error {found.error:.2g}\n"
-            f"{verdict} (p = {found.p_value:.2g})",
+            "Is the expected loss calibrated?\n"
+            f"incurred − expected: {calibration.gap:+.3g}{between}\n"
+            f"calibration error {calibration.error:.2g}; {verdict} (p = {calibration.p_value:.2g})",
             fontsize="medium",
         )
-        tidy(self.ax_)
+        despine(self.ax_)
 
 
 def _bins(counts: np.ndarray) -> str:
-    """How many bins there are, and of what size."""
+    """The number of bins and their size."""
     least, most = int(np.min(counts)), int(np.max(counts))
     if most == 1:
         return f"{len(counts)} predictions"

@@ -1,38 +1,39 @@
-"""How far each measure is behind the best, with intervals."""
+"""Measures of uncertainty from the best to the worst, with intervals."""
 
 from __future__ import annotations
 
 from typing import Any, Self
 
-from scorewise.compare import Comparison, Standing, compare
+from scorewise._text import shorten
+from scorewise.compare import VERDICTS, Comparison, Standing, compare
 from scorewise.errors import InvalidInput
-from scorewise.plots._style import BLUE, GREY, Axes, Figure, axes_for, legend, plain, tidy
+from scorewise.plots._style import BLUE, GREY, Axes, Figure, add_legend, axes_for, despine
 
-# by verdict: how the point looks, and what it means
+# by verdict: how the point looks
 _LOOKS: dict[str, dict[str, Any]] = {
     "best": {"marker": "D", "markersize": 7.5, "color": BLUE},
     "indistinguishable": {"marker": "o", "markersize": 6.5, "color": BLUE},
     "worse": {"marker": "o", "markersize": 6.5, "color": GREY, "markerfacecolor": "white"},
 }
-_MEANINGS = {
-    "best": "best here",
-    "indistinguishable": "cannot be told from the best",
-    "worse": "worse than the best",
-}
-_LEGEND_ROWS = 2  # left free for it, above the best
+_LEGEND_ROWS = 2  # left free above the best measure
 _METRICS = {
-    "aulc": "AULC, the mean loss over all shares rejected,",
+    "aulc": "AULC (mean loss over all coverages)",
     "auroc": "AUROC",
     "mean loss": "mean loss over the rounds",
+}
+_TASKS = {
+    "selective": "abstaining",
+    "ood": "out-of-distribution detection",
+    "active": "active learning",
 }
 
 
 class ComparisonDisplay:
-    """Measures from the best to the worst, with how far each is behind the best.
+    """Measures from the best to the worst, each with its distance to the best.
 
-    Use it to report :func:`scorewise.compare`: an interval that reaches 0 belongs to a measure that
-    cannot be told from the best. Dashed intervals are of measures that order all rows as the one
-    above them does.
+    Use it to report :func:`scorewise.compare`: a measure whose interval reaches 0 is
+    indistinguishable from the best. Dashed intervals mark measures that order all rows as another
+    one does.
 
     Parameters
     ----------
@@ -43,14 +44,14 @@ class ComparisonDisplay:
     ----------
     comparison : Comparison
     ax_, figure_
-        What was drawn on.
+        The Axes and the Figure that were drawn on, once ``plot`` was called.
     intervals_ : dict of str to ErrorbarContainer
         By the name of the measure.
 
     Raises
     ------
     InvalidInput
-        If it is no comparison, or one of nothing.
+        If ``comparison`` is no Comparison, or an empty one.
 
     Examples
     --------
@@ -59,12 +60,12 @@ class ComparisonDisplay:
     >>> rng = np.random.default_rng(0)
     >>> probs = rng.dirichlet([0.5] * 3, size=(200, 5))
     >>> y = rng.integers(3, size=200)
-    >>> display = sw.ComparisonDisplay.from_predictions(
+    >>> display = sw.plots.ComparisonDisplay.from_predictions(
     ...     probs, y, rules=["log", "zero-one"], baselines=False, random_state=0
     ... )
     >>> print(display.plot(Figure().subplots()).ax_.get_xlabel())
-    AULC, the mean loss over all shares rejected, behind the best
-    (best: 0.666; 95% intervals, all together)
+    AULC (mean loss over all coverages), distance to the best
+    (best: 0.666; simultaneous 95% intervals)
     """
 
     ax_: Axes
@@ -98,7 +99,7 @@ class ComparisonDisplay:
         Parameters
         ----------
         ax : Axes, optional
-            What to draw on; a new figure, as high as it must be, unless given.
+            What to draw on; by default a new figure, as high as the measures need.
         """
         standings = self.comparison.standings
         labels = [_label(row) for row in standings]
@@ -130,34 +131,30 @@ class ComparisonDisplay:
         return drawn
 
     def _name_axes(self) -> None:
-        found = self.comparison
-        metric = _METRICS.get(found.metric, found.metric)
-        best = found.standings[0].value
-        intervals = f"{100 * found.confidence:.6g}% intervals, all together"
-        self.ax_.set_xlabel(f"{metric} behind the best\n(best: {best:.3g}; {intervals})")
-        of = f", {plain(found.task_loss)} losses" if found.task == "selective" else ""
-        task = {
-            "selective": "for rejecting",
-            "ood": "for detecting what is foreign",
-            "active": "for choosing what to label",
-        }.get(found.task, found.task)
-        self.ax_.set_title(f"Which measure is best {task}{of}", parse_math=False)
+        comparison = self.comparison
+        metric = _METRICS.get(comparison.metric, comparison.metric)
+        best = comparison.standings[0].value
+        intervals = f"simultaneous {100 * comparison.confidence:.6g}% intervals"
+        self.ax_.set_xlabel(f"{metric}, distance to the best\n(best: {best:.3g}; {intervals})")
+        loss = f" ({shorten(comparison.task_loss)})" if comparison.task == "selective" else ""
+        task = _TASKS.get(comparison.task, comparison.task)
+        self.ax_.set_title(f"Best measures for {task}{loss}", parse_math=False)
         self.ax_.locator_params(axis="x", nbins=6)
-        tidy(self.ax_)
+        despine(self.ax_)
 
     def _explain(self) -> None:
-        """A legend of the verdicts that occur."""
+        """Add a legend of the verdicts that occur."""
         from matplotlib.lines import Line2D
 
         rows = self.comparison.standings
         verdicts = {row.verdict for row in rows}
         shown = [verdict for verdict in _LOOKS if verdict in verdicts]
         handles = [Line2D([], [], linewidth=1.6, markeredgewidth=1.6, **_LOOKS[v]) for v in shown]
-        labels = [_MEANINGS[verdict] for verdict in shown]
+        labels = [VERDICTS[verdict] for verdict in shown]
         if any(row.same_order_as for row in rows):
             handles.append(Line2D([], [], color="black", linewidth=1.6, linestyle=(0, (2, 1.5))))
-            labels.append("orders all rows as the one named")
-        legend(
+            labels.append("orders rows as the measure named")
+        add_legend(
             self.ax_,
             handles,
             labels,
@@ -171,5 +168,5 @@ class ComparisonDisplay:
 
 def _label(row: Standing) -> str:
     if row.same_order_as is None:
-        return plain(row.name)
-    return f"{plain(row.name, 26)} = {plain(row.same_order_as, 20)}"
+        return shorten(row.name)
+    return f"{shorten(row.name, 26)} = {shorten(row.same_order_as, 20)}"

@@ -1,4 +1,4 @@
-"""What each action costs where it is taken, and why."""
+"""The expected cost of each action where it is taken, in two parts."""
 
 from __future__ import annotations
 
@@ -8,58 +8,58 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
+from scorewise._text import shorten
 from scorewise.decide import Decisions, decide
 from scorewise.errors import InvalidInput
-from scorewise.plots._style import BLUE, COLORS, GREY, Axes, Figure, axes_for, legend, plain, tidy
+from scorewise.plots._style import BLUE, GREY, ORANGE, Axes, Figure, add_legend, axes_for, despine
 
-_ORANGE = COLORS[4]
 _HEIGHT = 0.62  # of a bar, in rows
-_LEGEND_ROWS = 1.3  # left free for it, above the first action
+_LEGEND_ROWS = 1.3  # left free above the first action
 _MEANINGS = [
-    "aleatoric: stays, whatever the model learns",
-    "epistemic: what knowing more would save",
-    "total: what the action is expected to cost",
+    "aleatoric: cannot be reduced",
+    "epistemic: could be saved by knowing θ",
+    "total: expected cost of the action",
 ]
 
 
 class DecisionDisplay:
-    """How often each action is taken, and what it is expected to cost there, in two parts.
+    """How often each action is taken, and its mean expected cost there, in two parts.
 
-    Use it to see where the money goes under a cost matrix, and how much of it better knowledge
-    would save. Where costs are negative (gains), the epistemic part is a thin bar that leads back
-    from the aleatoric part to the total.
+    Use it to see which actions are costly under a cost matrix, and how much of the cost a better
+    model would save. Where costs are negative (gains), the epistemic part is a thin bar from the
+    aleatoric part back to the total.
 
     Parameters
     ----------
     decisions : Decisions
-        Made by :func:`scorewise.decide`; of rows of any shape.
+        Made by :func:`scorewise.decide`, for rows of any shape.
     cost_name : str
-        What the costs are called on the axis.
+        Name of the costs on the axis, such as "hours".
 
     Attributes
     ----------
     decisions : Decisions
     n_rows : integer array (A,)
-        In how many rows each action is taken.
+        Number of rows in which each action is taken.
     total, aleatoric, epistemic : arrays (A,)
-        Means of the rows with each action; NaN where there are none.
+        Means over the rows with each action; NaN for actions that are never taken.
     ax_, figure_
-        What was drawn on.
+        The Axes and the Figure that were drawn on, once ``plot`` was called.
     bars_ : dict of str to BarContainer
-        The parts "aleatoric" and "epistemic", of the actions that are taken.
+        The parts "aleatoric" and "epistemic" of the actions that are taken.
     totals_ : LineCollection
         The marks of their totals.
 
     Raises
     ------
     InvalidInput
-        If these are no decisions, there are none, or a cost is not finite.
+        If ``decisions`` is no Decisions, is empty, or a cost is not finite.
 
     Examples
     --------
     >>> import scorewise as sw
     >>> from matplotlib.figure import Figure
-    >>> display = sw.DecisionDisplay.from_predictions(
+    >>> display = sw.plots.DecisionDisplay.from_predictions(
     ...     [[[0.99, 0.01], [0.995, 0.005]], [[0.99, 0.01], [0.04, 0.96]]],
     ...     [[0, 5], [50, 0]],
     ...     abstain_cost=1,
@@ -118,7 +118,7 @@ class DecisionDisplay:
         probs, cost_matrix, abstain_cost, **options
             As for :func:`scorewise.decide`.
         cost_name : str
-            What the costs are called on the axis.
+            Name of the costs on the axis.
 
         Raises
         ------
@@ -133,18 +133,18 @@ class DecisionDisplay:
         Parameters
         ----------
         ax : Axes, optional
-            What to draw on; a new figure, as high as it must be, unless given.
+            What to draw on; by default a new figure, as high as the actions need.
         """
         n_actions = len(self.n_rows)
         labels = [
-            f"{plain(name, 30)}\n{_rows(n, self.n_rows.sum())}"
+            f"{shorten(name, 30)}\n{_rows(n, self.n_rows.sum())}"
             for name, n in zip(self.decisions.action_names, self.n_rows, strict=True)
         ]
         longest = max(len(line) for label in labels for line in label.splitlines())
         size = (5.4 + 0.09 * longest, 1.1 + 0.5 * (n_actions + _LEGEND_ROWS))
         self.figure_, (self.ax_,) = axes_for(ax, size)
         self._draw()
-        # given Axes may be low for so many actions, and the legend needs a share of them
+        # a caller's Axes may be low for many actions, and the legend needs a part of them
         free = _LEGEND_ROWS if ax is None else max(_LEGEND_ROWS, n_actions / 4)
         self.ax_.set_ylim(n_actions - 0.4, -0.6 - free)
         self._name_axes(labels)
@@ -163,7 +163,7 @@ class DecisionDisplay:
                 epistemic,
                 np.where(aleatoric < 0, _HEIGHT / 2, _HEIGHT),
                 left=aleatoric,
-                facecolor=_ORANGE,
+                facecolor=ORANGE,
                 hatch="////",
                 edgecolor="white",
                 linewidth=0,
@@ -183,10 +183,10 @@ class DecisionDisplay:
         for text in self.ax_.get_yticklabels():
             text.set_parse_math(False)
         self.ax_.set_xlabel(
-            f"mean expected {plain(self.cost_name, 30)}, by action", parse_math=False
+            f"mean expected {shorten(self.cost_name, 30)} where taken", parse_math=False
         )
-        self.ax_.set_title("What the decisions cost, and why")
-        tidy(self.ax_)
+        self.ax_.set_title("Expected cost of each action")
+        despine(self.ax_)
 
     def _explain(self) -> None:
         from matplotlib.lines import Line2D
@@ -194,7 +194,7 @@ class DecisionDisplay:
         mark = Line2D(
             [], [], color="black", linestyle="none", marker="|", markersize=10, markeredgewidth=2
         )
-        legend(
+        add_legend(
             self.ax_,
             [self.bars_["aleatoric"], self.bars_["epistemic"], mark],
             _MEANINGS,

@@ -13,10 +13,9 @@ from scorewise.compare import Evaluation
 from scorewise.errors import InvalidInput
 from scorewise.plots._calibration import CalibrationDisplay
 from scorewise.plots._comparison import ComparisonDisplay
+from scorewise.plots._curves import LearningCurveDisplay, RejectionCurveDisplay
 from scorewise.plots._decomposition import DecompositionDisplay
-from scorewise.plots._learning import LearningCurveDisplay
 from scorewise.plots._ood import OODDisplay
-from scorewise.plots._rejection import RejectionCurveDisplay
 
 _DPI = 200
 # by format: no dates, so that the same evaluation gives the same files
@@ -30,20 +29,20 @@ _METADATA: dict[str, dict[str, Any]] = {
 def save_figures(
     evaluation: Evaluation, folder: str | PathLike[str], formats: Sequence[str] = ("png", "svg")
 ) -> list[Path]:
-    """Draw what an evaluation found and write each figure to a file of its own.
+    """Write each figure of an evaluation to a file of its own, and return the paths.
 
-    Use it for slides and papers; :func:`scorewise.write_report` makes a page to read. There is
-    always ``rejection``, ``comparison``, ``calibration`` and ``decomposition``; ``ood`` and
-    ``comparison_ood`` where foreign rows were given, ``learning`` and ``comparison_learning`` where
-    runs were. Curves that order all rows alike are drawn once. The same evaluation gives the same
-    files.
+    Use it for slides and papers; :func:`scorewise.write_report` makes a page to read. The figures
+    are ``rejection``, ``comparison``, ``calibration`` and ``decomposition``; with OOD rows also
+    ``ood`` and ``comparison_ood``, with runs of active learning also ``learning`` and
+    ``comparison_learning``. Measures that order all rows alike have one curve. The same evaluation
+    gives the same files.
 
     Parameters
     ----------
     evaluation : Evaluation
         Made by :func:`scorewise.evaluate`.
     folder : path
-        Where to write, made where there is none; files of the same names are replaced, each in one
+        Where to write; it is made if missing. Files of the same names are replaced, each in one
         step.
     formats : sequence of str
         Some of ``"png"``, ``"svg"`` and ``"pdf"``.
@@ -56,7 +55,7 @@ def save_figures(
     Raises
     ------
     InvalidInput
-        If this is no evaluation, a format is unknown, or the folder is a file.
+        If ``evaluation`` is no Evaluation, a format is unknown, or the folder is a file.
     ImportError
         Without matplotlib: ``pip install 'scorewise[plots]'``.
 
@@ -64,76 +63,65 @@ def save_figures(
     --------
     >>> import tempfile
     >>> import numpy as np, scorewise as sw
-    >>> from scorewise.plots._figures import save_figures
     >>> rng = np.random.default_rng(0)
     >>> probs = rng.dirichlet([0.3] * 3, size=(200, 5))
-    >>> found = sw.evaluate(probs, probs.mean(1).argmax(1), n_resamples=100)
+    >>> evaluation = sw.evaluate(probs, probs.mean(1).argmax(1), n_resamples=100)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     [path.name for path in save_figures(found, folder, ["svg"])]
+    ...     [path.name for path in sw.plots.save_figures(evaluation, folder, ["svg"])]
     ['rejection.svg', 'comparison.svg', 'calibration.svg', 'decomposition.svg']
     """
     if not isinstance(evaluation, Evaluation):
         raise InvalidInput("only an Evaluation has figures; make one with sw.evaluate")
-    wanted = [formats] if isinstance(formats, str) else list(formats)
-    wanted = list(dict.fromkeys(validate.choice(one, "formats", _METADATA) for one in wanted))
+    names = [formats] if isinstance(formats, str) else list(formats)
+    names = list(dict.fromkeys(validate.choice(name, "formats", _METADATA) for name in names))
     target = Path(folder)
     if target.exists() and not target.is_dir():
         raise InvalidInput(f"{str(target)!r} is a file; give the folder to write to")
     target.mkdir(parents=True, exist_ok=True)
     return [
         path
-        for name, display in _displays(evaluation).items()
-        for path in _saved(display, target / name, wanted)
+        for name, display in displays_of(evaluation).items()
+        for path in _save(display, target / name, names)
     ]
 
 
-def _displays(found: Evaluation) -> dict[str, Any]:
-    """By the name of the file: what it shows."""
-    loss = found.loss_name
-    # measures that order all rows alike have one curve
-    curves = {
-        row.name: found.curves[row.name]
-        for row in found.comparison.standings
-        if row.same_order_as is None or row.name == found.measure
-    }
+def displays_of(evaluation: Evaluation) -> dict[str, Any]:
+    """The displays of an evaluation, by the names of the files that they are saved to."""
+    unit, ood, learning = evaluation.unit, evaluation.ood, evaluation.learning
     displays: dict[str, Any] = {
-        "rejection": RejectionCurveDisplay(curves, loss),
-        "comparison": ComparisonDisplay(found.comparison),
-        "calibration": CalibrationDisplay(found.calibration, loss),
+        "rejection": RejectionCurveDisplay(evaluation.distinct_curves, unit),
+        "comparison": ComparisonDisplay(evaluation.comparison),
+        "calibration": CalibrationDisplay(evaluation.calibration, unit),
     }
-    if found.uncertainty is not None:
-        displays["decomposition"] = DecompositionDisplay(found.uncertainty, loss)
-    if found.ood is not None:
-        displays["ood"] = OODDisplay(
-            found.ood.inside,
-            found.ood.outside,
-            found.ood.metrics,
-            f"{found.ood.measure} uncertainty",
-        )
-        displays["comparison_ood"] = ComparisonDisplay(found.ood.comparison)
-    if found.learning is not None:
-        displays["learning"] = LearningCurveDisplay(found.learning.curves, loss)
-        displays["comparison_learning"] = ComparisonDisplay(found.learning.comparison)
+    if evaluation.uncertainty is not None:
+        displays["decomposition"] = DecompositionDisplay(evaluation.uncertainty, unit)
+    if ood is not None:
+        score_name = f"{ood.measure} uncertainty"
+        displays["ood"] = OODDisplay(ood.u_in, ood.u_out, ood.metrics, score_name)
+        displays["comparison_ood"] = ComparisonDisplay(ood.comparison)
+    if learning is not None:
+        displays["learning"] = LearningCurveDisplay(learning.curves, unit)
+        displays["comparison_learning"] = ComparisonDisplay(learning.comparison)
     return displays
 
 
-def _saved(display: Any, stem: Path, formats: Sequence[str]) -> list[Path]:
+def _save(display: Any, stem: Path, formats: Sequence[str]) -> list[Path]:
     try:
         import matplotlib as mpl
         from matplotlib import pyplot
     except ImportError as error:
         raise ImportError(
-            "scorewise.save_figures needs matplotlib: pip install 'scorewise[plots]'"
+            "scorewise.plots.save_figures needs matplotlib: pip install 'scorewise[plots]'"
         ) from error
-    paths = [stem.with_name(f"{stem.name}.{one}") for one in formats]
+    paths = [stem.with_name(f"{stem.name}.{name}") for name in formats]
     with pyplot.ioff(), mpl.rc_context({"svg.hashsalt": "scorewise"}):
         figure = display.plot().figure_
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # arranged once, for all formats
         try:
-            for path, one in zip(paths, formats, strict=True):
+            for path, name in zip(paths, formats, strict=True):
                 with replacing(path) as partial:
-                    figure.savefig(partial, format=one, dpi=_DPI, metadata=_METADATA[one])
+                    figure.savefig(partial, format=name, dpi=_DPI, metadata=_METADATA[name])
         finally:
             pyplot.close(figure)
     return paths

@@ -1,21 +1,22 @@
-"""What the displays share: colours, names that show as they are written, and few vertices."""
+"""What the displays share: colours, line styles, Axes, legends and labels."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from scorewise._text import shorten
 from scorewise.errors import InvalidInput
-from scorewise.rules import ScoringRule
+from scorewise.rules import Unit
 
-Axes = Any  # matplotlib is imported where something is drawn
+Axes = Any  # matplotlib is imported only when something is drawn
 Figure = Any
 
-# Okabe and Ito's, which the colour-blind can tell; their yellow is too pale for lines
+# Okabe and Ito's, which the colour-blind can distinguish; their yellow is too pale for lines
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-BLUE, VERMILLION = COLORS[:2]
+BLUE, VERMILLION, ORANGE = COLORS[0], COLORS[1], COLORS[4]
 GREY = "#6E6E6E"
-DASHES = (
+_DASHES = (
     "-",
     (0, (4, 1.5)),
     (0, (6, 2, 1.5, 2)),
@@ -26,7 +27,24 @@ DASHES = (
 
 
 def axes_for(ax: Any, size: tuple[float, float], n: int = 1) -> tuple[Figure, list[Axes]]:
-    """The ``n`` Axes that were given, or those of a new figure of ``size`` inches."""
+    """The figure and the Axes to draw on: those of the caller, or new ones.
+
+    Parameters
+    ----------
+    ax : Axes, sequence of n Axes, or None
+        None for a new figure.
+    size : (float, float)
+        Width and height of a new figure, in inches.
+    n : int
+        Number of Axes.
+
+    Raises
+    ------
+    InvalidInput
+        If ``ax`` does not hold n Axes.
+    ImportError
+        Without matplotlib: ``pip install 'scorewise[plots]'``.
+    """
     try:
         from matplotlib import axes
     except ImportError as error:
@@ -36,49 +54,56 @@ def axes_for(ax: Any, size: tuple[float, float], n: int = 1) -> tuple[Figure, li
     if ax is None:
         from matplotlib import pyplot
 
-        figure, made = pyplot.subplots(1, n, figsize=size, layout="constrained", squeeze=False)
-        return figure, list(made[0])
-    given = [ax] if n == 1 else list(ax) if isinstance(ax, Iterable) else []
-    if len(given) != n or not all(isinstance(one, axes.Axes) for one in given):
-        wanted = "one matplotlib Axes" if n == 1 else f"{n} matplotlib Axes"
-        raise InvalidInput(f"{wanted} can be drawn on, not {ax!r}")
-    return given[0].figure, given
+        figure, grid = pyplot.subplots(1, n, figsize=size, layout="constrained", squeeze=False)
+        return figure, list(grid[0])
+    callers = [ax] if n == 1 else list(ax) if isinstance(ax, Iterable) else []
+    if len(callers) != n or not all(isinstance(item, axes.Axes) for item in callers):
+        expected = "one matplotlib Axes" if n == 1 else f"{n} matplotlib Axes"
+        raise InvalidInput(f"{expected} can be drawn on, not {ax!r}")
+    return callers[0].figure, callers
 
 
-def plain(text: object, width: int = 40) -> str:
-    """A name in one line, the middle left out where it is long: names often differ at the end."""
-    line = " ".join(str(text).split())
-    return line if len(line) <= width else f"{line[: width // 2 - 1]}…{line[-(width // 2) :]}"
+def add_legend(ax: Axes, handles: Sequence[Any], labels: Sequence[str], **options: Any) -> Any:
+    """Add and return a legend that shows every label literally, without mathematical notation.
 
-
-def legend(ax: Axes, handles: Sequence[Any], labels: Sequence[str], **options: Any) -> Any:
-    """A legend that shows every label as it is written."""
+    Parameters
+    ----------
+    ax : Axes
+    handles : sequence of artists
+    labels : sequence of str
+        One for each handle; they may begin with an underscore or contain dollar signs.
+    **options
+        Those of matplotlib's ``Axes.legend``.
+    """
     # matplotlib leaves out labels that begin with "_", so they are put in afterwards
-    made = ax.legend(handles, [str(i) for i in range(len(labels))], **options)
-    for text, label in zip(made.get_texts(), labels, strict=True):
+    box = ax.legend(handles, [str(i) for i in range(len(labels))], **options)
+    for text, label in zip(box.get_texts(), labels, strict=True):
         text.set_parse_math(False)
         text.set_text(label)
-    return made
+    return box
 
 
-def line_look(i: int) -> dict[str, Any]:
-    """Colour and dashes of the i-th line: six that differ in both, then pairs that are new."""
+def line_style(i: int) -> dict[str, Any]:
+    """Colour and dashes of the i-th line, as keywords of matplotlib's ``plot``.
+
+    The first six differ in both; up to 36 lines no combination repeats.
+    """
     n = len(COLORS)
-    return {"color": COLORS[i % n], "linestyle": DASHES[(i + i // n) % n]}
+    return {"color": COLORS[i % n], "linestyle": _DASHES[(i + i // n) % n]}
 
 
-def loss_name_of(rule: ScoringRule) -> str:
-    """What a rule's loss is called on an axis."""
-    return "log loss (nats)" if rule.family == "log" else f"{rule.name} loss"
+def loss_label(loss_name: str | Unit) -> str:
+    """The name of a loss as an axis shows it, on one line."""
+    return shorten(loss_name.label if isinstance(loss_name, Unit) else loss_name)
 
 
-def percent(axis: Any) -> None:
-    """Show the shares along an axis in per cent."""
+def percent_axis(axis: Any) -> None:
+    """Show the proportions along a matplotlib axis as percentages."""
     from matplotlib.ticker import PercentFormatter
 
     axis.set_major_formatter(PercentFormatter(1.0))
 
 
-def tidy(ax: Axes) -> None:
-    """Leave out the two sides of the frame that carry no numbers."""
+def despine(ax: Axes) -> None:
+    """Remove the top and right sides of the frame."""
     ax.spines[["top", "right"]].set_visible(False)

@@ -1,53 +1,150 @@
-"""The page's figures, as Plotly's plain dictionaries and thinned to what a screen resolves."""
+"""The page's figures, as Plotly's plain dictionaries, thinned to what a screen resolves."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from scorewise._numerics import spread
-from scorewise.compare import Comparison, Evaluation, ForeignRows, LabelsBought, Standing
-from scorewise.plots import BLUE, COLORS, GREY, VERMILLION, shared_edges, shares_of
-from scorewise.report import _words as words
-from scorewise.report._looks import (
-    DASHES,
-    LEGEND,
-    PALE,
-    SYMBOLS,
-    Figure,
-    Trace,
-    axis,
-    faint,
-    layout,
-    line,
-)
+from scorewise.compare import VERDICTS, Comparison, Evaluation, OODEvaluation, Standing
+from scorewise.plots import BLUE, COLORS, GREY, VERMILLION, LearningCurveDisplay, OODDisplay
+from scorewise.report import _text as text
 
-MARKS = {"best": "◆", "indistinguishable": "●", "worse": "○"}
-METRICS = {"aulc": "AULC", "auroc": "AUROC", "mean loss": "mean loss"}
-_MEANINGS = {
-    "best": (BLUE, "diamond", "best here"),
-    "indistinguishable": (BLUE, "circle", "cannot be told from the best"),
-    "worse": (GREY, "circle-open", "worse than the best"),
+Trace = dict[str, Any]
+
+INK, PAPER, GRID, PALE = "#1C2128", "#FFFFFF", "#E4E7EB", "#C3C9D1"
+LEGEND_WIDTH = 26  # characters of a name, so that it fits on a phone
+_DASHES = ("solid", "dash", "dashdot", "dot", "longdash", "longdashdot")
+_SYMBOLS = ("circle", "diamond-open", "triangle-up-open")
+_FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
+_STANDING_STYLES = {
+    "best": (BLUE, "diamond"),
+    "indistinguishable": (BLUE, "circle"),
+    "worse": (GREY, "circle-open"),
 }
 _ROUNDS = 200  # of a learning curve
-_TABLE = 40  # rows behind a figure
+_TABLE_ROWS = 40  # below a figure of learning curves
+
+# Figures are made for the light theme; in the dark theme the page replaces these colours.
+_DARK = {
+    BLUE: "#56B4E9",
+    VERMILLION: "#FF9657",
+    COLORS[2]: "#3CC9A0",
+    COLORS[3]: "#E8A6C8",
+    COLORS[4]: "#F2BE4E",
+    COLORS[5]: "#B5E0F8",
+    GREY: "#A6AEB9",
+    INK: "#E8EBEF",
+    PAPER: "#15191F",
+    GRID: "#2B323C",
+    PALE: "#4C5561",
+}
 
 
-def comparison_figure(found: Comparison) -> Figure:
-    """Measures from the best down, each with how far it is behind."""
-    metric = METRICS.get(found.metric, found.metric)
-    places = {row.name: i for i, row in enumerate(found.standings)}
-    traces = []
-    for verdict, (color, symbol, meaning) in _MEANINGS.items():
-        rows = [row for row in found.standings if row.verdict == verdict]
-        if rows:
-            traces.append(_dots(rows, places, color, symbol, meaning))
-    worse = sum(row.verdict == "worse" for row in found.standings)
-    n = len(places)
+@dataclass(frozen=True)
+class PageFigure:
+    """A figure with its caption, its description and its numbers.
+
+    Attributes
+    ----------
+    name : str
+    caption, alternative : str
+        What to look for, and the description for screen readers.
+    spec : dict
+        Plotly's data and layout.
+    head : tuple of str
+    rows : tuple of tuple of str
+        The table below the figure; empty where the page has one already.
+    """
+
+    name: str
+    caption: str
+    alternative: str
+    spec: dict[str, Any]
+    head: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+
+
+# -- colours, axes and lines -----------------------------------------------------------------------
+
+
+def faint(color: str) -> str:
+    """The same colour, transparent enough for an area that lies over others."""
+    return f"rgba({', '.join(str(int(color[i : i + 2], 16)) for i in (1, 3, 5))}, 0.18)"
+
+
+def dark_colors() -> dict[str, str]:
+    """The colours of the dark theme, by those of the light theme."""
+    return _DARK | {faint(light): faint(dark) for light, dark in _DARK.items()}
+
+
+def axis(title: str, *, percent: bool = False, **more: Any) -> dict[str, Any]:
+    """An axis with a pale grid."""
+    suffix = {"ticksuffix": " %"} if percent else {}
+    style = {
+        "automargin": True,
+        "gridcolor": GRID,
+        "linecolor": PALE,
+        "zeroline": False,
+        "ticks": "outside",
+        "tickcolor": PALE,
+        "ticklen": 4,
+    }
+    return {
+        "title": {"text": title, "standoff": 10, "font": {"size": 13}},
+        **style,
+        **suffix,
+        **more,
+    }
+
+
+def layout(height: int, **more: Any) -> dict[str, Any]:
+    """A layout with the legend above the plot, where a phone has room for it too."""
+    return {
+        "height": height,
+        "autosize": True,
+        "margin": {"l": 8, "r": 16, "t": 8, "b": 8, "pad": 0},
+        "font": {"family": _FONT, "size": 13, "color": INK},
+        "paper_bgcolor": PAPER,
+        "plot_bgcolor": PAPER,
+        "hovermode": "closest",
+        "hoverlabel": {"bgcolor": PAPER, "bordercolor": PALE, "font": {"color": INK}},
+        "dragmode": False,  # so that a finger on the figure scrolls the page
+        "uirevision": "same",  # what a reader has hidden stays hidden in the other theme
+        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"},
+        **more,
+    }
+
+
+def line(name: str, x: Any, y: Any, color: str, **more: Any) -> Trace:
+    """A line, or a point where there is only one; its name was rendered already."""
+    style = {"width": more.pop("width", 2), "color": color, "dash": more.pop("dash", "solid")}
+    return {
+        "type": "scatter",
+        "mode": "lines" if len(x) > 1 else "markers",
+        "name": text.plotly_text(name),
+        "x": x,
+        "y": y,
+        "line": style,
+        "marker": {"color": color, "size": 8},
+        **more,
+    }
+
+
+# -- the figures -----------------------------------------------------------------------------------
+
+
+def comparison_figure(comparison: Comparison) -> PageFigure:
+    """Measures from the best down, each with its distance from the best."""
+    metric, standings = comparison.metric_name, comparison.standings
+    places = {row.name: i for i, row in enumerate(standings)}
+    groups = {v: [row for row in standings if row.verdict == v] for v in VERDICTS}
+    n_worse, n = len(groups["worse"]), len(places)
     spec = {
-        "data": traces,
+        "data": [_dots(rows, places, verdict) for verdict, rows in groups.items() if rows],
         "layout": layout(
             120 + 26 * n,
             xaxis=axis(f"{metric} behind the best", zeroline=True, zerolinecolor=PALE, nticks=6),
@@ -55,35 +152,34 @@ def comparison_figure(found: Comparison) -> Figure:
                 "",
                 tickmode="array",
                 tickvals=list(range(n)),
-                ticktext=[words.label(row.name, 26) for row in found.standings],
+                ticktext=[text.plotly_name(row.name, LEGEND_WIDTH) for row in standings],
                 range=[n - 0.4, -0.6],
                 showgrid=False,
             ),
         ),
     }
-    together = ", of all measures together" if n > 1 else ""
-    return Figure(
-        f"comparison-{found.task}",
-        f"How far each measure is behind the best, with {words.share(found.confidence)} "
-        f"intervals{together}. One that reaches 0 belongs to a measure that cannot be told from "
-        "the best.",
-        f"Dot chart of {words.count(n, 'measure')}: {words.shown(found.best)} is best with "
-        f"{metric} {words.number(found.standings[0].value)}, {worse} of the others "
-        f"{'is' if worse == 1 else 'are'} worse. The table below has all numbers.",
+    together = ", which hold for all measures together" if n > 1 else ""
+    return PageFigure(
+        f"comparison-{comparison.task}",
+        f"Distance of each measure from the best, with {text.share_text(comparison.confidence)} "
+        f"intervals{together}. A measure whose interval reaches 0 is indistinguishable from the "
+        "best.",
+        f"Dot chart of {text.count(n, 'measure')}: {text.name_text(comparison.best)} is best with "
+        f"{metric} {text.number(standings[0].value)}, {n_worse} of the others "
+        f"{'is' if n_worse == 1 else 'are'} worse. The table below has all numbers.",
         spec,
     )
 
 
-def _dots(
-    rows: list[Standing], places: dict[str, int], color: str, symbol: str, meaning: str
-) -> Trace:
+def _dots(rows: list[Standing], places: dict[str, int], verdict: str) -> Trace:
+    color, symbol = _STANDING_STYLES[verdict]
     return {
         "type": "scatter",
         "mode": "markers",
-        "name": meaning,
+        "name": VERDICTS[verdict],
         "x": [row.behind for row in rows],
         "y": [places[row.name] for row in rows],
-        "text": [words.label(row.name) for row in rows],
+        "text": [text.plotly_name(row.name) for row in rows],
         "error_x": {
             "type": "data",
             "symmetric": False,
@@ -98,20 +194,21 @@ def _dots(
     }
 
 
-def calibration_figure(found: Evaluation) -> Figure:
-    """The loss that was paid against the one that was expected."""
-    bins, scale = found.calibration, 100 if found.is_share else 1
+def calibration_figure(evaluation: Evaluation) -> PageFigure:
+    """The realised loss against the predicted loss, in bins."""
+    bins, unit = evaluation.calibration, evaluation.unit
+    scale = 100 if unit.is_proportion else 1
     x, y, low, high = (
-        scale * np.asarray(v)
-        for v in (bins.bin_predicted, bins.bin_realized, bins.bin_low, bins.bin_high)
+        scale * np.asarray(values)
+        for values in (bins.bin_predicted, bins.bin_realized, bins.bin_low, bins.bin_high)
     )
     low, high = (np.where(np.isfinite(limit), limit, y) for limit in (low, high))
     ends = [min(0.0, *x.tolist(), *low.tolist()), max(*x.tolist(), *high.tolist(), 1e-9)]
-    unit = " %" if found.is_share else ""
+    suffix = " %" if unit.is_proportion else ""
     points = {
         "type": "scatter",
         "mode": "markers",
-        "name": "rows of like uncertainty",
+        "name": "rows of similar uncertainty",
         "x": x,
         "y": y,
         "error_y": {
@@ -124,173 +221,167 @@ def calibration_figure(found: Evaluation) -> Figure:
             "width": 4,
         },
         "marker": {"color": BLUE, "size": 9},
-        "hovertemplate": f"expected %{{x:.3g}}{unit}, paid %{{y:.3g}}{unit}<extra></extra>",
+        "hovertemplate": f"predicted %{{x:.3g}}{suffix}, realised %{{y:.3g}}{suffix}"
+        "<extra></extra>",
     }
-    honest = line("as expected", ends, ends, GREY, width=1.4, dash="dash", hoverinfo="skip")
-    name = words.label(found.loss_name, LEGEND)
-    return Figure(
+    diagonal = line("calibrated", ends, ends, GREY, width=1.4, dash="dash", hoverinfo="skip")
+    noun = text.plotly_name(unit.noun, LEGEND_WIDTH)
+    return PageFigure(
         "calibration",
-        "Each point is a group of rows of like uncertainty, with its "
-        f"{words.share(bins.confidence)} interval. Above the dashed line rows cost more than "
-        "expected: there the model is too sure of itself.",
-        f"Scatter chart of paid against expected {words.shown(found.loss_name)} in "
-        f"{words.count(len(x), 'group')}: on average {words.loss(bins.predicted, found.is_share)} "
-        f"expected, {words.loss(bins.realized, found.is_share)} paid.",
+        "Each point is a group of rows of similar uncertainty, with its "
+        f"{text.share_text(bins.confidence)} interval. Above the dashed line rows incur more loss "
+        "than predicted: the model is overconfident there. Below it the model is underconfident.",
+        f"Scatter chart of realised against predicted {text.name_text(unit.noun)} in "
+        f"{text.count(len(x), 'group')}: on average {text.loss_text(bins.predicted, unit)} "
+        f"predicted, {text.loss_text(bins.realized, unit)} realised.",
         {
-            "data": [points, honest],
+            "data": [points, diagonal],
             "layout": layout(
                 440,
-                xaxis=axis(f"mean {name} that was expected", percent=found.is_share),
-                yaxis=axis(f"mean {name} that was paid", percent=found.is_share),
+                xaxis=axis(f"predicted mean {noun}", percent=unit.is_proportion),
+                yaxis=axis(f"realised mean {noun}", percent=unit.is_proportion),
             ),
         },
-        ("Rows", "Expected", "Paid", "Interval of paid"),
+        ("Rows", "Predicted", "Realised", "Interval of the realised"),
         tuple(
             (
                 f"{n:,}",
-                *(words.loss(v / scale, found.is_share) for v in (one, two)),
-                f"{words.loss(a, found.is_share)} to {words.loss(b, found.is_share)}",
+                text.loss_text(predicted, unit),
+                text.loss_text(realized, unit),
+                f"{text.loss_text(lower, unit)} to {text.loss_text(upper, unit)}",
             )
-            for n, one, two, a, b in zip(
-                bins.bin_count.tolist(),
-                x.tolist(),
-                y.tolist(),
-                bins.bin_low.tolist(),
-                bins.bin_high.tolist(),
+            for n, predicted, realized, lower, upper in zip(
+                *(
+                    np.asarray(values).tolist()
+                    for values in (
+                        bins.bin_count,
+                        bins.bin_predicted,
+                        bins.bin_realized,
+                        bins.bin_low,
+                        bins.bin_high,
+                    )
+                ),
                 strict=True,
             )
         ),
     )
 
 
-def ood_figure(found: ForeignRows) -> Figure:
-    """Histograms of both sets over the same bins."""
-    inside, outside = (np.asarray(u)[np.isfinite(u)] for u in (found.inside, found.outside))
-    edges, has_zeros = shared_edges(inside, outside, None)
-    sets = {
-        "familiar rows": (inside, BLUE, {"shape": ""}),
-        "foreign rows": (outside, VERMILLION, {"shape": "/", "size": 6, "fgcolor": VERMILLION}),
+def ood_figure(ood: OODEvaluation, display: OODDisplay) -> PageFigure:
+    """Histograms of in-distribution and out-of-distribution scores over the same bins."""
+    histogram = display.histogram()
+    edges = histogram.edges
+    centers = (edges[:-1] + edges[1:]) / 2
+    bin_names = [f"{a:.3g} to {b:.3g}" for a, b in pairwise(edges.tolist())]
+    if histogram.has_zeros:
+        bin_names[0] = "exactly 0"
+    sets: dict[str, tuple[np.ndarray, int, str, dict[str, Any]]] = {
+        "in-distribution rows": (histogram.shares_in, len(ood.u_in), BLUE, {"shape": ""}),
+        "out-of-distribution rows": (
+            histogram.shares_out,
+            len(ood.u_out),
+            VERMILLION,
+            {"shape": "/", "size": 6, "fgcolor": VERMILLION},
+        ),
     }
-    width = edges[1] - edges[0]
-    x = (edges[:-1] + edges[1:]) / 2
-    names = [f"{a:.3g} to {b:.3g}" for a, b in pairwise(edges.tolist())]
-    names = ["exactly 0", *names[1:]] if has_zeros else names
-    shares = {name: shares_of(u, edges, has_zeros) for name, (u, *_) in sets.items()}
     bars = [
         {
             "type": "bar",
-            "name": f"{name} ({len(u):,})",
-            "x": x,
-            "y": 100 * shares[name],
-            "width": 0.94 * width,
-            "text": names,
+            "name": f"{name} ({n:,})",
+            "x": centers,
+            "y": 100 * shares,
+            "width": 0.94 * (edges[1] - edges[0]),
+            "text": bin_names,
             "textposition": "none",
             "marker": {
                 "color": faint(color),
                 "line": {"color": color, "width": 1.4},
-                "pattern": look,
+                "pattern": pattern,
             },
             "hovertemplate": "%{text}: %{y:.3g} %<extra>" + name + "</extra>",
         }
-        for name, (u, color, look) in sets.items()
+        for name, (shares, n, color, pattern) in sets.items()
     ]
     ticks: dict[str, Any] = {}
-    if has_zeros:
+    zeros = ""
+    if histogram.has_zeros:
         marks = np.linspace(0, edges[-1], 5)[1:]
         ticks = {
-            "tickvals": [x[0], *marks],
-            "ticktext": ["exactly 0", *(f"{m:.2g}" for m in marks)],
+            "tickvals": [centers[0], *marks],
+            "ticktext": ["exactly 0", *(f"{mark:.2g}" for mark in marks)],
         }
-    zeros = [float(s[0]) for s in shares.values()] if has_zeros else []
-    exactly = (
-        f" Exactly 0 are {words.share(zeros[0])} of the familiar and {words.share(zeros[1])} of "
-        "the foreign rows."
-        if zeros
-        else ""
-    )
-    measure = words.shown(found.measure)
-    return Figure(
+        zeros = (
+            f" Exactly 0 are {text.share_text(float(histogram.shares_in[0]))} of the "
+            f"in-distribution and {text.share_text(float(histogram.shares_out[0]))} of the "
+            "out-of-distribution rows."
+        )
+    measure = text.name_text(ood.measure)
+    return PageFigure(
         "ood",
-        f"How {measure} uncertainty is spread over familiar and foreign rows: the less the two "
-        f"overlap, the better foreign rows are told.{exactly}",
+        f"Distribution of {measure} uncertainty in both sets. The less the histograms overlap, the "
+        f"better out-of-distribution rows are detected.{zeros}",
         f"Two histograms of {measure} uncertainty: its median is "
-        f"{words.number(float(np.median(inside)))} in familiar and "
-        f"{words.number(float(np.median(outside)))} in foreign rows; AUROC "
-        f"{found.metrics.auroc:.3f}.{exactly}",
+        f"{text.number(float(np.median(ood.u_in)))} in-distribution and "
+        f"{text.number(float(np.median(ood.u_out)))} out-of-distribution; AUROC "
+        f"{ood.metrics.auroc:.3f}.{zeros}",
         {
             "data": bars,
             "layout": layout(
                 400,
                 barmode="overlay",
-                xaxis=axis(f"{words.label(found.measure)} uncertainty", **ticks),
+                xaxis=axis(f"{text.plotly_name(ood.measure)} uncertainty", **ticks),
                 yaxis=axis("share of the set's rows", percent=True),
             ),
         },
         ("Uncertainty", *(name.capitalize() for name in sets)),
         tuple(
-            (name, *(words.share(float(s[i])) for s in shares.values()))
-            for i, name in enumerate(names)
-            if not (has_zeros and i == 1)  # the gap between zeros and what is above
+            (name, *(text.share_text(float(shares[i])) for shares, *_ in sets.values()))
+            for i, name in enumerate(bin_names)
+            if not (histogram.has_zeros and i == 1)  # the gap between zeros and the others
         ),
     )
 
 
-def learning_figure(found: Evaluation, learning: LabelsBought) -> Figure:
-    """The mean loss of the runs after so many labels, and one standard deviation."""
-    scale = 100 if found.is_share else 1
+def learning_figure(evaluation: Evaluation, display: LearningCurveDisplay) -> PageFigure:
+    """The mean loss of the runs by the number of labels, with one standard deviation."""
+    unit = evaluation.unit
+    scale = 100 if unit.is_proportion else 1
     traces: list[Trace] = []
-    rows, said = [], []
-    measures = [name for name in learning.curves if name != "random"]
-    for name, (labels, losses) in learning.curves.items():
+    rows, ends = [], []
+    measures = [name for name in display.curves if name != "random"]
+    for name, (labels, _) in display.curves.items():
         i = measures.index(name) if name != "random" else -1
         color = COLORS[i % len(COLORS)] if i >= 0 else GREY
-        at = spread(len(labels), _ROUNDS)
-        x, several = labels[at], scale * losses[:, at]
-        mean = several.mean(axis=0)
-        sd = several.std(axis=0, ddof=1) if len(several) > 1 else np.zeros(len(at))
+        dash = _DASHES[i % len(_DASHES)] if i >= 0 else "dash"
         group = {"legendgroup": f"run{i}"}
-        if len(several) > 1:
-            traces.append(
-                {
-                    "type": "scatter",
-                    "mode": "lines",
-                    "x": np.r_[x, x[::-1]],
-                    "y": np.r_[mean + sd, (mean - sd)[::-1]],
-                    "fill": "toself",
-                    "fillcolor": faint(color),
-                    "line": {"width": 0},
-                    "hoverinfo": "skip",
-                    "showlegend": False,
-                    **group,
-                }
-            )
-        dash = DASHES[i % len(DASHES)] if i >= 0 else "dash"
-        traces.append(line(words.shown(name, LEGEND), x, mean, color, dash=dash, width=2.5) | group)
-        last = words.loss(float(mean[-1]) / scale, found.is_share)
-        said.append(f"{words.shown(name)} ends at {last}")
-        some = spread(len(x), max(2, _TABLE // len(learning.curves)))
+        at = spread(len(labels), _ROUNDS)
+        x, mean, deviation = labels[at], display.means[name][at], display.deviations[name]
+        if deviation is not None:
+            deviation = deviation[at]
+            traces.append(_band(x, scale * mean, scale * deviation, color) | group)
+        curve_name = text.name_text(name, LEGEND_WIDTH)
+        traces.append(line(curve_name, x, scale * mean, color, dash=dash, width=2.5) | group)
+        ends.append(f"{text.name_text(name)} ends at {text.loss_text(float(mean[-1]), unit)}")
         rows += [
             (
-                words.shown(name),
-                f"{labels_:,.0f}",
-                words.loss(m / scale, found.is_share),
-                words.loss(s / scale, found.is_share) if len(several) > 1 else words.NOTHING,
+                text.name_text(name),
+                f"{x[k]:,.0f}",
+                text.loss_text(float(mean[k]), unit),
+                text.MISSING if deviation is None else text.loss_text(float(deviation[k]), unit),
             )
-            for labels_, m, s in zip(
-                x[some].tolist(), mean[some].tolist(), sd[some].tolist(), strict=True
-            )
+            for k in spread(len(x), max(2, _TABLE_ROWS // len(display.curves)))
         ]
-    loss_name = words.label(found.loss_name, LEGEND)
-    return Figure(
+    noun = text.plotly_name(unit.noun, LEGEND_WIDTH)
+    return PageFigure(
         "learning",
-        "Mean of the runs, with a band of one standard deviation either side where there are "
-        "several: the lower, the fewer labels are needed.",
-        f"Line chart of the {words.shown(found.loss_name)} against the number of labels, by the "
-        f"measure that chose them: {'; '.join(said)}.",
+        "Mean of the runs, with a band of one standard deviation on either side where there are "
+        "several. Lower is better: fewer labels are needed.",
+        f"Line chart of the {text.name_text(unit.noun)} against the number of labels, by the "
+        f"measure that chose them: {'; '.join(ends)}.",
         {
             "data": traces,
             "layout": layout(
-                400, xaxis=axis("number of labels"), yaxis=axis(loss_name, percent=found.is_share)
+                400, xaxis=axis("number of labels"), yaxis=axis(noun, percent=unit.is_proportion)
             ),
         },
         ("Chosen by", "Labels", "Mean", "Standard deviation"),
@@ -298,43 +389,63 @@ def learning_figure(found: Evaluation, learning: LabelsBought) -> Figure:
     )
 
 
-def simplex_figure(found: Evaluation, points: tuple[np.ndarray, np.ndarray]) -> Figure:
-    """Where mean predictions lie between three classes."""
+def _band(x: np.ndarray, mean: np.ndarray, deviation: np.ndarray, color: str) -> Trace:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": np.r_[x, x[::-1]],
+        "y": np.r_[mean + deviation, (mean - deviation)[::-1]],
+        "fill": "toself",
+        "fillcolor": faint(color),
+        "line": {"width": 0},
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
+
+
+def simplex_figure(evaluation: Evaluation, points: tuple[np.ndarray, np.ndarray]) -> PageFigure:
+    """The mean predictions in the triangle of three classes."""
     mean, y = points
     traces, rows = [], []
-    for k, name in enumerate(found.class_names):
-        here = mean[y == k]
-        a, b, c = (np.round(here[:, j], 4) for j in range(3))
+    for k, name in enumerate(evaluation.class_names):
+        of_class = mean[y == k]
+        a, b, c = (np.round(of_class[:, j], 4) for j in range(3))
         traces.append(
             {
                 "type": "scatterternary",
                 "mode": "markers",
-                "name": words.label(name, 24),
+                "name": text.plotly_name(name, 24),
                 "a": a,
                 "b": b,
                 "c": c,
-                "marker": {"color": COLORS[k], "symbol": SYMBOLS[k], "size": 7, "opacity": 0.75},
+                "marker": {"color": COLORS[k], "symbol": _SYMBOLS[k], "size": 7, "opacity": 0.75},
                 "hovertemplate": "%{a:.2f}, %{b:.2f}, %{c:.2f}",
             }
         )
-        centre = here.mean(axis=0) if len(here) else np.full(3, np.nan)
+        center = of_class.mean(axis=0) if len(of_class) else np.full(3, np.nan)
         rows.append(
-            (words.shown(name), f"{len(here):,}", *(words.number(v, ".3f") for v in centre))
+            (text.name_text(name), f"{len(of_class):,}", *(text.number(v, ".3f") for v in center))
         )
-    corner: dict[str, Any] = {"gridcolor": PALE, "linecolor": GREY, "nticks": 5, "min": 0}
-    a, b, c = ({"title": {"text": words.label(name, 14)}, **corner} for name in found.class_names)
+    style: dict[str, Any] = {"gridcolor": PALE, "linecolor": GREY, "nticks": 5, "min": 0}
+    a, b, c = (
+        {"title": {"text": text.plotly_name(name, 14)}, **style} for name in evaluation.class_names
+    )
     shape = {"sum": 1, "aaxis": a, "baxis": b, "caxis": c, "bgcolor": "rgba(0, 0, 0, 0)"}
-    return Figure(
+    return PageFigure(
         "simplex",
-        f"Mean predictions of {words.count(len(y), 'row')} between the three classes; colour and "
-        "shape tell the label. Near a corner the model is sure; a point at a corner that is not "
-        "its own is a confident mistake.",
-        f"Triangle of {words.count(len(y), 'mean prediction')}, one corner per class; the table "
+        f"Mean predictions of {text.count(len(y), 'row')} for the three classes; colour and shape "
+        "show the label. Near a corner the model is certain; a point near the corner of another "
+        "class is a confident mistake.",
+        f"Triangle of {text.count(len(y), 'mean prediction')}, one corner per class; the table "
         "has the mean position of each label's points.",
         {
             "data": traces,
             "layout": layout(480, ternary=shape, margin={"l": 60, "r": 60, "t": 40, "b": 40}),
         },
-        ("Label", "Points", *(f"Mean of {words.shown(name, 24)}" for name in found.class_names)),
+        (
+            "Label",
+            "Points",
+            *(f"Mean of {text.name_text(name, 24)}" for name in evaluation.class_names),
+        ),
         tuple(rows),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from base64 import b64encode
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from importlib.metadata import version
@@ -12,30 +13,36 @@ from importlib.resources import files
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
-from typing import Any
+
+import numpy as np
 
 from scorewise._files import replacing
+from scorewise._numerics import spread
 from scorewise._version import __version__
-from scorewise.compare import ClassSummary, Evaluation
+from scorewise.compare import ClassSummary, Evaluation, UncertainRow
 from scorewise.errors import InvalidInput
-from scorewise.io import check_file_path
-from scorewise.report import _cards as cards
-from scorewise.report import _words as words
-from scorewise.report._abstaining import rejection_figure, slider_of
+from scorewise.io import check_output_path
+from scorewise.plots import displays_of
+from scorewise.report import _text as text
 from scorewise.report._figures import (
-    MARKS,
-    METRICS,
+    PageFigure,
     calibration_figure,
     comparison_figure,
+    dark_colors,
     learning_figure,
     ood_figure,
     simplex_figure,
 )
-from scorewise.report._looks import Figure, dark_colors
+from scorewise.report._rejection import Slider, rejection_figure, slider_of
 
 _TITLE = "How far these predictions can be trusted"
+_MARKS = {"best": "◆", "indistinguishable": "●", "worse": "○"}
 _MOST_CLASSES = 50
+_MOST_CARDS = 25
 _MOST_FACTS = 200
+_MOST_MEMBERS = 40  # in a strip
+_STRIP_WIDTH, _STRIP_HEIGHT = 240, 30  # in the strip's own units
+_GAP = 0.25  # between two bars, as a share of one
 
 
 def write_report(
@@ -45,7 +52,7 @@ def write_report(
     title: str | None = None,
     provenance: Mapping[str, object] | None = None,
 ) -> Path:
-    """Write what an evaluation found as one HTML page, which explains itself.
+    """Write an evaluation as one HTML page that explains itself, and return its path.
 
     Use it to show others whether, and how far, predictions can be trusted. The page opens from
     disk in any recent browser, needs no network and no other file, and prints well. The same
@@ -57,7 +64,7 @@ def write_report(
     evaluation : Evaluation
         Made by :func:`scorewise.evaluate`.
     path : path
-        The file to write; replaced in one step where there is one.
+        The file to write; an existing file is replaced in one step.
     title : str, optional
         The page's heading.
     provenance : mapping of str to anything, optional
@@ -72,7 +79,7 @@ def write_report(
     Raises
     ------
     InvalidInput
-        If this is no evaluation, or the folder is missing.
+        If ``evaluation`` is no Evaluation, or the folder is missing.
     ImportError
         Without Jinja2 and Plotly: ``pip install 'scorewise[report]'``.
 
@@ -80,12 +87,11 @@ def write_report(
     --------
     >>> import tempfile
     >>> import numpy as np, scorewise as sw
-    >>> from scorewise.report import write_report
     >>> rng = np.random.default_rng(0)
     >>> probs = rng.dirichlet([0.3] * 3, size=(200, 5))
-    >>> found = sw.evaluate(probs, probs.mean(1).argmax(1), n_resamples=100)
+    >>> evaluation = sw.evaluate(probs, probs.mean(1).argmax(1), n_resamples=100)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     page = write_report(found, f"{folder}/report.html", title="Made-up members")
+    ...     page = sw.write_report(evaluation, f"{folder}/report.html", title="Made-up members")
     ...     page.name, page.stat().st_size < 6e6
     ('report.html', True)
     """
@@ -94,20 +100,20 @@ def write_report(
     target = Path(path)
     check_report(target)
     page = _render(evaluation, title or _TITLE, provenance or {})
-    with replacing(target) as written:
-        written.write_text(page, encoding="utf-8", newline="\n")
+    with replacing(target) as partial_file:
+        partial_file.write_text(page, encoding="utf-8", newline="\n")
     return target
 
 
 def check_report(path: Path) -> None:
-    """Refuse what no page can be written to, before any work is done."""
-    check_file_path(path)
+    """Raise, before any work is done, if no page can be written to the path."""
+    check_output_path(path)
     for name in ("jinja2", "plotly"):
         if find_spec(name) is None:
             raise ImportError(f"the report needs {name}: pip install 'scorewise[report]'")
 
 
-def _render(found: Evaluation, title: str, provenance: Mapping[str, object]) -> str:
+def _render(evaluation: Evaluation, title: str, provenance: Mapping[str, object]) -> str:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
     from plotly.offline import get_plotlyjs
@@ -119,54 +125,51 @@ def _render(found: Evaluation, title: str, provenance: Mapping[str, object]) -> 
         lstrip_blocks=True,
         loader=FunctionLoader(_resource),
     )
+    unit = evaluation.unit
     environment.filters |= {
-        "loss": partial(words.loss, is_share=found.is_share),
-        "promise": partial(words.promise, is_share=found.is_share),
-        "exact": partial(words.promise, is_share=True),
-        "loss_cell": partial(words.loss_cell, is_share=found.is_share),
-        "share": words.share,
-        "share_cell": words.share_cell,
-        "number": words.number,
-        "count": words.count,
-        "shown": words.shown,
-        "decimals": words.decimals,
-        # the whole name to those who ask, in a direction of its own
-        "name": lambda text: Markup('<bdi title="{}">{}</bdi>').format(
-            words.clean(text), words.clean(text, words.WIDTH)
+        "loss": partial(text.loss_text, unit=unit),
+        "exact": partial(text.exact_text, unit=unit),
+        "loss_cell": partial(text.loss_cell, unit=unit),
+        "confidence": lambda value: f"{100 * value:.12g}\u00a0%",
+        "share": text.share_text,
+        "share_cell": text.share_cell,
+        "number": text.number,
+        "count": text.count,
+        "name_text": text.name_text,
+        "sentence": text.sentence_text,
+        "decimals": text.decimals,
+        # the whole name in a tooltip, in a text direction of its own
+        "name": lambda name: Markup('<bdi title="{}">{}</bdi>').format(
+            text.clean(name), text.clean(name, text.WIDTH)
         ),
     }
     scripts = [get_plotlyjs().replace("\r\n", "\n"), _resource("page.js")]
-    slider = slider_of(found)
-    figures = _figures(found, rejection_figure(found, slider))
-    names = [*found.curves, found.loss_name]
-    if found.ood:
-        names += [found.ood.measure, *(row.name for row in found.ood.comparison.standings)]
-    if found.learning:
-        names += found.learning.curves
+    slider = slider_of(evaluation)
+    figures = _figures(evaluation, slider)
     data = {
         "figures": {name: figure.spec for name, figure in figures.items()},
         "dark": dark_colors(),
         "sentences": slider.sentences,
-        "points": _points(found, slider.steps),
+        "points": slider.points,
     }
     return environment.get_template("page.html.j2").render(
-        found=found,
-        title=words.clean(title),
-        verdict=[words.tamed(sentence, names) for sentence in found.verdict],
-        honesty=words.tamed(found.verdict[-1 - len(found.notes)], names),
+        evaluation=evaluation,
+        noun=text.name_text(unit.noun),
+        title=text.clean(title),
+        verdict=evaluation.sentences(name_text=text.name_text),
+        name_of=text.name_text,
         figures=figures,
         slider=slider,
-        cards=cards.cards_of(found),
-        strip=(cards.WIDTH, cards.HEIGHT),
-        classes=_classes(found.classes),
+        cards=_cards(evaluation),
+        strip_size=(_STRIP_WIDTH, _STRIP_HEIGHT),
+        classes=_classes(evaluation.classes),
         most_classes=_MOST_CLASSES,
-        marks=MARKS,
-        metrics=METRICS,
-        facts=_facts(found, provenance),
+        marks=_MARKS,
+        facts=_facts(evaluation, provenance),
         policy=_policy(scripts),
         style=Markup(_resource("page.css")),
         scripts=[Markup(script) for script in scripts],
-        data=Markup(words.json_in_html(data)),
+        data=Markup(text.json_in_html(data)),
     )
 
 
@@ -175,54 +178,140 @@ def _resource(name: str) -> str:
 
 
 def _policy(scripts: list[str]) -> str:
-    """A Content-Security-Policy under which nothing runs but these very scripts."""
+    """A Content-Security-Policy that allows these scripts and nothing else."""
     hashes = (b64encode(sha256(script.encode()).digest()).decode() for script in scripts)
-    allowed = " ".join(f"'sha256-{one}'" for one in hashes)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes)
     return (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
 
 
-def _figures(found: Evaluation, rejection: Figure) -> dict[str, Figure]:
-    several = [rejection, comparison_figure(found.comparison), calibration_figure(found)]
-    if found.ood is not None:
-        several.append(ood_figure(found.ood))
-    if found.learning is not None:
-        several.append(learning_figure(found, found.learning))
-    if found.simplex is not None:
-        several.append(simplex_figure(found, found.simplex))
-    return {one.name: one for one in several}
-
-
-def _points(found: Evaluation, steps: Mapping[str, Any]) -> list[dict[str, list[float]]]:
-    """Where the marks lie on the curves, for every position of the slider."""
-    scale = 100 if found.is_share else 1
-    return [
-        {"x": [100 * step.coverage for step in at], "y": [scale * step.loss for step in at]}
-        for at in zip(*steps.values(), strict=True)
+def _figures(evaluation: Evaluation, slider: Slider) -> dict[str, PageFigure]:
+    """The figures by name; histograms and means come from the displays of the same evaluation."""
+    displays = displays_of(evaluation)
+    figures = [
+        rejection_figure(evaluation, slider),
+        comparison_figure(evaluation.comparison),
+        calibration_figure(evaluation),
     ]
+    if evaluation.ood is not None:
+        figures.append(ood_figure(evaluation.ood, displays["ood"]))
+    if evaluation.learning is not None:
+        figures.append(learning_figure(evaluation, displays["learning"]))
+    if evaluation.simplex is not None:
+        figures.append(simplex_figure(evaluation, evaluation.simplex))
+    return {figure.name: figure for figure in figures}
 
 
 def _classes(classes: tuple[ClassSummary, ...]) -> list[ClassSummary]:
-    """All of few classes; of many those that lose most, and those that lose least."""
+    """All classes; where there are many, those with the largest and the smallest loss."""
     if len(classes) <= _MOST_CLASSES:
         return list(classes)
-    ranked = sorted((one for one in classes if one.n_rows), key=lambda one: -one.loss)
+    ranked = sorted((summary for summary in classes if summary.n_rows), key=lambda s: -s.loss)
     if len(ranked) <= _MOST_CLASSES:
         return ranked
     half = _MOST_CLASSES // 2
     return [*ranked[:half], *ranked[-half:]]
 
 
-def _facts(found: Evaluation, provenance: Mapping[str, object]) -> dict[str, list[tuple[str, str]]]:
-    """How it was computed, by heading."""
+def _facts(
+    evaluation: Evaluation, provenance: Mapping[str, object]
+) -> dict[str, list[tuple[str, str]]]:
+    """How the page was computed, by heading."""
     libraries = ("numpy", "scipy", "scikit-learn", "plotly")
     versions = {"scorewise": __version__, "Python": platform.python_version()}
     versions |= {name: version(name) for name in libraries}
-    told = {"Settings": found.settings, "Where it comes from": provenance, "Versions": versions}
+    facts = {"Settings": evaluation.settings, "Provenance": provenance, "Versions": versions}
     return {
-        heading: [(words.clean(key, 80), words.clean(value, 400)) for key, value in several]
-        for heading, values in told.items()
-        if (several := words.flat(values)[:_MOST_FACTS])
+        heading: [(text.clean(key, 80), text.clean(value, 400)) for key, value in pairs]
+        for heading, values in facts.items()
+        if (pairs := text.flat(values)[:_MOST_FACTS])
     }
+
+
+# -- cards of the most uncertain rows --------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Strip:
+    """The probabilities that the members give to one class, as a small bar chart.
+
+    Attributes
+    ----------
+    name : str
+    bars : str
+        The SVG path of a bar for every member.
+    mean, level : float
+        θ̄ of the class, and the height of its line, measured from the top.
+    is_label, is_prediction : bool
+    """
+
+    name: str
+    bars: str
+    mean: float
+    level: float
+    is_label: bool
+    is_prediction: bool
+
+
+@dataclass(frozen=True)
+class Card:
+    """One uncertain row with its pictures.
+
+    Attributes
+    ----------
+    row : UncertainRow
+    aleatoric, epistemic : float or None
+        Widths in per cent of the largest total; None where costs below 0 have no width.
+    strips : tuple of Strip
+    """
+
+    row: UncertainRow
+    aleatoric: float | None
+    epistemic: float | None
+    strips: tuple[Strip, ...]
+
+
+def _cards(evaluation: Evaluation) -> list[Card]:
+    """Cards of the most uncertain rows, at most a screenful or two."""
+    rows = evaluation.uncertain_rows[:_MOST_CARDS]
+    largest = max((row.total for row in rows), default=0.0)
+    has_widths = largest > 0 and all(row.aleatoric >= 0 for row in rows)
+    return [
+        Card(
+            row,
+            100 * row.aleatoric / largest if has_widths else None,
+            100 * row.epistemic / largest if has_widths else None,
+            _strips(row),
+        )
+        for row in rows
+    ]
+
+
+def _strips(row: UncertainRow) -> tuple[Strip, ...]:
+    members = row.members[spread(len(row.members), _MOST_MEMBERS)]
+    # a member has the same position in every strip, in falling order of the likeliest class
+    members = members[np.argsort(-members[:, 0], kind="stable")]
+    is_class = row.is_wrong is not None  # and not an action that happens to have a class's name
+    return tuple(
+        Strip(
+            name,
+            _bars(members[:, k]),
+            float(row.mean[k]),
+            round(_STRIP_HEIGHT * (1 - float(row.mean[k])), 2),
+            name == row.label,
+            is_class and name == row.prediction,
+        )
+        for k, name in enumerate(row.classes)
+    )
+
+
+def _bars(heights: np.ndarray) -> str:
+    pitch = _STRIP_WIDTH / len(heights)
+    width = pitch * (1 - _GAP)
+    return "".join(
+        f"M{i * pitch:.4g} {_STRIP_HEIGHT}v{-_STRIP_HEIGHT * h:.3g}h{width:.4g}V{_STRIP_HEIGHT}z"
+        for i, h in enumerate(heights.tolist())
+        if h > 0
+    )

@@ -12,10 +12,10 @@
 
   // A copy with the colours of the theme; names are left alone, even one that reads "#FFFFFF".
   const themed = (value, isColor) => {
-    if (Array.isArray(value)) return value.map((one) => themed(one, isColor));
+    if (Array.isArray(value)) return value.map((item) => themed(item, isColor));
     if (value && typeof value === "object") {
       return Object.fromEntries(
-        Object.entries(value).map(([key, one]) => [key, themed(one, /color$/.test(key))]),
+        Object.entries(value).map(([key, item]) => [key, themed(item, /color$/.test(key))]),
       );
     }
     return isColor && isDark() && Object.hasOwn(page.dark, value) ? page.dark[value] : value;
@@ -34,9 +34,9 @@
     for (const place of document.querySelectorAll("[data-figure]")) {
       const figure = themed(page.figures[place.dataset.figure]);
       const isNarrow = !printing && place.clientWidth < NARROW;
-      const told = figure.data.filter((one) => one.showlegend !== false).length;
+      const entries = figure.data.filter((trace) => trace.showlegend !== false).length;
       // a narrow legend has a line for every entry
-      if (isNarrow) figure.layout.height += 22 * told;
+      if (isNarrow) figure.layout.height += 22 * entries;
       if (printing) {
         const height = 0.8 * figure.layout.height;
         Object.assign(figure.layout, { width: PRINTED, height, autosize: false });
@@ -62,10 +62,10 @@
     const plot = document.querySelector('[data-figure="rejection"]');
     const move = () => {
       const percent = Number(slider.value);
-      const words = `${percent} %`;
-      document.getElementById("percent").textContent = words;
-      slider.setAttribute("aria-valuetext", `${words} of the rows`);
-      document.querySelectorAll("#said span").forEach((line, i) => {
+      const label = `${percent} %`;
+      document.getElementById("percent").textContent = label;
+      slider.setAttribute("aria-valuetext", `${label} of the rows`);
+      document.querySelectorAll("#slider-text span").forEach((line, i) => {
         line.textContent = page.sentences[percent - 1][i];
       });
       const { x, y } = page.points[percent - 1];
@@ -84,14 +84,14 @@
     heads.forEach((head, column) => {
       head.querySelector("button").addEventListener("click", () => {
         const falling = head.getAttribute("aria-sort") === "ascending";
-        heads.forEach((one) => one.removeAttribute("aria-sort"));
+        heads.forEach((other) => other.removeAttribute("aria-sort"));
         head.setAttribute("aria-sort", falling ? "descending" : "ascending");
         const key = (row) => row.cells[column].dataset.value;
         const missing = (text) => column > 0 && !Number.isFinite(Number.parseFloat(text));
         const rows = [...body.rows].sort((a, b) => {
-          const [one, two] = [key(a), key(b)];
-          if (missing(one) || missing(two)) return missing(one) - missing(two); // always last
-          const order = column > 0 ? one - two : collator.compare(one, two);
+          const [first, second] = [key(a), key(b)];
+          if (missing(first) || missing(second)) return missing(first) - missing(second); // always last
+          const order = column > 0 ? first - second : collator.compare(first, second);
           return falling ? -order : order;
         });
         body.append(...rows);

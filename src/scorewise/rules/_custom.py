@@ -31,6 +31,7 @@ def _without_rounding(xp: Namespace, value: Array, size: Array) -> Array:
 class _CustomRule(ScoringRule):
     label: str
     family = "custom"
+    structure = "custom"
     never_negative = False
     any_library = False  # a user's function is written for the user's arrays
 

@@ -1,11 +1,12 @@
-"""What a scoring rule is: the losses of a prediction, and what follows from them."""
+"""What a scoring rule is: its losses, what follows from them, and the facts it states of itself."""
 
 from __future__ import annotations
 
 import abc
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -15,8 +16,47 @@ from scorewise._array import Array, Namespace, as_dtype_of, difference, namespac
 from scorewise._numerics import sum_product
 from scorewise._receive import classes_last, receive
 from scorewise._simulation import RARE
-from scorewise.distributions import Dirichlet, Samples
-from scorewise.errors import InvalidInput
+from scorewise.distributions import Dirichlet, Samples, apply_floor
+from scorewise.errors import InvalidInput, Remedy
+
+BY_LARGEST = "largest probability"  # the key of totals that fall as the largest probability rises
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The unit of a rule's losses: what they are called, and how they are written.
+
+    Attributes
+    ----------
+    noun : str
+        What a loss is called in a sentence, such as ``"error"``, ``"cost"`` or ``"brier loss"``.
+    is_proportion : bool
+        Whether every loss is 0 or 1, so that a mean loss is a proportion of rows.
+    label : str
+        What an axis of losses is called, such as ``"log loss (nats)"``.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> sw.rules.zero_one.unit.format(0.0512), sw.rules.log.unit.format(0.0512)
+    ('5.12 %', '0.0512')
+    """
+
+    noun: str
+    is_proportion: bool = False
+    label: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.label:
+            object.__setattr__(self, "label", self.noun)
+
+    def format(self, value: float) -> str:
+        """A mean loss in a few digits, as a percentage where losses are proportions."""
+        return f"{100 * value:.3g} %" if self.is_proportion else f"{value:.4g}"
+
+    def format_exact(self, value: float) -> str:
+        """A mean loss in all the digits it was stated in, for guarantees: never rounded to less."""
+        return f"{100 * value:.12g} %" if self.is_proportion else f"{value:.12g}"
 
 
 class ScoringRule(abc.ABC):
@@ -29,10 +69,20 @@ class ScoringRule(abc.ABC):
     - ``_losses(xp, p)``: ℓ(p, ·), ``(..., K)``;
     - ``_entropy(xp, p)``: H(p), never negative by rounding;
     - ``_divergence(xp, q, p, d)``: D(q, p) with d = p − q, exactly 0 where d is.
+
+    It also states the facts that others rely on, where the defaults do not hold: ``family``,
+    ``structure``, ``is_symmetric``, ``unit``, ``_largest_loss`` and ``_order_of_totals``.
     """
 
     family: ClassVar[str]
     """The rule's name in Python, such as ``top_k``; with dashes, its name in strings."""
+
+    structure: ClassVar[str] = "custom"
+    """The form of its entropy: ``"separable"``, ``"norm"``, ``"decision"``, ``"quadratic"``,
+    ``"two-class"``, or ``"custom"`` where it is none of these."""
+
+    is_symmetric: ClassVar[bool] = False
+    """Whether all classes count alike: permuting them changes nothing."""
 
     never_negative: ClassVar[bool] = True
     """Whether no loss is ever negative, so that no uncertainty is."""
@@ -105,7 +155,141 @@ class ScoringRule(abc.ABC):
         most = q.mean * (self._losses(xp, q.mean) - self._entropy(xp, corners))
         return estimate, error + xp.sum(xp.where(q.alpha < RARE, most, 0.0), axis=-1)
 
-    # -- the public face --------------------------------------------------------------------------
+    # -- facts about the rule, which tasks, plots and files rely on -------------------------------
+
+    @property
+    def unit(self) -> Unit:
+        """The unit of its losses."""
+        return Unit(f"{self.name} loss")
+
+    def largest_loss(self, n_classes: int, floor: float | None = None) -> float:
+        """Return the largest loss that any prediction can incur.
+
+        Certificates rest on it, so every rule states it, and a rule that does not raises.
+
+        Parameters
+        ----------
+        n_classes : int
+        floor : float, optional
+            The smallest probability that a prediction may give.
+
+        Returns
+        -------
+        float
+            Infinite for the log loss without a floor.
+
+        Raises
+        ------
+        InvalidInput
+            If the rule does not state it, or does not fit the number of classes.
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> sw.rules.brier.largest_loss(10)
+        2.0
+        >>> sw.rules.log.largest_loss(10), sw.rules.log.largest_loss(10, floor=0.05).__round__(3)
+        (inf, 2.996)
+        """
+        self.check_classes(n_classes)
+        return self._largest_loss(apply_floor(np.eye(n_classes), floor))
+
+    def _largest_loss(self, corners: np.ndarray) -> float:
+        """The largest loss of the predictions in the simplex with these corners, ``(K, K)``."""
+        raise InvalidInput(
+            f"the largest loss of {self!r} is not known",
+            Remedy("loss_bound", ..., "the largest loss that can occur"),
+        )
+
+    def _largest_at(self, corners: np.ndarray) -> float:
+        """The largest loss of these predictions, for rules whose losses are largest there."""
+        return float(np.max(self._losses(namespace(corners), corners)))
+
+    def total_order(self, n_classes: int) -> Hashable | None:
+        """Return a key of the order in which the rule's totals put instances.
+
+        Two rules with equal keys order all instances alike by a theorem, however their totals were
+        rounded; None where no theorem is known.
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> sw.rules.brier.total_order(5) == sw.rules.spherical.total_order(5)
+        True
+        >>> sw.rules.log.total_order(5) is None
+        True
+        """
+        if n_classes == 2 and self.is_symmetric:  # concave and symmetric: falls from ½ to the ends
+            return BY_LARGEST
+        return self._order_of_totals()
+
+    def _order_of_totals(self) -> Hashable | None:
+        """The key for any number of classes."""
+        return None
+
+    def predict(self, p: Any) -> Array:
+        """Return the prediction that ``p`` leads to: the likeliest class, or the cheapest action.
+
+        Parameters
+        ----------
+        p : array (..., K)
+
+        Returns
+        -------
+        integer array (...)
+            Class indices; action indices of a cost matrix. Ties go to the first.
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> sw.rules.log.predict([[0.2, 0.8], [0.5, 0.5]])
+        array([1, 0])
+        """
+        return self._predict(*self._admit(p))
+
+    def _predict(self, xp: Namespace, p: Array) -> Array:
+        return xp.argmax(p, axis=-1)
+
+    def n_predictions(self, n_classes: int) -> int:
+        """Return how many different predictions there are: classes, or actions of a cost matrix."""
+        return n_classes
+
+    def prediction_names(self, class_names: Sequence[str]) -> tuple[str, ...]:
+        """Return the names of what :meth:`predict` returns: of classes, or of actions."""
+        return tuple(class_names)
+
+    def to_json(self) -> str | dict[str, Any]:
+        """Return the rule as JSON can hold it; :func:`scorewise.rules.rule_from_json` reads it.
+
+        Returns
+        -------
+        str or dict
+            The name, with numbers; or the name and the arrays that the rule is made of.
+
+        Raises
+        ------
+        InvalidInput
+            If the rule consists of the user's functions, or is a class of the user's.
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> sw.rules.tsallis(1.5).to_json()
+        'tsallis:1.5'
+        >>> sw.rules.cost_matrix([[0, 1], [10, 0]]).to_json()
+        {'name': 'cost-matrix', 'costs': [[0.0, 1.0], [10.0, 0.0]], 'actions': None}
+        """
+        if self.family not in REGISTRY:
+            raise InvalidInput(f"{self!r} cannot be stored: only scorewise's own rules have names")
+        if not any(isinstance(x, np.ndarray) for x in self._parameters()):
+            return self.name
+        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+        return {
+            "name": self.family.replace("_", "-"),
+            **{k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in fields.items()},
+        }
+
+    # -- the public methods -----------------------------------------------------------------------
 
     def _admit(self, p: Any) -> tuple[Namespace, Array]:
         p = receive(p, classes_last).probabilities()
@@ -236,6 +420,8 @@ class DecisionRule(ScoringRule):
     where a member would decide so, hence EU is exactly 0 where one decision suits all members.
     """
 
+    structure = "decision"
+
     @abc.abstractmethod
     def _regret(self, xp: Namespace, p: Array) -> Array:
         """Additive regrets ``(..., R)`` of ``p``, none negative."""
@@ -246,6 +432,11 @@ class DecisionRule(ScoringRule):
 
     def _epistemic(self, xp: Namespace, samples: Samples) -> Array:
         return self._least_regret(xp, samples.average(self._regret(xp, samples.probs)))
+
+
+def norm_order(exponent: float) -> Hashable:
+    """The key of totals that fall as the norm ‖θ̄‖ of this exponent rises."""
+    return ("norm", float(exponent))
 
 
 def frozen_array(values: Any, name: str, ndim: int) -> np.ndarray:
@@ -291,14 +482,14 @@ def _short(number: float) -> str:
     return f"{number:g}" if float(f"{number:g}") == number else repr(number)
 
 
-# -- the registry: a rule's file names its rules, nothing else needs to know ----------------------
+# -- the registry, in which get_rule looks rules up by name ---------------------------------------
 
 Made = TypeVar("Made", bound=ScoringRule | Callable[..., ScoringRule])
 REGISTRY: dict[str, ScoringRule | Callable[..., ScoringRule]] = {}
 
 
 def register(made: Made) -> Made:
-    """Publish a rule, or a function that makes one, under its own name in ``scorewise.rules``."""
+    """Let :func:`get_rule` find a rule, or a function that makes rules, by its own name."""
     name = made.family if isinstance(made, ScoringRule) else made.__name__
     REGISTRY[name] = made
     return made

@@ -132,6 +132,15 @@ class Beta(ScoringRule):
     a: float
     b: float
     family = "beta"
+    structure = "two-class"
+
+    @property
+    def is_symmetric(self) -> bool:  # type: ignore[override]
+        """Whether both classes count alike."""
+        return self.a == self.b
+
+    def _largest_loss(self, corners: np.ndarray) -> float:
+        return self._largest_at(corners)  # ℓ₁ falls in p, ℓ₀ rises
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "a", number_above(-1, self.a, "a of beta"))

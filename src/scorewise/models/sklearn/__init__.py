@@ -1,1 +1,1 @@
-"""Members of scikit-learn models."""
+"""Adapters of scikit-learn's ensembles and of what is put around them."""

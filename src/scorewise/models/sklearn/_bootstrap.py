@@ -1,4 +1,4 @@
-"""Any classifier as an ensemble: fitted again with other seeds on other samples."""
+"""An ensemble of any classifier: fitted several times, with other seeds on other samples."""
 
 from __future__ import annotations
 
@@ -20,30 +20,36 @@ from sklearn.utils.validation import (
 
 from scorewise import _validate as validate
 from scorewise._random import entropy_of, generator
-from scorewise.errors import InvalidInput
 from scorewise.models._predict import predict_mean, predict_samples
+from scorewise.models._samplers import Committee
+from scorewise.models.sklearn._ensembles import (
+    check_fitted,
+    check_gives_probabilities,
+    committee_adapter,
+    committee_of_classifiers,
+)
 
 
 class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
-    """An ensemble of one classifier, by other seeds and other samples of the data.
+    """An ensemble of one classifier, fitted with other seeds on other samples of the data.
 
-    Use it to learn how unsure a classifier is that gives no members of its own: a logistic
-    regression, histogram gradient boosting, a pipeline. A scikit-learn estimator like any other.
+    Use it to measure the uncertainty of a classifier that has no members of its own: a logistic
+    regression, histogram gradient boosting, a pipeline. It is a scikit-learn estimator.
 
     Parameters
     ----------
     estimator : classifier with ``predict_proba``
         Cloned for each member; each ``random_state`` in it gets a seed of its own.
     n_members : int
-        How many.
+        Number of members.
     bootstrap : bool
         Whether each member is fitted on rows drawn with replacement (within each class, so that
         every member sees every class); otherwise members differ by their seeds alone, and not at
         all where the estimator has none.
     n_jobs : int, optional
-        Members fitted at a time, through joblib: any of its backends works.
+        Number of members fitted at a time, through joblib, with any of its backends.
     random_state : int, RandomState or Generator, optional
-        Seed; the members do not depend on ``n_jobs``.
+        Seed. The members do not depend on ``n_jobs``.
     verbose : int
         Passed to joblib.
 
@@ -95,7 +101,7 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Raises
         ------
         InvalidInput
-            If the estimator gives no probabilities.
+            If the estimator has no ``predict_proba``.
         """
         validate.whole(self.n_members, "n_members", at_least=1)
         check_gives_probabilities(self.estimator, type(self.estimator).__name__)
@@ -105,14 +111,15 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         check_consistent_length(X, y)
         check_classification_targets(y)
         entropy = entropy_of(self.random_state)
-        fitted = Parallel(n_jobs=self.n_jobs, verbose=self.verbose)(
-            delayed(_fit_member)(clone(self.estimator), X, y, entropy, member, self.bootstrap)
-            for member in range(self.n_members)
+        members = list(
+            Parallel(n_jobs=self.n_jobs, verbose=self.verbose)(
+                delayed(_fit_member)(clone(self.estimator), X, y, entropy, member, self.bootstrap)
+                for member in range(self.n_members)
+            )
         )
-        fitted = list(fitted)
         if self.bootstrap:
-            _look_at_unseen(fitted, X, y, entropy)
-        self.members_, self.classes_ = fitted, np.unique(y)
+            _try_on_unseen(members, X, y, entropy)
+        self.members_, self.classes_ = members, np.unique(y)
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -146,7 +153,7 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def predict_samples(
         self, X: Any, n_samples: int | None = None, random_state: Any = None, **options: Any
     ) -> Any:
-        """The members' probabilities; the options are those of :func:`scorewise.predict_samples`.
+        """The members' probabilities, with the options of :func:`scorewise.predict_samples`.
 
         Returns
         -------
@@ -156,7 +163,7 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return predict_samples(self, X, n_samples, random_state, **options)
 
     def __getattr__(self, name: str) -> Any:
-        """What the members know of their input is known of the ensemble's."""
+        """The members' facts about their input are the ensemble's."""
         if name in {"n_features_in_", "feature_names_in_"} and "members_" in vars(self):
             return getattr(self.members_[0], name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -171,32 +178,23 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return tags
 
 
-def check_gives_probabilities(model: Any, name: str) -> None:
-    """Refuse a classifier that only decides."""
-    if not hasattr(model, "predict_proba"):
-        raise InvalidInput(
-            f"{name} has no predict_proba; use a classifier that gives probabilities, or wrap it "
-            "in sklearn.calibration.CalibratedClassifierCV"
-        )
-
-
 def indexable(X: Any) -> Any:
-    """The same, of which rows can be taken."""
+    """X in a form that can be indexed by rows."""
     if issparse(X):
         return X.tocsr()
     return X if hasattr(X, "shape") or hasattr(X, "__len__") else np.asarray(X)
 
 
 def set_seeds(estimator: Any, rng: np.random.Generator) -> None:
-    """A seed for each random state in an estimator, also of what only splits rows for it."""
-    found: dict[str, Any] = {}
+    """Set each random state in an estimator, also of objects in it that split rows."""
+    params: dict[str, Any] = {}
     for name, value in sorted(estimator.get_params(deep=True).items()):
         if name.rpartition("__")[2] == "random_state":
-            found[name] = int(rng.integers(2**31 - 1))
+            params[name] = int(rng.integers(2**31 - 1))
         elif hasattr(value, "random_state") and not hasattr(value, "get_params"):
-            found[name] = copy.copy(value)
-            found[name].random_state = int(rng.integers(2**31 - 1))
-    estimator.set_params(**found)
+            params[name] = copy.copy(value)
+            params[name].random_state = int(rng.integers(2**31 - 1))
+    estimator.set_params(**params)
 
 
 def _fit_member(
@@ -209,8 +207,8 @@ def _fit_member(
     return estimator.fit(X, y)
 
 
-def _look_at_unseen(members: list[Any], X: Any, y: np.ndarray, entropy: int) -> None:
-    """Ask about rows that no member was fitted on: a bad one is refused whatever the draw was."""
+def _try_on_unseen(members: list[Any], X: Any, y: np.ndarray, entropy: int) -> None:
+    """Predict rows that no member was fitted on, so that a bad row is refused for every seed."""
     unseen = np.ones(len(y), dtype=bool)
     for member in range(len(members)):
         unseen[_draw_rows(y, entropy, member)] = False
@@ -227,3 +225,11 @@ def _draw_rows(y: np.ndarray, entropy: int, member: int) -> np.ndarray:
     starts = np.repeat(np.cumsum(counts) - counts, counts)
     drawn = starts + rng.integers(np.repeat(counts, counts))
     return np.sort(order[drawn])
+
+
+def _committee(ensemble: BootstrapEnsemble) -> Committee:
+    check_fitted(ensemble, type(ensemble).__name__)
+    return committee_of_classifiers(ensemble.members_, ensemble.classes_)
+
+
+ADAPTERS = (committee_adapter(BootstrapEnsemble, _committee),)

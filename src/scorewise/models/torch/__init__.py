@@ -1,1 +1,1 @@
-"""Members of torch modules."""
+"""Adapters of torch modules: dropout, deep ensembles, Laplace, evidential networks."""

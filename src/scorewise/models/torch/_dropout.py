@@ -1,149 +1,226 @@
 """Monte-Carlo dropout: draws of thinned networks.
 
 A draw fixes what every chosen dropout layer drops, for all rows alike. So it is one network, and
-its answers do not depend on how rows are batched. Everything before the first chosen layer is
-computed once: that layer hands on the rows of all draws as one large batch.
+its outputs do not depend on how rows are batched. Everything before the first chosen layer is
+computed once: that layer returns the rows of all draws as one large batch.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
-from typing import Any
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from scorewise.errors import InvalidInput
-from scorewise.models.torch._answers import Answers
-from scorewise.models.torch._masks import NOTHING, Choice, Masks, Plan, make_plan
-from scorewise.models.torch._networks import ask, borrowed, check_rows
-from scorewise.models.torch._rows import Batch, count_rows, few_rows, length, telling_rows
-from scorewise.models.torch._streams import stream
+from scorewise._random import generator
+from scorewise.errors import InvalidInput, Remedy
+from scorewise.models._adapters import ALL_OPTIONS, Adapter
+from scorewise.models._samplers import SamplingOptions
+from scorewise.models.torch._batches import (
+    Batch,
+    count_rows,
+    distinct_rows,
+    few_rows,
+    length,
+    stream,
+)
+from scorewise.models.torch._networks import OutputReader, borrowed, call_module, check_rows
+
+_BY_CHANNEL = (nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.FeatureAlphaDropout)
+_ALPHA = (nn.AlphaDropout, nn.FeatureAlphaDropout)
+_SELU_FLOOR = -1.7580993408473766  # the limit of SELU, which alpha dropout inserts
+
+_DROP_ALL = -1  # stands for a draw that drops everything
+
+LayerChoice = str | frozenset[str]  # "all", "last", or the names of layers
+
+
+class LayerCall(NamedTuple):
+    """A layer, and the number of its calls before this one in a pass."""
+
+    layer: str
+    n_before: int
+
+
+class ObservedCall(NamedTuple):
+    """A call in a trial pass, and the input of the layer."""
+
+    call: LayerCall
+    input: Tensor
 
 
 @dataclass(frozen=True)
-class Route:
+class RowLayout:
+    """How rows lie in the input of a layer.
+
+    Attributes
+    ----------
+    axis : int or None
+        The axis of the rows; None where the input is the same for all rows.
+    per_row : int
+        Entries of a row along that axis.
+    rows_first : bool
+        Whether a row's entries lie side by side, or one in each of ``per_row`` blocks of all rows.
+    is_certain : bool
+        Whether the trial could distinguish the two; it cannot where all rows are alike.
+    """
+
+    axis: int | None
+    per_row: int = 1
+    rows_first: bool = True
+    is_certain: bool = True
+
+
+@dataclass(frozen=True)
+class DropoutPlan:
+    """The calls of a pass in order, and the layouts of those that drop."""
+
+    calls: tuple[LayerCall, ...]
+    layouts: Mapping[LayerCall, RowLayout]
+
+    @property
+    def can_share(self) -> bool:
+        """Whether one pass can hold several draws, each as further rows."""
+        layouts = self.layouts.values()
+        return all(layout.axis is not None and layout.rows_first for layout in layouts)
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether all layouts are certain."""
+        return all(layout.is_certain for layout in self.layouts.values())
+
+    def of_in_place_layers(self, layers: Mapping[str, _DropoutNd]) -> dict[str, DropoutPlan]:
+        """For each layer that works in place, the plan in which it alone drops."""
+        names = {call.layer for call in self.layouts if layers[call.layer].inplace}
+        return {
+            name: replace(
+                self, layouts={call: at for call, at in self.layouts.items() if call.layer == name}
+            )
+            for name in sorted(names)
+        }
+
+
+# The sampler
+
+
+@dataclass(frozen=True)
+class BatchRoute:
     """How batches of one shape go through the module."""
 
-    plan: Plan
-    at_once: bool  # all draws in one pass, or one after the other
+    plan: DropoutPlan
+    in_one_pass: bool  # all draws, or one pass per draw
 
 
 class DropoutSampler:
-    """Draws from a module some of whose dropout layers are active."""
+    """Draws from a module in which the chosen dropout layers drop."""
 
     weights: np.ndarray | None = None
 
-    def __init__(
-        self,
-        module: nn.Module,
-        n_draws: int,
-        entropy: int,
-        layers: Any,
-        output: str | None,
-        device: Any,
-    ) -> None:
+    def __init__(self, module: nn.Module, options: SamplingOptions) -> None:
+        self.n_members = options.n_draws
         self._module = module
         self._name = type(module).__name__
-        self._n_draws = n_draws
-        found = _dropout_layers(module)
-        self._chosen = _choose(layers, found)
-        self._masks = Masks(found, n_draws, entropy)
-        names = [f"{self._name}, draw {m}" for m in range(n_draws)]
-        self._answers = Answers(names, output, of_one_model=True)
-        self._device = device
+        layers = _dropout_layers(module)
+        self._choice = _choose(options.dropout, layers)
+        self._masks = DropoutMasks(layers, self.n_members, options.seed)
+        names = [f"{self._name}, draw {m}" for m in range(self.n_members)]
+        self._reader = OutputReader(names, options.output, of_one_model=True)
+        self._device = options.device
         self._home = torch.device("cpu")
-        self._routes: dict[Any, Route] = {}
+        self._routes: dict[Any, BatchRoute] = {}
 
     def n_rows(self, X: Any) -> int | None:
-        """How many there are, where that is known."""
+        """The number of rows of X, where it is known."""
         return count_rows(X)
 
     def chunks(self, X: Any, batch_size: int | None) -> Generator[np.ndarray]:
-        """All draws' answers ``(n, M, K)`` for further rows."""
+        """Yield all draws' probabilities ``(n, M, K)`` of consecutive rows."""
         with (
             borrowed([self._module], self._device) as self._home,
             self._masks.attached(),
-            _as_written(),
+            _layer_by_layer(),
         ):
             yield from stream(X, self._draw, self._module, self._home, batch_size)
-            self._answers.finish()
+            self._reader.finish()
 
     def _draw(self, batch: Batch, first_row: int) -> Tensor:
         if not length(batch):
-            return self._answers.samples(self._ask(batch), first_row)
+            return self._reader.samples(self._call(batch), first_row)
         key = _shape_but_for_rows(batch)
         if key not in self._routes or not self._routes[key].plan.is_certain:
             self._routes[key] = self._find_route(batch)
-        return self._answers.samples(self._values(key, batch), first_row)
+        return self._reader.samples(self._values(key, batch), first_row)
 
     def _values(self, key: Any, batch: Batch) -> Tensor:
-        """What the module returns in all draws ``(M · n, K)``, one draw after the other."""
-        plan, draws = self._routes[key].plan, range(self._n_draws)
-        if self._routes[key].at_once:
+        """The module's outputs in all draws ``(M · n, K)``, one draw after the other."""
+        plan, draws = self._routes[key].plan, range(self.n_members)
+        if self._routes[key].in_one_pass:
             try:
-                return self._together(plan, draws, batch)
+                return self._thinned(plan, draws, batch)
             except InvalidInput:
-                # What the first rows did not show, such as the mask of a padded text; or it is
-                # wrong whatever the way, and the other says so.
-                self._routes[key] = Route(plan, at_once=False)
-        return torch.cat([self._together(plan, [draw], batch) for draw in draws])
+                # The first rows may not show it, such as the mask of a padded text. If one pass per
+                # draw fails too, its error is raised.
+                self._routes[key] = BatchRoute(plan, in_one_pass=False)
+        return torch.cat([self._thinned(plan, [draw], batch) for draw in draws])
 
-    def _ask(self, batch: Batch) -> Tensor:
-        return ask(self._module, batch, self._home, self._name)
+    def _call(self, batch: Batch) -> Tensor:
+        return call_module(self._module, batch, self._home, self._name)
 
-    def _together(self, plan: Plan, draws: Sequence[int], batch: Batch) -> Tensor:
-        """What the module returns in these draws, in one pass."""
+    def _thinned(self, plan: DropoutPlan, draws: Sequence[int], batch: Batch) -> Tensor:
+        """The module's outputs in these draws, in one pass."""
         with self._masks.drawing(plan, draws, length(batch)):
-            values = self._ask(batch)
+            values = self._call(batch)
         check_rows(values, length(batch) * len(draws), self._name)
         return values
 
-    def _find_route(self, batch: Batch) -> Route:
-        """Find the layers that run, and whether all draws can go through them in one pass.
+    def _find_route(self, batch: Batch) -> BatchRoute:
+        """Find the layers that run, and whether one pass can hold all draws.
 
-        They can unless the module goes around the first of them, as a skip connection does: then
-        rows and draws do not fit, or the answers are not those of one draw at a time.
+        It can unless the module goes around the first of them, as a skip connection does: then
+        shapes do not fit, or outputs differ from those of one draw at a time.
         """
         few = few_rows(batch)
-        with self._masks.watching() as two:
-            self._ask(telling_rows(batch, 2))
-        with self._masks.watching() as three:
-            self._ask(telling_rows(batch, 3))
-        plan = make_plan(two, three, self._masks.layers, self._chosen)
-        plain, nothing = self._ask(few), self._together(plan, [NOTHING], few)
-        at_once = False
+        with self._masks.observing() as two:
+            self._call(distinct_rows(batch, 2))
+        with self._masks.observing() as three:
+            self._call(distinct_rows(batch, 3))
+        plan = _make_plan(two, three, self._masks.layers, self._choice)
+        plain, dropped = self._call(few), self._thinned(plan, [_DROP_ALL], few)
+        in_one_pass = False
         if plan.can_share:
-            apart = self._together(plan, [0], few)
+            apart = self._thinned(plan, [0], few)
             with suppress(InvalidInput):
-                together, _ = self._together(plan, [0, NOTHING], few).chunk(2)
-                at_once = _are_same(together, apart, nothing - plain)
-        if bool(plain.isfinite().any()) and _are_same(nothing, plain):
+                together, _ = self._thinned(plan, [0, _DROP_ALL], few).chunk(2)
+                in_one_pass = _are_same(together, apart, dropped - plain)
+        if bool(plain.isfinite().any()) and _are_same(dropped, plain):
             raise InvalidInput(f"the chosen dropout layers do not change what {self._name} returns")
-        for name, alone in plan.in_place(self._masks.layers).items():
-            if _are_same(self._together(alone, [NOTHING], few), plain):
+        for name, alone in plan.of_in_place_layers(self._masks.layers).items():
+            if _are_same(self._thinned(alone, [_DROP_ALL], few), plain):
                 raise InvalidInput(
-                    f"the dropout layer {name!r} works in place and nobody uses what it returns; "
-                    "write x = dropout(x)"
+                    f"the dropout layer {name!r} works in place, but its output is not used; write "
+                    "x = dropout(x)"
                 )
-        return Route(plan, at_once)
+        return BatchRoute(plan, in_one_pass)
 
 
 def _shape_but_for_rows(batch: Batch) -> Any:
-    """What batches that take one route have in common."""
+    """What batches of one route have in common."""
     entries = batch.values() if isinstance(batch, Mapping) else [batch]
     shapes = tuple(tuple(entry.shape[1:]) for entry in entries if isinstance(entry, Tensor))
-    return shapes, length(batch) > 1  # a single row does not tell how rows lie
+    return shapes, length(batch) > 1  # a single row does not show how rows lie
 
 
 def _are_same(x: Tensor, y: Tensor, usual: Tensor | None = None) -> bool:
-    """Whether two answers are the same but for rounding.
+    """Whether two outputs are equal up to rounding.
 
-    ``usual`` are differences that dropping makes; a hundredth of them is rounding, too.
+    ``usual`` are differences that dropping makes; a hundredth of them counts as rounding too.
     """
     if x.shape != y.shape or not bool((x.isfinite() == y.isfinite()).all()):
         return False
@@ -155,8 +232,8 @@ def _are_same(x: Tensor, y: Tensor, usual: Tensor | None = None) -> bool:
 
 
 @contextmanager
-def _as_written() -> Iterator[None]:
-    """Hooks are no work for a compiler, and torch's fused attention does not call its layers."""
+def _layer_by_layer() -> Iterator[None]:
+    """Turn off the compiler, which skips hooks, and fused attention, which skips layers."""
     compiler = getattr(torch.compiler, "set_stance", None)
     fused = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
@@ -173,19 +250,207 @@ def _dropout_layers(module: nn.Module) -> dict[str, _DropoutNd]:
     if not layers:
         raise InvalidInput(
             f"{type(module).__name__} has no dropout layer (torch.nn.functional.dropout is none), "
-            "so all draws would be alike; pass a module with torch.nn.Dropout, a list of modules "
+            "so all draws would be equal; pass a module with torch.nn.Dropout, a list of modules "
             "for an ensemble, or see scorewise.fit_laplace"
         )
     return layers
 
 
-def _choose(chosen: Any, layers: Mapping[str, _DropoutNd]) -> Choice:
-    """Which layers are to drop, as the user says it: by a word, a name or several."""
+def _choose(chosen: Any, layers: Mapping[str, _DropoutNd]) -> LayerChoice:
+    """The user's choice of layers: "all", "last", or a set of names."""
     if isinstance(chosen, str) and chosen in {"all", "last"}:
         return chosen
     names = [chosen] if isinstance(chosen, str) else chosen
     if not isinstance(names, list | tuple | set) or not names or not set(names) <= set(layers):
         raise InvalidInput(
-            f"dropout={chosen!r} must be 'all', 'last' or a list of these layers: {list(layers)}"
+            f"dropout={chosen!r} must be 'all', 'last' or a list of these layers: {list(layers)}",
+            Remedy("dropout", "all", "for all layers"),
         )
     return frozenset(names)
+
+
+# Masks
+
+
+class DropoutMasks:
+    """The masks of a module's dropout layers.
+
+    Within :meth:`attached` a hook replaces what the layers return: within :meth:`drawing` by their
+    thinned input, otherwise by their input.
+    """
+
+    def __init__(self, layers: Mapping[str, _DropoutNd], n_draws: int, entropy: int) -> None:
+        self.layers = layers
+        self._numbers = {name: i for i, name in enumerate(layers)}
+        self._n_draws = n_draws
+        self._entropy = entropy
+        self._masks: dict[LayerCall, Tensor] = {}  # True where a unit is not dropped
+        self._calls: list[LayerCall] = []
+        self._counts: Counter[str] = Counter()
+        self._observed: list[ObservedCall] | None = None
+        self._plan: DropoutPlan | None = None
+        self._draws: Sequence[int] = ()
+        self._n_rows = 0
+
+    @contextmanager
+    def attached(self) -> Iterator[None]:
+        """Replace what the layers return."""
+        with ExitStack() as hooks:
+            for name, layer in self.layers.items():
+                hook = layer.register_forward_hook(partial(self._replace, name), with_kwargs=True)
+                hooks.callback(hook.remove)
+            yield
+
+    @contextmanager
+    def observing(self) -> Iterator[list[ObservedCall]]:
+        """A pass in which no layer drops, and the list of the calls that it makes."""
+        self._begin()
+        observed: list[ObservedCall] = []
+        self._observed = observed
+        try:
+            yield observed
+        finally:
+            self._observed = None
+
+    @contextmanager
+    def drawing(self, plan: DropoutPlan, draws: Sequence[int], n_rows: int) -> Iterator[None]:
+        """A pass in which the layers of the plan drop.
+
+        With several draws, the first of these layers gets n rows and returns n rows of each draw,
+        one draw after the other.
+        """
+        self._begin()
+        self._plan, self._n_rows, self._draws = plan, n_rows, draws
+        try:
+            yield
+        finally:
+            self._plan = None
+        if tuple(self._calls) != plan.calls:
+            raise InvalidInput("which dropout layers run depends on the values of X")
+
+    def _begin(self) -> None:
+        self._counts.clear()
+        self._calls.clear()
+
+    def _replace(
+        self, name: str, layer: nn.Module, args: Any, options: Any, output: Tensor
+    ) -> Tensor:
+        """The forward hook of a layer."""
+        x: Tensor = args[0] if args else next(iter(options.values()))
+        call = LayerCall(name, self._counts[name])
+        self._counts[name] += 1
+        self._calls.append(call)
+        if self._observed is not None:
+            self._observed.append(ObservedCall(call, x))
+        if self._plan is None or call not in self._plan.layouts:
+            return x
+        layout = self._plan.layouts[call]
+        if layout.axis is None:
+            return _thin(layer, x, self._current_masks(call, tuple(x.shape), x.device)[0])
+        axis, per_row = layout.axis, layout.per_row
+        shape = (*x.shape[:axis], per_row, *x.shape[axis + 1 :])
+        masks = self._current_masks(call, shape, x.device)
+        if not layout.rows_first:
+            x = x.unflatten(axis, (per_row, self._n_rows))
+            return _thin(layer, x, masks[0].unsqueeze(axis + 1)).flatten(axis, axis + 1)
+        x = x.unflatten(axis, (-1, self._n_rows, per_row))
+        masks = masks.movedim(0, axis).unsqueeze(axis + 1)  # draws, rows, entries of a row
+        return _thin(layer, x, masks).flatten(axis, axis + 2)
+
+    def _current_masks(
+        self, call: LayerCall, shape: tuple[int, ...], device: torch.device
+    ) -> Tensor:
+        """The masks of the current draws for a row of this shape."""
+        if isinstance(self.layers[call.layer], _BY_CHANNEL):
+            shape = (*shape[:2], *(1 for _ in shape[2:]))
+        masks = self._masks.get(call)
+        if masks is None or tuple(masks.shape[1:]) != shape:
+            drawn = [self._draw_mask(draw, call, shape) for draw in range(self._n_draws)]
+            drops_all = torch.zeros(shape, dtype=torch.bool)
+            self._masks[call] = masks = torch.stack([*drawn, drops_all]).to(device)
+        if list(self._draws) == list(range(self._n_draws)):
+            return masks[:-1]
+        return torch.stack([masks[draw] for draw in self._draws])
+
+    def _draw_mask(self, draw: int, call: LayerCall, shape: tuple[int, ...]) -> Tensor:
+        rng = generator(self._entropy, draw, self._numbers[call.layer], call.n_before)
+        return torch.from_numpy(rng.random(shape, dtype="float32") >= self.layers[call.layer].p)
+
+
+def _make_plan(
+    two: Sequence[ObservedCall],
+    three: Sequence[ObservedCall],
+    layers: Mapping[str, _DropoutNd],
+    choice: LayerChoice,
+) -> DropoutPlan:
+    """The plan that follows from the calls of a pass with two rows and of one with three."""
+    calls = tuple(observed.call for observed in two)
+    if calls != tuple(observed.call for observed in three):
+        raise InvalidInput("which dropout layers run depends on the number of rows")
+    active = [call for call in calls if layers[call.layer].p > 0]
+    if not active:
+        raise InvalidInput(
+            "no dropout layer with p > 0 runs, so all draws would be equal; pass a module with "
+            "torch.nn.Dropout, or a list of modules for an ensemble"
+        )
+    if choice == "last":
+        chosen = set(active[-1:])
+    else:
+        chosen = {call for call in active if choice == "all" or call.layer in choice}
+        running = {call.layer for call in chosen}
+        idle = choice - running if isinstance(choice, frozenset) else frozenset()
+        if idle:
+            raise InvalidInput(f"the dropout layers {sorted(idle)} do not run, or have p = 0")
+    layouts = {
+        small.call: _find_layout(small, large)
+        for small, large in zip(two, three, strict=True)
+        if small.call in chosen
+    }
+    return DropoutPlan(calls, layouts)
+
+
+def _find_layout(small: ObservedCall, large: ObservedCall) -> RowLayout:
+    """The axis that grows with the number of rows, and how rows lie along it."""
+    two, three = small.input, large.input
+    sizes = list(zip(two.shape, three.shape, strict=True)) if two.ndim == three.ndim else []
+    grown = [axis for axis, (a, b) in enumerate(sizes) if a != b]
+    if sizes and not grown:
+        return RowLayout(None)
+    per_row = three.shape[grown[0]] - two.shape[grown[0]] if grown else 0
+    if len(grown) == 1 and three.shape[grown[0]] == 3 * per_row:
+        if per_row == 1:
+            return RowLayout(grown[0])
+        two, three = two.movedim(grown[0], 0), three.movedim(grown[0], 0)
+        side_by_side = _distance(three[: 2 * per_row], two)
+        in_blocks = _distance(three.unflatten(0, (per_row, 3))[:, :2].flatten(0, 1), two)
+        rounding = 1e-3 * float(two.abs().amax())
+        if min(side_by_side, in_blocks) <= rounding:
+            is_certain = max(side_by_side, in_blocks) > rounding
+            return RowLayout(grown[0], per_row, side_by_side <= in_blocks, is_certain)
+    raise InvalidInput(
+        f"the dropout layer {small.call.layer!r} gets shapes {tuple(small.input.shape)} for two "
+        f"rows and {tuple(large.input.shape)} for three, which does not show the values of a row"
+    )
+
+
+def _distance(x: Tensor, y: Tensor) -> float:
+    return float((x - y).abs().amax())
+
+
+def _thin(layer: Any, x: Tensor, mask: Tensor) -> Tensor:
+    """The layer's output for a mask that is True where x is not dropped."""
+    p = layer.p
+    if not isinstance(layer, _ALPHA):
+        return x * mask * (1 / (1 - p) if p < 1 else 0.0)
+    scale = ((1 - p) * (1 + p * _SELU_FLOOR**2)) ** -0.5 if p < 1 else 0.0
+    return torch.where(mask, x, _SELU_FLOOR) * scale - scale * _SELU_FLOOR * p
+
+
+ADAPTERS = (
+    Adapter(
+        matches=lambda model: isinstance(model, nn.Module),
+        classes=lambda model: None,
+        sampler=DropoutSampler,
+        options=ALL_OPTIONS,
+    ),
+)

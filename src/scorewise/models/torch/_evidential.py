@@ -1,4 +1,4 @@
-"""Evidential and prior networks: modules that answer with a Dirichlet distribution."""
+"""Evidential and prior networks: modules that predict a Dirichlet distribution."""
 
 from __future__ import annotations
 
@@ -8,40 +8,80 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
+from scorewise import _validate as validate
 from scorewise._progress import bar, counted
 from scorewise.distributions import Dirichlet
-from scorewise.errors import InvalidInput
-from scorewise.models.torch._answers import widened
-from scorewise.models.torch._networks import ask, borrowed, check_rows
-from scorewise.models.torch._rows import Batch, count_rows, length
-from scorewise.models.torch._streams import stream
+from scorewise.errors import InvalidInput, Remedy
+from scorewise.models.torch._batches import Batch, count_rows, length, stream
+from scorewise.models.torch._networks import borrowed, call_module, check_rows, widened
 
-OUTPUTS = ("alpha", "evidence", "log-alpha")
+_OUTPUTS = ("alpha", "evidence", "log-alpha")
 
 
-def concentrations(
-    module: nn.Module, X: Any, batch_size: int | None, device: Any, output: str, show: bool | None
+def predict_dirichlet(
+    model: Any,
+    X: Any,
+    batch_size: int | None = None,
+    device: Any = None,
+    *,
+    output: str = "alpha",
+    progress: bool | None = None,
 ) -> Dirichlet:
-    """The Dirichlet that a module predicts for each row."""
-    if output not in OUTPUTS:
-        raise InvalidInput(f"output={output!r} must be one of {', '.join(map(repr, OUTPUTS))}")
-    name = type(module).__name__
-    with borrowed([module], device) as home:
+    """The Dirichlet distributions that an evidential or prior network predicts.
+
+    Use it for modules that return parameters α or evidence instead of probabilities.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Called once, in evaluation mode; it is not changed.
+    X : rows
+        As for :func:`scorewise.predict_samples`.
+    batch_size, device, progress
+        As for :func:`scorewise.predict_samples`.
+    output : "alpha", "evidence" or "log-alpha"
+        What the module returns: α > 0; evidence e ≥ 0, with α = e + 1 (evidential networks); or
+        logits z, with α = exp(z) (prior networks).
+
+    Returns
+    -------
+    Dirichlet
+        With ``alpha`` of shape (N, K).
+
+    Raises
+    ------
+    InvalidInput
+        If the module's outputs are not parameters of a Dirichlet distribution.
+
+    Examples
+    --------
+    >>> import scorewise as sw, torch
+    >>> net = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Softplus())
+    >>> sw.predict_dirichlet(net, torch.zeros(5, 4), output="evidence")
+    Dirichlet(3 classes, batch (5,), float32)
+    """
+    if batch_size is not None:
+        validate.whole(batch_size, "batch_size", at_least=1)
+    if not isinstance(model, nn.Module):
+        raise InvalidInput(f"predict_dirichlet takes a torch module, not {type(model).__name__}")
+    validate.choice(output, "output", _OUTPUTS)
+    name = type(model).__name__
+    with borrowed([model], device) as home:
 
         def draw(batch: Batch, first_row: int) -> Tensor:
-            values = ask(module, batch, home, name)
+            values = call_module(model, batch, home, name)
             check_rows(values, length(batch), name)
             return _alpha(values, output, name, first_row)
 
         with (
-            closing(stream(X, draw, module, home, batch_size)) as chunks,
-            bar("predicting", count_rows(X), show) as advance,
+            closing(stream(X, draw, model, home, batch_size)) as chunks,
+            bar("predicting", count_rows(X), progress) as advance,
         ):
             return Dirichlet(np.concatenate(list(counted(chunks, advance))))
 
 
 def _alpha(values: Tensor, output: str, name: str, first_row: int) -> Tensor:
-    """Parameters of what a module returned."""
+    """The parameters α that follow from the outputs of a module."""
     values = widened(values)
     if output == "evidence":
         alpha, fine = values + 1, values >= 0
@@ -53,7 +93,7 @@ def _alpha(values: Tensor, output: str, name: str, first_row: int) -> Tensor:
         row, k = (int(i) for i in wrong.nonzero()[0])
         raise InvalidInput(
             f"{name} returns {float(values[row, k]):.6g} for row {first_row + row}, class {k}, "
-            f"which is no {output}; alpha must be positive, evidence not negative, and a network "
-            "that returns logits z with alpha = exp(z) needs output='log-alpha'"
+            f"which is no {output}; alpha must be positive, evidence must not be negative",
+            Remedy("output", "log-alpha", "if the network returns logits z with alpha = exp(z)"),
         )
     return alpha

@@ -1,4 +1,4 @@
-"""Laplace approximations of laplace-torch: fitted in one call, and drawn from."""
+"""Laplace approximations of laplace-torch: fitted in one call, and sampled from."""
 
 from __future__ import annotations
 
@@ -15,16 +15,9 @@ from torch.func import functional_call
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from scorewise.errors import InvalidInput
-from scorewise.models.torch._answers import Answers
-from scorewise.models.torch._networks import (
-    ask,
-    borrowed,
-    check_rows,
-    choose_device,
-    preserved_randomness,
-    refusals_named,
-)
-from scorewise.models.torch._rows import (
+from scorewise.models._adapters import Adapter
+from scorewise.models._samplers import SamplingOptions
+from scorewise.models.torch._batches import (
     Batch,
     as_batch,
     check_labels,
@@ -33,10 +26,19 @@ from scorewise.models.torch._rows import (
     inputs_and_labels,
     length,
     move,
+    stream,
 )
-from scorewise.models.torch._streams import stream
+from scorewise.models.torch._networks import (
+    OutputReader,
+    borrowed,
+    call_module,
+    check_rows,
+    choose_device,
+    preserved_randomness,
+    refusals_named,
+)
 
-with warnings.catch_warnings():  # its dependencies use what torch is about to drop
+with warnings.catch_warnings():  # its dependencies use deprecated parts of torch
     warnings.simplefilter("ignore")
     from laplace import Laplace
     from laplace.baselaplace import BaseLaplace, ParametricLaplace
@@ -61,34 +63,34 @@ def fit_laplace(
 ) -> Any:
     """A Laplace approximation around a trained network: a Gaussian over its last layer's weights.
 
-    Use it to learn how unsure a network is that was trained once and has no dropout. The defaults
-    are the paper's: last layer, Kronecker-factored curvature.
+    Use it to measure the uncertainty of a network that was trained once and has no dropout. The
+    defaults are the paper's: last layer, Kronecker-factored curvature.
 
     Parameters
     ----------
     model : torch.nn.Module
-        Trained; returns logits. It is copied, and left as it was.
+        A trained network that returns logits. It is copied.
     X : DataLoader, or array or tensor (n, ...)
-        The training data; a loader brings pairs of rows and class indices, or mappings with
+        The training data. A loader yields pairs of rows and class indices, or mappings with
         ``labels`` (Hugging Face).
     y : array (n,), optional
         Class indices of the rows of an array.
     subset_of_weights, hessian_structure : str
         As for ``laplace.Laplace``.
     prior_precision : float or "marglik"
-        Of the Gaussian prior, that is the weight decay; ``"marglik"`` finds the one of the largest
-        marginal likelihood.
+        Precision of the Gaussian prior, which corresponds to the weight decay; ``"marglik"``
+        maximises the marginal likelihood.
     device : str or torch.device, optional
-        CUDA where there is one unless given; samples are drawn there too.
+        By default CUDA where it is available; samples are drawn there too.
     progress : bool, optional
-        Show a bar; on terminals unless told.
+        Whether to show a progress bar; by default on terminals.
     **options
         Passed to ``laplace.Laplace``.
 
     Returns
     -------
     laplace.BaseLaplace
-        For :func:`scorewise.predict_samples`, and all that laplace-torch can do with it.
+        For :func:`scorewise.predict_samples`, and for laplace-torch itself.
 
     Raises
     ------
@@ -109,15 +111,15 @@ def fit_laplace(
     tune = prior_precision == "marglik"
     if not tune and (isinstance(prior_precision, str) or not 0 < prior_precision < float("inf")):
         raise InvalidInput(f"prior_precision={prior_precision!r} must be positive, or 'marglik'")
-    where = choose_device(device, [p.device for p in model.parameters()][:1])
-    network: nn.Module = copy.deepcopy(model).to(where).eval()
+    home = choose_device(device, [p.device for p in model.parameters()][:1])
+    network: nn.Module = copy.deepcopy(model).to(home).eval()
     loader = _loader(X, y, next(network.parameters()).dtype)
     bar = sys.stderr.isatty() if progress is None else progress
-    with preserved_randomness(where), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*link_approx.*")  # not of our choosing
-        inputs, n_classes = _look(network, loader, where)
+    with preserved_randomness(home), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*link_approx.*")  # we do not set it
+        inputs, n_classes = _first_rows(network, loader, home)
         try:
-            found = Laplace(
+            approximation = Laplace(
                 _TakesMapping(network) if isinstance(inputs, Mapping) else network,
                 "classification",
                 subset_of_weights=subset_of_weights,
@@ -127,10 +129,10 @@ def fit_laplace(
             )
         except (ValueError, TypeError) as error:
             raise InvalidInput(f"laplace-torch refuses these options: {error}") from error
-        found.fit(_CheckedLoader(loader, n_classes), progress_bar=bar)
+        approximation.fit(_CheckedLoader(loader, n_classes), progress_bar=bar)
         if tune:
-            found.optimize_prior_precision(method="marglik")
-    return found
+            approximation.optimize_prior_precision(method="marglik")
+    return approximation
 
 
 def _loader(X: Any, y: Any, dtype: torch.dtype) -> DataLoader[Any]:
@@ -140,22 +142,24 @@ def _loader(X: Any, y: Any, dtype: torch.dtype) -> DataLoader[Any]:
         return DataLoader(X, batch_size=_BATCH)
     if y is None or isinstance(X, Mapping):
         raise InvalidInput("pass arrays X and y, or a DataLoader of rows and labels")
-    rows, given = as_batch(X), np.asarray(y)
-    if given.dtype.kind not in "iu" or given.shape != (length(rows),):
+    rows, y = as_batch(X), np.asarray(y)
+    if y.dtype.kind not in "iu" or y.shape != (length(rows),):
         raise InvalidInput(f"y must be class indices, one for each of the {length(rows)} rows of X")
     rows = rows.to(dtype) if rows.is_floating_point() else rows
-    labels = torch.from_numpy(given.astype(np.int64))
+    labels = torch.from_numpy(y.astype(np.int64))
     return DataLoader(TensorDataset(rows, labels), batch_size=_BATCH)
 
 
-def _look(network: nn.Module, loader: DataLoader[Any], device: torch.device) -> tuple[Batch, int]:
-    """The first rows, and how many classes the network knows."""
+def _first_rows(
+    network: nn.Module, loader: DataLoader[Any], device: torch.device
+) -> tuple[Batch, int]:
+    """The first rows, and the number of classes that the network returns."""
     inputs, _ = inputs_and_labels(next(iter(loader), [torch.empty(0)]))
     if not length(inputs):
         raise InvalidInput("there are no rows to fit on")
     name = type(network).__name__
     with torch.no_grad():
-        logits = ask(network, few_rows(inputs), device, name)
+        logits = call_module(network, few_rows(inputs), device, name)
     check_rows(logits, len(logits), name)
     if logits.shape[-1] < 2:
         raise InvalidInput(f"{name} returns one number per row; Laplace needs one for each class")
@@ -163,7 +167,7 @@ def _look(network: nn.Module, loader: DataLoader[Any], device: torch.device) -> 
 
 
 class _CheckedLoader:
-    """A loader whose labels are looked at: on a GPU, a wrong one stops the whole process."""
+    """A loader whose labels are checked: on a GPU, a wrong label would stop the process."""
 
     def __init__(self, loader: DataLoader[Any], n_classes: int) -> None:
         self._loader = loader
@@ -181,45 +185,49 @@ class _CheckedLoader:
 
 
 class _TakesMapping(nn.Module):
-    """A Hugging Face style module as Laplace wants it: a mapping in, logits out."""
+    """A module of Hugging Face's kind in the form of laplace-torch: a mapping in, logits out."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
         self.module = module
 
     def forward(self, batch: Mapping[str, Any]) -> Tensor:
-        """Logits of a batch, which may hold labels too."""
+        """The logits of a batch, which may hold labels too."""
         inputs, _ = inputs_and_labels(batch)
         home = next(self.module.parameters()).device
-        return ask(self.module, inputs, home, type(self.module).__name__)
+        return call_module(self.module, inputs, home, type(self.module).__name__)
 
 
 class LaplaceSampler:
-    """Draws from a fitted Laplace approximation: each a function, applied to all rows."""
+    """Draws from a fitted Laplace approximation: each is one function for all rows."""
 
     weights: np.ndarray | None = None
 
-    def __init__(self, found: BaseLaplace, n_draws: int, entropy: int, device: Any) -> None:
-        if found.likelihood != "classification":
-            raise InvalidInput(f"the Laplace approximation is for {found.likelihood}, not classes")
-        if not (found.n_data or getattr(found, "_fitted", False)):
+    def __init__(self, laplace: BaseLaplace, options: SamplingOptions) -> None:
+        if laplace.likelihood != "classification":
+            raise InvalidInput(
+                f"the Laplace approximation is for {laplace.likelihood}, not classification"
+            )
+        if not (laplace.n_data or getattr(laplace, "_fitted", False)):
             raise InvalidInput("the Laplace approximation is not fitted; call its fit first")
-        self._laplace = found
-        self._n_draws = n_draws
-        self._entropy = entropy
-        self._home = found._device
-        self._name = f"{type(found).__name__} of {type(found.model).__name__}"
-        self._answers = Answers([f"{self._name}, draw {m}" for m in range(n_draws)], "logits")
+        self.n_members = options.n_draws
+        self._laplace = laplace
+        self._seed = options.seed
+        self._home = laplace._device
+        self._name = f"{type(laplace).__name__} of {type(laplace.model).__name__}"
+        names = [f"{self._name}, draw {m}" for m in range(self.n_members)]
+        self._reader = OutputReader(names, "logits")
+        device = options.device
         if device is not None and choose_device(device) != self._home:
             raise InvalidInput(f"the Laplace approximation is on {self._home}; fit it on {device}")
 
     def n_rows(self, X: Any) -> int | None:
-        """How many there are, where that is known."""
+        """The number of rows of X, where it is known."""
         return count_rows(X)
 
     def chunks(self, X: Any, batch_size: int | None) -> Generator[np.ndarray]:
-        """All draws' answers ``(n, M, K)`` for further rows."""
-        random = torch.Generator(self._home).manual_seed(self._entropy % 2**63)
+        """Yield all draws' probabilities ``(n, M, K)`` of consecutive rows."""
+        random = torch.Generator(self._home).manual_seed(self._seed % 2**63)
         with borrowed([self._laplace.model], self._home):
             logits = self._functions(random)
 
@@ -227,22 +235,22 @@ class LaplaceSampler:
                 batch = move(batch, self._home, [self._laplace._dtype])
                 with refusals_named(self._name, batch):
                     values = logits(batch)
-                return self._answers.samples(values.flatten(0, 1), first_row)
+                return self._reader.samples(values.flatten(0, 1), first_row)
 
             yield from stream(X, draw, self._laplace.model, self._home, batch_size)
 
     def _functions(self, random: torch.Generator) -> Logits:
-        """From rows to all draws' logits ``(M, n, K)``."""
+        """The function from rows to all draws' logits ``(M, n, K)``."""
         if not isinstance(self._laplace, ParametricLaplace):
             return self._of_moments(random)
         with torch.no_grad():
-            drawn = self._laplace.sample(self._n_draws, random)
+            drawn = self._laplace.sample(self.n_members, random)
         if isinstance(self._laplace, LLLaplace):
             return self._of_last_layer(drawn)
         return self._of_network(drawn, self._laplace.params)
 
     def _of_last_layer(self, drawn: Tensor) -> Logits:
-        """Features are computed once, unless the network does more after its last layer."""
+        """Features are computed once, unless something follows the last layer."""
         network, last = self._laplace.model, self._laplace.model.last_layer
         heads = [_named(vector, dict(last.named_parameters())) for vector in drawn]
         whole = self._of_network(drawn, list(last.parameters()))
@@ -280,7 +288,7 @@ class LaplaceSampler:
             values, vectors = torch.linalg.eigh(covariance)
             root = vectors * values.clamp(min=0).sqrt()[..., None, :] @ vectors.mT
             if noise is None:
-                shape = (self._n_draws, mean.shape[-1])
+                shape = (self.n_members, mean.shape[-1])
                 noise = torch.randn(shape, generator=random, device=mean.device, dtype=mean.dtype)
             return mean + torch.einsum("nkl,ml->mnk", root, noise)
 
@@ -288,9 +296,19 @@ class LaplaceSampler:
 
 
 def _named(vector: Tensor, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A vector of weights as the parameters that it stands for."""
+    """A vector of weights, split into named parameters."""
     parts = vector.split([parameter.numel() for parameter in like.values()])
     return {
         name: part.view_as(parameter)
         for (name, parameter), part in zip(like.items(), parts, strict=True)
     }
+
+
+ADAPTERS = (
+    Adapter(
+        matches=lambda model: isinstance(model, BaseLaplace),
+        classes=lambda model: None,
+        sampler=LaplaceSampler,
+        options=("device",),
+    ),
+)

@@ -1,21 +1,23 @@
-"""Torch modules: how they are asked, what they answer, and that they are left as they were."""
+"""Calling torch modules: on a device, in evaluation mode, with outputs read as probabilities."""
 
 from __future__ import annotations
 
 import inspect
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import chain
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from scorewise.errors import InvalidInput
-from scorewise.models.torch._rows import Batch, describe, move
+from scorewise._validate import SUM_TOLERANCE
+from scorewise.errors import InvalidInput, Remedy
+from scorewise.models.torch._batches import Batch, describe, move
 
 _REFUSALS = (
     RuntimeError,
@@ -27,11 +29,13 @@ _REFUSALS = (
     AssertionError,
 )
 
+_ENOUGH = 32  # rows that all sum to 1 are probabilities
+
 _lock = threading.RLock()
 
 
 def _forget_lock() -> None:
-    """A forked child has none of its parent's threads, and must not wait for them."""
+    """Make a new lock in a forked child, where the parent's threads do not exist."""
     global _lock
     _lock = threading.RLock()
 
@@ -42,11 +46,11 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def borrowed(modules: Sequence[nn.Module], device: Any) -> Iterator[torch.device]:
-    """Modules in evaluation mode on a device; afterwards, whatever happens, all is as before.
+    """Put modules in evaluation mode on a device, and restore everything afterwards.
 
-    Modes, devices and the global random states are restored. Without a device they run on CUDA
-    where there is one, or stay where they are if they are on an accelerator already. One thread at
-    a time, as hooks and random states are everybody's.
+    Modes, devices and the global random states are restored, also after an error. Without a device
+    they run on CUDA where it is available, or stay where they are if that is an accelerator. One
+    thread at a time, since hooks and random states are shared by all threads.
     """
     with _lock, ExitStack() as restored:
         for module in modules:
@@ -54,7 +58,7 @@ def borrowed(modules: Sequence[nn.Module], device: Any) -> Iterator[torch.device
                 raise InvalidInput(f"{type(module).__name__} is not initialised; train it first")
             modes = {part: part.training for part in module.modules()}
             restored.callback(_set_modes, modes)
-            # Not module.eval(), of which some make more than a flag, and nobody takes that back.
+            # Not module.eval(): some modules override it with changes that cannot be undone.
             _set_modes(dict.fromkeys(modes, False))
         homes = [_home(module) for module in modules]
         target = choose_device(device, homes)
@@ -68,9 +72,9 @@ def borrowed(modules: Sequence[nn.Module], device: Any) -> Iterator[torch.device
 
 @contextmanager
 def preserved_randomness(device: torch.device, seed: int | None = None) -> Iterator[None]:
-    """Within it torch may draw, from a seed if given; afterwards its global states are as before.
+    """Restore torch's global random states afterwards; set them first if there is a seed.
 
-    Those of the CPU and the device; torch.manual_seed would reach for all others, too.
+    Those of the CPU and of the device; torch.manual_seed would change all devices.
     """
     on_cuda = device.type == "cuda"
     with torch.random.fork_rng(devices=[device] if on_cuda else []):
@@ -91,13 +95,13 @@ def _tensors(module: nn.Module) -> Iterable[Tensor]:
 
 
 def _home(module: nn.Module) -> torch.device | None:
-    """Where all of a module is; None where it has nothing, or is spread over several devices."""
+    """The device of a module; None where it has no tensors or is on several devices."""
     homes = {tensor.device for tensor in _tensors(module)}
     return homes.pop() if len(homes) == 1 else None
 
 
 def choose_device(device: Any, homes: Sequence[torch.device | None] = ()) -> torch.device:
-    """The one that was asked for, or where modules are already, or the fastest."""
+    """The device that was passed, or the accelerator that modules are on, or the fastest."""
     if device is not None:
         try:
             chosen = torch.device(device)
@@ -105,38 +109,40 @@ def choose_device(device: Any, homes: Sequence[torch.device | None] = ()) -> tor
                 raise RuntimeError("it has no values")
             torch.empty(0, device=chosen)
         except (RuntimeError, TypeError, AssertionError) as error:
-            raise InvalidInput(f"device={device!r} cannot be used: {error}") from error
+            raise InvalidInput(
+                f"device={device!r} cannot be used: {error}", Remedy("device", "cpu")
+            ) from error
     else:
-        elsewhere = [home for home in homes if home is not None and home.type != "cpu"]
+        accelerators = [home for home in homes if home is not None and home.type != "cpu"]
         fastest = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        chosen = elsewhere[0] if elsewhere else fastest
+        chosen = accelerators[0] if accelerators else fastest
     if chosen.type == "cuda" and chosen.index is None:
         return torch.device("cuda", torch.cuda.current_device())
     return chosen
 
 
-def ask(module: nn.Module, batch: Batch, device: torch.device, who: str) -> Tensor:
-    """The numbers ``(n, K)`` that a module returns for a batch of n rows.
+def call_module(module: nn.Module, batch: Batch, device: torch.device, name: str) -> Tensor:
+    """The values ``(n, K)`` that a module returns for a batch of n rows.
 
-    Objects with ``.logits``, mappings with ``"logits"`` and tuples that begin with them are
-    understood; one number per row is that of class 1 of two, ``(n, 1)``.
+    They are read from tensors, ``.logits`` of objects, ``"logits"`` of mappings, or the first
+    entry of tuples. A single value per row, that of class 1 of two, becomes ``(n, 1)``.
     """
-    own = [tensor for tensor in _tensors(module) if tensor.is_floating_point()]
-    home = own[0].device if own else device
-    batch = move(batch, home, [tensor.dtype for tensor in own])
-    with refusals_named(who, batch):
+    tensors = [tensor for tensor in _tensors(module) if tensor.is_floating_point()]
+    home = tensors[0].device if tensors else device
+    batch = move(batch, home, [tensor.dtype for tensor in tensors])
+    with refusals_named(name, batch):
         by_name = isinstance(batch, Mapping) and _takes_names(module, batch)
-        returned = module(**batch) if by_name else module(batch)
-    values = logits_in(returned)
+        output = module(**batch) if by_name else module(batch)
+    values = logits_in(output)
     if not isinstance(values, Tensor) or not values.is_floating_point():
         kind = values.dtype if isinstance(values, Tensor) else type(values).__name__
-        raise InvalidInput(f"{who} returns {kind}; it must return a tensor of real numbers")
+        raise InvalidInput(f"{name} returns {kind}; it must return a tensor of floats")
     return values[:, None] if values.ndim == 1 else values
 
 
 @contextmanager
-def refusals_named(who: str, batch: Batch) -> Iterator[None]:
-    """What a module says of its input, with the module's name and what the input was."""
+def refusals_named(name: str, batch: Batch) -> Iterator[None]:
+    """Add the module's name and the shape of its input to its errors."""
     try:
         yield
     except (InvalidInput, torch.OutOfMemoryError):
@@ -144,30 +150,140 @@ def refusals_named(who: str, batch: Batch) -> Iterator[None]:
     except _REFUSALS as error:
         hint = ""
         if isinstance(batch, Tensor) and not batch.is_floating_point():
-            hint = "; if it takes real numbers, convert X to float32"
-        raise InvalidInput(f"{who} refuses X ({describe(batch)}): {error}{hint}") from error
+            hint = "; if it takes floats, convert X to float32"
+        raise InvalidInput(f"{name} refuses X ({describe(batch)}): {error}{hint}") from error
 
 
-def check_rows(values: Tensor, n_rows: int, who: str) -> None:
-    """Refuse what is not one number or several for each row."""
+def check_rows(values: Tensor, n_rows: int, name: str) -> None:
+    """Raise unless there are values ``(n, K)`` for n rows."""
     if values.ndim != 2 or len(values) != n_rows or not values.shape[1]:
         raise InvalidInput(
-            f"{who} returns shape {tuple(values.shape)} for {n_rows} rows; it must be (rows, "
+            f"{name} returns shape {tuple(values.shape)} for {n_rows} rows; it must be (rows, "
             "classes)"
         )
 
 
 def _takes_names(module: nn.Module, batch: Mapping[str, Any]) -> bool:
-    """Whether the entries of a mapping are arguments of the module, as with Hugging Face."""
+    """Whether the module takes the entries of a mapping as arguments, as Hugging Face's do."""
     parameters = inspect.signature(module.forward).parameters
     any_name = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     return any_name or set(batch) <= set(parameters)
 
 
-def logits_in(returned: Any) -> Any:
+def logits_in(output: Any) -> Any:
     """The tensor in what a module returned."""
-    if hasattr(returned, "logits"):
-        return returned.logits
-    if isinstance(returned, Mapping):
-        return returned.get("logits", returned)
-    return returned[0] if isinstance(returned, tuple | list) and returned else returned
+    if hasattr(output, "logits"):
+        return output.logits
+    if isinstance(output, Mapping):
+        return output.get("logits", output)
+    return output[0] if isinstance(output, tuple | list) and output else output
+
+
+# Outputs as probabilities
+
+
+class OutputReader:
+    """Turns the outputs of members into probabilities.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of the members, for messages.
+    output : "logits", "probs" or None
+        What members return. None stands for logits, but outputs that could all be probabilities
+        are refused, because a softmax would flatten them silently.
+    of_one_model : bool
+        Whether the members are draws of one model, all of which return the same kind of output.
+    """
+
+    def __init__(
+        self, names: Sequence[str], output: str | None, *, of_one_model: bool = False
+    ) -> None:
+        if output not in {None, "logits", "probs"}:
+            raise InvalidInput(f"output={output!r} must be 'logits' or 'probs'")
+        self._names = names
+        self._output = output
+        self._of_one_model = of_one_model
+        self._suspects = set(names) if output is None else set()
+        self._n_rows = 0
+
+    def samples(self, values: Tensor, first_row: int) -> Tensor:
+        """Samples ``(n, M, K)`` from outputs ``(M · n, K)``, one member after the other."""
+        n = len(values) // len(self._names)
+
+        def position(i: int) -> str:
+            return f"{self._names[i // n]}, row {first_row + i % n}"
+
+        if self._output == "probs":
+            probs = _as_probabilities(values, position)
+        else:
+            tolerance = _tolerance(values)
+            probs = self._softmax(widened(values), tolerance, position)
+        return probs.unflatten(0, (len(self._names), n)).transpose(0, 1)
+
+    def finish(self) -> None:
+        """Raise if all logits of some member could be probabilities."""
+        if self._suspects and self._n_rows:
+            first = next(name for name in self._names if name in self._suspects)
+            raise InvalidInput(
+                f"all values that {first} returns could be probabilities",
+                Remedy("output", "probs", "if they are"),
+                Remedy("output", "logits", "if they are logits"),
+            )
+
+    def _softmax(self, values: Tensor, tolerance: float, position: Callable[[int], str]) -> Tensor:
+        logits = at_least_two(values)
+        top = logits.amax(dim=-1)
+        wrong = ~top.isfinite()  # a class may be masked by -inf, but not all classes
+        if bool(wrong.any()):
+            i = int(wrong.int().argmax())
+            raise InvalidInput(
+                f"{position(i)}: a logit is {float(top[i])}; correct the model or drop the row"
+            )
+        if self._suspects and len(values):
+            self._update_suspects(values.unflatten(0, (len(self._names), -1)), tolerance)
+        return logits.softmax(dim=-1)
+
+    def _update_suspects(self, values: Tensor, tolerance: float) -> None:
+        """Drop members whose outputs ``(M, n, K)`` cannot be probabilities."""
+        has_columns = values.shape[-1] > 1
+        could = (values.amin(dim=(1, 2)) >= 0) & (values.amax(dim=(1, 2)) <= 1)
+        if has_columns:
+            could &= (values.sum(dim=-1) - 1).abs().amax(dim=1) <= tolerance
+        cleared = [name for name, may in zip(self._names, could.tolist(), strict=True) if not may]
+        self._suspects.difference_update(self._names if cleared and self._of_one_model else cleared)
+        self._n_rows += values.shape[1]
+        if has_columns and self._n_rows >= _ENOUGH:
+            self.finish()
+
+
+def at_least_two(logits: Tensor) -> Tensor:
+    """Logits of at least two classes; a single logit is that of class 1 against class 0."""
+    if logits.shape[-1] > 1:
+        return logits
+    return torch.cat([torch.zeros_like(logits), logits], dim=-1)
+
+
+def _as_probabilities(values: Tensor, position: Callable[[int], str]) -> Tensor:
+    """Outputs that are probabilities; a single one is that of class 1."""
+    tolerance, values = _tolerance(values), widened(values)
+    probs = torch.cat([1 - values, values], dim=-1) if values.shape[-1] == 1 else values
+    wrong = ~(((probs.sum(-1) - 1).abs() <= tolerance) & (probs.amin(-1) >= 0))
+    if bool(wrong.any()):
+        i = int(wrong.int().argmax())
+        row = np.array2string(values[i].cpu().numpy(), precision=4, threshold=8)
+        raise InvalidInput(
+            f"{position(i)}: {row} are no probabilities",
+            Remedy("output", "logits", "if these are logits"),
+        )
+    return probs
+
+
+def _tolerance(probs: Tensor) -> float:
+    """The largest deviation of a sum from 1 in this precision."""
+    return SUM_TOLERANCE[str(probs.dtype).removeprefix("torch.")]
+
+
+def widened(values: Tensor) -> Tensor:
+    """Values of half precision in float32, others as they are."""
+    return values.float() if values.dtype in {torch.float16, torch.bfloat16} else values

@@ -1,0 +1,88 @@
+"""scorewise compare: which uncertainty measure works best on your own predictions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scorewise import _validate as validate
+from scorewise.cli._app import (
+    AsJson,
+    ClassNames,
+    Confidence,
+    Debug,
+    Floor,
+    Normalize,
+    Predicted,
+    Resamples,
+    Rules,
+    Seed,
+    TaskLoss,
+    command,
+)
+from scorewise.cli._arguments import ALL_RULES, loss_of, names_of, rules_of
+from scorewise.cli._screen import comparison_table, print_json, say
+from scorewise.compare import compare as evidence
+from scorewise.errors import InvalidInput
+from scorewise.io import read_predictions
+
+
+@command(
+    "scorewise compare test.parquet --task selective --task-loss zero-one",
+    "scorewise compare test.npz --task-loss log --floor 1e-6",
+    "scorewise compare test.npz --task ood --ood ood.npz",
+)
+def compare(
+    file: Predicted,
+    task: Annotated[
+        str, typer.Option(help="selective (abstain) or ood (out-of-distribution detection).")
+    ] = "selective",
+    task_loss: TaskLoss = "zero-one",
+    ood: Annotated[
+        Path | None, typer.Option(help="Predictions for out-of-distribution rows.")
+    ] = None,
+    rules: Rules = ALL_RULES,
+    floor: Floor = None,
+    confidence: Confidence = 0.95,
+    resamples: Resamples = 2000,
+    seed: Seed = 0,
+    class_names: ClassNames = None,
+    normalize: Normalize = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Rank every rule and component on your own rows, with paired intervals.
+
+    Abstaining is judged by the area under the loss-rejection curve (AULC, lower is better), OOD
+    detection by the AUROC. Measures that do not differ significantly from the best are marked.
+    """
+    if task == "active":
+        raise InvalidInput(
+            "active learning is compared by repeated runs, which predictions alone are not; see "
+            "scorewise.active_learning and scorewise.compare in Python"
+        )
+    validate.choice(task, "--task", ("selective", "ood"))
+    if (task == "ood") != (ood is not None):
+        raise InvalidInput(
+            "--task ood and --ood, predictions for out-of-distribution rows, go together"
+        )
+    predictions = read_predictions(file, names_of(class_names))
+    comparison = evidence(
+        predictions,
+        task=task,
+        task_loss=loss_of(task_loss, predictions),
+        rules=rules_of(rules),
+        ood=None if ood is None else read_predictions(ood, names_of(class_names)),
+        floor=floor,
+        confidence=confidence,
+        n_resamples=resamples,
+        random_state=seed,
+        progress=False if as_json else None,
+        normalize=normalize,
+    )
+    if as_json:
+        print_json(comparison.to_dict())
+    else:
+        say(comparison_table(comparison), *comparison.notes)

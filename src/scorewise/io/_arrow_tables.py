@@ -1,0 +1,541 @@
+"""Tables of predictions in Arrow's memory format, which Arrow and Parquet files share.
+
+A table has a column ``probs`` or ``logits`` of tensors or nested lists, or one column per member
+and class. Class names and the members' weights are JSON in the schema's metadata.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from scorewise.errors import InvalidFile, InvalidInput
+from scorewise.io._fields import (
+    IDS,
+    LABELS,
+    LOGITS,
+    PROBS,
+    UNLABELLED,
+    WEIGHTS,
+    ClassNames,
+    ColumnGrid,
+    check_shape,
+    checked_ids,
+    checked_labels,
+    checked_names,
+    checked_weights,
+    first_repeated,
+    grid_of,
+    indices_from,
+    named_column,
+    weight_columns,
+)
+from scorewise.io._predictions import Arrays, Predictions, with_file_name
+
+T = TypeVar("T")
+
+LocateRow = Callable[[int], str]  # where a row of a batch is, for a message
+
+_KEY = b"scorewise"  # in the schema's metadata: class names and the members' weights, as JSON
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """Rows that are stored together: a row group of Parquet, a record batch of Arrow.
+
+    ``read(columns, n)`` yields them, at most n at a time.
+    """
+
+    name: str  # for messages
+    n_rows: int
+    read: Callable[[Sequence[str], int], Iterator[pa.RecordBatch]]
+
+
+class ArrowSource:
+    """Rows of predictions in row groups."""
+
+    def __init__(
+        self, name: str, schema: pa.Schema, groups: Sequence[RowGroup], class_names: ClassNames
+    ) -> None:
+        self._name, self._schema, self._groups = name, schema, groups
+        self._ends = np.cumsum([group.n_rows for group in groups], dtype=np.int64)
+        names, weights = _metadata(schema)
+        self._columns = ColumnDecoder(schema, self._first_row, names, class_names)
+        m, k = self._columns.shape
+        self.shape = (int(self._ends[-1]) if len(groups) else 0, m, k)
+        self.class_names = checked_names(self._columns.class_names, k)
+        self.member_weights = None if weights is None else checked_weights(weights, (0, m, k))
+        self.dtype = self._columns.dtype
+        self.fields = self._columns.fields
+        self.read_points: Sequence[int] = self._ends[:-1].tolist()
+
+    def predictions(self) -> Predictions:
+        """The rows with class names and weights."""
+        return Predictions.from_source(self, self.class_names, self.member_weights)
+
+    def _first_row(self, columns: list[str]) -> pa.RecordBatch | None:
+        for group in self._groups:
+            for batch in self._batches(group, columns, 1):
+                if batch.num_rows:
+                    return batch
+        return None
+
+    def locate(self, row: int) -> str:
+        """The row group in which a row is stored, and its number there."""
+        i = int(np.searchsorted(self._ends, row, side="right"))
+        first = int(self._ends[i - 1]) if i else 0
+        return f"{self._groups[i].name}, row {row - first} there"
+
+    def _place(self, row: int) -> str:
+        return f"row {row} ({self.locate(row)})"
+
+    def parts(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Arrays]:
+        """The rows of one group after the other."""
+        columns = self._columns.needed(fields)
+        if start >= stop:
+            (nothing,) = self._schema.empty_table().select(columns).to_batches() or [
+                pa.RecordBatch.from_pylist([], schema=pa.schema(map(self._schema.field, columns)))
+            ]
+            yield self._columns.decode(nothing, fields, self._place)
+            return
+        for i in range(int(np.searchsorted(self._ends, start, side="right")), len(self._groups)):
+            group = self._groups[i]
+            row = int(self._ends[i]) - group.n_rows
+            if row >= stop:
+                return
+            for batch in self._batches(group, columns, n):
+                before, after = max(0, start - row), min(batch.num_rows, stop - row)
+                if before < after:
+                    yield self._decoded(batch.slice(before, after - before), fields, row + before)
+                row += batch.num_rows
+                if row >= stop:
+                    break
+
+    def _decoded(self, batch: pa.RecordBatch, fields: frozenset[str], first: int) -> Arrays:
+        """The arrays of a batch; errors say where they are wrong."""
+        try:
+            return self._columns.decode(batch, fields, lambda row: self._place(first + row))
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            place = self._place(first)
+            raise InvalidFile(f"{self._name!r}: {place} and after: {_first_line(error)}") from None
+        except InvalidInput as error:
+            raise with_file_name(error, self._name) from None
+
+    def _batches(self, group: RowGroup, columns: Sequence[str], n: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a group; errors say that it is damaged."""
+        name = f"{self._name!r}: {group.name}"
+        n_read = 0
+        try:
+            for batch in group.read(columns, n):
+                n_read += batch.num_rows
+                yield batch
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            if getattr(error, "errno", None):  # the system's fault, not the file's
+                raise
+            raise InvalidFile(f"{name} cannot be read: {_first_line(error)}") from None
+        if n_read < group.n_rows:
+            raise InvalidFile(f"{name} should have {group.n_rows} rows, and {n_read} were read")
+
+
+def opened(name: str, kind: str, open_it: Callable[[], T]) -> T:
+    """What ``open_it`` returns; errors say that the file is damaged."""
+    try:
+        return open_it()
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        if getattr(error, "errno", None):  # the system's fault, not the file's
+            raise
+        raise InvalidFile(
+            f"{name!r} is no {kind} file, or it is cut off: {_first_line(error)}"
+        ) from None
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def metadata_of(schema: pa.Schema) -> bytes | None:
+    """Class names and weights in the metadata of a schema, as they are written."""
+    return (schema.metadata or {}).get(_KEY)
+
+
+def _metadata(schema: pa.Schema) -> tuple[ClassNames, np.ndarray | None]:
+    """Class names and the members' weights, from the metadata of a schema."""
+    try:
+        metadata = json.loads(metadata_of(schema) or b"{}")
+        names, weights = metadata.get("class_names"), metadata.get("weights")
+        if isinstance(names, str):
+            raise TypeError("class_names are one text, not several")
+        return (
+            None if names is None else tuple(map(str, names)),
+            None if weights is None else np.array(weights["values"], np.dtype(weights["dtype"])),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise InvalidInput(f"the metadata {_KEY.decode()!r} cannot be read: {error}") from None
+
+
+# -- columns as arrays -----------------------------------------------------------------------------
+
+
+class ColumnDecoder:
+    """Which columns of a table are which fields, and how to decode them.
+
+    Parameters
+    ----------
+    schema : pa.Schema
+    first_row : callable
+        Returns one row of the table, which shows how long nested lists are, or None if there is
+        none.
+    class_names : tuple of str, optional
+        From the table's metadata.
+    user_class_names : tuple of str, optional
+        Those of the user, which count where neither the metadata nor the columns have names.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        first_row: Callable[[list[str]], pa.RecordBatch | None],
+        class_names: ClassNames,
+        user_class_names: ClassNames,
+    ) -> None:
+        names = list(schema.names)
+        twice = first_repeated(names)
+        if twice is not None:
+            raise InvalidInput(f"there are two columns {twice!r}")
+        self._values: dict[str, _TensorColumn | _ListColumn | _GridColumns] = {}
+        self._first_class = 0
+        for field, known in (("probs", PROBS), ("logits", LOGITS)):
+            column = named_column(names, known)
+            if column is not None:
+                self._values[field] = _member_column(schema.field(column), first_row)
+            elif grid := grid_of(names, field):
+                self._values[field] = _GridColumns(grid, _shared_type(schema, grid))
+                class_names = class_names or grid.class_names
+                self._first_class = grid.first_class
+        if not self._values:
+            there = ", ".join(names[:8]) + ", …" * (len(names) > 8)
+            raise InvalidInput(
+                "there is no column 'probs' or 'logits', and no column per member and class such "
+                f"as 'probs_0_1' (of one model 'probs_0_cat'); there are {there or 'no columns'}"
+            )
+        self.class_names = class_names or user_class_names
+        self._labels = named_column(names, LABELS)
+        self._ids = named_column(names, IDS)
+        self._weights = weight_columns(names)
+        if not self._weights and (weights := named_column(names, WEIGHTS)) is not None:
+            self._weights = [weights]
+
+    @cached_property
+    def fields(self) -> frozenset[str]:
+        """The fields that every row has."""
+        others = {"labels": self._labels, "ids": self._ids, "weights": self._weights}
+        return frozenset(self._values) | {name for name, column in others.items() if column}
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """M, K."""
+        return next(iter(self._values.values())).shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the probabilities or logits."""
+        return next(iter(self._values.values())).dtype
+
+    def needed(self, fields: frozenset[str]) -> list[str]:
+        """The columns to read for some fields."""
+        columns = [c for name in self._values if name in fields for c in self._values[name].columns]
+        for name, column in (("labels", self._labels), ("ids", self._ids)):
+            if name in fields and column is not None:
+                columns.append(column)
+        return columns + self._weights * ("weights" in fields)
+
+    def decode(self, batch: pa.RecordBatch, fields: frozenset[str], locate: LocateRow) -> Arrays:
+        """The rows of a batch as arrays."""
+        arrays = {
+            name: values.decode(batch, locate)
+            for name, values in self._values.items()
+            if name in fields
+        }
+        shape = (batch.num_rows, *self.shape)
+        if "labels" in fields:
+            arrays["labels"] = self._decode_labels(batch.column(self._labels), shape, locate)
+        if "ids" in fields:
+            arrays["ids"] = self._decode_ids(batch.column(self._ids), locate)
+        if "weights" in fields:
+            arrays["weights"] = self._decode_weights(batch, locate)
+        return arrays
+
+    def _decode_labels(
+        self, column: pa.Array, shape: tuple[int, ...], locate: LocateRow
+    ) -> np.ndarray:
+        column = _as_integers(_unpacked(column))
+        labels: np.ndarray
+        if pa.types.is_integer(column.type) and not self._first_class:
+            labels = pc.fill_null(column.cast(pa.int64()), UNLABELLED).to_numpy()
+        elif pa.types.is_integer(column.type):
+            labels = indices_from(column.to_pylist(), self._first_class)
+        elif _is_text(column.type) or pa.types.is_null(column.type):
+            labels = np.array(column.to_pylist(), dtype=object)
+        else:
+            raise InvalidInput(
+                f"labels are of type {column.type}; they must be whole numbers or names of classes"
+            )
+        return checked_labels(
+            labels, shape, self.class_names, lambda row: f"{locate(row)}: the label"
+        )
+
+    def _decode_ids(self, column: pa.Array, locate: LocateRow) -> np.ndarray:
+        column = _unpacked(column)
+        _refuse_nulls(column, "ids", locate)
+        if not (pa.types.is_integer(column.type) or _is_text(column.type)):
+            raise InvalidInput(
+                f"ids are of type {column.type}; they must be whole numbers or strings"
+            )
+        return checked_ids(column.to_numpy(zero_copy_only=False), len(column))
+
+    def _decode_weights(self, batch: pa.RecordBatch, locate: LocateRow) -> np.ndarray:
+        m = self.shape[0]
+        if len(self._weights) > 1 or not _is_list(batch.schema.field(self._weights[0]).type):
+            if len(self._weights) != m:
+                raise InvalidInput(f"there are weights of {len(self._weights)} members, not {m}")
+            return np.stack([_numbers(batch.column(w), w, locate) for w in self._weights], axis=-1)
+        column = batch.column(self._weights[0])
+        flat = _flatten(column, m, lambda row: f"{locate(row)}: weights")
+        return _numbers(flat, "weights", lambda i: locate(i // m)).reshape(-1, m)
+
+
+@dataclass(frozen=True)
+class _TensorColumn:
+    """A column of tensors (M, K), in Arrow's own extension type."""
+
+    columns: tuple[str]
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+
+    def decode(self, batch: pa.RecordBatch, locate: LocateRow) -> np.ndarray:
+        name, (m, k) = self.columns[0], self.shape
+        column = batch.column(name)
+        _refuse_nulls(column, name, locate)
+        flat = column.storage.flatten()
+        permutation = (
+            column.type.permutation
+        )  # the logical order of the axes, if not the stored one
+        swapped = permutation is not None and list(permutation) == [1, 0]
+
+        def member(i: int) -> str:
+            number = i % m if swapped else i % (m * k) // k
+            return f"{locate(i // (m * k))}, member {number}"
+
+        _refuse_nulls(flat, name, member)
+        values = flat.to_numpy().reshape(-1, *column.type.shape)
+        return np.ascontiguousarray(values.transpose(0, 2, 1)) if swapped else np.asarray(values)
+
+
+@dataclass(frozen=True)
+class _ListColumn:
+    """A column of lists of M lists of K numbers."""
+
+    columns: tuple[str]
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+
+    def decode(self, batch: pa.RecordBatch, locate: LocateRow) -> np.ndarray:
+        name, (m, k) = self.columns[0], self.shape
+        members = _flatten(batch.column(name), m, lambda row: f"{locate(row)}: {name}")
+
+        def member(i: int) -> str:
+            return f"{locate(i // m)}, member {i % m}"
+
+        flat = _flatten(members, k, lambda i: f"{member(i)}: {name}")
+        return _numbers(flat, name, lambda i: member(i // k)).reshape(-1, m, k)
+
+
+@dataclass(frozen=True)
+class _GridColumns:
+    """One column per member and class."""
+
+    grid: ColumnGrid
+    dtype: np.dtype[Any]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.grid.columns
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.grid.shape
+
+    def decode(self, batch: pa.RecordBatch, locate: LocateRow) -> np.ndarray:
+        m, k = self.shape
+        values = np.empty((batch.num_rows, m, k), self.dtype)
+        for (i, j), name in zip(product(range(m), range(k)), self.columns, strict=True):
+            values[:, i, j] = _numbers(batch.column(name), name, locate)
+        return values
+
+
+def _member_column(
+    field: pa.Field, first_row: Callable[[list[str]], pa.RecordBatch | None]
+) -> _TensorColumn | _ListColumn:
+    """The layout of a column of predictions, from its type and, for lists, its first row."""
+    name, kind = field.name, field.type
+    if isinstance(kind, pa.FixedShapeTensorType):
+        shape = list(kind.shape)
+        if kind.permutation is not None:
+            shape = [shape[axis] for axis in kind.permutation]
+        check_shape((1, *shape), name)
+        return _TensorColumn((name,), (shape[0], shape[1]), _dtype(kind.value_type, name))
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if not _is_list(kind) or not _is_list(kind.value_type):
+        hint = "; for one model wrap each list in another" if _is_list(kind) else ""
+        raise InvalidInput(
+            f"column {name!r} is of type {kind}; each row must hold members and classes (M, K), as "
+            f"a tensor or as lists of lists{hint}"
+        )
+    dtype = _dtype(kind.value_type.value_type, name)
+    row = first_row([name])
+    if row is None:
+        if not (_is_fixed(kind) and _is_fixed(kind.value_type)):
+            raise InvalidInput(f"column {name!r} is empty: nothing says how many members there are")
+        lengths = (kind.list_size, kind.value_type.list_size)
+    else:
+        first = row.column(0)[0].as_py()
+        if not first or not first[0]:
+            raise InvalidInput(f"row 0 of column {name!r} is empty; it must hold members (M, K)")
+        lengths = (len(first), len(first[0]))
+    check_shape((1, *lengths), name)
+    return _ListColumn((name,), lengths, dtype)
+
+
+def _shared_type(schema: pa.Schema, grid: ColumnGrid) -> np.dtype[Any]:
+    kinds = [_dtype(schema.field(name).type, name) for name in grid.columns]
+    return np.dtype(np.result_type(*kinds))
+
+
+def _dtype(kind: pa.DataType, name: str) -> np.dtype[Any]:
+    if not pa.types.is_floating(kind):
+        raise InvalidInput(
+            f"column {name!r} holds {kind}; predictions must be floating-point numbers"
+        )
+    dtype: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
+    return dtype
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind)) or _is_fixed(kind)
+
+
+def _is_fixed(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_fixed_size_list(kind))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _as_integers(labels: pa.Array) -> pa.Array:
+    """Booleans, and whole numbers that pandas stores as floats to have gaps, as integers."""
+    if pa.types.is_boolean(labels.type):
+        return labels.cast(pa.int64())
+    if pa.types.is_floating(labels.type):
+        gaps = pc.if_else(pc.is_nan(labels), None, labels)
+        if pc.all(pc.equal(gaps, pc.floor(gaps)), min_count=0).as_py():
+            return gaps.cast(pa.int64())
+    return labels
+
+
+def _unpacked(column: pa.Array) -> pa.Array:
+    """The values of what pandas stores as categories or as views."""
+    if pa.types.is_dictionary(column.type):
+        column = pa.array(column.to_pylist())
+    return column.cast(pa.string()) if pa.types.is_string_view(column.type) else column
+
+
+def _flatten(lists: pa.Array, length: int, locate: LocateRow) -> pa.Array:
+    """The values of lists, which must all have the same length."""
+    if isinstance(lists.type, pa.BaseExtensionType):
+        lists = lists.storage
+    if lists.null_count:
+        raise InvalidInput(f"{locate(int(np.argmax(lists.is_null())))} is missing")
+    lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
+    wrong = lengths != length
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise InvalidInput(
+            f"{locate(i)} has {lengths[i]} entries, and the first row has {length}; all rows must "
+            "have the same members and classes"
+        )
+    return lists.flatten()
+
+
+def _numbers(values: pa.Array, name: str, locate: LocateRow) -> np.ndarray:
+    _refuse_nulls(values, name, locate)
+    _dtype(values.type, name)
+    return np.asarray(values.to_numpy(zero_copy_only=False))
+
+
+def _refuse_nulls(values: pa.Array, name: str, locate: LocateRow) -> None:
+    if values.null_count:
+        first = int(np.argmax(values.is_null().to_numpy(zero_copy_only=False)))
+        raise InvalidInput(f"{locate(first)}: {name} is missing")
+
+
+# -- writing ---------------------------------------------------------------------------------------
+
+
+def schema_of(predictions: Predictions) -> pa.Schema:
+    """The columns and the metadata that predictions are written with."""
+    _, m, k = predictions.shape
+    first = next(predictions.chunks(1))
+    columns = []
+    if first.ids is not None:
+        kind = pa.string() if first.ids.dtype == object else pa.int64()
+        columns.append(pa.field("ids", kind, nullable=False))
+    if first.labels is not None:
+        columns.append(pa.field("labels", pa.int64()))
+    for name in ("probs", "logits"):
+        if name in first.fields:
+            value = pa.from_numpy_dtype(getattr(first, name).dtype)
+            tensor = pa.fixed_shape_tensor(value, [m, k], dim_names=["member", "class"])
+            columns.append(pa.field(name, tensor))
+    if "weights" in first.fields and first.weights is not None:
+        kind = pa.from_numpy_dtype(first.weights.dtype)
+        columns.append(pa.field("weights", pa.list_(kind, m)))
+    metadata: dict[str, Any] = {}
+    if predictions.class_names is not None:
+        metadata["class_names"] = list(predictions.class_names)
+    if predictions.member_weights is not None:
+        weights = predictions.member_weights
+        metadata["weights"] = {"values": weights.tolist(), "dtype": str(weights.dtype)}
+    return pa.schema(columns, {_KEY: json.dumps(metadata)} if metadata else None)
+
+
+def batches_of(predictions: Predictions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of predictions, a part at a time."""
+    for part in predictions.chunks():
+        yield pa.record_batch([_column(part, field) for field in schema], schema=schema)
+
+
+def _column(part: Predictions, field: pa.Field) -> pa.Array:
+    values = getattr(part, field.name)
+    if field.name == "labels":
+        return pa.array(values, mask=values == UNLABELLED)
+    if field.name == "ids":
+        return pa.array(values, field.type)
+    flat = pa.array(np.ascontiguousarray(values).reshape(-1))
+    if field.name == "weights":
+        return pa.FixedSizeListArray.from_arrays(flat, field.type.list_size)
+    size = int(np.prod(field.type.shape))
+    storage = pa.FixedSizeListArray.from_arrays(flat, size)
+    return pa.ExtensionArray.from_storage(field.type, storage)

@@ -1,0 +1,258 @@
+"""NumPy's files: ``.npy`` with one array, ``.npz`` with several by the names of the fields.
+
+Arrays that are not compressed stay in the file and are mapped when they are used.
+"""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from scorewise import _validate as validate
+from scorewise.errors import InvalidFile, InvalidInput
+from scorewise.io._fields import (
+    FIELD_NAMES,
+    LOGITS,
+    PROBS,
+    ClassNames,
+    check_shape,
+    checked_names,
+    named_column,
+    native,
+)
+from scorewise.io._formats import FileFormat
+from scorewise.io._predictions import Arrays, Predictions
+
+_LARGE = 64 << 20  # bytes from which an array is mapped rather than read
+_MOST_TEXT = 256 << 20  # bytes of ids
+_LOCAL_HEADER = 30  # bytes before the name of a file in an archive
+
+
+# -- arrays in a file ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MappedArray:
+    """Where the numbers of an array are in a file."""
+
+    path: Path
+    offset: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    is_fortran: bool
+
+    @classmethod
+    def from_header(cls, file: IO[bytes], path: Path, name: str) -> MappedArray:
+        """The array whose header in NumPy's format the file begins with."""
+        try:
+            version = np.lib.format.read_magic(file)
+            if version == (1, 0):
+                header = np.lib.format.read_array_header_1_0(file)
+            elif version == (2, 0):
+                header = np.lib.format.read_array_header_2_0(file)
+            else:
+                raise ValueError(f"format version {version} is for structured arrays")
+            shape, is_fortran, dtype = header
+            if min(shape, default=0) < 0:
+                raise ValueError(f"the shape {shape} cannot be")
+        except Exception as error:  # NumPy reads the header as Python, so anything may come
+            raise InvalidFile(f"{name} is no array in NumPy's format: {error}") from None
+        if dtype.hasobject:
+            raise InvalidFile(
+                f"{name} holds Python objects, which would have to be unpickled, and that can run "
+                "anything; save numbers, or strings with dtype=str"
+            )
+        return cls(path, file.tell(), dtype, shape, is_fortran)
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the numbers."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def rows(self, start: int, stop: int) -> np.ndarray:
+        """Some of the rows, in a map of their own, so that its memory can be given back."""
+        if self.is_fortran or not self.nbytes:
+            return native(self.whole()[start:stop])
+        row = self.nbytes // self.shape[0]
+        shape = (stop - start, *self.shape[1:])
+        return native(np.memmap(self.path, self.dtype, "r", self.offset + start * row, shape))
+
+    def whole(self) -> np.ndarray:
+        """All rows: in memory, or mapped where they are large."""
+        if not self.nbytes:
+            return np.empty(self.shape, self.dtype)
+        order: Any = "F" if self.is_fortran else "C"
+        mapped = np.memmap(self.path, self.dtype, "r", self.offset, self.shape, order)
+        return native(mapped) if self.nbytes >= _LARGE else native(np.array(mapped))
+
+
+class MappedSource:
+    """Rows of one or two mapped arrays, and of other fields in memory."""
+
+    def __init__(self, mapped: dict[str, MappedArray], in_memory: Arrays) -> None:
+        self._mapped, self._in_memory = mapped, in_memory
+        first = next(iter(mapped.values()))
+        n, m, k = first.shape
+        self.shape = (n, m, k)
+        self.dtype = first.dtype.newbyteorder("=")
+        self.fields = frozenset(mapped) | frozenset(in_memory)
+        self.read_points: Sequence[int] = ()
+
+    def parts(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Arrays]:
+        """Maps of the rows."""
+        is_whole = (start, stop) == (0, self.shape[0]) and n >= stop
+        for first in range(start, max(stop, start + 1), n):
+            rows = first, min(first + n, stop)
+            arrays = {}
+            for name in fields:
+                if name in self._in_memory:
+                    arrays[name] = self._in_memory[name][slice(*rows)]
+                elif is_whole:
+                    arrays[name] = self._mapped[name].whole()
+                else:
+                    arrays[name] = self._mapped[name].rows(*rows)
+            yield arrays
+
+    def locate(self, row: int) -> None:
+        """The number of a row is enough."""
+
+
+# -- .npy ------------------------------------------------------------------------------------------
+
+
+def _read_npy(path: Path, class_names: ClassNames) -> Predictions:
+    """The array, mapped."""
+    with path.open("rb") as file:
+        array = MappedArray.from_header(file, path, repr(path.name))
+    validate.floating(np.empty(0, array.dtype), "probs")
+    check_shape(array.shape, "probs")
+    n_bytes = path.stat().st_size - array.offset
+    if n_bytes < array.nbytes:
+        raise InvalidFile(
+            f"{path.name!r} is cut off: {array.shape} of {array.dtype} are {array.nbytes:,} bytes, "
+            f"and {n_bytes:,} are there"
+        )
+    source = MappedSource({"probs": array}, {})
+    return Predictions.from_source(source, checked_names(class_names, array.shape[-1]))
+
+
+def _write_npy(predictions: Predictions, path: Path) -> None:
+    """The probabilities alone, a part at a time."""
+    others = sorted(predictions.fields - {"probs"})
+    others += ["class_names"] * (predictions.class_names is not None)
+    others += ["weights"] * (predictions.member_weights is not None)
+    if others:
+        raise InvalidInput(
+            f"a .npy file holds probs alone, and there are {', '.join(others)} too; use .npz or "
+            ".parquet"
+        )
+    with path.open("wb") as file:
+        header = {
+            "descr": np.lib.format.dtype_to_descr(predictions.dtype),
+            "fortran_order": False,
+            "shape": predictions.shape,
+        }
+        np.lib.format.write_array_header_2_0(file, header)
+        for part in predictions.chunks():
+            np.ascontiguousarray(part.probs).tofile(file)
+
+
+# -- .npz ------------------------------------------------------------------------------------------
+
+
+def _read_npz(path: Path, class_names: ClassNames) -> Predictions:
+    """All arrays; those of probabilities and logits stay in the file if not compressed."""
+    arrays: dict[str, Any] = {}
+    mapped = {}
+    with path.open("rb") as file, _damage_refused(path), zipfile.ZipFile(file) as archive:
+        entries = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+        if named_column(list(entries), (*PROBS, *LOGITS)) is None:
+            raise InvalidFile(
+                f"{path.name!r} has no array 'probs' (nor 'logits'), only "
+                f"{', '.join(map(repr, sorted(entries))) or 'nothing'}"
+            )
+        for field, names in FIELD_NAMES.items():
+            name = named_column(list(entries), names)
+            if name is None:
+                continue
+            array = _archived(archive, entries[name], path)
+            arrays[field] = array.whole() if isinstance(array, MappedArray) else array
+            if isinstance(array, MappedArray) and field in {"probs", "logits"}:
+                mapped[field] = array
+    arrays.setdefault("class_names", class_names)
+    predictions = Predictions(**arrays)
+    if set(mapped) != {"probs", "logits"} & set(arrays):
+        return predictions
+    in_memory = {name: getattr(predictions, name) for name in predictions.fields - set(mapped)}
+    source = MappedSource(mapped, in_memory)
+    return Predictions.from_source(source, predictions.class_names, predictions.member_weights)
+
+
+@contextmanager
+def _damage_refused(path: Path) -> Iterator[None]:
+    """Refuse a damaged or encrypted archive, which can raise nearly anything."""
+    try:
+        yield
+    except InvalidInput:
+        raise
+    except Exception as error:
+        raise InvalidFile(f"{path.name!r} is no .npz file, or it is damaged: {error}") from None
+
+
+def _archived(
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path
+) -> MappedArray | np.ndarray:
+    """Where an array is in the file, or the array itself if it was compressed."""
+    name = f"{info.filename!r} in {path.name!r}"
+    with archive.open(info) as entry:
+        array = MappedArray.from_header(entry, path, name)
+        if info.file_size != array.offset + array.nbytes:
+            raise InvalidFile(
+                f"{name} is damaged: {array.shape} of {array.dtype} are {array.nbytes:,} bytes, "
+                f"and {info.file_size - array.offset:,} are there"
+            )
+        if info.compress_type != zipfile.ZIP_STORED:
+            values = np.frombuffer(entry.read(), array.dtype)
+            return values.reshape(array.shape, order="F" if array.is_fortran else "C")
+    with path.open("rb") as file:
+        file.seek(info.header_offset)
+        header = file.read(_LOCAL_HEADER)
+        skipped = sum(int.from_bytes(header[at : at + 2], "little") for at in (26, 28))
+    start = info.header_offset + _LOCAL_HEADER + skipped + array.offset
+    return MappedArray(path, start, array.dtype, array.shape, array.is_fortran)
+
+
+def _write_npz(predictions: Predictions, path: Path) -> None:
+    """All arrays, not compressed, so that they can be mapped."""
+    arrays: dict[str, Any] = {
+        name: getattr(predictions, name)
+        for name in ("probs", "logits", "labels", "ids")
+        if name in predictions.fields
+    }
+    if "ids" in arrays and arrays["ids"].dtype == object:
+        longest = max(map(len, arrays["ids"]), default=0)
+        if 4 * longest * len(predictions) > _MOST_TEXT:
+            raise InvalidInput(
+                f"the longest id has {longest:,} characters, and .npz would take as many for every "
+                "row; use .parquet"
+            )
+        arrays["ids"] = arrays["ids"].astype(np.str_)
+    if predictions.class_names is not None:
+        arrays["class_names"] = np.array(predictions.class_names, dtype=np.str_)
+    if predictions.weights is not None:
+        arrays["weights"] = predictions.weights
+    with path.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+
+
+FORMATS = (
+    FileFormat((".npz",), _read_npz, _write_npz),
+    FileFormat((".npy",), _read_npy, _write_npy),
+)

@@ -1,0 +1,214 @@
+"""The registry of adapters: which code samples from which kind of model.
+
+An adapter says whether it knows a model (``matches``), the model's labels (``classes``) and how
+its members are sampled (``sampler``). The registry asks the adapters in order: those that were
+registered last, then the built-in ones. A library's adapters are imported only where the library
+itself has been, since without it there is no such model.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from scorewise.errors import InvalidInput, Remedy
+from scorewise.models._samplers import Sampler, SamplingOptions, checked
+
+# The modules of built-in adapters, in the order in which they are asked, and the library that must
+# have been imported for their models to exist. A module lists its adapters in ADAPTERS.
+_MODULES = (
+    ("torch", "scorewise.models.torch._dropout"),
+    ("torch", "scorewise.models.torch._deep_ensembles"),
+    ("laplace.baselaplace", "scorewise.models.torch._laplace"),
+    ("builtins", "scorewise.models.sklearn._ensembles"),  # lists of classifiers
+    ("sklearn", "scorewise.models.sklearn._bootstrap"),
+    ("sklearn", "scorewise.models.sklearn._wrappers"),
+)
+
+# Options that only some adapters take: the value that any may get, and what to say of others.
+_SPECIAL = {
+    "dropout": ("all", "dropout= is for a torch module; {} has no dropout layers to choose"),
+    "output": (None, "output= is for torch modules; {} returns probabilities"),
+    "device": (None, "device= is for torch models; {} runs on the CPU"),
+}
+ALL_OPTIONS = tuple(_SPECIAL)
+
+_registered: list[Adapter] = []
+
+
+def _own_classes(model: Any) -> Any:
+    return getattr(model, "classes_", None)
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """How scorewise samples from one kind of model.
+
+    Attributes
+    ----------
+    matches : callable
+        From any object to whether it is such a model. Called with all kinds of objects, so it
+        should only look at the type.
+    sampler : callable
+        From a fitted model and :class:`SamplingOptions` to a :class:`Sampler`;
+        :func:`member_sampler` makes one of functions. Raises InvalidInput if the model is not
+        fitted.
+    classes : callable
+        From a fitted model to its labels in the order of the probabilities, or to None where
+        classes are numbered from 0; the model's ``classes_`` by default.
+    options : collection of str
+        Which of ``"device"``, ``"dropout"`` and ``"output"`` the sampler uses; the others are
+        refused when a user passes them.
+
+    Examples
+    --------
+    See :func:`register_adapter`.
+    """
+
+    matches: Callable[[Any], bool]
+    sampler: Callable[[Any, SamplingOptions], Sampler]
+    classes: Callable[[Any], Any] = _own_classes
+    options: Collection[str] = ()
+
+
+def register_adapter(adapter: Adapter) -> None:
+    """Teach scorewise a new kind of model.
+
+    Use it for ensembles and stochastic models of other libraries, or of your own. From then on
+    :func:`scorewise.predict_samples`, :class:`scorewise.SelectiveClassifier` and everything else
+    that takes a model takes such a model too: alone, in a list, at the end of a scikit-learn
+    ``Pipeline``, or within a calibration, a search or a ``FrozenEstimator``. It is asked before
+    the adapters that are there already. Other processes have registries of their own.
+
+    Parameters
+    ----------
+    adapter : Adapter
+
+    Raises
+    ------
+    InvalidInput
+        If it is not an Adapter.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> from scorewise.models import Adapter, member_sampler, register_adapter, unregister_adapter
+    >>> class Panel:
+    ...     labels = ["no", "yes"]
+    ...     experts = [lambda X, p=p: np.tile([1 - p, p], (len(X), 1)) for p in (0.2, 0.4, 0.9)]
+    >>> adapter = Adapter(
+    ...     matches=lambda model: isinstance(model, Panel),
+    ...     classes=lambda model: model.labels,
+    ...     sampler=lambda model, options: member_sampler(model.experts, model.labels, options),
+    ... )
+    >>> register_adapter(adapter)
+    >>> sw.predict_samples(Panel(), np.zeros((5, 2)))
+    Samples(3 members, 2 classes, batch (5,), float64)
+    >>> unregister_adapter(adapter)
+    """
+    if not isinstance(adapter, Adapter):
+        raise InvalidInput(
+            f"register_adapter takes a scorewise.models.Adapter, not {type(adapter).__name__}"
+        )
+    _registered.insert(0, adapter)
+
+
+def unregister_adapter(adapter: Adapter) -> None:
+    """Remove an adapter that :func:`register_adapter` added.
+
+    Parameters
+    ----------
+    adapter : Adapter
+
+    Raises
+    ------
+    InvalidInput
+        If it is not registered.
+
+    Examples
+    --------
+    See :func:`register_adapter`.
+    """
+    if adapter not in _registered:
+        raise InvalidInput("the adapter is not registered")
+    _registered.remove(adapter)
+
+
+def find_adapter(model: Any) -> Adapter | None:
+    """The first adapter that knows the model, or None: then it has no members."""
+    return next((adapter for adapter in _adapters() if adapter.matches(model)), None)
+
+
+def _adapters() -> Iterator[Adapter]:
+    yield from tuple(_registered)
+    for library, module in _MODULES:
+        if sys.modules.get(library) is not None:
+            yield from import_module(module).ADAPTERS
+
+
+def has_members(model: Any) -> bool:
+    """Whether a model has members or draws, and is not one classifier alone."""
+    return find_adapter(model) is not None
+
+
+def known_classes(model: Any) -> np.ndarray | None:
+    """Labels in the order of a model's probabilities; None where classes are numbered."""
+    adapter = find_adapter(model)
+    labels = _own_classes(model) if adapter is None else adapter.classes(model)
+    return None if labels is None else np.asarray(labels)
+
+
+def make_sampler(model: Any, options: SamplingOptions) -> Sampler:
+    """The sampler of a fitted model, by the first adapter that matches it.
+
+    Use it in an adapter of your own for a model that holds another model.
+
+    Parameters
+    ----------
+    model : fitted model
+    options : SamplingOptions
+
+    Returns
+    -------
+    Sampler
+
+    Raises
+    ------
+    InvalidInput
+        If no adapter matches the model, it is not fitted, or an option is not for it.
+
+    Examples
+    --------
+    >>> from scorewise.models import SamplingOptions, make_sampler
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
+    >>> make_sampler(forest, SamplingOptions(n_samples=10)).n_members
+    10
+    """
+    adapter, kind = find_adapter(model), type(model).__name__
+    if adapter is None:
+        raise InvalidInput(
+            f"{kind} has no members: pass a forest, bagging, soft voting, a pipeline, calibration "
+            "or search around one, a list of fitted classifiers or torch modules, a module with "
+            "dropout, or a Laplace approximation; scorewise.BootstrapEnsemble makes an ensemble of "
+            "any classifier, scorewise.models.register_adapter adds other kinds of models"
+        )
+    check_options(kind, adapter.options, options)
+    sampler = adapter.sampler(model, options)
+    return checked(sampler) if adapter in _registered else sampler
+
+
+def check_options(kind: str, taken: Collection[str], options: SamplingOptions) -> None:
+    """Raise if the user set an option that is not taken."""
+    for name, (default, sentence) in _SPECIAL.items():
+        value = getattr(options, name)
+        is_default = value is None if default is None else value == default
+        if not is_default and name not in taken:
+            raise InvalidInput(sentence.format(kind), Remedy(name, default))

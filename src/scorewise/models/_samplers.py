@@ -1,0 +1,450 @@
+"""Samplers: a fitted model, ready to return the probabilities of its members.
+
+Most ensembles are a :class:`Committee`: members that can be called one by one. Its sampler calls
+them in threads, a chunk of rows at a time, and checks what they return.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from scorewise import _validate as validate
+from scorewise._random import generator
+from scorewise._validate import SUM_TOLERANCE
+from scorewise.errors import InvalidInput, Remedy
+from scorewise.kernels import get_num_threads, run
+
+N_DRAWS = 20  # of a stochastic model, as in the paper
+
+# Numbers per chunk. Each chunk reads every tree again; other members' results are held twice.
+_TREES_CHUNK, _CHUNK = 1 << 24, 1 << 22
+_FEW = 1 << 17  # rows times members below which starting threads takes longer than the work
+
+
+@dataclass(frozen=True)
+class SamplingOptions:
+    """What a caller of :func:`scorewise.predict_samples` wants from a sampler.
+
+    Attributes
+    ----------
+    n_samples : int, optional
+        Number of members or draws; None for all members, or 20 draws of a stochastic model.
+    seed : int
+        Seed of the subset or of the draws. The same seed must give the same members.
+    device, dropout, output
+        As in :func:`scorewise.predict_samples`, for adapters that take them.
+    """
+
+    n_samples: int | None = None
+    seed: int = 0
+    device: Any = None
+    dropout: Any = "all"
+    output: str | None = None
+
+    @property
+    def n_draws(self) -> int:
+        """The number of draws from a stochastic model."""
+        if self.n_samples is None:
+            return N_DRAWS
+        return validate.whole(self.n_samples, "n_samples", at_least=1)
+
+    def choose_members(self, n_members: int) -> list[int]:
+        """The indices of all members, or of a random subset, in rising order."""
+        if self.n_samples is None:
+            return list(range(n_members))
+        size = validate.whole(self.n_samples, "n_samples", at_least=1)
+        if size > n_members:
+            raise InvalidInput(
+                f"n_samples={size}, but the model has {n_members} members",
+                Remedy("n_samples", None, "for all of them"),
+            )
+        return sorted(generator(self.seed).choice(n_members, size, replace=False).tolist())
+
+
+class Sampler(Protocol):
+    """What an adapter makes of a model.
+
+    Attributes
+    ----------
+    n_members : int
+        Number M of members or draws that it returns.
+    weights : array (M,) or None
+        Weights of the members; None where they are equal.
+    """
+
+    n_members: int
+    weights: np.ndarray | None
+
+    def n_rows(self, X: Any) -> int | None:
+        """The number of rows of X, or None where it is not known beforehand."""
+
+    def chunks(self, X: Any, batch_size: int | None) -> Generator[np.ndarray]:
+        """Yield all members' probabilities ``(n, M, K)`` of the first rows, the next, and so on.
+
+        ``batch_size`` is the number of rows per chunk; None lets the sampler fit it to memory. A
+        member is one function: a row's probabilities do not depend on its chunk. A chunk may be
+        overwritten when the next is taken.
+        """
+
+
+# Committees
+
+
+def _unchanged(X: Any) -> Any:
+    return X
+
+
+@dataclass(frozen=True)
+class Member:
+    """One classifier of a committee.
+
+    Attributes
+    ----------
+    name : str
+        For messages, such as ``"member 3 (GaussianNB)"``.
+    predict : callable
+        From prepared rows to the probabilities ``(n, k)`` of the classes that the member knows.
+    columns : array (k,), optional
+        The indices of these classes in the committee's; None for all of them.
+    decision_function : callable, optional
+        From prepared rows to scores, where the member has one.
+    is_tree : bool
+        Whether ``predict`` writes float64 probabilities that need no check into ``out=``.
+    """
+
+    name: str
+    predict: Callable[..., np.ndarray]
+    columns: np.ndarray | None = None
+    decision_function: Callable[[Any], np.ndarray] | None = None
+    is_tree: bool = False
+
+
+@dataclass(frozen=True)
+class Committee:
+    """Members with the same classes, called with the same prepared rows.
+
+    Attributes
+    ----------
+    members : tuple of Member
+    classes : array (K,)
+        The labels, in the order of the probabilities.
+    prepare : callable
+        From rows as the user has them to rows as members take them.
+    weights : array (M,), optional
+        Weights of the members; None where they are equal.
+    """
+
+    members: tuple[Member, ...]
+    classes: np.ndarray
+    prepare: Callable[[Any], Any] = _unchanged
+    weights: np.ndarray | None = None
+
+    def subset(self, indices: Sequence[int]) -> Committee:
+        """The committee of some members."""
+        return replace(
+            self,
+            members=tuple(self.members[i] for i in indices),
+            weights=None if self.weights is None else self.weights[list(indices)],
+        )
+
+
+def member_sampler(
+    members: Sequence[Callable[[Any], Any]],
+    classes: Any,
+    options: SamplingOptions,
+    weights: Any = None,
+) -> Sampler:
+    """A sampler of members that are functions, for an :class:`Adapter` of your own.
+
+    Use it where each member can be called with some rows. Members are called in threads and with
+    a chunk of rows at a time, and what they return is checked. For a stochastic model, make
+    ``options.n_draws`` functions from ``options.seed``; each must be the same function for all
+    rows.
+
+    Parameters
+    ----------
+    members : sequence of callables
+        Each takes rows ``(n, ...)`` and returns probabilities ``(n, K)``.
+    classes : array (K,)
+        The labels, in the order of the probabilities.
+    options : SamplingOptions
+        As the adapter got them; ``n_samples`` chooses a random subset.
+    weights : array (M,), optional
+        Weights of the members.
+
+    Returns
+    -------
+    Sampler
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scorewise.models import SamplingOptions, member_sampler
+    >>> always = [lambda X, p=p: np.tile([1 - p, p], (len(X), 1)) for p in (0.2, 0.9)]
+    >>> sampler = member_sampler(always, ["no", "yes"], SamplingOptions())
+    >>> next(sampler.chunks(np.zeros((3, 4)), None)).shape
+    (3, 2, 2)
+    """
+    if not members:
+        raise InvalidInput("there are no members to sample from")
+    if weights is not None:
+        weights = np.asarray(weights, dtype=np.float64)
+        _check_weights(weights, len(members))
+    calls = tuple(Member(f"member {i}", predict) for i, predict in enumerate(members))
+    return CommitteeSampler.of(Committee(calls, np.asarray(classes), weights=weights), options)
+
+
+class CommitteeSampler:
+    """Calls the members of a committee, some rows at a time."""
+
+    def __init__(self, committee: Committee) -> None:
+        self.committee = committee
+        self.n_members = len(committee.members)
+        self.weights = committee.weights
+        if self.weights is not None:
+            _check_weights(self.weights, self.n_members)
+        self._are_trees = all(member.is_tree for member in committee.members)
+        self._n_classes = len(committee.classes)
+
+    @classmethod
+    def of(cls, committee: Committee, options: SamplingOptions) -> CommitteeSampler:
+        """The sampler of those members that the options choose."""
+        return cls(committee.subset(options.choose_members(len(committee.members))))
+
+    def n_rows(self, X: Any) -> int:
+        """The number of rows of X."""
+        return count_rows(X)
+
+    def chunks(self, X: Any, batch_size: int | None) -> Generator[np.ndarray]:
+        """Yield all members' probabilities ``(n, M, K)`` of consecutive rows."""
+        from scipy.sparse import issparse
+        from sklearn.utils import _safe_indexing
+
+        if self._n_classes < 2:
+            raise InvalidInput("the model knows one class, so that no prediction is uncertain")
+        n, m = self.n_rows(X), self.n_members
+        if n == 0:
+            yield np.empty((0, m, self._n_classes))
+        X = X.tocsr() if issparse(X) else X
+        chunk = _TREES_CHUNK if self._are_trees else _CHUNK
+        size = batch_size or max(1, chunk // (m * self._n_classes))
+        for start in range(0, n, size):
+            rows = X if size >= n else _safe_indexing(X, slice(start, start + size))
+            prepared = call_named(self.committee.prepare, rows, "the model", start)
+            yield self._predict(prepared, start, min(size, n - start))
+
+    def _predict(self, rows: Any, start: int, n: int) -> np.ndarray:
+        from sklearn.utils.parallel import Parallel, delayed
+
+        members = self.committee.members
+        n_threads = 1 if n * len(members) < _FEW else get_num_threads()
+        if self._are_trees:
+            probs = np.empty((n, len(members), self._n_classes))
+
+            def write(i: int) -> bool:
+                members[i].predict(rows, out=probs[:, i])
+                return True
+
+            run((partial(write, i) for i in range(len(members))), n_threads)
+            return probs
+        # Other members may do anything; scikit-learn's threads carry its settings over.
+        parallel = Parallel(n_jobs=n_threads, require="sharedmem")
+        results = parallel(delayed(self._predict_one)(member, rows, start, n) for member in members)
+        for result in results:
+            if isinstance(result, InvalidInput):
+                raise result
+        return np.stack(results, axis=1)
+
+    def _predict_one(
+        self, member: Member, rows: Any, start: int, n: int
+    ) -> np.ndarray | InvalidInput:
+        """A member's probabilities, or its error, so that the first member's error is raised."""
+        try:
+            probs = np.asarray(call_named(member.predict, rows, member.name))
+            n_known = self._n_classes if member.columns is None else len(member.columns)
+            check_member(probs, n, n_known, member.name, start)
+        except InvalidInput as error:
+            return error
+        return spread(probs, member.columns, self._n_classes)
+
+
+def spread(probs: np.ndarray, columns: np.ndarray | None, n_classes: int) -> np.ndarray:
+    """Probabilities of all classes, 0 for those that the member does not know."""
+    if columns is None:
+        return probs
+    spread_probs = np.zeros((len(probs), n_classes), probs.dtype)
+    spread_probs[:, columns] = probs
+    return spread_probs
+
+
+# Samplers of users, and samplers inside other models
+
+
+def checked(sampler: Sampler) -> Sampler:
+    """The same sampler, whose chunks are checked; a committee's are already."""
+    return sampler if isinstance(sampler, CommitteeSampler) else _CheckedSampler(sampler)
+
+
+class _CheckedSampler:
+    """A user's own sampler, whose chunks must be probabilities of its members."""
+
+    def __init__(self, sampler: Sampler) -> None:
+        self._sampler = sampler
+        self.n_members = validate.whole(sampler.n_members, "n_members", at_least=1)
+        self.weights = sampler.weights
+        if self.weights is not None:
+            self.weights = np.asarray(self.weights, dtype=np.float64)
+            _check_weights(self.weights, self.n_members)
+
+    def n_rows(self, X: Any) -> int | None:
+        """The number of rows of X, where it is known."""
+        return self._sampler.n_rows(X)
+
+    def chunks(self, X: Any, batch_size: int | None) -> Generator[np.ndarray]:
+        """Yield the chunks of the sampler."""
+        start = 0
+        with closing(self._sampler.chunks(X, batch_size)) as chunks:
+            for chunk in chunks:
+                probs = np.asarray(chunk)
+                if probs.ndim != 3 or probs.shape[1] != self.n_members or probs.shape[2] < 2:
+                    raise InvalidInput(
+                        f"the sampler returns shape {probs.shape}; it must be (rows, "
+                        f"{self.n_members}, classes)"
+                    )
+                for m in range(self.n_members):
+                    check_member(probs[:, m], len(probs), probs.shape[2], f"member {m}", start)
+                start += len(probs)
+                yield probs
+
+
+class PreparedSampler:
+    """A sampler whose rows are transformed first, as in a pipeline."""
+
+    def __init__(self, sampler: Sampler, prepare: Callable[[Any], Any]) -> None:
+        self.n_members = sampler.n_members
+        self.weights = sampler.weights
+        self._sampler = sampler
+        self._prepare = prepare
+
+    def n_rows(self, X: Any) -> int:
+        """The number of rows of X."""
+        return count_rows(X)
+
+    def chunks(self, X: Any, batch_size: int | None) -> Generator[np.ndarray]:
+        """Yield the chunks of the sampler for the transformed rows."""
+        rows = call_named(self._prepare, X, "the model")
+        yield from self._sampler.chunks(rows, batch_size)
+
+
+def prepared_sampler(sampler: Sampler, prepare: Callable[[Any], Any]) -> Sampler:
+    """The sampler for rows that are transformed first; a committee transforms by chunks."""
+    if not isinstance(sampler, CommitteeSampler):
+        return PreparedSampler(sampler, prepare)
+    committee = sampler.committee
+    return CommitteeSampler(replace(committee, prepare=lambda X: committee.prepare(prepare(X))))
+
+
+def committee_of(sampler: Sampler, classes: np.ndarray) -> Committee:
+    """The members of any sampler one by one.
+
+    Where it is no committee, the preparation of rows computes all members, and each member picks
+    its part.
+    """
+    if isinstance(sampler, CommitteeSampler):
+        return sampler.committee
+
+    def prepare(X: Any) -> np.ndarray:
+        with closing(sampler.chunks(X, None)) as chunks:
+            return np.concatenate([chunk.copy() for chunk in chunks])
+
+    def pick(m: int, probs: np.ndarray) -> np.ndarray:
+        return probs[:, m]
+
+    members = (Member(f"member {m}", partial(pick, m)) for m in range(sampler.n_members))
+    return Committee(tuple(members), classes, prepare, sampler.weights)
+
+
+def mean_of(sampler: Sampler, X: Any) -> np.ndarray:
+    """θ̄ of all members ``(N, K)``, chunk by chunk."""
+    weights = sampler.weights
+
+    def mean(chunk: np.ndarray) -> np.ndarray:
+        if weights is None:
+            return chunk.mean(axis=1)
+        return np.average(chunk, axis=1, weights=weights)
+
+    with closing(sampler.chunks(X, None)) as chunks:
+        return np.concatenate([mean(chunk) for chunk in chunks])
+
+
+# Checks
+
+
+def count_rows(X: Any) -> int:
+    """The number of rows of an array, a frame or a list."""
+    from sklearn.utils.validation import _num_samples
+
+    try:
+        return int(_num_samples(X))
+    except TypeError as error:
+        raise InvalidInput(f"X has no rows: {error}") from None
+
+
+def call_named(function: Callable[[Any], Any], rows: Any, name: str, start: int = 0) -> Any:
+    """What the function returns; its errors get the member's name and the first row's index."""
+    try:
+        return function(rows)
+    except InvalidInput as error:
+        if start:
+            raise InvalidInput(
+                f"{error.problem} (in the rows from {start} on)", *error.remedies
+            ) from error
+        raise
+    except ValueError as error:
+        raise InvalidInput(f"{name} refuses X: {error}") from error
+    except (TypeError, AttributeError, LookupError, ArithmeticError) as error:
+        raise InvalidInput(f"{name} fails on X: {type(error).__name__}: {error}") from error
+
+
+def _check_weights(weights: np.ndarray, n_members: int) -> None:
+    """Raise unless the weights are one finite number per member, none negative, not all 0."""
+    if weights.shape != (n_members,):
+        raise InvalidInput(f"weights has shape {weights.shape}; it must be ({n_members},)")
+    if not (np.isfinite(weights) & (weights >= 0)).all() or not weights.any():
+        raise InvalidInput(
+            f"the members have weights {weights.tolist()}; they must be finite, not negative and "
+            "not all 0"
+        )
+
+
+def check_member(probs: np.ndarray, n_rows: int, n_classes: int, name: str, start: int) -> None:
+    """Raise unless each row ``(n, K)`` is a distribution; the message names member and row."""
+    if probs.dtype.name not in SUM_TOLERANCE:
+        raise InvalidInput(f"{name} returns dtype {probs.dtype}; probabilities are floats")
+    if probs.shape != (n_rows, n_classes):
+        raise InvalidInput(
+            f"{name} returns shape {probs.shape}; for {n_rows} rows and the {n_classes} classes "
+            f"that it knows it must be {(n_rows, n_classes)}"
+        )
+    with np.errstate(all="ignore"):
+        sums = probs.sum(axis=-1)
+        wrong = ~((np.abs(sums - 1) <= SUM_TOLERANCE[probs.dtype.name]) & (probs.min(-1) >= 0))
+    if not wrong.any():
+        return
+    i = int(np.argmax(wrong))
+    row = probs[i]
+    if not np.isfinite(row).all():
+        k = int(np.argmax(~np.isfinite(row)))
+        problem = f"returns {row[k]} for row {start + i}, class {k}"
+    elif (row < 0).any():
+        k = int(np.argmax(row < 0))
+        problem = f"returns {row[k]:.6g} for row {start + i}, class {k}, which is negative"
+    else:
+        problem = f"returns probabilities for row {start + i} that sum to {sums[i]:.9g}, not 1"
+    raise InvalidInput(f"{name} {problem}; predict_proba must return probabilities")

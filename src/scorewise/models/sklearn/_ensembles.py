@@ -1,0 +1,233 @@
+"""Ensembles of scikit-learn as committees: forests, bagging, soft voting, lists of classifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.ensemble import (
+    BaggingClassifier,
+    ExtraTreesClassifier,
+    RandomForestClassifier,
+    VotingClassifier,
+)
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from scorewise.errors import InvalidInput
+from scorewise.models._adapters import Adapter, find_adapter, known_classes, make_sampler
+from scorewise.models._samplers import Committee, CommitteeSampler, Member, SamplingOptions, mean_of
+
+# Lists of classifiers
+
+
+def committee_of_classifiers(
+    classifiers: Sequence[Any], classes: np.ndarray | None = None
+) -> Committee:
+    """Fitted classifiers as one committee; the classes are those of the member with most."""
+    if not classifiers:
+        raise InvalidInput("the list of classifiers is empty")
+    members = [_member(model, f"member {i}") for i, model in enumerate(classifiers)]
+    labels = [_labels(model, m.name) for model, m in zip(classifiers, members, strict=True)]
+    if classes is None:
+        classes = max(labels, key=len)
+    columns = [_align(own, classes, m.name) for own, m in zip(labels, members, strict=True)]
+    aligned = [replace(m, columns=own) for m, own in zip(members, columns, strict=True)]
+    return Committee(tuple(aligned), classes)
+
+
+def _member(model: Any, position: str) -> Member:
+    """A fitted classifier as one member, whatever members it has itself."""
+    name = f"{position} ({type(model).__name__})"
+    if isinstance(model, type):
+        raise InvalidInput(f"{position} is the class {model.__name__}; pass a fitted object of it")
+    if not hasattr(model, "predict_proba"):
+        adapter = find_adapter(model)
+        if adapter is not None and adapter.classes(model) is not None:
+            return Member(name, partial(mean_of, make_sampler(model, SamplingOptions())))
+        if not hasattr(model, "fit"):
+            raise InvalidInput(
+                f"{name} is no classifier; a list must hold fitted classifiers only, or torch "
+                "modules only (for state dicts see scorewise.DeepEnsemble.from_state_dicts)"
+            )
+    check_fitted(model, name)
+    check_gives_probabilities(model, name)
+    if not hasattr(model, "classes_"):
+        raise InvalidInput(f"{name} has no classes_; it must be a fitted classifier")
+    scores = getattr(model, "decision_function", None)
+    return Member(name, model.predict_proba, decision_function=scores)
+
+
+def _labels(model: Any, name: str) -> np.ndarray:
+    own = getattr(model, "classes_", None)
+    if isinstance(own, list) and np.ndim(own[0]):
+        raise InvalidInput(f"{name} predicts several outputs; it must predict one")
+    return np.asarray(known_classes(model) if own is None else own)
+
+
+def _align(own: np.ndarray, classes: np.ndarray, name: str) -> np.ndarray | None:
+    """The indices of a member's classes in the committee's; None where they are the same."""
+    if len(own) == len(classes) and bool(np.all(own == classes)):
+        return None
+    index = {label: k for k, label in enumerate(classes.tolist())}
+    unknown = [label for label in own.tolist() if label not in index]
+    if unknown:
+        raise InvalidInput(
+            f"{name} knows the classes {unknown}, which are not among {classes.tolist()}; fit all "
+            "members on the same classes"
+        )
+    return np.array([index[label] for label in own.tolist()])
+
+
+def check_fitted(model: Any, name: str) -> None:
+    """Raise if an estimator of scikit-learn is not fitted."""
+    try:
+        check_is_fitted(model)
+    except NotFittedError:
+        raise InvalidInput(f"{name} is not fitted; call its fit first") from None
+    except (TypeError, AttributeError):  # no estimator of scikit-learn
+        return
+
+
+def check_gives_probabilities(model: Any, name: str) -> None:
+    """Raise if a classifier has no predict_proba."""
+    if not hasattr(model, "predict_proba"):
+        raise InvalidInput(
+            f"{name} has no predict_proba; use a classifier that gives probabilities, or wrap it "
+            "in sklearn.calibration.CalibratedClassifierCV"
+        )
+
+
+# Forests. A tree's own predict_proba checks and converts its input each time. Here that is done
+# once for the whole forest, and each tree only finds its leaves.
+
+
+def _forest(forest: Any) -> Committee:
+    check_fitted(forest, type(forest).__name__)
+    if forest.n_outputs_ > 1:
+        raise InvalidInput(f"the forest predicts {forest.n_outputs_} outputs; it must predict one")
+    members = tuple(
+        Member(f"tree {i}", _leaf_reader(tree), is_tree=True)
+        for i, tree in enumerate(forest.estimators_)
+    )
+    return Committee(members, forest.classes_, partial(_rows_for_trees, forest))
+
+
+def _leaf_reader(tree: Any) -> Callable[..., np.ndarray]:
+    """From rows of :func:`_rows_for_trees` to the class probabilities ``(n, K)`` of a tree."""
+    structure = tree.tree_
+    values = structure.value[:, 0, :]  # a copy, made once
+
+    def read(X: Any, out: np.ndarray | None = None) -> np.ndarray:
+        # Leaves are in range; mode="clip" lets NumPy write into out without a buffer.
+        return np.take(values, structure.apply(X), axis=0, out=out, mode="clip")
+
+    return read
+
+
+def _rows_for_trees(forest: Any, X: Any) -> Any:
+    """Rows in the form that trees read, checked as ``forest.predict_proba`` checks them."""
+    may_have_nan = get_tags(forest).input_tags.allow_nan and not issparse(X)
+    rows = validate_data(
+        forest,
+        X,
+        dtype=np.float32,
+        accept_sparse="csr",
+        ensure_all_finite="allow-nan" if may_have_nan else True,
+        reset=False,
+    )
+    if issparse(rows) and rows.indices.dtype != np.intc:  # which trees cannot read
+        parts = (rows.data, rows.indices.astype(np.intc), rows.indptr.astype(np.intc))
+        return type(rows)(parts, shape=rows.shape)
+    return rows
+
+
+# Bagging and voting
+
+
+def _bagging(bagging: Any) -> Committee:
+    check_fitted(bagging, type(bagging).__name__)
+
+    def prepare(X: Any) -> Any:
+        return validate_data(
+            bagging,
+            X,
+            accept_sparse=["csr", "csc"],
+            dtype=None,
+            ensure_all_finite=False,
+            reset=False,
+        )
+
+    def on_features(
+        function: Callable[..., np.ndarray], features: np.ndarray
+    ) -> Callable[[Any], np.ndarray]:
+        return lambda X: function(X[:, features])
+
+    members = []
+    drawn = zip(bagging.estimators_, bagging.estimators_features_, strict=True)
+    for i, (model, features) in enumerate(drawn):
+        member = _member(model, f"member {i}")
+        scores = member.decision_function
+        members.append(
+            Member(
+                member.name,
+                on_features(member.predict, features),
+                _columns_of_indices(model, bagging.classes_, member.name),
+                None if scores is None else on_features(scores, features),
+            )
+        )
+    return Committee(tuple(members), bagging.classes_, prepare)
+
+
+def _columns_of_indices(model: Any, classes: np.ndarray, name: str) -> np.ndarray | None:
+    """The columns of a member that was fitted on the indices of the classes.
+
+    A member that was fitted before, on the classes themselves, knows them all.
+    """
+    own = _labels(model, name)
+    return None if np.array_equal(own, classes) else _align(own, np.arange(len(classes)), name)
+
+
+def _voting(voting: Any) -> Committee:
+    check_fitted(voting, type(voting).__name__)
+    if voting.voting != "soft":
+        raise InvalidInput(
+            "the VotingClassifier votes hard, on labels; set voting='soft' so that its members "
+            "give probabilities"
+        )
+    members = []
+    for i, model in enumerate(voting.estimators_):
+        member = _member(model, f"member {i}")
+        columns = _columns_of_indices(model, voting.classes_, member.name)
+        members.append(replace(member, columns=columns))
+    weights = None
+    if voting.weights is not None:
+        used = [model != "drop" for _, model in voting.estimators]
+        weights = np.asarray(voting.weights, dtype=np.float64)[used]
+    return Committee(tuple(members), voting.classes_, weights=weights)
+
+
+def committee_adapter(
+    types: type | tuple[type, ...], take_apart: Callable[[Any], Committee]
+) -> Adapter:
+    """The adapter of an ensemble that is a committee."""
+    return Adapter(
+        matches=lambda model: isinstance(model, types),
+        sampler=lambda model, options: CommitteeSampler.of(take_apart(model), options),
+    )
+
+
+ADAPTERS = (
+    committee_adapter((RandomForestClassifier, ExtraTreesClassifier), _forest),
+    committee_adapter(BaggingClassifier, _bagging),
+    committee_adapter(VotingClassifier, _voting),
+    replace(
+        committee_adapter((list, tuple), committee_of_classifiers),
+        classes=lambda models: committee_of_classifiers(models).classes,
+    ),
+)

@@ -1,0 +1,184 @@
+"""What scikit-learn puts around a model: pipelines, searches, frozen estimators, calibrations.
+
+The model inside may be of any kind that an adapter knows.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import _num_samples
+
+from scorewise.errors import InvalidInput
+from scorewise.models._adapters import (
+    ALL_OPTIONS,
+    Adapter,
+    check_options,
+    has_members,
+    known_classes,
+    make_sampler,
+)
+from scorewise.models._samplers import (
+    Committee,
+    CommitteeSampler,
+    Member,
+    Sampler,
+    SamplingOptions,
+    committee_of,
+    prepared_sampler,
+    spread,
+)
+from scorewise.models.sklearn._ensembles import check_fitted
+
+# Pipelines, searches, frozen estimators
+
+
+def _last_step(pipeline: Pipeline) -> Any:
+    return pipeline.steps[-1][1] if pipeline.steps else None
+
+
+def _sample_pipeline(pipeline: Pipeline, options: SamplingOptions) -> Sampler:
+    sampler = make_sampler(_last_step(pipeline), options)
+    if len(pipeline.steps) == 1:
+        return sampler
+    return prepared_sampler(sampler, pipeline[:-1].transform)
+
+
+def _is_search(model: Any) -> bool:
+    """Whether it is a search, fitted or not, also of another library."""
+    if hasattr(model, "best_estimator_"):
+        return has_members(model.best_estimator_)
+    return isinstance(model, GridSearchCV | RandomizedSearchCV)
+
+
+def _sample_search(search: Any, options: SamplingOptions) -> Sampler:
+    if not hasattr(search, "best_estimator_"):
+        raise InvalidInput(f"{type(search).__name__} is not fitted, or refit=False was set")
+    return make_sampler(search.best_estimator_, options)
+
+
+# Calibrations
+
+
+def _calibrated(calibrated: Any, options: SamplingOptions) -> Committee:
+    """All members of all folds' classifiers, each passed through its fold's calibration.
+
+    A fold whose classifier has no members is one member.
+    """
+    check_fitted(calibrated, type(calibrated).__name__)
+    folds = calibrated.calibrated_classifiers_
+    inside = [_committee_in(fold.estimator, options) for fold in folds]
+    members: list[Member] = []
+    weights: list[float] = []
+    for i, (fold, committee) in enumerate(zip(folds, inside, strict=True)):
+        if committee is None:
+            members.append(Member(f"fold {i}", _on_fold(fold.predict_proba, i)))
+            weights.append(1.0)
+            continue
+        own = np.ones(len(committee.members)) if committee.weights is None else committee.weights
+        weights.extend((own / own.sum()).tolist())
+        for member in committee.members:
+            calibration = copy.copy(fold)
+            calibration.estimator = _stand_in(member, committee.classes, fold.estimator)
+            name = f"fold {i}, {member.name}"
+            members.append(Member(name, _on_fold(calibration.predict_proba, i)))
+
+    def prepare(X: Any) -> _RowsPerFold:
+        prepared = [X if committee is None else committee.prepare(X) for committee in inside]
+        return _RowsPerFold(prepared, (_num_samples(X),))
+
+    are_equal = len(set(weights)) == 1
+    return Committee(
+        tuple(members), calibrated.classes_, prepare, None if are_equal else np.array(weights)
+    )
+
+
+def _committee_in(model: Any, options: SamplingOptions) -> Committee | None:
+    """All members of a fold's classifier, or None where it has none."""
+    if not has_members(model):
+        check_options(type(model).__name__, (), options)
+        return None
+    classes = known_classes(model)
+    if classes is None:
+        classes = model.classes_
+    return committee_of(make_sampler(model, replace(options, n_samples=None)), classes)
+
+
+@dataclass(frozen=True)
+class _RowsPerFold:
+    """The same rows as each fold's committee takes them, with the shape of rows."""
+
+    rows: list[Any]
+    shape: tuple[int]
+
+
+def _on_fold(
+    predict: Callable[[Any], np.ndarray], fold: int
+) -> Callable[[_RowsPerFold], np.ndarray]:
+    return lambda prepared: predict(prepared.rows[fold])
+
+
+class _StandIn(ClassifierMixin, BaseEstimator):
+    """A member in the place of its ensemble, so that a fitted calibration can be applied to it."""
+
+    def __init__(self, member: Member, classes_: np.ndarray) -> None:
+        self.member = member
+        self.classes_ = classes_
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """The member's probabilities of all classes."""
+        return spread(self.member.predict(X), self.member.columns, len(self.classes_))
+
+
+class _ScoringStandIn(_StandIn):
+    """The same where the calibration was fitted on scores."""
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """The member's scores."""
+        if self.member.decision_function is None or self.member.columns is not None:
+            raise InvalidInput(
+                f"{self.member.name} has no decision_function for all classes, on which the "
+                "calibration was fitted; calibrate an ensemble whose members saw all classes"
+            )
+        return self.member.decision_function(X)
+
+
+def _stand_in(member: Member, classes: np.ndarray, ensemble: Any) -> _StandIn:
+    has_scores = hasattr(ensemble, "decision_function")
+    return (_ScoringStandIn if has_scores else _StandIn)(member, classes)
+
+
+ADAPTERS = (
+    Adapter(
+        matches=lambda model: isinstance(model, Pipeline) and has_members(_last_step(model)),
+        classes=lambda model: known_classes(_last_step(model)),
+        sampler=_sample_pipeline,
+        options=ALL_OPTIONS,
+    ),
+    Adapter(
+        matches=lambda model: isinstance(model, FrozenEstimator) and has_members(model.estimator),
+        classes=lambda model: known_classes(model.estimator),
+        sampler=lambda model, options: make_sampler(model.estimator, options),
+        options=ALL_OPTIONS,
+    ),
+    Adapter(
+        matches=lambda model: isinstance(model, CalibratedClassifierCV),
+        sampler=lambda model, options: CommitteeSampler.of(_calibrated(model, options), options),
+        options=ALL_OPTIONS,
+    ),
+    Adapter(
+        matches=_is_search,
+        classes=lambda model: known_classes(getattr(model, "best_estimator_", None)),
+        sampler=_sample_search,
+        options=ALL_OPTIONS,
+    ),
+)

@@ -1,0 +1,450 @@
+"""Curves of the loss, one line per measure: when rejecting predictions, or when adding labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+
+from scorewise import _validate as validate
+from scorewise._array import to_numpy
+from scorewise._numerics import spread
+from scorewise._text import shorten
+from scorewise.acquire import Round, is_list_of_runs, learning_curve
+from scorewise.curves import Curve, rejection_curve
+from scorewise.errors import InvalidInput, Remedy
+from scorewise.plots._style import (
+    GREY,
+    Axes,
+    Figure,
+    add_legend,
+    axes_for,
+    despine,
+    line_style,
+    loss_label,
+    percent_axis,
+)
+from scorewise.rules import Unit
+
+# by view: the attribute of a Curve, its area, and the label of the axis
+_VIEWS = {
+    "loss": ("loss", "aulc", "mean {} of accepted predictions"),
+    "accuracy": ("accuracy", "aulc", "accuracy of accepted predictions"),
+    "generalized": ("generalized_loss", "augrc", "{} of accepted predictions, per row"),
+}
+_STEADY_ROWS, _STEADY_SHARE = 10, 0.02  # means of fewer rows are too noisy to set limits
+_BASELINE = "random"
+_BASELINE_LOOK = {"color": GREY, "linestyle": "--"}
+_BAND = "band: ± one standard deviation\nof the runs"
+
+
+class RejectionCurveDisplay:
+    """The loss of the accepted predictions when the most uncertain are rejected.
+
+    Use it to compare measures of uncertainty for abstaining: the lower the curve, the better. Grey
+    curves show the best possible and a random order.
+
+    Parameters
+    ----------
+    curves : mapping of str to Curve
+        By the name of the measure; see :func:`scorewise.rejection_curve`.
+    loss_name : str or Unit
+        Name of the loss on the axis; the ``unit`` of a rule has one.
+
+    Attributes
+    ----------
+    curves : dict of str to Curve
+    ax_, figure_
+        The Axes and the Figure that were drawn on, once ``plot`` was called.
+    lines_ : dict of str to Line2D
+        By the name of the measure.
+    oracle_, random_ : Line2D or None
+        The grey curves of the best possible and of a random order.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no curve.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> from matplotlib.figure import Figure
+    >>> losses = [0, 0, 1, 0, 1]
+    >>> display = sw.plots.RejectionCurveDisplay.from_uncertainty(
+    ...     losses, {"total": [0.1, 0.3, 0.5, 0.2, 0.9], "epistemic": [0.1, 0.3, 0.1, 0.2, 0.4]}
+    ... )
+    >>> display.plot(Figure().subplots()).lines_["total"].get_ydata().round(2)
+    array([0.  , 0.  , 0.  , 0.25, 0.4 ])
+    """
+
+    ax_: Axes
+    figure_: Figure
+    lines_: dict[str, Any]
+    oracle_: Any
+    random_: Any
+
+    def __init__(self, curves: Mapping[str, Curve], loss_name: str | Unit = "loss") -> None:
+        if not isinstance(curves, Mapping) or not curves:
+            raise InvalidInput("curves must be a mapping of one or more names to curves")
+        for name, curve in curves.items():
+            if not isinstance(curve, Curve):
+                raise InvalidInput(
+                    f"curves[{name!r}] is no Curve; make one with sw.rejection_curve, or use "
+                    "RejectionCurveDisplay.from_uncertainty"
+                )
+        self.curves = dict(curves)
+        self.loss_name = loss_name
+
+    @classmethod
+    def from_uncertainty(
+        cls, losses: Any, uncertainty: Any, loss_name: str | Unit = "loss"
+    ) -> Self:
+        """The display of the same losses, ordered by one or several measures of uncertainty.
+
+        Parameters
+        ----------
+        losses : array (n,)
+            The loss that each prediction incurred; finite.
+        uncertainty : array (n,), or mapping of str to array (n,)
+            Uncertainties, by the name of the measure; they may be infinite.
+        loss_name : str or Unit
+            Name of the loss on the axis.
+
+        Raises
+        ------
+        InvalidInput
+            If lengths differ, or something is empty, NaN, or an infinite loss.
+        """
+        named = uncertainty if isinstance(uncertainty, Mapping) else {"uncertainty": uncertainty}
+        return cls({name: rejection_curve(losses, u) for name, u in named.items()}, loss_name)
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        view: str = "loss",
+        show_oracle: bool = True,
+        show_random: bool = True,
+    ) -> Self:
+        """Draw the curves.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            What to draw on; by default a new figure.
+        view : "loss", "accuracy" or "generalized"
+            Mean loss of the accepted rows, 1 minus it (for losses of 0 and 1), or the sum of their
+            losses divided by the number of all rows.
+        show_oracle, show_random : bool
+            Whether to draw the best possible and a random order of these losses.
+
+        Raises
+        ------
+        InvalidInput
+            If the view does not fit the losses, or the best possible and random order are to be
+            drawn for curves of different losses.
+        """
+        view = validate.choice(view, "view", _VIEWS)
+        attribute, area, label = _VIEWS[view]
+        references = self._references() if show_oracle or show_random else {}
+        shown = {"oracle": show_oracle, "random": show_random}
+        references = {name: curve for name, curve in references.items() if shown[name]}
+        drawn = {
+            curve: _points(curve, attribute)
+            for curve in [*self.curves.values(), *references.values()]
+        }
+        self.figure_, (self.ax_,) = axes_for(ax, _size(n_legend_entries=len(drawn)))
+        self.lines_ = {
+            name: self._line(*drawn[curve], linewidth=1.8, label=shorten(name), **line_style(i))
+            for i, (name, curve) in enumerate(self.curves.items())
+        }
+        grey = {
+            name: self._line(*drawn[curve], color=GREY, linewidth=1.2, zorder=1.5, linestyle=dash)
+            for (name, curve), dash in zip(references.items(), ("-", ":"), strict=False)
+        }
+        self.oracle_, self.random_ = grey.get("oracle"), grey.get("random")
+        self._name_axes(label)
+        self.ax_.set_ylim(*_limits(drawn, within_one=view == "accuracy"))
+        names = [shorten(name, 30) for name in self.curves]
+        names += [{"oracle": "best possible", "random": "random"}[name] for name in grey]
+        loss = "1 − accuracy" if view == "accuracy" else "the loss"
+        areas = [f"{getattr(curve, area):.3g}" for curve in drawn]
+        add_legend(
+            self.ax_,
+            [*self.lines_.values(), *grey.values()],
+            [f"{name}: {value}" for name, value in zip(names, areas, strict=True)],
+            title=f"{area.upper()}: mean of {loss} over\nall coverages (lower is better)",
+            **_legend_options(is_own_figure=ax is None),
+        )
+        return self
+
+    def _references(self) -> dict[str, Curve]:
+        """The curves of the best possible and of a random order."""
+        first, *others = self.curves.values()
+        for other in others:
+            if len(other) != len(first) or not np.allclose(
+                other.ranked_losses, first.ranked_losses
+            ):
+                raise InvalidInput(
+                    "the curves are not of the same losses, so they share no best possible or "
+                    "random order",
+                    Remedy("show_oracle", False, "together with show_random=False"),
+                )
+        return {
+            "oracle": replace(first, total_loss=first.oracle_total_loss),
+            "random": replace(first, total_loss=first.coverage * first.total_loss[-1]),
+        }
+
+    def _line(self, x: np.ndarray, y: np.ndarray, **options: Any) -> Any:
+        marker = {"marker": "o"} if len(x) == 1 else {}
+        return self.ax_.plot(x, y, **options, **marker)[0]
+
+    def _name_axes(self, label: str) -> None:
+        self.ax_.set_xlim(0, 1)
+        percent_axis(self.ax_.xaxis)
+        self.ax_.set_xlabel("share of predictions rejected (most uncertain first)")
+        self.ax_.set_ylabel(label.format(loss_label(self.loss_name)), parse_math=False)
+        self.ax_.set_title("Loss after rejecting uncertain predictions")
+        despine(self.ax_)
+
+
+def _points(curve: Curve, attribute: str) -> tuple[np.ndarray, np.ndarray]:
+    """Shares rejected and heights, thinned to as many points as can be seen."""
+    at = spread(len(curve))
+    return curve.rejection[at], getattr(curve, attribute)[at]
+
+
+def steady_coverage(n_rows: int) -> float:
+    """The coverage from which on enough rows are accepted for a steady mean loss."""
+    return min(1.0, max(_STEADY_ROWS / n_rows, _STEADY_SHARE))
+
+
+def _limits(
+    drawn: Mapping[Curve, tuple[np.ndarray, np.ndarray]], *, within_one: bool
+) -> tuple[float, float]:
+    """The range of the heights where enough rows are accepted for a steady mean."""
+    steady = []
+    for curve, (rejected, height) in drawn.items():
+        steady.append(height[1 - rejected >= steady_coverage(len(curve)) * (1 - 1e-9)])
+    heights = np.concatenate(steady)
+    low, high = float(np.min(heights)), float(np.max(heights))
+    margin = 0.05 * (high - low) or 0.05 * abs(high) or 0.05
+    if within_one:
+        return low - margin, 1 + 0.2 * margin
+    return (low - margin if low < 0 else -0.2 * margin), high + margin
+
+
+class LearningCurveDisplay:
+    """The loss by the number of labels, for each measure that chose the rows to label.
+
+    Use it to see how few labels are enough, and which measure needs the fewest: the lower the
+    curve, the better. Bands show how much runs differ. The measure called "random" is drawn as the
+    baseline.
+
+    Parameters
+    ----------
+    curves : mapping of str to (array (T,), array (R, T))
+        By the name of the measure: rising numbers of labels, and the losses of R runs there.
+    loss_name : str or Unit
+        Name of the loss on the axis; the ``unit`` of a rule has one.
+
+    Attributes
+    ----------
+    curves : dict of str to (array (T,), array (R, T))
+    means : dict of str to array (T,)
+        Mean losses of the runs, by the name of the measure.
+    deviations : dict of str to array (T,) or None
+        Their standard deviations; None of a single run.
+    ax_, figure_
+        The Axes and the Figure that were drawn on, once ``plot`` was called.
+    lines_ : dict of str to Line2D
+        Means of the runs, by the name of the measure.
+    bands_ : dict of str to PolyCollection
+        One standard deviation of the runs either side, of measures with more than one run.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no curve, shapes do not fit, something is not finite, or numbers of labels do
+        not rise.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> from matplotlib.figure import Figure
+    >>> display = sw.plots.LearningCurveDisplay({
+    ...     "epistemic": ([10, 20, 30], [[0.5, 0.3, 0.2], [0.4, 0.2, 0.2]]),
+    ...     "random": ([10, 20, 30], [[0.5, 0.4, 0.3], [0.4, 0.4, 0.3]]),
+    ... })
+    >>> display.plot(Figure().subplots()).lines_["epistemic"].get_ydata()
+    array([0.45, 0.25, 0.2 ])
+    """
+
+    ax_: Axes
+    figure_: Figure
+    lines_: dict[str, Any]
+    bands_: dict[str, Any]
+
+    def __init__(
+        self, curves: Mapping[str, tuple[Any, Any]], loss_name: str | Unit = "loss"
+    ) -> None:
+        if not isinstance(curves, Mapping) or not curves:
+            raise InvalidInput(
+                "curves must be a mapping of one or more names to pairs (n_labelled, losses)"
+            )
+        self.curves = {
+            name: _check_curve(pair, f"curves[{name!r}]") for name, pair in curves.items()
+        }
+        self.loss_name = loss_name
+        self.means = {name: losses.mean(axis=0) for name, (_, losses) in self.curves.items()}
+        self.deviations = {
+            name: losses.std(axis=0, ddof=1) if len(losses) > 1 else None
+            for name, (_, losses) in self.curves.items()
+        }
+
+    @classmethod
+    def from_rounds(
+        cls, runs: Mapping[str, Sequence[Sequence[Round]]], loss_name: str | Unit = "loss"
+    ) -> Self:
+        """The display of repeated runs of active learning.
+
+        Parameters
+        ----------
+        runs : mapping of str to sequence of lists of Round
+            By the name of the measure: the rounds of each run, as from
+            ``list(sw.active_learning(…))``. Numbers of labels that not all of its runs reached are
+            left out.
+        loss_name : str or Unit
+            Name of the loss on the axis.
+
+        Raises
+        ------
+        InvalidInput
+            If these are no rounds, rounds have no losses, or the runs of a measure share no number
+            of labels.
+        """
+        if not isinstance(runs, Mapping):
+            raise InvalidInput("runs must be a mapping of names to lists of runs")
+        for name, repeats in runs.items():
+            if not is_list_of_runs(repeats):
+                raise InvalidInput(
+                    f"runs[{name!r}] must be a list of runs, each a list of rounds, such as "
+                    "[list(sw.active_learning(…)), …]"
+                )
+        return cls(
+            {name: learning_curve(repeats, name) for name, repeats in runs.items()}, loss_name
+        )
+
+    def plot(self, ax: Axes | None = None) -> Self:
+        """Draw the mean of the runs of every measure, and a band of one standard deviation.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            What to draw on; by default a new figure.
+        """
+        self.figure_, (self.ax_,) = axes_for(ax, _size(len(self.curves)))
+        measures = [name for name in self.curves if name != _BASELINE]
+        looks = {name: line_style(i) for i, name in enumerate(measures)} | {
+            _BASELINE: _BASELINE_LOOK
+        }
+        self.lines_, self.bands_ = {}, {}
+        for name, (n_labelled, _) in self.curves.items():
+            self._draw(name, n_labelled, looks[name])
+        self._name_axes()
+        self._explain(is_own_figure=ax is None)
+        return self
+
+    def _draw(self, name: str, n_labelled: np.ndarray, look: dict[str, Any]) -> None:
+        mean, deviation = self.means[name], self.deviations[name]
+        is_point = len(n_labelled) == 1
+        marker = {"marker": "o"} if is_point else {}
+        (self.lines_[name],) = self.ax_.plot(n_labelled, mean, linewidth=1.8, **look, **marker)
+        if deviation is not None:
+            self.bands_[name] = self.ax_.fill_between(
+                n_labelled,
+                mean - deviation,
+                mean + deviation,
+                color=look["color"],
+                alpha=0.15,
+                linewidth=5 if is_point else 0,  # a band over one number of labels has no width
+                zorder=1.5,
+            )
+
+    def _name_axes(self) -> None:
+        from matplotlib.ticker import MaxNLocator
+
+        self.ax_.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10], integer=True))
+        self.ax_.margins(x=0.02)
+        self.ax_.set_xlabel("number of labels")
+        self.ax_.set_ylabel(loss_label(self.loss_name), parse_math=False)
+        self.ax_.set_title("Loss by number of labels")
+        despine(self.ax_)
+
+    def _explain(self, *, is_own_figure: bool) -> None:
+        """Add a legend in the order in which the lines end, from the top."""
+        names = sorted(self.lines_, key=lambda name: -self.lines_[name].get_ydata()[-1])
+        n_runs = {name: len(losses) for name, (_, losses) in self.curves.items()}
+        labels = [shorten(name, 30) for name in names]
+        if len(set(n_runs.values())) > 1:
+            labels = [
+                f"{label} ({_runs(n_runs[name])})"
+                for name, label in zip(names, labels, strict=True)
+            ]
+            title = f"mean of the runs\n{_BAND},\nwhere there are several"
+        elif self.bands_:
+            title = f"mean of {_runs(n_runs[names[0]])}\n{_BAND}"
+        else:
+            title = "one run, so no band"
+        add_legend(
+            self.ax_,
+            [
+                (self.bands_[n], self.lines_[n]) if n in self.bands_ else self.lines_[n]
+                for n in names
+            ],
+            labels,
+            title=title,
+            alignment="left",
+            **_legend_options(is_own_figure=is_own_figure),
+        )
+
+
+def _check_curve(pair: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers of labels (T,) and the losses (R, T), if they are valid."""
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise InvalidInput(f"{name} must be a pair (n_labelled, losses)")
+    n_labelled = validate.finite(pair[0], f"{name}[0]")
+    if not (np.diff(n_labelled) > 0).all():
+        raise InvalidInput(f"{name}[0], the numbers of labels, must rise")
+    losses = validate.real(pair[1], f"{name}[1]", to_numpy)
+    if losses.ndim != 2 or not len(losses) or losses.shape[1] != len(n_labelled):
+        raise InvalidInput(
+            f"{name}[1] has shape {losses.shape}; losses must be (R, T), of one or more runs, with "
+            f"T = {len(n_labelled)} numbers of labels"
+        )
+    return n_labelled, np.stack(
+        [validate.loss_vector(run, f"{name}[1][{r}]") for r, run in enumerate(losses)]
+    )
+
+
+def _runs(n: int) -> str:
+    return "one run" if n == 1 else f"{n} runs"
+
+
+def _size(n_legend_entries: int) -> tuple[float, float]:
+    """Inches of a figure whose legend stands beside the curves."""
+    return 7.6, max(4.0, 1.0 + 0.22 * n_legend_entries)
+
+
+def _legend_options(*, is_own_figure: bool) -> dict[str, Any]:
+    """The legend stands beside the curves where the figure is ours to arrange."""
+    place = {"loc": "upper left", "bbox_to_anchor": (1.01, 1)} if is_own_figure else {}
+    return {
+        "fontsize": "small",
+        "title_fontsize": "small",
+        "handlelength": 3.4,
+        "frameon": not is_own_figure,
+        **place,
+    }

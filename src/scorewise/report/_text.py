@@ -1,0 +1,163 @@
+"""Names and numbers as the page shows them; no name is trusted."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from scorewise._text import shorten
+from scorewise.compare import percent_text
+from scorewise.rules import Unit
+
+WIDTH = 40  # characters of a name in a sentence
+FULL = 200  # characters of a name in its tooltip
+SENTENCE = 800  # characters of a sentence, names included
+MISSING = "–"  # where there is no number
+_RIGHT_TO_LEFT = {"R", "AL", "AN"}
+_DIRECTIONS = set("\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_DIGITS = 6  # of a number in a figure
+
+
+# -- names -----------------------------------------------------------------------------------------
+
+
+def clean(text: object, width: int = FULL) -> str:
+    """The text on one line of at most ``width`` characters, without control characters."""
+    return "".join("�" if _is_control(char) else char for char in shorten(text, width))
+
+
+def name_text(text: object, width: int = WIDTH) -> str:
+    """A name within a sentence: short, and in a text direction of its own."""
+    name = clean(text, width)
+    if any(unicodedata.bidirectional(char) in _RIGHT_TO_LEFT for char in name):
+        return f"\u2068{name}\u2069"
+    return name
+
+
+def plotly_name(text: object, width: int = WIDTH) -> str:
+    """A name for Plotly, which would interpret tags and entities in it."""
+    return plotly_text(name_text(text, width))
+
+
+def plotly_text(text: str) -> str:
+    """Text for Plotly, of names that :func:`name_text` rendered already."""
+    return html.escape(text, quote=False)
+
+
+def sentence_text(sentence: str) -> str:
+    """A sentence whose names were rendered already; a number stays on one line with its unit."""
+    return _unbroken(clean(sentence, SENTENCE))
+
+
+# -- numbers ---------------------------------------------------------------------------------------
+
+
+def loss_text(value: float | None, unit: Unit) -> str:
+    """A mean loss in its unit."""
+    if value is None or not math.isfinite(value):
+        return MISSING
+    return _unbroken(unit.format(value)).replace("-", "−")
+
+
+def exact_text(value: float, unit: Unit) -> str:
+    """A mean loss that is guaranteed, and therefore not rounded."""
+    return _unbroken(unit.format_exact(value))
+
+
+def share_text(value: float | None) -> str:
+    """A proportion as a percentage."""
+    return MISSING if value is None or not math.isfinite(value) else _unbroken(percent_text(value))
+
+
+def loss_cell(value: float | None, unit: Unit) -> str:
+    """A mean loss in a column, with as many decimals as its neighbours."""
+    if value is None or not math.isfinite(value):
+        return MISSING
+    fixed = f"{100 * value:.2f} %" if unit.is_proportion else f"{value:.4f}"
+    if _hides_the_value(fixed, value):
+        return loss_text(value, unit)
+    return _unbroken(fixed.replace("-", "−"))
+
+
+def share_cell(value: float | None) -> str:
+    """A proportion in a column, with as many decimals as its neighbours."""
+    if value is None or not math.isfinite(value):
+        return MISSING
+    fixed = f"{100 * value:.1f} %"
+    return share_text(value) if _hides_the_value(fixed, value) else _unbroken(fixed)
+
+
+def number(value: float | None, form: str = ".4g") -> str:
+    """A number in few digits."""
+    if value is None or not math.isfinite(value):
+        return MISSING
+    return format(value, form).replace("-", "−")
+
+
+def count(n: int, noun: str, plural: str | None = None) -> str:
+    """A number of things, such as "1 row" or "1,200 rows"."""
+    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
+
+
+def decimals(values: Iterable[float]) -> int:
+    """Decimals that show the largest of these in three digits, so that a column is aligned."""
+    largest = max((abs(v) for v in values if math.isfinite(v)), default=0.0)
+    return min(6, max(2, 3 - math.ceil(math.log10(largest)))) if largest > 0 else 3
+
+
+# -- data ------------------------------------------------------------------------------------------
+
+
+def flat(values: Mapping[Any, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Names and values of a mapping and of the mappings within it."""
+    pairs: list[tuple[str, str]] = []
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            pairs += flat(value, f"{name} · ")
+        elif isinstance(value, list | tuple):
+            pairs.append((name, ", ".join(map(str, value)) or MISSING))
+        else:
+            pairs.append((name, MISSING if value is None else str(value)))
+    return pairs
+
+
+def plain_data(value: Any) -> Any:
+    """The value as JSON can hold it: no arrays, no NaN, no digits that a plot cannot show."""
+    if isinstance(value, Mapping):
+        return {str(key): plain_data(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray | list | tuple):
+        return [plain_data(item) for item in value]
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, float | np.floating):
+        return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
+    return int(value) if isinstance(value, np.integer) else value
+
+
+def json_in_html(value: Any) -> str:
+    """JSON in which no HTML parser finds markup."""
+    text = json.dumps(plain_data(value), allow_nan=False, separators=(",", ":"))
+    return re.sub("[<>&]", lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _is_control(char: str) -> bool:
+    # a lone surrogate cannot be written, and a direction would leak into what follows
+    return char in _DIRECTIONS or unicodedata.category(char) in {"Cc", "Cs"}
+
+
+def _hides_the_value(fixed: str, value: float) -> bool:
+    """Whether fixed decimals show 0 for a value above 0, or 100 % for less than all."""
+    shows_zero = re.search("[1-9]", fixed) is None
+    return (shows_zero and value != 0) or (fixed == "100.0 %" and value != 1)
+
+
+def _unbroken(text: str) -> str:
+    return text.replace(" %", "\u00a0%")

@@ -1,0 +1,116 @@
+"""Rules by their names, and from files."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from typing import Any
+
+from scorewise.errors import InvalidInput
+from scorewise.rules._rule import REGISTRY, ScoringRule
+
+
+def get_rule(rule: str | ScoringRule) -> ScoringRule:
+    """Find a scoring rule by its name; a rule is returned as it is.
+
+    Use it where a rule comes from a configuration file or a command line.
+
+    Parameters
+    ----------
+    rule : str or ScoringRule
+        ``"log"``, ``"brier"``, ``"zero-one"``, ``"spherical"``, ``"rps"``, or a name with its
+        numbers: ``"tsallis:1.5"``, ``"pseudospherical:3"``, ``"top-k:5"``, ``"beta:0.5,2"``.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such rule, or its numbers do not fit.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> sw.get_rule("tsallis:1.5")
+    tsallis(1.5)
+    >>> sw.get_rule("top-k:5") == sw.rules.top_k(5)
+    True
+    """
+    if isinstance(rule, ScoringRule):
+        return rule
+    if not isinstance(rule, str):
+        raise InvalidInput(
+            f"{rule!r} is no scoring rule; pass a name such as 'log', or a rule from "
+            "scorewise.rules"
+        )
+    name, colon, numbers = rule.partition(":")
+    rule_or_maker = _by_name(name)
+    if not isinstance(rule_or_maker, ScoringRule):
+        return _make(rule_or_maker, rule, numbers)
+    if colon:
+        raise InvalidInput(f"{name!r} takes no numbers, but {rule!r} has some")
+    return rule_or_maker
+
+
+def _by_name(name: str) -> ScoringRule | Callable[..., ScoringRule]:
+    """The rule of that name, or the function that makes it from its parameters."""
+    plain = name.strip().lower().replace("_", "-")
+    try:
+        return REGISTRY[plain.replace("-", "_")]
+    except KeyError:
+        known = sorted(name.replace("_", "-") for name in REGISTRY)
+        close = difflib.get_close_matches(plain, known, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise InvalidInput(f"no rule is called {name!r}; {hint}known: {', '.join(known)}") from None
+
+
+def _make(maker: Callable[..., ScoringRule], rule: str, numbers: str) -> ScoringRule:
+    name = maker.__name__
+    if not numbers.strip():
+        raise InvalidInput(f"{rule!r} needs parameters; make it with scorewise.rules.{name}(...)")
+    try:
+        parameters = [_number(x) for x in numbers.split(",")]
+        return maker(*parameters)
+    except InvalidInput:
+        raise
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"cannot read {rule!r}: {error}; write it like 'tsallis:1.5' or 'beta:0.5,2', and make "
+            f"rules of arrays with scorewise.rules.{name}(...)"
+        ) from error
+
+
+def _number(text: str) -> int | float:
+    if "_" in text:
+        raise ValueError(f"{text!r} is no number")
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def rule_from_json(value: Any) -> ScoringRule:
+    """Return the rule that :meth:`ScoringRule.to_json` has written.
+
+    Raises
+    ------
+    InvalidInput
+        If it is no such value, or its parameters do not fit.
+
+    Examples
+    --------
+    >>> from scorewise import rules
+    >>> rules.rule_from_json({"name": "cost-matrix", "costs": [[0, 1], [10, 0]]})
+    cost_matrix([[ 0.,  1.], [10.,  0.]])
+    """
+    if isinstance(value, str):
+        return get_rule(value)
+    if not isinstance(value, dict) or not isinstance(value.get("name"), str):
+        raise InvalidInput(f"{value!r} is no scoring rule: it must be a name, or have a name")
+    parameters = dict(value)
+    name = parameters.pop("name")
+    make = _by_name(name)
+    if isinstance(make, ScoringRule):
+        raise InvalidInput(f"{name!r} takes no parameters")
+    try:
+        return make(**parameters)
+    except TypeError as error:
+        raise InvalidInput(f"cannot make the rule {name!r}: {error}") from error

@@ -1,0 +1,259 @@
+"""Norm rules, H(p) = 1 − ‖p‖_α: spherical and pseudo-spherical; only p's direction counts.
+
+Their losses 1 − (p_y/‖p‖)^{α−1} are largest where another class is certain: p_j/p_y is then as
+large as it can be for that class, and as small as it can be for all others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import final
+
+import numpy as np
+
+from scorewise._array import Array, Namespace
+from scorewise._numerics import expm1_minus, gini_terms, power, power_deficit, power_excess
+from scorewise.distributions import Dirichlet
+from scorewise.rules._rule import ScoringRule, norm_order, number_above, register
+
+
+class _NormRule(ScoringRule):
+    structure = "norm"
+    is_symmetric = True
+
+    def _largest_loss(self, corners: np.ndarray) -> float:
+        return self._largest_at(corners)
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Spherical(_NormRule):
+    """ℓ(p, y) = 1 − p_y/‖p‖₂; H(p) = 1 − ‖p‖₂, D(q, p) = ‖p‖₂ − ⟨p, q⟩/‖q‖₂."""
+
+    family = "spherical"
+
+    def _order_of_totals(self) -> Hashable:
+        return norm_order(2.0)
+
+    def _losses(self, xp: Namespace, p: Array) -> Array:
+        # 1 − p_y/‖p‖ = (‖p‖² − p_y²)/(‖p‖·(‖p‖ + p_y))
+        squares = xp.sum(p * p, axis=-1, keepdims=True)
+        norm = xp.sqrt(squares)
+        return xp.maximum(squares - p * p, 0.0) / (norm * (norm + p))
+
+    def _entropy(self, xp: Namespace, p: Array) -> Array:
+        # S − ‖p‖ = (S² − ‖p‖²)/(S + ‖p‖)
+        norm = xp.sqrt(xp.sum(p * p, axis=-1))
+        return xp.sum(gini_terms(xp, p), axis=-1) / (xp.sum(p, axis=-1) + norm)
+
+    def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+        # D does not change when q is scaled; of p only what is not parallel to q counts.
+        qq = xp.sum(q * q, axis=-1)
+        parallel = xp.sum(d * q, axis=-1) / qq
+        rest = d - q * parallel[..., None]
+        norms = xp.sqrt(xp.sum(p * p, axis=-1)) + xp.sqrt(qq) * (1 + parallel)
+        return xp.sum(rest * rest, axis=-1) / norms
+
+    def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, None]:
+        return q.integrate(_expected_norm_excess), None
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Pseudospherical(_NormRule):
+    """See :func:`pseudospherical`."""
+
+    alpha: float
+    family = "pseudospherical"
+
+    def _order_of_totals(self) -> Hashable:
+        return norm_order(self.alpha)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", number_above(1, self.alpha, "α of pseudospherical"))
+
+    def _norm(self, xp: Namespace, p: Array) -> Array:
+        top = xp.max(p, axis=-1, keepdims=True)
+        top = xp.where(top > 0, top, 1.0)
+        return top[..., 0] * xp.sum(power(xp, p / top, self.alpha), axis=-1) ** (1 / self.alpha)
+
+    def _losses(self, xp: Namespace, p: Array) -> Array:
+        share = p / self._norm(xp, p)[..., None]
+        log_share = xp.log(xp.where(p > 0, share, 1.0))
+        return xp.where(p > 0, xp.maximum(-xp.expm1((self.alpha - 1) * log_share), 0.0), 1.0)
+
+    def _entropy(self, xp: Namespace, p: Array) -> Array:
+        # With Σ(p/S)^α = 1 − T, S − ‖p‖ = S·(1 − (1 − T)^{1/α}) is accurate for small T.
+        total = xp.sum(p, axis=-1, keepdims=True)
+        deficit = (self.alpha - 1) * power_deficit(xp, p, total, self.alpha) / total[..., 0]
+        near = deficit < 0.5
+        by_deficit = -xp.expm1(xp.log1p(-xp.where(near, deficit, 0.0)) / self.alpha)
+        by_norm = 1 - self._norm(xp, p) / total[..., 0]
+        return total[..., 0] * xp.where(near, by_deficit, by_norm)
+
+    def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+        # D does not change when q is scaled. Scaled so that the tangent of Σx^α at q meets p at
+        # the height of q, D = ‖p‖ − ‖q‖ = ‖q‖·((1 + T/Σq^α)^{1/α} − 1), with T the height of p
+        # above that tangent.
+        slope = power(xp, q / xp.max(q, axis=-1, keepdims=True), self.alpha - 1)
+        parallel = xp.sum(d * slope, axis=-1) / xp.sum(q * slope, axis=-1)
+        top = xp.max(p, axis=-1, keepdims=True)  # powers of small numbers underflow
+        rest = (d - q * parallel[..., None]) / top
+        q = xp.maximum(q * (1 + parallel[..., None]), 0.0) / top
+        p = p / top
+        excess = (self.alpha - 1) * xp.sum(power_excess(xp, q, p, rest, self.alpha), axis=-1)
+        powers = xp.sum(power(xp, q, self.alpha), axis=-1)
+        near = excess < powers
+        lift = xp.where(near, excess, 0.0) / xp.where(near, powers, 1.0)
+        close = powers ** (1 / self.alpha) * xp.expm1(xp.log1p(lift) / self.alpha)
+        far = self._norm(xp, p) - self._norm(xp, q)
+        return top[..., 0] * xp.where(near, close, far)
+
+
+spherical = register(Spherical())
+
+
+@register
+def pseudospherical(alpha: float) -> ScoringRule:
+    """ℓ(p, y) = 1 − (p_y/‖p‖_α)^{α−1}: the spherical family, with ``spherical`` at α = 2.
+
+    H(p) = 1 − ‖p‖_α and D(q, p) = ‖p‖_α − Σ p q^{α−1}/‖q‖_α^{α−1}.
+
+    Parameters
+    ----------
+    alpha : float
+        More than 1.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> sw.rules.pseudospherical(3)
+    pseudospherical(3)
+    """
+    return Pseudospherical(alpha)
+
+
+# -- under a Dirichlet ----------------------------------------------------------------------------
+
+
+_LARGE = 64.0  # a gamma of a larger parameter is narrow, and is integrated around its own peak
+_S = np.arange(-85, 86) / 16
+_TAU = np.exp(np.sinh(_S))  # both ends of the integrals fall exponentially in log t, doubly so in s
+_D_LOG_TAU = np.cosh(_S) / 16
+_Y = np.arange(-748, 63) / 11  # log x, as close as the narrowest small gamma needs, to both ends
+_X = np.exp(_Y)
+_BLOCK = 128  # parameters at a time
+
+
+def _expected_norm_excess(alpha: np.ndarray) -> np.ndarray:
+    """E‖θ‖₂ − ‖m‖₂ for θ ~ Dirichlet(α), ``(..., K)`` to ``(...)``.
+
+    Rows whose largest parameters are alike share their nodes t.
+    """
+    k = alpha.shape[-1]
+    rows = -np.sort(-alpha.reshape(-1, k), axis=-1)
+    scale = np.round(np.log2(np.maximum(rows[:, 0], 1.0)))
+    result = np.zeros(len(rows))
+    for exponent in np.unique(scale):
+        index = np.flatnonzero(scale == exponent)
+        for start in range(0, len(index), max(1, 8 * _BLOCK // k)):
+            block = index[start : start + max(1, 8 * _BLOCK // k)]
+            result[block] = _norm_excess(rows[block], int(exponent))
+    return np.maximum(result, 0.0).reshape(alpha.shape[:-1])
+
+
+def _norm_excess(alpha: np.ndarray, exponent: int) -> np.ndarray:
+    """The same for rows ``(B, K)`` in falling order, with nodes t around 4^−exponent.
+
+    θ is a vector of independent gammas G divided by their independent sum, and ‖θ‖ = Σ θ_k²/‖θ‖.
+    Taking one θ_k as a weight turns α_k into α_k + 1, so that E‖θ‖ = Σ_k m_k s_k with
+
+        s_k = E G_k/‖G‖ = (1/√π)∫ t^{−1/2} ω_k(t) Π_{j≠k} φ_j(t) dt,   φ(t) = E exp(−tG²),
+
+    ω_k(t) = E G exp(−tG²) for the parameter α_k + 1; ‖m‖ = Σ_k m_k u_k with u = m/‖m‖. For the
+    largest class 1 − s and 1 − u are compared instead, as both may be close to 1.
+
+    Where several parameters are large s and u are close, and √x = (1/2√π)∫ t^{−3/2}(1 − e^{−tx})dt
+    gives E‖G‖ − ‖α‖ as the integral of (1/2√π)·t^{−3/2}·e^{−t‖α‖²}·(1 − Π_k e^{tα_k²}φ_k(t)).
+    """
+    t = _TAU * 4.0**-exponent
+    log_phi, log_change, omega = _gamma_transforms(alpha, exponent)
+    total = alpha.sum(axis=-1)
+    m = alpha / total[:, None]
+    norm = np.sqrt((m * m).sum(axis=-1))
+    rest = (m[:, 1:] ** 2).sum(axis=-1) / norm
+
+    others = log_phi[:, 1:].sum(axis=1)
+    dt = _D_LOG_TAU * np.sqrt(t / math.pi)
+    missing = (omega[:, 0] * -np.expm1(others)) @ dt  # 1 − s of the largest class
+    product = np.exp((others + log_phi[:, 0])[:, None] - log_phi[:, 1:])
+    s = (omega[:, 1:] * product) @ dt
+    apart = m[:, 0] * (rest / (norm + m[:, 0]) - missing)
+    apart += (m[:, 1:] * (s - m[:, 1:] / norm[:, None])).sum(axis=-1)
+
+    squares = t * (norm * total)[:, None] ** 2
+    log_change = np.where(squares < 500, log_change.sum(axis=1), 0.0)
+    dt = _D_LOG_TAU / np.sqrt(4 * math.pi * t)
+    close = (np.exp(-squares) * -np.expm1(log_change)) @ dt / total
+    return np.asarray(np.where((alpha[:, 0] > _LARGE) & (rest * total > 1), close, apart))
+
+
+def _gamma_transforms(alpha: np.ndarray, exponent: int) -> tuple[np.ndarray, ...]:
+    """Log φ_a(t), log φ_a(t) + ta² and ω_a(t), each ``(B, K, T)``."""
+    a = alpha.reshape(-1)
+    found = np.empty((3, len(a), len(_TAU)))
+    for transforms, chosen in ((_small_gammas, a <= _LARGE), (_large_gammas, a > _LARGE)):
+        index = np.flatnonzero(chosen)
+        for start in range(0, len(index), _BLOCK):
+            block = index[start : start + _BLOCK]
+            found[:, block] = transforms(a[block, None], exponent)
+    return tuple(found.reshape(3, *alpha.shape, -1))
+
+
+def _log(phi: np.ndarray, missing: np.ndarray) -> np.ndarray:
+    """Log φ from φ and 1 − φ, whichever is better."""
+    near = missing < 0.5
+    return np.where(near, np.log1p(-np.where(near, missing, 0.0)), np.log(np.maximum(phi, 1e-300)))
+
+
+@lru_cache(maxsize=4)
+def _kernel(exponent: int) -> tuple[np.ndarray, np.ndarray]:
+    exponents = -(_X[:, None] ** 2) * (_TAU * 4.0**-exponent)
+    return np.exp(exponents), -np.expm1(exponents)
+
+
+def _small_gammas(a: np.ndarray, exponent: int) -> tuple[np.ndarray, ...]:
+    """By the trapezoid rule in log x, with the same nodes for all parameters.
+
+    1 − φ_a = (a/Γ(a+1))∫x^{a−1}e^{−x}(1 − e^{−tx²})dx keeps its digits however small a is, and
+    φ_a(t) is E (1 + 2tG)exp(−tG²) for the parameter a + 1, by parts.
+    """
+    falling, rising = _kernel(exponent)
+    t = _TAU * 4.0**-exponent
+    density = np.exp(-a * expm1_minus(np, _Y - np.log(a)))  # x^a e^{−x}, up to a factor
+    mass = (density * _X).sum(axis=-1, keepdims=True)
+    missing = a * (density @ rising) / mass
+    omega = (density * _X**2) @ falling / mass
+    log_phi = _log((density * _X) @ falling / mass + 2 * t * omega, missing)
+    return log_phi, log_phi + t * a * a, omega
+
+
+def _large_gammas(a: np.ndarray, exponent: int) -> tuple[np.ndarray, ...]:
+    """By the trapezoid rule around the peak of exp(−a(e^y − 1 − y)), the density of log(G/a)."""
+    t = (_TAU * 4.0**-exponent)[:, None]
+    y = np.arange(-26, 18) / (2 * np.sqrt(a))
+    mass = np.exp(-a * expm1_minus(np, y))
+    mass /= mass.sum(axis=-1, keepdims=True)
+    mass, y, a = mass[:, None], y[:, None], a[:, None]
+    squares = t * a * a
+    falling = mass * np.exp(-squares * np.exp(2 * y))
+    missing = -(mass * np.expm1(-squares * np.exp(2 * y))).sum(axis=-1)
+    omega = (falling * a * np.exp(2 * y)).sum(axis=-1)
+    # E G² − a² is exactly a; only what is beyond the first order in t is summed.
+    bend = expm1_minus(np, np.minimum(-squares * np.expm1(2 * y), 600.0))
+    change = (mass * bend).sum(axis=-1) - (t * a)[..., 0]
+    log_change = np.log1p(np.maximum(change, -1 + 1e-15))
+    return _log(falling.sum(axis=-1), missing), log_change, omega

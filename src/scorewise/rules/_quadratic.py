@@ -1,0 +1,153 @@
+"""Quadratic rules, H(p) = tr A(diag p − ppᵀ): any quadratic form, ranked probability score."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+
+from scorewise import _validate as validate
+from scorewise._array import Array, Namespace, as_dtype_of, matmul
+from scorewise.distributions import Dirichlet
+from scorewise.errors import InvalidInput
+from scorewise.rules._rule import ScoringRule, frozen_array, register
+
+
+class _QuadraticRule(ScoringRule):
+    """Rules whose divergence is a squared distance, so that EU is a variance."""
+
+    structure = "quadratic"
+
+    def _largest_loss(self, corners: np.ndarray) -> float:
+        return self._largest_at(corners)  # losses are convex in p
+
+    def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, None]:
+        # The covariance of a Dirichlet is (diag m − mmᵀ)/(α₀ + 1).
+        return self._entropy(xp, q.mean) / (q.concentration + 1), None
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Quadratic(_QuadraticRule):
+    """See :func:`quadratic`."""
+
+    matrix: np.ndarray
+    family = "quadratic"
+
+    def __post_init__(self) -> None:
+        a = frozen_array(self.matrix, "the matrix", ndim=2)
+        if a.shape[0] != a.shape[1] or len(a) < 2:
+            raise InvalidInput(f"the matrix has shape {a.shape}; it must be K × K with K ≥ 2")
+        scale = float(np.abs(a).max())
+        if np.abs(a - a.T).max() > 1e-10 * scale:
+            raise InvalidInput("the matrix is not symmetric; pass (A + A.T) / 2")
+        lowest = float(np.linalg.eigvalsh(a)[0])
+        if lowest < -1e-10 * scale:
+            raise InvalidInput(
+                f"the matrix has the negative eigenvalue {lowest:.6g}; a quadratic rule is proper "
+                "only for a positive semidefinite one"
+            )
+        object.__setattr__(self, "matrix", a)
+
+    @property
+    def name(self) -> str:
+        return "quadratic"
+
+    @cached_property
+    def _distances(self) -> np.ndarray:
+        """(e_i − e_j)ᵀA(e_i − e_j): all that predictions which sum to 1 can see of A."""
+        diagonal = np.diagonal(self.matrix)
+        one, two = np.broadcast_arrays(diagonal[:, None], diagonal)
+        both = one + two
+        lost = (one - (both - two)) + (two - (both - (both - two)))  # by rounding that sum
+        return np.asarray(np.maximum((both - 2 * self.matrix) + lost, 0.0))
+
+    @cached_property
+    def _root(self) -> np.ndarray:
+        """R with RRᵀ = A, so that dᵀAd = ‖dR‖² is never negative.
+
+        A difference d of predictions sums to 0 but for what rounding left, and A may be huge along
+        (1, …, 1). So d is taken apart into steps away from class 0, whose products are made of
+        distances, and its sum, whose square is completed.
+        """
+        k = len(self.matrix)
+        to_first, last = self._distances[:, 0], self.matrix[:, 0] - self.matrix[0, 0]
+        steps = (to_first[:, None] + to_first - self._distances) / 2
+        rest = np.block([[steps, last[:, None]], [last, self.matrix[0, 0]]])
+        tiny = k * np.finfo(float).eps * float(steps.max())
+        columns = []  # of Cholesky's factor, with pivots among the steps: exact zeros stay exact
+        while rest[pivot := int(np.argmax(np.diagonal(rest)[:k])), pivot] > tiny:
+            column = rest[:, pivot] / math.sqrt(rest[pivot, pivot])
+            rest = rest - np.outer(column, column)
+            rest[pivot], rest[:, pivot] = 0.0, 0.0
+            columns.append(column[:k] + column[k])
+        return np.column_stack([*columns, np.full(k, math.sqrt(max(rest[k, k], 0.0)))])
+
+    def check_classes(self, n_classes: int) -> None:
+        validate.same_classes(n_classes, len(self.matrix), "quadratic")
+
+    def _losses(self, xp: Namespace, p: Array) -> Array:
+        # Σ_k p_k (e_k − e_y)ᵀA(e_k − e_y) − H(p)
+        to_label = matmul(xp, p, as_dtype_of(xp, self._distances, p))
+        return xp.maximum(to_label - self._entropy(xp, p)[..., None], 0.0)
+
+    def _entropy(self, xp: Namespace, p: Array) -> Array:
+        # ½ Σ_ij p_i p_j (e_i − e_j)ᵀA(e_i − e_j), of which no term is negative
+        return xp.sum(p * matmul(xp, p, as_dtype_of(xp, self._distances / 2, p)), axis=-1)
+
+    def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+        return xp.sum(matmul(xp, d, as_dtype_of(xp, self._root, d)) ** 2, axis=-1)
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class RankedProbability(_QuadraticRule):
+    """ℓ(p, y) = Σ_k (F_k(p) − [y ≤ k])² with F the cumulative sums: for ordered classes."""
+
+    family = "rps"
+
+    def _losses(self, xp: Namespace, p: Array) -> Array:
+        below = xp.cumulative_sum(p, axis=-1)
+        total = below[..., -1:]
+        missed = (total - below) ** 2  # thresholds at or above the label
+        # Σ_{k<y} F_k² + Σ_{k≥y} (S − F_k)²
+        before = xp.cumulative_sum(below * below, axis=-1) - below * below
+        after = xp.flip(xp.cumulative_sum(xp.flip(missed, axis=-1), axis=-1), axis=-1)
+        return xp.maximum(before, 0.0) + after
+
+    def _entropy(self, xp: Namespace, p: Array) -> Array:
+        # F and 1 − F are summed from either end, so that neither is a rounded difference.
+        below = xp.cumulative_sum(p, axis=-1)[..., :-1]
+        above = xp.flip(xp.cumulative_sum(xp.flip(p, axis=-1), axis=-1), axis=-1)[..., 1:]
+        return xp.sum(below * above, axis=-1)
+
+    def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+        return xp.sum(xp.cumulative_sum(d, axis=-1)[..., :-1] ** 2, axis=-1)
+
+
+rps = register(RankedProbability())
+
+
+@register
+def quadratic(matrix: Any) -> ScoringRule:
+    """ℓ(p, y) = (p − e_y)ᵀA(p − e_y): Brier's score where some confusions matter more.
+
+    H(p) = tr A(diag p − ppᵀ) and D(q, p) = (q − p)ᵀA(q − p).
+
+    Parameters
+    ----------
+    matrix : array (K, K)
+        Symmetric and positive semidefinite.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> rule = sw.rules.quadratic(np.eye(3))
+    >>> p = [0.5, 0.3, 0.2]
+    >>> bool(np.isclose(rule.entropy(p), sw.rules.brier.entropy(p)))
+    True
+    """
+    return Quadratic(matrix)

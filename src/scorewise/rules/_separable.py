@@ -1,0 +1,246 @@
+"""Separable rules, H(p) = c − Σ_k w_k f(p_k): log and weighted log, Brier, Tsallis.
+
+All their losses are largest where another class is certain: they are convex in p (those of Tsallis
+for β > 2 fall in p_y and are convex in the other probabilities), so a corner has the largest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from scorewise import _validate as validate
+from scorewise._array import Array, Namespace, as_dtype_of
+from scorewise._numerics import (
+    digamma_drop,
+    gini_terms,
+    log_gamma_drop,
+    neg_log,
+    power,
+    power_deficit,
+    power_excess,
+    relative_entropy,
+    sum_of_others,
+)
+from scorewise.distributions import Dirichlet
+from scorewise.errors import InvalidInput
+from scorewise.rules._rule import (
+    ScoringRule,
+    Unit,
+    frozen_array,
+    norm_order,
+    number_above,
+    register,
+)
+
+
+class _SeparableRule(ScoringRule):
+    structure = "separable"
+
+    def _largest_loss(self, corners: np.ndarray) -> float:
+        return self._largest_at(corners)
+
+
+def _surprise(xp: Namespace, p: Array) -> Array:
+    """−p·log(p/S) with S = Σp, elementwise: never negative, 0 at p = 0."""
+    share = p / xp.sum(p, axis=-1, keepdims=True)
+    return -p * xp.log(xp.where(p > 0, share, 1.0))
+
+
+def _dirichlet_terms(xp: Namespace, q: Dirichlet) -> Array:
+    """m_k·[ψ(α_k + 1) − log α_k − ψ(α₀ + 1) + log α₀], each the expected excess of its class."""
+    return q.mean * digamma_drop(xp, q.alpha, q.others)
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Log(_SeparableRule):
+    """ℓ(p, y) = −log p_y; H is Shannon's entropy, D Kullback–Leibler's, EU mutual information.
+
+    Use its epistemic part to detect what is out of distribution.
+    """
+
+    family = "log"
+    is_symmetric = True
+
+    @property
+    def unit(self) -> Unit:
+        return Unit("log loss", label="log loss (nats)")
+
+    def _losses(self, xp: Namespace, p: Array) -> Array:
+        return neg_log(xp, p)
+
+    def _entropy(self, xp: Namespace, p: Array) -> Array:
+        return xp.sum(_surprise(xp, p), axis=-1)
+
+    def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+        return xp.sum(relative_entropy(xp, q, p, d), axis=-1)
+
+    def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, None]:
+        return xp.sum(_dirichlet_terms(xp, q), axis=-1), None
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Brier(_SeparableRule):
+    """ℓ(p, y) = Σ_k (p_k − [k = y])²; H is Gini's impurity, D the squared distance."""
+
+    family = "brier"
+    is_symmetric = True
+
+    def _order_of_totals(self) -> Hashable:
+        return norm_order(2.0)
+
+    def _losses(self, xp: Namespace, p: Array) -> Array:
+        squares = xp.sum(p * p, axis=-1, keepdims=True)
+        return xp.maximum(squares - p * p, 0.0) + (1 - p) ** 2
+
+    def _entropy(self, xp: Namespace, p: Array) -> Array:
+        return xp.sum(gini_terms(xp, p), axis=-1)
+
+    def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+        return xp.sum(d * d, axis=-1)
+
+    def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, None]:
+        # The covariance of a Dirichlet is (diag m − mmᵀ)/(α₀ + 1). 1 − m_k is rounded where one
+        # class dominates; the sum of the other parameters is not.
+        total = q.concentration
+        return xp.sum(q.mean * q.others, axis=-1) / total / (total + 1), None
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Tsallis(_SeparableRule):
+    """See :func:`tsallis`."""
+
+    beta: float
+    family = "tsallis"
+    is_symmetric = True
+
+    def _order_of_totals(self) -> Hashable:
+        return norm_order(self.beta)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "beta", number_above(1, self.beta, "β of tsallis"))
+
+    def _losses(self, xp: Namespace, p: Array) -> Array:
+        # Σ_{k≠y} p_k^β + [1 − βp_y^{β−1} + (β−1)p_y^β]/(β−1): the last is how far x^β at 1 lies
+        # above its tangent at p_y, so neither part is negative
+        beta = self.beta
+        powers = power(xp, p, beta)
+        others = xp.maximum(xp.sum(powers, axis=-1, keepdims=True) - powers, 0.0)
+        return others + power_excess(xp, p, xp.ones_like(p), 1 - p, beta)
+
+    def _entropy(self, xp: Namespace, p: Array) -> Array:
+        return power_deficit(xp, p, xp.sum(p, axis=-1, keepdims=True), self.beta)
+
+    def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+        return xp.sum(power_excess(xp, q, p, d, self.beta), axis=-1)
+
+    def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, None]:
+        # E θ_k^β = m_k·E θ_k^ε with α_k + 1 in place of α_k, and = m_k^β·exp(gap) with gap ≥ 0
+        rate, x = self.beta - 1, q.alpha
+        total = q.concentration[..., None]
+        drop = log_gamma_drop(xp, x + 1, q.others, rate)
+        gap = drop + rate * xp.log1p(q.others / (x * (total + 1)))
+        small = gap < 1
+        slope = power(xp, q.mean, rate)
+        near = slope * xp.expm1(xp.where(small, gap, 0.0))
+        far = xp.exp(drop + rate * xp.log((x + 1) / (total + 1))) - slope
+        return xp.sum(q.mean * xp.where(small, near, far), axis=-1) / rate, None
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class WeightedLog(_SeparableRule):
+    """See :func:`weighted_log`."""
+
+    weights: np.ndarray
+    family = "weighted_log"
+
+    def __post_init__(self) -> None:
+        w = frozen_array(self.weights, "the class weights", ndim=1)
+        if len(w) < 2 or (w <= 0).any():
+            raise InvalidInput("class weights must be positive, one for each of K ≥ 2 classes")
+        object.__setattr__(self, "weights", w)
+
+    @property
+    def name(self) -> str:
+        return "weighted-log"
+
+    def check_classes(self, n_classes: int) -> None:
+        validate.same_classes(n_classes, len(self.weights), "weighted_log")
+
+    def _losses(self, xp: Namespace, p: Array) -> Array:
+        w = as_dtype_of(xp, self.weights, p)
+        # w_y·(−log p_y − 1 + p_y) + Σ_{k≠y} w_k p_k: no term is negative
+        own = relative_entropy(xp, p, xp.ones_like(p), 1 - p)
+        others = xp.sum(w * p, axis=-1, keepdims=True) - w * p
+        return w * own + xp.maximum(others, 0.0)
+
+    def _entropy(self, xp: Namespace, p: Array) -> Array:
+        # A heavy class that is all but certain needs all digits of 1 − p.
+        total = xp.sum(p, axis=-1, keepdims=True)
+        missing = sum_of_others(xp, p) / total
+        sure = missing < 0.5
+        surprise = xp.where(sure, -p * xp.log1p(-xp.where(sure, missing, 0.0)), _surprise(xp, p))
+        return xp.sum(as_dtype_of(xp, self.weights, p) * surprise, axis=-1)
+
+    def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+        w = as_dtype_of(xp, self.weights, p)
+        return xp.sum(w * relative_entropy(xp, q, p, d), axis=-1)
+
+    def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, None]:
+        w = as_dtype_of(xp, self.weights, q.alpha)
+        return xp.sum(w * _dirichlet_terms(xp, q), axis=-1), None
+
+
+log = register(Log())
+brier = register(Brier())
+
+
+@register
+def tsallis(beta: float) -> ScoringRule:
+    """H(p) = (1 − Σ p^β)/(β − 1): a family from the log loss (β → 1) over Brier (β = 2) on.
+
+    ℓ(p, y) = [1 + (β−1)Σp^β − βp_y^{β−1}]/(β−1) and
+    D(q, p) = [Σp^β + (β−1)Σq^β − βΣp q^{β−1}]/(β−1). Larger β looks at likely classes only.
+
+    Parameters
+    ----------
+    beta : float
+        More than 1.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> sw.rules.tsallis(1.5)
+    tsallis(1.5)
+    >>> float(sw.rules.tsallis(2).entropy([0.5, 0.5]))
+    0.5
+    """
+    return Tsallis(beta)
+
+
+@register
+def weighted_log(weights: Any) -> ScoringRule:
+    """ℓ(p, y) = −w_y log p_y + Σ_k w_k p_k − w_y: the log loss with classes that matter more.
+
+    The naive −w_y log p_y is improper (it rewards shifting probability to heavy classes); the two
+    added terms mend it. H(p) = −Σ w p log p and D(q, p) = Σ w [p log(p/q) − p + q].
+
+    Parameters
+    ----------
+    weights : array (K,)
+        Positive class weights.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> sw.rules.weighted_log([1, 1, 5])
+    weighted_log([1., 1., 5.])
+    """
+    return WeightedLog(weights)
