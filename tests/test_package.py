@@ -119,8 +119,6 @@ def test_extras_are_there():
         "laplace",
         "plots",
         "report",
-        "images",
-        "paper",
         "io",
         "dask",
         "docs",

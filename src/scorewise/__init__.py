@@ -12,11 +12,11 @@ from scorewise._lazy import lazy_names
 from scorewise._version import __version__ as __version__
 from scorewise.abstain import Certificate, Drift, Gate, Gated, certify, certify_threshold
 from scorewise.accumulate import Accumulator
-from scorewise.acquire import JointBatch, Round, acquire, acquire_batch
+from scorewise.acquire import acquire, acquire_batch
 from scorewise.calibrate import LossCalibration, Temperature, fit_temperature, loss_calibration
 from scorewise.compare import Advice, Comparison, Evaluation, Standing, advise, compare, evaluate
 from scorewise.curves import Curve, augrc, aulc, rejection_curve
-from scorewise.decide import Decisions, decide
+from scorewise.decide import decide
 from scorewise.decompose import (
     Decomposition,
     decompose,
@@ -27,15 +27,7 @@ from scorewise.decompose import (
 )
 from scorewise.detect import OODMetrics, ood_metrics
 from scorewise.distributions import Dirichlet, Samples, binary
-from scorewise.errors import (
-    CorruptData,
-    FetchFailed,
-    ImproperRule,
-    InvalidInput,
-    KernelMismatch,
-    MissingData,
-    ScorewiseError,
-)
+from scorewise.errors import ImproperRule, InvalidInput, KernelMismatch, ScorewiseError
 from scorewise.io import Predictions, read_predictions, score_file, write_predictions
 from scorewise.kernels import get_num_threads, set_num_threads
 from scorewise.losses import task_losses
@@ -59,28 +51,22 @@ __all__ = [
     "BootstrapEnsemble",
     "Certificate",
     "Comparison",
-    "CorruptData",
     "Curve",
-    "Decisions",
     "Decomposition",
     "DeepEnsemble",
     "Dirichlet",
     "Drift",
     "Evaluation",
-    "FetchFailed",
     "Gate",
     "Gated",
     "ImproperRule",
     "InvalidInput",
-    "JointBatch",
     "KernelMismatch",
     "LossCalibration",
     "LossRecalibrator",
-    "MissingData",
     "OODDetector",
     "OODMetrics",
     "Predictions",
-    "Round",
     "Samples",
     "ScorewiseError",
     "ScoringRule",

@@ -150,7 +150,6 @@ _IN_THE_SHELL = {
     "pass from_logits=True if these are logits": 'call the array or column "logits" if they are',
     "from_logits=True if these are logits": 'call the array or column "logits" if they are',
     "pass floor=": "use --floor ",
-    "pass as_is=True": "use --as-is",
     "class_names must say": "--class-names must say",
     "or give class_names": "or give --class-names",
     "sw.task_losses(probs, y, 'log', floor=1e-6)": "--floor 1e-6",
