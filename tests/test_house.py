@@ -52,11 +52,11 @@ def test_one_class_name_is_one_class():
 
 
 def test_one_file_name_is_one_module():
-    """A command of the command line has the name of what it calls; all others are unique."""
+    """Commands and displays have the name of what they call or draw; all others are unique."""
     homes = defaultdict(list)
     for path in SOURCES:
         module = module_of(path)
-        if path.name != "__init__.py" and module[0] != "cli":
+        if path.name != "__init__.py" and module[0] not in {"cli", "plots"}:
             homes[module[-1].lstrip("_")].append(".".join(module))
     assert not {name: places for name, places in homes.items() if len(places) > 1}
 
