@@ -705,8 +705,8 @@ def test_actions_are_named_by_the_argument_the_matrix_or_their_numbers():
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["a", "a"], "a name of its own"),
-        ([1, "1"], "a name of its own"),
+        (["a", "a"], "a different name"),
+        ([1, "1"], "a different name"),
         (["a"], "1 action names for 2 actions"),
         (["a", "b", "c", "d"], "4 action names for 2 actions"),
         ([], "0 action names for 2 actions"),
