@@ -33,11 +33,11 @@ def path_of(folder: Path, kind: str) -> Path:
     return folder / ("all" if kind == "folder" else f"all.{kind}")
 
 
-def read(kind: str, path: Path) -> sw.Predictions:
+def read(kind: str, path: Path) -> sw.io.Predictions:
     return sw.read_predictions(path_of(path, kind))
 
 
-def back(folder: Path, kind: str, *values: Any, **beside: Any) -> sw.Predictions:
+def back(folder: Path, kind: str, *values: Any, **beside: Any) -> sw.io.Predictions:
     """What a file gives back."""
     path = path_of(folder, kind)
     sw.write_predictions(path, *values, **beside)
@@ -62,7 +62,7 @@ def assert_bits(one: Any, other: Any, name: str, payload: bool = True) -> None:
     assert one.tobytes() == other.tobytes(), name
 
 
-def assert_same(found: sw.Predictions, expected: sw.Predictions, kind: str = "") -> None:
+def assert_same(found: sw.io.Predictions, expected: sw.io.Predictions, kind: str = "") -> None:
     assert found.shape == expected.shape
     assert found.dtype == expected.dtype
     assert found.fields == expected.fields
@@ -125,12 +125,12 @@ def numbers(draw: Any, *shape: int) -> np.ndarray:
 
 
 @st.composite
-def predictions(draw: Any, kind: str = "", n: int | None = None) -> sw.Predictions:
+def predictions(draw: Any, kind: str = "", n: int | None = None) -> sw.io.Predictions:
     if n is None:
         n = draw(st.sampled_from([0, 1, 2, 5, 19]))
     m, k = draw(st.integers(1, 3)), draw(st.integers(2, 4))
     if kind == "npy":
-        return sw.Predictions(numbers(draw, n, m, k))
+        return sw.io.Predictions(numbers(draw, n, m, k))
     values = draw(st.sampled_from([("probs",), ("logits",), ("probs", "logits")]))
     given: dict[str, Any] = {name: numbers(draw, n, m, k) for name in values}
     if draw(st.booleans()):
@@ -146,7 +146,7 @@ def predictions(draw: Any, kind: str = "", n: int | None = None) -> sw.Predictio
     weights = draw(st.sampled_from([None, (m,), (n, m)]))
     if weights is not None:
         given["weights"] = numbers(draw, *weights)
-    return sw.Predictions(**given)
+    return sw.io.Predictions(**given)
 
 
 # -- exact inverses --------------------------------------------------------------------------------
@@ -175,14 +175,14 @@ def test_read_is_the_inverse_of_write_for_safetensors(tmp_path, x):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_logits_alone_are_written_as_they_are(tmp_path, dtype, value):
-    x = sw.Predictions(logits=np.full((3, 1, 2), value, dtype))
+    x = sw.io.Predictions(logits=np.full((3, 1, 2), value, dtype))
     assert_same(back(tmp_path, "safetensors", x), x)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_every_half_is_kept(tmp_path, kind):
     values = np.arange(2**16, dtype=np.uint16).view(np.float16).reshape(-1, 4, 8)
-    x = sw.Predictions(values)
+    x = sw.io.Predictions(values)
     assert_same(back(tmp_path, kind, x), x, kind)
 
 
@@ -191,7 +191,7 @@ def test_text_keeps_every_number(tmp_path, dtype):
     rng = np.random.default_rng(0)
     kind = {"float32": np.uint32, "float64": np.uint64}[dtype]
     values = rng.integers(0, np.iinfo(kind).max, 30_000, kind).view(dtype).reshape(-1, 3, 10)
-    x = sw.Predictions(np.where(np.isnan(values), np.zeros((), dtype), values))
+    x = sw.io.Predictions(np.where(np.isnan(values), np.zeros((), dtype), values))
     assert_same(back(tmp_path, "csv", x), x)
 
 
@@ -264,7 +264,7 @@ def test_long_ids_are_text_too(tmp_path):
 
 def test_a_file_can_be_written_from_itself(tmp_path):
     for kind in FORMATS:
-        x = sw.Predictions(members(30, 2, 3, seed=1))
+        x = sw.io.Predictions(members(30, 2, 3, seed=1))
         back(tmp_path, kind, x)
         assert_same(back(tmp_path, kind, read(kind, tmp_path)), x)
 
@@ -275,7 +275,7 @@ def test_a_file_can_be_written_from_itself(tmp_path):
 class Fails:
     """A source that must not be read as a whole."""
 
-    def __init__(self, kept: sw.Predictions, most: int) -> None:
+    def __init__(self, kept: sw.io.Predictions, most: int) -> None:
         self._inner, self._most = kept.source, most
         self.shape, self.dtype, self.fields = kept.shape, kept.dtype, kept.fields
         self.locate = self._inner.locate
@@ -290,7 +290,7 @@ class Fails:
 @pytest.mark.parametrize("target", FORMATS)
 @pytest.mark.parametrize("source", FORMATS)
 def test_every_kind_of_file_becomes_every_other(tmp_path, monkeypatch, source, target):
-    x = sw.Predictions(
+    x = sw.io.Predictions(
         members(41, 2, 3),
         **{}
         if "npy" in (source, target)
@@ -306,12 +306,12 @@ def test_every_kind_of_file_becomes_every_other(tmp_path, monkeypatch, source, t
     monkeypatch.setattr(in_memory, "CHUNK_BYTES", 7 * 2 * 3 * 8)
     kept = read(source, tmp_path)
     if target not in ("npz", "safetensors"):
-        kept = sw.Predictions.from_source(Fails(kept, 7), kept.class_names, kept.member_weights)
+        kept = sw.io.Predictions.from_source(Fails(kept, 7), kept.class_names, kept.member_weights)
     (tmp_path / "b").mkdir()
     assert_same(back(tmp_path / "b", target, kept), x, target)
 
 
-def in_pieces(x: sw.Predictions, path: Path, sizes: list[int]) -> None:
+def in_pieces(x: sw.io.Predictions, path: Path, sizes: list[int]) -> None:
     """Written by us, and then divided as others would."""
     sw.write_predictions(path, x)
     if path.suffix == ".parquet":
@@ -452,7 +452,7 @@ def test_row_groups_larger_than_memory_are_read_in_bounded_memory(tmp_path):
 
 
 def test_only_what_is_asked_for_is_read(tmp_path, monkeypatch):
-    x = sw.Predictions(members(40, 2, 3), labels=np.zeros(40, int), ids=np.arange(40))
+    x = sw.io.Predictions(members(40, 2, 3), labels=np.zeros(40, int), ids=np.arange(40))
     path = tmp_path / "a.parquet"
     in_pieces(x, path, [10, 10, 10, 10])
     asked = []
@@ -859,8 +859,8 @@ def test_ids_in_text_keep_their_zeros(tmp_path):
 
 
 @pytest.fixture
-def everything() -> sw.Predictions:
-    return sw.Predictions(
+def everything() -> sw.io.Predictions:
+    return sw.io.Predictions(
         members(5, 2, 3).astype("f4"),
         labels=[0, 1, 2, -1, 0],
         ids=["a", "b\n", '"c"', "ü,", ""],

@@ -38,7 +38,7 @@ def path_of(folder: Path, kind: str) -> Path:
     return folder / ("all" if kind == "folder" else f"all.{kind}")
 
 
-def use(path: Path) -> sw.Predictions:
+def use(path: Path) -> sw.io.Predictions:
     """All that can be read of a file, in every way."""
     kept = sw.read_predictions(path)
     for part in kept.chunks(2):
@@ -81,7 +81,7 @@ def test_a_source_that_breaks_off_leaves_all_as_it_was(tmp_path, kind, error, ol
         sw.write_predictions(path, GOOD)
     before = contents(tmp_path)
     with pytest.raises(error, match="dried up"):
-        sw.write_predictions(path, sw.Predictions.from_source(BreaksOff(error("dried up"))))
+        sw.write_predictions(path, sw.io.Predictions.from_source(BreaksOff(error("dried up"))))
     assert contents(tmp_path) == before
     assert path.exists() == older
 
@@ -195,7 +195,7 @@ class Kills(BreaksOff):
         if n > 1:
             os.kill(os.getpid(), signal.SIGKILL)
 
-sw.write_predictions(sys.argv[1], sw.Predictions.from_source(Kills(KeyError())))
+sw.write_predictions(sys.argv[1], sw.io.Predictions.from_source(Kills(KeyError())))
 """
 
 
@@ -274,7 +274,7 @@ def test_npy_holds_probabilities_alone(tmp_path):
 
 def test_what_predictions_have_is_not_given_twice(tmp_path):
     for kept, more in (
-        (sw.Predictions(GOOD), {"labels": MORE["labels"]}),
+        (sw.io.Predictions(GOOD), {"labels": MORE["labels"]}),
         (sw.Samples(GOOD), {"weights": [1, 1]}),
     ):
         with pytest.raises(sw.InvalidInput, match="have their own already"):
@@ -323,7 +323,7 @@ MISFITS: dict[str, tuple[dict[str, Any], str]] = {
 def test_what_does_not_fit_is_refused(case):
     given, message = MISFITS[case]
     with pytest.raises(sw.InvalidInput, match=message):
-        sw.Predictions(**{"probs": GOOD} | given)
+        sw.io.Predictions(**{"probs": GOOD} | given)
 
 
 @pytest.mark.parametrize(
@@ -336,12 +336,12 @@ def test_what_does_not_fit_is_refused(case):
 )
 def test_what_has_no_shape_is_refused(given):
     with pytest.raises(sw.InvalidInput):
-        sw.Predictions(GOOD, **given)
+        sw.io.Predictions(GOOD, **given)
 
 
 def test_no_rows_may_have_labels_by_name(tmp_path):
     none = np.array([], dtype="U1")
-    assert sw.Predictions(GOOD[:0], labels=none, class_names=list("abc")).labels.shape == (0,)
+    assert sw.io.Predictions(GOOD[:0], labels=none, class_names=list("abc")).labels.shape == (0,)
 
 
 # -- files that are wrong --------------------------------------------------------------------------

@@ -86,8 +86,8 @@ def register_adapter(adapter: Adapter) -> None:
     Use it for ensembles and stochastic models of other libraries, or of your own. From then on
     :func:`scorewise.predict_samples`, :class:`scorewise.SelectiveClassifier` and everything else
     that takes a model takes such a model too: alone, in a list, at the end of a scikit-learn
-    ``Pipeline``, or within a calibration, a search or a ``FrozenEstimator``. It is asked before
-    the adapters that are there already. Other processes have registries of their own.
+    ``Pipeline``, or within a calibration, a search or a ``FrozenEstimator``. It takes precedence
+    over the adapters that are there already. Other processes have registries of their own.
 
     Parameters
     ----------
