@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from scorewise.cli._app import AsJson, Debug, command
-from scorewise.cli._screen import complain, print_json, say
+from scorewise.cli._screen import print_json, say, say_on_stderr
 from scorewise.errors import InvalidInput
 from scorewise.paper import EXPERIMENTS, QUICK, Protocol, Setup, Store, run, write_page
 
@@ -101,7 +101,7 @@ def reproduce(
     try:
         outcome = run(names, setup)
     except KeyboardInterrupt:
-        complain(f"What is finished is in {results}; the same command goes on from there.")
+        say_on_stderr(f"What is finished is in {results}; the same command goes on from there.")
         raise
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and not any(x in str(error) for x in _TOO_LITTLE):
@@ -114,9 +114,9 @@ def reproduce(
         print_json({"results": results, **asdict(outcome)})
         return
     for message in outcome.damaged:
-        complain(f"{message}; it was computed again.")
+        say_on_stderr(f"{message}; it was computed again.")
     for message in outcome.gaps.values():
-        complain(f"Left out: {message}")
+        say_on_stderr(f"Left out: {message}")
     say(
         f"{outcome.cells} cells, {outcome.computed} of them computed now, in {results}. For the "
         f"page: scorewise reproduce report --results {results}"
