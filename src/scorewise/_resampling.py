@@ -37,7 +37,7 @@ class Metric(Protocol):
     effective_rows: float
 
     def __call__(self, counts: np.ndarray) -> np.ndarray:
-        """The metric (B,) of resamples, given how often each holds each row, ``(B, n)``."""
+        """The metric (B,) of resamples, from how often each holds each row, ``(B, n)``."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class ResampledAulc:
         self._harmonic = np.r_[0.0, np.cumsum(1 / np.arange(1, len(losses) + 1))]
 
     def __call__(self, counts: np.ndarray) -> np.ndarray:
-        """The AULC (B,) of resamples, given how often each holds each row, ``(B, n)``."""
+        """The AULC (B,) of resamples, from how often each holds each row, ``(B, n)``."""
         drawn = counts[:, self._groups.order]
         loss_sums = drawn * self._losses
         if self._groups.starts is None:
@@ -107,7 +107,7 @@ class ResampledAuroc:
         self._is_out = self._groups.order >= n_in
 
     def __call__(self, counts: np.ndarray) -> np.ndarray:
-        """The AUROC (B,) of resamples, given how often each holds each row, ``(B, n)``."""
+        """The AUROC (B,) of resamples, from how often each holds each row, ``(B, n)``."""
         drawn = counts[:, self._groups.order]
         c_out = self._groups.sums(drawn * self._is_out)
         c_in = self._groups.sums(drawn * ~self._is_out)

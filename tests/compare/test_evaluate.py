@@ -463,7 +463,7 @@ def test_predictions_know_their_own_weights():
 
 def test_weights_by_row_need_ood_as_samples():
     weights = np.linspace(1, 2, 300 * 8).reshape(300, 8)
-    with pytest.raises(sw.InvalidInput, match="pass ood as Samples"):
+    with pytest.raises(sw.InvalidInput, match="pass ood=…, as Samples"):
         evaluate(weights=weights, ood=PROBS[:50])
     outside = sw.Samples(PROBS[:50], weights[:50])
     evaluation = evaluate(weights=weights, ood=outside)

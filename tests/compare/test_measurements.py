@@ -45,7 +45,7 @@ def test_evaluate_with_ood_rows_decomposes_each_set_once(passes, rules):
 
 
 def test_evaluate_asks_a_rule_for_the_members_once():
-    """The same by a rule of the user's, which sees every row of every member that it is given."""
+    """The same by a rule of the user's, which sees every row that is computed."""
     seen = []
 
     def losses(p):

@@ -118,8 +118,8 @@ def test_figures_have_words_and_numbers(page):
         == {"rejection", "comparison-selective", "calibration", "ood", "learning", "simplex"}
     )
     assert all(len(plot["aria-label"] or "") > 60 for plot in plots)
-    captions = {one.get("id") for one in page.named("figcaption")}
-    assert {one["aria-labelledby"] for one in page.named("figure")} == captions
+    captions = {caption.get("id") for caption in page.named("figcaption")}
+    assert {figure["aria-labelledby"] for figure in page.named("figure")} == captions
     assert page.words.count("The numbers of this figure") == len(plots) - 1  # one has its own table
 
 
@@ -127,7 +127,7 @@ def test_headings_are_in_order(page):
     levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
     assert levels.count(1) == 1
     assert levels[0] == 1
-    assert all(two <= one + 1 for one, two in pairwise(levels))
+    assert all(below <= above + 1 for above, below in pairwise(levels))
     ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
     links = [attributes["href"] for attributes in page.named("a")]
@@ -136,12 +136,12 @@ def test_headings_are_in_order(page):
 
 def test_only_its_own_scripts_may_run(page):
     (policy,) = (
-        one["content"]
-        for one in page.named("meta")
-        if one.get("http-equiv") == "Content-Security-Policy"
+        meta["content"]
+        for meta in page.named("meta")
+        if meta.get("http-equiv") == "Content-Security-Policy"
     )
     rules = dict(part.strip().split(" ", 1) for part in policy.split(";"))
-    kinds = [one.get("type") for one in page.named("script")]
+    kinds = [script.get("type") for script in page.named("script")]
     assert kinds == ["application/json", None, None]
     hashes = {
         "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
@@ -165,7 +165,11 @@ def test_hostile_names_stay_names(tmp_path):
     provenance = {text: text for text in HOSTILE} | {"nested": {HOSTILE[0]: HOSTILE}}
     title = f"{HOSTILE[1]} half \ud800 none \x00"  # no file could hold it
     page = shown(hostile(), tmp_path, title=title, provenance=provenance)
-    assert [one.get("type") for one in page.named("script")] == ["application/json", None, None]
+    assert [script.get("type") for script in page.named("script")] == [
+        "application/json",
+        None,
+        None,
+    ]
     assert not any("pwned" in text for text in page.scripts[1:])
     for tag, attributes in page.tags:
         assert tag not in {"img", "b"}
@@ -179,7 +183,7 @@ def test_hostile_names_stay_names(tmp_path):
     assert "n" * 1000 not in outside
     assert "\u202e" not in page.source
     assert "\u2068עברית �abc\u2069" in page.text  # in a direction of its own
-    names = [one.get("name", "") for one in page.data["figures"]["learning"]["data"]]
+    names = [trace.get("name", "") for trace in page.data["figures"]["learning"]["data"]]
     assert "\u2068עברית �abc\u2069" in names
     assert not re.search("[<>&\u2028\u2029]", page.scripts[0])
 
@@ -190,11 +194,11 @@ def test_plotly_reads_no_tags_in_names(tmp_path):
 
     def gather(value, key=""):
         if isinstance(value, dict):
-            for name, one in value.items():
-                gather(one, name)
+            for name, item in value.items():
+                gather(item, name)
         elif isinstance(value, list):
-            for one in value:
-                gather(one, key)
+            for item in value:
+                gather(item, key)
         elif isinstance(value, str) and key not in {"hovertemplate"}:
             texts.append(value)
         elif isinstance(value, str):
@@ -210,7 +214,7 @@ def test_extreme_sizes_stay_small(tmp_path):
     assert (tmp_path / "page.html").stat().st_size < 6_000_000
     assert "25 classes with the largest and the 25 with the smallest" in page.words
     assert "25 rows with the largest total uncertainty, of 1000 in the evaluation" in page.words
-    longest = max(len(one["x"]) for one in page.data["figures"]["rejection"]["data"])
+    longest = max(len(trace["x"]) for trace in page.data["figures"]["rejection"]["data"])
     assert longest <= 400
 
 
@@ -252,7 +256,7 @@ def test_costs_and_gains(tmp_path):
     page = shown(evaluated(k=2, task_loss=rule), tmp_path)
     assert "costs below 0" in page.words
     assert "✗ wrong" not in page.words
-    assert "aleatoric" not in [one.get("class") for one in page.named("span")]
+    assert "aleatoric" not in [span.get("class") for span in page.named("span")]
 
 
 def test_two_classes_one_row_one_measure(tmp_path):
@@ -277,7 +281,7 @@ def test_without_certificates_rows_or_a_recommended_curve(tmp_path):
     assert not evaluation.certificates
     evaluation = replace(evaluation, measure="unheard of")
     page = shown(evaluation, tmp_path)
-    sections = {one["id"] for one in page.named("section")}
+    sections = {section["id"] for section in page.named("section")}
     assert not {"certificates", "rows"} & sections
     assert len(page.data["sentences"][0]) == 2  # the best, and a random order
 
@@ -286,11 +290,11 @@ def test_classes_without_rows(tmp_path):
     probs, y = members(200, 4)
     y[y == 3] = 0
     page = shown(sw.evaluate(probs, y, n_resamples=100), tmp_path)
-    cells = [one.get("data-value") for one in page.named("td") if "data-value" in one]
+    cells = [cell["data-value"] for cell in page.named("td") if "data-value" in cell]
     assert "nan" in cells  # which the page's script sorts last
     assert " nan " not in page.words
     many = (
-        tuple(replace(one, n_rows=0, loss=np.nan) for one in evaluated(k=60).classes[:-3])
+        tuple(replace(summary, n_rows=0, loss=np.nan) for summary in evaluated(k=60).classes[:-3])
         + evaluated(k=60).classes[-3:]
     )
     evaluation = replace(evaluated(k=60), classes=many)
@@ -307,7 +311,7 @@ def test_zeros_have_a_bin_of_their_own(tmp_path):
     bars = page.data["figures"]["ood"]["data"]
     assert bars[0]["text"][0] == "exactly 0"
     assert (bars[0]["y"][0], bars[1]["y"][0]) == (60, 0)
-    assert all(sum(one["y"]) == pytest.approx(100) for one in bars)
+    assert all(sum(bar["y"]) == pytest.approx(100) for bar in bars)
     assert bars[0]["x"] == bars[1]["x"]
 
 
@@ -359,6 +363,6 @@ def test_text_can_be_read_in_both_themes():
     for theme in (0, 1):
         for ground in ("paper", "panel"):
             for text in ("ink", "muted", "accent", "alarm"):
-                one, two = (luminance(colors[name][theme]) for name in (ground, text))
-                contrast = (max(one, two) + 0.05) / (min(one, two) + 0.05)
+                levels = [luminance(colors[name][theme]) for name in (ground, text)]
+                contrast = (max(levels) + 0.05) / (min(levels) + 0.05)
                 assert contrast >= 4.5, (theme, ground, text, contrast)

@@ -25,7 +25,7 @@ from scorewise.cli._app import (
     Seed,
     TaskLoss,
     command,
-    in_the_shell,
+    remedy_text,
 )
 from scorewise.cli._arguments import ALL_RULES, parse_loss, parse_names, parse_rules
 from scorewise.cli._screen import comparison_table, print_json, say, table
@@ -133,7 +133,7 @@ def evaluate(
 
 def show_evaluation(evaluation: Evaluation) -> None:
     """Print the verdict, the certificates and the comparisons."""
-    say(*map(in_the_shell, evaluation.verdict), "")
+    say(*evaluation.sentences(remedy_text), "")
     if evaluation.certificates:
         unit = evaluation.unit
         say(

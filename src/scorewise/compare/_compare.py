@@ -34,7 +34,7 @@ from scorewise.compare._measurements import (
 )
 from scorewise.decompose import COMPONENTS, RULES, RuleLike, named_rules
 from scorewise.distributions import Dirichlet, Samples
-from scorewise.errors import InvalidInput
+from scorewise.errors import InvalidInput, Remedy
 from scorewise.io import Predictions
 from scorewise.kernels import get_num_threads, run
 from scorewise.rules import ScoringRule, get_rule
@@ -210,8 +210,8 @@ def measures_for_abstaining(
     """All measures of labelled rows; the first is the total of the task's own loss."""
     if rules.get(loss_name, loss) != loss:
         raise InvalidInput(
-            f"the task's loss and another rule are both called {loss_name!r}; pass rules= as a "
-            "mapping, with names of your own"
+            f"the task's loss and another rule are both called {loss_name!r}",
+            Remedy("rules", ..., "a mapping with names of your own"),
         )
     (own,) = rows.measures({loss_name: loss}, ["total"], baselines=False)
     others = rows.measures(rules, components, baselines=baselines)
@@ -227,9 +227,9 @@ def measures_of_both(
     baselines: bool,
 ) -> list[Measure]:
     """All measures of the in-distribution rows, followed by the out-of-distribution rows."""
-    one, two = inside.predictions, outside.predictions
-    if type(one) is not type(two) or one.n_classes != two.n_classes:
-        raise InvalidInput(f"probs and ood must be of one kind, not {one} and {two}")
+    probs, ood = inside.predictions, outside.predictions
+    if type(probs) is not type(ood) or probs.n_classes != ood.n_classes:
+        raise InvalidInput(f"probs and ood must be of one kind, not {probs} and {ood}")
     pairs = zip(
         inside.measures(rules, components, baselines=baselines),
         outside.measures(rules, components, baselines=baselines),
@@ -256,7 +256,11 @@ def compare_by_auroc(
 ) -> Comparison:
     """The comparison for OOD detection; the first ``n_in`` scores are in distribution."""
     if not measures:
-        raise InvalidInput("there is nothing to compare: pass rules and components, or scores=")
+        raise InvalidInput(
+            "there is nothing to compare",
+            Remedy("rules", ..., "with their components"),
+            Remedy("scores", ..., "your own scores"),
+        )
     sizes = [n_in, len(measures[0].scores) - n_in]
     metric_of = partial(ResampledAuroc, n_in)
     return _compare_measures(measures, metric_of, sizes, advice, None, resampling)
@@ -265,10 +269,8 @@ def compare_by_auroc(
 def compare_runs(runs: Any, advice: Advice, confidence: float) -> Comparison:
     """The comparison of repeated runs of active learning, by their mean loss."""
     if not isinstance(runs, Mapping) or not runs:
-        raise InvalidInput(
-            "task='active' compares repeated runs: runs= must map the name of each measure to its "
-            "losses (R, T)"
-        )
+        remedy = Remedy("runs", ..., "a mapping of the name of each measure to its losses (R, T)")
+        raise InvalidInput("task='active' compares repeated runs", remedy)
     if all(is_list_of_runs(values) for values in runs.values()):
         runs = losses_at_shared_labels(runs)
     curves = {name: _losses_of_runs(values, name) for name, values in runs.items()}
@@ -362,7 +364,8 @@ def _refuse(task: str, **arguments: Any) -> None:
 def _rows(predictions: Any, name: str, options: dict[str, Any]) -> Samples | Dirichlet:
     """Predictions of at least one row, from a file or from arrays."""
     if predictions is None:
-        raise InvalidInput(f"this task compares predictions: pass {name}=, of rows (n, M, K)")
+        remedy = Remedy(name, ..., "the predictions (n, M, K) of rows")
+        raise InvalidInput("this task compares predictions", remedy)
     convert = members_of if isinstance(predictions, Predictions) else rows_of
     rows = convert(predictions, name, options)
     if not rows.mean.shape[0]:
@@ -379,7 +382,7 @@ def _labelled_rows(
         return labelled.samples, labelled.labels
     rows = _rows(predictions, "probs", options)
     if y is None:
-        raise InvalidInput("task='selective' needs y=, the labels of the rows")
+        raise InvalidInput("task='selective' needs labels", Remedy("y", ..., "those of the rows"))
     return rows, y
 
 

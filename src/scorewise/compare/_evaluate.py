@@ -39,7 +39,7 @@ from scorewise.curves import rejection_curve
 from scorewise.decompose import COMPONENTS, RULES, Decomposition, RuleLike, rule_name
 from scorewise.detect import ood_metrics
 from scorewise.distributions import Samples, apply_floor
-from scorewise.errors import InvalidInput
+from scorewise.errors import InvalidInput, Remedy
 from scorewise.io import Predictions
 from scorewise.losses import promised_bound
 from scorewise.rules import ScoringRule, get_rule
@@ -200,7 +200,8 @@ def _ood_samples(ood: Any, n_classes: int, options: dict[str, Any]) -> Samples:
     if isinstance(ood, Samples):
         options = {}
     elif not isinstance(ood, Predictions) and np.ndim(options.get("weights", 0)) == 2:
-        raise InvalidInput("weights are those of the rows; pass ood as Samples with weights too")
+        remedy = Remedy("ood", ..., "as Samples with weights of their own")
+        raise InvalidInput("weights are those of the in-distribution rows", remedy)
     samples = members_of(ood, "ood", options)
     if not len(samples.probs):
         raise InvalidInput("ood has no rows")

@@ -21,7 +21,7 @@ _MOST_NAMES = 4  # in one sentence
 
 @dataclass(frozen=True)
 class Verdict:
-    """What an evaluation found, in sentences; iterating gives them in reading order.
+    """The results of an evaluation in sentences; iterating gives them in reading order.
 
     Attributes
     ----------
