@@ -67,7 +67,7 @@ bench: $(VENV)/.installed-dev  ## Measure speed and memory, as ratios in the sam
 	$(BIN)/python benchmarks/decompose.py $(ARGS)
 	$(BIN)/python benchmarks/growth.py $(ARGS)
 	$(BIN)/python benchmarks/models.py $(ARGS)
-	$(BIN)/python benchmarks/tasks.py $(ARGS)
+	$(BIN)/python benchmarks/curves.py $(ARGS)
 	$(BIN)/python benchmarks/active.py $(ARGS)
 	$(BIN)/python benchmarks/files.py $(ARGS)
 

@@ -2,9 +2,10 @@
 
     python benchmarks/active.py [--quick] [--write]
 
-Learning curves of every epistemic measure of the paper and of random acquisition, over seeds that
-are paired: other splits, initial rows and networks, the same for all. Then the time that choosing
-takes: scores against one sort of them, joint batches against looking at every row again.
+Learning curves of every epistemic measure of the paper and of random acquisition, over paired
+seeds: each seed has a split, initial rows and networks of its own, the same for all measures. Then
+the time that choosing takes: scores against one sort of them, joint batches against computing every
+row again.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from measuring import (
 
 INITIAL, PER_ROUND, BUDGET = 20, 20, 300
 
-# what is asked for, by the name of the curve
+# options of active learning, by the name of the curve
 QUERIES: dict[str, dict[str, Any]] = {rule: {"rule": rule} for rule in RULES} | {
     "zero-one, power": {"rule": "zero-one", "method": "power"},
     "zero-one, joint": {"rule": "zero-one", "method": "joint"},
@@ -59,7 +60,7 @@ def make_network() -> torch.nn.Module:
 
 def train(X: np.ndarray, y: np.ndarray, seed: int) -> torch.nn.Module:
     """One network, with the paper's learning rate and epochs for MNIST."""
-    one = sw.DeepEnsemble(
+    ensemble = sw.DeepEnsemble(
         make_network,
         1,
         epochs=50,
@@ -69,7 +70,7 @@ def train(X: np.ndarray, y: np.ndarray, seed: int) -> torch.nn.Module:
         random_state=seed,
         progress=False,
     )
-    return one.fit(X, y).members_[0]
+    return ensemble.fit(X, y).members_[0]
 
 
 def run(name: str, seed: int, budget: int) -> list[sw.Round]:
@@ -123,9 +124,12 @@ def learn(n_runs: int, budget: int) -> tuple[Sheet, str, dict[str, list[list[sw.
     for (name, _), rounds in zip(cells, track(work, "Learning", len(cells)), strict=True):
         runs[name].append(rounds)
     get_reusable_executor().shutdown()  # so that its work counts as this process's
-    losses = {name: np.array([[r.loss for r in one] for one in of]) for name, of in runs.items()}
+    losses = {
+        name: np.array([[r.loss for r in rounds] for rounds in repeats])
+        for name, repeats in runs.items()
+    }
     labels = np.array([r.n_labelled for r in runs["random"][0]])
-    rows = [describe(name, found, losses["random"], labels) for name, found in losses.items()]
+    rows = [describe(name, curve, losses["random"], labels) for name, curve in losses.items()]
     sheet = Sheet(
         f"Error on digits, {n_runs} seeds (± one standard deviation over seeds)",
         [
@@ -138,12 +142,14 @@ def learn(n_runs: int, budget: int) -> tuple[Sheet, str, dict[str, list[list[sw.
         rows,
         1,
     )
-    named = {name if name == "random" else f"epistemic {name}": of for name, of in runs.items()}
+    named = {
+        name if name == "random" else f"epistemic {name}": repeats for name, repeats in runs.items()
+    }
     return sheet, str(sw.compare(task="active", runs=named)), named
 
 
 def dense_joint(probs: np.ndarray, n: int, n_outcomes: int) -> list[int]:
-    """The greedy batch under log, every row looked at again for every choice."""
+    """The greedy batch under log, with every row computed again for every choice."""
     rng = np.random.default_rng(0)
     m, k = probs.shape[1:]
     authors = rng.integers(m, size=n_outcomes)
@@ -193,22 +199,22 @@ def main() -> None:
     n_scores = (1_000_000,) if chosen.quick else (1_000_000, 10_000_000)
     sizes = ((500, 5),) if chosen.quick else ((1_000, 10), (5_000, 10))
     others = Others()
-    learnt, comparison, runs = learn(n_runs, budget)
+    learning, comparison, runs = learn(n_runs, budget)
     by_scores: list[Callable[[], Cells]] = [partial(measure_scores, n) for n in n_scores]
     by_batch: list[Callable[[], Cells]] = [partial(measure_batches, *size) for size in sizes]
-    found = [measure() for measure in track([*by_scores, *by_batch], description="Choosing")]
+    cells = [measure() for measure in track([*by_scores, *by_batch], description="Choosing")]
     sheets = [
-        learnt,
+        learning,
         Sheet(
             "Choosing 100 rows by their scores: time over one np.argsort of them",
             ["rows", "top", "power", "softrank"],
-            found[: len(by_scores)],
+            cells[: len(by_scores)],
             1,
         ),
         Sheet(
-            "Joint batches under log: speed-up over looking at every row for every choice",
+            "Joint batches under log: speed-up over computing every row for every choice",
             ["pool", "batch", "speed-up"],
-            found[len(by_scores) :],
+            cells[len(by_scores) :],
             1,
         ),
     ]
@@ -222,7 +228,7 @@ def main() -> None:
         display.figure_.savefig(HERE / "active.png", dpi=120)
         body = [text, *(sheet.markdown() for sheet in sheets), f"```\n{comparison}\n```"]
         write_between("active", "\n\n".join(body))
-        write_between("digits", learnt.markdown(), HERE.parent / "docs" / "labels.md")
+        write_between("digits", learning.markdown(), HERE.parent / "docs" / "labels.md")
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ THREE_KINDS = [*TWO_KINDS, "one-hot"]
 ROUNDS = 5
 TEXTBOOK_ROUNDS = 2
 
-PACKED, MEMBERS_FIRST, STRIDED, LOGITS, WEIGHTED = GIVEN = [
+PACKED, MEMBERS_FIRST, STRIDED, LOGITS, WEIGHTED = LAYOUTS = [
     "Probabilities (N, M, K)",
     "Probabilities (M, N, K)",
     "A strided view: every second member of (N, 2M, K)",
@@ -59,7 +59,7 @@ PACKED, MEMBERS_FIRST, STRIDED, LOGITS, WEIGHTED = GIVEN = [
 class Case:
     """What one row of the tables measures."""
 
-    given: str
+    layout: str
     shape: tuple[int, int, int]
     dtype: str
     kind: str
@@ -69,12 +69,12 @@ class Case:
         """The time that DESIGN §6 allows, over np.sum."""
         allowed = AT_MOST[self.shape[-1]]
         allowed *= 2 if self.kind == "near-agreeing" else 1
-        return allowed * (2 if self.given == LOGITS else 1)
+        return allowed * (2 if self.layout == LOGITS else 1)
 
     @property
     def textbook_part(self) -> int:
         """The textbook is timed on one instance in so many: all where DESIGN §6 sets targets."""
-        return 1 if self.given == PACKED and self.dtype == "float32" else 10
+        return 1 if self.layout == PACKED and self.dtype == "float32" else 10
 
 
 @dataclass(frozen=True)
@@ -152,29 +152,29 @@ class Result:
 def all_cases(shrink: int) -> list[Case]:
     """All that is measured, with so many times fewer instances than in DESIGN §6."""
     return [
-        Case(given, (n // shrink, m, k), dtype, kind)
-        for given in GIVEN
+        Case(layout, (n // shrink, m, k), dtype, kind)
+        for layout in LAYOUTS
         for n, m, k in SHAPES
-        for dtype in (["float32"] if given == WEIGHTED else DTYPES)
-        for kind in (THREE_KINDS if given == PACKED else TWO_KINDS)
+        for dtype in (["float32"] if layout == WEIGHTED else DTYPES)
+        for kind in (THREE_KINDS if layout == PACKED else TWO_KINDS)
     ]
 
 
 def make(case: Case, n: int) -> Input:
     """Input of n instances, laid out in memory as the case wants it."""
     _, m, k = case.shape
-    from_logits = case.given == LOGITS
-    if case.given == MEMBERS_FIRST:
+    from_logits = case.layout == LOGITS
+    if case.layout == MEMBERS_FIRST:
         array = np.empty((m, n, k), case.dtype)
         fill_with_members(np.moveaxis(array, 0, 1), case.kind)
         return Input(array, 0, None, False)
-    if case.given == STRIDED:
+    if case.layout == STRIDED:
         memory = np.empty((n, 2 * m, k), case.dtype)
         fill_with_members(memory, case.kind)
         return Input(memory[:, ::2], 1, None, False)
     array = np.empty((n, m, k), case.dtype)
     fill_with_members(array, case.kind, from_logits)
-    weights = np.arange(1, m + 1, dtype=case.dtype) if case.given == WEIGHTED else None
+    weights = np.arange(1, m + 1, dtype=case.dtype) if case.layout == WEIGHTED else None
     return Input(array, 1, weights, from_logits)
 
 
@@ -182,10 +182,10 @@ def measure(case: Case) -> Result:
     """All ratios of one case."""
     check_agreement(case)
     numpy_time, torch_time = textbook_times(case)
-    given = make(case, case.shape[0])
-    works: list[Work] = [given.decompose, given.array.sum]
-    if case.given == STRIDED:
-        works.append(np.ascontiguousarray(given.array).sum)
+    data = make(case, case.shape[0])
+    works: list[Work] = [data.decompose, data.array.sum]
+    if case.layout == STRIDED:
+        works.append(np.ascontiguousarray(data.array).sum)
     ours, floor, *packed = fastest(works, ROUNDS)
     return Result(
         case,
@@ -193,62 +193,62 @@ def measure(case: Case) -> Result:
         over_packed_sum=ours / packed[0] if packed else None,
         over_numpy=numpy_time / ours,
         over_torch=torch_time / ours,
-        extra_memory=peak_memory(given.decompose) / given.array.nbytes,
+        extra_memory=peak_memory(data.decompose) / data.array.nbytes,
     )
 
 
 def check_agreement(case: Case) -> None:
     """Kernel and textbook compute the same numbers, to the latter's accuracy."""
     _, m, k = case.shape
-    given = make(case, -(-SMALLEST // (m * k)))
-    if given.path() != "cpu":
+    data = make(case, -(-SMALLEST // (m * k)))
+    if data.path() != "cpu":
         raise SystemExit(f"the fused kernel does not take {case}")
-    ours = np.stack([part for d in given.decompose().values() for part in d])
+    ours = np.stack([part for d in data.decompose().values() for part in d])
     for xp in (np, torch):
-        theirs = np.stack([np.asarray(part) for part in given.textbook(xp)])
+        theirs = np.stack([np.asarray(part) for part in data.textbook(xp)])
         np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-4)
 
 
 def textbook_times(case: Case) -> tuple[float, float]:
     """Seconds for all instances in NumPy and in torch, scaled up from a part of them."""
     part = case.textbook_part
-    given = make(case, case.shape[0] // part)
+    data = make(case, case.shape[0] // part)
     works: list[Work] = [
-        partial(given.textbook, np),
-        partial(given.textbook, torch),
-        partial(alone, given),
+        partial(data.textbook, np),
+        partial(data.textbook, torch),
+        partial(on_one_thread, data),
     ]
     numpy_time, *torch_times = fastest(works, TEXTBOOK_ROUNDS)
     return part * numpy_time, part * min(torch_times)
 
 
-def alone(given: Input) -> None:
+def on_one_thread(data: Input) -> None:
     """The textbook in torch on one thread, much the faster where other work holds a core."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    given.textbook(torch)
+    data.textbook(torch)
     torch.set_num_threads(threads)
 
 
 def sheets(results: Sequence[Result]) -> list[Sheet]:
-    """One table for each way in which members are given."""
-    return [sheet(given, [r for r in results if r.case.given == given]) for given in GIVEN]
+    """One table for each layout of the members in memory."""
+    return [sheet(layout, [r for r in results if r.case.layout == layout]) for layout in LAYOUTS]
 
 
-def sheet(given: str, results: Sequence[Result]) -> Sheet:
+def sheet(layout: str, results: Sequence[Result]) -> Sheet:
     headings = [
         "N × M × K",
         "dtype",
         "members",
         "time / np.sum",
-        *(["time / np.sum of a copy"] if given == STRIDED else []),
+        *(["time / np.sum of a copy"] if layout == STRIDED else []),
         "at most",
         "speed-up over NumPy",
         "speed-up over torch",
         "memory / input",
         "met",
     ]
-    return Sheet(given, headings, [result.cells() for result in results], n_labels=3)
+    return Sheet(layout, headings, [result.cells() for result in results], n_labels=3)
 
 
 def summary(results: Sequence[Result]) -> str:

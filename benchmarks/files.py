@@ -35,8 +35,8 @@ _READ = {
     "pyarrow, whole tables": "for f in files: pq.read_table(f)",
     "pyarrow, batches": """
 for f in files:
-    with pq.ParquetFile(f) as one:
-        for batch in one.iter_batches(40_000):
+    with pq.ParquetFile(f) as file:
+        for batch in file.iter_batches(40_000):
             pass""",
 }
 _RULES = ["log,zero-one", "log,brier,zero-one,spherical"]
@@ -83,8 +83,8 @@ def resident(pid: int) -> int:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except (FileNotFoundError, ProcessLookupError):
         return 0
-    found = [line.split()[1] for line in lines if line.startswith("VmHWM")]
-    return 1024 * int(found[0]) if found else 0
+    peaks = [line.split()[1] for line in lines if line.startswith("VmHWM")]
+    return 1024 * int(peaks[0]) if peaks else 0
 
 
 def read_by(code: str, folder: Path) -> list[str]:
@@ -106,22 +106,22 @@ def measure(folder: Path, rounds: int) -> dict[str, Run]:
     commands |= {
         f"scorewise score, {rules}": score_by(rules, folder, own / "U.parquet") for rules in _RULES
     }
-    found: dict[str, list[Run]] = {name: [] for name in commands}
+    all_runs: dict[str, list[Run]] = {name: [] for name in commands}
     for _ in track(range(rounds), description="measuring", console=Console(stderr=True)):
         for name, command in commands.items():
-            found[name].append(timed(command))
+            all_runs[name].append(timed(command))
     return {
         name: Run(min(run.seconds for run in runs), max(run.peak for run in runs))
-        for name, runs in found.items()
+        for name, runs in all_runs.items()
     }
 
 
-def sheet(found: dict[str, Run], n_bytes: int) -> Sheet:
+def sheet(fastest: dict[str, Run], n_bytes: int) -> Sheet:
     """Speeds as ratios, memory in GB."""
     readers = list(_READ)
     rows = []
-    for name, run in found.items():
-        ratios = [found[reader].seconds / run.seconds for reader in readers]
+    for name, run in fastest.items():
+        ratios = [fastest[reader].seconds / run.seconds for reader in readers]
         missed = []
         if name not in readers:
             if min(ratios) < SPEED_AT_LEAST:

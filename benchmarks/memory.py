@@ -74,9 +74,9 @@ def measure(n: int) -> Footprint:
     start, began = peak_resident(), time.perf_counter()
     accumulator = sw.predict_samples(members, X, into=sw.Accumulator(RULES))
     assert isinstance(accumulator, sw.Accumulator)
-    found = accumulator.result()
+    decompositions = accumulator.result()
     seconds, peak = time.perf_counter() - began, peak_resident()
-    check(found, members, X)
+    check(decompositions, members, X)
     return Footprint(n, start, peak, seconds, generate(members, X))
 
 
@@ -85,12 +85,12 @@ def warm_up(members: list[Generated], X: np.ndarray) -> None:
     sw.predict_samples(members, X[:1_000], into=sw.Accumulator(RULES))
 
 
-def check(found: Any, members: list[Generated], X: np.ndarray) -> None:
-    """The last rows, where all is held at once, come to the same."""
+def check(decompositions: Any, members: list[Generated], X: np.ndarray) -> None:
+    """Raises if the last rows, decomposed with all members at once, give other numbers."""
     few = slice(len(X) - 100, len(X))
     probs = np.stack([member.predict_proba(X[few]) for member in members], axis=1)
     for name, parts in sw.decompose(probs, RULES).items():
-        for part, whole in zip(parts, found[name], strict=True):
+        for part, whole in zip(parts, decompositions[name], strict=True):
             np.testing.assert_allclose(whole[few], part, rtol=1e-3, atol=1e-5)
 
 

@@ -217,7 +217,7 @@ def measure_dropout(
         partial(passes, network, X, N_DRAWS),
         partial(passes, rested, X, 1),
     ]
-    ours, many, one = fastest(works, NETWORK_ROUNDS)
+    ours, many, single = fastest(works, NETWORK_ROUNDS)
     speed_up = many / ours
     return [
         [
@@ -225,7 +225,7 @@ def measure_dropout(
             which,
             f"{shape[0]:,}",
             f"{speed_up:.1f}",
-            f"{ours / one:.2f}",
+            f"{ours / single:.2f}",
             f"{at_least}",
             verdict(speed_up >= (at_least if at_least > 1 else 1 / TOLERANCE), "time"),
         ]
@@ -266,26 +266,26 @@ def measure_laplace(n: int) -> list[Cells]:
     X = torch.randn((n, 3, 32, 32), device=DEVICE)
     with warnings.catch_warnings():  # its dependencies use what torch is about to drop
         warnings.simplefilter("ignore")
-        found = sw.fit_laplace(network, X[:64].cpu(), np.arange(64) % 10, progress=False)
+        laplace = sw.fit_laplace(network, X[:64].cpu(), np.arange(64) % 10, progress=False)
 
     def theirs() -> Tensor:
         with torch.no_grad():
-            return found.predictive_samples(X, pred_type="nn", n_samples=N_DRAWS).cpu()
+            return laplace.predictive_samples(X, pred_type="nn", n_samples=N_DRAWS).cpu()
 
     works: list[Work] = [
-        partial(sw.predict_samples, found, X, N_DRAWS, 0),
+        partial(sw.predict_samples, laplace, X, N_DRAWS, 0),
         partial(passes, network, X, N_DRAWS),
         theirs,
         partial(passes, network, X, 1),
     ]
-    ours, many, laplace_torch, one = fastest(works, NETWORK_ROUNDS)
+    ours, many, laplace_torch, single = fastest(works, NETWORK_ROUNDS)
     return [
         [
             "ResNet18, width 16",
             f"{n:,}",
             f"{many / ours:.1f}",
             f"{ours / laplace_torch:.2f}",
-            f"{ours / one:.2f}",
+            f"{ours / single:.2f}",
             f"{HEAD_AT_LEAST}",
             verdict(many / ours >= HEAD_AT_LEAST, "time"),
         ]
@@ -391,17 +391,17 @@ def memories(quick: bool) -> Section:
 
 
 def measure_memory(n: int) -> list[Cells]:
-    found = memory.footprint(n)
-    above = (found.peak - MEMORY_AT_MOST) / 1e9
-    is_claimed = found.predictions > MEMORY_AT_MOST
+    footprint = memory.footprint(n)
+    above = (footprint.peak - MEMORY_AT_MOST) / 1e9
+    is_claimed = footprint.predictions > MEMORY_AT_MOST
     return [
         [
             f"{n:,} × {memory.N_MEMBERS} × {memory.N_CLASSES}",
-            f"{found.predictions / 1e9:.0f}",
-            f"{found.peak / 1e9:.2f}",
-            f"{found.start / 1e9:.2f}",
+            f"{footprint.predictions / 1e9:.0f}",
+            f"{footprint.peak / 1e9:.2f}",
+            f"{footprint.start / 1e9:.2f}",
             f"{MEMORY_AT_MOST / 1e9:.0f}" if is_claimed else "none",
-            f"{found.seconds / found.generating:.1f}",
+            f"{footprint.seconds / footprint.generating:.1f}",
             verdict(above <= 0, f"{above:.2f} GB above") if is_claimed else "not claimed",
         ]
     ]

@@ -1,4 +1,4 @@
-"""What the tests of active learning share; light enough for processes that are killed."""
+"""What the tests of active learning share; processes that are killed import it too."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import chisquare
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
@@ -30,9 +31,9 @@ def rounds_of(model: Any = None, X: Any = X, y: Any = Y, **options: Any) -> list
     return list(sw.active_learning(model, X, y, **(SHORT | EXAM | options)))
 
 
-def assert_same(found: list[sw.Round], expected: list[sw.Round]) -> None:
-    assert len(found) == len(expected)
-    for one, two in zip(found, expected, strict=True):
+def assert_same(actual: list[sw.Round], expected: list[sw.Round]) -> None:
+    assert len(actual) == len(expected)
+    for one, two in zip(actual, expected, strict=True):
         assert (one.index, one.n_labelled, one.loss, one.stop) == (
             two.index,
             two.n_labelled,
@@ -49,12 +50,21 @@ def assert_same(found: list[sw.Round], expected: list[sw.Round]) -> None:
 
 def assert_adds_up(rounds: list[sw.Round], y: Any = Y, sizes: tuple = (12, 8, 8, 2)) -> None:
     rows = np.concatenate([r.rows for r in rounds])
-    assert len(set(rows.tolist())) == len(rows), "a row was asked twice"
+    assert len(set(rows.tolist())) == len(rows), "a row was labelled twice"
     assert [r.index for r in rounds] == list(range(len(rounds)))
     assert tuple(len(r.rows) for r in rounds) == sizes
     assert [r.n_labelled for r in rounds] == np.cumsum(sizes).tolist()
     assert [r.stop for r in rounds] == [None] * (len(rounds) - 1) + ["budget"]
     np.testing.assert_array_equal(np.concatenate([r.labels for r in rounds]), np.asarray(y)[rows])
+
+
+def assert_drawn_with(chances: np.ndarray, drawn: np.ndarray) -> None:
+    """Ordered pairs (or single picks) are as frequent as they should be; none that may not be."""
+    counts = np.zeros(chances.shape)
+    np.add.at(counts, tuple(drawn.T), 1)
+    assert counts[chances == 0].sum() == 0
+    possible = chances > 0
+    assert chisquare(counts[possible], len(drawn) * chances[possible]).pvalue > 1e-3
 
 
 class Softmax(ClassifierMixin, BaseEstimator):
@@ -80,8 +90,8 @@ def train(X: Any, y: Any, seed: int, previous: Any = (None, None)) -> list[Any]:
     return [Softmax(seed + i, before).fit(X, y) for i, before in enumerate(previous)]
 
 
-def at(moment: str, what: Any) -> Any:
-    """The same train, but something happens at a moment of round 2, of which there are 20 rows."""
+def at(moment: str, callback: Any) -> Any:
+    """A ``train`` that calls a function at a named moment of round 2, after 20 labels."""
 
     class Watched(Softmax):
         def predict_proba(self, X: Any) -> np.ndarray:
@@ -89,12 +99,12 @@ def at(moment: str, what: Any) -> Any:
                 "choosing": (20, len(Y) - 20),
                 "judging": (28, len(Y_TEST)),
             }.get(moment):
-                what()
+                callback()
             return super().predict_proba(X)
 
     def watched(X: Any, y: Any, seed: int, previous: Any = (None, None)) -> list[Any]:
         if (len(X), moment) == (28, "fitting"):
-            what()
+            callback()
         models = [Watched(seed + i, before).fit(X, y) for i, before in enumerate(previous)]
         for model in models:
             model.n_ = len(X)

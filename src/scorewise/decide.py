@@ -1,4 +1,4 @@
-"""What to do now: the action of least expected cost, and what knowing more would be worth."""
+"""Decisions under a cost matrix: the action of least expected cost, and the value of learning θ."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scorewise._array import Array, namespace, to_numpy
 from scorewise._receive import Options
 from scorewise.decompose import Decomposition, Members, array_path, decompose
 from scorewise.distributions import Dirichlet
-from scorewise.errors import InvalidInput
+from scorewise.errors import InvalidInput, Remedy
 from scorewise.rules import CostMatrix, ScoringRule, frozen_array
 
 ABSTAIN = "abstain"
@@ -21,24 +21,25 @@ ABSTAIN = "abstain"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Decisions:
-    """What to do in every row, what that costs, and why; made by :func:`scorewise.decide`.
+    """The action chosen in every row and its expected cost; made by :func:`scorewise.decide`.
 
     Attributes
     ----------
     action : integer array (...)
-        The column of the cost matrix; the abstain action is the last.
+        The chosen column of the cost matrix; the abstain action is the last.
     total : array (...)
         The expected cost of the action.
     aleatoric : array (...)
-        The part of it that no knowledge of θ would remove.
+        The part of it that would remain if θ were known.
     epistemic : array (...)
-        The value of learning θ: what knowing it before acting would save on average. The worth of a
-        label for :func:`scorewise.acquire`, or of a second opinion.
+        The value of learning θ: how much knowing it before acting would save on average. Use it as
+        the score of :func:`scorewise.acquire`, or as the value of a second opinion.
     action_names : tuple of str
+        The names of the actions, in the order of the columns.
     rule : ScoringRule
-        The cost matrix with the abstain action, for all else that takes a rule.
+        The cost matrix with the abstain action, for every function that takes a rule.
     standard_error : Decomposition or None
-        Of the three costs, where they were simulated (under a Dirichlet).
+        Standard errors of the three costs, where they were simulated (under a Dirichlet).
     """
 
     action: Array
@@ -50,15 +51,15 @@ class Decisions:
     standard_error: Decomposition | None = None
 
     def __repr__(self) -> str:
-        """A table of the actions: how often each is best, and what it costs on average."""
+        """A table of the actions: how often each is chosen, and its mean expected cost there."""
         action = to_numpy(self.action)
         costs = [to_numpy(x) for x in (self.total, self.aleatoric, self.epistemic)]
         table = [["action", "rows", "cost", "aleatoric", "epistemic"]]
         for index, name in enumerate(self.action_names):
-            here = action == index
-            if here.any():
-                means = (f"{cost[here].mean():.4g}" for cost in costs)
-                table.append([" ".join(name.split()), str(here.sum()), *means])
+            is_chosen = action == index
+            if is_chosen.any():
+                means = (f"{cost[is_chosen].mean():.4g}" for cost in costs)
+                table.append([" ".join(name.split()), str(is_chosen.sum()), *means])
         first, *others = (max(map(len, column)) for column in zip(*table, strict=True))
         return "\n".join(
             "  ".join([f"{name:{first}}", *(f"{x:>{w}}" for x, w in zip(row, others, strict=True))])
@@ -75,11 +76,11 @@ def decide(
     weights: Any = None,
     **options: Any,
 ) -> Decisions:
-    """The action of least expected cost in every row, and the value of knowing more.
+    """Return the action of least expected cost in every row, and the value of learning θ.
 
-    Use it where mistakes cost unequally, or where abstaining is an action like others: one cost
-    matrix gives the decision, the abstention, the worth of a label and the order for review, all in
-    one currency. With zero-one costs and an abstain cost c this is Chow's rule: abstain where the
+    Use it where mistakes differ in cost, or where abstaining is an action like others. One cost
+    matrix gives the decision, the abstention, the value of a label and the order for review, all in
+    the same unit. With zero-one costs and an abstain cost c this is Chow's rule: abstain where the
     largest probability is below 1 − c.
 
     Parameters
@@ -89,17 +90,18 @@ def decide(
     cost_matrix : array (K, A) or cost matrix of :func:`scorewise.rules.cost_matrix`
         ``cost_matrix[y, a]`` is the cost of action ``a`` when ``y`` is true.
     abstain_cost : float or array (K,), optional
-        What abstaining costs, whatever is true or for each class; one more action, the last.
+        The cost of abstaining, for all classes or for each; it becomes one more action, the last.
     action_names : sequence of str, optional
-        Of the columns, and of abstaining if it shall have another name than "abstain"; "0", "1", …
-        unless given here or in the cost matrix.
+        Names of the columns, and of abstaining if it is not to be called "abstain". By default
+        those of the cost matrix, or "0", "1", ….
     weights, **options
         Those of :class:`scorewise.Samples`: ``from_logits``, ``member_axis``, ``check``, …
 
     Returns
     -------
     Decisions
-        Where actions cost the same, the first of them; so abstaining only where it is cheaper.
+        Where several actions cost the same, the first of them is chosen, so that abstaining is
+        chosen only where it is cheaper.
 
     Raises
     ------
@@ -108,8 +110,8 @@ def decide(
 
     Examples
     --------
-    Dismiss or treat a patient, who is healthy or ill, or abstain. On the last row the members
-    disagree, so that a second opinion is worth most:
+    Dismiss a patient, treat them, or abstain. In the last row the members disagree, so that a
+    second opinion has the most value:
 
     >>> import scorewise as sw
     >>> costs = [[0, 5], [50, 0]]  # treating the healthy costs 5, dismissing the ill 50
@@ -133,34 +135,35 @@ def decide(
     if isinstance(probs, Dirichlet):
         matrix.check_classes(probs.n_classes)
         rule = _with_names(matrix, abstain_cost, action_names)
-        found = decompose(probs, rule, weights=weights, **options)
-        return _decisions(rule, rule.predict(probs.mean), found)
+        costs = decompose(probs, rule, weights=weights, **options)
+        return _decisions(rule, rule.predict(probs.mean), costs)
     members = Members.of(probs, weights, Options(**options))
     members.check_rules([matrix])
     rule = _with_names(matrix, abstain_cost, action_names)
 
-    def work(some: Members) -> list[Array]:
-        costs = array_path(some, [rule])
-        action = rule.action_of_members(some.samples)
+    def costs_and_action(block: Members) -> list[Array]:
+        costs = array_path(block, [rule])
+        action = rule.action_of_members(block.samples)
         return [*costs, namespace(action).astype(action, costs[0].dtype)]
 
-    *costs, action = members.compute(work, 4)
+    *costs_of_rows, action = members.compute(costs_and_action, 4)
     xp = namespace(action)
-    whole = xp.argmin(xp.zeros(1)).dtype
-    return _decisions(rule, xp.astype(action, whole), Decomposition(*costs))
+    index_dtype = xp.argmin(xp.zeros(1)).dtype
+    return _decisions(rule, xp.astype(action, index_dtype), Decomposition(*costs_of_rows))
 
 
 def _decisions(rule: CostMatrix, action: Array, costs: Decomposition) -> Decisions:
-    names = tuple(rule.actions or ())
+    names = rule.prediction_names(())
     return Decisions(action, *costs, names, rule, costs.standard_error)  # type: ignore[call-arg]
 
 
 def _matrix(cost_matrix: Any) -> CostMatrix:
+    """The cost matrix as a rule."""
     if isinstance(cost_matrix, CostMatrix):
         return cost_matrix
     if isinstance(cost_matrix, str | ScoringRule):
         raise InvalidInput(
-            f"{cost_matrix!r} is no cost matrix (K, A), whose columns are actions; that of "
+            f"{cost_matrix!r} is no cost matrix (K, A) whose columns are actions; that of "
             "zero-one is 1 - np.eye(K)"
         )
     return CostMatrix(cost_matrix)
@@ -171,21 +174,19 @@ def _with_names(
 ) -> CostMatrix:
     """The matrix with the abstain action, if there is one, and with a name for every action."""
     n_classes, n_actions = matrix.costs.shape
-    names = matrix.actions or [str(a) for a in range(n_actions)]
-    if action_names is not None:
-        names = action_names
+    names = matrix.prediction_names(()) if action_names is None else action_names
     if abstain_cost is None:
         return CostMatrix(matrix.costs, names)
     costs = np.column_stack([matrix.costs, _column(abstain_cost, n_classes)])
     if not isinstance(names, str) and np.shape(names) == (n_actions + 1,):
         return CostMatrix(costs, names)
-    own = tuple(CostMatrix(matrix.costs, names).actions or ())
-    if ABSTAIN in own:
+    names = CostMatrix(matrix.costs, names).prediction_names(())
+    if ABSTAIN in names:
         raise InvalidInput(
-            f"the cost matrix has an action {ABSTAIN!r} already; leave out abstain_cost, or give "
-            "that action another name"
+            f"the cost matrix has an action {ABSTAIN!r} already; give that action another name",
+            Remedy("abstain_cost", None, "if it is the one to abstain by"),
         )
-    return CostMatrix(costs, (*own, ABSTAIN))
+    return CostMatrix(costs, (*names, ABSTAIN))
 
 
 def _column(abstain_cost: Any, n_classes: int) -> np.ndarray:
@@ -193,7 +194,7 @@ def _column(abstain_cost: Any, n_classes: int) -> np.ndarray:
     column = validate.real(abstain_cost, "abstain_cost", to_numpy)
     if column.shape not in {(), (n_classes,)} or column.dtype.kind == "b":
         raise InvalidInput(
-            f"abstain_cost must be one number, or one for each of {n_classes} classes, not "
+            f"abstain_cost must be a number, or one for each of {n_classes} classes, not "
             f"{column.dtype} of shape {column.shape}"
         )
     return frozen_array(np.broadcast_to(column, n_classes), "abstain_cost", ndim=1)

@@ -10,23 +10,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import chisquare
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 import scorewise as sw
+from active_support import assert_drawn_with
 from support import all_rules, members
 
 # -- against brute force ---------------------------------------------------------------------------
-
-
-def assert_drawn_with(chances, found):
-    """Ordered pairs (or single picks) are as frequent as they should be; none that may not be."""
-    counts = np.zeros(chances.shape)
-    np.add.at(counts, tuple(found.T), 1)
-    assert counts[chances == 0].sum() == 0
-    possible = chances > 0
-    assert chisquare(counts[possible], len(found) * chances[possible]).pvalue > 1e-3
 
 
 def joint_outcomes(rows, prior):
@@ -61,12 +52,12 @@ def assert_greedy(pool, batch, rule, prior=None, rtol=1e-8, atol=1e-12):
     assert (np.diff(batch.starts) > 0).all()
     assert len(rows) == len(gains) == len(set(rows.tolist()))
     alone = worth_after(pool, [], prior, rule)
-    told = pool[:, prior > 0]
+    weighted = pool[:, prior > 0]
     since = 0  # rows from here on have copies that must wait
 
     def others(place):
         free = np.setdiff1d(np.arange(len(pool)), rows[:place])
-        copy_of = (told[free, None] == told[rows[since:place]]).all(axis=(2, 3)).any(axis=1)
+        copy_of = (weighted[free, None] == weighted[rows[since:place]]).all(axis=(2, 3)).any(axis=1)
         return free[~copy_of]
 
     for start, end in itertools.pairwise([*batch.starts, len(rows)]):
@@ -232,7 +223,7 @@ def test_gains_do_not_rise_when_copies_are_taken_at_the_end():
         assert (np.diff(batch.gains[start:end]) <= 1e-12).all()
 
 
-def test_a_batch_begins_anew_once_members_are_told_apart():
+def test_a_batch_restarts_once_labels_identify_the_members():
     """One-hot members: a label names the member, and nothing is left."""
     pool = np.eye(2)[[[0, 1], [1, 0], [0, 1]]]
     pool[2] = [[0.9, 0.1], [0.1, 0.9]]
@@ -257,14 +248,14 @@ def test_gains_after_a_start_are_those_of_a_batch_of_the_rest():
         np.testing.assert_array_equal(rest.starts, batch.starts[batch.starts >= start] - start)
 
 
-def test_what_is_left_is_compared_with_the_gain_of_its_own_start():
+def test_gains_are_compared_with_those_of_their_own_start():
     weak = [[[0.5, 0.5], [0.6 + i, 0.4 - i]] for i in (0.0, 0.001, 0.002)]
     batch = sw.acquire_batch(np.array([np.eye(2), *weak]), 4, "log", 0)
     assert batch.gains[1:].max() < 0.01 * batch.gains[0]
     np.testing.assert_array_equal(batch.starts, [0, 1])
 
 
-def test_next_to_nothing_is_a_hundredth_of_what_a_row_is_worth_alone():
+def test_a_batch_restarts_below_a_hundredth_of_the_gains_alone():
     """Two members, and a first row whose label leaves just less or just more of the second."""
     for target, starts in ((0.0095, [0, 1]), (0.0105, [0])):
         low, high = 0.0, 0.5  # by bisection, rows at either side of the bound
@@ -278,7 +269,7 @@ def test_next_to_nothing_is_a_hundredth_of_what_a_row_is_worth_alone():
         np.testing.assert_array_equal(sw.acquire_batch(pool, 2, "log", 0).starts, starts)
 
 
-def test_rows_that_were_never_worth_much_are_no_reason_to_begin_anew():
+def test_rows_of_little_gain_cause_no_restart():
     """The label of the first row leaves members at 0.6 and 0.4: they are not told apart."""
     small = [[[0.5, 0.5], [0.51 + i, 0.49 - i]] for i in (0.0, 0.001, 0.002)]
     pool = np.array([[[0.6, 0.4], [0.4, 0.6]], *small])
@@ -290,7 +281,7 @@ def test_rows_that_were_never_worth_much_are_no_reason_to_begin_anew():
 
 
 @pytest.mark.parametrize("rule", ["log", "brier"])
-def test_near_copies_of_a_settled_row_are_no_reason_to_begin_anew(rule):
+def test_near_copies_of_a_chosen_row_cause_no_restart(rule):
     """The weak rows are worth all that they were: the strong one told only two groups apart."""
     group, other = np.arange(4) % 2, np.arange(4) // 2
     strong = [np.where(group == 0, 1 - d, d) for d in (1e-6, 2e-6, 3e-6)]
@@ -465,7 +456,7 @@ def assert_same_batch(one, two, rtol=1e-12):
 
 
 @pytest.mark.parametrize("n_outcomes", [1000, 10])
-def test_the_way_in_changes_nothing(n_outcomes):
+def test_logits_axes_and_libraries_give_the_same_batch(n_outcomes):
     logits = np.random.default_rng(0).normal(size=(20, 5, 3))
     pool = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
     weights = np.array([1.0, 2.0, 0.0, 3.0, 1.0])
@@ -480,8 +471,8 @@ def test_the_way_in_changes_nothing(n_outcomes):
         (torch.tensor(pool, requires_grad=True), {}),
         (pool.tolist(), {}),
     ):
-        found = sw.acquire_batch(given_pool, 6, weights=weights, **options, **common)
-        assert_same_batch(expected, found, rtol=1e-9)
+        actual = sw.acquire_batch(given_pool, 6, weights=weights, **options, **common)
+        assert_same_batch(expected, actual, rtol=1e-9)
     assert_same_batch(expected, sw.acquire_batch(sw.Samples(pool, weights), 6, **common))
     assert_same_batch(expected, sw.acquire_batch(pool, 6, weights=9 * weights, **common))
     for single in (pool.astype(np.float32), torch.tensor(pool, dtype=torch.float32)):
@@ -491,7 +482,7 @@ def test_the_way_in_changes_nothing(n_outcomes):
 
 
 @pytest.mark.parametrize("n_outcomes", [1000, 10])
-def test_a_member_without_weight_says_nothing(n_outcomes):
+def test_a_member_without_weight_has_no_influence(n_outcomes):
     pool = members(15, 5, 3, 1)
     with_zero = sw.acquire_batch(pool, 6, "log", 0, weights=[0, 2, 1, 3, 0], n_outcomes=n_outcomes)
     without = sw.acquire_batch(pool[:, 1:4], 6, "log", 0, weights=[2, 1, 3], n_outcomes=n_outcomes)
@@ -535,10 +526,10 @@ def test_the_seed_decides():
         pytest.param(np.full((6, 4, 3), 1 / 3), id="rows alike"),
     ],
 )
-def test_where_nothing_is_to_be_learnt_the_batch_is_random(pool, rule):
-    found = [sw.acquire_batch(pool, 2, rule, seed) for seed in range(400)]
-    assert all((batch.gains == 0).all() for batch in found)
-    assert_drawn_with((1 - np.eye(6)) / 30, np.array([batch.rows for batch in found]))
+def test_a_batch_without_gains_is_random(pool, rule):
+    actual = [sw.acquire_batch(pool, 2, rule, seed) for seed in range(400)]
+    assert all((batch.gains == 0).all() for batch in actual)
+    assert_drawn_with((1 - np.eye(6)) / 30, np.array([batch.rows for batch in actual]))
 
 
 @pytest.mark.parametrize("n_outcomes", [1000, 7])
@@ -552,7 +543,7 @@ def test_a_batch_may_be_the_whole_pool(n_outcomes):
 
 @settings(max_examples=40)
 @given(st.integers(0, 10**6), st.sampled_from([1, 6, 1000]))
-def test_labelled_rows_are_never_in_a_batch_and_say_nothing(seed, n_outcomes):
+def test_labelled_rows_are_never_in_a_batch_and_have_no_influence(seed, n_outcomes):
     rng = np.random.default_rng(seed)
     pool = rng.dirichlet([1, 1, 1], (12, 3))
     mask = rng.random(12) < 0.5
@@ -593,7 +584,7 @@ def test_labelled_rows_are_never_in_a_batch_and_say_nothing(seed, n_outcomes):
         ({"rule": sw.rules.cost_matrix(np.eye(2))}, "for 2 classes"),
     ],
 )
-def test_batches_that_make_no_sense_are_refused(changed, message):
+def test_invalid_arguments_are_refused(changed, message):
     call = {"predictions": members(4, 3, 3), "n": 2, "rule": "log"} | changed
     with pytest.raises(sw.InvalidInput, match=message):
         sw.acquire_batch(**call)
@@ -636,7 +627,7 @@ def test_members_that_are_nearly_alike(rule):
     np.testing.assert_allclose(batch.gains, alone[batch.rows], rtol=1e-3)
 
 
-def test_members_that_are_all_but_alike_are_not_told_apart():
+def test_members_that_are_nearly_equal_have_no_gain():
     pool = 1 / 3 + 1e-8 * (members(8, 4, 3, 2) - 1 / 3)
     batch = sw.acquire_batch(pool, 5, "brier", 0)
     alone = sw.decompose(pool, "brier").epistemic
@@ -644,7 +635,7 @@ def test_members_that_are_all_but_alike_are_not_told_apart():
 
 
 @pytest.mark.parametrize("scale", [2.0**40, 2.0**-20, pytest.param(2.0**-50)])
-def test_the_unit_of_costs_does_not_matter(scale):
+def test_scaling_the_costs_changes_no_choice(scale):
     pool, costs = members(10, 4, 3), np.random.default_rng(1).uniform(0, 3, (3, 4))
     one = sw.acquire_batch(pool, 6, sw.rules.cost_matrix(costs), 0)
     other = sw.acquire_batch(pool, 6, sw.rules.cost_matrix(scale * costs), 0)
@@ -654,7 +645,7 @@ def test_the_unit_of_costs_does_not_matter(scale):
 
 
 @pytest.mark.parametrize("rule", ["log", "brier", "zero-one"])
-def test_the_precision_of_the_pool_decides_nothing(rule):
+def test_the_precision_of_the_pool_changes_no_choice(rule):
     """Rows that nearly agree are no gain because they were stored in fewer digits."""
     rng = np.random.default_rng(0)
     doubtful = rng.dirichlet(np.full(4, 0.3), (60, 6))
@@ -714,19 +705,19 @@ def test_rows_that_are_not_computed_again_would_not_have_been_chosen(rule, monke
 
 
 @pytest.mark.parametrize("rule", ["log", "brier", "spherical", "rps"])
-def test_what_is_only_rounding_is_no_gain(rule):
+def test_gains_within_rounding_are_zero(rule):
     """Members agree on all rows but one; the label of that one changes nothing for them."""
     agreed = np.repeat(members(6, 1, 3, 7), 5, axis=1)
     pool = np.concatenate([members(1, 5, 3, 8), agreed])
-    found = [sw.acquire_batch(pool, 3, rule, seed) for seed in range(300)]
-    for batch in found:
+    actual = [sw.acquire_batch(pool, 3, rule, seed) for seed in range(300)]
+    for batch in actual:
         assert batch.rows[0] == 0
         np.testing.assert_array_equal(batch.starts, [0])
         assert not batch.gains[1:].any()
-    assert_drawn_with((1 - np.eye(6)) / 30, np.array([batch.rows[1:] - 1 for batch in found]))
+    assert_drawn_with((1 - np.eye(6)) / 30, np.array([batch.rows[1:] - 1 for batch in actual]))
 
 
-def test_an_own_rule_works_too():
+def test_a_users_rule_gives_the_batch_of_its_equal():
     rule = sw.rule_from_entropy(lambda p: 1 - (p**2).sum(-1), lambda p: -2 * p, name="own")
     pool = members(7, 4, 3)
     assert_same_batch(
@@ -734,7 +725,7 @@ def test_an_own_rule_works_too():
     )
 
 
-def test_an_own_rule_is_asked_in_the_library_of_the_predictions():
+def test_a_users_rule_gets_arrays_of_the_library_of_the_predictions():
     rule = sw.rule_from_loss_vector(lambda p: -torch.log(p), name="own")
     pool = torch.tensor(members(7, 4, 3))
     sw.decompose(pool, rule)
@@ -752,7 +743,7 @@ def test_progress_is_shown_if_asked_for(capsys):
 
 
 @pytest.mark.parametrize("rule", ["log", "zero-one"])
-def test_a_copy_in_the_pool_is_not_chosen_with_its_row_though_sums_are_rounded_otherwise(rule):
+def test_a_copy_is_not_chosen_with_its_row_though_models_round_them_differently(rule):
     pool, y = load_digits(return_X_y=True)
     model = sw.BootstrapEnsemble(LogisticRegression(max_iter=50), 10, random_state=0)
     model.fit(pool[:60], y[:60])

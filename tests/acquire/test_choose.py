@@ -9,9 +9,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import chisquare
 
 import scorewise as sw
+from active_support import assert_drawn_with
 from support import members
 
 # -- one score for each row ------------------------------------------------------------------------
@@ -35,7 +35,7 @@ any_scores = st.lists(
 
 @st.composite
 def partly_labelled(draw, scores):
-    """Scores, rows that have labels, and how many of the others are asked for."""
+    """Scores, rows that have labels, and how many of the others to choose."""
     given_scores = np.array(draw(scores))
     free = draw(
         st.lists(st.booleans(), min_size=len(given_scores), max_size=len(given_scores)).filter(any)
@@ -139,7 +139,7 @@ def test_low_precision_scores_are_read():
         ({"scores": [1, -np.inf, 2, 3], "method": "power"}, "the smallest score is -inf"),
     ],
 )
-def test_what_makes_no_sense_is_refused(changed, message):
+def test_invalid_arguments_are_refused(changed, message):
     call = {"scores": [0.0, 1.0, 2.0, 3.0], "n": 2} | changed
     with pytest.raises(sw.InvalidInput, match=message):
         sw.acquire(**call)
@@ -169,15 +169,6 @@ def pair_chances(worth):
     for i, j in itertools.permutations(range(len(worth)), 2):
         chances[i, j] = worth[i] / worth.sum() * worth[j] / (worth.sum() - worth[i])
     return chances
-
-
-def assert_drawn_with(chances, found):
-    """Ordered pairs (or single picks) are as frequent as they should be; none that may not be."""
-    counts = np.zeros(chances.shape)
-    np.add.at(counts, tuple(found.T), 1)
-    assert counts[chances == 0].sum() == 0
-    possible = chances > 0
-    assert chisquare(counts[possible], len(found) * chances[possible]).pvalue > 1e-3
 
 
 RANKS = np.array([4.0, 2.0, 1.0, 5.0, 3.0])
@@ -210,7 +201,7 @@ def test_draws_are_among_the_unlabelled_rows_alone():
     assert_drawn_with(chances, draws(SCORES, 2, "softrank", labelled=[1, 4]))
 
 
-def test_the_last_pick_of_all_rows_has_its_chance():
+def test_whole_orders_have_the_right_chances():
     """The whole order, not only its beginning: by brute force over all of them."""
     worth = np.array([1.0, 2.0, 4.0])
     orders = draws(worth, 3, "power")
@@ -246,11 +237,11 @@ def test_tied_scores_share_their_ranks_at_random():
 
 def test_scores_of_0_come_last_under_power_in_a_random_order():
     scores = [0.0, 3.0, 0.0, 1e-300, 0.0]
-    found = draws(scores, 5, "power")
-    assert set(map(tuple, found[:, :2])) == {(1, 3)}
+    actual = draws(scores, 5, "power")
+    assert set(map(tuple, actual[:, :2])) == {(1, 3)}
     some = np.zeros((5, 5))
     some[np.ix_([0, 2, 4], [0, 2, 4])] = (1 - np.eye(3)) / 6
-    assert_drawn_with(some, found[:, 2:4])
+    assert_drawn_with(some, actual[:, 2:4])
     assert sorted(sw.acquire([-0.0, 0.0, 0.0], 3, "power", 0)) == [0, 1, 2]
 
 
@@ -297,7 +288,7 @@ def test_softmax_looks_at_differences_alone():
     assert_drawn_with(pair_chances(np.exp([0.0, 2.0])), pairs)
 
 
-def test_generators_go_on_and_seeds_repeat():
+def test_generators_advance_and_seeds_repeat():
     scores = np.zeros(1000)
     rng = np.random.default_rng(0)
     one, two = sw.acquire(scores, 5, random_state=rng), sw.acquire(scores, 5, random_state=rng)

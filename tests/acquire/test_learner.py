@@ -47,7 +47,7 @@ def by_hand(learner: sw.ActiveLearner) -> list[sw.Round]:
 
 @pytest.mark.parametrize("retrain", ["scratch", "warm"])
 @pytest.mark.parametrize("method", ["top", "softrank", "joint", "random"])
-def test_by_hand_it_is_the_same(method, retrain):
+def test_by_hand_gives_the_rounds_of_an_oracle(method, retrain):
     options = {"method": method, "retrain": retrain, "rule": "brier", "classes": [0, 1, 2]}
     learner = sw.ActiveLearner(train, X, strata=Y, **SHORT, **EXAM, **options)
     rounds = by_hand(learner)
@@ -65,10 +65,10 @@ def test_by_hand_it_is_the_same(method, retrain):
         learner.tell(free[:1], Y[free[:1]])
 
 
-def test_tell_a_part_in_another_order_or_others():
+def test_a_part_of_the_rows_or_others_may_be_told():
     learner = sw.ActiveLearner(forest(50), X, rule="log", **SHORT, **EXAM)
-    asked = learner.ask()
-    asked[:] = 0  # a copy
+    own_copy = learner.ask()
+    own_copy[:] = 0
     rows = learner.ask()
     assert len(set(rows.tolist())) == 12
     first = learner.tell(rows[::-1][:10], Y[rows[::-1][:10]])
@@ -96,7 +96,7 @@ def test_tell_a_part_in_another_order_or_others():
     assert len(learner.ask()) == 4
 
 
-def test_what_is_done_with_a_round_does_not_matter():
+def test_changing_a_round_does_not_change_the_learner():
     learner = sw.ActiveLearner(forest(), X, **SHORT)
     rows = learner.ask()
     first = learner.tell(rows, Y[rows])
@@ -107,7 +107,7 @@ def test_what_is_done_with_a_round_does_not_matter():
     np.testing.assert_array_equal(learner.labels, Y[rows])
 
 
-def test_nothing_is_known_at_first():
+def test_a_new_learner_has_no_labels_and_no_model():
     learner = sw.ActiveLearner(forest(), X, initial=100)
     assert (learner.rounds, learner.stop, learner.budget) == ([], None, 100)
     assert len(learner.labelled) == len(learner.labels) == 0
@@ -119,7 +119,7 @@ def test_nothing_is_known_at_first():
 
 
 @pytest.mark.parametrize("y", [Y, Y.astype(str), Y == 1], ids=["int64", "str_", "bool_"])
-def test_labels_may_be_told_one_by_one(y):
+def test_labels_may_be_a_list_of_scalars(y):
     learner = sw.ActiveLearner(forest(), X, initial=20, random_state=0)
     rows = learner.ask()
     learner.tell([row for row in rows], [y[row] for row in rows])  # noqa: C416
@@ -148,24 +148,24 @@ def test_labels_may_be_told_one_by_one(y):
         (np.arange(31), Y[:31], "18 are left|label already"),
     ],
 )
-def test_what_cannot_be_told(tmp_path, rows, labels, match):
+def test_invalid_labels_are_refused_and_change_nothing(tmp_path, rows, labels, match):
     learner = sw.ActiveLearner(
         forest(), X, **SHORT, **EXAM, classes=[0, 1, 2], state=tmp_path / "s.json"
     )
     first = np.setdiff1d(np.arange(100), [1, 2])[-12:]
     learner.tell(first, Y[first])
-    asked, before = learner.ask(), files_in(tmp_path)
+    rows_to_label, before = learner.ask(), files_in(tmp_path)
     with pytest.raises(sw.InvalidInput, match=match):
         learner.tell(rows, labels)
     assert files_in(tmp_path) == before
     assert len(learner.rounds) == 1
-    np.testing.assert_array_equal(learner.ask(), asked)
+    np.testing.assert_array_equal(learner.ask(), rows_to_label)
     with pytest.raises(sw.InvalidInput, match="has a label already"):
         learner.tell([1, first[3]], [0, 0])
 
 
 @pytest.mark.parametrize("label", ["a\0", 2**70, 2**63], ids=["null", "huge", "unsigned"])
-def test_labels_that_would_not_be_kept_as_they_are(label):
+def test_labels_that_an_array_would_change_are_refused(label):
     learner = sw.ActiveLearner(forest(), X, initial=2)
     other = "a" if isinstance(label, str) else -1
     with pytest.raises(sw.InvalidInput, match=r"labels are too large"):
@@ -244,7 +244,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_refused_at_once(tmp_path, name):
+def test_invalid_arguments_are_refused_before_a_state_is_written(tmp_path, name):
     changed, match = BAD[name]
     options = {"state": tmp_path / "s.json", "model": forest(), "X": X, "y": Y} | SHORT | EXAM
     options |= changed
@@ -258,7 +258,7 @@ LATE = {"floor": {"task_loss": "log", "floor": 0.5}, "n_samples": {"n_samples": 
 
 
 @pytest.mark.parametrize("name", LATE)
-def test_bad_input_is_refused_before_anything_is_labelled(name):
+def test_invalid_floors_and_sample_sizes_are_refused_before_labelling(name):
     options = SHORT | EXAM | LATE[name]
     with pytest.raises(sw.InvalidInput):
         sw.ActiveLearner(forest(), X, classes=[0, 1, 2], **options)
@@ -278,7 +278,7 @@ def test_bad_input_is_refused_before_anything_is_labelled(name):
         ("classes", "float"),
     ],
 )
-def test_labels_of_another_kind_than_test_labels(way, kind):
+def test_labels_of_another_type_than_test_labels_are_refused(way, kind):
     y = Y.astype(kind)
     if way == "oracle":
         with pytest.raises(sw.InvalidInput):
@@ -295,7 +295,7 @@ def test_labels_of_another_kind_than_test_labels(way, kind):
         learner.tell(rows, y[rows])
 
 
-def test_ensembles_that_would_begin_anew_are_not_warm():
+def test_ensembles_cannot_be_trained_warm():
     with pytest.raises(sw.InvalidInput, match="scratch"):
         sw.ActiveLearner(sw.BootstrapEnsemble(MLPClassifier(), 2), X, retrain="warm")
 
@@ -341,7 +341,7 @@ def test_an_error_changes_nothing(tmp_path, moment, retrain, error):
         **EXAM,
         **options,
     )
-    found = [learner.tell(rows, Y[rows]) for rows in (learner.ask() for _ in range(2))]
+    actual = [learner.tell(rows, Y[rows]) for rows in (learner.ask() for _ in range(2))]
     before = files_in(tmp_path)
     with pytest.raises(error) as caught:
         learner.tell(learner.ask(), Y[learner.ask()])
@@ -353,8 +353,8 @@ def test_an_error_changes_nothing(tmp_path, moment, retrain, error):
         assert "2 rounds before" in caught.value.__notes__[0]
     assert files_in(tmp_path) == before
     assert len(learner.rounds) == 2
-    found += [learner.tell(rows, Y[rows]) for rows in (learner.ask() for _ in range(2))]
-    assert_same(found, expected)
+    actual += [learner.tell(rows, Y[rows]) for rows in (learner.ask() for _ in range(2))]
+    assert_same(actual, expected)
     assert list(files_in(tmp_path)) == ["s.json"]
     restored = list(sw.active_learning(train, X, Y, state=path, **SHORT, **EXAM, **options))
     assert_same(restored, expected)
@@ -392,10 +392,10 @@ def test_an_error_changes_nothing_for_functions_that_train_in_place():
     assert run(fails=True) == run(fails=False)
 
 
-def test_a_disk_that_is_full(tmp_path, monkeypatch):
+def test_a_full_disk_changes_nothing(tmp_path, monkeypatch):
     path = tmp_path / "s.json"
     rounds = sw.active_learning(forest(), X, Y, state=path, **SHORT, **EXAM)
-    found = [next(rounds)]
+    actual = [next(rounds)]
     learner = sw.ActiveLearner(
         forest(), X, strata=Y, classes=[0, 1, 2], state=path, **SHORT, **EXAM
     )
@@ -413,8 +413,8 @@ def test_a_disk_that_is_full(tmp_path, monkeypatch):
             sw.ActiveLearner(forest(), X, state=tmp_path / "other.json")
     assert files_in(tmp_path) == before, "nothing is left behind"
     assert len(learner.rounds) == 1
-    found += [learner.tell(rows, Y[rows]) for rows in (learner.ask() for _ in range(3))]
-    assert_same(found, rounds_of())
+    actual += [learner.tell(rows, Y[rows]) for rows in (learner.ask() for _ in range(3))]
+    assert_same(actual, rounds_of())
 
 
 def test_a_disk_that_is_full_for_a_while(tmp_path, monkeypatch):
@@ -501,7 +501,7 @@ def test_labels_that_another_thread_tells_meanwhile_count(tmp_path):
     first = sw.ActiveLearner(train, X, **options)
     first.tell(first.ask(), Y[first.ask()])
     second = sw.ActiveLearner(train, X, **options)
-    meanwhile.append(first.ask())  # told while the second trains its model again, to choose rows
+    meanwhile.append(first.ask())  # labelled while the second trains its model again
     rows = second.ask()
     assert not set(rows.tolist()) & set(second.labelled.tolist())
     assert len(second.labelled) == 30
@@ -511,7 +511,7 @@ def test_labels_that_another_thread_tells_meanwhile_count(tmp_path):
 # -- progress bars ---------------------------------------------------------------------------------
 
 
-def test_progress(capsys):
+def test_the_progress_bar_is_shown_on_request(capsys):
     assert_same(rounds_of(progress=True), rounds_of(progress=False))
     shown = capsys.readouterr().err
     assert "labelling" in shown
@@ -520,7 +520,7 @@ def test_progress(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_bars_side_by_side(capsys):
+def test_several_progress_bars_do_not_disturb_each_other(capsys):
     expected = rounds_of(progress=False)
     runs = [sw.active_learning(forest(), X, Y, progress=True, **SHORT, **EXAM) for _ in range(3)]
     abandoned = runs.pop()

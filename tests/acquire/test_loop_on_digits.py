@@ -63,9 +63,9 @@ def random() -> np.ndarray:
 @pytest.mark.usefixtures("one_torch_thread")
 @pytest.mark.parametrize("rule", ["log", "brier", "zero-one", "spherical"])
 def test_epistemic_acquisition_beats_random_by_more_than_the_spread_over_seeds(rule, random):
-    found = errors(rule=rule)
-    np.testing.assert_array_equal(found[:, 0], random[:, 0])  # runs are paired
-    gain = random[:, -1] - found[:, -1]
-    spread = max(random[:, -1].std(ddof=1), found[:, -1].std(ddof=1))
-    assert gain.mean() > spread, (found[:, -1], random[:, -1])
+    actual = errors(rule=rule)
+    np.testing.assert_array_equal(actual[:, 0], random[:, 0])  # runs are paired
+    gain = random[:, -1] - actual[:, -1]
+    spread = max(random[:, -1].std(ddof=1), actual[:, -1].std(ddof=1))
+    assert gain.mean() > spread, (actual[:, -1], random[:, -1])
     assert (gain > 0).all()

@@ -15,7 +15,7 @@ from active_support import X, Y, assert_adds_up, rounds_of
 # -- a round ---------------------------------------------------------------------------------------
 
 
-def test_a_round_leaves_the_arrays_of_others_alone():
+def test_a_round_copies_its_arrays_and_freezes_them():
     rows = np.arange(3)
     one = sw.Round(0, rows, [1, 2, 3], None, 3, None)
     rows[0] = 7
@@ -69,7 +69,7 @@ def scripted(losses: list[float]) -> list[sw.Round]:
         ([0.5], {}, "budget", 12),
     ],
 )
-def test_stopping(losses, options, stop, n_rounds):
+def test_a_run_stops_at_the_target_the_budget_or_a_plateau(losses, options, stop, n_rounds):
     y, tests = (Y == 1).astype(int), np.full((10, 4), -1.0)
     rounds = rounds_of(
         scripted(losses),
@@ -80,8 +80,8 @@ def test_stopping(losses, options, stop, n_rounds):
         component="total",
         **({"budget": None} | options),
     )
-    found = [r.loss for r in rounds]
-    np.testing.assert_allclose(found[: len(losses)], losses[:n_rounds], atol=1e-12)
+    measured = [r.loss for r in rounds]
+    np.testing.assert_allclose(measured[: len(losses)], losses[:n_rounds], atol=1e-12)
     assert (rounds[-1].stop, len(rounds)) == (stop, n_rounds)
     assert not any(r.stop for r in rounds[:-1])
     if "budget" not in options and stop == "budget":
@@ -91,7 +91,7 @@ def test_stopping(losses, options, stop, n_rounds):
 # -- runs that are compared ------------------------------------------------------------------------
 
 
-def test_runs_are_compared_at_the_numbers_of_labels_that_all_have_come_to():
+def test_runs_are_compared_at_the_numbers_of_labels_that_all_reached():
     runs = {
         "fast": [rounds_of(per_round=8, budget=36, random_state=s) for s in range(2)],
         "slow": [rounds_of(per_round=4, budget=20, random_state=s) for s in range(2)],
@@ -100,8 +100,8 @@ def test_runs_are_compared_at_the_numbers_of_labels_that_all_have_come_to():
         name: [[r.loss for r in run if r.n_labelled in (12, 20)] for run in several]
         for name, several in runs.items()
     }
-    found, expected = (sw.compare(task="active", runs=given) for given in (runs, shared))
-    assert str(found) == str(expected)
+    actual, expected = (sw.compare(task="active", runs=losses) for losses in (runs, shared))
+    assert str(actual) == str(expected)
     runs["slow"] = [[replace(r, n_labelled=r.n_labelled + 1) for r in run] for run in runs["slow"]]
     with pytest.raises(sw.InvalidInput, match=r"no number of labels in common.*13"):
         sw.compare(task="active", runs=runs)

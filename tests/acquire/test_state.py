@@ -102,7 +102,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("name", KILLED)
-def test_killed_and_resumed_is_undisturbed(killed, name):
+def test_a_killed_run_continues_to_the_same_result(killed, name):
     moment, options = KILLED[name]
     options = {"rule": "brier"} | options
     state = json.loads(killed[name].read_text())
@@ -114,9 +114,9 @@ def test_killed_and_resumed_is_undisturbed(killed, name):
         train, X, strata=Y, classes=[0, 1, 2], state=killed[name], **(SHORT | EXAM | options)
     )
     np.testing.assert_array_equal(learner.ask(), expected[len(state["rounds"])].rows)
-    found = rounds_of(train, state=killed[name], **options)
-    assert_same(found, expected)
-    assert [r.model is None for r in found] == [r < len(state["rounds"]) for r in range(4)]
+    actual = rounds_of(train, state=killed[name], **options)
+    assert_same(actual, expected)
+    assert [r.model is None for r in actual] == [r < len(state["rounds"]) for r in range(4)]
     assert_same(rounds_of(train, state=killed[name], **options), expected)
 
 
@@ -126,20 +126,22 @@ def test_killed_and_resumed_is_undisturbed(killed, name):
 @pytest.mark.parametrize("seed", [0, None, 2**80])
 @pytest.mark.parametrize("retrain", ["scratch", "warm"])
 @pytest.mark.parametrize("n_before", [0, 1, 2, 3, 4])
-def test_resumed_after_any_round(tmp_path, n_before, retrain, seed):
+def test_a_run_continues_after_any_round_to_the_same_result(tmp_path, n_before, retrain, seed):
     options = {"retrain": retrain, "random_state": seed, "state": tmp_path / "s.json"}
     begun = sw.active_learning(train, X, Y, **(SHORT | EXAM | options))
-    assert list(files_in(tmp_path)) == ["s.json"], "what cannot be written to is found at once"
+    assert list(files_in(tmp_path)) == ["s.json"], (
+        "a path that cannot be written is refused at once"
+    )
     before = [next(begun) for _ in range(n_before)]
     begun.close()
-    found = rounds_of(train, **options)
-    assert_same(found[:n_before], before)
+    actual = rounds_of(train, **options)
+    assert_same(actual[:n_before], before)
     entropy = json.loads((tmp_path / "s.json").read_text())["entropy"]
-    assert_same(found, rounds_of(train, retrain=retrain, random_state=entropy))
+    assert_same(actual, rounds_of(train, retrain=retrain, random_state=entropy))
     assert list(files_in(tmp_path)) == ["s.json"]
 
 
-def test_labels_come_back_as_they_were(tmp_path):
+def test_labels_are_read_back_unchanged(tmp_path):
     for i, names in enumerate((["ü", "a", 'b\n"'], [False, True, True], [3.0, -1.0, 2.0])):
         y, y_test = np.array(names)[Y], np.array(names)[Y_TEST]
         options = {"y": y, "y_test": y_test, "state": str(tmp_path / f"{i}.json")}
@@ -147,7 +149,7 @@ def test_labels_come_back_as_they_were(tmp_path):
         assert_same(rounds_of(**options), rounds_of(y=y, y_test=y_test))
 
 
-def test_the_model_is_trained_again(tmp_path):
+def test_the_model_of_a_saved_round_is_trained_again(tmp_path):
     path = tmp_path / "s.json"
     calls = []
     for retrain in ("scratch", "warm"):
@@ -191,7 +193,7 @@ def test_the_model_is_the_last_one_after_an_error(tmp_path):
     np.testing.assert_array_equal(again.model[0].w_, learner.model[0].w_)
 
 
-def test_it_may_go_on_to_a_larger_budget_or_another_target(tmp_path):
+def test_budget_and_stopping_may_change_between_runs(tmp_path):
     path = tmp_path / "s.json"
     short = rounds_of(state=path, budget=28)
     assert short[-1].stop == "budget"
@@ -245,7 +247,7 @@ OTHER = {
 
 
 @pytest.mark.parametrize("name", OTHER)
-def test_a_state_of_something_else_is_refused(tmp_path, name):
+def test_the_state_of_another_configuration_is_refused(tmp_path, name):
     options = (
         {"state": tmp_path / "s.json", "strata": Y}
         if "strata" in OTHER[name]
@@ -260,7 +262,7 @@ def test_a_state_of_something_else_is_refused(tmp_path, name):
     assert files_in(tmp_path) == before
 
 
-def test_costs_that_print_alike_are_not_the_same(tmp_path):
+def test_costs_that_print_alike_are_told_apart(tmp_path):
     costs = np.random.default_rng(0).uniform(size=(3, 60))
     other = costs.copy()
     other[1, 30] += 1e-9
@@ -270,7 +272,7 @@ def test_costs_that_print_alike_are_not_the_same(tmp_path):
         rounds_of(rule=sw.rules.cost_matrix(other), state=tmp_path / "s.json")
 
 
-def test_warm_is_not_scratch(tmp_path):
+def test_the_state_of_another_kind_of_training_is_refused(tmp_path):
     rounds_of(train, state=tmp_path / "s.json")
     with pytest.raises(sw.InvalidInput, match="retrain \\('scratch', not 'warm'\\)"):
         rounds_of(train, state=tmp_path / "s.json", retrain="warm")
@@ -281,7 +283,7 @@ def first_columns(X: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["frame", "sparse", "list", "tensor", "fortran"])
-def test_the_same_rows_are_known_again(tmp_path, kind):
+def test_the_same_pool_is_recognised(tmp_path, kind):
 
     made = {
         "frame": lambda: pd.DataFrame(X, columns=list("efgh")).assign(
@@ -326,21 +328,21 @@ def test_pools_of_other_dtypes_and_shapes_are_told_apart(tmp_path):
     assert_told_apart(tmp_path / "s.json", {"pool": ["ab", "c"]}, {"pool": ["a", "bc"]})
 
 
-def test_functions_have_other_addresses_in_another_process(tmp_path):
+def test_functions_are_recognised_by_name(tmp_path):
     models = [make_pipeline(FunctionTransformer(lambda X: X), forest()) for _ in range(2)]
     runs = [rounds_of(model, state=tmp_path / "s.json") for model in models]
     assert_same(*runs)
 
 
 @pytest.mark.parametrize("seeds", [(0, 1), (np.random.RandomState(0), np.random.RandomState(0))])
-def test_seeds_of_parts_do_not_matter(tmp_path, seeds):
+def test_seeds_within_a_model_are_ignored(tmp_path, seeds):
     expected = rounds_of(sw.BootstrapEnsemble(DecisionTreeClassifier(), 2))
     for seed in seeds:
         model = sw.BootstrapEnsemble(DecisionTreeClassifier(random_state=seed), 2)
         assert_same(rounds_of(model, state=tmp_path / "s.json"), expected)
 
 
-def test_rows_of_several_sizes(tmp_path):
+def test_rows_may_have_different_sizes(tmp_path):
     def lengths(X: Any, y: Any, seed: int) -> Any:
         return DecisionTreeClassifier(random_state=seed).fit([[len(x)] for x in X], y)
 
@@ -388,7 +390,7 @@ def test_partial_functions_with_other_arguments_are_refused(tmp_path):
     ],
     ids=lambda option: next(iter(option)),
 )
-def test_options_of_numpy(tmp_path, option):
+def test_options_may_be_numpy_scalars(tmp_path, option):
     assert_same(rounds_of(state=tmp_path / "s.json", **option), rounds_of(**option))
 
 
@@ -452,7 +454,7 @@ def test_models_and_pools_that_differ_within_are_told_apart(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["pipeline", "voting"])
-def test_processors_and_seeds_of_parts_do_not_matter(tmp_path: Path, name: str):
+def test_numbers_of_jobs_and_seeds_within_a_model_are_ignored(tmp_path: Path, name: str):
     def make(**options: Any) -> Any:
         part = RandomForestClassifier(3, **options)
         if name == "voting":
@@ -476,7 +478,7 @@ def refuses(path: Path, content: bytes, **options: Any) -> None:
     assert files_in(path.parent) == {path.name: content}
 
 
-def test_files_that_are_no_state(tmp_path):
+def test_files_that_are_no_state_are_refused_and_unchanged(tmp_path):
     path = tmp_path / "s.json"
     rounds_of(state=path)
     content = path.read_bytes()
@@ -528,7 +530,7 @@ CRASH = {
 
 
 @pytest.mark.parametrize("name", [*CORRUPT, *CRASH])
-def test_rounds_that_cannot_be(tmp_path, name):
+def test_a_state_with_invalid_rounds_is_refused(tmp_path, name):
     path = tmp_path / "s.json"
     begun = sw.active_learning(forest(), X, Y, **SHORT, **EXAM, state=path)
     first, _ = next(begun), next(begun)
@@ -551,11 +553,11 @@ def test_rounds_that_cannot_be(tmp_path, name):
         )
 
 
-def test_a_file_of_brackets(tmp_path):
+def test_a_file_of_brackets_is_refused(tmp_path):
     refuses(tmp_path / "s.json", b"[" * 100_000)
 
 
-def test_paths_that_cannot_be(tmp_path):
+def test_paths_that_cannot_be_files_are_refused(tmp_path):
     (tmp_path / "file").write_text("x")
     before = files_in(tmp_path)
     for path in (tmp_path, tmp_path / "file" / "s.json", tmp_path / "no" / "s.json", "", 3, b"s"):
@@ -565,12 +567,12 @@ def test_paths_that_cannot_be(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["n" * 300, "n" * 250, "a\0b"], ids=["long", "longish", "zero"])
-def test_names_that_cannot_be(tmp_path, name):
+def test_file_names_that_cannot_be_written_are_refused(tmp_path, name):
     with pytest.raises(sw.InvalidInput, match="state"):
         rounds_of(state=tmp_path / name)
 
 
-def test_a_folder_that_is_read_only(tmp_path, monkeypatch):
+def test_a_read_only_folder_is_refused_at_once(tmp_path, monkeypatch):
     def denied(*_: Any) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -579,7 +581,7 @@ def test_a_folder_that_is_read_only(tmp_path, monkeypatch):
         sw.ActiveLearner(forest(), X, state=tmp_path / "s.json")
 
 
-def test_a_state_that_another_run_has_changed(tmp_path):
+def test_a_state_that_another_run_changed_is_not_overwritten(tmp_path):
     path = tmp_path / "s.json"
     one, two = (
         sw.ActiveLearner(forest(), X, strata=Y, classes=[0, 1, 2], state=path, **SHORT, **EXAM)

@@ -85,7 +85,7 @@ MODELS = {
 
 @pytest.mark.usefixtures("one_torch_thread")
 @pytest.mark.parametrize("name", MODELS)
-def test_every_kind_of_model(name):
+def test_every_kind_of_model_learns_and_stays_unchanged(name):
     model, pool, y = MODELS[name](), X.copy(), Y.copy()
     before = repr(vars(model)) if hasattr(model, "fit") else repr(model)
     rounds = rounds_of(model, pool, y, n_samples=2)
@@ -100,7 +100,7 @@ def test_every_kind_of_model(name):
     assert_same(rounds_of(model, pool, y, n_samples=2), rounds)
 
 
-def test_draws_are_others_in_each_round():
+def test_each_round_has_its_own_dropout_draws():
 
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Dropout(0.5))
@@ -108,7 +108,7 @@ def test_draws_are_others_in_each_round():
     assert len({r.loss for r in rounds}) == len(rounds)
 
 
-def test_one_classifier_knows_the_total():
+def test_a_single_classifier_has_total_uncertainty_only():
     assert_adds_up(rounds_of(GaussianNB(), component="total", rule="log"))
     assert_adds_up(rounds_of(GaussianNB(), method="random"))
     rounds = sw.active_learning(GaussianNB(), X, Y, **SHORT)
@@ -117,7 +117,7 @@ def test_one_classifier_knows_the_total():
     assert "training in round 0" in caught.value.__notes__[0]
 
 
-def test_what_splits_rows_at_random_gets_a_seed_too():
+def test_random_splitters_inside_a_model_are_seeded():
     search = GridSearchCV(
         RandomForestClassifier(4), {"max_depth": [1, 3]}, cv=StratifiedKFold(2, shuffle=True)
     )
@@ -125,15 +125,15 @@ def test_what_splits_rows_at_random_gets_a_seed_too():
     assert search.cv.random_state is None
 
 
-def test_what_its_owner_does_to_a_model_does_not_matter():
+def test_changing_the_model_during_a_run_has_no_effect():
     model = forest()
     rounds = sw.active_learning(model, X, Y, **SHORT, **EXAM)
-    found = [next(rounds)]
+    actual = [next(rounds)]
     model.set_params(max_depth=1, n_estimators=1)
-    assert_same(found + list(rounds), rounds_of())
+    assert_same(actual + list(rounds), rounds_of())
 
 
-def test_a_function_that_returns_nothing_is_told_so():
+def test_a_train_function_that_returns_nothing_is_refused():
     with pytest.raises(sw.InvalidInput, match="must return the trained model"):
         next(sw.active_learning(lambda X, y, seed: None, X, Y, **SHORT))
 
@@ -152,7 +152,7 @@ def test_every_seed_is_set_and_none_is_shared():
 
 @pytest.mark.parametrize("component", ["total", "aleatoric", "epistemic"])
 @pytest.mark.parametrize("rule", ["zero-one", "log", "brier", COSTS, OWN], ids=str)
-def test_the_top_is_asked_for(rule, component):
+def test_the_rows_of_the_largest_scores_are_chosen(rule, component):
     rounds = rounds_of(rule=rule, component=component)
     assert_adds_up(rounds)
     for before, after in pairwise(rounds):
@@ -169,7 +169,7 @@ def test_the_top_is_asked_for(rule, component):
 
 
 @pytest.mark.parametrize("method", ["power", "softmax", "softrank"])
-def test_stochastic_methods(method):
+def test_stochastic_methods_choose_other_rows_than_the_top(method):
     rounds = rounds_of(method=method, rule="brier")
     assert_adds_up(rounds)
     top = rounds_of(rule="brier")
@@ -179,7 +179,7 @@ def test_stochastic_methods(method):
     np.testing.assert_allclose(cold[1].scores.sum(), top[1].scores.sum(), rtol=1e-9)
 
 
-def test_at_random_nobody_asks_the_model():
+def test_random_choices_do_not_depend_on_the_model():
     rounds = rounds_of(method="random")
     assert_adds_up(rounds)
     assert all(r.scores is None for r in rounds)
@@ -210,7 +210,7 @@ def initial_rows(n: int, strata: np.ndarray, seed: int = 0) -> np.ndarray:
     return sw.ActiveLearner(print, pool, initial=n, strata=strata, random_state=seed).ask()
 
 
-def test_paired_runs_begin_alike():
+def test_runs_of_one_seed_have_the_same_initial_rows_and_model():
     runs = [
         rounds_of(rule=rule, method=method, component=component)
         for rule in ("zero-one", "log")
@@ -240,7 +240,7 @@ def test_initial_rows_are_stratified_or_not():
     assert np.bincount(groups[own.rows]).tolist() == [2, 2, 2, 2]
 
 
-def test_initial_rows_may_be_given():
+def test_initial_rows_may_be_indices_or_a_mask():
     rows = np.array([9, 3, 40, 41, 60])
     mask = np.isin(np.arange(100), rows)
     np.testing.assert_array_equal(rounds_of(initial=rows)[0].rows, rows)
@@ -302,7 +302,7 @@ def test_the_loss_is_that_of_the_test_rows(task_loss, floor):
 # -- continuing from the model before --------------------------------------------------------------
 
 
-def test_functions_go_on_from_the_model_before():
+def test_functions_continue_from_the_model_before():
     calls = []
 
     def train(X: Any, y: Any, seed: int, *previous: Any) -> Any:
@@ -324,7 +324,7 @@ def test_functions_go_on_from_the_model_before():
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("form", ["alone", "list", "pipeline"])
-def test_estimators_go_on_from_the_model_before(form):
+def test_estimators_continue_from_the_model_before(form):
     net = MLPClassifier((4,), max_iter=3)
     made = {"alone": net, "list": [net, net], "pipeline": make_pipeline(StandardScaler(), net)}
     model = made[form]
@@ -352,7 +352,7 @@ FIVE_OF_ONE_CLASS = np.flatnonzero(Y == 0)[:5]
     ],
     ids=["network", "regression", "descent", "pipeline"],
 )
-def test_a_new_class_lets_a_warm_model_begin_anew(model):
+def test_a_new_class_makes_a_warm_model_train_from_scratch(model):
     two = np.concatenate([FIVE_OF_ONE_CLASS, np.flatnonzero(Y == 1)[:5]])
     learner = sw.ActiveLearner(
         model, X, initial=two, per_round=5, retrain="warm", random_state=0, classes=[0, 1, 2]
@@ -377,7 +377,7 @@ TWO_CLASSES = np.r_[ONE_CLASS, np.flatnonzero(Y == 2)[:6]]
 @pytest.mark.parametrize("method", ["top", "joint", "power"])
 @pytest.mark.parametrize("rule", ["zero-one", COSTS], ids=str)
 @pytest.mark.parametrize("name", ["forest", "bootstrap", "list", "function", "pipeline", "dropout"])
-def test_a_class_that_was_not_seen(name, rule, method):
+def test_classes_that_no_label_has_shown_yet_are_allowed(name, rule, method):
     for first in (ONE_CLASS, TWO_CLASSES):
         rounds = rounds_of(MODELS[name](), initial=first, budget=24, rule=rule, method=method)
         assert set(rounds[0].labels) < {0, 1, 2}
@@ -411,7 +411,7 @@ def test_by_hand_the_test_labels_are_classes_too():
     assert not np.isin(learner.ask(), ONE_CLASS).any()
 
 
-def test_by_hand_the_first_labels_may_be_of_one_class_of_nobody_knows_how_many():
+def test_by_hand_the_first_labels_may_be_of_one_class_without_classes():
     learner = sw.ActiveLearner(forest(), X, initial=ONE_CLASS, random_state=0)
     learner.tell(learner.ask(), Y[ONE_CLASS])
     assert not np.isin(learner.ask(), ONE_CLASS).any()
@@ -423,7 +423,7 @@ def test_by_hand_the_first_labels_may_be_of_one_class_of_nobody_knows_how_many()
     ids=["strings", "integers", "floats", "bools"],
 )
 @pytest.mark.parametrize("kind", [np.asarray, list, pd.Series, tuple])
-def test_names_of_classes(names, kind):
+def test_classes_may_have_names_of_any_type(names, kind):
     y, y_test = ([names[k] for k in codes] for codes in (Y, Y_TEST))
     rounds = rounds_of(y=kind(y), y_test=kind(y_test))
     assert_adds_up(rounds, y)
@@ -438,7 +438,7 @@ def test_the_order_of_names_does_not_matter():
     ]
 
 
-def test_labels_of_other_libraries():
+def test_labels_may_come_from_any_library():
 
     expected = rounds_of()
     assert_same(rounds_of(y=torch.as_tensor(Y), y_test=torch.as_tensor(Y_TEST)), expected)
@@ -447,7 +447,7 @@ def test_labels_of_other_libraries():
 
 
 @pytest.mark.usefixtures("one_torch_thread")
-def test_numbers_that_are_no_indices_are_refused_for_networks():
+def test_networks_need_class_indices_as_labels():
 
     model = sw.DeepEnsemble(lambda: torch.nn.Linear(4, 3), 2, epochs=1)
     two = np.concatenate([FIVE_OF_ONE_CLASS, np.flatnonzero(Y == 1)[:5]])
@@ -455,7 +455,7 @@ def test_numbers_that_are_no_indices_are_refused_for_networks():
         next(sw.active_learning(model, X.astype("f4"), Y + 1, initial=two, random_state=0))
 
 
-def test_a_model_that_speaks_of_other_classes_is_refused():
+def test_a_model_of_other_classes_is_refused():
     def encoded(X: Any, y: Any, seed: int) -> Any:
         return RandomForestClassifier(3, random_state=seed).fit(X, y == y.max())
 
@@ -465,7 +465,7 @@ def test_a_model_that_speaks_of_other_classes_is_refused():
     assert learner.rounds == []
 
 
-def test_one_class_alone_costs_nothing():
+def test_the_loss_of_a_single_class_is_zero():
     assert [r.loss for r in rounds_of(y=np.zeros(100, int), y_test=np.zeros(50, int))] == [0.0] * 4
 
 
@@ -491,7 +491,7 @@ def test_rules_of_a_fixed_number_of_classes_need_to_know_them():
 
 @pytest.mark.usefixtures("one_torch_thread")
 @pytest.mark.parametrize("labels", [Y, Y.astype(str)], ids=["too many", "names"])
-def test_networks_of_too_few_logits(tmp_path, labels):
+def test_networks_with_too_few_logits_are_refused(tmp_path, labels):
 
     learner = sw.ActiveLearner(
         lambda X, y, seed: torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.Dropout(0.5)),
@@ -507,7 +507,7 @@ def test_networks_of_too_few_logits(tmp_path, labels):
     assert learner.rounds == []
 
 
-def test_costs_of_fewer_classes_than_a_network_knows():
+def test_costs_of_fewer_classes_than_logits_are_refused():
 
     learner = sw.ActiveLearner(
         lambda X, y, seed: torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.5)),
@@ -533,27 +533,27 @@ ROWS = {
 
 
 @pytest.mark.parametrize("kind", ROWS)
-def test_rows_of_other_kinds(kind):
+def test_rows_may_be_of_any_container(kind):
     pool, tests = ROWS[kind](X), ROWS[kind](X_TEST)
     before = copy.deepcopy(pool)
-    found = rounds_of(X=pool, X_test=tests)
-    assert_same(found, rounds_of(X=X.astype(np.float32), X_test=X_TEST.astype(np.float32)))
+    actual = rounds_of(X=pool, X_test=tests)
+    assert_same(actual, rounds_of(X=X.astype(np.float32), X_test=X_TEST.astype(np.float32)))
     same = (before != pool).sum() == 0 if sp.issparse(pool) else np.all(before == pool)
     assert same
 
 
 @pytest.mark.usefixtures("one_torch_thread")
 @pytest.mark.parametrize("name", ["dropout", "deep ensemble"])
-def test_rows_of_torch(name):
+def test_rows_may_be_tensors(name):
 
     pool, tests = torch.as_tensor(X).float(), torch.as_tensor(X_TEST).float()
-    found = rounds_of(MODELS[name](), pool, X_test=tests)
-    assert_adds_up(found)
+    actual = rounds_of(MODELS[name](), pool, X_test=tests)
+    assert_adds_up(actual)
     expected = rounds_of(MODELS[name](), X.astype("f4"), X_test=X_TEST.astype("f4"))
-    assert_same(found, expected)
+    assert_same(actual, expected)
 
 
-def test_texts():
+def test_rows_may_be_texts():
     words = np.array(["setosa", "versicolor", "virginica"])
     texts = [f"{words[k]} flower {i % 7} {words[i % 3]}" for i, k in enumerate(Y)]
     model = make_pipeline(CountVectorizer(), forest())
@@ -565,6 +565,6 @@ def test_texts():
 @pytest.mark.parametrize(
     "pool", [{"input_ids": X}, "text", b"text", {1, 2}, iter([1])], ids=lambda x: type(x).__name__
 )
-def test_rows_that_cannot_be_taken_by_number(pool):
+def test_rows_that_cannot_be_indexed_are_refused(pool):
     with pytest.raises(sw.InvalidInput, match="X_pool must"):
         sw.ActiveLearner(forest(), pool)

@@ -17,6 +17,7 @@ import pytest
 
 import scorewise as sw
 from report_support import HOSTILE, evaluated, full, hostile, huge, members
+from scorewise.plots import displays_of
 from scorewise.report import write_report
 
 VOID = {"meta", "link", "input", "path", "br"}
@@ -366,3 +367,21 @@ def test_text_can_be_read_in_both_themes():
                 levels = [luminance(colors[name][theme]) for name in (ground, text)]
                 contrast = (max(levels) + 0.05) / (min(levels) + 0.05)
                 assert contrast >= 4.5, (theme, ground, text, contrast)
+
+
+def test_the_page_draws_what_the_displays_store(page, evaluation):
+    displays, figures = displays_of(evaluation), page.data["figures"]
+    histogram = displays["ood"].histogram()
+    for bars, shares in zip(
+        figures["ood"]["data"], (histogram.shares_in, histogram.shares_out), strict=True
+    ):
+        np.testing.assert_allclose(bars["y"], 100 * shares, rtol=1e-5)
+    learning = displays["learning"]
+    lines = [trace for trace in figures["learning"]["data"] if "name" in trace]
+    for line, mean in zip(lines, learning.means.values(), strict=True):
+        np.testing.assert_allclose(line["y"], 100 * mean, rtol=1e-5)
+    names = {trace["name"].partition(" (")[0] for trace in figures["rejection"]["data"][:-1]}
+    assert set(displays["rejection"].curves) <= names
+    for row in evaluation.comparison.standings:
+        if row.same_order_as is not None and row.name != evaluation.measure:
+            assert row.name not in names

@@ -1,4 +1,4 @@
-"""From scores to choices: which rows to label next, given how much each label is worth."""
+"""From scores to choices: which rows to label next."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """How fast are curves, certificates and comparisons? Ratios measured in one run.
 
-    python benchmarks/tasks.py [--quick] [--write]
+    python benchmarks/curves.py [--quick] [--write]
 
-Curves and certificates against the one sort that they need, comparisons against resampling rows and
-computing every metric anew.
+Curves and certificates are compared with the one sort that they need, comparisons with resampling
+rows and computing every metric again.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def rows_like_the_theory(n: int, *, tied: bool, binary: bool) -> tuple[np.ndarra
 
 def curve(losses: np.ndarray, uncertainty: np.ndarray) -> None:
     """The whole curve and every area."""
-    found = sw.rejection_curve(losses, uncertainty)
-    _ = found.aulc, found.augrc, found.normalized_aulc, found.normalized_augrc
+    whole = sw.rejection_curve(losses, uncertainty)
+    _ = whole.aulc, whole.augrc, whole.normalized_aulc, whole.normalized_augrc
 
 
 def measure_rows(n: int, *, tied: bool) -> Cells:
@@ -77,9 +77,9 @@ def members(n: int, spread: float, seed: int) -> np.ndarray:
 
 
 def measure_comparison(task: str, n: int, n_resamples: int) -> Cells:
-    probs, foreign = members(n, 1.0, 0), members(n, 0.5, 1)
+    probs, ood = members(n, 1.0, 0), members(n, 0.5, 1)
     y = np.random.default_rng(2).integers(10, size=n)
-    others = {"ood": foreign} if task == "ood" else {"y": y}
+    others = {"ood": ood} if task == "ood" else {"y": y}
     ours = partial(
         sw.compare,
         probs,
@@ -91,7 +91,7 @@ def measure_comparison(task: str, n: int, n_resamples: int) -> Cells:
         **others,
     )
     inside, outside = (
-        sw.decompose(p, ["log", "brier", "zero-one", "spherical"]) for p in (probs, foreign)
+        sw.decompose(p, ["log", "brier", "zero-one", "spherical"]) for p in (probs, ood)
     )
     measures = [
         np.r_[getattr(inside[rule], part), getattr(outside[rule], part)]
@@ -111,14 +111,14 @@ def measure_comparison(task: str, n: int, n_resamples: int) -> Cells:
                 else:
                     sw.aulc(losses[rows], scores[rows])
 
-    took, anew = fastest([ours, naive], rounds=1)
-    anew *= n_resamples / N_NAIVE
-    share = took / COMPARE_SECONDS
+    seconds, naive_seconds = fastest([ours, naive], rounds=1)
+    naive_seconds *= n_resamples / N_NAIVE
+    share = seconds / COMPARE_SECONDS
     sizes = f"{len(measures)} measures, {n_resamples:,} resamples, {n:,} rows"
     return [
         task,
-        sizes + (" + as many foreign" if task == "ood" else ""),
-        f"≈ {anew / took:.1f}",
+        sizes + (" + as many OOD" if task == "ood" else ""),
+        f"≈ {naive_seconds / seconds:.1f}",
         f"{share:.0%}",
         "yes" if share <= 1 else f"no: {share:.0%} of {COMPARE_SECONDS} s",
     ]
@@ -135,7 +135,7 @@ def main() -> None:
         partial(measure_comparison, task, n, n_resamples) for task in ("selective", "ood")
     ]
     others = Others()
-    found = [measure() for measure in track([*by_rows, *by_task], description="Deciding")]
+    cells = [measure() for measure in track([*by_rows, *by_task], description="Measuring")]
     sheets = [
         Sheet(
             "Curves and certificates: time over one np.argsort of the uncertainties",
@@ -148,7 +148,7 @@ def main() -> None:
                 f"curve's share of {CURVE_SECONDS} s",
                 "met",
             ],
-            found[: len(by_rows)],
+            cells[: len(by_rows)],
             2,
         ),
         Sheet(
@@ -160,7 +160,7 @@ def main() -> None:
                 f"share of {COMPARE_SECONDS} s",
                 "met",
             ],
-            found[len(by_rows) :],
+            cells[len(by_rows) :],
             2,
         ),
     ]
@@ -170,7 +170,7 @@ def main() -> None:
         console.print(sheet.rich())
     console.print(text)
     if chosen.write:
-        write_between("tasks", "\n\n".join([text, *(sheet.markdown() for sheet in sheets)]))
+        write_between("curves", "\n\n".join([text, *(sheet.markdown() for sheet in sheets)]))
 
 
 if __name__ == "__main__":
