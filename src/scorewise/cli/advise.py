@@ -29,7 +29,7 @@ def advise(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Say which uncertainty measure to use for a task, by the theory, and why.
+    """Say which uncertainty measure the theory recommends, and why.
 
     "scorewise compare" has the evidence on your own predictions.
     """

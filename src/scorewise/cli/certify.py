@@ -45,11 +45,12 @@ def certify(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """Find the largest share of rows to accept whose mean loss is guaranteed.
+    """Find the uncertainty threshold that guarantees a mean loss.
 
-    FILE has labelled predictions for rows that were used neither to fit the model nor to choose the
-    measure. Rows are accepted by the total uncertainty under the loss itself. The guarantee holds
-    for finite samples and for new rows from the same distribution; "scorewise apply" uses it.
+    It accepts as many rows as the guarantee allows. FILE has labelled predictions for rows that
+    were used neither to fit the model nor to choose the measure. Rows are accepted by the total
+    uncertainty under the loss itself. The guarantee holds for finite samples and for new rows from
+    the same distribution; "scorewise apply" uses it.
 
     Exit code 1: nothing can be guaranteed (the certificate then accepts no row).
     """

@@ -53,10 +53,11 @@ def compare(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Rank every rule and component on your own rows, with paired intervals.
+    """Rank uncertainty measures on your own rows.
 
-    Abstaining is judged by the area under the loss-rejection curve (AULC, lower is better), OOD
-    detection by the AUROC. Measures that do not differ significantly from the best are marked.
+    Compares every rule and component, with paired intervals. Abstaining is judged by the area under
+    the loss-rejection curve (AULC, lower is better), OOD detection by the AUROC. Measures that do
+    not differ significantly from the best are marked.
     """
     if task == "active":
         raise InvalidInput(

@@ -68,10 +68,11 @@ def evaluate(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """Show when to abstain, by which measure, what is OOD, and whether the model is calibrated.
+    """Evaluate labelled predictions and write a report.
 
-    FILE has labelled predictions for rows that were not used to fit the model. The report is one
-    HTML file, which needs no network.
+    Shows when to abstain and by which measure, how well out-of-distribution rows are detected, and
+    whether the model is calibrated. FILE has labelled predictions for rows that were not used to
+    fit the model. The report is one HTML file, which needs no network.
 
     Exit code 1: a mean loss of --max-loss cannot be guaranteed.
     """

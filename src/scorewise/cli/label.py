@@ -57,11 +57,12 @@ def label(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Select the rows to label next: those where a label reduces uncertainty most.
+    """Select the rows to label next.
 
-    The theory recommends epistemic uncertainty under zero-one. Rows of the largest scores are often
-    alike; "power" and "joint" select a more diverse batch. If some rows are labelled and others are
-    not, only the unlabelled ones are selected.
+    A label helps most where it reduces uncertainty most. The theory recommends epistemic
+    uncertainty under zero-one. Rows of the largest scores are often alike; "power" and "joint"
+    select a more diverse batch. If some rows are labelled and others are not, only the unlabelled
+    ones are selected.
     """
     if out is not None:
         check_table_path(out, file)
