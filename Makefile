@@ -16,7 +16,7 @@ endef
 export ALL_NAMES
 
 .DEFAULT_GOAL := help
-.PHONY: help browser demo test test-full lint bench reproduction docs format clean
+.PHONY: help browser demo test test-full lint bench reproduce docs format clean
 
 help:  ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 12
@@ -29,9 +29,10 @@ $(VENV)/.installed: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	$(PIP) install --quiet --constraint $(CONSTRAINTS) --editable '.[report]'
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml $(CONSTRAINTS) requirements/laplace.txt | $(BIN)/python
+$(VENV)/.installed-dev: pyproject.toml reproduction/pyproject.toml $(CONSTRAINTS) requirements/laplace.txt | $(BIN)/python
 	$(PIP) install --quiet --constraint $(CONSTRAINTS) --editable '.[dev]'
 	$(PIP) install --quiet --no-deps --requirement requirements/laplace.txt
+	$(PIP) install --quiet --no-deps --editable ./reproduction
 	@touch $@ $(VENV)/.installed
 
 # The report is tested in a real browser, installed where that is allowed.
@@ -71,8 +72,8 @@ bench: $(VENV)/.installed-dev  ## Measure speed and memory, as ratios in the sam
 	$(BIN)/python benchmarks/active.py $(ARGS)
 	$(BIN)/python benchmarks/files.py $(ARGS)
 
-reproduction: $(VENV)/.installed-dev  ## Write docs/reproduction.md anew from the results beside it.
-	$(BIN)/scorewise reproduce report --results docs/reproduction/results --out docs
+reproduce: $(VENV)/.installed-dev  ## Install the paper's experiments, and write reproduction/page.md anew.
+	$(BIN)/scorewise-paper report --results reproduction/results --out reproduction
 
 docs: $(VENV)/.installed-dev  ## Build the reference of the public names into out/docs.
 	$(BIN)/python -c "$$ALL_NAMES" --docformat numpy --output-directory out/docs scorewise

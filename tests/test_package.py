@@ -128,8 +128,6 @@ def test_extras_are_there():
         "laplace",
         "plots",
         "report",
-        "images",
-        "paper",
         "io",
         "dask",
         "docs",

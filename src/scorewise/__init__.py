@@ -27,15 +27,7 @@ from scorewise.decompose import (
 )
 from scorewise.detect import OODMetrics, ood_metrics
 from scorewise.distributions import Dirichlet, Samples, binary
-from scorewise.errors import (
-    CorruptData,
-    FetchFailed,
-    ImproperRule,
-    InvalidInput,
-    KernelMismatch,
-    MissingData,
-    ScorewiseError,
-)
+from scorewise.errors import ImproperRule, InvalidInput, KernelMismatch, ScorewiseError
 from scorewise.io import Predictions, read_predictions, score_file, write_predictions
 from scorewise.kernels import get_num_threads, set_num_threads
 from scorewise.losses import task_losses
@@ -59,7 +51,6 @@ __all__ = [
     "BootstrapEnsemble",
     "Certificate",
     "Comparison",
-    "CorruptData",
     "Curve",
     "Decisions",
     "Decomposition",
@@ -67,7 +58,6 @@ __all__ = [
     "Dirichlet",
     "Drift",
     "Evaluation",
-    "FetchFailed",
     "Gate",
     "Gated",
     "ImproperRule",
@@ -76,7 +66,6 @@ __all__ = [
     "KernelMismatch",
     "LossCalibration",
     "LossRecalibrator",
-    "MissingData",
     "OODDetector",
     "OODMetrics",
     "Predictions",

@@ -114,15 +114,3 @@ class ImproperRule(ScorewiseError):
 
 class KernelMismatch(ScorewiseError):
     """A fused kernel does not agree with the array path, or breaks a law that the path keeps."""
-
-
-class MissingData(ScorewiseError, FileNotFoundError):
-    """A data set is not there; the message is one sentence that says how to get it."""
-
-
-class CorruptData(ScorewiseError, ValueError):
-    """A data file is not the official one, or cannot be read; the message names it."""
-
-
-class FetchFailed(ScorewiseError, OSError):
-    """A file could not be downloaded; the message says why."""

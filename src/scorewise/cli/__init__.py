@@ -2,7 +2,6 @@
 
 from importlib import import_module
 
-from scorewise.cli import data_sets, reproduction
 from scorewise.cli._app import app
 
 __all__ = ["app"]
@@ -12,5 +11,3 @@ COMMANDS = ("demo", "evaluate", "score", "certify", "apply", "label", "decide", 
 
 for _name in COMMANDS:
     app.command()(getattr(import_module(f"scorewise.cli.{_name}"), _name))
-app.command()(reproduction.reproduce)
-app.add_typer(data_sets.datasets)

@@ -141,11 +141,11 @@ def evaluate(
     n_uncertain = validate.whole(n_uncertain, "n_uncertain", at_least=0)
     resampling = Resampling.of(confidence, n_resamples, random_state, progress)
     confidence = resampling.confidence
-    advice, ood_advice = advise("selective", task_loss), advise("ood")
-    ood_rule = get_rule(ood_advice.rule)
+    advice = advise("selective", task_loss)
     samples = labelled.samples
-    outside = None if ood is None else _ood_samples(ood, samples.n_classes, options)
-    ood_rules = [*named.values(), ood_rule] if outside is not None else []
+    ood_samples = None if ood is None else _ood_samples(ood, samples.n_classes, options)
+    # the rules of all that follows, so that the members are read once
+    ood_rules = [*named.values(), get_rule(advise("ood").rule)] if ood_samples is not None else []
     rows = Measurements.of(samples, [rule, *named.values(), *ood_rules])
     incurred = rows.task_losses(rule, labelled.labels, floor)
     measures = measures_for_abstaining(rows, loss_name, rule, named, COMPONENTS, baselines=True)
@@ -179,8 +179,8 @@ def evaluate(
         confidence=confidence,
         uncertainty=uncertainty,
         ood=None
-        if outside is None
-        else _ood(rows, Measurements.of(outside, ood_rules), named, resampling),
+        if ood_samples is None
+        else _ood(rows, Measurements.of(ood_samples, ood_rules), named, resampling),
         learning=_learning(runs, task_loss, confidence),
         simplex=_simplex(rows.mean, labelled),
         settings={

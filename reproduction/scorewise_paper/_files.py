@@ -1,0 +1,70 @@
+"""Files that are complete or absent, locks between processes, and progress bars."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from filelock import FileLock
+from tqdm import tqdm
+
+_PATIENCE = 2.0  # seconds before a bar appears
+_BAD_CHECKPOINT = (OSError, EOFError, RuntimeError, pickle.UnpicklingError, KeyError, ValueError)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Another path to write to, which replaces ``path`` in one step when all is written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{uuid4().hex[:8]}.partial")
+    try:
+        yield partial
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Exclude all other processes and threads that lock the same path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path, thread_local=False):
+        yield
+
+
+def progress_bar(task: str, total: int | None, show: bool | None, **options: Any) -> Any:
+    """A bar on stderr for work that takes long; ``show=None`` means on a terminal only."""
+    return tqdm(
+        desc=task,
+        total=total,
+        disable=None if show is None else not show,
+        delay=0 if show else _PATIENCE,
+        leave=bool(show),
+        **options,
+    )
+
+
+def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
+    """Write tensors and numbers, completely or not at all."""
+    import torch
+
+    with replacing(path) as partial:
+        torch.save(state, partial)
+
+
+def load_checkpoint(path: Path, device: Any = "cpu") -> dict[str, Any] | None:
+    """Tensors and numbers from a file; None where there is none, or none that can be read."""
+    import torch
+
+    if not path.is_file():
+        return None
+    try:
+        state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+    except _BAD_CHECKPOINT:  # the machine went down while it was written
+        return None
+    return state

@@ -1,0 +1,374 @@
+"""Running experiments: what is not stored yet is computed and stored, one result at a time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache, cached_property, lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+from typing import Protocol as Interface
+
+import numpy as np
+
+from scorewise_paper import datasets
+from scorewise_paper.datasets import Rows
+from scorewise_paper.errors import CorruptData, InvalidInput, MissingData, ScorewiseError
+from scorewise_paper.results import Cell, Result, Store, Stored
+
+# In the order of the page. The file of an experiment has its name, with underscores.
+EXPERIMENTS = {
+    "figure-1": "Figure 1: rejecting by total uncertainty, CoverType",
+    "figure-sp-components": "Appendix: rejecting by aleatoric and epistemic uncertainty, CoverType",
+    "figure-sp-poker": "Appendix: rejecting by all three components, Poker Hand",
+    "figure-sp-cifar10": "Appendix: rejecting by total uncertainty, CIFAR-10",
+    "table-1": "Table 1: detecting what is not CIFAR-10, by epistemic uncertainty",
+    "table-imagenet": "Table: detecting what is not ImageNet, by epistemic uncertainty",
+    "table-food101": "Table: detecting what is not Food-101, by epistemic uncertainty",
+    "figure-2": "Figure 2: active learning by epistemic uncertainty",
+    "figure-al-more": "Appendix: active learning on further sets",
+    "figure-al-spherical": "Appendix: active learning with the spherical loss",
+}
+
+
+# -- how large, where, and with what ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How large an experiment is; the paper's sizes by default.
+
+    Parameters
+    ----------
+    runs : int
+        How often everything is repeated, with new seeds.
+    test_rows : int
+        Rows drawn from the test set (and from each out-of-distribution set).
+    train_rows : int, optional
+        Rows of the training set or the pool; all by default.
+    samples : int
+        Draws from dropout or a Laplace approximation.
+    epochs : int, optional
+        Passes over the training data; those of the paper's tables by default.
+    rounds : int
+        Rounds of active learning.
+    budget : int, optional
+        Labels that active learning begins with and gets in each round; those of the paper's table
+        by default.
+    width : int
+        Channels of the ResNets' first stage.
+
+    Examples
+    --------
+    >>> from scorewise_paper import Protocol
+    >>> Protocol(epochs=10).sizes("samples", "epochs")
+    {'samples': 20, 'epochs': 10}
+    """
+
+    runs: int = 3
+    test_rows: int = 10_000
+    train_rows: int | None = None
+    samples: int = 20
+    epochs: int | None = None
+    rounds: int = 50
+    budget: int | None = None
+    width: int = 64
+
+    def sizes(self, *names: str) -> dict[str, int | None]:
+        """The sizes that a cell depends on, for its setting."""
+        return {name: getattr(self, name) for name in names}
+
+
+QUICK = Protocol(
+    runs=2, test_rows=200, train_rows=400, samples=5, epochs=1, rounds=2, budget=20, width=4
+)
+
+_WORDS = {
+    "test_rows": "test rows",
+    "train_rows": "training rows",
+    "samples": "samples",
+    "rounds": "rounds",
+    "budget": "labels a round",
+    "width": "channels",
+    "epochs": "epochs",
+}
+
+
+def shortened(setting: Mapping[str, Any]) -> str:
+    """How a setting differs in size from the paper's, in words; empty where it does not."""
+    papers = {**asdict(Protocol()), **setting.get("papers", {})}
+    return ", ".join(
+        f"{word}: {setting[name]:,}" + (f" instead of {papers[name]:,}" if papers[name] else "")
+        for name, word in _WORDS.items()
+        if name in setting and setting[name] != papers[name]
+    )
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Where experiments read their data and store their results, and what they run on.
+
+    Parameters
+    ----------
+    store : Store or path
+        The results.
+    protocol : Protocol
+        How large everything is.
+    data_dir : path, optional
+        The data sets; by default as :func:`scorewise_paper.datasets.data_folder` says.
+    as_is : bool
+        Whether to use files that are not the official ones; every result is marked.
+    device : str, optional
+        For networks; by default CUDA where it is available.
+    n_jobs : int, optional
+        Forests in parallel, through joblib; by default as joblib is configured elsewhere, so that a
+        Dask cluster serves too.
+    weights_dir : path, optional
+        Weights of pretrained networks; by default ``weights`` in the data folder.
+    progress : bool, optional
+        Show bars; by default on terminals and for long work.
+    gaps : dict of errors
+        Data and weights that are missing, by name, with how to get them; filled by the experiments.
+    """
+
+    store: Store
+    protocol: Protocol = field(default_factory=Protocol)
+    data_dir: Path | None = None
+    as_is: bool = False
+    device: str | None = None
+    n_jobs: int | None = None
+    weights_dir: Path | None = None
+    progress: bool | None = None
+    gaps: dict[str, ScorewiseError] = field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        """Accept strings as paths."""
+        if not isinstance(self.store, Store):
+            object.__setattr__(self, "store", Store(self.store))
+        for name in ("data_dir", "weights_dir"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, Path(getattr(self, name)))
+
+    def has(self, name: str, *splits: str) -> bool:
+        """Whether a data set is there and may be used; if not, it is noted among the gaps."""
+        try:
+            for split in splits or ("train", "test"):
+                self.load(name, split)
+        except (MissingData, CorruptData) as error:
+            self.gaps[name] = error
+            return False
+        return True
+
+    def load(self, name: str, split: str, run: int = 0) -> Rows:
+        """The rows of a data set, read once; ``run`` is the seed that splits pooled sets.
+
+        Raises
+        ------
+        MissingData
+            If the set is not there.
+        """
+        return _load(name, split, self.data_dir, self.as_is, run)
+
+    def described(self, *sets: tuple[str, str]) -> dict[str, dict[str, Any]]:
+        """What identifies data sets and splits, for the setting of a cell.
+
+        Pooled sets are described by their split with seed 0, in all runs.
+        """
+        return {
+            f"{name}/{split}": _described(name, split, self.data_dir, self.as_is)
+            for name, split in sets
+        }
+
+    @cached_property
+    def torch_device(self) -> Any:
+        """The device of networks.
+
+        Raises
+        ------
+        InvalidInput
+            If it cannot be used.
+        """
+        import torch
+
+        name = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
+        try:
+            device = torch.empty(0, device=name).device
+        except (RuntimeError, AssertionError) as error:
+            reason = str(error).partition("\n")[0]
+            raise InvalidInput(f"the device {name!r} cannot be used: {reason}") from None
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+        return device
+
+
+@lru_cache(maxsize=8)
+def _load(name: str, split: str, data_dir: Path | None, as_is: bool, seed: int) -> Rows:
+    return datasets.load(name, split, data_dir=data_dir, as_is=as_is, seed=seed)
+
+
+@cache
+def _described(name: str, split: str, data_dir: Path | None, as_is: bool) -> dict[str, Any]:
+    rows = _load(name, split, data_dir, as_is, 0)
+    return {"digest": _content_digest(rows), "official": rows.official, "rows": len(rows)}
+
+
+def _content_digest(rows: Rows) -> str:
+    """The same for the same rows, in whatever files they are."""
+    if not isinstance(rows.x, np.ndarray):  # large images, too many to read them all
+        return rows.digest
+    digest = hashlib.sha256(rows.x.tobytes())
+    digest.update(b"" if rows.y is None else rows.y.tobytes())
+    return digest.hexdigest()
+
+
+def random_numbers(seed: int, *place: int) -> np.random.Generator:
+    """A generator of its own for each seed and place."""
+    return np.random.default_rng(np.random.SeedSequence([seed, *place]))
+
+
+def labels_of(rows: Rows) -> np.ndarray:
+    """The classes of rows that must have labels."""
+    if rows.y is None:
+        raise InvalidInput(f"{rows.name} has no labels")
+    return rows.y
+
+
+def drawn_rows(rows: Rows, most: int | None, run: int) -> np.ndarray:
+    """Indices of rows drawn at random for a run; all where there are no more than ``most``."""
+    indices: np.ndarray = random_numbers(run, 0).permutation(len(rows))[:most]
+    return indices
+
+
+# -- running ---------------------------------------------------------------------------------------
+
+
+class Experiment(Interface):
+    """What the module of an experiment has.
+
+    ``EXPERIMENT`` is its name, or that of the experiment whose results it shows.
+    """
+
+    EXPERIMENT: str
+    REVISION: int
+    cells: Callable[[Setup], list[Cell]]
+    compute: Callable[[Setup, Sequence[Cell]], Iterator[tuple[Cell, Result]]]
+    section: Callable[[Sequence[Stored]], Any]
+
+
+@dataclass
+class Outcome:
+    """What running experiments did.
+
+    Attributes
+    ----------
+    cells : int
+        Cells of the experiments.
+    computed : int
+        Cells that were computed now; the results of the others were stored.
+    damaged : list of str
+        Damaged results, which do not count.
+    gaps : dict of errors
+        Data and weights that are missing, with how to get them; their cells are left out.
+    """
+
+    cells: int = 0
+    computed: int = 0
+    damaged: list[str] = field(default_factory=list)
+    gaps: dict[str, ScorewiseError] = field(default_factory=dict)
+
+
+def experiment(name: str) -> Experiment:
+    """Return the module of an experiment.
+
+    Parameters
+    ----------
+    name : str
+        A name of ``EXPERIMENTS``.
+
+    Returns
+    -------
+    module
+        Its ``REVISION``, its ``cells`` for a setup, ``compute`` for cells, its ``section``.
+
+    Examples
+    --------
+    >>> from scorewise_paper import experiment
+    >>> experiment("figure-1").REVISION
+    1
+    """
+    if name not in EXPERIMENTS:
+        raise InvalidInput(f"there is no experiment {name!r}; there are {', '.join(EXPERIMENTS)}")
+    return cast(Experiment, import_module(f"scorewise_paper.{name.replace('-', '_')}"))
+
+
+def is_stale(cell: Cell) -> bool:
+    """Whether a result was computed by another revision of its experiment, and does not count."""
+    return cell.revision != experiment(cell.experiment).REVISION
+
+
+def run(names: str | Iterable[str], setup: Setup) -> Outcome:
+    """Run experiments, and store every result as soon as it is computed.
+
+    What is stored is not computed again, unless it is damaged or of another revision. Two runs at
+    the same time wait for each other.
+
+    Parameters
+    ----------
+    names : str or iterable of str
+        Names of ``EXPERIMENTS``.
+    setup : Setup
+        Where, with what, and how large.
+
+    Returns
+    -------
+    Outcome
+
+    Raises
+    ------
+    MissingData
+        If nothing can be computed for lack of data or weights.
+
+    Examples
+    --------
+    >>> from scorewise_paper import Setup, run
+    >>> run("figure-1", Setup("results", data_dir="none"))
+    Traceback (most recent call last):
+    scorewise_paper.errors.MissingData: CoverType is not in none (covtype.data is missing); ...
+    """
+    _load.cache_clear()  # files may have changed
+    _described.cache_clear()
+    wanted: dict[str, Cell] = {}
+    for name in [names] if isinstance(names, str) else names:
+        wanted |= {cell.key: cell for cell in experiment(name).cells(setup)}
+    if not wanted:
+        problems = "; ".join(gap.problem for gap in setup.gaps.values())
+        remedies = dict.fromkeys(x for gap in setup.gaps.values() for x in gap.remedies)
+        raise MissingData(problems, *remedies)
+    setup.store.prepare()
+    outcome = Outcome(cells=len(wanted), gaps=setup.gaps)
+    for name in dict.fromkeys(cell.experiment for cell in wanted.values()):
+        cells = [cell for cell in wanted.values() if cell.experiment == name]
+        compute = experiment(name).compute
+        with setup.store.alone(compute.__module__):  # whose networks experiments may share
+            missing = _missing(setup.store, name, cells, outcome)
+            for cell, result in compute(setup, missing) if missing else ():
+                setup.store.write(cell, result)
+                outcome.computed += 1
+    return outcome
+
+
+def _missing(store: Store, name: str, cells: Sequence[Cell], outcome: Outcome) -> list[Cell]:
+    """The cells without a result; damaged ones are noted."""
+    results, damaged = store.read(name)
+    outcome.damaged += damaged
+    stored = {x.cell.key: x for x in results}
+    missing = []
+    for cell in cells:
+        problem = store.members_problem(stored[cell.key]) if cell.key in stored else None
+        if problem is not None:
+            outcome.damaged.append(problem)
+        if problem is not None or cell.key not in stored:
+            missing.append(cell)
+    return missing

@@ -1,0 +1,43 @@
+"""The appendix's table for ImageNet: detecting images that are not of it, by epistemic uncertainty.
+
+"We use the EfficientNetV2S implementation from PyTorch which was pre-trained on ImageNet"; images
+are resized and cropped to 384 × 384 pixels as its weights require. The members are 20 draws from
+dropout before the last layer, or from a Laplace approximation of it; 10,000 instances of each test
+set (of ImageNet its validation images), 2,000 against ImageNet-O, three runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scorewise_paper import pretrained
+from scorewise_paper.detection import detection_section
+from scorewise_paper.results import Cell, Stored
+from scorewise_paper.runs import Setup
+from scorewise_paper.sections import Section
+
+EXPERIMENT = "table-imagenet"
+REVISION = 1  # raise it when the numbers change: results of another revision do not count
+DATA = "imagenet"
+METHODS = ("dropout", "laplace")
+SETS = ("imagenet-o", "cifar-100", "places365", "svhn")
+
+compute = pretrained.compute
+
+
+def cells(setup: Setup) -> list[Cell]:
+    """A cell for each set that is there, method and run."""
+    return pretrained.pretrained_cells(setup, EXPERIMENT, REVISION, DATA, SETS)
+
+
+def section(results: Sequence[Stored]) -> Section:
+    """The paper's AUROCs beside ours."""
+    return detection_section(
+        results,
+        EXPERIMENT,
+        DATA,
+        sets=SETS,
+        methods=METHODS,
+        tables=("tab:app-ood-imagenet",),
+        needs_weights=True,
+    )
