@@ -12,11 +12,11 @@ from scorewise._lazy import lazy_names
 from scorewise._version import __version__ as __version__
 from scorewise.abstain import Certificate, Drift, Gate, Gated, certify, certify_threshold
 from scorewise.accumulate import Accumulator
-from scorewise.acquire import JointBatch, Round, acquire, acquire_batch
+from scorewise.acquire import acquire, acquire_batch
 from scorewise.calibrate import LossCalibration, Temperature, fit_temperature, loss_calibration
 from scorewise.compare import Advice, Comparison, Evaluation, Standing, advise, compare, evaluate
 from scorewise.curves import Curve, augrc, aulc, rejection_curve
-from scorewise.decide import Decisions, decide
+from scorewise.decide import decide
 from scorewise.decompose import (
     Decomposition,
     decompose,
@@ -52,7 +52,6 @@ __all__ = [
     "Certificate",
     "Comparison",
     "Curve",
-    "Decisions",
     "Decomposition",
     "DeepEnsemble",
     "Dirichlet",
@@ -62,14 +61,12 @@ __all__ = [
     "Gated",
     "ImproperRule",
     "InvalidInput",
-    "JointBatch",
     "KernelMismatch",
     "LossCalibration",
     "LossRecalibrator",
     "OODDetector",
     "OODMetrics",
     "Predictions",
-    "Round",
     "Samples",
     "ScorewiseError",
     "ScoringRule",

@@ -64,7 +64,7 @@ class Unchecked:
             return None
         xp = namespace(self.values)
         like = working_precision(xp, self.values[..., :1])
-        return validate.shares(weights, like, self.layout, check=self.check)
+        return validate.normalized_weights(weights, like, self.layout, check=self.check)
 
     def block(self, values: Array, origin: tuple[int, ...]) -> Unchecked:
         """A part of the same, from the instance ``origin`` on; places are named in the whole."""

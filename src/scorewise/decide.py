@@ -14,7 +14,7 @@ from scorewise._receive import Options
 from scorewise.decompose import Decomposition, Members, array_path, decompose
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput, Remedy
-from scorewise.rules import CostMatrix, ScoringRule, frozen_array
+from scorewise.rules import CostMatrix, ScoringRule
 
 ABSTAIN = "abstain"
 
@@ -197,4 +197,4 @@ def _column(abstain_cost: Any, n_classes: int) -> np.ndarray:
             f"abstain_cost must be a number, or one for each of {n_classes} classes, not "
             f"{column.dtype} of shape {column.shape}"
         )
-    return frozen_array(np.broadcast_to(column, n_classes), "abstain_cost", ndim=1)
+    return validate.read_only_array(np.broadcast_to(column, n_classes), "abstain_cost", ndim=1)

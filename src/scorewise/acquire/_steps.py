@@ -212,7 +212,7 @@ class HeldOutLoss:
         X = indexable(X)
         if floor is not None:
             floor = validate.share(floor, "floor")
-        return cls(X, validate.names(y, "y_test", count_rows(X, "X_test")), rule, floor)
+        return cls(X, validate.class_labels(y, "y_test", count_rows(X, "X_test")), rule, floor)
 
     def check_floor(self, n_classes: int) -> None:
         """Raises if the floor is too large for this number of classes."""
@@ -282,7 +282,7 @@ class LearningSteps:
             raise
         if self.classes is not None and self.held_out is not None:
             self.held_out.check_floor(len(self.classes))
-            validate.among(self.classes, self.held_out.y, "y_test")
+            validate.known_labels(self.classes, self.held_out.y, "y_test")
 
     def settings(self) -> dict[str, Any]:
         """Everything that the rounds depend on, except the seed, as JSON."""
@@ -314,7 +314,7 @@ class LearningSteps:
     def check_labels(self, labels: np.ndarray) -> None:
         """Raises if a label is none of the classes, or of another type than they are."""
         if self.classes is not None:
-            validate.among(self.classes, labels, "labels")
+            validate.known_labels(self.classes, labels, "labels")
         elif self.held_out is not None:
             validate.same_kind(self.held_out.y, labels, "labels")
 

@@ -227,8 +227,8 @@ def _calibration(evaluation: Evaluation, noun: str) -> str:
     p_text = f"p = {p_value:.2g}" if p_value > 1e-300 else "p < 1e-300"
     valid = "Rankings and certificates" if evaluation.certificates else "Rankings"
     return (
-        f"{state}: {gap} ({p_text}). Recalibrate before using the expected loss, with "
-        f"scorewise.fit_temperature or LossRecalibrator in Python. {valid} hold as they are."
+        f"{state}: {gap} ({p_text}). Recalibrate before using the expected loss. In Python, "
+        f"scorewise.fit_temperature and LossRecalibrator do so. {valid} hold as they are."
     )
 
 

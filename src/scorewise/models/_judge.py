@@ -12,8 +12,8 @@ from scorewise._array import to_numpy
 from scorewise.accumulate import Accumulator
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
-from scorewise.models import predict_samples
 from scorewise.models._adapters import has_members, known_classes
+from scorewise.models._predict import predict_samples
 from scorewise.rules import ScoringRule
 
 
