@@ -235,8 +235,8 @@ class Twins(nn.Module):
         self.a, self.drop, self.b = nn.Linear(3, 8), nn.Dropout(0.5), nn.Linear(8, 3)
 
     def forward(self, x):
-        one, two = self.drop(self.a(torch.cat([x[:, :3], x[:, 3:]])).tanh()).chunk(2)
-        return self.b(one * two)
+        left, right = self.drop(self.a(torch.cat([x[:, :3], x[:, 3:]])).tanh()).chunk(2)
+        return self.b(left * right)
 
 
 class RecurrentCell(nn.Module):

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 from scorewise import rules
 from scorewise._lazy import lazy_names
 from scorewise._version import __version__ as __version__
-from scorewise.abstain import Certificate, Drift, Gate, Gated, certify, certify_threshold
+from scorewise.abstain import (
+    Certificate,
+    Drift,
+    Policy,
+    PolicyResult,
+    certify,
+    certify_threshold,
+    load_policy,
+)
 from scorewise.accumulate import Accumulator
 from scorewise.acquire import acquire, acquire_batch
 from scorewise.calibrate import LossCalibration, Temperature, fit_temperature, loss_calibration
@@ -57,8 +65,6 @@ __all__ = [
     "Dirichlet",
     "Drift",
     "Evaluation",
-    "Gate",
-    "Gated",
     "ImproperRule",
     "InvalidInput",
     "KernelMismatch",
@@ -66,6 +72,8 @@ __all__ = [
     "LossRecalibrator",
     "OODDetector",
     "OODMetrics",
+    "Policy",
+    "PolicyResult",
     "Predictions",
     "Samples",
     "ScorewiseError",
@@ -94,6 +102,7 @@ __all__ = [
     "get_num_threads",
     "get_rule",
     "label_wise",
+    "load_policy",
     "loss_calibration",
     "ood_metrics",
     "pairwise_epistemic",

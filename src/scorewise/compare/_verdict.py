@@ -214,7 +214,7 @@ def _calibration(evaluation: Evaluation, noun: str) -> str:
     predicted, realized = unit.format(calibration.predicted), unit.format(calibration.realized)
     outcome = f"{realized} were wrong" if unit.is_proportion else f"the mean was {realized}"
     gap = f"it predicts {_article(unit.noun)} {noun} of {predicted}, and {outcome}"
-    if calibration.is_honest:
+    if calibration.is_calibrated:
         return f"The model shows no miscalibration: {gap}."
     low, high = calibration.gap_interval
     if low > 0:

@@ -168,12 +168,12 @@ def test_members_are_not_changed():
 
 
 def test_a_member_may_be_there_twice():
-    one, other = several(mlp, 2)
-    one.train()
-    probs = samples([one, other, one], rows(5))
+    first, second = several(mlp, 2)
+    first.train()
+    probs = samples([first, second, first], rows(5))
     np.testing.assert_array_equal(probs[:, 0], probs[:, 2])
     assert np.abs(probs[:, 0] - probs[:, 1]).max() > 1e-3
-    assert all(part.training for part in one.modules())
+    assert all(part.training for part in first.modules())
 
 
 def test_members_may_have_different_architectures():
@@ -247,7 +247,7 @@ def test_stacked_modules_return_what_their_members_return(name):
         together = ensembles.StackedModules(members)(X)
         apart = [member(X) for member in members]
     if name == "one logit":
-        apart = [one["logits"][:, None] for one in apart]
+        apart = [output["logits"][:, None] for output in apart]
     np.testing.assert_allclose(together, torch.cat(apart), rtol=1e-4, atol=1e-5)
 
 
@@ -347,9 +347,9 @@ def ensemble(make: Any = mlp, n_members: int = 3, **options: Any) -> sw.DeepEnse
     return sw.DeepEnsemble(make, n_members, **options)
 
 
-def assert_same_members(one: sw.DeepEnsemble, other: sw.DeepEnsemble) -> None:
-    assert len(one.members_) == len(other.members_)
-    for a, b in zip(one.members_, other.members_, strict=True):
+def assert_same_members(first: sw.DeepEnsemble, other: sw.DeepEnsemble) -> None:
+    assert len(first.members_) == len(other.members_)
+    for a, b in zip(first.members_, other.members_, strict=True):
         for (name, value), (_, expected) in zip(
             a.state_dict().items(), b.state_dict().items(), strict=True
         ):
@@ -433,18 +433,18 @@ def test_one_logit_learns_two_classes(iris):
 def test_the_same_seed_gives_the_same_members_and_they_differ(iris):
     X, y = iris
     torch.manual_seed(3)
-    one = ensemble(epochs=2).fit(X, y)
+    first = ensemble(epochs=2).fit(X, y)
     torch.manual_seed(4)
-    assert_same_members(one, ensemble(epochs=2).fit(X, y))
+    assert_same_members(first, ensemble(epochs=2).fit(X, y))
     other = ensemble(epochs=2, random_state=1).fit(X, y)
-    weights = [m[0].weight for m in (*one.members_, *other.members_)]
+    weights = [m[0].weight for m in (*first.members_, *other.members_)]
     for i, a in enumerate(weights):
         for b in weights[:i]:
             assert (a - b).abs().max() > 1e-2
     # a member's seed is its own, however many there are
     few = ensemble(epochs=2, n_members=2).fit(X, y)
-    one.members_.pop()
-    assert_same_members(one, few)
+    first.members_.pop()
+    assert_same_members(first, few)
 
 
 def test_the_random_states_are_restored(iris):
@@ -512,11 +512,11 @@ def test_an_interruption_keeps_the_finished_and_a_warm_start_completes_them(at, 
 
 def test_without_a_warm_start_all_members_are_new(iris):
     X, y = iris
-    one = ensemble(epochs=1, n_members=2, random_state=np.random.default_rng(0)).fit(X, y)
-    old = list(one.members_)
-    one.fit(X, y)
-    assert all(a is not b for a, b in zip(old, one.members_, strict=True))
-    assert (old[0][0].weight - one.members_[0][0].weight).abs().max() > 1e-2
+    first = ensemble(epochs=1, n_members=2, random_state=np.random.default_rng(0)).fit(X, y)
+    old = list(first.members_)
+    first.fit(X, y)
+    assert all(a is not b for a, b in zip(old, first.members_, strict=True))
+    assert (old[0][0].weight - first.members_[0][0].weight).abs().max() > 1e-2
 
 
 def test_a_warm_start_adds_members(iris):

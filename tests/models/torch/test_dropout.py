@@ -39,7 +39,7 @@ def returned_by(model: nn.Module, X: Any, n_samples: int = 6, **options: Any) ->
     hook.remove()
     if len(seen[-1]) == len(X) * n_samples:
         return seen[-1].numpy().reshape(n_samples, len(X), -1)
-    return np.stack([one.numpy() for one in seen[-n_samples:]])
+    return np.stack([output.numpy() for output in seen[-n_samples:]])
 
 
 def assert_every_draw_has_a_mask(probs: np.ndarray, p: float, width: int, head: Any) -> None:
@@ -158,10 +158,10 @@ def test_the_same_seed_gives_the_same_samples_whatever_the_batch_size(name, seed
 @each_architecture
 def test_different_seeds_and_draws_differ(name):
     model, X = build(name)
-    one, other = samples(model, X, 4, 1), samples(model, X, 4, 2)
-    assert np.abs(one - other).max(axis=(0, 2)).min() > 1e-4
+    first, second = samples(model, X, 4, 1), samples(model, X, 4, 2)
+    assert np.abs(first - second).max(axis=(0, 2)).min() > 1e-4
     for a, b in itertools.combinations(range(4), 2):
-        assert np.abs(one[:, a] - one[:, b]).max() > 1e-4, (a, b)
+        assert np.abs(first[:, a] - first[:, b]).max() > 1e-4, (a, b)
 
 
 @each_architecture
@@ -182,9 +182,9 @@ def test_a_row_does_not_depend_on_the_other_rows(name):
 
 def test_without_a_seed_predictions_differ():
     model, X = build("mlp")
-    one, other = (sw.predict_samples(model, X).probs for _ in range(2))
-    assert one.shape == (9, 20, 3)
-    assert np.abs(one - other).max() > 1e-3
+    first, second = (sw.predict_samples(model, X).probs for _ in range(2))
+    assert first.shape == (9, 20, 3)
+    assert np.abs(first - second).max() > 1e-3
 
 
 def test_a_generator_and_a_random_state_are_seeds():

@@ -193,9 +193,9 @@ def test_transformers_with_padding_are_drawn_from_layer_by_layer():
 @pytest.mark.parametrize("seed", range(5))
 def test_a_single_draw_may_keep_everything(seed):
     model = nn.Sequential(nn.Linear(6, 4), nn.Dropout(0.1), nn.LayerNorm(4), nn.Linear(4, 3))
-    one = sw.predict_samples(model, ROWS, 1, random_state=seed).probs
+    single = sw.predict_samples(model, ROWS, 1, random_state=seed).probs
     many = sw.predict_samples(model, ROWS, 5, random_state=seed).probs
-    np.testing.assert_allclose(one[:, 0], many[:, 0], atol=1e-6)
+    np.testing.assert_allclose(single[:, 0], many[:, 0], atol=1e-6)
 
 
 class Asserts(RemembersRows):

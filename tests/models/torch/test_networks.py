@@ -164,8 +164,8 @@ def test_one_logit_is_that_of_class_one(make):
     X = rows(5)
     two = samples(Returns(lambda z: torch.stack([0 * z[:, 0], z[:, 0]], 1)), X)
     np.testing.assert_allclose(samples(Returns(make), X), two, atol=1e-6)
-    one = Returns(lambda z: make(z).sigmoid())
-    np.testing.assert_allclose(samples(one, X, output="probs"), two, atol=1e-6)
+    sigmoid = Returns(lambda z: make(z).sigmoid())
+    np.testing.assert_allclose(samples(sigmoid, X, output="probs"), two, atol=1e-6)
 
 
 def test_probabilities_are_passed_on():
