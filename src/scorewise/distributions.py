@@ -31,8 +31,8 @@ from scorewise._array import (
     widest,
     working_precision,
 )
+from scorewise._inputs import InputOptions, RawPredictions, classes_last, raw_members
 from scorewise._numerics import sum_of_others
-from scorewise._receive import Options, Unchecked, classes_last, receive_members
 from scorewise._simulation import simulate
 from scorewise.errors import InvalidInput
 
@@ -127,14 +127,14 @@ class Samples:
         normalize: bool = False,
         check: bool = True,
     ) -> None:
-        options = Options(member_axis, class_axis, from_logits, normalize, check)
-        given = receive_members(probs, options)
-        self.probs, self.weights = given.probabilities(), given.shares(weights)
+        options = InputOptions(member_axis, class_axis, from_logits, normalize, check)
+        raw = raw_members(probs, options)
+        self.probs, self.weights = raw.probabilities(), raw.normalized_weights(weights)
 
     @classmethod
-    def of(cls, given: Unchecked, weights: Any = None) -> Samples:
+    def of(cls, raw: RawPredictions, weights: Any = None) -> Samples:
         """Return the checked samples of raw members."""
-        return cls._trusted(given.probabilities(), given.shares(weights))
+        return cls._trusted(raw.probabilities(), raw.normalized_weights(weights))
 
     @classmethod
     def _trusted(cls, probs: Array, weights: Array | None) -> Samples:
@@ -142,9 +142,9 @@ class Samples:
         samples.probs, samples.weights = probs, weights
         return samples
 
-    def unchecked(self) -> Unchecked:
+    def raw(self) -> RawPredictions:
         """Return the members as kernels take them, without a second check."""
-        return Unchecked(self.probs, classes_last(self.probs.ndim, "probs"), check=False)
+        return RawPredictions(self.probs, classes_last(self.probs.ndim, "probs"), check=False)
 
     def __repr__(self) -> str:
         *batch, m, k = self.probs.shape
