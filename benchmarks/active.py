@@ -38,6 +38,7 @@ from measuring import (
     softmax,
     write_between,
 )
+from scorewise.acquire import Round
 
 INITIAL, PER_ROUND, BUDGET = 20, 20, 300
 
@@ -73,7 +74,7 @@ def train(X: np.ndarray, y: np.ndarray, seed: int) -> torch.nn.Module:
     return ensemble.fit(X, y).members_[0]
 
 
-def run(name: str, seed: int, budget: int) -> list[sw.Round]:
+def run(name: str, seed: int, budget: int) -> list[Round]:
     """A run of one query: another split and other networks for each seed."""
     torch.set_num_threads(1)
     X, y = load_digits(return_X_y=True)
@@ -115,12 +116,12 @@ def describe(name: str, losses: np.ndarray, random: np.ndarray, labels: np.ndarr
     ]
 
 
-def learn(n_runs: int, budget: int) -> tuple[Sheet, str, dict[str, list[list[sw.Round]]]]:
+def learn(n_runs: int, budget: int) -> tuple[Sheet, str, dict[str, list[list[Round]]]]:
     cells = [(name, seed) for name in QUERIES for seed in range(n_runs)]
     work = Parallel(n_jobs=2, return_as="generator")(
         delayed(run)(name, seed, budget) for name, seed in cells
     )
-    runs: dict[str, list[list[sw.Round]]] = {name: [] for name in QUERIES}
+    runs: dict[str, list[list[Round]]] = {name: [] for name in QUERIES}
     for (name, _), rounds in zip(cells, track(work, "Learning", len(cells)), strict=True):
         runs[name].append(rounds)
     get_reusable_executor().shutdown()  # so that its work counts as this process's

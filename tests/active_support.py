@@ -12,6 +12,7 @@ from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 
 import scorewise as sw
+from scorewise.acquire import Round
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 ORDER = np.random.default_rng(0).permutation(150)
@@ -26,12 +27,12 @@ def forest(n: int = 5) -> Any:
     return RandomForestClassifier(n, min_samples_leaf=2)
 
 
-def rounds_of(model: Any = None, X: Any = X, y: Any = Y, **options: Any) -> list[sw.Round]:
+def rounds_of(model: Any = None, X: Any = X, y: Any = Y, **options: Any) -> list[Round]:
     model = forest() if model is None else model
     return list(sw.active_learning(model, X, y, **(SHORT | EXAM | options)))
 
 
-def assert_same(actual: list[sw.Round], expected: list[sw.Round]) -> None:
+def assert_same(actual: list[Round], expected: list[Round]) -> None:
     assert len(actual) == len(expected)
     for one, two in zip(actual, expected, strict=True):
         assert (one.index, one.n_labelled, one.loss, one.stop) == (
@@ -48,7 +49,7 @@ def assert_same(actual: list[sw.Round], expected: list[sw.Round]) -> None:
             np.testing.assert_array_equal(one.scores, two.scores)
 
 
-def assert_adds_up(rounds: list[sw.Round], y: Any = Y, sizes: tuple = (12, 8, 8, 2)) -> None:
+def assert_adds_up(rounds: list[Round], y: Any = Y, sizes: tuple = (12, 8, 8, 2)) -> None:
     rows = np.concatenate([r.rows for r in rounds])
     assert len(set(rows.tolist())) == len(rows), "a row was labelled twice"
     assert [r.index for r in rounds] == list(range(len(rounds)))

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import scorewise as sw
+from scorewise.decide import Decisions
 from scorewise.plots import OODDisplay
 from support import members
 
@@ -51,7 +52,7 @@ def curves(names: Sequence[str] = ("total", "epistemic", "random", "BALD", "entr
     return {name: curve(seed=i) for i, name in enumerate(names)}
 
 
-def decisions(costs: Any = COSTS, **options: Any) -> sw.Decisions:
+def decisions(costs: Any = COSTS, **options: Any) -> Decisions:
     return sw.decide(members(60, 5, 2, concentration=0.7), costs, **options)
 
 

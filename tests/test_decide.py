@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import scorewise as sw
+from scorewise.decide import Decisions
 from support import Library, members, softmax
 
 TRIAGE = [[0.0, 5.0], [50.0, 0.0]]
@@ -78,7 +79,7 @@ def fast(probs: np.ndarray, costs: Any, weights: Any = None) -> SimpleNamespace:
     )
 
 
-def assert_same(d: sw.Decisions, expected: Any, rtol: float = 1e-12, atol: float = 1e-14) -> None:
+def assert_same(d: Decisions, expected: Any, rtol: float = 1e-12, atol: float = 1e-14) -> None:
     np.testing.assert_array_equal(np.asarray(d.action), expected.action)
     for part in ("total", "aleatoric", "epistemic"):
         values = np.asarray(getattr(d, part), dtype=float)
@@ -189,11 +190,11 @@ def test_the_epistemic_part_is_the_value_of_learning_theta():
     rng = np.random.default_rng(7)
     probs, costs, w = members(30, 6, 3, seed=8), some_costs(3, 4), rng.uniform(0, 1, 6)
     d = sw.decide(probs, costs, weights=w)
-    told = sum(
+    with_oracle = sum(
         share * sw.decide(probs[:, m : m + 1], costs).total for m, share in enumerate(w / w.sum())
     )
-    np.testing.assert_allclose(d.epistemic, d.total - told, atol=1e-14)
-    np.testing.assert_allclose(d.aleatoric, told, rtol=1e-13)
+    np.testing.assert_allclose(d.epistemic, d.total - with_oracle, atol=1e-14)
+    np.testing.assert_allclose(d.aleatoric, with_oracle, rtol=1e-13)
 
 
 # -- Chow's rule, thresholds ----------------------------------------------------------------------
@@ -232,7 +233,7 @@ def test_abstaining_at_no_cost_is_not_needed_where_a_label_is_certain():
     assert not d.total.any()
 
 
-def test_the_cheaper_abstaining_is_the_more_it_is_done_and_the_less_all_costs():
+def test_cheaper_abstaining_is_chosen_more_often_and_lowers_the_cost():
     probs = members(300, 4, 4, seed=9)
     costs = some_costs(4, 4)
     ever = [sw.decide(probs, costs, c) for c in np.linspace(4, -1, 40)]
@@ -277,7 +278,9 @@ def test_abstaining_may_cost_differently_by_class():
 
 @given(st.integers(0, 10**6), st.integers(2, 5), st.integers(1, 5), st.booleans())
 @settings(max_examples=40)
-def test_relations_between_costs(seed, k, n_actions, abstaining):
+def test_shifting_scaling_and_permuting_costs_changes_decisions_accordingly(
+    seed, k, n_actions, abstaining
+):
     rng = np.random.default_rng(seed)
     probs, costs = rng.dirichlet(np.ones(k), (8, 4)), rng.normal(size=(k, n_actions))
     abstain = rng.normal(size=k) if abstaining else None
@@ -342,7 +345,7 @@ def test_costs_of_any_size(scale, dtype):
     np.testing.assert_allclose(d.total / d.total.dtype.type(scale), unit.total, rtol=1e-4)
 
 
-def test_no_costs_at_all():
+def test_costs_of_zero_choose_the_first_action():
     d = sw.decide(members(5, 3, 3), np.zeros((3, 2)), 0)
     assert d.action.tolist() == [0] * 5
     assert not d.total.any()
@@ -436,7 +439,7 @@ def test_costs_may_come_from_any_library(xp):
     assert isinstance(d.total, np.ndarray)
 
 
-def test_axes_logits_and_masses():
+def test_axes_logits_and_masses_are_read_as_by_decompose():
     rng = np.random.default_rng(23)
     logits, costs = 3 * rng.normal(size=(5, 4, 3)), some_costs(3, 4)
     logits[0, 0, 1] = -np.inf
@@ -611,7 +614,7 @@ def test_actions_that_tie_over_all_members_though_not_for_each(dtype):
 
 
 @pytest.mark.parametrize(("dtype", "step"), [("float64", 1e-12), ("float32", 1e-5)])
-def test_actions_that_all_but_tie_are_told_apart(dtype, step):
+def test_actions_that_nearly_tie_are_distinguished(dtype, step):
     """The second is cheaper by little, and one member would take the first."""
     probs = np.array([[0.75, 0.25], [0.25 - 2 * step, 0.75 + 2 * step]], dtype=dtype)
     d = sw.decide(probs, 1 - np.eye(2))
@@ -662,7 +665,7 @@ def test_an_action_that_is_forbidden_by_its_cost_does_not_blur_the_others(dtype,
     assert d.action == 1
 
 
-def test_a_dear_action_in_single_precision_costs_nothing_where_it_is_not_taken():
+def test_a_costly_action_that_is_not_taken_does_not_change_single_precision():
     probs = members(3000, 20, 3, seed=41).astype("float32")
     d = sw.decide(probs, np.column_stack([1 - np.eye(3), np.full(3, 1e4)]))
     paid = (1 - probs.astype(float).mean(axis=1))[np.arange(3000), d.action]
@@ -672,7 +675,7 @@ def test_a_dear_action_in_single_precision_costs_nothing_where_it_is_not_taken()
 # -- names and the table --------------------------------------------------------------------------
 
 
-def table(d: sw.Decisions) -> dict[str, list[float]]:
+def table(d: Decisions) -> dict[str, list[float]]:
     """The rows of the printed table, by name."""
     head, *lines = repr(d).split("\n")
     assert head.split() == ["action", "rows", "cost", "aleatoric", "epistemic"]
@@ -681,7 +684,7 @@ def table(d: sw.Decisions) -> dict[str, list[float]]:
     return {name.rstrip(): [float(x) for x in rest] for name, *rest in cells}
 
 
-def test_names_of_actions():
+def test_actions_are_named_by_the_argument_the_matrix_or_their_numbers():
     named = sw.rules.cost_matrix(TRIAGE, ["dismiss", "treat"])
     assert sw.decide(PROBS, TRIAGE).action_names == ("0", "1")
     assert sw.decide(PROBS, TRIAGE, 1).action_names == ("0", "1", "abstain")
@@ -702,8 +705,8 @@ def test_names_of_actions():
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["a", "a"], "a name of its own"),
-        ([1, "1"], "a name of its own"),
+        (["a", "a"], "a different name"),
+        ([1, "1"], "a different name"),
         (["a"], "1 action names for 2 actions"),
         (["a", "b", "c", "d"], "4 action names for 2 actions"),
         ([], "0 action names for 2 actions"),
@@ -712,7 +715,7 @@ def test_names_of_actions():
         (["abstain", "b"], "has an action 'abstain' already; .*pass abstain_cost=None"),
     ],
 )
-def test_names_that_will_not_do(names, message):
+def test_invalid_action_names_are_refused(names, message):
     with pytest.raises(sw.InvalidInput, match=message):
         sw.decide(PROBS, TRIAGE, 1, action_names=names)
     if not isinstance(names, str):
@@ -741,7 +744,7 @@ def test_abstaining_may_have_another_name():
 
 
 @pytest.mark.parametrize("library", ["numpy", "torch", "array_api_strict"])
-def test_the_table(library):
+def test_the_table_is_the_same_in_every_library(library):
     probs = Library(library).asarray(PROBS)
     d = sw.decide(probs, TRIAGE, 1, action_names=["dismiss", "treat at once"])
     assert repr(d) == (
@@ -789,7 +792,7 @@ def test_decisions_can_be_pickled():
         d.action = 1
 
 
-def test_nothing_that_was_handed_in_is_changed():
+def test_inputs_are_not_changed():
     probs, costs, abstain = np.array(PROBS), np.array(TRIAGE), np.array([1.0, 2.0])
     before = probs.copy(), costs.copy(), abstain.copy()
     d = sw.decide(probs, costs, abstain)
@@ -823,7 +826,7 @@ def test_nothing_that_was_handed_in_is_changed():
     ],
 )
 @pytest.mark.parametrize("abstain", [None, 1, [1, 1]])
-def test_costs_that_will_not_do(costs, message, abstain):
+def test_invalid_costs_are_refused(costs, message, abstain):
     with pytest.raises(sw.InvalidInput, match=message):
         sw.decide(PROBS, costs, abstain)
 
@@ -850,17 +853,17 @@ def test_costs_that_will_not_do(costs, message, abstain):
         (np.ma.masked_array([1, 2], mask=[0, 1]), "abstain_cost is a masked array"),
     ],
 )
-def test_abstain_costs_that_will_not_do(abstain, message):
+def test_invalid_abstain_costs_are_refused(abstain, message):
     with pytest.raises(sw.InvalidInput, match=message):
         sw.decide(PROBS, TRIAGE, abstain)
 
 
-def test_a_ragged_abstain_cost():
+def test_a_ragged_abstain_cost_is_refused():
     with pytest.raises(sw.InvalidInput, match="abstain_cost"):
         sw.decide(PROBS, TRIAGE, [[1], [1, 2]])
 
 
-def test_an_abstain_cost_beyond_all_floats():
+def test_an_abstain_cost_beyond_all_floats_is_refused():
     with pytest.raises(sw.InvalidInput, match="abstain_cost has dtype object"):
         sw.decide(PROBS, TRIAGE, 10**400)
 
@@ -878,7 +881,7 @@ def test_messages_name_what_was_written(abstain, message):
         sw.decide(PROBS, TRIAGE, abstain)
 
 
-def test_predictions_that_will_not_do():
+def test_invalid_predictions_are_refused():
     with pytest.raises(sw.InvalidInput, match=r"probs\[1, 0\] sums to 1.5"):
         sw.decide([[[0.5, 0.5]], [[0.5, 1.0]]], TRIAGE)
     with pytest.raises(sw.InvalidInput, match="is nan"):

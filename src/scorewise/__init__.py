@@ -10,13 +10,21 @@ from typing import TYPE_CHECKING
 from scorewise import rules
 from scorewise._lazy import lazy_names
 from scorewise._version import __version__ as __version__
-from scorewise.abstain import Certificate, Drift, Gate, Gated, certify, certify_threshold
+from scorewise.abstain import (
+    Certificate,
+    Drift,
+    Policy,
+    PolicyResult,
+    certify,
+    certify_threshold,
+    load_policy,
+)
 from scorewise.accumulate import Accumulator
-from scorewise.acquire import JointBatch, Round, acquire, acquire_batch
+from scorewise.acquire import acquire, acquire_batch
 from scorewise.calibrate import LossCalibration, Temperature, fit_temperature, loss_calibration
 from scorewise.compare import Advice, Comparison, Evaluation, Standing, advise, compare, evaluate
 from scorewise.curves import Curve, augrc, aulc, rejection_curve
-from scorewise.decide import Decisions, decide
+from scorewise.decide import decide
 from scorewise.decompose import (
     Decomposition,
     decompose,
@@ -52,24 +60,21 @@ __all__ = [
     "Certificate",
     "Comparison",
     "Curve",
-    "Decisions",
     "Decomposition",
     "DeepEnsemble",
     "Dirichlet",
     "Drift",
     "Evaluation",
-    "Gate",
-    "Gated",
     "ImproperRule",
     "InvalidInput",
-    "JointBatch",
     "KernelMismatch",
     "LossCalibration",
     "LossRecalibrator",
     "OODDetector",
     "OODMetrics",
+    "Policy",
+    "PolicyResult",
     "Predictions",
-    "Round",
     "Samples",
     "ScorewiseError",
     "ScoringRule",
@@ -97,6 +102,7 @@ __all__ = [
     "get_num_threads",
     "get_rule",
     "label_wise",
+    "load_policy",
     "loss_calibration",
     "ood_metrics",
     "pairwise_epistemic",

@@ -1,7 +1,7 @@
-"""The only place that asks which array library is at hand.
+"""Array libraries: the only module that depends on which of them an array is from.
 
-Everything else is written against the array API standard through the namespace ``xp`` found here,
-so that NumPy, torch, JAX, CuPy and array-api-strict run the same formulas on their own devices.
+All other code is written against the array API standard through the namespace ``xp``, so that
+NumPy, torch, JAX, CuPy and array-api-strict run the same formulas on their own devices.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def in_host_memory(x: Array) -> bool:
 
 
 def _is_differentiated(x: Array) -> bool:
-    """Whether torch follows what is done with ``x``: backwards, forwards, or in a transform."""
+    """Whether torch differentiates operations on ``x``: backwards, forwards, or in a transform."""
     import torch
 
     wrapped = getattr(torch._C, "_functorch", None)
@@ -107,14 +107,14 @@ def _wide_dtype(xp: Namespace, x: Array) -> Any:
 
 
 def widest(xp: Namespace, x: Array) -> Array:
-    """The array in float64, for sums that float32 would drown, or as it is where there is none."""
+    """The array in float64, for sums that lose digits in float32; unchanged if there is none."""
     return xp.astype(x, _wide_dtype(xp, x))
 
 
 def sum_members(xp: Namespace, x: Array, axis: int) -> Array:
     """The sum over members (a negative axis), a few at a time, in float64 where they are many.
 
-    Equal terms round the same way, so that a long sum drifts, and its small entries drown in it.
+    Equal terms round the same way, so that a long sum drifts and its small entries are lost.
     """
     n = x.shape[axis]
     dtype = x.dtype if n <= _MANY_MEMBERS else _wide_dtype(xp, x)
@@ -132,7 +132,7 @@ def sum_members(xp: Namespace, x: Array, axis: int) -> Array:
 def contiguous_rows(xp: Namespace, x: Array) -> Array:
     """The array with the last axis contiguous, along which equal rows are summed equally and well.
 
-    Over strided rows NumPy adds up one by one, and torch in an order that depends on the row.
+    NumPy sums strided rows term by term, and torch in an order that depends on the row.
     """
     if compat.is_torch_array(x):
         return x.contiguous()
@@ -152,12 +152,12 @@ def smallest(xp: Namespace, x: Array) -> float:
 def on_device_of(xp: Namespace, values: Any, like: Array) -> Array:
     """Values as an array of the library and device of ``like``."""
     if is_dask(like) and not is_dask(values):
-        values = to_numpy(values)  # which Dask knows best
+        values = to_numpy(values)  # the library that Dask handles best
     if not is_array(values):
         values = np.asarray(values)
     if compat.is_torch_array(values) and compat.is_torch_array(like):
         return values.to(like.device)
-    with np.errstate(over="ignore"):  # what JAX cannot hold is infinite, and refused as such
+    with np.errstate(over="ignore"):  # what JAX cannot hold becomes infinite, and raises later
         return xp.asarray(_shareable(values), device=compat.device(like))
 
 
@@ -179,13 +179,13 @@ def difference(xp: Namespace, p: Array, q: Array) -> Array:
 
     A compiler may fuse the subtraction with the division that made p, and round only once.
     """
-    if isinstance(p, np.ndarray):  # which nobody compiles
+    if isinstance(p, np.ndarray):  # NumPy is never compiled
         return p - q
     return xp.where(p == q, 0.0, p - q)
 
 
 def matmul(xp: Namespace, a: Array, b: Array) -> Array:
-    """The product a @ b in the precision of its arrays, whatever a library was told of speed."""
+    """The product a @ b in the full precision of its arrays, whatever the library's settings."""
     if compat.is_jax_array(a):
         return xp.matmul(a, b, precision="highest")
     if compat.is_torch_array(a):  # neither autocast nor TF32 touches float64
@@ -208,10 +208,10 @@ def to_numpy(x: Array) -> np.ndarray:
 
 
 def blocks(x: Array, axis: int) -> Iterator[Any]:
-    """Indices of parts along an axis whose temporaries stay in cache, or one of everything.
+    """Indices of parts along an axis whose temporaries stay in cache, or a single index of all.
 
-    Only eager arrays on the host gain from them; on a device, or while tracing, one large
-    operation is the fast way.
+    Only eager arrays on the host gain from them; on a device, or while tracing, a single large
+    operation is faster.
     """
     on_cpu = compat.is_numpy_array(x) or (compat.is_torch_array(x) and x.device.type == "cpu")
     if not on_cpu or compat.size(x) <= _BLOCK_ELEMENTS:

@@ -2,7 +2,7 @@
 
 Each is exact where its value is exactly 0, never of the wrong sign, and accurate to a few units of
 rounding on its whole domain. ``q`` is where a function is expanded, ``p`` the point it is compared
-with, ``d`` the difference p - q, which callers often know better than ``p - q`` would give it.
+with, ``d`` the difference p - q, which callers often have with more digits than ``p - q``.
 """
 
 from __future__ import annotations
@@ -197,5 +197,5 @@ MOST_POINTS = 2000  # of a line: more than any figure resolves
 
 
 def spread(n: int, most: int = MOST_POINTS) -> np.ndarray:
-    """Indices of at most so many of n things, evenly spread, with both ends."""
+    """Return evenly spread indices of n things, at most that many, with both ends."""
     return np.arange(n) if n <= most else np.linspace(0, n - 1, most).round().astype(int)

@@ -1,4 +1,4 @@
-"""Expectations over a Dirichlet by randomised quasi-Monte-Carlo, where nothing better is known."""
+"""Expectations over a Dirichlet by randomised quasi-Monte-Carlo, for rules without closed forms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BLOCK_ELEMENTS = 1 << 22
 def simulate(
     f: Callable[[np.ndarray, slice], np.ndarray], alpha: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """E f(θ) for θ ~ Dirichlet(α) and its standard error, for parameters ``(B, K)``.
+    """Return E f(θ) for θ ~ Dirichlet(α) and its standard error, for parameters ``(B, K)``.
 
     ``f`` takes points ``(b, n, K)`` and the rows that they are for, and returns ``(b, n)`` or
     ``(b, n, R)``. Independently scrambled Sobol sequences give the estimate and, by their spread,

@@ -1,4 +1,4 @@
-"""Rejection curves and their areas: losses and scores in, numbers out; no rule is known here."""
+"""Rejection curves and their areas, from losses and scores; they depend on no scoring rule."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ROUNDING = 1e-12  # 0.3 * 10 is 3 rows, not 4, and losses of 0.1 have the mean 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """The loss of what is accepted, at every coverage; made by :func:`scorewise.rejection_curve`.
+    """Mean losses of accepted rows at every coverage; made by :func:`scorewise.rejection_curve`.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class Curve:
     total_loss : array (n,)
         Summed loss of the k most certain rows, an expected value where rows are tied.
     ranked_losses : array (n,)
-        The losses in rising order: how an oracle would accept them.
+        The losses in rising order, as an oracle would accept the rows.
 
     Examples
     --------
@@ -55,12 +55,12 @@ class Curve:
 
     @cached_property
     def coverage(self) -> np.ndarray:
-        """Share of the rows that is accepted, k/n."""
+        """Proportion of the rows that is accepted, k/n."""
         return np.arange(1, len(self) + 1) / len(self)
 
     @property
     def rejection(self) -> np.ndarray:
-        """Share of the rows that is rejected, 1 − k/n."""
+        """Proportion of the rows that is rejected, 1 − k/n."""
         return np.arange(len(self) - 1, -1, -1) / len(self)
 
     @cached_property
@@ -70,12 +70,12 @@ class Curve:
 
     @property
     def generalized_loss(self) -> np.ndarray:
-        """Loss of the accepted rows, shared among all rows: what AUGRC is the area of."""
+        """Summed loss of the accepted rows over the number of all rows; AUGRC is its area."""
         return self.total_loss / len(self)
 
     @property
     def accuracy(self) -> np.ndarray:
-        """1 − loss: the share of accepted rows that is right, where losses are 0 and 1."""
+        """1 − loss: the proportion of accepted rows that is right, where losses are 0 or 1."""
         if not np.all((self.ranked_losses == 0) | (self.ranked_losses == 1)):
             raise InvalidInput("accuracy is 1 - loss where losses are 0 or 1, and these are not")
         return 1 - self.loss
@@ -92,7 +92,7 @@ class Curve:
 
     @cached_property
     def oracle_total_loss(self) -> np.ndarray:
-        """Summed loss of the k rows that lost least."""
+        """Summed loss of the k rows with the smallest losses."""
         return np.cumsum(self.ranked_losses)
 
     @cached_property
@@ -117,9 +117,9 @@ class Curve:
 
     @property
     def normalized_aulc(self) -> float:
-        """(AULC − oracle)/(random − oracle): 0 is the best order, 1 a random one, above 1 worse.
+        """(AULC − oracle)/(random − oracle): 0 is the best order, 1 a random order.
 
-        0 where all losses are equal: then every order is the best one.
+        It is 0 where all losses are equal, as every order is then the best.
         """
         return self._normalized(self.aulc, self.oracle_aulc, self.random_aulc)
 
@@ -134,18 +134,18 @@ class Curve:
         return (area - oracle) / (random - oracle)
 
     def coverage_at(self, max_loss: float) -> float:
-        """The largest coverage at which the accepted rows lose at most ``max_loss`` on average.
+        """Return the largest coverage with a mean loss of at most ``max_loss``.
 
-        0 where no coverage does. It describes these rows; for a promise about new ones see
+        0 where no coverage does. It describes these rows; for a guarantee about new rows see
         :func:`scorewise.certify_threshold`.
         """
         max_loss = validate.number(max_loss, "max_loss")
         rounding = max(_ROUNDING, len(self) * float(np.finfo(float).eps))
-        kept = np.flatnonzero(self.loss <= max_loss + rounding * abs(max_loss))
-        return float(kept[-1] + 1) / len(self) if len(kept) else 0.0
+        within = np.flatnonzero(self.loss <= max_loss + rounding * abs(max_loss))
+        return float(within[-1] + 1) / len(self) if len(within) else 0.0
 
     def loss_at(self, coverage: float) -> float:
-        """The mean loss when at least this share of the rows is accepted."""
+        """Return the mean loss when at least this proportion of the rows is accepted."""
         coverage = validate.number(coverage, "coverage")
         if not 0 < coverage <= 1:
             raise InvalidInput(f"coverage is {coverage}; it must be above 0 and at most 1")
@@ -158,17 +158,18 @@ def _per_accepted(total_loss: np.ndarray) -> np.ndarray:
 
 
 def rejection_curve(losses: Any, uncertainty: Any) -> Curve:
-    """The mean loss of the accepted rows at every coverage k/n, the most certain first.
+    """Return the mean loss of the accepted rows at every coverage k/n, the most certain first.
 
-    Use it to see what abstaining would buy. Tied uncertainties count as their expected value over
-    random orders, so the order of the rows never matters. O(n log n).
+    Use it to see how much abstaining lowers the loss. Tied uncertainties count as their expected
+    value over random orders, so the order of the rows never matters. O(n log n).
 
     Parameters
     ----------
     losses : array (n,)
-        What each prediction cost, such as ``sw.task_losses(probs, y, "zero-one")``; finite.
+        The loss that each prediction incurred, finite, such as
+        ``sw.task_losses(probs, y, "zero-one")``.
     uncertainty : array (n,)
-        What to order them by; rows of the least uncertainty are accepted first.
+        The score that orders the rows; the least uncertain are accepted first.
 
     Returns
     -------
@@ -207,7 +208,7 @@ def _expected_sums(loss: np.ndarray, score: np.ndarray) -> np.ndarray:
 
 
 def aulc(losses: Any, uncertainty: Any) -> float:
-    """Area under the loss-rejection curve: the mean loss of the accepted, over all coverages.
+    """Return the area under the loss-rejection curve: the mean of its losses over all coverages.
 
     Use it to compare measures for abstaining: lower is better, and the total uncertainty of the
     loss itself is the best order there is (Proposition 4.1 of the paper).
@@ -218,9 +219,9 @@ def aulc(losses: Any, uncertainty: Any) -> float:
     Parameters
     ----------
     losses : array (n,)
-        What each prediction cost; finite.
+        The loss that each prediction incurred; finite.
     uncertainty : array (n,)
-        What to order them by; rows of the least uncertainty are accepted first.
+        The score that orders the rows; the least uncertain are accepted first.
 
     Raises
     ------
@@ -239,20 +240,20 @@ def aulc(losses: Any, uncertainty: Any) -> float:
 
 
 def augrc(losses: Any, uncertainty: Any) -> float:
-    """Area under the generalised risk-coverage curve: the loss of the accepted, shared by all.
+    """Return the area under the generalised risk-coverage curve.
 
     Use it where a rejected row costs nothing and the scale should be that of the whole set: for
     0/1 losses it is the chance that a random row is wrong and accepted at a random coverage.
 
     AUGRC = (1/n) Σ_{k=1..n} (1/n) Σ_{j≤k} loss_π(j). For 0/1 losses of mean ε it equals
-    ε(1−ε)(1−AUROC) + ε²/2 + ε/(2n), with the AUROC of telling errors by their uncertainty.
+    ε(1−ε)(1−AUROC) + ε²/2 + ε/(2n), with the AUROC of uncertainty as a detector of errors.
 
     Parameters
     ----------
     losses : array (n,)
-        What each prediction cost; finite.
+        The loss that each prediction incurred; finite.
     uncertainty : array (n,)
-        What to order them by; rows of the least uncertainty are accepted first.
+        The score that orders the rows; the least uncertain are accepted first.
 
     Raises
     ------

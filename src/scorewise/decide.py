@@ -10,11 +10,11 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import Array, namespace, to_numpy
-from scorewise._receive import Options
+from scorewise._inputs import InputOptions
 from scorewise.decompose import Decomposition, Members, array_path, decompose
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput, Remedy
-from scorewise.rules import CostMatrix, ScoringRule, frozen_array
+from scorewise.rules import CostMatrix, ScoringRule
 
 ABSTAIN = "abstain"
 
@@ -137,7 +137,7 @@ def decide(
         rule = _with_names(matrix, abstain_cost, action_names)
         costs = decompose(probs, rule, weights=weights, **options)
         return _decisions(rule, rule.predict(probs.mean), costs)
-    members = Members.of(probs, weights, Options(**options))
+    members = Members.of(probs, weights, InputOptions(**options))
     members.check_rules([matrix])
     rule = _with_names(matrix, abstain_cost, action_names)
 
@@ -197,4 +197,4 @@ def _column(abstain_cost: Any, n_classes: int) -> np.ndarray:
             f"abstain_cost must be a number, or one for each of {n_classes} classes, not "
             f"{column.dtype} of shape {column.shape}"
         )
-    return frozen_array(np.broadcast_to(column, n_classes), "abstain_cost", ndim=1)
+    return validate.read_only_array(np.broadcast_to(column, n_classes), "abstain_cost", ndim=1)

@@ -1,7 +1,7 @@
 """Second-order predictions: distributions Q over the class probabilities θ.
 
 :class:`Samples` holds the members of an ensemble or the draws of a posterior, :class:`Dirichlet`
-the parameters of a Dirichlet. Both know their mean θ̄ and can take an expectation over θ.
+the parameters of a Dirichlet. Both have a mean θ̄ and can take an expectation over θ.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from scorewise._array import (
     widest,
     working_precision,
 )
+from scorewise._inputs import InputOptions, RawPredictions, classes_last, raw_members
 from scorewise._numerics import sum_of_others
-from scorewise._receive import Options, Unchecked, classes_last, receive_members
 from scorewise._simulation import simulate
 from scorewise.errors import InvalidInput
 
 
 def binary(p: Any) -> Array:
-    """Two-class probabilities from the probability of class 1.
+    """Return two-class probabilities from the probability of class 1.
 
     Use it for models that report one number per row, such as a sigmoid.
 
@@ -71,9 +71,9 @@ def binary(p: Any) -> Array:
 
 
 def apply_floor(p: np.ndarray, floor: float | None) -> np.ndarray:
-    """(1 − K·floor)·p + floor: a prediction ``(..., K)`` mixed so that no probability is smaller.
+    """Return (1 − K·floor)·p + floor: the prediction ``(..., K)`` without smaller probabilities.
 
-    Use it before a loss that is infinite at 0. Without a floor the prediction is returned as it is.
+    Use it before a loss that is infinite at 0. Without a floor ``p`` is returned unchanged.
     """
     if floor is None:
         return p
@@ -82,21 +82,21 @@ def apply_floor(p: np.ndarray, floor: float | None) -> np.ndarray:
 
 
 class Samples:
-    """A second-order distribution given by weighted members.
+    """A second-order distribution that consists of weighted members.
 
     Use it to check predictions once and decompose them several times; :func:`scorewise.decompose`
-    makes one from a plain array by itself.
+    also takes plain arrays.
 
     Parameters
     ----------
     probs : array (..., M, K)
         Member probabilities, or logits with ``from_logits=True`` (-inf masks a class).
     weights : array (M,) or (..., M), optional
-        Member weights, in any scale; equal unless given.
+        Member weights, in any scale; equal by default.
     member_axis, class_axis : int
-        Where members and classes sit in ``probs``; moved without a copy.
+        Where members and classes are in ``probs``; moved without a copy.
     from_logits, normalize, check : bool
-        Take a softmax; rescale rows to sum to 1; refuse bad input (the default).
+        Take a softmax; rescale rows to sum to 1; raise for bad input (the default).
 
     Raises
     ------
@@ -127,14 +127,14 @@ class Samples:
         normalize: bool = False,
         check: bool = True,
     ) -> None:
-        options = Options(member_axis, class_axis, from_logits, normalize, check)
-        given = receive_members(probs, options)
-        self.probs, self.weights = given.probabilities(), given.shares(weights)
+        options = InputOptions(member_axis, class_axis, from_logits, normalize, check)
+        raw = raw_members(probs, options)
+        self.probs, self.weights = raw.probabilities(), raw.normalized_weights(weights)
 
     @classmethod
-    def of(cls, given: Unchecked, weights: Any = None) -> Samples:
-        """Members that were received before, checked now."""
-        return cls._trusted(given.probabilities(), given.shares(weights))
+    def of(cls, raw: RawPredictions, weights: Any = None) -> Samples:
+        """Return the checked samples of raw members."""
+        return cls._trusted(raw.probabilities(), raw.normalized_weights(weights))
 
     @classmethod
     def _trusted(cls, probs: Array, weights: Array | None) -> Samples:
@@ -142,9 +142,9 @@ class Samples:
         samples.probs, samples.weights = probs, weights
         return samples
 
-    def unchecked(self) -> Unchecked:
-        """The same members as a kernel takes them; they need no second check."""
-        return Unchecked(self.probs, classes_last(self.probs.ndim, "probs"), check=False)
+    def raw(self) -> RawPredictions:
+        """Return the members as kernels take them, without a second check."""
+        return RawPredictions(self.probs, classes_last(self.probs.ndim, "probs"), check=False)
 
     def __repr__(self) -> str:
         *batch, m, k = self.probs.shape
@@ -198,24 +198,24 @@ class Samples:
         xp = namespace(self.probs)
         mean = self.anchor + self.shift
         mean = xp.where(mean < 0, 0.0, mean)
-        # What some member thinks possible stays so, however small its weight: D(θ̄, θ) is finite.
+        # What is possible for a member stays possible, however small its weight: D(θ̄, θ) is finite.
         possible = self.probs > 0
         if self.weights is not None:
             possible = possible & (self.weights > 0)[..., None]
         return xp.where((mean > 0) | ~xp.any(possible, axis=-2), mean, smallest(xp, mean))
 
     def average(self, values: Array) -> Array:
-        """E_Q of values per member, ``(..., M)`` or ``(..., M, R)`` shaped like ``probs``."""
+        """Return E_Q of values per member, ``(..., M)`` or ``(..., M, R)``, as ``probs`` are."""
         xp = namespace(values)
         axis = -2 if values.ndim == self.probs.ndim else -1
         if self.weights is None:
             return sum_members(xp, values, axis) / values.shape[axis]
         w = self.weights if axis == -1 else self.weights[..., None]
-        # A member without weight says nothing, not even infinity.
+        # A member without weight does not count, not even with infinity.
         return sum_members(xp, w * xp.where(w > 0, values, 0.0), axis)
 
     def expect(self, f: Callable[[Array], Array]) -> Array:
-        """E_Q f(θ), for ``f`` from ``(..., M, K)`` to ``(..., M)`` or ``(..., M, R)``.
+        """Return E_Q f(θ), for ``f`` from ``(..., M, K)`` to ``(..., M)`` or ``(..., M, R)``.
 
         Examples
         --------
@@ -227,7 +227,7 @@ class Samples:
         return self.average(f(self.probs))
 
     def by_blocks(self, work: Callable[[Samples], list[Array]]) -> list[Array]:
-        """The parts that ``work`` makes of all instances, a few that fit a cache at a time.
+        """Return the arrays that ``work`` returns, computed on blocks that fit a cache.
 
         Examples
         --------
@@ -241,18 +241,20 @@ class Samples:
         if not batch:
             return work(self)
         longest = max(range(len(batch)), key=lambda axis: batch[axis])
-        made = []
+        results = []
         for rows in blocks(self.probs, longest):
             w = self.weights
             probs = contiguous_rows(xp, self.probs[rows])
-            made.append(work(Samples._trusted(probs, w if w is None or w.ndim == 1 else w[rows])))
-        if len(made) == 1:
-            return made[0]
-        return [xp.concat(pieces, axis=longest) for pieces in zip(*made, strict=True)]
+            results.append(
+                work(Samples._trusted(probs, w if w is None or w.ndim == 1 else w[rows]))
+            )
+        if len(results) == 1:
+            return results[0]
+        return [xp.concat(pieces, axis=longest) for pieces in zip(*results, strict=True)]
 
 
 class Dirichlet:
-    """A second-order distribution given by Dirichlet parameters.
+    """A Dirichlet distribution over class probabilities.
 
     Use it for evidential and prior networks, and for counts.
 
@@ -261,7 +263,7 @@ class Dirichlet:
     alpha : array (..., K)
         Positive parameters, from 1e-100 to 1e100; for evidence e, α = e + 1.
     check : bool
-        Refuse bad input (the default).
+        Raise for bad input (the default).
 
     Raises
     ------
@@ -320,7 +322,7 @@ class Dirichlet:
         return self.alpha / self.concentration[..., None]
 
     def widened(self, *, on_host: bool) -> Dirichlet:
-        """The same in float64, for its sums need the digits; on the host if JAX has none.
+        """Return the same in float64, which its sums need; on the host if JAX has no float64.
 
         Examples
         --------
@@ -333,9 +335,9 @@ class Dirichlet:
         return Dirichlet(widest(namespace(self.alpha), self.alpha), check=False)
 
     def integrate(self, f: Callable[[np.ndarray], np.ndarray]) -> Array:
-        """A number per instance, from a NumPy function of the parameters ``(..., K)``.
+        """Return a number per instance, from a NumPy function of the parameters ``(..., K)``.
 
-        Use it in a rule that integrates numerically; it refuses what must be differentiated.
+        Use it in a rule that integrates numerically; it raises for arrays with gradients.
 
         Examples
         --------
@@ -354,9 +356,9 @@ class Dirichlet:
         return to_numpy(self.alpha).astype(np.float64)
 
     def expect(self, f: Callable[[Array], Array]) -> Array:
-        """E_Q f(θ), by quasi-Monte-Carlo, for ``f`` from ``(B, m, K)`` to ``(B, m)``.
+        """Return E_Q f(θ) by quasi-Monte-Carlo, for ``f`` from ``(B, m, K)`` to ``(B, m)``.
 
-        Use it for a quantity of your own; the rules know their closed forms.
+        Use it for a quantity of your own; the rules have closed forms.
 
         Examples
         --------
@@ -368,7 +370,7 @@ class Dirichlet:
         return self.estimate(lambda theta, center: f(theta))[0]
 
     def estimate(self, f: Callable[[Array, Array], Array]) -> tuple[Array, Array]:
-        """E_Q f(θ, θ̄) by quasi-Monte-Carlo with some thousand draws, and its standard error.
+        """Return E_Q f(θ, θ̄) by quasi-Monte-Carlo with some thousand draws, and its standard error.
 
         Parameters
         ----------
@@ -392,8 +394,8 @@ class Dirichlet:
         mean = xp.reshape(self.mean, (-1, 1, k))
 
         def values(theta: np.ndarray, rows: slice) -> np.ndarray:
-            own = f(as_dtype_of(xp, theta, self.alpha), mean[rows, ...])
-            return to_numpy(own).astype(np.float64)
+            result = f(as_dtype_of(xp, theta, self.alpha), mean[rows, ...])
+            return to_numpy(result).astype(np.float64)
 
         estimate, error = (
             as_dtype_of(xp, x.reshape((*batch, *x.shape[1:])), self.alpha)

@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Remedy:
-    """An argument to pass, and what that does; rendered by whoever shows the error.
+    """An argument to pass, and its effect; rendered by the code that shows the error.
 
     Attributes
     ----------
@@ -18,7 +18,7 @@ class Remedy:
     value : object
         Value to pass; ``...`` where only the caller can know it.
     effect : str
-        What it does or when to pass it, such as ``"to rescale rows"``.
+        What it does, or when to pass it, such as ``"to rescale rows"``.
 
     Examples
     --------
@@ -44,7 +44,7 @@ class ScorewiseError(Exception):
     problem : str
         What is wrong, and where.
     *remedies : Remedy
-        Arguments that put it right, any one of them.
+        Alternative arguments that solve it.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class ScorewiseError(Exception):
         self.remedies = remedies
 
     def render(self, remedy_text: Callable[[Remedy], str] = str) -> str:
-        """The problem and its remedies in one sentence, each remedy in the caller's own words."""
+        """Return the problem and its remedies in a sentence; the caller words the remedies."""
         if not self.remedies:
             return self.problem
         return f"{self.problem}; {', or '.join(map(remedy_text, self.remedies))}"
@@ -72,7 +72,7 @@ class ScorewiseError(Exception):
 
 
 class InvalidInput(ScorewiseError, ValueError):
-    """An argument is not what it must be; the message says what, where and what to do.
+    """An argument is invalid; the message says what is wrong, where, and what to do.
 
     Attributes
     ----------
@@ -113,4 +113,4 @@ class ImproperRule(ScorewiseError):
 
 
 class KernelMismatch(ScorewiseError):
-    """A fused kernel does not agree with the array path, or breaks a law that the path keeps."""
+    """A fused kernel does not agree with the array path, or breaks a law that the path obeys."""

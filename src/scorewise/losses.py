@@ -1,20 +1,27 @@
-"""What predictions cost, in the currency of a rule."""
+"""Predictions with labels, and the losses that the mean prediction incurs.
+
+``task_losses`` is for users. The other functions are shared by the tasks: they receive predictions
+from arrays, :class:`scorewise.Samples` or files, and compute losses and totals of the mean θ̄.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from scorewise._array import namespace, to_numpy
 from scorewise._numerics import sum_product
-from scorewise._rows import rows_of
-from scorewise.decompose import RuleLike, rule_name
-from scorewise.distributions import apply_floor
+from scorewise.decompose import RuleLike, decompose
+from scorewise.distributions import Dirichlet, Samples, apply_floor
 from scorewise.errors import InvalidInput, Remedy
+from scorewise.io import LABELS, UNLABELLED, Predictions, checked_ids, checked_labels, checked_names
 from scorewise.rules import get_rule
 
-_NOTHING = 1e-290  # what cannot be told from 0
+_TINY = 1e-290  # below it, values are taken for 0
+FLOOR_REMEDY = Remedy("floor", 1e-6, "to set the smallest probability that counts")
 
 
 def task_losses(
@@ -25,7 +32,7 @@ def task_losses(
     floor: float | None = None,
     **options: Any,
 ) -> np.ndarray:
-    """What the mean prediction of the members cost, row by row.
+    """The loss that the mean prediction of the members incurs, row by row.
 
     Use it to get the losses that :func:`scorewise.rejection_curve`,
     :func:`scorewise.certify_threshold` and :func:`scorewise.loss_calibration` take.
@@ -35,15 +42,15 @@ def task_losses(
     predictions : array (n, M, K), Samples or Dirichlet
         As for :func:`scorewise.decompose`.
     y : integer array (n,)
-        What happened, as class indices.
+        Observed classes, as indices.
     rule : str or ScoringRule
-        The loss that is paid.
+        The loss.
     floor : float, optional
-        The smallest probability that a prediction may give, by p → (1 − K·floor)·p + floor. The
-        log loss of a probability of 0 is infinite; with a floor it is −log(floor). Keep it small:
-        a large one makes another prediction, with another loss.
+        The smallest probability that a prediction may have, by p → (1 − K·floor)·p + floor. The
+        log loss of a probability of 0 is infinite; with a floor it is −log(floor). A large floor
+        changes the prediction and its loss, so use a small one.
     **options
-        Those of :class:`scorewise.Samples`: ``weights``, ``from_logits``, ``member_axis``, …
+        Options of :class:`scorewise.Samples`: ``weights``, ``from_logits``, ``member_axis``, …
 
     Returns
     -------
@@ -53,7 +60,7 @@ def task_losses(
     Raises
     ------
     InvalidInput
-        If predictions, labels or the floor are not what they must be.
+        If the predictions, the labels or the floor are not valid.
 
     Examples
     --------
@@ -64,8 +71,11 @@ def task_losses(
     >>> sw.task_losses(probs, [0, 1], "log", floor=1e-6).round(3)
     array([ 0.223, 13.816])
     """
-    rows = rows_of(predictions, "predictions", options)
-    return losses_of_mean(to_numpy(rows.mean), y, rule, floor)
+    distribution = receive_rows(predictions, "predictions", options)
+    return losses_of_mean(to_numpy(distribution.mean), y, rule, floor)
+
+
+# -- what the mean prediction incurs ---------------------------------------------------------------
 
 
 def losses_of_mean(
@@ -79,35 +89,151 @@ def losses_of_mean(
 
 
 def expected_of_mean(mean: np.ndarray, rule: RuleLike, floor: float | None = None) -> np.ndarray:
-    """What the members expect to pay: L(θ̄, θ̄), or more with a floor."""
+    """The loss that the members expect: L(θ̄, θ̄), or more with a floor."""
     prediction = apply_floor(mean, floor)
     losses = get_rule(rule)._losses(namespace(prediction), prediction)
     return np.asarray(sum_product(namespace(mean), mean, losses), dtype=np.float64)
 
 
-def total_of_mean(mean: np.ndarray, rule: RuleLike) -> np.ndarray:
-    """H(θ̄) in ten digits, to be compared with a threshold.
+def measure(
+    samples: Samples, rule: RuleLike, component: str = "total"
+) -> tuple[np.ndarray, np.ndarray]:
+    """θ̄ (n, K) in float64, and the uncertainty (n,) to ten digits.
 
-    Whether a row is accepted must not depend on the rows it comes with: the last digits of a total
-    do, and where many rows are tied at the threshold, as those of votes are, they would decide.
+    Such uncertainties can be compared with those of other rows and with a threshold. The total is
+    that of θ̄. Members are averaged in float64, as rows with equal votes have equal means to ten
+    digits only there; files often hold float32.
     """
+    probs = to_numpy(samples.probs).astype(np.float64, copy=False)
+    weights = None if samples.weights is None else to_numpy(samples.weights)
+    samples = Samples(probs, weights, check=False)
+    mean = to_numpy(samples.mean)
+    if component == "total":
+        return mean, total_of_mean(mean, rule)
+    parts = decompose(samples, get_rule(rule))
+    return mean, _ten_digits(to_numpy(getattr(parts, component)))
+
+
+def total_of_mean(mean: np.ndarray, rule: RuleLike) -> np.ndarray:
+    """H(θ̄) to ten digits, to be compared with a threshold."""
     wide = mean.astype(np.float64)
-    total = np.asarray(get_rule(rule)._entropy(namespace(wide), wide))
-    size = np.abs(total)
-    some = size > _NOTHING
-    unit = 10.0 ** (9 - np.floor(np.log10(size, where=some, out=np.zeros_like(total))))
-    return np.where(some, np.round(total * unit) / unit, 0.0)
+    return _ten_digits(np.asarray(get_rule(rule)._entropy(namespace(wide), wide)))
 
 
-def promised_bound(
+def _ten_digits(uncertainty: np.ndarray) -> np.ndarray:
+    """Uncertainties rounded to ten significant digits, to be compared with a threshold.
+
+    The last digits of an uncertainty depend on the rows that are computed together. Where many rows
+    are tied at a threshold, as rows with equal votes are, these digits would decide which of them
+    are accepted.
+    """
+    values = np.asarray(uncertainty, dtype=np.float64)
+    size = np.abs(values)
+    large = size > _TINY
+    unit = 10.0 ** (9 - np.floor(np.log10(size, where=large, out=np.zeros_like(values))))
+    return np.where(large, np.round(values * unit) / unit, 0.0)
+
+
+def finite_loss_bound(
     rule: RuleLike, n_classes: int, floor: float | None, loss_bound: float | None = None
 ) -> float:
-    """The largest loss that can occur, if a mean of it can be promised."""
-    get_rule(rule).check_classes(n_classes)
-    bound = get_rule(rule).largest_loss(n_classes, floor) if loss_bound is None else loss_bound
+    """The largest loss that can occur; raises where it is infinite or not known.
+
+    No guarantee on a mean loss exists without such a bound.
+    """
+    rule = get_rule(rule)
+    rule.check_classes(n_classes)
+    bound = rule.largest_loss(n_classes, floor) if loss_bound is None else loss_bound
     if not np.isfinite(bound):
         raise InvalidInput(
-            f"the loss {rule_name(rule)!r} can be infinite, and no mean of it can be guaranteed",
-            Remedy("floor", 1e-6, "as the smallest probability that counts"),
+            f"the loss {rule.name!r} can be infinite, and no guarantee on its mean exists",
+            FLOOR_REMEDY,
         )
     return float(bound)
+
+
+# -- predictions, with or without labels -----------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledSamples:
+    """Samples, the labels of their rows, and what else is known of the rows and classes."""
+
+    samples: Samples
+    labels: np.ndarray
+    ids: np.ndarray | None
+    class_names: tuple[str, ...]
+
+
+def receive_labelled(
+    predictions: Any,
+    y: Any,
+    options: dict[str, Any],
+    *,
+    ids: Any = None,
+    class_names: Sequence[str] | None = None,
+) -> LabelledSamples:
+    """Predictions and labels, checked; arguments take precedence over what a file contains."""
+    if isinstance(predictions, Predictions):
+        y = predictions.labels if y is None else y
+        ids = predictions.ids if ids is None else ids
+        class_names = predictions.class_names if class_names is None else class_names
+    samples = receive_samples(predictions, "predictions", options)
+    if not len(samples.probs):
+        raise InvalidInput("there are no rows to evaluate")
+    if y is None:
+        raise InvalidInput(
+            "there are no labels, and they are needed here; in files they are called "
+            f"{', '.join(LABELS)}"
+        )
+    shape = samples.probs.shape
+    names = checked_names(class_names, shape[-1])
+    labels = checked_labels(y, shape, names)
+    missing = labels == UNLABELLED
+    if missing.any():
+        first = int(np.argmax(missing))
+        where = f" ({predictions.locate(first)})" if isinstance(predictions, Predictions) else ""
+        raise InvalidInput(
+            f"labels[{first}]{where} is missing; {int(missing.sum())} of {len(labels)} rows "
+            "have no label, and each row needs one here"
+        )
+    return LabelledSamples(
+        samples,
+        labels,
+        None if ids is None else checked_ids(ids, shape[0]),
+        names or tuple(str(k) for k in range(shape[-1])),
+    )
+
+
+def receive_samples(predictions: Any, name: str, options: dict[str, Any]) -> Samples:
+    """Samples (n, M, K) from the predictions of a file, an array, or Samples."""
+    distribution = receive_rows(predictions, name, options)
+    if not isinstance(distribution, Samples):
+        raise InvalidInput(f"{name} must have members (n, M, K), which a Dirichlet does not have")
+    return distribution
+
+
+def receive_rows(predictions: Any, name: str, options: dict[str, Any]) -> Samples | Dirichlet:
+    """Predictions for rows; the options are those of :class:`scorewise.Samples` for arrays."""
+    if isinstance(predictions, Predictions):
+        _refuse(set(options) - {"normalize"}, "the file decides it")
+        return predictions.to_samples(**options)
+    if isinstance(predictions, Samples | Dirichlet):
+        _refuse(set(options), f"the {predictions!r} was made before")
+        distribution = predictions
+    else:
+        distribution = Samples(predictions, **options)
+    n_axes = len(distribution.mean.shape)
+    if n_axes == 1:
+        raise InvalidInput(
+            f"{name} are members of one row, (M, K); pass rows (n, M, K): {name}[None] for this "
+            f"row, or {name}[:, None] if these are n rows of one member"
+        )
+    if n_axes != 2:
+        raise InvalidInput(f"{name} must be rows (n, M, K); reshape arrays with more axes")
+    return distribution
+
+
+def _refuse(options: set[str], reason: str) -> None:
+    if options:
+        raise InvalidInput(f"{', '.join(sorted(options))}: not an option here, as {reason}")

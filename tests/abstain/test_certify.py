@@ -509,21 +509,21 @@ def test_more_rows_would_not_help_where_the_loss_is_too_large():
     cert = sw.certify_threshold(np.ones(100), np.arange(100), 0.05)
     assert cert.needed is None
     assert str(cert) == (
-        "Nothing can be accepted: 100 calibration rows do not certify a loss of at most 0.05 with "
-        "95% confidence; more of them may not help at the losses observed: allow a larger loss, "
-        "or use a better model or measure."
+        "Nothing can be accepted: 100 calibration rows do not certify a mean loss of at most 0.05 "
+        "with 95% confidence; more of them may not help at the losses observed: allow a larger "
+        "loss, or use a better model or measure."
     )
 
 
 def test_messages():
     assert str(sw.certify_threshold(np.zeros(20), np.arange(20), 0.05)) == (
-        "Nothing can be accepted: 20 calibration rows do not certify a loss of at most 0.05 with "
-        "95% confidence; at the losses observed, about 39 more would be needed."
+        "Nothing can be accepted: 20 calibration rows do not certify a mean loss of at most 0.05 "
+        "with 95% confidence; at the losses observed, about 39 more would be needed."
     )
     losses = np.r_[0.0, 1.0, np.zeros(1998)]
     assert str(sw.certify_threshold(losses, np.zeros(2000), 0.05, 0.9)) == (
-        "Accept where uncertainty <= 0: 100.0% of 2,000 calibration rows, which lost 0.0005 on "
-        "average; new ones lose at most 0.05, with 90% confidence."
+        "Accept where uncertainty <= 0: 100.0% of 2,000 calibration rows, with a mean loss of "
+        "0.0005. The mean loss of new rows that are accepted is at most 0.05, with 90% confidence."
     )
 
 

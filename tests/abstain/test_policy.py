@@ -1,10 +1,10 @@
-"""Certificates in files: the numbers of certify_threshold, kept to the last bit, and used."""
+"""Policies: the numbers of certify_threshold, saved to the last bit, and applied to new rows."""
 
 from __future__ import annotations
 
 import copy
 import json
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,7 @@ from scipy.stats import binom
 
 import scorewise as sw
 from report_support import members
-from scorewise.abstain._certificate import Certificate
-from scorewise.abstain._drift import compare_with_calibration
 from scorewise.io import _predictions as in_memory
-from scorewise.losses import total_of_mean
 from support import all_rules
 
 parametrize = pytest.mark.parametrize
@@ -27,6 +24,7 @@ TRIAGE = sw.rules.cost_matrix([[0, 5, 1, 2], [50, 0, 1, 2], [3, 3, 1, 0]], ["a",
 NAMES = ["well", "doubtful", "ill"]
 PROBS, Y = members(1000, 3)
 FLOOR = 1e-6
+NOTHING = sw.certify_threshold([1.0], [0.0], max_loss=0.1)
 
 
 def by_hand(probs: Any, y: Any, rule: Any, max_loss: float, bound: float, floor: float | None):
@@ -53,50 +51,52 @@ def by_hand(probs: Any, y: Any, rule: Any, max_loss: float, bound: float, floor:
     ],
 )
 def test_the_certificate_is_that_of_certify_threshold(rule, max_loss, bound, floor):
-    gate = sw.certify(PROBS, Y, max_loss=max_loss, confidence=0.9, task_loss=rule, floor=floor)
+    policy = sw.certify(PROBS, Y, max_loss=max_loss, confidence=0.9, task_loss=rule, floor=floor)
     expected = by_hand(PROBS, Y, rule, max_loss, bound, floor)
     if expected.coverage:
-        assert gate.certificate == expected
-        assert gate.apply(PROBS).accept.mean() == expected.coverage
+        assert policy.certificate == expected
+        assert policy.apply(PROBS).accepted.mean() == expected.coverage
     else:
-        assert gate.certificate.threshold == -np.inf
-        assert not gate.apply(PROBS).accept.any()
-    assert repr(expected) in repr(gate)
-    assert gate.shape == PROBS.shape[1:]
+        assert policy.certificate.threshold == -np.inf
+        assert not policy.apply(PROBS).accepted.any()
+    assert repr(expected) in repr(policy)
+    assert (policy.n_members, policy.n_classes) == PROBS.shape[1:]
     np.testing.assert_allclose(
-        gate.calibration_uncertainty, np.sort(sw.decompose(PROBS, rule).total)
+        policy.calibration_uncertainty, np.sort(sw.decompose(PROBS, rule).total)
     )
 
 
 def test_every_rule_can_be_certified():
     for name, rule in all_rules(3).items():
         floor = FLOOR if "log" in name else None
-        gate = sw.certify(PROBS, Y, max_loss=1e-3, task_loss=rule, floor=floor)
+        policy = sw.certify(PROBS, Y, max_loss=1e-3, task_loss=rule, floor=floor)
         losses = sw.task_losses(PROBS, Y, rule, floor=floor)
         assert (losses >= -1e-12).all(), name
-        assert gate.apply(PROBS).accept.mean() == gate.certificate.coverage, name
+        assert policy.apply(PROBS).accepted.mean() == policy.certificate.coverage, name
 
 
 def test_predictions_bring_their_labels_and_names():
     kept = sw.Predictions(PROBS, labels=Y, class_names=NAMES)
-    gate = sw.certify(kept, max_loss=0.15)
-    assert gate.certificate == sw.certify(PROBS, Y, max_loss=0.15).certificate
-    assert gate.class_names == tuple(NAMES)
-    assert gate.apply(kept).prediction_names == tuple(NAMES)
+    policy = sw.certify(kept, max_loss=0.15)
+    assert policy.certificate == sw.certify(PROBS, Y, max_loss=0.15).certificate
+    assert policy.class_names == tuple(NAMES)
+    assert policy.apply(kept).prediction_names == tuple(NAMES)
 
 
 def test_weights_and_logits_count():
     weights = np.random.default_rng(0).uniform(size=8)
     logits = np.log(PROBS)
-    one = sw.certify(logits, Y, max_loss=0.2, weights=weights, from_logits=True)
+    policy = sw.certify(logits, Y, max_loss=0.2, weights=weights, from_logits=True)
     total = sw.decompose(PROBS, "zero-one", weights=weights).total
-    np.testing.assert_allclose(one.calibration_uncertainty, np.sort(total), atol=1e-12)
+    np.testing.assert_allclose(policy.calibration_uncertainty, np.sort(total), atol=1e-12)
     samples = sw.Samples(logits, weights, from_logits=True)
-    assert one.apply(samples).accept.mean() == one.certificate.coverage
+    assert policy.apply(samples).accepted.mean() == policy.certificate.coverage
+    with pytest.raises(sw.InvalidInput, match=r"without member weights, and .* certified with:"):
+        policy.apply(PROBS)
 
 
 @parametrize(
-    ("given_", "told"),
+    ("change", "message"),
     [
         ({"y": None}, "no labels"),
         ({"y": Y[:5]}, r"labels have shape \(5,\) for 1000 rows"),
@@ -106,7 +106,7 @@ def test_weights_and_logits_count():
         ({"max_loss": 0.0}, "max_loss is 0"),
         ({"max_loss": np.nan}, "max_loss must be a finite number"),
         ({"confidence": 1.0}, "confidence must be above 0 and below 1"),
-        ({"task_loss": "log"}, "'log' can be infinite.*floor=1e-6"),
+        ({"task_loss": "log"}, "'log' can be infinite.*floor=1e-06"),
         ({"task_loss": "log", "floor": 0.4}, "floor is 0.4"),
         ({"task_loss": "nonsense"}, "no rule is called 'nonsense'"),
         ({"task_loss": "beta:1,1"}, "classes"),
@@ -116,80 +116,101 @@ def test_weights_and_logits_count():
         ({"predictions": sw.Dirichlet(np.ones((1000, 3)))}, "must have members"),
     ],
 )
-def test_what_cannot_be_promised_is_refused(given_, told):
-    options = {"predictions": PROBS, "y": Y, "max_loss": 0.1} | given_
-    with pytest.raises(sw.InvalidInput, match=told):
+def test_arguments_that_allow_no_guarantee_are_refused(change, message):
+    options = {"predictions": PROBS, "y": Y, "max_loss": 0.1} | change
+    with pytest.raises(sw.InvalidInput, match=message):
         sw.certify(options.pop("predictions"), **options)
 
 
 def test_negative_costs_are_refused():
     gains = sw.rules.cost_matrix([[-1, 5], [5, -1], [0, 0]])
-    with pytest.raises(sw.InvalidInput, match="costs below 0 have no bound"):
+    with pytest.raises(sw.InvalidInput, match="a cost is below 0"):
         sw.certify(PROBS, Y, max_loss=1, task_loss=gains)
 
 
-def test_a_custom_rule_needs_a_bound_and_cannot_be_kept(tmp_path):
+def test_a_custom_rule_needs_a_bound_and_cannot_be_saved(tmp_path):
     own = sw.rule_from_loss_vector(
         lambda p: (p * p).sum(axis=-1, keepdims=True) + 1 - 2 * p, name="own"
     )
     with pytest.raises(sw.InvalidInput, match=r"largest loss .*own.* not known; pass loss_bound="):
         sw.certify(PROBS, Y, max_loss=0.3, task_loss=own)
-    gate = sw.certify(PROBS, Y, max_loss=0.3, task_loss=own, loss_bound=2.0)
+    policy = sw.certify(PROBS, Y, max_loss=0.3, task_loss=own, loss_bound=2.0)
     same = sw.certify(PROBS, Y, max_loss=0.3, task_loss="brier")
-    assert gate.certificate.coverage == same.certificate.coverage > 0
+    assert policy.certificate.coverage == same.certificate.coverage > 0
     with pytest.raises(sw.InvalidInput, match=r"own.* cannot be stored"):
-        gate.write(tmp_path / "gate.json")
+        policy.save(tmp_path / "policy.json")
     assert not list(tmp_path.iterdir())
 
 
 @parametrize("rule", [sw.rules.brier, sw.rules.top_k(2), sw.rules.tsallis(1.5)])
-def test_a_rule_of_the_library_is_kept_by_its_name(tmp_path, rule):
-    gate = sw.certify(PROBS, Y, max_loss=0.3, task_loss=rule)
-    gate.write(tmp_path / "gate.json")
-    again = sw.Gate.read(tmp_path / "gate.json")
-    np.testing.assert_array_equal(again.apply(PROBS).accept, gate.apply(PROBS).accept)
+def test_a_rule_of_the_library_is_saved_by_its_name(tmp_path, rule):
+    policy = sw.certify(PROBS, Y, max_loss=0.3, task_loss=rule)
+    policy.save(tmp_path / "policy.json")
+    again = sw.load_policy(tmp_path / "policy.json")
+    np.testing.assert_array_equal(again.apply(PROBS).accepted, policy.apply(PROBS).accepted)
 
 
 @parametrize("n", [10_009, 10_010, 10_130])
-def test_of_many_rows_some_are_kept(n):
+def test_the_drift_reference_has_at_most_ten_thousand_rows(n):
     uncertain = np.random.default_rng(0).uniform(0, 0.5, n)
     probs = sw.binary(uncertain)[:, None]
-    gate = sw.certify(probs, np.zeros(n, dtype=int), max_loss=0.1)
-    assert 9_000 <= len(gate.calibration_uncertainty) <= 10_000
+    policy = sw.certify(probs, np.zeros(n, dtype=int), max_loss=0.1)
+    assert 9_000 <= len(policy.calibration_uncertainty) <= 10_000
 
 
-def test_those_kept_of_many_rows_have_their_quantiles():
+def test_the_drift_reference_has_the_quantiles_of_all_rows():
     n = 40_000
     uncertain = np.random.default_rng(0).uniform(0, 0.5, n)
-    gate = sw.certify(sw.binary(uncertain)[:, None], np.zeros(n, dtype=int), max_loss=0.1)
-    kept = gate.calibration_uncertainty
+    policy = sw.certify(sw.binary(uncertain)[:, None], np.zeros(n, dtype=int), max_loss=0.1)
+    kept = policy.calibration_uncertainty
     assert len(kept) == 10_000
     np.testing.assert_allclose(np.quantile(kept, [0.1, 0.5, 0.9]), [0.05, 0.25, 0.45], atol=0.01)
     assert abs(kept.mean() - uncertain.mean()) < 1e-5
 
 
-def test_half_precision_is_good_enough():
-    half = PROBS.astype(np.float16)
-    sw.decompose(half, "zero-one")
-    sw.certify(half, Y, max_loss=0.2)
+def test_half_precision_gives_nearly_the_same_policy():
+    policy = sw.certify(PROBS.astype(np.float16), Y, max_loss=0.2)
+    half, whole = policy.certificate, sw.certify(PROBS, Y, max_loss=0.2).certificate
+    assert policy.apply(PROBS.astype(np.float16)).accepted.mean() == half.coverage
+    assert half.coverage == pytest.approx(whole.coverage, abs=0.01)
+    assert half.threshold == pytest.approx(whole.threshold, abs=0.01)
+
+
+@parametrize("component", ["aleatoric", "epistemic"])
+@parametrize("rule", ["zero-one", "brier"])
+def test_another_component_may_decide(tmp_path, component, rule):
+    policy = sw.certify(PROBS, Y, max_loss=0.4, task_loss=rule, component=component)
+    part = getattr(sw.decompose(PROBS, rule), component)
+    np.testing.assert_allclose(policy.apply(PROBS).uncertainty, part, rtol=1e-9, atol=1e-15)
+    assert policy.apply(PROBS).accepted.mean() == policy.certificate.coverage > 0
+    assert repr(policy).startswith(f"By {component} {rule} uncertainty: ")
+    policy.save(tmp_path / "policy.json")
+    again = sw.load_policy(tmp_path / "policy.json")
+    assert again.component == component
+    np.testing.assert_array_equal(again.apply(PROBS).accepted, policy.apply(PROBS).accepted)
 
 
 # -- files -----------------------------------------------------------------------------------------
 
 
-def same(one: sw.Gate, other: sw.Gate) -> bool:
-    for field in fields(Certificate):
+def same(policy: sw.Policy, other: sw.Policy) -> bool:
+    for field in fields(sw.Certificate):
         np.testing.assert_equal(
-            getattr(one.certificate, field.name), getattr(other.certificate, field.name)
+            getattr(policy.certificate, field.name), getattr(other.certificate, field.name)
         )
-    np.testing.assert_array_equal(one.calibration_uncertainty, other.calibration_uncertainty)
-    return (
-        one.rule == other.rule
-        and one.floor == other.floor
-        and one.shape == other.shape
-        and one.class_names == other.class_names
-        and one.told == other.told
-        and repr(one) == repr(other)
+    np.testing.assert_array_equal(policy.calibration_uncertainty, other.calibration_uncertainty)
+    names = (
+        "rule",
+        "component",
+        "floor",
+        "n_members",
+        "n_classes",
+        "weighted",
+        "class_names",
+        "metadata",
+    )
+    return repr(policy) == repr(other) and all(
+        getattr(policy, name) == getattr(other, name) for name in names
     )
 
 
@@ -201,57 +222,59 @@ def same(one: sw.Gate, other: sw.Gate) -> bool:
         {"max_loss": 0.5, "task_loss": "log", "floor": 1e-7 / 3},
         {"max_loss": 10, "task_loss": TRIAGE},
         {"max_loss": 10, "task_loss": sw.rules.cost_matrix(np.pi * (1 - np.eye(3)) * 10)},
-        {"max_loss": 0.1, "told": {"input": "ü.parquet", "version": "1", "n": [1, None, 0.1]}},
+        {"max_loss": 0.1, "metadata": {"input": "ü.parquet", "version": "1", "n": [1, None, 0.1]}},
     ],
 )
-def test_what_is_read_is_what_was_written(tmp_path, options):
+def test_a_loaded_policy_is_the_saved_one(tmp_path, options):
     probs = PROBS.astype(np.float32)
     kept = sw.Predictions(probs, labels=Y, class_names=["<b>", "ü\u202e", "c" * 100])
-    gate = sw.certify(kept, **options)
-    gate.write(tmp_path / "gate.json")
-    again = sw.Gate.read(tmp_path / "gate.json")
-    assert same(gate, again)
-    again.write(tmp_path / "again.json")
-    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "gate.json").read_bytes()
-    np.testing.assert_array_equal(again.apply(kept).accept, gate.apply(kept).accept)
-    assert again.apply(kept).accept.mean() == gate.certificate.coverage
-    assert again.apply(kept).prediction_names == gate.apply(kept).prediction_names
+    policy = sw.certify(kept, **options)
+    policy.save(tmp_path / "policy.json")
+    again = sw.load_policy(tmp_path / "policy.json")
+    assert same(policy, again)
+    again.save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "policy.json").read_bytes()
+    np.testing.assert_array_equal(again.apply(kept).accepted, policy.apply(kept).accepted)
+    assert again.apply(kept).accepted.mean() == policy.certificate.coverage
+    assert again.apply(kept).prediction_names == policy.apply(kept).prediction_names
 
 
 @settings(max_examples=30)
 @given(st.floats(allow_nan=False, allow_infinity=False), st.floats(0, 1, exclude_min=True))
 def test_any_threshold_survives_to_the_last_bit(tmp_path_factory, threshold, coverage):
-    path = tmp_path_factory.mktemp("gates") / "gate.json"
-    cert = Certificate(threshold, coverage, 1 / 3, 0.1 + 0.2, 0.5, 0.95, 10)
-    gate = sw.Gate(cert, "log", None, (2, 3), None, False, np.array([threshold, 1 / 3]))
-    gate.write(path)
-    again = sw.Gate.read(path).certificate
+    path = tmp_path_factory.mktemp("policies") / "policy.json"
+    cert = sw.Certificate(threshold, coverage, 1 / 3, 0.1 + 0.2, 0.5, 0.95, 10)
+    policy = sw.Policy(
+        cert, sw.rules.log, "total", None, 2, 3, False, None, np.array([threshold, 1 / 3])
+    )
+    policy.save(path)
+    again = sw.load_policy(path).certificate
     assert again == cert
     assert np.signbit(again.threshold) == np.signbit(threshold)
 
 
-def test_nothing_certified_is_kept_as_such(tmp_path):
-    gate = sw.certify(PROBS[:10], Y[:10], max_loss=0.01)
-    gate.write(tmp_path / "gate.json")
-    kept = json.loads((tmp_path / "gate.json").read_text())  # which every reader takes
+def test_a_policy_that_certifies_nothing_can_be_saved(tmp_path):
+    policy = sw.certify(PROBS[:10], Y[:10], max_loss=0.01)
+    policy.save(tmp_path / "policy.json")
+    kept = json.loads((tmp_path / "policy.json").read_text())  # which every reader takes
     assert kept["certificate"]["threshold"] is None
-    again = sw.Gate.read(tmp_path / "gate.json")
+    again = sw.load_policy(tmp_path / "policy.json")
     assert again.certificate.threshold == -np.inf
     assert np.isnan(again.certificate.bound)
-    assert again.certificate.needed == gate.certificate.needed
-    assert not again.apply(PROBS).accept.any()
+    assert again.certificate.needed == policy.certificate.needed
+    assert not again.apply(PROBS).accepted.any()
     assert "Nothing can be accepted" in repr(again)
 
 
 def test_the_old_file_stays_where_the_new_one_cannot_be_written(tmp_path):
-    path = tmp_path / "gate.json"
-    gate = sw.certify(PROBS, Y, max_loss=0.15)
-    gate.write(path)
+    path = tmp_path / "policy.json"
+    policy = sw.certify(PROBS, Y, max_loss=0.15)
+    policy.save(path)
     before = path.read_bytes()
     with pytest.raises((sw.InvalidInput, TypeError)):
-        sw.certify(PROBS, Y, max_loss=0.1, told={"x": object()}).write(path)
+        sw.certify(PROBS, Y, max_loss=0.1, metadata={"x": object()}).save(path)
     assert path.read_bytes() == before
-    assert [file.name for file in tmp_path.iterdir()] == ["gate.json"]
+    assert [file.name for file in tmp_path.iterdir()] == ["policy.json"]
 
 
 # -- damaged files ---------------------------------------------------------------------------------
@@ -269,21 +292,21 @@ def refused(path: Path, kept: Any) -> str:
     text = kept if isinstance(kept, bytes) else json.dumps(kept).encode()
     path.write_bytes(text)
     with pytest.raises(sw.InvalidInput) as caught:
-        sw.Gate.read(path)
+        sw.load_policy(path)
     said = str(caught.value)
     assert "\n" not in said
     return said
 
 
 @parametrize("text", [b"", b"{", b"\xff\xfe\x00", b"PAR1", b"nonsense", b'{"kind": '])
-def test_what_is_no_json_is_refused(tmp_path, text):
-    assert refused(tmp_path / "gate.json", text).startswith("'gate.json' is no JSON file: ")
+def test_a_file_that_is_not_json_is_refused(tmp_path, text):
+    assert refused(tmp_path / "policy.json", text).startswith("'policy.json' is not a JSON file: ")
 
 
 @parametrize("content", [None, 1, [], {}, "x", {"kind": 1}, {"kind": "other"}, [{"kind": "x"}]])
-def test_what_is_no_certificate_is_refused(tmp_path, content):
-    said = refused(tmp_path / "gate.json", content)
-    assert said == "'gate.json' is no certificate; scorewise certify makes them"
+def test_a_file_that_is_not_a_policy_is_refused(tmp_path, content):
+    said = refused(tmp_path / "policy.json", content)
+    assert said == "'policy.json' is not a policy; scorewise certify makes them"
 
 
 REQUIRED = [
@@ -293,29 +316,29 @@ REQUIRED = [
     "members",
     "classes",
     "class_names",
-    "told",
+    "metadata",
     "calibration_uncertainty",
 ]
 
 
 @parametrize("field", REQUIRED)
 def test_a_missing_field_is_named(tmp_path, kept, field):
-    said = refused(tmp_path / "gate.json", {k: v for k, v in kept.items() if k != field})
-    assert said.startswith("'gate.json' is a damaged certificate: ")
+    said = refused(tmp_path / "policy.json", {k: v for k, v in kept.items() if k != field})
+    assert said.startswith("'policy.json' is a damaged policy: ")
     assert field in said
 
 
-@parametrize("field", [f.name for f in fields(Certificate) if f.name not in ("needed", "drift")])
+@parametrize("field", [f.name for f in fields(sw.Certificate) if f.name not in ("needed", "drift")])
 def test_a_missing_number_is_named(tmp_path, kept, field):
     damaged = copy.deepcopy(kept)
     del damaged["certificate"][field]
-    assert field in refused(tmp_path / "gate.json", damaged)
+    assert field in refused(tmp_path / "policy.json", damaged)
 
 
 def test_an_unknown_number_is_refused(tmp_path, kept):
     damaged = copy.deepcopy(kept)
     damaged["certificate"]["other"] = 1
-    assert "other" in refused(tmp_path / "gate.json", damaged)
+    assert "other" in refused(tmp_path / "policy.json", damaged)
 
 
 WRONG = [
@@ -324,7 +347,7 @@ WRONG = [
     *(("members", x) for x in (None, [], {})),
     *(("classes", x) for x in (None, "x", [], {}, -1)),
     *(("class_names", x) for x in (1, True, 2.5)),
-    *(("told", x) for x in (None, 1, True, [1])),
+    *(("metadata", x) for x in (None, 1, True, [1])),
     ("rule", "nonsense"),
     ("rule", "beta:1,1"),
     ("rule", "tsallis:0"),
@@ -338,7 +361,7 @@ WRONG = [
 
 @parametrize(("field", "value"), WRONG, ids=[f"{f}={v!r}"[:50] for f, v in WRONG])
 def test_a_field_of_the_wrong_kind_is_refused(tmp_path, kept, field, value):
-    refused(tmp_path / "gate.json", kept | {field: value})
+    refused(tmp_path / "policy.json", kept | {field: value})
 
 
 ESCAPE = [
@@ -350,8 +373,8 @@ ESCAPE = [
     ("members", True),
     ("classes", float("inf")),
     ("classes", 2.5),
-    ("told", "x"),
-    ("told", []),
+    ("metadata", "x"),
+    ("metadata", []),
     ("floor", "x"),
     ("floor", []),
     ("floor", -1.0),
@@ -362,7 +385,8 @@ ESCAPE = [
     ("class_names", {}),
     ("class_names", [1, 2, 3]),
     ("class_names", ["a", "a", "b"]),
-    ("component", "epistemic"),
+    ("component", "nonsense"),
+    ("weighted", 1),
     ("calibration_uncertainty", [0.1, float("nan")]),
     ("rule", {"costs": [[0, 1], [1]], "actions": None}),
 ]
@@ -372,11 +396,11 @@ ESCAPE = [
     ("field", "value"), [pair for pair in ESCAPE if pair[0] != "calibration_uncertainty"], ids=repr
 )
 def test_a_field_of_the_wrong_value_is_refused(tmp_path, kept, field, value):
-    refused(tmp_path / "gate.json", kept | {field: value})
+    refused(tmp_path / "policy.json", kept | {field: value})
 
 
 def test_nan_among_the_uncertainties_is_refused(tmp_path, kept):
-    said = refused(tmp_path / "gate.json", kept | {"calibration_uncertainty": [0.1, np.nan]})
+    said = refused(tmp_path / "policy.json", kept | {"calibration_uncertainty": [0.1, np.nan]})
     assert "calibration_uncertainty[1] is nan" in said
 
 
@@ -406,20 +430,20 @@ NUMBERS = [
 
 
 @parametrize(("field", "value"), NUMBERS, ids=repr)
-def test_a_number_of_the_promise_that_cannot_be_is_refused(tmp_path, kept, field, value):
+def test_an_impossible_number_of_the_certificate_is_refused(tmp_path, kept, field, value):
     damaged = copy.deepcopy(kept)
     damaged["certificate"][field] = value
-    refused(tmp_path / "gate.json", damaged)
+    refused(tmp_path / "policy.json", damaged)
 
 
 @parametrize("text", [b"[" * 100_000, b'{"kind": ' + b"1" * 5000 + b"}"])
 def test_json_beyond_limits_is_refused(tmp_path, text):
-    refused(tmp_path / "gate.json", text)
+    refused(tmp_path / "policy.json", text)
 
 
 @parametrize("value", ["nonsense", {"costs": "x", "actions": None}])
 def test_a_wrong_rule_is_blamed_on_the_file(tmp_path, kept, value):
-    assert "gate.json" in refused(tmp_path / "gate.json", kept | {"rule": value})
+    assert "policy.json" in refused(tmp_path / "policy.json", kept | {"rule": value})
 
 
 # -- new rows --------------------------------------------------------------------------------------
@@ -434,18 +458,18 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 @parametrize("suffix", ["npy", "parquet", "npz", "csv"])
 @parametrize("rule", ["zero-one", "brier", TRIAGE])
 def test_a_file_in_chunks_is_decided_as_in_memory(tmp_path, small_chunks, dtype, suffix, rule):
-    gate = sw.certify(PROBS.astype(dtype), Y, max_loss=0.3, task_loss=rule)
+    policy = sw.certify(PROBS.astype(dtype), Y, max_loss=0.3, task_loss=rule)
     new = members(400, 3, seed=5)[0].astype(dtype)
     sw.write_predictions(tmp_path / f"new.{suffix}", new)
     read = sw.read_predictions(tmp_path / f"new.{suffix}")
     assert len(list(read.chunks())) > 3
-    one, two, three = gate.apply(read), gate.apply(new), gate.apply(sw.Samples(new))
+    one, two, three = policy.apply(read), policy.apply(new), policy.apply(sw.Samples(new))
     for other in (two, three):
-        np.testing.assert_array_equal(one.accept, other.accept)
+        np.testing.assert_array_equal(one.accepted, other.accepted)
         np.testing.assert_allclose(one.uncertainty, other.uncertainty, rtol=1e-6, atol=1e-7)
         np.testing.assert_array_equal(one.prediction, other.prediction)
     assert repr(one) == repr(two)
-    np.testing.assert_array_equal(one.accept, gate.certificate.accepts(one.uncertainty))
+    np.testing.assert_array_equal(one.accepted, policy.certificate.accepts(one.uncertainty))
 
 
 @parametrize("dtype", ["float32", "float64"])
@@ -455,17 +479,17 @@ def test_rows_exactly_at_the_threshold_are_accepted(tmp_path, small_chunks, dtyp
     floor = 1e-6 if rule == "log" else None
     probs = PROBS[:400].astype(dtype)
     max_loss = 3 if rule == "log" else 0.45
-    gate = sw.certify(probs, Y[:400], max_loss=max_loss, task_loss=rule, floor=floor)
-    gate.write(tmp_path / "gate.json")
-    gate = sw.Gate.read(tmp_path / "gate.json")
-    coverage = gate.certificate.coverage
+    policy = sw.certify(probs, Y[:400], max_loss=max_loss, task_loss=rule, floor=floor)
+    policy.save(tmp_path / "policy.json")
+    policy = sw.load_policy(tmp_path / "policy.json")
+    coverage = policy.certificate.coverage
     assert coverage > 0
-    assert gate.apply(probs).accept.mean() == coverage
-    assert (gate.apply(probs).uncertainty == gate.certificate.threshold).any()
+    assert policy.apply(probs).accepted.mean() == coverage
+    assert (policy.apply(probs).uncertainty == policy.certificate.threshold).any()
     sw.write_predictions(tmp_path / "old.npy", probs)
-    assert gate.apply(sw.read_predictions(tmp_path / "old.npy")).accept.mean() == coverage
-    at = int(np.argmax(gate.apply(probs).uncertainty == gate.certificate.threshold))
-    assert gate.apply(probs[at : at + 1]).accept.all()
+    assert policy.apply(sw.read_predictions(tmp_path / "old.npy")).accepted.mean() == coverage
+    at = int(np.argmax(policy.apply(probs).uncertainty == policy.certificate.threshold))
+    assert policy.apply(probs[at : at + 1]).accepted.all()
 
 
 @parametrize("dtype", ["float32", "float64"])
@@ -477,26 +501,50 @@ def test_what_is_accepted_does_not_depend_on_how_many_rows_come_at_a_time(dtype,
     y = (truth.cumsum(axis=1) > rng.uniform(size=(20_000, 1))).argmax(axis=1)
     probs = np.stack([rng.multinomial(10, truth) / 10 for _ in range(7)], axis=1).astype(dtype)
     for max_loss in (0.1, 0.15, 0.2):
-        gate = sw.certify(probs, y, task_loss=rule, max_loss=max_loss)
-        some = np.concatenate([gate.apply(part).accept for part in np.array_split(probs, 20)])
-        np.testing.assert_array_equal(some, gate.apply(probs).accept)
-        assert some.mean() == gate.certificate.coverage
+        policy = sw.certify(probs, y, task_loss=rule, max_loss=max_loss)
+        some = np.concatenate([policy.apply(part).accepted for part in np.array_split(probs, 20)])
+        np.testing.assert_array_equal(some, policy.apply(probs).accepted)
+        assert some.mean() == policy.certificate.coverage
 
 
-def test_a_gate_may_accept_all_and_nothing():
+@parametrize("component", ["total", "aleatoric", "epistemic"])
+def test_equal_votes_are_decided_alike_in_single_and_double_precision(tmp_path, component):
+    """Rows with as many votes for each class are tied, whichever members cast them."""
+    rng = np.random.default_rng(0)
+    truth = rng.dirichlet(np.full(3, 0.5), size=2000)
+    draws = rng.uniform(size=(2000, 11, 1)) < truth.cumsum(axis=1)[:, None]
+    probs = np.eye(3)[draws.argmax(axis=2)]
+    y = (truth.cumsum(axis=1) > rng.uniform(size=(2000, 1))).argmax(axis=1)
+    policy = sw.certify(probs, y, max_loss=0.25, task_loss="brier", component=component)
+    result = policy.apply(probs)
+    counts = np.sort(probs.sum(axis=1), axis=1)
+    for votes in np.unique(counts, axis=0):
+        assert len(np.unique(result.accepted[(counts == votes).all(axis=1)])) == 1
+    assert result.accepted.mean() == policy.certificate.coverage
+    sw.write_predictions(tmp_path / "votes.npy", probs.astype(np.float32))
+    for same_rows in (
+        probs.astype(np.float32),
+        probs.astype(np.float16),
+        sw.Samples(probs[:, ::-1].astype(np.float32)),
+        sw.read_predictions(tmp_path / "votes.npy"),
+    ):
+        np.testing.assert_array_equal(policy.apply(same_rows).accepted, result.accepted)
+
+
+def test_a_policy_may_accept_all_rows_or_none():
     calm = sw.binary(np.full(2000, 0.01))[:, None]
     y = np.zeros(2000, dtype=int)
-    assert sw.certify(calm, y, max_loss=0.1).apply(calm).accept.all()
-    gated = sw.certify(calm, 1 - y, max_loss=0.1).apply(calm)
-    assert not gated.accept.any()
-    assert repr(gated).startswith("0 of 2,000 rows accepted (0.0%); new inputs look like")
+    assert sw.certify(calm, y, max_loss=0.1).apply(calm).accepted.all()
+    result = sw.certify(calm, 1 - y, max_loss=0.1).apply(calm)
+    assert not result.accepted.any()
+    assert repr(result).startswith("0 of 2,000 rows accepted (0.0%); new inputs look like")
 
 
 def test_predictions_are_the_actions_of_least_cost():
-    gate = sw.certify(PROBS, Y, max_loss=10, task_loss=TRIAGE)
-    gated = gate.apply(PROBS)
-    assert gated.prediction_names == ("a", "b", "c", "d")
-    np.testing.assert_array_equal(gated.prediction, sw.decide(PROBS, TRIAGE).action)
+    policy = sw.certify(PROBS, Y, max_loss=10, task_loss=TRIAGE)
+    result = policy.apply(PROBS)
+    assert result.prediction_names == ("a", "b", "c", "d")
+    np.testing.assert_array_equal(result.prediction, sw.decide(PROBS, TRIAGE).action)
     square = sw.rules.cost_matrix(1 - np.eye(3))
     named = sw.certify(
         sw.Predictions(PROBS, labels=Y, class_names=NAMES), max_loss=0.2, task_loss=square
@@ -512,10 +560,10 @@ def test_predictions_are_the_actions_of_least_cost():
 
 
 @parametrize(
-    ("new", "told"),
+    ("new", "message"),
     [
-        (PROBS[:, :5], "5 members and 3 classes, .* made for 8 members and 3 classes"),
-        (members(10, 4)[0], "8 members and 4 classes, .* made for 8 members and 3 classes"),
+        (PROBS[:, :5], "5 members and 3 classes, .* certified for 8 members and 3 classes"),
+        (members(10, 4)[0], "8 members and 4 classes, .* certified for 8 members and 3 classes"),
         (sw.Samples(PROBS[:, :5]), "5 members"),
         (sw.Predictions(PROBS, class_names=NAMES[::-1]), "class 0 is called|class 1 is called"),
         (PROBS[:0], "no rows"),
@@ -523,16 +571,16 @@ def test_predictions_are_the_actions_of_least_cost():
         (2 * PROBS, r"probs\[0, 0\] sums to 2"),
     ],
 )
-def test_other_predictions_are_refused(new, told):
-    gate = sw.certify(sw.Predictions(PROBS, labels=Y, class_names=NAMES), max_loss=0.2)
-    with pytest.raises(sw.InvalidInput, match=told):
-        gate.apply(new)
+def test_other_predictions_are_refused(new, message):
+    policy = sw.certify(sw.Predictions(PROBS, labels=Y, class_names=NAMES), max_loss=0.2)
+    with pytest.raises(sw.InvalidInput, match=message):
+        policy.apply(new)
 
 
 def test_rows_are_rescaled_on_request():
-    gate = sw.certify(PROBS, Y, max_loss=0.2)
-    scaled = gate.apply(3 * PROBS, normalize=True)
-    np.testing.assert_allclose(scaled.uncertainty, gate.apply(PROBS).uncertainty, atol=1e-12)
+    policy = sw.certify(PROBS, Y, max_loss=0.2)
+    scaled = policy.apply(3 * PROBS, normalize=True)
+    np.testing.assert_allclose(scaled.uncertainty, policy.apply(PROBS).uncertainty, atol=1e-12)
 
 
 @parametrize("suffix", ["npy", "parquet"])
@@ -540,55 +588,55 @@ def test_a_bad_row_of_a_file_is_named(tmp_path, small_chunks, suffix):
     bad = PROBS[:400].copy()
     bad[380, 1] = [0.5, 0.1, 0.1]
     sw.write_predictions(tmp_path / f"bad.{suffix}", bad)
-    gate = sw.certify(PROBS, Y, max_loss=0.2)
+    policy = sw.certify(PROBS, Y, max_loss=0.2)
     with pytest.raises(sw.InvalidInput, match=r"row 380\b.*probs\[380, 1\]|^probs\[380, 1\]"):
-        gate.apply(sw.read_predictions(tmp_path / f"bad.{suffix}"))
+        policy.apply(sw.read_predictions(tmp_path / f"bad.{suffix}"))
 
 
 # -- drift -----------------------------------------------------------------------------------------
 
 
-def test_drift_is_found():
-    gate = sw.certify(PROBS, Y, max_loss=0.2)
-    assert not gate.apply(members(500, 3, seed=9)[0]).drift
+def test_drift_is_detected_and_does_not_change_the_policy():
+    policy = sw.certify(PROBS, Y, max_loss=0.2)
+    assert not policy.apply(members(500, 3, seed=9)[0]).drift
     flat = np.random.default_rng(0).dirichlet(np.full(3, 50.0), size=(500, 8))
-    gated = gate.apply(flat)
-    assert gated.drift.has_drifted
-    assert gated.certificate.has_drifted
-    assert "do not look like the calibration data, so the promise does not hold" in repr(gated)
-    assert "WARNING" in repr(gated.certificate)
-    assert gate.certificate.drift is None
-    assert gated.drift.mean_now > gated.drift.mean_before
-    # and a certificate does not remember it
-    assert "WARNING" not in repr(gate)
+    result = policy.apply(flat)
+    assert result.drift.has_drifted
+    assert result.certificate.has_drifted
+    assert "do not look like the calibration data, so the guarantee does not hold" in repr(result)
+    assert "WARNING" in repr(result.certificate)
+    assert policy.certificate.drift is None
+    assert result.drift.mean_now > result.drift.mean_before
+    assert "WARNING" not in repr(policy)
 
 
 @parametrize("n_new", [1, 20, 300])
 def test_false_alarms_are_as_rare_as_asked_for(n_new):
-    """Of the gate: calibration rows and new ones are drawn anew each time, with ties."""
+    """Calibration rows and new rows are drawn anew each time, with ties."""
     draws, rate = 400, 0.1
     rng = np.random.default_rng(0)
+    policy = sw.certify(PROBS, Y, max_loss=0.2)
     alarms = 0
     for i in range(draws):
         old, new = (np.round(rng.uniform(0, 0.5, n), 2 if i % 2 else 9) for n in (200, n_new))
-        alarms += compare_with_calibration(np.sort(old), new, rate).has_drifted
+        alarms += replace(policy, calibration_uncertainty=old).check_drift(new, rate).has_drifted
     assert alarms <= binom.ppf(1 - 1e-4, draws, rate)
 
 
 def test_false_alarms_with_thinned_calibration_rows():
-    """With more rows than are kept, as many as that come later."""
+    """With more calibration rows than a policy holds."""
     draws, rate = 60, 0.1
     rng = np.random.default_rng(0)
     alarms = 0
     for _ in range(draws):
         old, new = (sw.binary(rng.uniform(0, 0.5, n))[:, None] for n in (20_000, 5_000))
-        gate = sw.certify(old, np.zeros(len(old), dtype=int), max_loss=0.2)
-        alarms += gate.apply(new, false_alarm_rate=rate).drift.has_drifted
+        policy = sw.certify(old, np.zeros(len(old), dtype=int), max_loss=0.2)
+        alarms += policy.apply(new, false_alarm_rate=rate).drift.has_drifted
     assert alarms <= binom.ppf(1 - 1e-4, draws, rate)
 
 
-def test_the_promise_is_kept():
-    """Of gates applied to new rows: the mean loss of what they accept, over the population."""
+def test_the_guarantee_holds_over_the_population():
+    """The mean loss of all rows of the population that a policy accepts."""
     draws, confidence, broken = 300, 0.8, 0
     rng = np.random.default_rng(1)
     pool = rng.uniform(0, 0.5, 100_000)
@@ -598,24 +646,27 @@ def test_the_promise_is_kept():
     for _ in range(draws):
         some = rng.integers(len(pool), size=300)
         y = (rng.uniform(size=300) < chance[some]).astype(int)
-        gate = sw.certify(sw.binary(pool[some])[:, None], y, max_loss=0.15, confidence=confidence)
-        n = np.searchsorted(pool[order], gate.certificate.threshold, side="right")
+        policy = sw.certify(sw.binary(pool[some])[:, None], y, max_loss=0.15, confidence=confidence)
+        n = np.searchsorted(pool[order], policy.certificate.threshold, side="right")
         broken += bool(n) and sums[n - 1] > 0.15
     assert broken <= binom.ppf(1 - 1e-4, draws, 1 - confidence)
 
 
 def test_everything_is_in_the_dictionary():
-    gate = sw.certify(PROBS, Y, max_loss=0.2, told={"input": "x"})
-    kept = gate.to_dict()
-    assert kept["promise"] == repr(gate)
-    assert kept["certificate"] | {"drift": None} == asdict(gate.certificate)
-    assert (kept["members"], kept["classes"], kept["told"]) == (8, 3, {"input": "x"})
+    policy = sw.certify(PROBS, Y, max_loss=0.2, metadata={"input": "x"})
+    kept = policy.to_dict()
+    assert kept["guarantee"] == repr(policy)
+    assert kept["certificate"] | {"drift": None} == asdict(policy.certificate)
+    assert (kept["members"], kept["classes"], kept["metadata"]) == (8, 3, {"input": "x"})
 
 
 @given(st.floats(0, 1))
-def test_ten_digits_of_a_total_are_close_whatever_its_size(p):
-    mean = np.array([[1 - p, p]])
+def test_uncertainty_has_ten_digits_whatever_its_size(p):
+    probs = np.array([[[1 - p, p]]])
     for rule in ("log", "brier", "zero-one", "spherical"):
-        exact = float(sw.get_rule(rule).entropy(mean)[0])
-        found = float(total_of_mean(mean, rule)[0])
-        assert found == pytest.approx(exact, rel=1e-9, abs=1e-290)
+        exact = float(sw.get_rule(rule).entropy(probs[0, 0]))
+        policy = sw.Policy(
+            NOTHING, sw.get_rule(rule), "total", None, 1, 2, False, None, np.zeros(1)
+        )
+        rounded = float(policy.apply(probs).uncertainty[0])
+        assert rounded == pytest.approx(exact, rel=1e-9, abs=1e-290)

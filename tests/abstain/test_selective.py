@@ -1,4 +1,4 @@
-"""SelectiveClassifier: what it promises, what it abstains from, and when the promise is void."""
+"""SelectiveClassifier: its guarantee, where it abstains, and when the guarantee does not hold."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_digits
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import train_test_split
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 import scorewise as sw
-from scorewise.abstain._drift import compare_with_calibration
 
 X, Y = load_digits(return_X_y=True)
 NUMBERED = np.c_[X, np.arange(len(X))]
@@ -49,8 +51,8 @@ class Says(ClassifierMixin, BaseEstimator):
         return np.stack([1 - p, p], axis=1)
 
 
-def promised(rows: np.ndarray, y: Any, labels: tuple = (0, 1), **options: Any) -> Any:
-    """A frozen classifier that says ``rows``, calibrated on all of them."""
+def calibrated(rows: np.ndarray, y: Any, labels: tuple = (0, 1), **options: Any) -> Any:
+    """A frozen classifier that predicts ``rows``, calibrated on all of them."""
     model = sw.SelectiveClassifier(FrozenEstimator(Says(labels)), **options)
     return model.fit(np.asarray(rows, dtype=float)[:, None], y)
 
@@ -59,7 +61,7 @@ def half_sure(labels: tuple = (0, 1)) -> Any:
     """Accepts what is said with 0.9, abstains from 0.5; and rows of both kinds."""
     p = np.repeat([0.9, 0.1, 0.5], 60)
     codes = np.r_[np.ones(60, int), np.zeros(60, int), np.arange(60) % 2]
-    model = promised(p, np.array(labels)[codes], labels)
+    model = calibrated(p, np.array(labels)[codes], labels)
     return model, np.array([[0.9], [0.5], [0.1], [0.5]])
 
 
@@ -88,17 +90,17 @@ def test_the_certificate_is_that_of_the_held_out_rows(rule, max_loss, options, b
     rest = np.setdiff1d(np.arange(len(X)), model.estimator_.rows_)
     probs = model.estimator_.predict_proba(NUMBERED[rest])[:, None]
     losses = sw.task_losses(probs, Y[rest], rule, floor=options.get("floor"))
-    uncertainty = sw.decompose(probs, rule).total
+    uncertainty = [float(f"{u:.9e}") for u in sw.decompose(probs, rule).total]  # ten digits
     expected = sw.certify_threshold(losses, uncertainty, max_loss, 0.8, loss_bound=bound)
-    found = model.certificate_
-    assert found.n_calibration == len(rest) == 449
-    assert found.coverage == expected.coverage > 0.1
+    certificate = model.certificate_
+    assert certificate.n_calibration == len(rest) == 449
+    assert certificate.coverage == expected.coverage > 0.1
     np.testing.assert_allclose(
-        [found.threshold, found.bound, found.loss],
+        [certificate.threshold, certificate.bound, certificate.loss],
         [expected.threshold, expected.bound, expected.loss],
         rtol=1e-9,
     )
-    assert (found.max_loss, found.confidence) == (max_loss, 0.8)
+    assert (certificate.max_loss, certificate.confidence) == (max_loss, 0.8)
 
 
 @pytest.mark.parametrize("component", ["total", "aleatoric", "epistemic"])
@@ -120,7 +122,7 @@ def test_it_accepts_up_to_the_threshold(component):
 
 
 def test_predict_always_gives_labels():
-    never = promised([0.9] * 20, [0, 1] * 10)
+    never = calibrated([0.9] * 20, [0, 1] * 10)
     assert never.certificate_.coverage == 0
     assert never.certificate_.threshold == -np.inf
     np.testing.assert_array_equal(never.predict([[0.9], [0.5], [0.1]]), [1, 0, 0])
@@ -192,7 +194,7 @@ def test_a_label_cannot_be_the_marker(labels, marker):
 def test_a_cost_matrix_has_no_action_of_its_own_for_abstaining():
     costs = sw.rules.cost_matrix([[0, 10, 1.0], [10, 0, 1.0]])
     with pytest.raises(sw.InvalidInput, match="one action per class"):
-        promised([0.9, 0.1], [1, 0], rule=costs, max_loss=0.6)
+        calibrated([0.9, 0.1], [1, 0], rule=costs, max_loss=0.6)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +206,7 @@ def test_a_cost_matrix_has_no_action_of_its_own_for_abstaining():
         ({"max_loss": np.nan}, "max_loss must be a finite number"),
         ({"max_loss": 2.5, "rule": "brier"}, "max_loss is 2.5, and this loss is never above 2"),
         ({"confidence": 1.0}, "confidence must be above 0 and below 1"),
-        ({"rule": "log"}, "can be infinite.*floor=1e-6"),
+        ({"rule": "log"}, "can be infinite.*floor=1e-06"),
         ({"rule": "log", "floor": 0.0}, "floor"),
         ({"rule": "log", "floor": 0.6}, "floor is 0.6; it must be above 0 and below 1/2"),
         ({"rule": "brier", "loss_bound": 0.5}, "must be from 0 to loss_bound=0.5"),
@@ -214,7 +216,7 @@ def test_a_cost_matrix_has_no_action_of_its_own_for_abstaining():
         ),
     ],
 )
-def test_promises_that_cannot_be_made_are_refused_and_the_old_one_stays(options, message):
+def test_impossible_guarantees_are_refused_and_the_old_policy_stays(options, message):
     model, rows = half_sure()
     before, answers = model.certificate_, model.predict_or_abstain(rows, -1)
     model.set_params(**options)
@@ -225,12 +227,12 @@ def test_promises_that_cannot_be_made_are_refused_and_the_old_one_stays(options,
     np.testing.assert_array_equal(model.predict_or_abstain(rows, -1), answers)
 
 
-def test_the_log_loss_is_promised_with_a_floor():
+def test_the_log_loss_can_be_certified_with_a_floor():
     rng = np.random.default_rng(0)
     p = rng.uniform(size=3000)
     y = (rng.uniform(size=3000) < p).astype(int)
     p[:2], y[:2] = 0, [1, 0]  # the first loses as much as can be
-    model = promised(p, y, rule="log", floor=1e-3, max_loss=0.45)
+    model = calibrated(p, y, rule="log", floor=1e-3, max_loss=0.45)
     assert 0.05 < model.certificate_.coverage < 0.9
     assert np.isfinite(model.certificate_.bound)
 
@@ -242,7 +244,7 @@ def true_loss(threshold: float) -> float:
 
 
 @pytest.mark.parametrize("ties", [None, 0.05], ids=["distinct", "ties"])
-def test_the_promise_is_kept_by_a_model_that_is_given(ties):
+def test_the_guarantee_holds_for_a_fitted_model(ties):
     rng = np.random.default_rng(5)
     n_broken, coverages, n_fits = 0, [], 400
     for _ in range(n_fits):
@@ -251,7 +253,7 @@ def test_the_promise_is_kept_by_a_model_that_is_given(ties):
             p = (np.floor(p / ties) + 0.5) * ties
         u = np.minimum(p, 1 - p)
         wrong = rng.uniform(size=400) < 0.02 + 1.6 * u**2
-        cert = promised(p, (p > 0.5) ^ wrong, (False, True), max_loss=0.08, confidence=0.9)
+        cert = calibrated(p, (p > 0.5) ^ wrong, (False, True), max_loss=0.08, confidence=0.9)
         cert = cert.certificate_
         if ties:
             groups = (np.arange(10) + 0.5) * ties
@@ -268,9 +270,9 @@ def test_the_promise_is_kept_by_a_model_that_is_given(ties):
 @pytest.mark.parametrize(
     "estimator",
     [GaussianNB(), DecisionTreeClassifier(min_samples_leaf=12)],
-    ids=["honest", "overfitted"],
+    ids=["well-fitted", "overfitted"],
 )
-def test_the_promise_is_kept_by_a_model_that_is_fitted(estimator):
+def test_the_guarantee_holds_for_a_model_that_is_fitted_on_a_part_of_the_rows(estimator):
     rng = np.random.default_rng(6)
 
     def chance(rows: np.ndarray) -> np.ndarray:
@@ -293,6 +295,13 @@ def test_the_promise_is_kept_by_a_model_that_is_fitted(estimator):
     assert np.mean(coverages) > 0.15
 
 
+def drift_of(before: np.ndarray, now: np.ndarray, false_alarm_rate: float) -> sw.Drift:
+    """Drift of uncertainties, by a policy with these calibration uncertainties."""
+    nothing = sw.certify_threshold([1.0], [0.0], max_loss=0.1)
+    policy = sw.Policy(nothing, sw.rules.log, "total", None, 1, 2, False, None, before)
+    return policy.check_drift(now, false_alarm_rate)
+
+
 DRIFT_SHAPES = {
     "distinct": lambda rng, n: rng.uniform(size=n),
     "mostly zero": lambda rng, n: np.maximum(rng.normal(-1.5, 1, size=n), 0),
@@ -307,10 +316,7 @@ DRIFT_SHAPES = {
 def test_unchanged_inputs_rarely_raise_an_alarm(shape, n_before, n_now):
     rng = np.random.default_rng(7)
     draw = DRIFT_SHAPES[shape]
-    alarms = [
-        bool(compare_with_calibration(draw(rng, n_before), draw(rng, n_now), 0.1))
-        for _ in range(1000)
-    ]
+    alarms = [bool(drift_of(draw(rng, n_before), draw(rng, n_now), 0.1)) for _ in range(1000)]
     assert np.mean(alarms) <= 0.1 + 3 * np.sqrt(0.09 / 1000)
     if shape == "distinct" and n_before > 7:
         assert np.mean(alarms) > 0.05, "it is no needlessly deaf test either"
@@ -323,7 +329,7 @@ def test_unchanged_inputs_rarely_raise_an_alarm(shape, n_before, n_now):
     rate=st.floats(0.01, 0.99),
 )
 def test_a_comparison_reports_what_it_saw(before, now, rate):
-    drift = compare_with_calibration(np.array(before), np.array(now), rate)
+    drift = drift_of(np.array(before), np.array(now), rate)
     assert drift.has_drifted == bool(drift) == (drift.p_value <= rate)
     assert 0 <= drift.p_value <= 1
     assert drift.n_now == len(now)
@@ -335,34 +341,34 @@ def test_a_comparison_reports_what_it_saw(before, now, rate):
 def test_more_rows_than_an_exact_test_can_count_are_compared():
     rng = np.random.default_rng(8)
     before, now = rng.uniform(size=20_001), rng.uniform(size=10_001)
-    assert compare_with_calibration(before, now, 0.05).p_value > 0.01
-    assert compare_with_calibration(before, now + 0.1, 0.05).p_value < 1e-6
+    assert drift_of(before, now, 0.05).p_value > 0.01
+    assert drift_of(before, now + 0.1, 0.05).p_value < 1e-6
 
 
-def test_changed_inputs_void_the_certificate_until_it_is_made_anew():
+def test_the_certificate_warns_of_changed_inputs_until_it_is_made_anew():
     rng = np.random.default_rng(9)
     p = rng.beta(0.2, 0.2, size=1000)
     y = rng.uniform(size=1000) < p
-    model = promised(p, y, (False, True), max_loss=0.1)
-    promise = str(model.certificate_)
+    model = calibrated(p, y, (False, True), max_loss=0.1)
+    guarantee = str(model.certificate_)
     assert not model.certificate_.has_drifted
     assert model.certificate_.drift is None
     same = model.check_drift(rng.beta(0.2, 0.2, size=(300, 1)))
     assert not same
     assert model.certificate_.drift is same
     assert not model.certificate_.has_drifted
-    assert str(model.certificate_) == promise
+    assert str(model.certificate_) == guarantee
     other = model.check_drift(rng.uniform(size=(300, 1)))
     assert other
     assert other.p_value < 1e-6
     assert model.certificate_.has_drifted
     said = str(model.certificate_)
-    assert said.startswith(promise)
+    assert said.startswith(guarantee)
     assert "WARNING: new inputs do not look like the calibration data" in said
-    assert "the promise does not hold" in said
+    assert "the guarantee does not hold" in said
     assert model.certificate_.coverage > 0, "the threshold stays known"
     assert not model.check_drift(rng.uniform(size=(300, 1)), false_alarm_rate=1e-200)
-    assert str(model.certificate_) == promise
+    assert str(model.certificate_) == guarantee
     model.check_drift(rng.uniform(size=(300, 1)))
     assert not model.fit(p[:, None], y).certificate_.has_drifted
 
@@ -373,3 +379,68 @@ def test_an_impossible_false_alarm_rate_is_refused(rate):
     with pytest.raises(sw.InvalidInput, match="false_alarm_rate must be above 0 and below 1"):
         model.check_drift(rows, rate)
     assert model.certificate_.drift is None
+
+
+# -- ties ------------------------------------------------------------------------------------------
+
+
+def test_no_row_tied_at_the_threshold_is_rejected_by_rounding():
+    """Votes of 40 trees, counted as integers, say which rows are tied; without rounding 55 fail."""
+    n_tied = n_rejected = 0
+    for seed in range(20):
+        X_fit, X_new, y_fit, _ = train_test_split(X, Y, test_size=0.5, random_state=seed)
+        forest = RandomForestClassifier(40, random_state=seed)
+        model = sw.SelectiveClassifier(forest, max_loss=0.03, random_state=seed).fit(X_fit, y_fit)
+        votes = sw.predict_samples(model.estimator_, X_new).probs.sum(axis=1)
+        counts = np.round(votes).astype(int)
+        assert np.abs(votes - counts).max() < 1e-9, "leaves are pure"
+        if model.certificate_.coverage:
+            tied = 40 - counts.max(axis=1) == round(40 * model.certificate_.threshold)
+            n_tied += tied.sum()
+            n_rejected += (tied & ~model.accepts(X_new)).sum()
+    assert n_tied > 200
+    assert n_rejected == 0
+
+
+@pytest.mark.parametrize("component", ["total", "aleatoric", "epistemic"])
+@pytest.mark.parametrize("rule", ["zero-one", "brier", "log"])
+def test_the_policy_and_its_file_decide_as_the_classifier_does(tmp_path, rule, component):
+    forest = RandomForestClassifier(20, min_samples_leaf=3, random_state=0)
+    model = sw.SelectiveClassifier(
+        forest,
+        rule,
+        {"zero-one": 0.1, "brier": 0.2, "log": 1.0}[rule],
+        component=component,
+        floor=1e-3,
+        random_state=0,
+    ).fit(X[:900], Y[:900])
+    model.policy_.save(tmp_path / "policy.json")
+    policy = sw.load_policy(tmp_path / "policy.json")
+    samples = sw.predict_samples(model.estimator_, X[900:])
+    expected = model.accepts(X[900:])
+    assert 0.05 < expected.mean() < 1
+    whole = policy.apply(samples)
+    np.testing.assert_array_equal(whole.accepted, expected)
+    np.testing.assert_array_equal(whole.uncertainty, model.uncertainty(X[900:]))
+    labels = np.array(whole.prediction_names)[whole.prediction].astype(int)
+    np.testing.assert_array_equal(labels, model.predict(X[900:]))
+    sw.write_predictions(tmp_path / "new.npz", samples.probs)
+    from_file = policy.apply(sw.read_predictions(tmp_path / "new.npz"))
+    np.testing.assert_array_equal(from_file.accepted, expected)
+    for size in (1, 7, 300):
+        batches = np.split(np.arange(900, len(X)), range(size, len(X) - 900, size))[:8]
+        rows = np.concatenate(batches)
+        by_model = np.concatenate([model.accepts(X[batch]) for batch in batches])
+        np.testing.assert_array_equal(by_model, expected[rows - 900])
+        by_policy = [policy.apply(samples.probs[batch - 900]).accepted for batch in batches]
+        np.testing.assert_array_equal(np.concatenate(by_policy), expected[rows - 900])
+
+
+def test_a_policy_of_networks_decides_as_the_classifier_does():
+    torch.manual_seed(0)
+    networks = [torch.nn.Linear(64, 10) for _ in range(5)]
+    scaled = torch.tensor(X / 16, dtype=torch.float32)
+    model = sw.SelectiveClassifier(networks, "brier", max_loss=1.2).fit(scaled, Y)
+    result = model.policy_.apply(sw.predict_samples(networks, scaled))
+    np.testing.assert_array_equal(result.accepted, model.accepts(scaled))
+    assert result.accepted.mean() == model.certificate_.coverage

@@ -32,11 +32,12 @@ from active_support import (
     rounds_of,
     train,
 )
+from scorewise.acquire import Round
 
 # -- by hand ---------------------------------------------------------------------------------------
 
 
-def by_hand(learner: sw.ActiveLearner) -> list[sw.Round]:
+def by_hand(learner: sw.ActiveLearner) -> list[Round]:
     rounds = []
     while not learner.stop:
         rows = learner.ask()

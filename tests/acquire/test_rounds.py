@@ -11,18 +11,19 @@ from sklearn.naive_bayes import GaussianNB
 
 import scorewise as sw
 from active_support import X, Y, assert_adds_up, rounds_of
+from scorewise.acquire import Round
 
 # -- a round ---------------------------------------------------------------------------------------
 
 
 def test_a_round_copies_its_arrays_and_freezes_them():
     rows = np.arange(3)
-    one = sw.Round(0, rows, [1, 2, 3], None, 3, None)
+    finished = Round(0, rows, [1, 2, 3], None, 3, None)
     rows[0] = 7
-    assert one.rows.tolist() == [0, 1, 2]
+    assert finished.rows.tolist() == [0, 1, 2]
     with pytest.raises(ValueError, match="read-only"):
-        one.rows[0] = 1
-    assert replace(one, model=None).labels.tolist() == [1, 2, 3]
+        finished.rows[0] = 1
+    assert replace(finished, model=None).labels.tolist() == [1, 2, 3]
 
 
 def test_without_test_rows_there_is_no_loss():
@@ -36,7 +37,7 @@ def test_without_test_rows_there_is_no_loss():
 # -- when to stop ----------------------------------------------------------------------------------
 
 
-def scripted(losses: list[float]) -> list[sw.Round]:
+def scripted(losses: list[float]) -> Any:
     """The model of round i is wrong about so large a part of 10 test rows."""
 
     class Says(GaussianNB):

@@ -1,4 +1,4 @@
-"""Is the uncertainty honest? Bins by brute force, tests by simulation; losses; recalibration."""
+"""Is the uncertainty calibrated? Bins by brute force, tests by simulation; recalibration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 import scorewise as sw
-from scorewise.calibrate._calibration import _beyond
 from support import all_rules, members, softmax
 
 RULES = ("zero-one", "brier", "log", "spherical")
@@ -139,25 +138,32 @@ def test_the_error_of_a_miscalibrated_model_is_the_true_one():
 # -- the test of no miscalibration --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("x", [0.05, 0.3, 0.31, 0.5, 1.0, 1.5, 2.2414, 4.0, 8.0])
-def test_brownian_motion_goes_so_far_so_often(x):
-    """By the other series, that of the heat equation."""
+def exceedance(x: float) -> float:
+    """P(sup |B| > x) of a Brownian motion B on [0, 1], by the series of the heat equation."""
     j = np.arange(200)
     inside = (-1.0) ** j / (2 * j + 1) * np.exp(-(((2 * j + 1) * np.pi) ** 2) / (8 * x**2))
-    assert _beyond(x) == pytest.approx(1 - 4 / np.pi * inside.sum(), abs=3e-6)
+    return float(1 - 4 / np.pi * inside.sum())
 
 
-def test_a_random_walk_goes_so_far_so_often():
+@pytest.mark.parametrize("k", [201, 206, 207, 210, 220, 230, 245, 280, 360])
+def test_the_p_value_is_that_of_a_brownian_motion(k):
+    """Of 400 tied rows with a total of 1/2, k losses of 1 are (k − 200)/10 standard deviations."""
+    losses = np.repeat([1.0, 0.0], [k, 400 - k])
+    p_value = sw.loss_calibration(losses, np.full(400, 0.5)).p_value
+    assert p_value == pytest.approx(exceedance((k - 200) / 10), abs=3e-6)
+
+
+def test_a_random_walk_exceeds_a_bound_as_often_as_a_brownian_motion():
     rng = np.random.default_rng(0)
     walk = np.cumsum(rng.normal(size=(4000, 1000)), axis=1) / np.sqrt(1000)
-    farthest = np.abs(walk).max(axis=1)
+    largest = np.abs(walk).max(axis=1)
     for x in (0.8, 1.2, 1.9):
-        assert abs(np.mean(farthest > x) - _beyond(x)) < 0.04
-    assert _beyond(2.2414) == pytest.approx(0.05, abs=1e-4)
+        assert abs(np.mean(largest > x) - exceedance(x)) < 0.04
+    assert exceedance(2.2414) == pytest.approx(0.05, abs=1e-4)
 
 
 def rejections(n: int, draws: int, temperature: float, seed: int) -> dict[str, float]:
-    """How often each rule's total is called dishonest where the truth is so much milder."""
+    """How often each rule's total is called miscalibrated, by the temperature of the truth."""
     rng = np.random.default_rng(seed)
     count = dict.fromkeys(RULES, 0)
     for _ in range(draws):
@@ -167,21 +173,21 @@ def rejections(n: int, draws: int, temperature: float, seed: int) -> dict[str, f
         for name in RULES:
             rule = sw.get_rule(name)
             losses = sw.task_losses(p[:, None], y, rule, floor=FLOOR if name == "log" else None)
-            count[name] += not sw.loss_calibration(losses, rule.entropy(p)).is_honest
+            count[name] += not sw.loss_calibration(losses, rule.entropy(p)).is_calibrated
     return {name: hits / draws for name, hits in count.items()}
 
 
-def test_honest_models_are_seldom_called_dishonest():
+def test_calibrated_models_are_seldom_called_miscalibrated():
     for rule, rate in rejections(1000, 600, temperature=1.0, seed=0).items():
         assert 0.01 < rate < 0.07, (rule, rate)
 
 
-def test_models_that_are_too_sure_are_found():
+def test_overconfident_models_are_called_miscalibrated():
     for rule, rate in rejections(1000, 60, temperature=0.7, seed=1).items():
         assert rate > 0.95, (rule, rate)
 
 
-def test_a_gap_that_cancels_on_the_whole_is_found():
+def test_gaps_that_cancel_on_average_are_detected():
     rng = np.random.default_rng(0)
     total = rng.uniform(0.1, 0.9, 4000)
     losses = rng.uniform(size=4000) < 0.5 + 0.3 * (total - 0.5)
@@ -189,7 +195,7 @@ def test_a_gap_that_cancels_on_the_whole_is_found():
     low, high = found.gap_interval
     assert low < 0 < high
     assert found.p_value < 1e-6
-    assert not found.is_honest
+    assert not found.is_calibrated
     assert "miscalibrated (p = " in str(found)
 
 
@@ -198,12 +204,12 @@ def test_a_p_value_by_hand():
     losses = np.array([0.0, 1.0, 1.0, 0.0, 1.0])
     total = np.array([0.1, 0.2, 0.2, 0.4, 0.7])
     sums = np.abs(np.cumsum([-0.1, 1.6, -0.4, 0.3]))
-    expected = _beyond(sums.max() / np.sqrt(np.sum(total * (1 - total))))
+    expected = exceedance(sums.max() / np.sqrt(np.sum(total * (1 - total))))
     assert sw.loss_calibration(losses, total).p_value == pytest.approx(expected)
     gaps = 3 * losses - total
     sums = np.abs(np.cumsum([gaps[0], gaps[1] + gaps[2], gaps[3], gaps[4]]))
     variance = np.sum(gaps**2) + 2 * np.max(np.abs(gaps)) ** 2
-    expected = _beyond(sums.max() / np.sqrt(variance))
+    expected = exceedance(sums.max() / np.sqrt(variance))
     assert sw.loss_calibration(3 * losses, total).p_value == pytest.approx(expected)
 
 
@@ -231,7 +237,7 @@ def test_a_single_row():
     assert found.gap_interval == (-np.inf, np.inf)
     assert found.bin_low[0] == pytest.approx(0.025)
     assert found.bin_high[0] == 1
-    assert found.is_honest
+    assert found.is_calibrated
     found = sw.loss_calibration([1.7], [0.3])
     assert (found.bin_low[0], found.bin_high[0]) == (-np.inf, np.inf)
     assert "nan" not in str(found)
@@ -244,7 +250,7 @@ def test_rows_that_are_all_tied_are_one_bin():
     assert found.error == 0
     assert found.p_value == 1
     found = sw.loss_calibration(losses, np.full(100, 0.6))
-    assert not found.is_honest
+    assert not found.is_calibrated
     error = np.sqrt(0.35**2 - losses.var(ddof=1) / 100)
     assert found.error == pytest.approx(error)
 
@@ -252,12 +258,12 @@ def test_rows_that_are_all_tied_are_one_bin():
 def test_losses_that_are_all_zero():
     nothing = np.zeros(50)
     found = sw.loss_calibration(nothing, nothing)
-    assert (found.error, found.p_value, found.is_honest) == (0.0, 1.0, True)
-    found = sw.loss_calibration(nothing, np.full(50, 0.3))  # not sure enough of itself
+    assert (found.error, found.p_value, found.is_calibrated) == (0.0, 1.0, True)
+    found = sw.loss_calibration(nothing, np.full(50, 0.3))  # underconfident
     assert found.gap == pytest.approx(-0.3)
     assert found.error == pytest.approx(0.3)
-    assert not found.is_honest
-    found = sw.loss_calibration(np.ones(50), nothing)  # what could not happen did
+    assert not found.is_calibrated
+    found = sw.loss_calibration(np.ones(50), nothing)  # a loss that was predicted to be impossible
     assert found.p_value == 0
 
 
@@ -266,24 +272,24 @@ def test_totals_above_one_are_not_taken_for_probabilities():
     total = rng.uniform(0.5, 3, 400)
     losses = rng.integers(2, size=400)
     found = sw.loss_calibration(losses, total)
-    assert not found.is_honest
+    assert not found.is_calibrated
     assert found.error == pytest.approx(np.sqrt(np.mean((total - 0.5) ** 2)), rel=0.1)
     assert sw.loss_calibration(losses, np.full(400, -0.5)).p_value < 1e-6
     losses, total = np.array([1, 0, 1, 1]), np.array([0.5, 0.9, 1.1, 1.2])
     gaps = losses - total
     variance = np.sum(gaps**2) + 2 * np.max(np.abs(gaps)) ** 2
-    expected = _beyond(np.abs(np.cumsum(gaps)).max() / np.sqrt(variance))
+    expected = exceedance(np.abs(np.cumsum(gaps)).max() / np.sqrt(variance))
     assert sw.loss_calibration(losses, total).p_value == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("rule", ["log", "brier", "spherical"])
-def test_a_model_that_knows_nothing_and_says_so_is_honest(rule):
+def test_a_uniform_prediction_of_balanced_classes_is_calibrated(rule):
     for k in (3, 5, 7, 10):
         p = np.full((1000, 1, k), 1 / k)
         y = np.arange(1000) % k
         found = sw.loss_calibration(sw.task_losses(p, y, rule), sw.decompose(p, rule).total)
         assert abs(found.gap) < 1e-14
-        assert found.is_honest, k
+        assert found.is_calibrated, k
 
 
 @pytest.mark.parametrize(
@@ -389,9 +395,12 @@ def test_losses_of_single_precision_are_above_the_largest_by_rounding_alone(rule
         ({"floor": np.nan}, "floor must be a finite number"),
         ({"rule": "nope"}, "no rule is called"),
         ({"predictions": members(2, 3, 4)[0]}, "one row"),
-        ({"predictions": members(6, 3, 4).reshape(3, 2, 3, 4)}, "reshape what has more axes"),
-        ({"predictions": sw.Samples(members(3, 3, 4)), "weights": [1, 1, 1]}, "weights.*settled"),
-        ({"predictions": sw.Dirichlet(np.ones((3, 4))), "from_logits": True}, "settled"),
+        ({"predictions": members(6, 3, 4).reshape(3, 2, 3, 4)}, "reshape arrays with more axes"),
+        (
+            {"predictions": sw.Samples(members(3, 3, 4)), "weights": [1, 1, 1]},
+            "weights: not an option",
+        ),
+        ({"predictions": sw.Dirichlet(np.ones((3, 4))), "from_logits": True}, "not an option"),
         ({"predictions": members(3, 3, 4) * 2}, "sum"),
     ],
 )
@@ -407,18 +416,18 @@ def test_bad_predictions_labels_and_floors_are_refused(given, message):
 def too_sure(n: int = 4000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Totals that are half of what they should be, and losses of 0 and 1."""
     rng = np.random.default_rng(seed)
-    honest = rng.uniform(0, 0.8, n)
-    return honest / 2, (rng.uniform(size=n) < honest).astype(float)
+    chance = rng.uniform(0, 0.8, n)
+    return chance / 2, (rng.uniform(size=n) < chance).astype(float)
 
 
 def test_the_map_never_falls_and_is_level_beyond_what_was_seen():
     total, losses = too_sure(400)
-    mender = sw.LossRecalibrator(random_state=0).fit(total[:, None], losses)
+    recalibrator = sw.LossRecalibrator(random_state=0).fit(total[:, None], losses)
     x = np.linspace(total.min(), total.max(), 1000)
-    mapped = mender.transform(x[:, None])[:, 0]
+    mapped = recalibrator.transform(x[:, None])[:, 0]
     assert (np.diff(mapped) >= 0).all()
     assert mapped[-1] - mapped[0] > 0.5
-    outside = mender.transform([[-5.0], [total.min()], [total.max()], [99.0]])[:, 0]
+    outside = recalibrator.transform([[-5.0], [total.min()], [total.max()], [99.0]])[:, 0]
     assert outside[0] == outside[1]
     assert outside[2] == outside[3]
     assert losses.min() <= mapped.min() <= mapped.max() <= losses.max()
@@ -426,34 +435,34 @@ def test_the_map_never_falls_and_is_level_beyond_what_was_seen():
 
 def test_it_is_the_mean_of_isotonic_maps_that_each_leave_out_a_fold():
     total, losses = too_sure(200)
-    mender = sw.LossRecalibrator(cv=4, random_state=0).fit(total[:, None], losses)
-    assert [len(maps) for maps in mender.maps_] == [4]
-    expected = np.mean([m.predict(total) for m in mender.maps_[0]], axis=0)
-    np.testing.assert_allclose(mender.transform(total[:, None])[:, 0], expected)
+    recalibrator = sw.LossRecalibrator(cv=4, random_state=0).fit(total[:, None], losses)
+    assert [len(maps) for maps in recalibrator.maps_] == [4]
+    expected = np.mean([m.predict(total) for m in recalibrator.maps_[0]], axis=0)
+    np.testing.assert_allclose(recalibrator.transform(total[:, None])[:, 0], expected)
 
 
-def test_a_dishonest_total_is_mended_on_other_rows():
+def test_an_overconfident_total_is_recalibrated_on_other_rows():
     total, losses = too_sure()
     fit, rest = slice(0, 2000), slice(2000, None)
-    mender = sw.LossRecalibrator(random_state=0).fit(total[fit, None], losses[fit])
-    mended = mender.transform(total[rest, None])[:, 0]
+    recalibrator = sw.LossRecalibrator(random_state=0).fit(total[fit, None], losses[fit])
+    recalibrated = recalibrator.transform(total[rest, None])[:, 0]
     before = sw.loss_calibration(losses[rest], total[rest])
-    after = sw.loss_calibration(losses[rest], mended)
+    after = sw.loss_calibration(losses[rest], recalibrated)
     assert before.error > 0.15
     assert after.error < 0.05
     assert abs(after.gap) < 0.04
     # the order is kept up to ties, and so is what it is good for
     order = np.argsort(total[rest])
-    assert (np.diff(mended[order]) >= 0).all()
-    one, two = (sw.aulc(losses[rest], u) for u in (total[rest], mended))
+    assert (np.diff(recalibrated[order]) >= 0).all()
+    one, two = (sw.aulc(losses[rest], u) for u in (total[rest], recalibrated))
     assert two == pytest.approx(one, rel=0.02)
     assert one < 0.8 * losses.mean()
 
 
 def test_cross_fitted_rows_never_saw_their_own_loss():
     total, losses = too_sure(300)
-    mender = sw.LossRecalibrator(random_state=7)
-    plain = mender.cross_fit(total[:, None], losses)
+    recalibrator = sw.LossRecalibrator(random_state=7)
+    plain = recalibrator.cross_fit(total[:, None], losses)
     for row in (0, 131, 299):
         heavy = losses.copy()
         heavy[row] = 1e6
@@ -467,14 +476,16 @@ def test_cross_fitted_rows_never_saw_their_own_loss():
 def test_cross_fitting_measures_without_flattery():
     """Isotonic maps of pure noise look good on their own rows; cross-fitted ones do not."""
     rng = np.random.default_rng(0)
-    flattered, honest = [], []
+    on_itself, cross_fitted = [], []
     for seed in range(30):
         total, losses = rng.uniform(size=60), rng.normal(size=60)
-        mender = sw.LossRecalibrator(random_state=seed)
-        honest.append(np.mean((mender.cross_fit(total[:, None], losses)[:, 0] - losses) ** 2))
-        flattered.append(np.mean((mender.transform(total[:, None])[:, 0] - losses) ** 2))
-    assert np.mean(honest) > 1
-    assert np.mean(flattered) < 0.97
+        recalibrator = sw.LossRecalibrator(random_state=seed)
+        cross_fitted.append(
+            np.mean((recalibrator.cross_fit(total[:, None], losses)[:, 0] - losses) ** 2)
+        )
+        on_itself.append(np.mean((recalibrator.transform(total[:, None])[:, 0] - losses) ** 2))
+    assert np.mean(cross_fitted) > 1
+    assert np.mean(on_itself) < 0.97
 
 
 def test_a_seed_gives_the_same_map_and_columns_are_mapped_by_themselves():
@@ -490,8 +501,8 @@ def test_a_seed_gives_the_same_map_and_columns_are_mapped_by_themselves():
 
 
 def test_few_rows_and_bad_losses():
-    mender = sw.LossRecalibrator(random_state=0).fit([[0.1], [0.2]], [0.0, 1.0])
-    assert len(mender.maps_[0]) == 2
+    recalibrator = sw.LossRecalibrator(random_state=0).fit([[0.1], [0.2]], [0.0, 1.0])
+    assert len(recalibrator.maps_[0]) == 2
     for y in ([0.0, np.nan], [0.0, np.inf]):
         with pytest.raises(ValueError, match=r"NaN|nan|inf"):
             sw.LossRecalibrator().fit([[0.1], [0.2]], y)
@@ -500,4 +511,4 @@ def test_few_rows_and_bad_losses():
     with pytest.raises(sw.InvalidInput, match="cv"):
         sw.LossRecalibrator(cv=1).fit([[0.1], [0.2]], [0.0, 1.0])
     with pytest.raises(ValueError, match="features"):
-        mender.transform([[0.1, 0.2]])
+        recalibrator.transform([[0.1, 0.2]])

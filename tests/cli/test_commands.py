@@ -271,7 +271,7 @@ def test_a_promise_that_cannot_be_kept_is_exit_code_1(here: Path):
     fine(nothing, 1)
     assert "0 of 250 rows accepted" in nothing.stdout
     assert not any(pq.read_table("decisions.parquet")["accept"].to_pylist())
-    assert from_json(run("apply", "cert.json", "test.npz", "--json"), 1)["promised"] is False
+    assert from_json(run("apply", "cert.json", "test.npz", "--json"), 1)["guaranteed"] is False
 
 
 @pytest.mark.parametrize("args", [("--task-loss", "log"), ("--task-loss", "costs.csv")])
@@ -302,31 +302,31 @@ def test_certify_and_apply_are_certify_and_apply(
         costs = sw.rules.cost_matrix(*read_cost_matrix(Path("costs.csv"), tuple(NAMES)))
         options = {**options, "task_loss": costs}
     found = from_json(run("certify", "test.npz", *args, "--json"))
-    told = found.pop("told")
-    gate = sw.certify(OWN, **options)
-    expected = json.loads(dumps(gate.to_dict()))
-    del expected["told"]
+    metadata = found.pop("metadata")
+    policy = sw.certify(OWN, **options)
+    expected = json.loads(dumps(policy.to_dict()))
+    del expected["metadata"]
     assert found == expected
-    assert told["sha256"] == hashlib.sha256(Path("test.npz").read_bytes()).hexdigest()
-    assert json.loads(Path("cert.json").read_text())["told"] == told
+    assert metadata["sha256"] == hashlib.sha256(Path("test.npz").read_bytes()).hexdigest()
+    assert json.loads(Path("cert.json").read_text())["metadata"] == metadata
 
     new = kept(120, seed=9)
     sw.write_predictions("new.parquet", new)
     applied = from_json(run("apply", "cert.json", "new.parquet", "--out", out, "--json"))
-    gated = gate.apply(new)
+    result = policy.apply(new)
     table = table_of(here / out)
     assert table.column_names == ["id", "prediction", "uncertainty", "accept"]
     assert table["id"].to_pylist() == new.ids.tolist()
-    np.testing.assert_array_equal(table["uncertainty"], gated.uncertainty)
-    np.testing.assert_array_equal(table["accept"].to_pylist(), gated.accept)
-    names = [gated.prediction_names[i] for i in gated.prediction]
+    np.testing.assert_array_equal(table["uncertainty"], result.uncertainty)
+    np.testing.assert_array_equal(table["accept"].to_pylist(), result.accepted)
+    names = [result.prediction_names[i] for i in result.prediction]
     assert table["prediction"].to_pylist() == names
     assert set(names) <= ({"dismiss", "wait", "treat"} if "costs.csv" in args else set(NAMES))
-    assert applied["n_accepted"] == gated.accept.sum() > 0
-    assert applied["drift"]["p_value"] == gated.drift.p_value
-    assert (applied["promised"], applied["drift"]["has_drifted"]) == (True, False)
+    assert applied["n_accepted"] == result.accepted.sum() > 0
+    assert applied["drift"]["p_value"] == result.drift.p_value
+    assert (applied["guaranteed"], applied["drift"]["has_drifted"]) == (True, False)
     words = fine(run("apply", "cert.json", "new.parquet", "--out", out))
-    assert f"{int(gated.accept.sum())} of 120 rows accepted" in words.stdout
+    assert f"{int(result.accepted.sum())} of 120 rows accepted" in words.stdout
     assert words.stderr == ""
 
 
@@ -682,9 +682,9 @@ def test_wrong_usage_is_exit_code_2(args: str, here: Path):
         ("certify bare.npz --max-loss 0.1", "no labels"),
         ("certify empty.npz --max-loss 0.1", "no rows"),
         ("apply missing.json test.npz", "missing.json"),
-        ("apply costs.csv test.npz", "is no JSON file"),
-        ("apply test.npz test.npz", "is no JSON file"),
-        ("apply list.json test.npz", "is no certificate"),
+        ("apply costs.csv test.npz", "is not a JSON file"),
+        ("apply test.npz test.npz", "is not a JSON file"),
+        ("apply list.json test.npz", "is not a policy"),
         ("label test.npz -n 251", "only 250"),
         ("label test.npz --component some", "'total', 'aleatoric', 'epistemic'"),
         ("label test.npz --method best", "'power'"),
@@ -867,14 +867,14 @@ DAMAGE: dict[str, Any] = {
     "members": None,
     "certificate": {},
     "class_names": 5,
-    "told": 5,
+    "metadata": 5,
     "rule": 5,
     "calibration_uncertainty": [],
     "classes": 2,
 }
 WORSE: dict[str, Any] = {
     "members": "abc",
-    "told": "ab",
+    "metadata": "ab",
     "rule": {"costs": [[1, 2], [3]], "actions": None},
     "certificate.threshold": "abc",
     "certificate.coverage": None,

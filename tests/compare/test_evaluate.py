@@ -457,7 +457,9 @@ def test_one_missing_label_is_not_several():
 
 
 def test_predictions_know_their_own_weights():
-    with pytest.raises(sw.InvalidInput, match="weights: the predictions know this already"):
+    with pytest.raises(
+        sw.InvalidInput, match="weights: not an option here, as the file decides it"
+    ):
         evaluate(sw.Predictions(PROBS, labels=Y), weights=np.ones(8))
 
 

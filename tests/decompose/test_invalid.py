@@ -29,7 +29,7 @@ def poisoned(index, value, dtype="float64", shape=(20, 5, 4)) -> np.ndarray:
             poisoned((17, 3, 2), 0.18),
             {},
             r"probs\[17, 3\] sums to 0.93, not 1; pass normalize=True to rescale rows, or "
-            r"from_logits=True if these are logits",
+            r"pass from_logits=True if these are logits",
         ),
         (poisoned((0, 0), [-1e-9, 0.5, 0.5, 1e-9]), {}, r"probs\[0, 0, 0\] is -1e-09"),
         (poisoned((17, 3, 2), np.nan), {"normalize": True}, r"probs\[17, 3, 2\] is nan"),
@@ -145,7 +145,7 @@ def test_check_false_trusts_the_caller():
 def test_rules_that_do_not_fit_the_classes_are_refused_before_any_work():
     with pytest.raises(sw.InvalidInput, match="this cost matrix is for 2 classes"):
         sw.decompose(members(3, 2, 3), ["log", sw.rules.cost_matrix(np.eye(2))])
-    with pytest.raises(sw.InvalidInput, match="neither a scoring rule nor several"):
+    with pytest.raises(sw.InvalidInput, match="neither a scoring rule nor a list"):
         sw.decompose(members(3, 2, 3), 7)
 
 
@@ -197,7 +197,7 @@ def test_every_entry_point_refuses_what_it_cannot_use(call, message):
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (lambda p: [0.5] * 3, "is a list; for a ndarray it must be one too"),
+        (lambda p: [0.5] * 3, "is a list; for a ndarray it must be one"),
         (lambda p: None, "is a NoneType"),
         (lambda p: p[..., :2], r"has shape \(5, \d, 2\); it must be \(5, \d, 3\)"),
         (lambda p: p * 1j, "has dtype complex128"),
@@ -229,7 +229,7 @@ def test_libraries_are_not_mixed():
     import torch
 
     numpy_only = sw.rule_from_loss_vector(lambda p: 1 - np.asarray(p), name="own")
-    with pytest.raises(sw.InvalidInput, match="is a ndarray; for a Tensor it must be one too"):
+    with pytest.raises(sw.InvalidInput, match="is a ndarray; for a Tensor it must be one"):
         numpy_only.entropy(torch.asarray(PROBS))
     one, other = sw.Accumulator("log"), sw.Accumulator("log")
     one.update(PROBS[:, 0])

@@ -24,13 +24,21 @@ scores = st.lists(
 )
 
 
-def detector(calibration: Any, false_alarm_rate: float = 0.05) -> Any:
-    """A detector whose rows are their own uncertainties."""
-    made = sw.OODDetector(None, false_alarm_rate=false_alarm_rate)
-    made.calibration_uncertainty_ = np.sort(np.asarray(calibration, dtype=float))
-    made._judge = None  # fitted
-    made.uncertainty = lambda X: np.asarray(X, dtype=float)
-    return made
+class Fitted(sw.OODDetector):
+    """A fitted detector whose rows are their own uncertainties."""
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def uncertainty(self, X: Any) -> np.ndarray:
+        return np.asarray(X, dtype=float)
+
+
+def detector(calibration: Any, false_alarm_rate: float = 0.05) -> sw.OODDetector:
+    """A detector with these uncertainties of held-out rows."""
+    fitted = Fitted(None, false_alarm_rate=false_alarm_rate)
+    fitted.calibration_uncertainty_ = np.sort(np.asarray(calibration, dtype=float))
+    return fitted
 
 
 def naive_variance(u_in: np.ndarray, u_out: np.ndarray) -> tuple[float, float]:
@@ -52,12 +60,12 @@ def fpr95_by_thresholds(u_in: np.ndarray, u_out: np.ndarray) -> float:
 @given(u_in=scores, u_out=scores)
 def test_metrics_are_those_of_scikit_learn(u_in, u_out):
     u_in, u_out = np.array(u_in), np.array(u_out)
-    foreign = np.repeat([0, 1], [len(u_in), len(u_out)])
+    is_ood = np.repeat([0, 1], [len(u_in), len(u_out)])
     u = np.r_[u_in, u_out]
     found = sw.ood_metrics(u_in, u_out)
-    assert found.auroc == pytest.approx(roc_auc_score(foreign, u), abs=1e-12)
-    assert found.aupr_out == pytest.approx(average_precision_score(foreign, u), abs=1e-12)
-    assert found.aupr_in == pytest.approx(average_precision_score(1 - foreign, -u), abs=1e-12)
+    assert found.auroc == pytest.approx(roc_auc_score(is_ood, u), abs=1e-12)
+    assert found.aupr_out == pytest.approx(average_precision_score(is_ood, u), abs=1e-12)
+    assert found.aupr_in == pytest.approx(average_precision_score(1 - is_ood, -u), abs=1e-12)
     assert found.fpr95 == fpr95_by_thresholds(u_in, u_out)
     assert (found.n_in, found.n_out) == (len(u_in), len(u_out))
     low, high = found.auroc_interval
@@ -251,7 +259,7 @@ def test_a_p_value_counts_held_out_rows_at_least_as_uncertain(calibration, rows)
     np.testing.assert_array_equal(detector(calibration).p_values(rows), expected)
 
 
-def test_ties_count_against_being_foreign():
+def test_ties_count_as_in_distribution():
     made = detector(np.zeros(99))
     assert made.p_values([0.0])[0] == 1
     assert made.p_values([1e-300])[0] == 0.01
@@ -282,7 +290,7 @@ def test_false_alarms_are_as_rare_as_stated(shape, n):
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.1, 0.37])
-def test_too_few_held_out_rows_are_told(rate):
+def test_too_few_held_out_rows_raise_a_warning(rate):
     enough = next(n for n in range(1, 100) if Fraction(1, 1 + n) <= Fraction(str(rate)))
     with pytest.warns(
         UserWarning, match=f"{enough - 1} held-out rows .* hold out {enough} or more"
@@ -297,7 +305,7 @@ def test_too_few_held_out_rows_are_told(rate):
     rows=st.lists(st.integers(0, 12), min_size=1, max_size=25),
     percent=st.integers(1, 99),
 )
-def test_a_batch_is_judged_as_benjamini_and_hochberg_do(calibration, rows, percent):
+def test_a_false_discovery_rate_is_that_of_benjamini_and_hochberg(calibration, rows, percent):
     m, rate = len(rows), Fraction(percent, 100)
     p = [Fraction(1 + sum(c >= r for c in calibration), 1 + len(calibration)) for r in rows]
     passed = [i for i, value in enumerate(sorted(p), start=1) if value <= i * rate / m]

@@ -384,7 +384,7 @@ class Stopped(Exception):
 
 def score_until(chunks: int, *args: Any, **options: Any) -> None:
     """Work that breaks off after some chunks."""
-    work, done = score.decompose_received, []
+    work, done = score.decompose_raw, []
 
     def breaking(*args: Any, **options: Any) -> Any:
         if len(done) == chunks:
@@ -393,7 +393,7 @@ def score_until(chunks: int, *args: Any, **options: Any) -> None:
         return work(*args, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(score, "decompose_received", breaking)
+        patch.setattr(score, "decompose_raw", breaking)
         with pytest.raises(Stopped):
             sw.score_file(*args, **options)
 
@@ -477,31 +477,31 @@ def test_a_file_that_changes_meanwhile_is_noticed(tmp_path, small_chunks, monkey
     given, out = tmp_path / "in.npy", tmp_path / "out.parquet"
     sw.write_predictions(given, random_members())
     out.write_text("what was there before")
-    work = score.decompose_received
+    work = score.decompose_raw
 
     def changing(received: Any, *args: Any) -> Any:
         if received.layout.origin == (96,):
             os.utime(given, ns=(1, 1))
         return work(received, *args)
 
-    monkeypatch.setattr(score, "decompose_received", changing)
+    monkeypatch.setattr(score, "decompose_raw", changing)
     with pytest.raises(sw.InvalidInput, match=r"'in.npy' has changed while it was read"):
         sw.score_file(given, out)
     assert out.read_text() == "what was there before"
-    monkeypatch.setattr(score, "decompose_received", work)
+    monkeypatch.setattr(score, "decompose_raw", work)
     assert sw.score_file(given, out).resumed == 0
     assert_scored(out, given, ("log", "brier", "zero-one", "spherical"))
 
 
 def test_a_file_that_joins_a_folder_meanwhile_is_noticed(tmp_path, small_chunks, monkeypatch):
     folder = folder_of(tmp_path / "in", random_members())
-    work = score.decompose_received
+    work = score.decompose_raw
 
     def changing(*args: Any, **options: Any) -> Any:
         (folder / "part-9.parquet").write_bytes((folder / "part-0.parquet").read_bytes())
         return work(*args, **options)
 
-    monkeypatch.setattr(score, "decompose_received", changing)
+    monkeypatch.setattr(score, "decompose_raw", changing)
     with pytest.raises(sw.InvalidInput, match="has changed while it was read"):
         sw.score_file(folder, tmp_path / "out.parquet")
     assert not (tmp_path / "out.parquet").exists()

@@ -1,4 +1,4 @@
-"""Where members go: files that are whole or absent, arrays, or straight into a decomposition."""
+"""Where samples go: files that are whole or absent, arrays, or straight into an accumulator."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import copy
 from functools import cache
 from typing import Any
 
-import hypothesis.strategies as st
 import numpy as np
 import pytest
 import zarr
-from hypothesis import given, settings
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier, VotingClassifier
@@ -20,12 +18,19 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import scorewise as sw
-from support import all_rules, fill, members
+from support import all_rules, assert_same, fill, members
+
+FOUR = ["log", "brier", "zero-one", "spherical"]
 
 X, Y = (part[:200] for part in load_digits(return_X_y=True))
+
+
 N, M, K = 200, 6, 10
-FOUR = ["log", "brier", "zero-one", "spherical"]
+
+
 COSTS = np.random.default_rng(0).uniform(0, 3, (K, K + 1))
+
+
 RULES = {name: name for name in FOUR} | {"costs": sw.rules.cost_matrix(COSTS)}
 
 
@@ -80,16 +85,6 @@ FAILURES = {
 
 def failing(how: Any, after: int = 120) -> list[Any]:
     return [forest(), Fails(after, how).fit()]
-
-
-def assert_same(one: Any, other: Any, **tolerance: float) -> None:
-    assert one.keys() == other.keys()
-    for name, d in one.items():
-        for a, b in zip(d, other[name], strict=True):
-            np.testing.assert_allclose(a, b, err_msg=name, **tolerance)
-
-
-# out=
 
 
 @pytest.mark.parametrize("suffix", ["npy", "zarr"])
@@ -240,20 +235,17 @@ def test_a_bad_path_is_refused_before_any_work(out):
     assert unused.answered == 0
 
 
-# into=
-
-
 @pytest.mark.parametrize("batch_size", [None, 7, 33, 1000])
 @pytest.mark.parametrize("model", [forest, voting])
-def test_members_decomposed_on_the_way_are_as_those_that_were_kept(model, batch_size):
+def test_members_decomposed_chunk_by_chunk_are_as_stored_ones(model, batch_size):
     acc = sw.Accumulator(RULES)
     samples = sw.predict_samples(model(), X)
     assert sw.predict_samples(model(), X, into=acc, batch_size=batch_size) is acc
     assert acc.n_members == samples.probs.shape[1]
     weights = [2, 1, 5] if model is voting else None
-    kept = sw.decompose(samples.probs, RULES, weights=weights)
-    assert_same(acc.result(), kept, rtol=1e-12, atol=1e-14)
-    assert max(d.epistemic.max() for d in kept.values()) > 0.1, "there is something to compare"
+    stored = sw.decompose(samples.probs, RULES, weights=weights)
+    assert_same(acc.result(), stored, rtol=1e-12, atol=1e-14)
+    assert max(d.epistemic.max() for d in stored.values()) > 0.1, "there is something to compare"
 
 
 @pytest.mark.parametrize("rule", [*FOUR, sw.rules.cost_matrix(COSTS)])
@@ -266,8 +258,8 @@ def test_one_rule_gives_one_result(rule):
 def test_only_the_chosen_members_are_decomposed():
     acc = sw.predict_samples(forest(), X, 3, 1, into=sw.Accumulator(RULES))
     assert acc.n_members == 3
-    kept = sw.decompose(sw.predict_samples(forest(), X, 3, 1), RULES)
-    assert_same(acc.result(), kept, rtol=1e-12, atol=1e-14)
+    stored = sw.decompose(sw.predict_samples(forest(), X, 3, 1), RULES)
+    assert_same(acc.result(), stored, rtol=1e-12, atol=1e-14)
 
 
 def test_members_that_agree_leave_exact_zeros():
@@ -300,8 +292,8 @@ def test_members_are_added_to_those_that_were_there():
     assert acc.n_members == 3 + M + 3
     whole = np.concatenate([more, expected(), more], axis=1)
     weights = [1, 1, 1, *[1] * M, 2, 1, 5]
-    kept = sw.decompose(whole, RULES, weights=weights)
-    assert_same(acc.result(), kept, rtol=1e-11, atol=1e-13)
+    stored = sw.decompose(whole, RULES, weights=weights)
+    assert_same(acc.result(), stored, rtol=1e-11, atol=1e-13)
 
 
 @pytest.mark.parametrize("failure", FAILURES)
@@ -341,226 +333,6 @@ def test_no_rows_are_no_instances():
     acc = sw.predict_samples(forest(), X[:0], into=sw.Accumulator(RULES))
     assert acc.n_members == M
     assert all(d.epistemic.shape == (0,) for d in acc.result().values())
-
-
-# update_chunks
-
-
-@settings(max_examples=30)
-@given(
-    cuts=st.lists(st.integers(0, 30), max_size=6),
-    k=st.sampled_from([2, 4]),
-    weighted=st.booleans(),
-    told=st.booleans(),
-    library=st.sampled_from(["numpy", "torch"]),
-    dtype=st.sampled_from(["float64", "float32"]),
-)
-def test_any_chunking_gives_the_same(cuts, k, weighted, told, library, dtype):
-    import torch
-
-    probs = members(30, 5, k).astype(dtype)
-    weights = np.array([0.5, 3.0, 1.0, 0.0, 2.0]) if weighted else None
-    convert = torch.asarray if library == "torch" else np.asarray
-    chunks = (convert(part.copy()) for part in np.split(probs, sorted(cuts)))
-    acc = sw.Accumulator(all_rules(k))
-    acc.update_chunks(chunks, weights, n_instances=30 if told else None)
-    assert acc.n_members == 5
-    results = acc.result()
-    for d in results.values():
-        assert isinstance(d.total, torch.Tensor if library == "torch" else np.ndarray)
-    kept = sw.decompose(probs, all_rules(k), weights=weights)
-    tolerance = {"float64": (1e-12, 1e-14), "float32": (1e-4, 1e-6)}[dtype]
-    for name, d in results.items():
-        for a, b in zip(d, kept[name], strict=True):
-            assert np.asarray(a).dtype == dtype
-            np.testing.assert_allclose(np.asarray(a), b, *tolerance, err_msg=name)
-
-
-def test_chunks_members_and_merges_may_be_mixed():
-    probs = members(30, 12, 4)
-    rules = all_rules(4)
-    acc = sw.Accumulator(rules)
-    acc.update(probs[:, 0])
-    acc.update_chunks(np.split(probs[:, 1:5], 3), n_instances=30)
-    other = sw.Accumulator(rules)
-    other.update_chunks(iter([probs[:, 5:9]]), [3.0, 1.0, 1.0, 0.5])
-    acc.merge(other)
-    acc.merge(fill(probs[:, 9:], rules))
-    assert acc.n_members == 12
-    kept = sw.decompose(probs, rules, weights=[1] * 5 + [3, 1, 1, 0.5] + [1] * 3)
-    assert_same(acc.result(), kept, rtol=1e-11, atol=1e-13)
-
-
-def test_weights_may_be_of_any_scale():
-    probs, weights = members(30, 4, 3), np.array([3.0, 1.0, 2.0, 1.0])
-    kept = sw.decompose(probs, all_rules(3), weights=weights)
-    for scale in (1e-200, 1e200):
-        acc = sw.Accumulator(all_rules(3))
-        acc.update_chunks([probs], (weights * scale).tolist())
-        assert_same(acc.result(), kept, rtol=1e-12, atol=1e-14)
-
-
-def test_buffers_may_be_used_again():
-    probs = members(30, 5, 4)
-    buffer = np.empty((10, 5, 4))
-
-    def chunks():
-        for part in np.split(probs, 3):
-            buffer[:] = part
-            yield buffer
-        buffer[:] = np.nan
-
-    for n_instances in (None, 30):
-        acc = sw.Accumulator(FOUR)
-        acc.update_chunks(chunks(), n_instances=n_instances)
-        assert_same(acc.result(), sw.decompose(probs, FOUR), rtol=1e-12, atol=1e-15)
-
-
-def test_logits_and_masses_are_understood_as_decompose_does():
-    logits = np.random.default_rng(0).normal(size=(30, 5, 4))
-    for values, option in ((logits, "from_logits"), (np.exp(logits), "normalize")):
-        acc = sw.Accumulator(RULES_OF_FOUR)
-        acc.update_chunks(np.split(values, 3), **{option: True})
-        kept = sw.decompose(values, RULES_OF_FOUR, **{option: True})
-        assert_same(acc.result(), kept, rtol=1e-12, atol=1e-14)
-
-
-RULES_OF_FOUR = all_rules(4)
-GOOD = members(20, 3, 4)
-
-
-def tensor(values: np.ndarray) -> Any:
-    import torch
-
-    return torch.asarray(values.copy())
-
-
-def breaking_off() -> Any:
-    yield GOOD[:5]
-    raise RuntimeError("the source dried up")
-
-
-def poisoned() -> np.ndarray:
-    probs = GOOD.copy()
-    probs[13, 1, 2] = np.nan
-    return probs
-
-
-BAD_CHUNKS = {
-    "none": (lambda: [], {}, "there are no chunks; pass at least one"),
-    "the array itself": (lambda: GOOD, {}, r"a chunk has shape \(3, 4\); it must be \(n, M, K\)"),
-    "four dimensions": (lambda: [GOOD[None]], {}, r"a chunk has shape \(1, 20, 3, 4\)"),
-    "other members": (
-        lambda: [GOOD[:9], GOOD[9:, :2]],
-        {},
-        r"from instance 9 on has \(2, 4\) members and classes .*, the first \(3, 4\)",
-    ),
-    "other classes": (lambda: [GOOD, members(3, 3, 5)], {}, r"from instance 20 on has \(3, 5\)"),
-    "too many": (lambda: [GOOD], {"n_instances": 19}, "n_instances=19, but the chunks have 20"),
-    "too few": (lambda: [GOOD], {"n_instances": 21}, "n_instances=21, but the chunks have 20"),
-    "far too many": (
-        lambda: [GOOD] * 3,
-        {"n_instances": 20},
-        "n_instances=20, but the chunks have 60",
-    ),
-    "too few tensors": (
-        lambda: [tensor(GOOD)],
-        {"n_instances": 21},
-        "n_instances=21, but the chunks have 20",
-    ),
-    "a negative number": (lambda: [GOOD], {"n_instances": -1}, "n_instances must be a whole"),
-    "a broken number": (lambda: [GOOD], {"n_instances": 20.0}, "n_instances must be a whole"),
-    "nan": (lambda: [poisoned()], {}, r"probs\[13, 1, 2\] is nan"),
-    "negative weights": (lambda: [GOOD], {"weights": [1, -1, 1]}, r"weights\[1\] is -1.0"),
-    "too few weights": (lambda: [GOOD], {"weights": [1, 1]}, r"weights have shape \(2,\)"),
-    "weights of rows": (
-        lambda: [GOOD],
-        {"weights": np.ones((20, 3))},
-        r"weights have shape \(20, 3\); .*\(3,\)",
-    ),
-    "one weight": (lambda: [GOOD], {"weights": 2.0}, r"weights have shape \(\); .*\(3,\)"),
-    "no weight": (lambda: [GOOD], {"weights": [0, 0, 0]}, "weights sums to 0"),
-    "ragged weights": (
-        lambda: [GOOD],
-        {"weights": [[1], [1, 2], 3]},
-        "weights is not a rectangular array",
-    ),
-    "other dtype": (lambda: [GOOD[:9], GOOD[9:].astype("f4")], {}, "of float32, the first"),
-    "other dtype, told": (
-        lambda: [GOOD[:9].astype("f4"), GOOD[9:]],
-        {"n_instances": 20},
-        "of float64, the first",
-    ),
-    "other library": (lambda: [GOOD[:9], tensor(GOOD[9:])], {}, "different libraries"),
-    "other library, told": (
-        lambda: [GOOD[:9], tensor(GOOD[9:])],
-        {"n_instances": 20},
-        "different libraries",
-    ),
-    "a tensor first": (lambda: [tensor(GOOD[:9]), GOOD[9:]], {}, "different libraries"),
-}
-BAD_AFTER_OTHERS = {
-    "other instances": (lambda: [GOOD[:9]], {}, r"this one \(9, 4\)"),
-    "other classes": (lambda: [members(20, 3, 5)], {}, r"this one \(20, 5\)"),
-    "other precision": (lambda: [GOOD.astype("f4")], {}, "float64 so far, this one float32"),
-    "tensors": (lambda: [tensor(GOOD)], {}, "different libraries"),
-}
-
-
-@pytest.mark.parametrize("case", BAD_CHUNKS)
-def test_chunks_that_do_not_fit_are_refused_and_nothing_is_added(case):
-    make, options, message = BAD_CHUNKS[case]
-    acc = sw.Accumulator(["log", "zero-one"])
-    with pytest.raises(sw.InvalidInput, match=message):
-        acc.update_chunks(make(), **options)
-    assert acc.n_members == 0
-    with pytest.raises(sw.InvalidInput, match="no member was added yet"):
-        acc.result()
-
-
-@pytest.mark.parametrize("case", BAD_CHUNKS | BAD_AFTER_OTHERS)
-def test_what_was_added_before_survives_chunks_that_do_not_fit(case):
-    make, options, _ = (BAD_CHUNKS | BAD_AFTER_OTHERS)[case]
-    acc = fill(GOOD, ["log", "zero-one"])
-    before = copy.deepcopy(acc.result())
-    with pytest.raises((ValueError, TypeError)):
-        acc.update_chunks(make(), **options)
-    assert acc.n_members == 3
-    assert_same(acc.result(), before, rtol=0)
-
-
-@pytest.mark.parametrize("case", BAD_AFTER_OTHERS)
-def test_chunks_that_do_not_fit_what_was_added_before_are_refused(case):
-    make, options, message = BAD_AFTER_OTHERS[case]
-    with pytest.raises(sw.InvalidInput, match=message):
-        fill(GOOD, ["log", "zero-one"]).update_chunks(make(), **options)
-
-
-def test_a_source_that_breaks_off_adds_nothing():
-    acc = sw.Accumulator("log")
-    with pytest.raises(RuntimeError, match="dried up"):
-        acc.update_chunks(breaking_off(), n_instances=20)
-    assert acc.n_members == 0
-    with pytest.raises(sw.InvalidInput, match="no member was added yet"):
-        acc.result()
-
-
-@pytest.mark.parametrize("name", ["cost-matrix", "quadratic", "weighted-log", "beta:0.5,2"])
-def test_a_rule_for_other_classes_is_refused(name):
-    rule = (all_rules(2) if name.startswith("beta") else all_rules(3))[name]
-    with pytest.raises(sw.InvalidInput, match="classes") as refusal:
-        sw.decompose(GOOD, rule)
-    acc = sw.Accumulator(rule)
-    with pytest.raises(sw.InvalidInput) as error:
-        acc.update_chunks([GOOD])
-    assert str(error.value) == str(refusal.value)
-    assert acc.n_members == 0
-
-
-def test_a_wrong_row_of_a_later_chunk_is_named_in_the_whole():
-    acc = sw.Accumulator("log")
-    with pytest.raises(sw.InvalidInput, match=r"probs\[13, 1, 2\] is nan"):
-        acc.update_chunks(np.split(poisoned(), 4))
 
 
 def test_a_folder_that_is_no_array_is_not_replaced(tmp_path):
@@ -606,7 +378,7 @@ def test_models_of_other_precision_share_an_accumulator():
     assert_same({"": acc.result()}, {"": sw.decompose(together, "log")}, rtol=1e-9)
 
 
-def test_a_bar_is_there_at_once_where_it_was_asked_for(capfd):
+def test_progress_true_shows_a_bar_at_once(capfd):
     sw.predict_samples(forest(), X, progress=True, batch_size=20)
     shown = capfd.readouterr()
     assert "predicting" in shown.err

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 import scorewise as sw
 from plots_support import COSTS, GAINS, HOSTILE, decisions, legend_texts, render
+from scorewise.decide import Decisions
 from scorewise.plots import BLUE, DecisionDisplay
 from support import members
 
@@ -127,9 +128,9 @@ def test_what_are_no_decisions_is_refused():
         DecisionDisplay(sw.Decomposition(d.total, d.aleatoric, d.epistemic))
     inf = np.full_like(d.total, np.inf)
     with pytest.raises(sw.InvalidInput, match=r"aleatoric\[0\] is inf; it must be finite"):
-        DecisionDisplay(sw.Decisions(d.action, d.total, inf, inf, d.action_names, d.rule))
+        DecisionDisplay(Decisions(d.action, d.total, inf, inf, d.action_names, d.rule))
     none = np.empty(0, dtype=int)
     with pytest.raises(sw.InvalidInput, match="empty"):
-        DecisionDisplay(sw.Decisions(none, none, none, none, d.action_names, d.rule))
+        DecisionDisplay(Decisions(none, none, none, none, d.action_names, d.rule))
     with pytest.raises(sw.InvalidInput, match="cost matrix"):
         DecisionDisplay.from_predictions(members(3, 2, 3), COSTS)

@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 import scorewise as sw
 from plots_support import HOSTILE, curve, curves, legend_texts, render
+from scorewise.acquire import Round
 from scorewise.plots import BLUE, COLORS, GREY, LearningCurveDisplay
 
 pytestmark = pytest.mark.usefixtures("no_screen")
@@ -16,9 +17,7 @@ pytestmark = pytest.mark.usefixtures("no_screen")
 def run_of(losses, step=10):
     """Rounds with these losses, after each of ``step`` labels more."""
     nothing = np.empty(0, dtype=int)
-    return [
-        sw.Round(i, nothing, nothing, None, step * (i + 1), loss) for i, loss in enumerate(losses)
-    ]
+    return [Round(i, nothing, nothing, None, step * (i + 1), loss) for i, loss in enumerate(losses)]
 
 
 def band_limits(band):

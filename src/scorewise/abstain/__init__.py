@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from scorewise._lazy import lazy_names
 from scorewise.abstain._certificate import Certificate, certify_threshold
 from scorewise.abstain._drift import Drift
-from scorewise.abstain._policy import Gate, Gated, certify
+from scorewise.abstain._policy import Policy, PolicyResult, certify, load_policy
 
 if TYPE_CHECKING:
     from scorewise.abstain._selective import SelectiveClassifier
@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Certificate",
     "Drift",
-    "Gate",
-    "Gated",
+    "Policy",
+    "PolicyResult",
     "SelectiveClassifier",
     "certify",
     "certify_threshold",
+    "load_policy",
 ]
 
 __getattr__, __dir__ = lazy_names(__name__, {"SelectiveClassifier": "scorewise.abstain._selective"})

@@ -1,4 +1,4 @@
-"""A threshold with a promise: what is accepted loses at most so much, with that confidence."""
+"""Certified thresholds: a guarantee on the mean loss of the rows that a threshold accepts."""
 
 from __future__ import annotations
 
@@ -13,38 +13,39 @@ from scorewise.abstain._drift import Drift
 from scorewise.abstain._tails import PValues, betting, binomial
 from scorewise.errors import InvalidInput
 
-_RATIO = 1.5  # from one start of the search to the next
-_ROUNDING = 1e-4  # of losses computed from float32 probabilities, as a share of their bound
-_PRECISION = 1e-4  # of a stated bound, as a share of max_loss
-_LOOKED_AT = 20_000  # rows, to say how many more would be needed
-_MOST_COPIES = 2**32  # of the calibration data, beyond which "more data" is no advice
+_RATIO = 1.5  # of the ranks of consecutive starts of the search
+_ROUNDING = 1e-4  # of losses computed from float32 probabilities, relative to their bound
+_PRECISION = 1e-4  # of the bound, relative to max_loss
+_N_THINNED = 20_000  # rows from which the number of further rows is computed
+_MOST_COPIES = 2**32  # of the calibration data; needing more means that no number helps
 
 
 @dataclass(frozen=True, repr=False)
 class Certificate:
-    """A threshold and what it promises; made by :func:`scorewise.certify_threshold`.
+    """A threshold and its risk guarantee; made by :func:`scorewise.certify_threshold`.
 
     On new data like the calibration data, the mean loss where ``uncertainty <= threshold`` is at
-    most ``max_loss``, unless the calibration data were of the unlucky share 1 − ``confidence``.
+    most ``max_loss``. At most a proportion 1 − ``confidence`` of calibration sets gives a threshold
+    for which this is false.
 
     Attributes
     ----------
     threshold : float
         Accept up to this uncertainty; −inf where nothing could be certified.
     coverage : float
-        Share of the calibration data that it accepts.
+        Proportion of the calibration data that it accepts.
     bound : float
         Upper confidence limit of the loss at this threshold alone, at most ``max_loss``; NaN where
         nothing could be certified.
     loss : float
-        What the accepted calibration data lost on average; NaN where there are none.
+        Mean loss of the accepted calibration data; NaN where there are none.
     max_loss, confidence : float
-        What was asked for.
+        The guarantee: the largest mean loss, and how confident it is.
     n_calibration : int
-        How many rows it rests on.
+        Number of calibration rows.
     needed : int, optional
-        How many more rows would be needed at the observed losses, where nothing could be
-        certified; None where something was, or no number would do.
+        Number of further rows that would be needed at the observed losses, where nothing could be
+        certified; None where a threshold was certified, or no number of rows would help.
     drift : Drift, optional
         The last check whether new inputs still look like the calibration data.
     """
@@ -70,26 +71,30 @@ class Certificate:
         -------
         array of bool (n,)
         """
-        given = validate.vector(uncertainty, "uncertainty", may_be_empty=True)
-        return np.asarray((given <= self.threshold) & (self.coverage > 0))
+        scores = validate.vector(uncertainty, "uncertainty", may_be_empty=True)
+        return np.asarray((scores <= self.threshold) & (self.coverage > 0))
 
     def __repr__(self) -> str:
-        return f"{self._promise()} WARNING: {self.drift}" if self.has_drifted else self._promise()
+        return (
+            f"{self._guarantee()} WARNING: {self.drift}" if self.has_drifted else self._guarantee()
+        )
 
     @property
     def has_drifted(self) -> bool:
-        """Whether the last check found new inputs unlike the calibration data."""
+        """Whether new inputs did not look like the calibration data in the last check."""
         return self.drift is not None and self.drift.has_drifted
 
-    def _promise(self) -> str:
+    def _guarantee(self) -> str:
         rows = f"{self.n_calibration:,} calibration row{'s' * (self.n_calibration != 1)}"
         if self.coverage:
             return (
                 f"Accept where uncertainty <= {self.threshold:.6g}: {self.coverage:.1%} of {rows}, "
-                f"which lost {self.loss:.4g} on average; new ones lose at most {self.max_loss:g}, "
-                f"with {100 * self.confidence:.6g}% confidence."
+                f"with a mean loss of {self.loss:.4g}. The mean loss of new rows that are accepted "
+                f"is at most {self.max_loss:g}, with {100 * self.confidence:.6g}% confidence."
             )
-        wanted = f"a loss of at most {self.max_loss:g} with {100 * self.confidence:.6g}% confidence"
+        target = (
+            f"a mean loss of at most {self.max_loss:g} with {100 * self.confidence:.6g}% confidence"
+        )
         if self.needed is None:
             advice = (
                 "more of them may not help at the losses observed: allow a larger loss, or use a "
@@ -97,7 +102,7 @@ class Certificate:
             )
         else:
             advice = f"at the losses observed, about {self.needed:,} more would be needed"
-        return f"Nothing can be accepted: {rows} do not certify {wanted}; {advice}."
+        return f"Nothing can be accepted: {rows} do not certify {target}; {advice}."
 
 
 @overload
@@ -129,36 +134,39 @@ def certify_threshold(
     loss_bound: float = 1.0,
     groups: Any = None,
 ) -> Certificate | dict[Any, Certificate]:
-    """The largest coverage whose loss is promised to be at most ``max_loss``.
+    """The threshold of the largest coverage with a certified mean loss of at most ``max_loss``.
 
-    Use it on held-out data, which neither the model nor the choice of the measure has seen, to
+    Use it on held-out data, which were used neither to fit the model nor to choose the measure, to
     decide from which uncertainty on to abstain.
 
-    Thresholds are tested from the most certain on, each against "the true mean loss of what it
-    accepts is above ``max_loss``", and the search stops where a test fails: in such a fixed
-    sequence only the first threshold that is too large has to be feared, so that searching costs
-    nothing, where Bonferroni would divide 1 − ``confidence`` by the number of thresholds. As few
-    rows can show little, the search starts anew at a few ranks fixed beforehand, each half as large
-    again as the one before; they share 1 − ``confidence`` equally, and a search that is still alive
-    inherits the next share. The tests are exact binomial ones for losses of 0 and 1, otherwise of
-    betting: both hold for finite samples. Thresholds take all tied rows. (The whole search is exact
-    without ties; with ties, simulations show no more broken promises than stated.)
+    Thresholds are tested in a fixed sequence, from the most certain row on. Each test is against
+    "the true mean loss of what this threshold accepts is above ``max_loss``", and the search stops
+    where a test fails. Only the first threshold that is too large can then cause an error, so no
+    correction for the number of thresholds is needed, as Bonferroni's would be.
+
+    Few rows give weak evidence. The search therefore starts again at a few ranks fixed beforehand,
+    each 1.5 times the rank before. The starts share 1 − ``confidence`` equally, and a search that
+    has not failed adds the next share to its own.
+
+    The tests are exact binomial tests for losses of 0 and 1, and betting tests otherwise. Both hold
+    for finite samples. A threshold accepts all tied rows. The search is exact without ties; with
+    ties, simulations show no more errors than 1 − ``confidence``.
 
     Parameters
     ----------
     losses : array (n,)
-        What each prediction cost, from 0 to ``loss_bound`` (or above it by rounding, up to 1e-4).
+        Losses of the rows, from 0 to ``loss_bound`` (or above it by rounding, up to 1e-4).
     uncertainty : array (n,)
-        Of the same rows.
+        Uncertainties of the same rows.
     max_loss : float
-        The mean loss to allow, above 0 and below ``loss_bound``.
+        The largest mean loss to allow, above 0 and below ``loss_bound``.
     confidence : float
-        Of the promise, above 0 and below 1.
+        Confidence of the guarantee, above 0 and below 1.
     loss_bound : float
         The largest loss that can occur, on any data: 1 for zero-one and spherical, 2 for Brier,
         −log(floor) for a floored log loss.
     groups : array (n,), optional
-        Give each group a certificate of its own, each with that confidence.
+        Names of groups. Each group gets its own certificate, each with that confidence.
 
     Returns
     -------
@@ -179,12 +187,12 @@ def certify_threshold(
     >>> wrong = rng.uniform(size=1000) < 0.02 + 0.4 * u**2
     >>> cert = sw.certify_threshold(wrong, u, max_loss=0.08, confidence=0.9)
     >>> print(cert)
-    Accept where uncertainty <= 0.424106: 39.7% of 1,000 calibration rows, which lost 0.05793 on
-    average; new ones lose at most 0.08, with 90% confidence.
+    Accept where uncertainty <= 0.424106: 39.7% of 1,000 calibration rows, with a mean loss of
+    0.05793. The mean loss of new rows that are accepted is at most 0.08, with 90% confidence.
     >>> cert.accepts([0.1, 0.9])
     array([ True, False])
     >>> print(sw.certify_threshold([0] * 20, range(20), max_loss=0.05))
-    Nothing can be accepted: 20 calibration rows do not certify a loss of at most 0.05 with 95%
+    Nothing can be accepted: 20 calibration rows do not certify a mean loss of at most 0.05 with 95%
     confidence; at the losses observed, about 39 more would be needed.
     """
     loss, score = validate.losses_and_scores(losses, uncertainty, "uncertainty")
@@ -196,14 +204,14 @@ def certify_threshold(
         index = int(np.argmax(wrong))
         raise InvalidInput(
             f"losses[{index}] is {loss[index]:.6g}; losses must be from 0 to loss_bound={bound:g}, "
-            "the largest that can occur (2 for Brier, -log(floor) for a floored log loss)"
+            "the largest loss that can occur (2 for Brier, -log(floor) for a floored log loss)"
         )
     loss = np.minimum(loss, bound)
     max_loss = validate.number(max_loss, "max_loss")
     if not 0 < max_loss < bound:
         raise InvalidInput(
-            f"max_loss is {max_loss:g}; a loss from 0 to {bound:g} can be promised to be at most "
-            f"some number between the two, 0 and {bound:g} excluded"
+            f"max_loss is {max_loss:g}; a loss from 0 to {bound:g} needs a limit above 0 and below "
+            f"{bound:g}"
         )
     confidence = validate.share(confidence, "confidence")
     if groups is None:
@@ -236,7 +244,7 @@ def _certificate(
 
 @dataclass(frozen=True)
 class _Ranked:
-    """Calibration data from the most certain on, losses as shares of the largest possible one."""
+    """Calibration data from the most certain row on, with losses divided by the largest loss."""
 
     losses: np.ndarray
     scores: np.ndarray
@@ -244,7 +252,7 @@ class _Ranked:
 
     @classmethod
     def of(cls, losses: np.ndarray, scores: np.ndarray) -> _Ranked:
-        """Sorted, with the test that suits the losses."""
+        """The data in rising order of the scores, with the test for such losses."""
         order = np.argsort(scores, kind="stable")
         is_binary = bool(np.all((losses == 0) | (losses == 1)))
         return cls(losses[order], scores[order], binomial if is_binary else betting)
@@ -252,18 +260,18 @@ class _Ranked:
     def thinned(self, n: int) -> _Ranked:
         """About n of the rows, evenly along the ranks."""
         step = -(-len(self.losses) // n)
-        kept = slice(step // 2, None, step)
-        return replace(self, losses=self.losses[kept], scores=self.scores[kept])
+        rows = slice(step // 2, None, step)
+        return replace(self, losses=self.losses[rows], scores=self.scores[rows])
 
     @property
     def ends(self) -> np.ndarray:
-        """How many rows each threshold accepts: all of the tied ones."""
+        """Number of rows that each threshold accepts, with all tied rows."""
         return np.flatnonzero(np.r_[self.scores[1:] != self.scores[:-1], True]) + 1
 
 
 @dataclass(frozen=True)
 class _Search:
-    """What is asked for, of any calibration data; losses are shares of the largest possible one.
+    """The fixed-sequence search, for losses divided by the largest loss.
 
     Why it holds. Let R(t) be the true mean loss of what is accepted up to t, and a the first
     threshold of a stretch where R is above ``level``. Given how many rows lie up to a, and all rows
@@ -280,11 +288,11 @@ class _Search:
     delta: float  # 1 - confidence
 
     def fewest(self, n_starts: int = 1) -> float:
-        """Rows that certify something if none of them loses anything."""
+        """Number of rows that certify a threshold if all losses are 0."""
         return float(np.ceil(np.log(self.delta / n_starts) / np.log1p(-self.level)))
 
     def starts(self, n: float) -> np.ndarray:
-        """Ranks at which the search begins, each half as large again as the one before."""
+        """Ranks at which the search starts, each 1.5 times the one before."""
         n_starts = 1
         while self.fewest(n_starts + 1) * _RATIO**n_starts <= n:
             n_starts += 1
@@ -292,16 +300,16 @@ class _Search:
         return np.asarray(starts[starts <= n])
 
     def reached(self, ranked: _Ranked, copies: float = 1.0) -> tuple[int, float]:
-        """The most rows that can be accepted, and the level of the test that allowed it.
+        """The largest number of rows that can be accepted, and the level of the test that passed.
 
-        ``copies`` is as if every row had been seen so many times.
+        With ``copies`` each row counts that many times.
         """
         ends = ranked.ends
         starts = np.ceil(np.round(self.starts(len(ranked.losses) * copies) / copies, 9))
         if not len(starts):
             return 0, 0.0
         share = self.delta / len(starts)
-        if copies > 1:  # what few rows lost says little about what more of them would lose
+        if copies > 1:  # the losses of few rows say little about those of more rows
             trusted = starts[starts >= min(self.fewest(), len(ranked.losses))]
             starts = trusted if len(trusted) else starts[-1:]
         # A start is at the last threshold that accepts no more rows than its rank, or at the first.
@@ -325,11 +333,11 @@ class _Search:
         return accepted, level_there
 
     def needed(self, ranked: _Ranked) -> int | None:
-        """How many more rows like these would certify something; None where no number would."""
-        n, looked_at = len(ranked.losses), ranked.thinned(_LOOKED_AT)
+        """Number of further rows like these that would certify a threshold, or None."""
+        n, thinned = len(ranked.losses), ranked.thinned(_N_THINNED)
 
         def certify(rows: int) -> bool:
-            return self.reached(looked_at, rows / len(looked_at.losses))[0] > 0
+            return self.reached(thinned, rows / len(thinned.losses))[0] > 0
 
         too_few, enough = n, 2 * n
         while not certify(enough):
@@ -342,7 +350,7 @@ class _Search:
         return enough - n
 
     def bound(self, ranked: _Ranked, accepted: int, level: float) -> float:
-        """The least mean that the accepted losses would have ruled out at this level."""
+        """The smallest mean that the accepted losses reject at this level."""
         losses, size = ranked.losses[:accepted], np.array([accepted])
         allowed, ruled_out = float(np.mean(losses)), self.level
         while ruled_out - allowed > _PRECISION * self.level:

@@ -1,9 +1,15 @@
-"""A threshold with a promise, kept in a file and used on new predictions."""
+"""A policy: a certified threshold with all that is needed to decide about new predictions.
+
+:func:`certify`, :class:`scorewise.SelectiveClassifier` and files all hold a :class:`Policy`, so a
+row is decided alike wherever it comes from: its uncertainty is rounded to ten digits and compared
+with the threshold.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -11,57 +17,149 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._array import to_numpy
+from scorewise._array import namespace
 from scorewise._files import replacing
 from scorewise._json import dumps
-from scorewise._labelled import Labelled
 from scorewise._progress import bar
 from scorewise.abstain._certificate import Certificate, certify_threshold
 from scorewise.abstain._drift import Drift, compare_with_calibration
-from scorewise.abstain._policy_file import KIND, PROMISE, read_parts
-from scorewise.decompose import RuleLike, rule_name
+from scorewise.decompose import COMPONENTS, RuleLike
 from scorewise.distributions import Samples, apply_floor
 from scorewise.errors import InvalidInput
-from scorewise.io import Predictions
-from scorewise.losses import losses_of_mean, promised_bound, total_of_mean
-from scorewise.rules import get_rule
+from scorewise.io import Predictions, checked_names
+from scorewise.losses import (
+    finite_loss_bound,
+    losses_of_mean,
+    measure,
+    receive_labelled,
+    receive_samples,
+)
+from scorewise.rules import ScoringRule, get_rule, rule_from_json
 
-_KEPT = 10_000  # calibration uncertainties, evenly along the ranks, to compare new ones with
+_KIND = "scorewise policy"
+_N_REFERENCE = 10_000  # calibration uncertainties that a policy holds, to detect drift
+_CHUNK_ELEMENTS = 1 << 23  # probabilities that are measured at a time
+_CERTIFICATE_FIELDS = (
+    "threshold",
+    "coverage",
+    "bound",
+    "loss",
+    "max_loss",
+    "confidence",
+    "n_calibration",
+    "needed",
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Gate:
-    """A certified threshold and all that is needed to use it; made by :func:`scorewise.certify`.
+class Policy:
+    """A certified threshold and how to use it; made by :func:`scorewise.certify`.
 
     Attributes
     ----------
     certificate : Certificate
-        The promise; printing the gate says it in words.
-    rule : str or cost matrix
-        The loss that it is about, and whose total uncertainty is compared with the threshold.
+        The threshold and its risk guarantee.
+    rule : ScoringRule
+        The loss that the guarantee is about, and whose uncertainty is compared with the threshold.
+    component : "total", "aleatoric" or "epistemic"
+        The part of the uncertainty that is compared, to ten digits.
     floor : float or None
-    shape : tuple of int
-        Members and classes of the predictions that it is for.
-    class_names : tuple of str or None
+        The smallest probability that counts in the loss.
+    n_members, n_classes : int
+        Members and classes of the predictions that it applies to.
     weighted : bool
-        Whether members have weights.
+        Whether the members have weights.
+    class_names : tuple of str or None
     calibration_uncertainty : array
-        Of the rows it rests on, in rising order; at most 10,000, evenly along the ranks.
-    told : dict
-        What else is known: version, input, its digest.
+        Reference for drift: the uncertainties of the calibration rows in rising order; of more than
+        10,000 rows, 10,000 evenly along the ranks.
+    metadata : dict
+        Version, input path and its digest, or whatever else was passed to ``certify``.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> probs = sw.binary(np.repeat([0.05, 0.4], 100))[:, None]
+    >>> y = np.r_[np.zeros(100, int), np.arange(100) % 2]
+    >>> policy = sw.certify(probs, y, max_loss=0.1)
+    >>> policy.accepts([0.05, 0.4])
+    array([ True, False])
     """
 
     certificate: Certificate
-    rule: RuleLike
+    rule: ScoringRule
+    component: str
     floor: float | None
-    shape: tuple[int, int]
-    class_names: tuple[str, ...] | None
+    n_members: int
+    n_classes: int
     weighted: bool
+    class_names: tuple[str, ...] | None
     calibration_uncertainty: np.ndarray
-    told: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        return f"By total {rule_name(self.rule)} uncertainty: {self.certificate}"
+        return f"By {self.component} {self.rule.name} uncertainty: {self.certificate}"
+
+    @property
+    def prediction_names(self) -> tuple[str, ...]:
+        """Names of the predictions: those of the classes, or of the actions of a cost matrix."""
+        names = self.class_names or tuple(map(str, range(self.n_classes)))
+        return self.rule.prediction_names(names)
+
+    def accepts(self, uncertainty: Any) -> np.ndarray:
+        """Whether rows are accepted, from the uncertainty that the policy compares.
+
+        Parameters
+        ----------
+        uncertainty : array (n,)
+            As in :class:`PolicyResult`.
+
+        Returns
+        -------
+        array of bool (n,)
+        """
+        return self.certificate.accepts(uncertainty)
+
+    def predict(self, mean: np.ndarray) -> np.ndarray:
+        """The class that a mean prediction leads to, or the action of a cost matrix.
+
+        Parameters
+        ----------
+        mean : array (n, K)
+            θ̄.
+
+        Returns
+        -------
+        integer array (n,)
+        """
+        # the certified losses are those of the prediction with the floor
+        prediction = apply_floor(mean, self.floor)
+        return np.asarray(self.rule._predict(namespace(prediction), prediction))
+
+    def check_drift(self, uncertainty: Any, false_alarm_rate: float = 0.05) -> Drift:
+        """Whether new uncertainties look like those of the calibration rows.
+
+        Parameters
+        ----------
+        uncertainty : array (n,)
+            Of new rows, as in :class:`PolicyResult`.
+        false_alarm_rate : float
+            How often unchanged inputs may be reported as changed.
+
+        Returns
+        -------
+        Drift
+            True in an ``if`` where inputs have changed.
+        """
+        return compare_with_calibration(
+            self.calibration_uncertainty,
+            validate.vector(uncertainty, "uncertainty"),
+            validate.share(false_alarm_rate, "false_alarm_rate"),
+        )
+
+    def with_drift(self, drift: Drift) -> Policy:
+        """The same policy, whose certificate warns when it is printed if inputs have drifted."""
+        return replace(self, certificate=replace(self.certificate, drift=drift))
 
     def apply(
         self,
@@ -70,143 +168,129 @@ class Gate:
         normalize: bool = False,
         false_alarm_rate: float = 0.05,
         progress: bool | None = None,
-    ) -> Gated:
-        """Whether to accept new predictions, row by row, and whether they are like the old ones.
+    ) -> PolicyResult:
+        """Accept or abstain, row by row, and check the rows for drift.
 
         Parameters
         ----------
         predictions : Predictions, array (n, M, K) or Samples
-            Of the same model; read a part at a time where they are in a file.
+            New predictions of the same model. Files are read a part at a time.
         normalize : bool
             Rescale probabilities to sum to 1.
         false_alarm_rate : float
-            How often inputs that have not changed may be called changed.
+            How often unchanged inputs may be reported as changed.
         progress : bool, optional
-            Show a bar; on terminals and for long work unless told.
+            Show a progress bar; by default on terminals and for long work.
 
         Returns
         -------
-        Gated
+        PolicyResult
 
         Raises
         ------
         InvalidInput
-            If there are no rows, or other members or classes than those it was certified for.
+            If there are no rows, or the members or classes are not those that it was certified for.
         """
-        rate = validate.share(false_alarm_rate, "false_alarm_rate")
-        found = [
-            (total_of_mean(mean, self.rule), self._prediction(mean))
-            for mean in self._means(predictions, normalize, progress)
-        ]
-        uncertainty, prediction = (np.concatenate(x) for x in zip(*found, strict=True))
-        if not len(uncertainty):
-            raise InvalidInput("there are no rows to decide about")
-        drift = compare_with_calibration(self.calibration_uncertainty, uncertainty, rate)
-        return Gated(
-            self.certificate.accepts(uncertainty),
+        validate.share(false_alarm_rate, "false_alarm_rate")
+        if isinstance(predictions, Samples):
+            predictions = receive_samples(predictions, "predictions", {})
+        elif not isinstance(predictions, Predictions):
+            predictions = Predictions(predictions)
+        self._check_same_model(predictions)
+        parts = _measure(predictions, self.rule, self.component, normalize, progress)
+        # means are dropped part by part: of many classes they would not fit in memory
+        uncertainty, prediction = _joined((part, self.predict(mean)) for mean, part in parts)
+        drift = self.check_drift(uncertainty, false_alarm_rate)
+        return PolicyResult(
+            self.accepts(uncertainty),
             uncertainty,
             prediction,
-            self._prediction_names(),
-            replace(self.certificate, drift=drift),
+            self.prediction_names,
+            self.with_drift(drift).certificate,
         )
 
-    def _means(
-        self, predictions: Any, normalize: bool, progress: bool | None
-    ) -> Iterator[np.ndarray]:
-        """θ̄ of the rows, a part at a time."""
+    def _check_same_model(self, predictions: Samples | Predictions) -> None:
+        """Raise if there are no rows, or other members, weights or class names than certified."""
+        names = None
         if isinstance(predictions, Samples):
-            self._check(predictions.probs.shape, None, predictions.weights is not None)
-            yield to_numpy(predictions.mean)
-            return
-        if not isinstance(predictions, Predictions):
-            predictions = Predictions(predictions)
-        weighted = predictions.member_weights is not None or "weights" in predictions.fields
-        self._check(predictions.shape, predictions.class_names, weighted)
-        with bar("deciding", len(predictions), progress) as advance:
-            for _, part, samples in predictions.sample_chunks(normalize=normalize):
-                yield to_numpy(samples.mean)
-                advance(len(part))
-
-    def _check(self, shape: tuple[int, ...], names: tuple[str, ...] | None, weighted: bool) -> None:
-        if tuple(shape[-2:]) != self.shape:
-            (m, k), (own_m, own_k) = shape[-2:], self.shape
+            n, m, k = predictions.probs.shape
+            weighted = predictions.weights is not None
+        else:
+            n, m, k = predictions.shape
+            weighted = predictions.member_weights is not None or "weights" in predictions.fields
+            names = predictions.class_names
+        if (m, k) != (self.n_members, self.n_classes):
             raise InvalidInput(
-                f"these predictions have {m} members and {k} classes, and the certificate was made "
-                f"for {own_m} members and {own_k} classes: its promise is about the same model"
+                f"these predictions have {m} members and {k} classes, and the policy was certified "
+                f"for {self.n_members} members and {self.n_classes} classes: its guarantee is for "
+                "the same model"
             )
         if weighted != self.weighted:
-            one, other = ("", "out") if weighted else ("out", "")
+            here, there = ("", "out") if weighted else ("out", "")
             raise InvalidInput(
-                f"these predictions are with{one} weights of members, and the certificate was made "
-                f"with{other}: its promise is about the same model"
+                f"these predictions are with{here} member weights, and the policy was certified "
+                f"with{there}: its guarantee is for the same model"
             )
-        if names is None or self.class_names is None or names == self.class_names:
-            return
-        here, there = next(
-            two for two in zip(names, self.class_names, strict=True) if two[0] != two[1]
-        )
-        raise InvalidInput(
-            f"class {names.index(here)} is called {here!r} here and {there!r} in the certificate: "
-            "its promise is about the same model"
-        )
+        if not n:
+            raise InvalidInput("there are no rows to decide about")
+        for here, there in zip(names or (), self.class_names or (), strict=False):
+            if here != there:
+                raise InvalidInput(
+                    f"class {(names or ()).index(here)} is called {here!r} here and {there!r} in "
+                    "the policy: its guarantee is for the same model"
+                )
 
-    def _prediction(self, mean: np.ndarray) -> np.ndarray:
-        return to_numpy(get_rule(self.rule).predict(apply_floor(mean, self.floor)))
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the policy to a JSON file, which :func:`scorewise.load_policy` reads.
 
-    def _prediction_names(self) -> tuple[str, ...]:
-        names = self.class_names or tuple(map(str, range(self.shape[-1])))
-        return get_rule(self.rule).prediction_names(names)
+        Parameters
+        ----------
+        path : str or path
+            The file appears complete or not at all; an old one stays if writing fails.
 
-    def write(self, path: str | os.PathLike[str]) -> None:
-        """Keep it in a JSON file, whole or not at all; :meth:`read` gives it back."""
+        Raises
+        ------
+        InvalidInput
+            If the rule is a function of the user's, which no file can contain.
+        """
         with replacing(Path(path)) as partial:
             partial.write_text(dumps(self.to_dict(), indent=1) + "\n")
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it in lists, numbers and strings."""
+        """The content of the file, in lists, numbers and strings."""
         return {
-            "kind": KIND,
-            "promise": str(self),
-            "rule": get_rule(self.rule).to_json(),
-            "component": "total",
+            "kind": _KIND,
+            "guarantee": str(self),
+            "rule": self.rule.to_json(),
+            "component": self.component,
             "floor": self.floor,
-            "certificate": {name: getattr(self.certificate, name) for name in PROMISE},
+            "certificate": {name: getattr(self.certificate, name) for name in _CERTIFICATE_FIELDS},
+            "members": self.n_members,
+            "classes": self.n_classes,
             "weighted": self.weighted,
-            "members": self.shape[0],
-            "classes": self.shape[1],
             "class_names": None if self.class_names is None else list(self.class_names),
             "calibration_uncertainty": self.calibration_uncertainty.tolist(),
-            "told": dict(self.told),
+            "metadata": dict(self.metadata),
         }
-
-    @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> Gate:
-        """From a file that :meth:`write` has made.
-
-        Raises
-        ------
-        InvalidInput
-            If it is none.
-        """
-        return cls(**read_parts(Path(path)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Gated:
-    """What a gate decided about new rows; made by :meth:`Gate.apply`.
+class PolicyResult:
+    """Decisions about new rows; made by :meth:`Policy.apply`.
 
     Attributes
     ----------
-    accept : array of bool (n,)
+    accepted : array of bool (n,)
     uncertainty : array (n,)
+        To ten digits, as it is compared with the threshold.
     prediction : integer array (n,)
-        The likeliest class, or the least costly action of a cost matrix.
+        The class of the largest mean probability, or the least costly action of a cost matrix.
     prediction_names : tuple of str
     certificate : Certificate
-        The promise, with the check whether the new rows are like those it was made for.
+        The policy's, with the result of the drift check.
     """
 
-    accept: np.ndarray
+    accepted: np.ndarray
     uncertainty: np.ndarray
     prediction: np.ndarray
     prediction_names: tuple[str, ...]
@@ -214,13 +298,13 @@ class Gated:
 
     @property
     def drift(self) -> Drift:
-        """Whether the new rows are like those that the promise was made for."""
+        """Whether the new rows look like the calibration rows."""
         assert self.certificate.drift is not None
         return self.certificate.drift
 
     def __repr__(self) -> str:
-        n, kept = len(self.accept), int(self.accept.sum())
-        return f"{kept:,} of {n:,} rows accepted ({kept / n:.1%}); {self.drift}"
+        n, n_accepted = len(self.accepted), int(self.accepted.sum())
+        return f"{n_accepted:,} of {n:,} rows accepted ({n_accepted / n:.1%}); {self.drift}"
 
 
 def certify(
@@ -230,16 +314,17 @@ def certify(
     max_loss: float,
     confidence: float = 0.95,
     task_loss: RuleLike = "zero-one",
+    component: str = "total",
     floor: float | None = None,
     loss_bound: float | None = None,
-    told: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | None = None,
     **options: Any,
-) -> Gate:
-    """A threshold on saved predictions that promises a mean loss on new ones.
+) -> Policy:
+    """A policy that abstains such that the mean loss of accepted rows is at most ``max_loss``.
 
-    Use it with predictions for held-out rows, which neither the model nor the choice of the measure
-    has seen: rows are accepted by the total uncertainty of the task's own loss. It wraps
-    :func:`scorewise.certify_threshold`, and can be kept in a file.
+    Use it with predictions for held-out rows, which were used neither to fit the model nor to
+    choose the measure. Rows are accepted by the uncertainty of the task's own loss. The threshold
+    is that of :func:`scorewise.certify_threshold`.
 
     Parameters
     ----------
@@ -247,29 +332,31 @@ def certify(
     y : integer array (n,), optional
         Class indices, unless the predictions have labels.
     max_loss : float
-        The mean loss to allow.
+        The largest mean loss to allow.
     confidence : float
-        Of the promise.
+        Confidence of the guarantee.
     task_loss : str, ScoringRule or cost matrix
-        The loss that is paid.
+        The loss of the task.
+    component : "total", "aleatoric" or "epistemic"
+        The part of the uncertainty that decides; the total is the right one for abstaining.
     floor : float, optional
         The smallest probability that counts in the loss; the log loss needs one.
     loss_bound : float, optional
-        The largest loss that can occur, where the rule does not tell.
-    told : mapping, optional
-        What to keep beside it, such as the name of the file.
+        The largest loss that can occur, where the rule does not know it.
+    metadata : mapping, optional
+        To be saved with the policy, such as the name of the input file.
     **options
-        Those of :class:`scorewise.Samples`.
+        Options of :class:`scorewise.Samples`.
 
     Returns
     -------
-    Gate
-        With ``apply(new_predictions)``, ``write(path)`` and ``Gate.read(path)``.
+    Policy
+        With ``apply(new_predictions)`` and ``save(path)``.
 
     Raises
     ------
     InvalidInput
-        If labels are missing, or no mean of the loss can be promised.
+        If labels are missing, or no guarantee on the mean of the loss exists.
 
     Examples
     --------
@@ -278,34 +365,210 @@ def certify(
     >>> truth = rng.dirichlet(np.full(3, 0.2), size=2000)
     >>> y = np.array([rng.choice(3, p=p) for p in truth])
     >>> probs = np.stack([truth, truth], axis=1)
-    >>> gate = sw.certify(probs[:1000], y[:1000], max_loss=0.1)
-    >>> print(gate)
+    >>> policy = sw.certify(probs[:1000], y[:1000], max_loss=0.1)
+    >>> print(policy)
     By total zero-one uncertainty: Accept where uncertainty <= 0.286135: 71.3% of 1,000 calibration
-    rows, which lost 0.07994 on average; new ones lose at most 0.1, with 95% confidence.
-    >>> gated = gate.apply(probs[1000:])
-    >>> print(gated)
+    rows, with a mean loss of 0.07994. The mean loss of new rows that are accepted is at most 0.1,
+    with 95% confidence.
+    >>> print(policy.apply(probs[1000:]))
     691 of 1,000 rows accepted (69.1%); new inputs look like the calibration data: ...
     """
-    rows = Labelled.of(predictions, y, None, None, options)
-    given = predictions.class_names if isinstance(predictions, Predictions) else None
-    _, m, k = rows.samples.probs.shape
-    mean = to_numpy(rows.samples.mean)
-    bound = promised_bound(task_loss, k, floor, loss_bound)
-    losses = losses_of_mean(mean, rows.labels, task_loss, floor)
+    component = validate.choice(component, "component", COMPONENTS)
+    rule = get_rule(task_loss)
+    rows = receive_labelled(predictions, y, options)
+    rule.check_classes(rows.samples.n_classes)
+    mean, uncertainty = _joined(_measure(rows.samples, rule, component))
+    return certify_rows(
+        mean,
+        uncertainty,
+        rows.labels,
+        rule,
+        max_loss=max_loss,
+        confidence=confidence,
+        component=component,
+        floor=floor,
+        loss_bound=loss_bound,
+        n_members=int(rows.samples.probs.shape[-2]),
+        weighted=rows.samples.weights is not None,
+        class_names=predictions.class_names if isinstance(predictions, Predictions) else None,
+        metadata=metadata,
+    )
+
+
+def certify_rows(
+    mean: np.ndarray,
+    uncertainty: np.ndarray,
+    labels: np.ndarray,
+    rule: ScoringRule,
+    *,
+    max_loss: float,
+    confidence: float,
+    component: str,
+    floor: float | None,
+    loss_bound: float | None,
+    n_members: int,
+    weighted: bool,
+    class_names: tuple[str, ...] | None,
+    metadata: Mapping[str, Any] | None = None,
+) -> Policy:
+    """A policy from the mean predictions (n, K) of calibration rows and their uncertainties."""
+    n_classes = mean.shape[-1]
+    bound = finite_loss_bound(rule, n_classes, floor, loss_bound)
+    losses = losses_of_mean(mean, labels, rule, floor)
     if (losses < 0).any():
-        raise InvalidInput("costs below 0 have no bound to be promised; add what makes them 0")
-    uncertainty = total_of_mean(mean, task_loss)
-    certificate = certify_threshold(losses, uncertainty, max_loss, confidence, loss_bound=bound)
+        raise InvalidInput(
+            "a cost is below 0, and a guarantee needs losses from 0 on; add a constant to the costs"
+        )
     n = len(uncertainty)
-    kept = min(n, _KEPT)
-    evenly = (2 * np.arange(kept) + 1) * n // (2 * kept)
-    return Gate(
-        certificate,
-        get_rule(task_loss),
+    n_reference = min(n, _N_REFERENCE)
+    evenly = (2 * np.arange(n_reference) + 1) * n // (2 * n_reference)
+    return Policy(
+        certify_threshold(losses, uncertainty, max_loss, confidence, loss_bound=bound),
+        rule,
+        component,
         floor,
-        (int(m), int(k)),
-        given,
-        rows.samples.weights is not None,
+        n_members,
+        n_classes,
+        weighted,
+        class_names,
         np.sort(uncertainty)[evenly],
-        dict(told or {}),
+        dict(metadata or {}),
+    )
+
+
+def _measure(
+    predictions: Samples | Predictions,
+    rule: ScoringRule,
+    component: str,
+    normalize: bool = False,
+    progress: bool | None = False,
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """θ̄ (n, K) and the uncertainty to compare (n,), a part of the rows at a time."""
+    rows = predictions.probs if isinstance(predictions, Samples) else predictions
+    with bar("deciding", len(rows), progress) as advance:
+        for samples in _parts(predictions, normalize):
+            yield measure(samples, rule, component)
+            advance(len(samples.probs))
+
+
+def _joined(parts: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    first, second = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return first, second
+
+
+def _parts(predictions: Samples | Predictions, normalize: bool) -> Iterator[Samples]:
+    """The predictions, a part of the rows at a time."""
+    if isinstance(predictions, Predictions):
+        for _, _, samples in predictions.sample_chunks(normalize=normalize):
+            yield samples
+        return
+    probs, weights = predictions.probs, predictions.weights
+    n, m, k = probs.shape
+    step = max(1, _CHUNK_ELEMENTS // (m * k))
+    for start in range(0, n, step):
+        rows = slice(start, start + step)
+        part = weights if weights is None or weights.ndim == 1 else weights[rows]
+        yield Samples(probs[rows], part, check=False)
+
+
+# -- files ---------------------------------------------------------------------------------------
+
+
+def load_policy(path: str | os.PathLike[str]) -> Policy:
+    """The policy in a file that :meth:`Policy.save` has written.
+
+    Use it where predictions are served, to accept or abstain as was certified.
+
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    Policy
+
+    Raises
+    ------
+    InvalidInput
+        If the file is not a policy, or was damaged.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, scorewise as sw
+    >>> policy = sw.certify(np.full((100, 1, 2), [0.9, 0.1]), np.zeros(100, int), max_loss=0.1)
+    >>> path = tempfile.mkdtemp() + "/policy.json"
+    >>> policy.save(path)
+    >>> sw.load_policy(path).certificate == policy.certificate
+    True
+    """
+    path = Path(path)
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"{path.name!r} is not a JSON file: {error}") from None
+    if not isinstance(content, dict) or content.get("kind") != _KIND:
+        raise InvalidInput(f"{path.name!r} is not a policy; scorewise certify makes them")
+    try:
+        return _policy_from_json(content)
+    except KeyError as error:
+        raise InvalidInput(f"{path.name!r} is a damaged policy: no {error}") from None
+    except (TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+        raise InvalidInput(f"{path.name!r} is a damaged policy: {error}") from None
+
+
+def _policy_from_json(content: dict[str, Any]) -> Policy:
+    """A policy from the content of a file, which may have been changed by hand."""
+    n_members, n_classes = (
+        validate.whole(content[name], name, at_least=1) for name in ("members", "classes")
+    )
+    rule = rule_from_json(content["rule"])
+    rule.check_classes(n_classes)
+    floor, names, weighted = content["floor"], content["class_names"], content["weighted"]
+    if not isinstance(names, list | None) or not all(isinstance(x, str) for x in names or ()):
+        raise TypeError("class_names must be a list of names")
+    if not isinstance(weighted, bool):
+        raise TypeError("weighted must be true or false")
+    if not isinstance(content["metadata"], dict):
+        raise TypeError("metadata must be a mapping")
+    return Policy(
+        _certificate_from_json(content["certificate"]),
+        rule,
+        validate.choice(content["component"], "component", COMPONENTS),
+        None if floor is None else validate.floor(floor, n_classes),
+        n_members,
+        n_classes,
+        weighted,
+        checked_names(names, n_classes),
+        np.sort(validate.finite(content["calibration_uncertainty"], "calibration_uncertainty")),
+        content["metadata"],
+    )
+
+
+def _certificate_from_json(content: dict[str, Any]) -> Certificate:
+    """A certificate whose numbers are possible; those that are not finite are null in a file."""
+    if unknown := set(content) - set(_CERTIFICATE_FIELDS):
+        raise ValueError(f"{', '.join(sorted(unknown))} is not a number of a certificate")
+    coverage = validate.number(content["coverage"], "coverage")
+    max_loss = validate.number(content["max_loss"], "max_loss")
+    if not 0 <= coverage <= 1 or max_loss <= 0:
+        raise ValueError(f"coverage is {coverage}, max_loss {max_loss}")
+    threshold, bound, loss = -np.inf, np.nan, np.nan
+    if coverage:
+        threshold, bound, loss = (
+            validate.number(content[name], name) for name in ("threshold", "bound", "loss")
+        )
+        if not loss <= bound <= max_loss:
+            raise ValueError(f"loss {loss}, bound {bound} and max_loss {max_loss} do not fit")
+    elif content["threshold"] is not None:
+        raise ValueError(f"threshold is {content['threshold']}, though nothing was certified")
+    needed = content["needed"]
+    return Certificate(
+        threshold,
+        coverage,
+        bound,
+        loss,
+        max_loss,
+        validate.share(content["confidence"], "confidence"),
+        validate.whole(content["n_calibration"], "n_calibration", at_least=1),
+        None if needed is None else validate.whole(needed, "needed", at_least=1),
     )

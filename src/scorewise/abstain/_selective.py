@@ -1,54 +1,53 @@
-"""A classifier that says when it would rather not."""
+"""A classifier that abstains where it is too uncertain."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from scorewise import _validate as validate
-from scorewise.abstain._certificate import Certificate, certify_threshold
-from scorewise.abstain._drift import Drift, compare_with_calibration
-from scorewise.distributions import apply_floor
+from scorewise.abstain._certificate import Certificate
+from scorewise.abstain._drift import Drift
+from scorewise.abstain._policy import Policy, certify_rows
 from scorewise.errors import InvalidInput
-from scorewise.losses import losses_of_mean, promised_bound
-from scorewise.models import HeldOut
+from scorewise.losses import finite_loss_bound
+from scorewise.models import HeldOutClassifier, MeasuredRows
 from scorewise.rules import get_rule
 
 
-class SelectiveClassifier(HeldOut):
-    """A classifier that abstains where its loss could be larger than promised.
+class SelectiveClassifier(HeldOutClassifier):
+    """A classifier that abstains, with a guarantee on the mean loss of the rows that it accepts.
 
-    Use it to put a model to work whose mistakes cost: a part of the data certifies a threshold of
-    uncertainty below which new rows lose at most ``max_loss`` on average, with that confidence.
-    All rows weigh alike: there is no ``sample_weight``.
+    Use it where mistakes are costly. A part of the data certifies a threshold of uncertainty up to
+    which new rows incur a mean loss of at most ``max_loss``, with that confidence. All rows have
+    the same weight: there is no ``sample_weight``.
 
     Parameters
     ----------
     estimator : model
-        A classifier of scikit-learn, cloned and fitted; or what
-        :func:`scorewise.predict_samples` takes, fitted, then the data only calibrate it. (Searches
-        clone what they are given: put fitted classifiers in a ``sklearn.frozen.FrozenEstimator``.)
+        A classifier of scikit-learn, which is cloned and fitted; or a fitted model that
+        :func:`scorewise.predict_samples` takes, which the data only calibrate. (Searches clone
+        their estimators: put fitted classifiers in a ``sklearn.frozen.FrozenEstimator``.)
     rule : str or ScoringRule
-        The loss that the mean prediction pays, and whose uncertainty decides. Under a cost matrix
+        The loss that the mean prediction incurs, and whose uncertainty decides. Under a cost matrix
         labels are the least costly ones, so its actions must be the classes.
     max_loss : float
-        The mean loss to allow where the classifier does not abstain.
+        The largest mean loss to allow where the classifier does not abstain.
     confidence : float
-        Of the promise.
+        Confidence of the guarantee.
     component : "total", "aleatoric" or "epistemic"
-        Which part of the uncertainty decides; for abstaining the total is the right one.
+        The part of the uncertainty that decides; the total is the right one for abstaining.
     floor : float, optional
         The smallest probability that counts in the loss, needed for the log loss; see
         :func:`scorewise.task_losses`.
     loss_bound : float, optional
-        The largest loss that can occur; known of all rules but your own.
+        The largest loss that can occur; needed for rules of your own.
     calibration_size : float
-        Share of the rows that is held out.
+        Proportion of the rows that is held out.
     n_samples : int, optional
-        Members or draws to ask; see :func:`scorewise.predict_samples`.
+        Number of members or draws; see :func:`scorewise.predict_samples`.
     random_state : int, RandomState or Generator, optional
         Seed of the split and of the draws.
     batch_size : int, optional
@@ -58,14 +57,17 @@ class SelectiveClassifier(HeldOut):
 
     Attributes
     ----------
+    policy_ : Policy
+        Decides about rows. ``policy_.save(path)`` writes it to a file, and ``policy_.apply`` takes
+        predictions of ``estimator_`` as arrays or files.
     certificate_ : Certificate
-        The promise; printing it says it in words.
+        The guarantee of ``policy_``, in words when printed.
     calibration_uncertainty_ : array
         Uncertainties of the held-out rows, in rising order.
     estimator_ : fitted model
     classes_ : array (K,)
     n_features_in_, feature_names_in_
-        Of the model, where it has them.
+        As in the model, where it has them.
 
     Examples
     --------
@@ -77,13 +79,13 @@ class SelectiveClassifier(HeldOut):
     >>> forest = RandomForestClassifier(50, random_state=0)
     >>> model = sw.SelectiveClassifier(forest, max_loss=0.02, random_state=0).fit(X, y)
     >>> print(model.certificate_)
-    Accept where uncertainty <= 0.48: 88.4% of 337 calibration rows, which lost 0.003356 on
-    average; new ones lose at most 0.02, with 95% confidence.
+    Accept where uncertainty <= 0.48: 88.4% of 337 calibration rows, with a mean loss of 0.003356.
+    The mean loss of new rows that are accepted is at most 0.02, with 95% confidence.
     >>> model.predict_or_abstain(X_new[44:50], abstain=-1)
     array([ 1,  0, -1, -1,  2,  1])
     >>> accepted = model.accepts(X_new)
     >>> accepted.mean().round(3), (model.predict(X_new) != y_new)[accepted].mean()
-    (np.float64(0.853), np.float64(0.0))
+    (np.float64(0.856), np.float64(0.0))
     """
 
     def __init__(
@@ -115,19 +117,23 @@ class SelectiveClassifier(HeldOut):
         self.batch_size = batch_size
         self.device = device
 
-    certificate_: Certificate
+    policy_: Policy
     calibration_uncertainty_: np.ndarray
-    _floor: float | None
+
+    @property
+    def certificate_(self) -> Certificate:
+        """The guarantee of ``policy_``."""
+        return self.policy_.certificate
 
     def _check(self, n_classes: int | None) -> None:
         validate.share(self.confidence, "confidence")
         if validate.number(self.max_loss, "max_loss") <= 0:
-            raise InvalidInput(f"max_loss is {self.max_loss}; only a loss above 0 can be promised")
+            raise InvalidInput(f"max_loss is {self.max_loss}; it must be above 0")
         if n_classes is not None and n_classes > 1:
-            self._bound(n_classes)
+            self._check_loss(n_classes)
 
-    def _bound(self, n_classes: int) -> float:
-        """The largest loss that can occur, if something can be promised about it."""
+    def _check_loss(self, n_classes: int) -> None:
+        """Raise if no guarantee exists for this loss and these classes, or none is needed."""
         rule = get_rule(self.rule)
         rule.check_classes(n_classes)
         n_predictions = rule.n_predictions(n_classes)
@@ -137,37 +143,38 @@ class SelectiveClassifier(HeldOut):
                 "predictions are labels: give it one action per class; a column for abstaining is "
                 "not needed, as the certificate decides that"
             )
-        bound = promised_bound(self.rule, n_classes, self.floor, self.loss_bound)
+        bound = finite_loss_bound(rule, n_classes, self.floor, self.loss_bound)
         if self.max_loss >= bound:
             raise InvalidInput(
-                f"max_loss is {self.max_loss:g}, and this loss is never above {bound:g}: nothing "
-                "needs to be promised"
+                f"max_loss is {self.max_loss:g}, and this loss is never above {bound:g}: no "
+                "guarantee is needed"
             )
-        return bound
 
     def _calibrate(
-        self, mean: np.ndarray, uncertainty: np.ndarray, labels: np.ndarray
+        self, rows: MeasuredRows, labels: np.ndarray, classes: np.ndarray
     ) -> dict[str, Any]:
-        bound = self._bound(mean.shape[-1])
-        certificate = certify_threshold(
-            losses_of_mean(mean, labels, self.rule, self.floor),
-            uncertainty,
-            self.max_loss,
-            self.confidence,
-            loss_bound=bound,
+        self._check_loss(len(classes))
+        policy = certify_rows(
+            rows.mean,
+            rows.uncertainty,
+            labels,
+            get_rule(self.rule),
+            max_loss=self.max_loss,
+            confidence=self.confidence,
+            component=self.component,
+            floor=self.floor,
+            loss_bound=self.loss_bound,
+            n_members=rows.n_members,
+            weighted=rows.weighted,
+            class_names=tuple(map(str, classes.tolist())),
         )
-        return {
-            "certificate_": certificate,
-            "calibration_uncertainty_": np.sort(uncertainty),
-            "_floor": self.floor,
-        }
+        return {"policy_": policy, "calibration_uncertainty_": np.sort(rows.uncertainty)}
 
     def _labels(self, mean: np.ndarray) -> np.ndarray:
-        # the losses that were certified are those of the prediction with the floor
-        return np.asarray(self.classes_[self._judge.rule.predict(apply_floor(mean, self._floor))])
+        return np.asarray(self.classes_[self.policy_.predict(mean)])
 
     def accepts(self, X: Any) -> np.ndarray:
-        """Whether the promise covers a row.
+        """Whether rows are accepted, so that the guarantee covers them.
 
         Parameters
         ----------
@@ -177,49 +184,49 @@ class SelectiveClassifier(HeldOut):
         -------
         array of bool (n,)
         """
-        check_is_fitted(self)
-        return self.certificate_.accepts(self.uncertainty(X))
+        uncertainty = self.uncertainty(X)
+        return self.policy_.accepts(uncertainty)
 
     def predict_or_abstain(self, X: Any, abstain: Any = None) -> np.ndarray:
-        """Labels where the promise covers a row, ``abstain`` elsewhere.
+        """Labels where rows are accepted, ``abstain`` elsewhere.
 
         Parameters
         ----------
         X : rows (n, ...)
         abstain : object
-            What to return instead of a label; no label itself.
+            Marker to return instead of a label; it must not be a label itself.
 
         Returns
         -------
         array (n,)
-            Of the labels' dtype where the marker fits into it, else of objects.
+            With the labels' dtype where the marker fits into it, else of objects.
         """
         check_is_fitted(self)
         if np.ndim(abstain):
             raise InvalidInput(f"abstain={abstain!r} must be one marker, not several")
         if any(_is(abstain, label) for label in self.classes_.tolist()):
             raise InvalidInput(f"abstain={abstain!r} is one of the labels; choose another marker")
-        mean, uncertainty = self._ask(X)
-        labels = self._labels(mean)
+        rows = self._measure(X)
+        labels = self._labels(rows.mean)
         marker = np.asarray(abstain)
         fits = marker.dtype.kind == labels.dtype.kind
         kind = np.result_type(marker, labels) if fits else np.dtype(object)
-        answers = labels.astype(kind)
-        answers[~self.certificate_.accepts(uncertainty)] = abstain
-        return answers
+        marked = labels.astype(kind)
+        marked[~self.policy_.accepts(rows.uncertainty)] = abstain
+        return marked
 
     def check_drift(self, X: Any, false_alarm_rate: float = 0.05) -> Drift:
-        """Whether new inputs are still like those that the promise was made for.
+        """Whether new inputs still look like the held-out rows.
 
-        Compares their uncertainties with those of the held-out rows; ``certificate_.drift`` keeps
-        the answer, so that the certificate warns when it is printed.
+        Compares their uncertainties with those of the held-out rows. ``certificate_.drift`` holds
+        the result, so that the certificate warns when it is printed.
 
         Parameters
         ----------
         X : rows (n, ...)
             New inputs, the more the better; no labels are needed.
         false_alarm_rate : float
-            How often inputs that have not changed may be called changed.
+            How often unchanged inputs may be reported as changed.
 
         Returns
         -------
@@ -227,15 +234,11 @@ class SelectiveClassifier(HeldOut):
             True in an ``if`` where inputs have changed.
         """
         check_is_fitted(self)
-        drift = compare_with_calibration(
-            self.calibration_uncertainty_,
-            validate.vector(self.uncertainty(X), "the uncertainty of X"),
-            validate.share(false_alarm_rate, "false_alarm_rate"),
-        )
-        self.certificate_ = replace(self.certificate_, drift=drift)
+        drift = self.policy_.check_drift(self.uncertainty(X), false_alarm_rate)
+        self.policy_ = self.policy_.with_drift(drift)
         return drift
 
 
 def _is(marker: Any, label: Any) -> bool:
     same = marker == label
-    return isinstance(same, bool | np.bool_) and bool(same)  # pandas.NA knows no answer
+    return isinstance(same, bool | np.bool_) and bool(same)  # pandas.NA == x is neither

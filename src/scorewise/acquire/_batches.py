@@ -12,11 +12,11 @@ from scorewise import _validate as validate
 from scorewise._array import namespace, on_device_of, to_numpy
 from scorewise._progress import bar
 from scorewise._random import entropy_of, generator
-from scorewise._rows import rows_of
 from scorewise.acquire._choose import check_batch_size, unlabelled_rows
 from scorewise.decompose import RuleLike, decompose
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
+from scorewise.losses import receive_rows
 from scorewise.rules import ScoringRule, get_rule
 
 _BLOCK = 1 << 21  # conditional predictions that are computed at a time
@@ -118,7 +118,7 @@ def acquire_batch(
     array([0, 1])
     """
     rule = get_rule(rule)
-    samples = _samples_of_common_members(rows_of(predictions, "predictions", options))
+    samples = _samples_of_common_members(receive_rows(predictions, "predictions", options))
     candidates = unlabelled_rows(len(samples.probs), labelled)
     n = check_batch_size(n, len(candidates))
     validate.whole(n_outcomes, "n_outcomes", at_least=1)

@@ -175,11 +175,11 @@ class ActiveLearner:
             X,
             n_rows,
             check_initial(initial, n_rows, self.budget),
-            np.zeros(n_rows) if strata is None else validate.names(strata, "strata", n_rows),
+            np.zeros(n_rows) if strata is None else validate.class_labels(strata, "strata", n_rows),
             validate.whole(per_round, "per_round", at_least=1),
             RowSelection.of(rule, component, method, coldness),
             held_out,
-            None if classes is None else np.unique(validate.names(classes, "classes")),
+            None if classes is None else np.unique(validate.class_labels(classes, "classes")),
             retrain,
             {"n_samples": n_samples, "device": device},
             entropy_of(random_state),
@@ -346,7 +346,7 @@ class ActiveLearner:
         """
         steps, before = self._steps, self._rounds
         rows = validate.rows(rows, steps.n_rows, "rows")
-        labels = validate.names(labels, "labels", len(rows))
+        labels = validate.class_labels(labels, "labels", len(rows))
         self._check_rows(rows)
         self._check_labels(labels)
         index, n_labelled = len(before), len(self.labelled) + len(rows)
@@ -474,13 +474,13 @@ def active_learning(
     Round(2: 150 labels, loss 0.1543, stopped by budget)
     """
     X_pool = indexable(X_pool)
-    y = validate.names(y_oracle, "y_oracle", count_rows(X_pool, "X_pool"))
+    y = validate.class_labels(y_oracle, "y_oracle", count_rows(X_pool, "X_pool"))
     if stratified:
         options = {"strata": y} | options
     if options.get("classes") is not None:
-        validate.among(validate.names(options["classes"], "classes"), y, "y_oracle")
+        validate.known_labels(validate.class_labels(options["classes"], "classes"), y, "y_oracle")
     elif options.get("y_test") is not None:
-        y_test = validate.names(options["y_test"], "y_test")
+        y_test = validate.class_labels(options["y_test"], "y_test")
         validate.same_kind(y, y_test, "y_test")
         options["classes"] = np.union1d(y, y_test)
     else:

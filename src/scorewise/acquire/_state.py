@@ -141,7 +141,7 @@ def _fields(finished: Round) -> dict[str, Any]:
 def _round(fields: dict[str, Any], before: Round | None, n_rows: int) -> Round:
     """The round of these fields, if they are valid."""
     rows = validate.rows(fields["rows"], n_rows, "rows")
-    labels = validate.names(fields["labels"], "labels", len(rows))
+    labels = validate.class_labels(fields["labels"], "labels", len(rows))
     scores, loss = fields["scores"], fields["loss"]
     if scores is not None:
         scores = validate.vector(scores, "scores")

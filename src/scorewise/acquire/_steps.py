@@ -23,7 +23,7 @@ from scorewise.acquire._state import describe, describe_rule, digest
 from scorewise.decompose import COMPONENTS, RuleLike
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.losses import losses_of_mean
-from scorewise.models import Judge, indexable, known_classes, numbered, set_seeds
+from scorewise.models import MemberPredictor, indexable, known_classes, numbered_classes, set_seeds
 from scorewise.rules import ScoringRule, get_rule
 
 RETRAIN = ("scratch", "warm")
@@ -64,13 +64,15 @@ class RowSelection:
         """Positions of n rows of X, and their scores; None where they were chosen at random."""
         if self.method == "random":
             return acquire(np.zeros(_num_samples(X)), n, "random", seed), None
-        judge = Judge.of(model, self.rule, self.component, options, classes)
-        if judge.classes is not None and len(judge.classes) < 2:  # no prediction is uncertain
+        predictor = MemberPredictor.of(model, self.rule, self.component, options, classes)
+        if (
+            predictor.classes is not None and len(predictor.classes) < 2
+        ):  # no prediction is uncertain
             return acquire(np.zeros(_num_samples(X)), n, "random", seed), None
         if self.method == JOINT:
-            batch = acquire_batch(judge.samples(X), n, self.rule, seed)
+            batch = acquire_batch(predictor.samples(X), n, self.rule, seed)
             return batch.rows, batch.gains
-        _, scores = judge(X)
+        _, scores = predictor(X)
         positions = acquire(scores, n, self.method, seed, coldness=self.coldness)
         return positions, scores[positions]
 
@@ -212,7 +214,7 @@ class HeldOutLoss:
         X = indexable(X)
         if floor is not None:
             floor = validate.share(floor, "floor")
-        return cls(X, validate.names(y, "y_test", count_rows(X, "X_test")), rule, floor)
+        return cls(X, validate.class_labels(y, "y_test", count_rows(X, "X_test")), rule, floor)
 
     def check_floor(self, n_classes: int) -> None:
         """Raises if the floor is too large for this number of classes."""
@@ -221,11 +223,11 @@ class HeldOutLoss:
 
     def mean(self, model: Any, classes: np.ndarray, options: dict[str, Any]) -> float:
         """The mean loss of the model's mean prediction."""
-        judge = Judge.of(model, self.rule, "total", options, classes)
-        if judge.classes is not None and len(judge.classes) < 2:
+        predictor = MemberPredictor.of(model, self.rule, "total", options, classes)
+        if predictor.classes is not None and len(predictor.classes) < 2:
             return 0.0
-        mean, _ = judge(self.X)
-        known = np.arange(mean.shape[-1]) if judge.classes is None else judge.classes
+        mean, _ = predictor(self.X)
+        known = np.arange(mean.shape[-1]) if predictor.classes is None else predictor.classes
         losses = losses_of_mean(mean, np.searchsorted(known, self.y), self.rule, self.floor)
         return float(validate.loss_vector(losses).mean())
 
@@ -282,7 +284,7 @@ class LearningSteps:
             raise
         if self.classes is not None and self.held_out is not None:
             self.held_out.check_floor(len(self.classes))
-            validate.among(self.classes, self.held_out.y, "y_test")
+            validate.known_labels(self.classes, self.held_out.y, "y_test")
 
     def settings(self) -> dict[str, Any]:
         """Everything that the rounds depend on, except the seed, as JSON."""
@@ -314,7 +316,7 @@ class LearningSteps:
     def check_labels(self, labels: np.ndarray) -> None:
         """Raises if a label is none of the classes, or of another type than they are."""
         if self.classes is not None:
-            validate.among(self.classes, labels, "labels")
+            validate.known_labels(self.classes, labels, "labels")
         elif self.held_out is not None:
             validate.same_kind(self.held_out.y, labels, "labels")
 
@@ -357,10 +359,10 @@ class LearningSteps:
             raise
         component = "total" if self.selection.method == "random" else self.selection.component
         options = self._prediction_options(index)
-        judge = Judge.of(model, self.selection.rule, component, options, y)
-        if judge.classes is None:
-            mean, _ = judge(_safe_indexing(X, [0]))
-            numbered(mean.shape[-1], self._known_classes(y))
+        predictor = MemberPredictor.of(model, self.selection.rule, component, options, y)
+        if predictor.classes is None:
+            mean, _ = predictor(_safe_indexing(X, [0]))
+            numbered_classes(mean.shape[-1], self._known_classes(y))
         else:
             self._check_classes_of_model(known_classes(model), y)
         return model

@@ -1,4 +1,4 @@
-"""Is the uncertainty honest? The loss that was predicted against the loss that was paid."""
+"""Is the uncertainty calibrated? The predicted loss against the loss that was incurred."""
 
 from __future__ import annotations
 
@@ -23,16 +23,18 @@ class LossCalibration:
     gap_interval : tuple of float
         Confidence interval of ``realized - predicted``.
     error : float
-        Calibration error: the root of the mean squared gap over the bins, freed of the bias that
-        noise adds to squares; 0 where the gaps are no larger than noise.
+        Calibration error: the root of the mean squared gap over the bins, corrected for the bias
+        that noise adds to squares; 0 where the gaps are no larger than noise.
     p_value : float
-        Of "no miscalibration": that the expected loss equals the total for every total.
+        P-value of the hypothesis that the expected loss equals the total for every total.
     bin_predicted, bin_realized : arrays (B,)
         Means within bins of equal mass, in rising order of the total.
     bin_low, bin_high : arrays (B,)
-        Confidence intervals of ``bin_realized``, each by itself.
+        Confidence intervals of ``bin_realized``, each with that confidence.
     bin_count : array (B,)
+        Number of rows per bin.
     confidence : float
+        Confidence of the intervals and of ``is_calibrated``.
     """
 
     predicted: float
@@ -49,17 +51,17 @@ class LossCalibration:
 
     @property
     def gap(self) -> float:
-        """``realized - predicted``: above 0 the model is too sure of itself."""
+        """``realized - predicted``: above 0 if overconfident, below 0 if underconfident."""
         return self.realized - self.predicted
 
     @property
-    def is_honest(self) -> bool:
-        """Whether nothing speaks against the totals: ``p_value > 1 - confidence``."""
+    def is_calibrated(self) -> bool:
+        """Whether the rows show no miscalibration: ``p_value > 1 - confidence``."""
         return self.p_value > 1 - self.confidence
 
     def __repr__(self) -> str:
         low, high = self.gap_interval
-        verdict = "no sign of miscalibration" if self.is_honest else "miscalibrated"
+        verdict = "no sign of miscalibration" if self.is_calibrated else "miscalibrated"
         return (
             f"predicted loss {self.predicted:.4g}, realised {self.realized:.4g} "
             f"(gap {self.gap:+.4g} [{low:+.4g}, {high:+.4g}]); calibration error "
@@ -70,27 +72,27 @@ class LossCalibration:
 def loss_calibration(
     losses: Any, total: Any, n_bins: int = 10, confidence: float = 0.95
 ) -> LossCalibration:
-    """Compare the loss that the model expected to pay with the loss that it paid.
+    """The loss that a model predicts, compared with the loss that it incurs.
 
-    Use it to audit uncertainty in your own currency: the total uncertainty under a loss *is* the
-    expected loss, if the model means what it says.
+    Use it to check whether uncertainty is calibrated, in the units of your own loss: the total
+    uncertainty under a loss is the expected loss of a calibrated model.
 
-    "No miscalibration" is tested without bins: sorted by the total, the sums of loss − total
-    wander like a Brownian motion if each has mean 0, and the largest of them tells (as in
-    Arrieta-Ibarra et al., 2022). Losses of 0 and 1 are taken to have the variance that the total
-    implies, others their own. It holds for many rows; where only a handful pays a heavy loss, it is
-    a rough guide.
+    Calibration is tested without bins. Sorted by the total, the cumulative sums of loss − total
+    behave like a Brownian motion if each term has mean 0, and the test statistic is their largest
+    absolute value (as in Arrieta-Ibarra et al., 2022). Losses of 0 and 1 are assumed to have the
+    variance that the total implies, other losses their own. The test is asymptotic; where only a
+    few rows incur a large loss, it is a rough guide.
 
     Parameters
     ----------
     losses : array (n,)
-        What each prediction cost, such as ``sw.task_losses(probs, y, "brier")``; finite.
+        Losses of the rows, such as ``sw.task_losses(probs, y, "brier")``; finite.
     total : array (n,)
         Total uncertainty under the same loss, such as ``sw.decompose(probs, "brier").total``.
     n_bins : int
-        Bins of equal mass; fewer where totals are tied or rows few.
+        Number of bins of equal mass; fewer where totals are tied or rows few.
     confidence : float
-        Of the intervals and the verdict.
+        Confidence of the intervals and of ``is_calibrated``.
 
     Returns
     -------
@@ -105,12 +107,12 @@ def loss_calibration(
     --------
     >>> import numpy as np, scorewise as sw
     >>> rng = np.random.default_rng(0)
-    >>> p = rng.uniform(0.5, 1, 2000)  # of the class that is predicted
+    >>> p = rng.uniform(0.5, 1, 2000)  # probability of the predicted class
     >>> wrong = rng.uniform(size=2000) > p
     >>> print(sw.loss_calibration(wrong, 1 - p))
     predicted loss 0.2505, realised 0.247 (gap -0.003543 [-0.02145, +0.01437]); calibration error 0;
     no sign of miscalibration (p = 0.94)
-    >>> print(sw.loss_calibration(wrong, (1 - p) / 2))  # too sure of itself
+    >>> print(sw.loss_calibration(wrong, (1 - p) / 2))  # overconfident
     predicted loss 0.1253, realised 0.247 (gap +0.1217 [+0.1036, +0.1399]); calibration error
     0.1372; miscalibrated (p = 1e-63)
     """
@@ -125,7 +127,7 @@ def loss_calibration(
     sizes = np.diff(np.r_[starts, len(loss)])
     gaps = loss - predicted
     mean_gap, error_of_mean = _means(gaps, starts, sizes)
-    # a bin of one row says nothing about noise: all rows together do
+    # the noise of a bin with a single row is estimated from all rows
     error_of_mean = np.where(sizes > 1, error_of_mean, np.std(gaps))
     squared = np.sum(sizes * (mean_gap**2 - error_of_mean**2)) / len(loss)
     realized, own_error = _means(loss, starts, sizes)
@@ -160,7 +162,7 @@ def _bin_starts(ranked: np.ndarray, n_bins: int) -> np.ndarray:
 def _means(
     values: np.ndarray, starts: np.ndarray, sizes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Means within bins, and their standard errors; NaN of one row alone."""
+    """Means within bins, and their standard errors; NaN for bins with a single row."""
     means = np.add.reduceat(values, starts) / sizes
     squares = np.add.reduceat((values - np.repeat(means, sizes)) ** 2, starts)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -180,7 +182,7 @@ def _student_interval(
 def _binomial_interval(
     hits: np.ndarray, sizes: np.ndarray, confidence: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Clopper and Pearson's."""
+    """Clopper and Pearson's interval of a proportion."""
     from scipy.special import betaincinv
 
     tail = (1 - confidence) / 2
@@ -190,23 +192,23 @@ def _binomial_interval(
 
 
 def _p_value(gaps: np.ndarray, predicted: np.ndarray, is_binary: bool) -> float:
-    """How often sums of gaps would wander so far if each had mean 0; rows in order of the total."""
+    """P-value of the largest cumulative sum of gaps, if each has mean 0; rows sorted by total."""
     sums = np.abs(np.cumsum(gaps))
-    farthest = float(np.max(sums[np.r_[predicted[1:] != predicted[:-1], True]]))
+    largest = float(np.max(sums[np.r_[predicted[1:] != predicted[:-1], True]]))
     if is_binary and predicted[0] >= -_ROUNDING and predicted[-1] <= 1 + _ROUNDING:
         chance = np.clip(predicted, 0.0, 1.0)
         variance = float(np.sum(chance * (1 - chance)))
     else:
-        # Two more of the largest size seen: heavy losses that happened not to occur are possible.
+        # plus two gaps of the largest size: large losses may have failed to occur by chance
         variance = float(np.sum(gaps**2) + 2 * np.max(np.abs(gaps)) ** 2)
-    if farthest <= 1e-7 * float(np.sum(np.abs(predicted))):  # all of it may be rounding
+    if largest <= 1e-7 * float(np.sum(np.abs(predicted))):  # the gaps may be rounding alone
         return 1.0
     if variance == 0:
         return 0.0
-    return _beyond(farthest / np.sqrt(variance))
+    return _exceedance(largest / np.sqrt(variance))
 
 
-def _beyond(x: float) -> float:
+def _exceedance(x: float) -> float:
     """P(sup |B| > x) of a Brownian motion B on [0, 1]."""
     from scipy.special import ndtr
 

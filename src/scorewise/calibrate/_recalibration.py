@@ -1,4 +1,4 @@
-"""A dishonest total made honest, by what losses were really paid."""
+"""Recalibrate a total uncertainty with the losses that were incurred."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from scorewise._random import entropy_of
 
 
 class LossRecalibrator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Maps a total uncertainty to the loss that such rows really pay.
+    """Map total uncertainty to the mean loss that rows with this uncertainty incur.
 
-    Use it where :func:`scorewise.loss_calibration` finds a model dishonest and the number itself
-    matters; fit it on held-out rows, never on those that are measured. The map never falls, so
-    that it keeps the order of rows, up to ties. It is the mean of isotonic regressions that each
-    leave out a fold, which smooths their steps.
+    Use it where :func:`scorewise.loss_calibration` shows a miscalibrated model and the value of the
+    uncertainty matters. Fit it on held-out rows, never on the rows that are evaluated. The map is
+    monotone, so the order of rows stays the same, up to ties. It is the mean of isotonic
+    regressions that each leave out a fold, which smooths their steps.
 
     Parameters
     ----------
     cv : int
-        How many folds.
+        Number of folds.
     random_state : int, RandomState or Generator, optional
         Seed of the folds.
 
@@ -36,20 +36,20 @@ class LossRecalibrator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     maps_ : list of lists of IsotonicRegression
         By column, then by the fold that was left out.
     n_features_in_, feature_names_in_
-        Of what it was fitted on.
+        Of the data passed to ``fit``.
 
     Examples
     --------
     >>> import numpy as np, scorewise as sw
     >>> rng = np.random.default_rng(0)
-    >>> honest = rng.uniform(0, 0.5, 4000)
-    >>> wrong = rng.uniform(size=4000) < honest
-    >>> total = honest / 2  # too sure of itself
+    >>> chance = rng.uniform(0, 0.5, 4000)
+    >>> wrong = rng.uniform(size=4000) < chance
+    >>> total = chance / 2  # overconfident
     >>> recalibrator = sw.LossRecalibrator(random_state=0).fit(total[:2000, None], wrong[:2000])
-    >>> mended = recalibrator.transform(total[2000:, None])[:, 0]
+    >>> recalibrated = recalibrator.transform(total[2000:, None])[:, 0]
     >>> round(sw.loss_calibration(wrong[2000:], total[2000:]).error, 3)
     0.147
-    >>> round(sw.loss_calibration(wrong[2000:], mended).error, 3)
+    >>> round(sw.loss_calibration(wrong[2000:], recalibrated).error, 3)
     0.0
     """
 
@@ -60,7 +60,7 @@ class LossRecalibrator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     maps_: list[list[IsotonicRegression]]
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn what rows of each total pay.
+        """Learn the mean loss at each total uncertainty.
 
         Parameters
         ----------
@@ -78,9 +78,9 @@ class LossRecalibrator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return self
 
     def cross_fit(self, X: Any, y: Any) -> np.ndarray:
-        """Fit, and map these very rows, each by the map that has not seen it.
+        """Fit, and map the same rows, each by the map that was fitted without it.
 
-        Use it to measure on the rows at hand what recalibration would bring.
+        Use it to estimate the effect of recalibration without further rows.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ class LossRecalibrator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _fit(self, X: Any, y: Any) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
         cv = validate.whole(self.cv, "cv", at_least=2)
-        fresh = copy.copy(self)  # so that nothing changes if the rows are refused
+        fresh = copy.copy(self)  # self stays unchanged if the rows are invalid
         X, y = validate_data(fresh, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         losses = validate.loss_vector(y, "y")
         shuffled = KFold(
@@ -109,8 +109,8 @@ class LossRecalibrator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         folds = list(shuffled.split(X))
         fresh.maps_ = [
             [
-                IsotonicRegression(out_of_bounds="clip").fit(X[kept, column], losses[kept])
-                for kept, _ in folds
+                IsotonicRegression(out_of_bounds="clip").fit(X[fold, column], losses[fold])
+                for fold, _ in folds
             ]
             for column in range(X.shape[1])
         ]
@@ -118,7 +118,7 @@ class LossRecalibrator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return X, folds
 
     def transform(self, X: Any) -> np.ndarray:
-        """The loss that rows of each total pay.
+        """The mean loss at each total uncertainty.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""One temperature for all members: their probabilities mended before they are decomposed."""
+"""Temperature scaling: one temperature for all members, applied before they are decomposed."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import Array, namespace, to_numpy
-from scorewise._receive import softmax
-from scorewise._rows import rows_of
+from scorewise._inputs import softmax
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
+from scorewise.losses import FLOOR_REMEDY, receive_rows
 
 _LOWEST, _HIGHEST = 0.05, 20.0
-_FLAT = 1e-12  # a gain in loss that is none
-_TRIED = 13  # temperatures, before the best of them is refined
+_FLAT = 1e-12  # a smaller gain in loss is rounding
+_N_GRID = 13  # temperatures, before the best of them is refined
 
 
 @dataclass(frozen=True)
 class Temperature:
-    """A temperature and what it brought; made by :func:`scorewise.fit_temperature`.
+    """A fitted temperature; made by :func:`scorewise.fit_temperature`.
 
-    Calling it with predictions gives members p^(1/T), rescaled to sum to 1.
+    Call it with predictions to get members p^(1/T), rescaled to sum to 1.
 
     Attributes
     ----------
     value : float
-        T: above 1 members were too sure of themselves, below 1 not sure enough.
+        T: above 1 for overconfident members, below 1 for underconfident members.
     loss_before, loss_after : float
-        Mean log loss of the mean prediction, on the rows that it was fitted on.
+        Mean log loss of the mean prediction on the rows of the fit, without and with it.
     """
 
     value: float
@@ -43,19 +43,19 @@ class Temperature:
     @overload
     def __call__(self, predictions: Any, **options: Any) -> Array: ...
     def __call__(self, predictions: Any, **options: Any) -> Samples | Array:
-        """The same predictions at this temperature.
+        """The predictions at this temperature.
 
         Parameters
         ----------
         predictions : array (..., M, K) or Samples
-            Of a NumPy, torch, JAX or CuPy array.
+            Arrays of NumPy, torch, JAX or CuPy.
         **options
-            Those of :class:`scorewise.Samples` for arrays: ``from_logits``, ``member_axis``, …
+            Options of :class:`scorewise.Samples` for arrays: ``from_logits``, ``member_axis``, …
 
         Returns
         -------
         array (..., M, K) or Samples
-            Probabilities, as was given.
+            Probabilities, in the same kind of container.
         """
         if isinstance(predictions, Samples) and not options:
             return Samples(_tempered(predictions.probs, self.value), predictions.weights)
@@ -71,11 +71,11 @@ def _tempered(probs: Array, temperature: float) -> Array:
 def fit_temperature(
     probs: Any, y: Any, *, floor: float | None = None, **options: Any
 ) -> Temperature:
-    """Find the temperature at which the members' mean predicts best.
+    """The temperature at which the mean of the members has the smallest log loss.
 
-    Use it on held-out rows where a model is too sure of itself, or not enough, and decompose the
-    members after it: ``sw.decompose(temperature(probs), rule)``. One temperature serves all
-    members, fitted by the log loss of their mean.
+    Use it on held-out rows to recalibrate an overconfident or underconfident model, and decompose
+    the members at that temperature: ``sw.decompose(temperature(probs), rule)``. All members get the
+    same temperature.
 
     Parameters
     ----------
@@ -84,10 +84,10 @@ def fit_temperature(
     y : integer array (n,)
         Their labels, as class indices.
     floor : float, optional
-        The smallest probability that counts, as in :func:`scorewise.task_losses`; needed where some
-        label was impossible for all members, which no temperature changes.
+        The smallest probability that counts, as in :func:`scorewise.task_losses`; needed where all
+        members gave a label the probability 0, which no temperature changes.
     **options
-        Those of :class:`scorewise.Samples`: ``weights``, ``from_logits``, …
+        Options of :class:`scorewise.Samples`: ``weights``, ``from_logits``, …
 
     Returns
     -------
@@ -96,33 +96,33 @@ def fit_temperature(
     Raises
     ------
     InvalidInput
-        If predictions and labels do not fit, or a label was impossible and no floor is given.
+        If predictions and labels do not fit, or a label has probability 0 and there is no floor.
 
     Examples
     --------
     >>> import numpy as np, scorewise as sw
     >>> rng = np.random.default_rng(0)
     >>> logits = rng.normal(size=(2000, 1, 5)) + 0.3 * rng.normal(size=(2000, 10, 5))
-    >>> honest = sw.Samples(logits, from_logits=True)
-    >>> y = (honest.mean.cumsum(axis=-1) > rng.uniform(size=(2000, 1))).argmax(axis=-1)
+    >>> calibrated = sw.Samples(logits, from_logits=True)
+    >>> y = (calibrated.mean.cumsum(axis=-1) > rng.uniform(size=(2000, 1))).argmax(axis=-1)
     >>> temperature = sw.fit_temperature(sw.Samples(3 * logits, from_logits=True), y)
     >>> round(temperature.value, 1)
     3.2
     """
-    rows = rows_of(probs, "probs", options)
+    rows = receive_rows(probs, "probs", options)
     if not isinstance(rows, Samples):
-        raise InvalidInput("a Dirichlet has no members to temper; pass members, (n, M, K)")
-    held_out = _HeldOut.of(rows, y, floor)
-    grid = np.geomspace(_LOWEST, _HIGHEST, _TRIED)
+        raise InvalidInput("a Dirichlet has no members to scale; pass members, (n, M, K)")
+    held_out = _LogLoss.of(rows, y, floor)
+    grid = np.geomspace(_LOWEST, _HIGHEST, _N_GRID)
     best = int(np.argmin([held_out.loss(t) for t in grid]))
-    value = held_out.least(grid[max(best - 1, 0)], grid[min(best + 1, _TRIED - 1)])
+    value = held_out.least(grid[max(best - 1, 0)], grid[min(best + 1, _N_GRID - 1)])
     if held_out.loss(1.0) - held_out.loss(value) <= _FLAT:
         value = 1.0
     if not 1.01 * _LOWEST < value < _HIGHEST / 1.01 or held_out.loss(value) == 0:
         warnings.warn(
-            f"the temperature {value:.3g} is at the end of what was tried, or as good as others: "
-            "these rows are too few, or all predicted right, or the members disagree (as the trees "
-            "of a forest do), which no temperature changes",
+            f"the temperature {value:.3g} is at the end of the searched range, or no better than "
+            "others: these rows are too few, or all predicted right, or the members disagree "
+            "(as the trees of a forest do), which no temperature changes",
             UserWarning,
             stacklevel=2,
         )
@@ -130,8 +130,8 @@ def fit_temperature(
 
 
 @dataclass(frozen=True)
-class _HeldOut:
-    """Held-out rows, and the log loss that their mean prediction would have."""
+class _LogLoss:
+    """The mean log loss of held-out rows as a function of the temperature."""
 
     log_probs: np.ndarray  # (n, M, K)
     labels: np.ndarray  # (n, 1, 1)
@@ -139,7 +139,7 @@ class _HeldOut:
     floor: float
 
     @classmethod
-    def of(cls, samples: Samples, y: Any, floor: float | None) -> _HeldOut:
+    def of(cls, samples: Samples, y: Any, floor: float | None) -> _LogLoss:
         p = to_numpy(samples.probs).astype(np.float64)
         if not len(p):
             raise InvalidInput("probs is empty; there must be at least one row")
@@ -150,8 +150,8 @@ class _HeldOut:
             row = int(np.argmax(impossible))
             raise InvalidInput(
                 f"label y[{row}] = {labels[row]} has probability 0 for all members, and its log "
-                "loss is infinite at every temperature; pass floor=1e-6, the smallest probability "
-                "that shall count"
+                "loss is infinite at every temperature",
+                FLOOR_REMEDY,
             )
         lowest = 0.0 if floor is None else validate.floor(floor, p.shape[-1])
         with np.errstate(divide="ignore"):
@@ -163,18 +163,18 @@ class _HeldOut:
         of_label = np.take_along_axis(tempered, self.labels, axis=-1)[..., 0]
         shares = 1 / of_label.shape[-1] if self.weights is None else self.weights
         mean = np.sum(of_label * shares, axis=-1)
-        raised = (1 - self.floor * tempered.shape[-1]) * mean + self.floor
-        with np.errstate(divide="ignore"):  # so cold that no member thinks a label possible
-            return float(-np.mean(np.log(raised)))
+        mean = (1 - self.floor * tempered.shape[-1]) * mean + self.floor
+        with np.errstate(divide="ignore"):  # at low temperatures probabilities become 0
+            return float(-np.mean(np.log(mean)))
 
     def least(self, low: float, high: float) -> float:
-        """The best temperature between two."""
+        """The best temperature between two temperatures."""
         from scipy.optimize import minimize_scalar
 
-        found = minimize_scalar(
+        minimum = minimize_scalar(
             lambda log_t: self.loss(np.exp(log_t)),
             bounds=(np.log(low), np.log(high)),
             method="bounded",
             options={"xatol": 1e-5},
         )
-        return float(np.exp(found.x))
+        return float(np.exp(minimum.x))

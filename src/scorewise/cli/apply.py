@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from scorewise.abstain import Gate
+from scorewise.abstain import load_policy
 from scorewise.cli._app import (
     FINE,
     NOT_GUARANTEED,
@@ -54,23 +54,23 @@ def apply(
     them, or the certificate guarantees nothing.
     """
     check_table_path(out, file, certificate)
-    gate = Gate.read(certificate)
+    policy = load_policy(certificate)
     predictions = read_predictions(file, names_of(class_names))
-    gated = gate.apply(
+    result = policy.apply(
         predictions,
         normalize=normalize,
         false_alarm_rate=false_alarm_rate,
         progress=False if as_json else None,
     )
-    n_rows, n_accepted = len(gated.accept), int(gated.accept.sum())
-    is_guaranteed = gate.certificate.coverage > 0
+    n_rows, n_accepted = len(result.accepted), int(result.accepted.sum())
+    is_guaranteed = policy.certificate.coverage > 0
     columns = {
         **row_column(predictions.ids, 0, n_rows),
-        "prediction": np.array(gated.prediction_names, dtype=object)[gated.prediction],
-        "uncertainty": gated.uncertainty,
-        "accept": gated.accept,
+        "prediction": np.array(result.prediction_names, dtype=object)[result.prediction],
+        "uncertainty": result.uncertainty,
+        "accept": result.accepted,
     }
-    metadata = {**input_metadata(predictions, file), "promise": str(gate)}
+    metadata = {**input_metadata(predictions, file), "guarantee": str(policy)}
     write_table(out, columns, metadata)
     if as_json:
         print_json(
@@ -78,17 +78,17 @@ def apply(
                 "path": str(out),
                 "n_rows": n_rows,
                 "n_accepted": n_accepted,
-                "promised": is_guaranteed,
-                "drift": asdict(gated.drift),
+                "guaranteed": is_guaranteed,
+                "drift": asdict(result.drift),
                 **metadata,
             }
         )
     else:
-        if gated.drift:
-            say(f"WARNING: {gated.drift}")
-        say(str(gate))
+        if result.drift:
+            say(f"WARNING: {result.drift}")
+        say(str(policy))
         say(f"{n_accepted:,} of {n_rows:,} rows accepted ({n_accepted / n_rows:.1%}).")
-        if not gated.drift:
-            say(f"No sign of drift: {gated.drift}")
+        if not result.drift:
+            say(f"No sign of drift: {result.drift}")
         say(f"Written to {out}")
-    return FINE if is_guaranteed and not gated.drift else NOT_GUARANTEED
+    return FINE if is_guaranteed and not result.drift else NOT_GUARANTEED

@@ -55,18 +55,18 @@ def certify(
     """
     check_output_path(out, file)
     predictions = read_predictions(file, names_of(class_names))
-    gate = certify_predictions(
+    policy = certify_predictions(
         predictions,
         max_loss=max_loss,
         confidence=confidence,
         task_loss=loss_of(task_loss, predictions),
         floor=floor,
-        told=input_metadata(predictions, file),
+        metadata=input_metadata(predictions, file),
         normalize=normalize,
     )
-    gate.write(out)
+    policy.save(out)
     if as_json:
-        print_json(gate.to_dict())
+        print_json(policy.to_dict())
     else:
-        say(str(gate), f"Written to {out}")
-    return FINE if gate.certificate.coverage else NOT_GUARANTEED
+        say(str(policy), f"Written to {out}")
+    return FINE if policy.certificate.coverage else NOT_GUARANTEED

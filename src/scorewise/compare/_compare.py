@@ -11,11 +11,9 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
-from scorewise._labelled import Labelled, members_of
 from scorewise._progress import bar
 from scorewise._random import entropy_of, generator
 from scorewise._resampling import Metric, ResampledAulc, ResampledAuroc, Resamples
-from scorewise._rows import rows_of
 from scorewise.acquire import is_list_of_runs, losses_at_shared_labels
 from scorewise.calibrate import LossCalibration, loss_calibration
 from scorewise.compare._advise import TASKS, Advice, advise
@@ -37,6 +35,7 @@ from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.io import Predictions
 from scorewise.kernels import get_num_threads, run
+from scorewise.losses import receive_labelled, receive_rows
 from scorewise.rules import ScoringRule, get_rule
 
 Rules = RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike]
@@ -366,8 +365,7 @@ def _rows(predictions: Any, name: str, options: dict[str, Any]) -> Samples | Dir
     if predictions is None:
         remedy = Remedy(name, ..., "the predictions (n, M, K) of rows")
         raise InvalidInput("this task compares predictions", remedy)
-    convert = members_of if isinstance(predictions, Predictions) else rows_of
-    rows = convert(predictions, name, options)
+    rows = receive_rows(predictions, name, options)
     if not rows.mean.shape[0]:
         raise InvalidInput(f"{name} is empty; there must be at least one row")
     return rows
@@ -378,7 +376,7 @@ def _labelled_rows(
 ) -> tuple[Samples | Dirichlet, Any]:
     """Predictions and their labels; those of a file may have their own."""
     if isinstance(predictions, Predictions):
-        labelled = Labelled.of(predictions, y, None, None, options)
+        labelled = receive_labelled(predictions, y, options)
         return labelled.samples, labelled.labels
     rows = _rows(predictions, "probs", options)
     if y is None:

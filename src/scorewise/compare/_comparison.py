@@ -120,7 +120,7 @@ class Comparison:
         )
         if self.calibration is None:
             return (worse,)
-        if self.calibration.is_honest:
+        if self.calibration.is_calibrated:
             return worse, f"Miscalibration does not explain it: {self.calibration}."
         return worse, (
             f"Miscalibration may explain it: {self.calibration}. Recalibrate with "

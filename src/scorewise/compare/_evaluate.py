@@ -9,7 +9,6 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
-from scorewise._labelled import Labelled, members_of
 from scorewise._numerics import spread
 from scorewise.abstain import Certificate, certify_threshold
 from scorewise.acquire import learning_curve
@@ -41,7 +40,7 @@ from scorewise.detect import ood_metrics
 from scorewise.distributions import Samples, apply_floor
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.io import Predictions
-from scorewise.losses import promised_bound
+from scorewise.losses import LabelledSamples, finite_loss_bound, receive_labelled, receive_samples
 from scorewise.rules import ScoringRule, get_rule
 
 # Mean losses to certify by default, as fractions of what a blind guess incurs. They are fixed
@@ -135,17 +134,17 @@ def evaluate(
     >>> print(evaluation.verdict.abstain)
     Abstain on 32.8 % and the error falls from 19.7 % to under 10 %, with 95 % confidence.
     """
-    labelled = Labelled.of(predictions, y, ids, class_names, options)
+    labelled = receive_labelled(predictions, y, options, ids=ids, class_names=class_names)
     rule, loss_name = get_rule(task_loss), rule_name(task_loss)
     named = rules_by_name(rules)
     n_uncertain = validate.whole(n_uncertain, "n_uncertain", at_least=0)
     resampling = Resampling.of(confidence, n_resamples, random_state, progress)
     confidence = resampling.confidence
-    advice, ood_advice = advise("selective", task_loss), advise("ood")
-    ood_rule = get_rule(ood_advice.rule)
+    advice = advise("selective", task_loss)
     samples = labelled.samples
-    outside = None if ood is None else _ood_samples(ood, samples.n_classes, options)
-    ood_rules = [*named.values(), ood_rule] if outside is not None else []
+    ood_samples = None if ood is None else _ood_samples(ood, samples.n_classes, options)
+    # the rules of all that follows, so that the members are read once
+    ood_rules = [*named.values(), get_rule(advise("ood").rule)] if ood_samples is not None else []
     rows = Measurements.of(samples, [rule, *named.values(), *ood_rules])
     incurred = rows.task_losses(rule, labelled.labels, floor)
     measures = measures_for_abstaining(rows, loss_name, rule, named, COMPONENTS, baselines=True)
@@ -179,8 +178,8 @@ def evaluate(
         confidence=confidence,
         uncertainty=uncertainty,
         ood=None
-        if outside is None
-        else _ood(rows, Measurements.of(outside, ood_rules), named, resampling),
+        if ood_samples is None
+        else _ood(rows, Measurements.of(ood_samples, ood_rules), named, resampling),
         learning=_learning(runs, task_loss, confidence),
         simplex=_simplex(rows.mean, labelled),
         settings={
@@ -202,7 +201,7 @@ def _ood_samples(ood: Any, n_classes: int, options: dict[str, Any]) -> Samples:
     elif not isinstance(ood, Predictions) and np.ndim(options.get("weights", 0)) == 2:
         remedy = Remedy("ood", ..., "as Samples with weights of their own")
         raise InvalidInput("weights are those of the in-distribution rows", remedy)
-    samples = members_of(ood, "ood", options)
+    samples = receive_samples(ood, "ood", options)
     if not len(samples.probs):
         raise InvalidInput("ood has no rows")
     if samples.n_classes != n_classes:
@@ -221,7 +220,7 @@ def _certificates(
 ) -> tuple[tuple[Certificate, ...], tuple[Note, ...]]:
     """Thresholds that hold together, or the reason why there are none."""
     try:
-        bound = promised_bound(rule, n_classes, floor, loss_bound)
+        bound = finite_loss_bound(rule, n_classes, floor, loss_bound)
     except InvalidInput as error:
         return (), (Note(f"No certificate: {error.problem}", error.remedies),)
     if (incurred.losses < 0).any():
@@ -280,7 +279,7 @@ def _learning(
 
 
 def _classes(
-    labelled: Labelled,
+    labelled: LabelledSamples,
     incurred: TaskLosses,
     uncertainty: Decomposition,
     certificate: Certificate | None,
@@ -307,7 +306,7 @@ def _classes(
 
 
 def _uncertain_rows(
-    labelled: Labelled,
+    labelled: LabelledSamples,
     mean: np.ndarray,
     losses: np.ndarray,
     uncertainty: Decomposition,
@@ -354,7 +353,7 @@ def _uncertain_rows(
     return tuple(rows)
 
 
-def _simplex(mean: np.ndarray, labelled: Labelled) -> tuple[np.ndarray, np.ndarray] | None:
+def _simplex(mean: np.ndarray, labelled: LabelledSamples) -> tuple[np.ndarray, np.ndarray] | None:
     """Mean predictions and labels of some rows, where there are three classes."""
     if mean.shape[-1] != 3:
         return None

@@ -214,7 +214,7 @@ def _calibration(evaluation: Evaluation, noun: str) -> str:
     predicted, realized = unit.format(calibration.predicted), unit.format(calibration.realized)
     outcome = f"{realized} were wrong" if unit.is_proportion else f"the mean was {realized}"
     gap = f"it predicts {_article(unit.noun)} {noun} of {predicted}, and {outcome}"
-    if calibration.is_honest:
+    if calibration.is_calibrated:
         return f"The model shows no miscalibration: {gap}."
     low, high = calibration.gap_interval
     if low > 0:
@@ -227,8 +227,8 @@ def _calibration(evaluation: Evaluation, noun: str) -> str:
     p_text = f"p = {p_value:.2g}" if p_value > 1e-300 else "p < 1e-300"
     valid = "Rankings and certificates" if evaluation.certificates else "Rankings"
     return (
-        f"{state}: {gap} ({p_text}). Recalibrate before using the expected loss, with "
-        f"scorewise.fit_temperature or LossRecalibrator in Python. {valid} hold as they are."
+        f"{state}: {gap} ({p_text}). Recalibrate before using the expected loss. In Python, "
+        f"scorewise.fit_temperature and LossRecalibrator do so. {valid} hold as they are."
     )
 
 

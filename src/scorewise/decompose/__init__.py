@@ -1,17 +1,20 @@
 """Total = aleatoric + epistemic, for any scoring rule and any second-order prediction."""
 
-from scorewise.decompose._engine import (
+from scorewise.decompose._decompose import (
+    COMPONENTS,
+    RULES,
+    Decomposition,
+    Explanation,
     RuleLike,
     array_path,
     decompose,
-    decompose_received,
+    decompose_raw,
+    explain_kernel,
     named_rules,
     rule_name,
 )
-from scorewise.decompose._explain import Explanation, explain_kernel
 from scorewise.decompose._members import Members
 from scorewise.decompose._related import label_wise, pairwise_epistemic, reverse_epistemic
-from scorewise.decompose._result import COMPONENTS, RULES, Decomposition
 
 __all__ = [
     "COMPONENTS",
@@ -22,7 +25,7 @@ __all__ = [
     "RuleLike",
     "array_path",
     "decompose",
-    "decompose_received",
+    "decompose_raw",
     "explain_kernel",
     "label_wise",
     "named_rules",

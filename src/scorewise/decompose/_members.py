@@ -1,4 +1,4 @@
-"""Members as they were handed in, and work on them: at once, or lazily block by block."""
+"""Members as the caller passed them, and computing on them: at once, or lazily on Dask blocks."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 from scorewise import _validate as validate
 from scorewise._array import Array, is_dask, map_dask_rows, namespace
-from scorewise._receive import Options, Unchecked, receive_members
+from scorewise._inputs import InputOptions, RawPredictions, raw_members
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
 from scorewise.rules import ScoringRule
 
 
-def given_options(weights: Any, *options: Any) -> str:
-    """The names of the options that are not what they are by default, for a message."""
+def changed_options(weights: Any, *options: Any) -> str:
+    """Return the names of the options that differ from their defaults, for a message."""
     names = [
         field.name
         for value in options
@@ -28,51 +28,51 @@ def given_options(weights: Any, *options: Any) -> str:
 
 @dataclass(frozen=True)
 class Members:
-    """Predictions of members and their weights, not looked at before :attr:`samples` is."""
+    """Predictions of members and their weights; values are checked when :attr:`samples` is read."""
 
-    given: Unchecked
+    raw: RawPredictions
     weights: Any = None
-    checked: Samples | None = None  # by the caller, who made them
+    checked: Samples | None = None  # if the caller has made them already
 
     @classmethod
-    def of(cls, predictions: Any, weights: Any, options: Options) -> Members:
-        """Members from an array, or from Samples that need no options."""
+    def of(cls, predictions: Any, weights: Any, options: InputOptions) -> Members:
+        """Return members from an array, or from Samples, which take no options."""
         if isinstance(predictions, Dirichlet):
             raise InvalidInput(
                 "this compares members, and a Dirichlet has none; draw some and pass them as an "
                 "array (..., M, K)"
             )
         if isinstance(predictions, Samples):
-            if given := given_options(weights, options):
-                raise InvalidInput(f"{given}: pass to Samples(...), not beside one")
-            return cls(predictions.unchecked(), predictions.weights, predictions)
-        received = receive_members(predictions, options)
-        if weights is not None and is_dask(received.values):
-            # What needs no values is refused at once.
-            weights = validate.weights(weights, received.values)
-        return cls(received, weights)
+            if names := changed_options(weights, options):
+                raise InvalidInput(f"{names}: pass to Samples(...), not beside one")
+            return cls(predictions.raw(), predictions.weights, predictions)
+        raw = raw_members(predictions, options)
+        if weights is not None and is_dask(raw.values):
+            # errors that do not depend on values are raised at once
+            weights = validate.weights(weights, raw.values)
+        return cls(raw, weights)
 
     def check_rules(self, rules: Iterable[ScoringRule]) -> None:
-        """Every rule can score as many classes."""
+        """Raise unless every rule can score that number of classes."""
         for rule in rules:
-            rule.check_classes(self.given.values.shape[-1])
+            rule.check_classes(self.raw.values.shape[-1])
 
     @cached_property
     def samples(self) -> Samples:
-        """The same, checked."""
-        return self.checked or Samples.of(self.given, self.weights)
+        """The checked samples."""
+        return self.checked or Samples.of(self.raw, self.weights)
 
     def compute(
         self, work: Callable[[Members], list[Array]], n_parts: int, *, keep_classes: bool = False
     ) -> list[Array]:
-        """The parts that ``work`` makes of members, each ``(...)``, or ``(..., K)`` with classes.
+        """Return the arrays that ``work`` returns, each ``(...)``, or ``(..., K)`` with classes.
 
         Those of a Dask array are lazy; a bad row is reported when its block is computed.
         """
-        values = self.given.values
+        values = self.raw.values
         if not is_dask(values):
             return work(self)
-        template = replace(self.given, values=None)  # no block needs the whole graph
+        template = replace(self.raw, values=None)  # no block needs the whole graph
 
         def block(rows: Array, weights: Array | None, origin: tuple[int, ...]) -> Array:
             parts = work(Members(template.block(rows, origin), weights))

@@ -1,4 +1,4 @@
-"""Measures beside the decomposition, which researchers compare it with."""
+"""Related measures of uncertainty that the literature compares the decomposition with."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 from scorewise._array import Array, namespace
+from scorewise._inputs import InputOptions
 from scorewise._numerics import gini_terms
-from scorewise._receive import Options
+from scorewise.decompose._decompose import Decomposition
 from scorewise.decompose._members import Members
-from scorewise.decompose._result import Decomposition
 from scorewise.distributions import Samples
 from scorewise.rules import ScoringRule, get_rule
 
 
 def reverse_epistemic(probs: Any, rule: str | ScoringRule, **options: Any) -> Array:
-    """E_Q D(θ, θ̄): what predicting one member costs when the mean is right.
+    """Return E_Q D(θ, θ̄): the excess loss of predicting a single member when the mean is right.
 
     Use it to compare with work that measures disagreement this way round; infinite under log when
-    a member says 0 where another does not.
+    a member gives 0 where another does not.
 
     Parameters
     ----------
@@ -41,10 +41,10 @@ def reverse_epistemic(probs: Any, rule: str | ScoringRule, **options: Any) -> Ar
 
 
 def pairwise_epistemic(probs: Any, rule: str | ScoringRule, **options: Any) -> Array:
-    """E D(θ, θ′) over two independent members: EU + E D(θ, θ̄).
+    """Return E D(θ, θ′) over two independent members: EU + E D(θ, θ̄).
 
     Use it to compare with work that measures disagreement between pairs (for log, the expected
-    pairwise Kullback–Leibler divergence); infinite under log when a member says 0.
+    pairwise Kullback–Leibler divergence); infinite under log when a member gives 0.
 
     Parameters
     ----------
@@ -64,14 +64,14 @@ def pairwise_epistemic(probs: Any, rule: str | ScoringRule, **options: Any) -> A
     0.16
     """
 
-    def pairwise(samples: Samples, found: ScoringRule) -> Array:
-        return found._epistemic(namespace(samples.probs), samples) + _reverse(samples, found)
+    def pairwise(samples: Samples, rule: ScoringRule) -> Array:
+        return rule._epistemic(namespace(samples.probs), samples) + _reverse(samples, rule)
 
     return _of_rule(probs, rule, options, pairwise)
 
 
 def label_wise(probs: Any, **options: Any) -> Decomposition:
-    """Per-class variance decomposition: each class against the rest.
+    """Return the variance decomposition of each class against the rest.
 
     Use it to see which class an instance's uncertainty is about. For class k, TU = θ̄(1 − θ̄),
     AU = E θ(1 − θ) and EU = Var θ; summed over classes they are Brier's.
@@ -109,7 +109,7 @@ def label_wise(probs: Any, **options: Any) -> Decomposition:
 
 
 def _members(probs: Any, weights: Any = None, **options: Any) -> Members:
-    return Members.of(probs, weights, Options(**options))
+    return Members.of(probs, weights, InputOptions(**options))
 
 
 def _of_rule(
@@ -119,9 +119,9 @@ def _of_rule(
     measure: Callable[[Samples, ScoringRule], Array],
 ) -> Array:
     """A measure of members under one rule."""
-    members, found = _members(probs, **options), get_rule(rule)
-    members.check_rules([found])
-    return members.compute(lambda m: m.samples.by_blocks(lambda s: [measure(s, found)]), 1)[0]
+    members, rule = _members(probs, **options), get_rule(rule)
+    members.check_rules([rule])
+    return members.compute(lambda m: m.samples.by_blocks(lambda s: [measure(s, rule)]), 1)[0]
 
 
 def _reverse(samples: Samples, rule: ScoringRule) -> Array:

@@ -1,4 +1,4 @@
-"""A classifier that says what is foreign to it."""
+"""A classifier that detects out-of-distribution inputs."""
 
 from __future__ import annotations
 
@@ -9,30 +9,31 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from scorewise import _validate as validate
-from scorewise.models import HeldOut
+from scorewise.models import HeldOutClassifier, MeasuredRows
 
 
-class OODDetector(HeldOut):
-    """A classifier that tells inputs unlike those it was fitted on.
+class OODDetector(HeldOutClassifier):
+    """A classifier that detects out-of-distribution (OOD) inputs.
 
-    Use it where inputs may come from elsewhere. Held-out rows turn uncertainties into conformal
-    p-values, so that rows like them are called foreign at most at the stated rate, in samples of
-    any size. Epistemic uncertainty under log (mutual information) is what to rank by.
+    Use it where inputs may come from another distribution than the training data. Held-out rows
+    turn uncertainties into conformal p-values, so in-distribution rows are reported as OOD at most
+    at the stated rate, in samples of any size. Epistemic uncertainty under log (mutual
+    information) is the recommended score.
 
     Parameters
     ----------
     estimator : model
-        A forest, a :class:`scorewise.BootstrapEnsemble` or another ensemble of scikit-learn, cloned
-        and fitted; or what :func:`scorewise.predict_samples` takes, fitted, then the data only
-        calibrate it.
+        A forest, a :class:`scorewise.BootstrapEnsemble` or another ensemble of scikit-learn, which
+        is cloned and fitted; or a fitted model that :func:`scorewise.predict_samples` takes, which
+        the data only calibrate.
     rule : str or ScoringRule
-        Whose uncertainty decides.
+        The rule whose uncertainty is the score.
     false_alarm_rate : float
-        How often a row that is not foreign may be called so.
+        How often an in-distribution row may be reported as OOD.
     component : "total", "aleatoric" or "epistemic"
-        Which part of the uncertainty decides.
+        The part of the uncertainty that is the score.
     calibration_size : float
-        Share of the rows that is held out.
+        Proportion of the rows that is held out.
     n_samples, random_state, batch_size, device
         As for :class:`scorewise.SelectiveClassifier`.
 
@@ -43,7 +44,7 @@ class OODDetector(HeldOut):
     estimator_ : fitted model
     classes_ : array (K,)
     n_features_in_, feature_names_in_
-        Of the model, where it has them.
+        As in the model, where it has them.
 
     Examples
     --------
@@ -52,7 +53,7 @@ class OODDetector(HeldOut):
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> from sklearn.model_selection import train_test_split
     >>> X, y = load_digits(return_X_y=True)
-    >>> known = y < 8  # eights and nines will be foreign
+    >>> known = y < 8  # eights and nines are out of distribution
     >>> X_fit, X_new, y_fit, _ = train_test_split(X[known], y[known], random_state=0)
     >>> forest = RandomForestClassifier(100, min_samples_leaf=5, random_state=0)
     >>> detector = sw.OODDetector(forest, random_state=0).fit(X_fit, y_fit)
@@ -91,12 +92,12 @@ class OODDetector(HeldOut):
         validate.share(self.false_alarm_rate, "false_alarm_rate")
 
     def _calibrate(
-        self, mean: np.ndarray, uncertainty: np.ndarray, labels: np.ndarray
+        self, rows: MeasuredRows, labels: np.ndarray, classes: np.ndarray
     ) -> dict[str, Any]:
-        return {"calibration_uncertainty_": np.sort(uncertainty)}
+        return {"calibration_uncertainty_": np.sort(rows.uncertainty)}
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """How familiar rows are: minus their uncertainty, so that lower is more foreign.
+        """Minus the uncertainty, so that OOD rows have lower scores, as in scikit-learn.
 
         Parameters
         ----------
@@ -111,8 +112,8 @@ class OODDetector(HeldOut):
     def p_values(self, X: Any) -> np.ndarray:
         """Conformal p-values: (1 + held-out rows at least as uncertain) / (1 + held-out rows).
 
-        Of a row like the held-out ones, it is at most α with probability at most α; ties count
-        against being foreign.
+        The p-value of an in-distribution row is at most α with probability at most α. Ties count
+        in favour of in-distribution.
 
         Parameters
         ----------
@@ -128,15 +129,15 @@ class OODDetector(HeldOut):
         return (1 + len(held_out) - n_below) / (1 + len(held_out))
 
     def is_outlier(self, X: Any, false_discovery_rate: float | None = None) -> np.ndarray:
-        """Which rows are foreign.
+        """Which rows are out of distribution.
 
         Parameters
         ----------
         X : rows (n, ...)
         false_discovery_rate : float, optional
-            Instead of the false alarms among rows that are not foreign, limit the share of false
-            alarms among the rows called foreign, over this batch (Benjamini and Hochberg; valid for
-            conformal p-values: Bates et al., 2023).
+            Limit the expected proportion of false alarms among the reported rows of this batch,
+            instead of the rate of false alarms among in-distribution rows (Benjamini and Hochberg;
+            valid for conformal p-values: Bates et al., 2023).
 
         Returns
         -------
@@ -150,7 +151,7 @@ class OODDetector(HeldOut):
         n = len(self.calibration_uncertainty_)
         if 1 / (1 + n) > rate:
             warnings.warn(
-                f"{n} held-out rows cannot tell anything foreign at a rate of {rate:g}; hold out "
+                f"{n} held-out rows are too few to detect OOD rows at a rate of {rate:g}; hold out "
                 f"{int(np.ceil(1 / rate)) - 1} or more",
                 UserWarning,
                 stacklevel=2,
@@ -158,5 +159,5 @@ class OODDetector(HeldOut):
         if false_discovery_rate is not None and len(p_values):
             from scipy.stats import false_discovery_control
 
-            p_values = false_discovery_control(p_values) * (1 - 1e-12)  # it rounds up at times
+            p_values = false_discovery_control(p_values) * (1 - 1e-12)  # undo its rounding up
         return np.asarray(p_values <= rate)

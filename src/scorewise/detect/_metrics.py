@@ -1,4 +1,4 @@
-"""How well do scores tell what is foreign? Ties count half, and intervals come along."""
+"""Metrics of out-of-distribution (OOD) detection, with confidence intervals."""
 
 from __future__ import annotations
 
@@ -18,21 +18,23 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, repr=False)
 class OODMetrics:
-    """How well uncertainties tell foreign rows; made by :func:`scorewise.ood_metrics`.
+    """How well uncertainty separates OOD rows; made by :func:`scorewise.ood_metrics`.
 
     Attributes
     ----------
     auroc : float
-        Chance that a foreign row is more uncertain than one that is not, ties half.
+        Probability that an OOD row is more uncertain than an in-distribution row; ties count half.
     aupr_out, aupr_in : float
-        Average precision with the foreign rows as the positive ones, and with the others.
+        Average precision with OOD rows as the positive class, and with in-distribution rows.
     fpr95 : float
-        Share of rows called foreign by mistake where at least 95 % of the foreign ones are found.
+        False positive rate at a true positive rate of at least 95 %.
     intervals : dict
-        By metric: DeLong's for ``auroc``; for the others where resamples were asked for.
+        By metric: DeLong's interval of ``auroc``; bootstrap intervals of the others with
+        ``n_resamples``.
     confidence : float
-        Of the intervals, each by itself.
+        Confidence of each interval.
     n_in, n_out : int
+        Number of in-distribution and of OOD rows.
     """
 
     auroc: float
@@ -66,19 +68,19 @@ def ood_metrics(
     n_resamples: int = 0,
     random_state: Any = None,
 ) -> OODMetrics:
-    """AUROC, AUPR and FPR at 95 % TPR of telling foreign rows by their uncertainty.
+    """AUROC, AUPR and FPR at 95 % TPR of detecting OOD rows by their uncertainty.
 
-    Use it to compare detectors. Tied scores are counted as what they are: rows between which
-    nothing was decided (scores that are all equal give an AUROC of 0.5).
+    Use it to compare detectors. Tied scores count half (scores that are all equal give an AUROC of
+    0.5).
 
     Parameters
     ----------
     u_in : array (n,)
-        Uncertainties of rows that are not foreign.
+        Uncertainties of in-distribution rows.
     u_out : array (m,)
-        Of foreign rows, the positive class.
+        Uncertainties of OOD rows, the positive class.
     confidence : float
-        Of the intervals.
+        Confidence of the intervals.
     n_resamples : int
         Bootstrap resamples for intervals of AUPR and FPR95; 1,000 are usual.
     random_state : int, RandomState or Generator, optional
@@ -91,7 +93,7 @@ def ood_metrics(
     Raises
     ------
     InvalidInput
-        If one of the two is empty or holds NaN.
+        If either array is empty or holds NaN.
 
     Examples
     --------
@@ -109,7 +111,7 @@ def ood_metrics(
     code_in, code_out = codes[: len(inside)], codes[len(inside) :]
     n_codes = int(codes.max()) + 1
     c_in, c_out = (np.bincount(code, minlength=n_codes)[None] for code in (code_in, code_out))
-    values = {name: float(found[0]) for name, found in metrics_of_counts(c_in, c_out).items()}
+    values = {name: float(value[0]) for name, value in metrics_of_counts(c_in, c_out).items()}
     intervals = {"auroc": _delong(c_in[0], c_out[0], values["auroc"], confidence)}
     if n_resamples:
         entropy = entropy_of(random_state)
@@ -118,11 +120,11 @@ def ood_metrics(
         drawn: dict[str, list[np.ndarray]] = {name: [] for name in METRICS[1:]}
         size = max(1, (1 << 21) // max(n_codes, len(codes)))
         for rows_in, rows_out in zip(drawn_in.rows(size), drawn_out.rows(size), strict=True):
-            found = metrics_of_counts(
+            metrics = metrics_of_counts(
                 _counts(code_in[rows_in], n_codes), _counts(code_out[rows_out], n_codes)
             )
             for name, values_drawn in drawn.items():
-                values_drawn.append(found[name])
+                values_drawn.append(metrics[name])
         tails = [(1 - confidence) / 2, (1 + confidence) / 2]
         for name, values_drawn in drawn.items():
             low, high = np.quantile(np.concatenate(values_drawn), tails)
@@ -133,17 +135,17 @@ def ood_metrics(
 
 
 def _counts(codes: np.ndarray, n_codes: int) -> np.ndarray:
-    """How often each code occurs in each row of ``codes``."""
+    """Count of each code in each row of ``codes``."""
     n_rows = len(codes)
     shifted = codes + n_codes * np.arange(n_rows)[:, None]
     return np.bincount(shifted.ravel(), minlength=n_rows * n_codes).reshape(n_rows, n_codes)
 
 
 def metrics_of_counts(c_in: np.ndarray, c_out: np.ndarray) -> dict[str, np.ndarray]:
-    """The metrics from how many rows have each distinct score, in rising order, ``(B, G)``."""
+    """The metrics from the number of rows with each distinct score, in rising order, ``(B, G)``."""
     n_in, n_out = c_in.sum(axis=1), c_out.sum(axis=1)
     up_to_in, up_to_out = np.cumsum(c_in, axis=1), np.cumsum(c_out, axis=1)
-    # from a score on upwards, where a threshold there would call rows foreign
+    # the number of rows that a threshold at each score reports as OOD
     from_in, from_out = n_in[:, None] - up_to_in + c_in, n_out[:, None] - up_to_out + c_out
     enough = 20 * from_out >= 19 * n_out[:, None]
     last = enough.shape[1] - 1 - np.argmax(enough[:, ::-1], axis=1)
@@ -155,8 +157,11 @@ def metrics_of_counts(c_in: np.ndarray, c_out: np.ndarray) -> dict[str, np.ndarr
     }
 
 
-def _average_precision(hits: np.ndarray, found: np.ndarray, called: np.ndarray) -> np.ndarray:
-    return np.asarray(np.sum(hits * found / np.maximum(called, 1), axis=1) / hits.sum(axis=1))
+def _average_precision(
+    positives: np.ndarray, true_positives: np.ndarray, predicted: np.ndarray
+) -> np.ndarray:
+    weighted = positives * true_positives / np.maximum(predicted, 1)
+    return np.asarray(np.sum(weighted, axis=1) / positives.sum(axis=1))
 
 
 def _delong(c_in: np.ndarray, c_out: np.ndarray, auroc: float, confidence: float) -> Interval:
@@ -164,15 +169,15 @@ def _delong(c_in: np.ndarray, c_out: np.ndarray, auroc: float, confidence: float
     n_in, n_out = int(c_in.sum()), int(c_out.sum())
     fewer = min(n_in, n_out)
     if np.count_nonzero(c_in) == np.count_nonzero(c_out) == 1 or auroc in (0.0, 1.0):
-        # So many disjoint pairs were all alike, of which each may differ with this chance at most.
+        # all disjoint pairs agree, so each differs with at most this probability
         other = 1 - ((1 - confidence) / 2) ** (1 / fewer)
         return auroc - other * auroc, auroc + other * (1 - auroc)
     if fewer < 2:
         return (0.0, 1.0)
     from scipy.special import expit, logit, ndtri
 
-    beaten = (np.cumsum(c_in) - c_in / 2) / n_in  # per foreign row
-    beating = (n_out - np.cumsum(c_out) + c_out / 2) / n_out  # per row that is not
+    beaten = (np.cumsum(c_in) - c_in / 2) / n_in  # per OOD row
+    beating = (n_out - np.cumsum(c_out) + c_out / 2) / n_out  # per in-distribution row
     variance = (
         np.sum(c_out * (beaten - auroc) ** 2) / (n_out - 1) / n_out
         + np.sum(c_in * (beating - auroc) ** 2) / (n_in - 1) / n_in

@@ -10,7 +10,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
-from scorewise._receive import Options, Unchecked, receive_members
+from scorewise._inputs import InputOptions, RawPredictions, raw_members
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidFile, InvalidInput
 from scorewise.io._fields import (
@@ -319,12 +319,12 @@ class Predictions:
         """The fields that the uncertainty of a row depends on."""
         return frozenset({"logits" if self.from_logits else "probs", "weights"})
 
-    def unchecked(self, first_row: int, normalize: bool) -> Unchecked:
+    def unchecked(self, first_row: int, normalize: bool) -> RawPredictions:
         """The members as a kernel takes them; errors count rows from ``first_row``."""
         values = self.logits if self.from_logits else self.probs
         normalize = normalize and not self.from_logits  # a softmax sums to 1
-        options = Options(from_logits=self.from_logits, normalize=normalize)
-        members = receive_members(values, options)
+        options = InputOptions(from_logits=self.from_logits, normalize=normalize)
+        members = raw_members(values, options)
         return members.block(members.values, (first_row,))
 
     @property

@@ -18,8 +18,12 @@ from scorewise.models._predict import predict_samples
 from scorewise.models._samplers import Sampler, SamplingOptions, member_sampler
 
 if TYPE_CHECKING:
-    from scorewise.models._held_out import HeldOut
-    from scorewise.models._judge import Judge, numbered
+    from scorewise.models._held_out import (
+        HeldOutClassifier,
+        MeasuredRows,
+        MemberPredictor,
+        numbered_classes,
+    )
     from scorewise.models.sklearn._bootstrap import BootstrapEnsemble, indexable, set_seeds
     from scorewise.models.torch._deep_ensembles import DeepEnsemble
     from scorewise.models.torch._evidential import predict_dirichlet
@@ -30,8 +34,9 @@ __all__ = [
     "Adapter",
     "BootstrapEnsemble",
     "DeepEnsemble",
-    "HeldOut",
-    "Judge",
+    "HeldOutClassifier",
+    "MeasuredRows",
+    "MemberPredictor",
     "Sampler",
     "SamplingOptions",
     "choose_device",
@@ -40,7 +45,7 @@ __all__ = [
     "known_classes",
     "make_sampler",
     "member_sampler",
-    "numbered",
+    "numbered_classes",
     "predict_dirichlet",
     "predict_samples",
     "register_adapter",
@@ -53,12 +58,13 @@ __getattr__, __dir__ = lazy_names(
     {
         "BootstrapEnsemble": "scorewise.models.sklearn._bootstrap",
         "DeepEnsemble": "scorewise.models.torch._deep_ensembles",
-        "HeldOut": "scorewise.models._held_out",
-        "Judge": "scorewise.models._judge",
+        "HeldOutClassifier": "scorewise.models._held_out",
+        "MeasuredRows": "scorewise.models._held_out",
+        "MemberPredictor": "scorewise.models._held_out",
         "choose_device": "scorewise.models.torch._networks",
         "fit_laplace": "scorewise.models.torch._laplace",
         "indexable": "scorewise.models.sklearn._bootstrap",
-        "numbered": "scorewise.models._judge",
+        "numbered_classes": "scorewise.models._held_out",
         "predict_dirichlet": "scorewise.models.torch._evidential",
         "set_seeds": "scorewise.models.sklearn._bootstrap",
     },

@@ -1,8 +1,11 @@
-"""What estimators share that fit a model on one part of the rows and calibrate it on the rest."""
+"""Classifiers that are calibrated on held-out rows, and the predictor of members that they use."""
 
 from __future__ import annotations
 
 import abc
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +14,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, _safe_indexing, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
+    _num_samples,
     assert_all_finite,
     check_consistent_length,
     check_is_fitted,
@@ -18,16 +22,171 @@ from sklearn.utils.validation import (
 )
 
 from scorewise import _validate as validate
+from scorewise._array import to_numpy
+from scorewise._progress import bar, counted
 from scorewise._random import entropy_of, generator
+from scorewise.accumulate import Accumulator
 from scorewise.decompose import COMPONENTS
+from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
-from scorewise.models._judge import Judge, numbered
+from scorewise.losses import measure
+from scorewise.models._adapters import has_members, known_classes, make_sampler
+from scorewise.models._predict import predict_samples
+from scorewise.models._samplers import SamplingOptions
 from scorewise.models.sklearn._bootstrap import indexable
-from scorewise.rules import get_rule
+from scorewise.rules import ScoringRule, get_rule
 
 
-class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
-    """A classifier that keeps a part of its data to learn what its uncertainty is worth.
+@dataclass(frozen=True, eq=False)
+class MeasuredRows:
+    """Mean predictions and uncertainties of rows, as :class:`MemberPredictor` measures them.
+
+    Attributes
+    ----------
+    mean : array (n, K)
+        θ̄.
+    uncertainty : array (n,)
+        To ten digits, to be compared with that of other rows.
+    n_members : int
+    weighted : bool
+        Whether the members have weights.
+    """
+
+    mean: np.ndarray
+    uncertainty: np.ndarray
+    n_members: int
+    weighted: bool
+
+
+@dataclass(frozen=True)
+class MemberPredictor:
+    """A fitted model with the rule, the component and the classes that are wanted of it.
+
+    Attributes
+    ----------
+    model : fitted model
+        As :func:`scorewise.predict_samples` takes it; a single classifier is a list of one member.
+    rule : ScoringRule
+    component : "total", "aleatoric" or "epistemic"
+    options : dict
+        ``n_samples``, ``random_state``, ``batch_size`` and ``device`` of
+        :func:`scorewise.predict_samples`; the seed is an integer.
+    classes : array (K,) or None
+        Labels of the model and of the rows, in rising order; None where classes are numbered.
+    columns : array or None
+        Indices of the classes that the model knows; None where it knows all of them.
+    """
+
+    model: Any
+    rule: ScoringRule
+    component: str
+    options: dict[str, Any]
+    classes: np.ndarray | None = None
+    columns: np.ndarray | None = None
+
+    @classmethod
+    def of(
+        cls, model: Any, rule: ScoringRule, component: str, options: dict[str, Any], y: np.ndarray
+    ) -> MemberPredictor:
+        """A predictor for all classes that occur in the model or among the labels y."""
+        known = known_classes(model)
+        if not has_members(model):
+            if component != "total":
+                raise InvalidInput(
+                    f"{type(model).__name__} is one classifier, which has no {component} "
+                    "uncertainty; scorewise.BootstrapEnsemble makes an ensemble of it"
+                )
+            model = [model]
+        if known is None:
+            return cls(model, rule, component, options)
+        # a label that the model was not fitted on is a class that it never predicts
+        classes = np.union1d(known, y)
+        columns = None if np.array_equal(classes, known) else np.searchsorted(classes, known)
+        return cls(model, rule, component, options, classes, columns)
+
+    def __call__(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """θ̄ (n, K) and the uncertainty (n,) of every row, in the precision of the model."""
+        members = Accumulator(self.rule)
+        if self.columns is None:
+            predict_samples(self.model, X, into=members, **self.options)
+        else:
+            samples = self.samples(X)
+            members.update_chunks([samples.probs], samples.weights, check=False)
+        uncertainty = to_numpy(getattr(members.result(), self.component))
+        return to_numpy(members.mean), uncertainty.astype(np.float64)
+
+    def measure(self, X: Any) -> MeasuredRows:
+        """Mean predictions and comparable uncertainties, without holding the members."""
+        means, uncertainties, n_members, weighted = [], [], 0, False
+        for samples in self._chunks(X):
+            mean, uncertainty = measure(samples, self.rule, self.component)
+            means.append(mean)
+            uncertainties.append(uncertainty)
+            n_members, weighted = int(samples.probs.shape[-2]), samples.weights is not None
+        return MeasuredRows(
+            np.concatenate(means), np.concatenate(uncertainties), n_members, weighted
+        )
+
+    def samples(self, X: Any) -> Samples:
+        """The members' probabilities of all classes."""
+        if self._knows_one_class:
+            return self._certain(X)
+        samples: Samples = predict_samples(self.model, X, **self.options)
+        return Samples(self._all_classes(samples.probs), samples.weights, check=False)
+
+    def _chunks(self, X: Any) -> Iterator[Samples]:
+        """The members' probabilities of all classes, some rows at a time."""
+        if self._knows_one_class:
+            yield self._certain(X)
+            return
+        batch_size = self.options["batch_size"]
+        if batch_size is not None:
+            validate.whole(batch_size, "batch_size", at_least=1)
+        options = SamplingOptions(
+            self.options["n_samples"], self.options["random_state"], self.options["device"]
+        )
+        sampler = make_sampler(self.model, options)
+        with (
+            closing(sampler.chunks(X, batch_size)) as chunks,
+            bar("predicting", sampler.n_rows(X), None) as advance,
+        ):
+            for probs in counted(chunks, advance):
+                yield Samples(self._all_classes(probs), sampler.weights, check=False)
+
+    @property
+    def _knows_one_class(self) -> bool:
+        return self.columns is not None and len(self.columns) == 1
+
+    def _certain(self, X: Any) -> Samples:
+        """Predictions of a model that knows a single class, of which it is certain."""
+        return Samples(self._all_classes(np.ones((_num_samples(X), 1, 1))), check=False)
+
+    def _all_classes(self, probs: np.ndarray) -> np.ndarray:
+        """Probabilities of all classes: 0 for those that the model does not know."""
+        if self.columns is None:
+            return probs
+        assert self.classes is not None
+        padded = np.zeros((*probs.shape[:-1], len(self.classes)), dtype=probs.dtype)
+        padded[..., self.columns] = probs
+        return padded
+
+
+def numbered_classes(n_classes: int, y: np.ndarray) -> np.ndarray:
+    """The classes 0 to K − 1 of a model without labels; raises if a label is not among them."""
+    wrong = ~np.isin(y, np.arange(n_classes))
+    if wrong.any():
+        raise InvalidInput(
+            f"y[{int(np.argmax(wrong))}] is {y[np.argmax(wrong)]!r}; the model gives {n_classes} "
+            f"probabilities and no labels, so labels must be from 0 to {n_classes - 1}"
+        )
+    return np.arange(n_classes)
+
+
+class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
+    """A classifier fitted on a part of the rows and calibrated on the rest, which it holds out.
+
+    A subclass says in ``_check`` which parameters are valid, and in ``_calibrate`` what it learns
+    from the held-out rows.
 
     Attributes
     ----------
@@ -45,24 +204,24 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
     device: Any
     estimator_: Any
     classes_: np.ndarray
-    _judge: Judge
+    _predictor: MemberPredictor
 
     @abc.abstractmethod
     def _check(self, n_classes: int | None) -> None:
-        """Refuse parameters before anything is fitted; the number of classes may not be known."""
+        """Raise on invalid parameters, before fitting; the number of classes may be unknown."""
 
     @abc.abstractmethod
     def _calibrate(
-        self, mean: np.ndarray, uncertainty: np.ndarray, labels: np.ndarray
+        self, rows: MeasuredRows, labels: np.ndarray, classes: np.ndarray
     ) -> dict[str, Any]:
-        """What was learnt from held-out rows, by the names of attributes."""
+        """Values learned from held-out rows and the indices of their labels, by attribute."""
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the model on a part of the rows, and calibrate it on the rest.
 
         What scikit-learn cannot clone (modules, lists, a DeepEnsemble, Laplace) and a
-        ``sklearn.frozen.FrozenEstimator`` is taken as it is, and all rows calibrate it: they must
-        be rows that it has not seen.
+        ``sklearn.frozen.FrozenEstimator`` is used as it is, and all rows calibrate it. They must
+        not have been used to fit it.
 
         Parameters
         ----------
@@ -74,7 +233,7 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
         Raises
         ------
         InvalidInput
-            If a parameter, the labels or the model are not what they must be.
+            If a parameter, the labels or the model are not valid.
         """
         rule = get_rule(self.rule)
         component = validate.choice(self.component, "component", COMPONENTS)
@@ -85,55 +244,57 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
         check_consistent_length(X, y)
         self._check(None if self._model_is_fitted() else len(np.unique(y)))
         entropy = entropy_of(self.random_state)
-        model, X_rest, y_rest = self._fitted(X, y, entropy)
+        model, X_rest, y_rest = self._fit_model(X, y, entropy)
         options = {
             "n_samples": self.n_samples,
             "random_state": entropy,
             "batch_size": self.batch_size,
             "device": self.device,
         }
-        judge = Judge.of(model, rule, component, options, y)
+        predictor = MemberPredictor.of(model, rule, component, options, y)
         try:
-            mean, uncertainty = judge(X_rest)
+            rows = predictor.measure(X_rest)
         except InvalidInput as error:
             if isinstance(error.__cause__, TypeError):
-                raise error.__cause__ from None  # as fit does, had it been given these rows
+                raise error.__cause__ from None  # the error that fit raises for such rows
             raise
-        classes = numbered(mean.shape[-1], y) if judge.classes is None else judge.classes
-        learnt = self._calibrate(mean, uncertainty, np.searchsorted(classes, y_rest))
-        learnt |= {"classes_": classes, "estimator_": model, "_judge": judge}
-        for name, value in learnt.items():
+        classes = predictor.classes
+        if classes is None:
+            classes = numbered_classes(rows.mean.shape[-1], y)
+        learned = self._calibrate(rows, np.searchsorted(classes, y_rest), classes)
+        learned |= {"classes_": classes, "estimator_": model, "_predictor": predictor}
+        for name, value in learned.items():
             setattr(self, name, value)
         return self
 
     def _model_is_fitted(self) -> bool:
-        """Whether the model is taken as it is."""
+        """Whether the model is used as it is."""
         return isinstance(self.estimator, FrozenEstimator) or not hasattr(
             self.estimator, "get_params"
         )
 
-    def _fitted(self, X: Any, y: np.ndarray, entropy: int) -> tuple[Any, Any, np.ndarray]:
-        """The model, and the rows and labels that it has not seen."""
+    def _fit_model(self, X: Any, y: np.ndarray, entropy: int) -> tuple[Any, Any, np.ndarray]:
+        """The fitted model, and the rows and labels that it was not fitted on."""
         if self._model_is_fitted():
             return self.estimator, X, y
         n, share = len(y), validate.share(self.calibration_size, "calibration_size")
         n_rest = max(1, round(share * n))
         if n_rest >= n:
             raise InvalidInput(
-                f"{n} sample(s) cannot be split: some must be fitted on, others calibrate"
+                f"{n} sample(s) cannot be split into rows to fit and rows to calibrate"
             )
-        # At random and not by class: then new rows and the held-out ones are exchangeable.
+        # at random and not by class, so that held-out rows and new rows are exchangeable
         rows = generator(entropy, 0).permutation(n)
         train, rest = np.sort(rows[n_rest:]), np.sort(rows[:n_rest])
         model = clone(self.estimator).fit(_safe_indexing(X, train), y[train])
         return model, _safe_indexing(X, rest), y[rest]
 
-    def _ask(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _measure(self, X: Any) -> MeasuredRows:
         check_is_fitted(self)
-        return self._judge(X)
+        return self._predictor.measure(X)
 
     def uncertainty(self, X: Any) -> np.ndarray:
-        """How unsure the model is, by the rule and the component that were chosen.
+        """The uncertainty under the chosen rule and component, to ten digits.
 
         Parameters
         ----------
@@ -143,7 +304,7 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
         -------
         array (n,)
         """
-        return self._ask(X)[1]
+        return self._measure(X).uncertainty
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The mean θ̄ of the members' probabilities.
@@ -156,10 +317,10 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
         -------
         array (n, K)
         """
-        return self._ask(X)[0]
+        return self._measure(X).mean
 
     def predict(self, X: Any) -> np.ndarray:
-        """Labels for all rows: of the largest mean probability.
+        """Labels for all rows: the class of the largest mean probability.
 
         Parameters
         ----------
@@ -173,16 +334,17 @@ class HeldOut(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
         return self._labels(mean)
 
     def _labels(self, mean: np.ndarray) -> np.ndarray:
+        """The labels that mean predictions lead to."""
         return np.asarray(self.classes_[mean.argmax(axis=-1)])
 
     def __getattr__(self, name: str) -> Any:
-        """What the model knows of its input is known of the estimator's."""
-        if name in {"n_features_in_", "feature_names_in_"} and "_judge" in vars(self):
+        """Names and number of the features, which the fitted model knows."""
+        if name in {"n_features_in_", "feature_names_in_"} and "_predictor" in vars(self):
             return getattr(self.estimator_, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __sklearn_is_fitted__(self) -> bool:
-        return "_judge" in vars(self)
+        return "_predictor" in vars(self)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

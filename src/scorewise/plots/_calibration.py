@@ -162,7 +162,7 @@ class CalibrationDisplay:
         self.ax_.set_ylabel(f"mean incurred {loss}", parse_math=False)
         low, high = calibration.gap_interval
         between = f" [{low:+.3g}, {high:+.3g}]" if np.isfinite(low) else ""
-        verdict = "no sign of miscalibration" if calibration.is_honest else "miscalibrated"
+        verdict = "no sign of miscalibration" if calibration.is_calibrated else "miscalibrated"
         self.ax_.set_title(
             "Is the expected loss calibrated?\n"
             f"incurred − expected: {calibration.gap:+.3g}{between}\n"

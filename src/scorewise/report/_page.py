@@ -23,8 +23,8 @@ from scorewise.compare import ClassSummary, Evaluation, UncertainRow
 from scorewise.errors import InvalidInput
 from scorewise.io import check_output_path
 from scorewise.plots import displays_of
-from scorewise.report import _text as text
-from scorewise.report._figures import (
+from scorewise.report import _format as text
+from scorewise.report._plotly import (
     PageFigure,
     calibration_figure,
     comparison_figure,

@@ -11,8 +11,8 @@ from scorewise._numerics import spread
 from scorewise.compare import Evaluation
 from scorewise.curves import Curve
 from scorewise.plots import BLUE, GREY, VERMILLION, steady_coverage
-from scorewise.report import _text as text
-from scorewise.report._figures import LEGEND_WIDTH, PALE, PageFigure, Trace, axis, layout, line
+from scorewise.report import _format as text
+from scorewise.report._plotly import LEGEND_WIDTH, PALE, PageFigure, Trace, axis, layout, line
 
 _POINTS = 400  # of a curve
 _STEPS = 100  # of the slider, in per cent

@@ -16,7 +16,7 @@ from scorewise.rules._norm import pseudospherical as pseudospherical
 from scorewise.rules._norm import spherical as spherical
 from scorewise.rules._quadratic import quadratic as quadratic
 from scorewise.rules._quadratic import rps as rps
-from scorewise.rules._rule import DecisionRule, ScoringRule, Unit, frozen_array
+from scorewise.rules._rule import DecisionRule, ScoringRule, Unit
 from scorewise.rules._separable import Brier, Log, Tsallis
 from scorewise.rules._separable import brier as brier
 from scorewise.rules._separable import log as log
@@ -35,7 +35,6 @@ __all__ = [
     "Tsallis",
     "Unit",
     "ZeroOne",
-    "frozen_array",
     "get_rule",
     "rule_from_entropy",
     "rule_from_json",

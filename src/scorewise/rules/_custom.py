@@ -1,4 +1,4 @@
-"""The user's own rules, from a loss vector or from a concave entropy."""
+"""Rules of users, from a loss vector or from a concave entropy."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def _largest(xp: Namespace, values: Array) -> Array:
 
 
 def _without_rounding(xp: Namespace, value: Array, size: Array) -> Array:
-    """0 instead of what rounding left below it; what is truly negative (improper) stays.
+    """Replace negative values within rounding of 0 by 0; truly negative (improper) values stay.
 
-    A function of the user's may have rounded at the size of the largest number it returned.
+    A user's function may have rounded at the size of the largest number it returned.
     """
     return xp.where((value < 0) & (value >= -64 * eps(xp, value) * size), 0.0, value)
 
@@ -39,12 +39,12 @@ class _CustomRule(ScoringRule):
     def name(self) -> str:
         return self.label
 
-    def _made(self, values: Any, p: Array, shape: tuple[int, ...], what: str) -> Array:
-        """What a user's function made of ``p``, if it is the array that it must be."""
+    def _result(self, values: Any, p: Array, shape: tuple[int, ...], what: str) -> Array:
+        """The result of a user's function of ``p``; raises unless it is an array of that shape."""
         what = f"{what} of rule {self.label!r}"
         if not is_array(values) or namespace(values) is not namespace(p):
             raise InvalidInput(
-                f"{what} is a {type(values).__name__}; for a {type(p).__name__} it must be one too"
+                f"{what} is a {type(values).__name__}; for a {type(p).__name__} it must be one"
             )
         if tuple(values.shape) != tuple(shape):
             raise InvalidInput(f"{what} has shape {tuple(values.shape)}; it must be {shape}")
@@ -52,13 +52,13 @@ class _CustomRule(ScoringRule):
 
     @abc.abstractmethod
     def _raw(self, xp: Namespace, q: Array, p: Array, d: Array) -> tuple[Array, Array]:
-        """D(q, p) as the formulas give it, exactly 0 for d = 0, and the size of what it is from."""
+        """D(q, p) by the formulas, exactly 0 for d = 0, and the size of its terms."""
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         value = _without_rounding(xp, *self._raw(xp, q, p, d))
         return xp.where(xp.all(d == 0, axis=-1), 0.0, value)
 
-    def _settled(self, xp: Namespace, epistemic: Array, mean: Array) -> Array:
+    def _clip_rounding(self, xp: Namespace, epistemic: Array, mean: Array) -> Array:
         return _without_rounding(xp, epistemic, _largest(xp, self._losses(xp, mean)))
 
     def _epistemic(self, xp: Namespace, samples: Samples) -> Array:
@@ -82,7 +82,7 @@ class FromLossVector(_CustomRule):
         return f"rule_from_loss_vector(name={self.label!r})"
 
     def _losses(self, xp: Namespace, p: Array) -> Array:
-        return self._made(self.function(p), p, p.shape, "the loss vector")
+        return self._result(self.function(p), p, p.shape, "the loss vector")
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
         return sum_product(xp, p, self._losses(xp, p))
@@ -106,14 +106,14 @@ class FromEntropy(_CustomRule):
         return f"rule_from_entropy(name={self.label!r})"
 
     def _slope(self, p: Array) -> Array:
-        return self._made(self.gradient(p), p, p.shape, "the gradient")
+        return self._result(self.gradient(p), p, p.shape, "the gradient")
 
     def _losses(self, xp: Namespace, p: Array) -> Array:
         slope = self._slope(p)
         return (self._entropy(xp, p) - sum_product(xp, p, slope))[..., None] + slope
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
-        return self._made(self.function(p), p, p.shape[:-1], "the entropy")
+        return self._result(self.function(p), p, p.shape[:-1], "the entropy")
 
     def _raw(self, xp: Namespace, q: Array, p: Array, d: Array) -> tuple[Array, Array]:
         # H(q) − H(p) + ⟨p − q, ∇H(q)⟩; where p and q are both 0 an infinite slope does not matter
@@ -128,7 +128,7 @@ def _check_callable(fn: Any, name: str) -> None:
 
 
 def rule_from_loss_vector(fn: Callable[[Array], Array], *, name: str) -> ScoringRule:
-    """Make a rule from its loss vector ℓ(p, ·); everything else follows.
+    """Return a rule from its loss vector ℓ(p, ·); everything else follows.
 
     Use it for a loss of your own, and :func:`scorewise.check_rule` to see whether it is proper.
 
@@ -137,7 +137,7 @@ def rule_from_loss_vector(fn: Callable[[Array], Array], *, name: str) -> Scoring
     fn : callable
         From probabilities ``(..., K)`` to losses ``(..., K)``, in the caller's array library.
     name : str
-        What the rule is called in results.
+        The name of the rule in results.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def rule_from_loss_vector(fn: Callable[[Array], Array], *, name: str) -> Scoring
 def rule_from_entropy(
     H: Callable[[Array], Array], gradient: Callable[[Array], Array], *, name: str
 ) -> ScoringRule:
-    """Make a rule from a concave entropy, by Savage: ℓ(p, ·) = H(p) + ∇H(p) − ⟨p, ∇H(p)⟩.
+    """Return a rule from a concave entropy, by Savage: ℓ(p, ·) = H(p) + ∇H(p) − ⟨p, ∇H(p)⟩.
 
     Use it to turn any concave measure of spread into a proper scoring rule.
 
@@ -165,7 +165,7 @@ def rule_from_entropy(
     gradient : callable
         From probabilities ``(..., K)`` to ∇H ``(..., K)``, in any extension of H off the simplex.
     name : str
-        What the rule is called in results.
+        The name of the rule in results.
 
     Examples
     --------

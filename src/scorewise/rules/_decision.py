@@ -31,7 +31,6 @@ from scorewise.rules._rule import (
     DecisionRule,
     ScoringRule,
     Unit,
-    frozen_array,
     number_above,
     register,
 )
@@ -112,10 +111,10 @@ class _TopK(DecisionRule):
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class ZeroOne(_TopK):
-    """ℓ(p, y) = 1 − [argmax p = y]: was the label wrong?
+    """ℓ(p, y) = 1 − [argmax p = y]: 1 if the label is wrong.
 
-    Use its total part to abstain when errors are what you pay for, its epistemic part to choose
-    what to label next. Proper, not strictly: EU is 0 where all members name the same class.
+    Use its total part to abstain when you care about errors, its epistemic part to choose what to
+    label next. Proper, but not strictly: EU is 0 where all members prefer the same class.
     """
 
     family = "zero_one"
@@ -147,11 +146,11 @@ class CostMatrix(DecisionRule):
     """See :func:`cost_matrix`."""
 
     costs: np.ndarray
-    actions: Sequence[str] | None = None  # kept as a tuple
+    actions: Sequence[str] | None = None  # stored as a tuple
     family = "cost_matrix"
 
     def __post_init__(self) -> None:
-        costs = frozen_array(self.costs, "the cost matrix", ndim=2)
+        costs = validate.read_only_array(self.costs, "the cost matrix", ndim=2)
         if costs.shape[0] < 2 or costs.shape[1] < 1:
             raise InvalidInput(
                 f"the cost matrix has shape {costs.shape}; it needs a row for each of K ≥ 2 "
@@ -166,7 +165,7 @@ class CostMatrix(DecisionRule):
                 raise InvalidInput(f"{len(actions)} action names for {costs.shape[1]} actions")
             twice = next((a for i, a in enumerate(actions) if a in actions[:i]), None)
             if twice is not None:
-                raise InvalidInput(f"two actions are called {twice!r}; give each a name of its own")
+                raise InvalidInput(f"two actions are called {twice!r}; give each a different name")
             object.__setattr__(self, "actions", actions)
 
     @property
@@ -202,7 +201,7 @@ class CostMatrix(DecisionRule):
 
     @cached_property
     def _opportunity(self) -> np.ndarray:
-        """What each action costs beyond the best action for the class: the same regrets."""
+        """The excess cost of each action over the best action for the class: the same regrets."""
         return np.asarray(self.costs - self.costs.min(axis=1, keepdims=True))
 
     def _regret(self, xp: Namespace, p: Array) -> Array:
@@ -214,7 +213,7 @@ class CostMatrix(DecisionRule):
             regret = regret + (cost - xp.sum(xp.where(best, cost, 0.0), axis=-1, keepdims=True))
         regret = regret - xp.min(regret, axis=-1, keepdims=True)
         # Costs that differ by less than their own rounding errors are tied, so that equal rows
-        # decide alike however a library orders the sums of a matrix product.
+        # lead to the same action however a library orders the sums of a matrix product.
         unit = (4 + p.shape[-1]) * eps(xp, wide) * 2.0 ** (4 - 2 * _slice_bits(xp, wide))
         tied = regret <= unit * (expected + xp.min(expected, axis=-1, keepdims=True))
         return xp.astype(xp.where(tied, 0.0, regret), p.dtype)
@@ -238,9 +237,9 @@ class CostMatrix(DecisionRule):
         return xp.min(mean_regret, axis=-1)
 
     def action_of_members(self, samples: Samples) -> Array:
-        """a*(θ̄), ``(...)``, the first of those whose regret is least over the members.
+        """Return a*(θ̄), ``(...)``, the first of the actions with the least mean regret.
 
-        What ties for every member is tied, though the mean was rounded.
+        Actions that tie for every member are tied, although the mean is rounded.
 
         Examples
         --------
@@ -290,9 +289,9 @@ class CostMatrix(DecisionRule):
 
         epistemic, error = of_best(means[..., :n]), of_best(errors[..., :n])
         hits = of_best(means[..., n:])
-        # Where few draws would decide otherwise, one more might, and regret as much as it can.
-        one_draw = of_best(as_dtype_of(xp, self._opportunity.max(axis=0) / N_DRAWS, means))
-        return epistemic, error + xp.where(hits * N_DRAWS < 50, one_draw, 0.0)
+        # Where few draws have any regret, the next draw might have the largest.
+        next_draw = of_best(as_dtype_of(xp, self._opportunity.max(axis=0) / N_DRAWS, means))
+        return epistemic, error + xp.where(hits * N_DRAWS < 50, next_draw, 0.0)
 
 
 def _slice_bits(xp: Namespace, x: Array) -> int:
@@ -313,7 +312,7 @@ zero_one = register(ZeroOne())
 
 @register
 def top_k(k: int) -> ScoringRule:
-    """ℓ(p, y) = 1 − [y among the k largest of p]: is the label in a short list?
+    """ℓ(p, y) = 1 − [y among the k largest of p]: 1 if the label is not in a short list.
 
     H(p) = 1 − Σ of the k largest; D(q, p) = Σ of the k largest of p − Σ_{j∈top-k(q)} p_j.
 
@@ -333,17 +332,17 @@ def top_k(k: int) -> ScoringRule:
 
 @register
 def cost_matrix(costs: Any, actions: Sequence[str] | None = None) -> ScoringRule:
-    """ℓ(p, y) = C[y, a*(p)] with a*(p) the action of least expected cost: decisions in money.
+    """ℓ(p, y) = C[y, a*(p)] with a*(p) the action of least expected cost.
 
     H(p) = min_a (pᵀC)_a, and EU is the expected value of perfect information about θ. An abstain
-    or defer action is just one more column.
+    or defer action is just another column.
 
     Parameters
     ----------
     costs : array (K, A)
         ``costs[y, a]`` is the cost of action ``a`` when ``y`` is true, for any number of actions.
         Negative costs (gains) are accepted: every law holds for them, only totals may then be
-        negative. Infinite costs and NaN are refused, because ∞ − ∞ would leave EU undefined;
+        negative. Infinite costs and NaN raise, because ∞ − ∞ would leave EU undefined;
         forbid an action with a cost that is large and finite.
     actions : sequence of str, optional
         Names of the actions.
@@ -451,17 +450,17 @@ def _temme_coefficients(orders: int = 5, terms: int = 16) -> tuple[tuple[float, 
         inverse.append((inverse[i - 1] - products) / (i + 1))
     first = [-1 / 3] + [(i + 2) * inverse[i + 2] for i in range(1, n)]
     stirling = [1.0, 1 / 12, 1 / 288, -139 / 51840, -571 / 2488320]
-    orders_found = [first]
+    by_order = [first]
     for k in range(1, orders):
-        before = orders_found[-1]
-        orders_found.append(
+        before = by_order[-1]
+        by_order.append(
             [(-1) ** k * stirling[k] * first[i] + (i + 2) * before[i + 2] for i in range(n - 2 * k)]
         )
-    return tuple(tuple(c[:terms]) for c in orders_found)
+    return tuple(tuple(c[:terms]) for c in by_order)
 
 
 def _at_least(chances: np.ndarray, k: int) -> np.ndarray:
-    """P(N ≥ i), i = 1..k, for N the number of successes with the given chances (last axis)."""
+    """P(N ≥ i), i = 1..k, for N the number of successes with these chances (last axis)."""
     if k == 1:
         with np.errstate(divide="ignore"):
             return np.asarray(-np.expm1(np.log1p(-chances).sum(axis=-1, keepdims=True)))

@@ -1,4 +1,4 @@
-"""Rules by their names, and from files."""
+"""Rules by name, and from JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scorewise.rules._rule import REGISTRY, ScoringRule
 
 
 def get_rule(rule: str | ScoringRule) -> ScoringRule:
-    """Find a scoring rule by its name; a rule is returned as it is.
+    """Return the scoring rule of that name; a rule is returned unchanged.
 
     Use it where a rule comes from a configuration file or a command line.
 
@@ -104,7 +104,7 @@ def rule_from_json(value: Any) -> ScoringRule:
     if isinstance(value, str):
         return get_rule(value)
     if not isinstance(value, dict) or not isinstance(value.get("name"), str):
-        raise InvalidInput(f"{value!r} is no scoring rule: it must be a name, or have a name")
+        raise InvalidInput(f"{value!r} is no scoring rule: it must be a name or have a name")
     parameters = dict(value)
     name = parameters.pop("name")
     make = _by_name(name)

@@ -204,17 +204,17 @@ def _norm_excess(alpha: np.ndarray, exponent: int) -> np.ndarray:
 def _gamma_transforms(alpha: np.ndarray, exponent: int) -> tuple[np.ndarray, ...]:
     """Log φ_a(t), log φ_a(t) + ta² and ω_a(t), each ``(B, K, T)``."""
     a = alpha.reshape(-1)
-    found = np.empty((3, len(a), len(_TAU)))
+    transformed = np.empty((3, len(a), len(_TAU)))
     for transforms, chosen in ((_small_gammas, a <= _LARGE), (_large_gammas, a > _LARGE)):
         index = np.flatnonzero(chosen)
         for start in range(0, len(index), _BLOCK):
             block = index[start : start + _BLOCK]
-            found[:, block] = transforms(a[block, None], exponent)
-    return tuple(found.reshape(3, *alpha.shape, -1))
+            transformed[:, block] = transforms(a[block, None], exponent)
+    return tuple(transformed.reshape(3, *alpha.shape, -1))
 
 
 def _log(phi: np.ndarray, missing: np.ndarray) -> np.ndarray:
-    """Log φ from φ and 1 − φ, whichever is better."""
+    """Log φ from φ or from 1 − φ, whichever is more accurate."""
     near = missing < 0.5
     return np.where(near, np.log1p(-np.where(near, missing, 0.0)), np.log(np.maximum(phi, 1e-300)))
 

@@ -13,7 +13,7 @@ from scorewise import _validate as validate
 from scorewise._array import Array, Namespace, as_dtype_of, matmul
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput
-from scorewise.rules._rule import ScoringRule, frozen_array, register
+from scorewise.rules._rule import ScoringRule, register
 
 
 class _QuadraticRule(ScoringRule):
@@ -38,7 +38,7 @@ class Quadratic(_QuadraticRule):
     family = "quadratic"
 
     def __post_init__(self) -> None:
-        a = frozen_array(self.matrix, "the matrix", ndim=2)
+        a = validate.read_only_array(self.matrix, "the matrix", ndim=2)
         if a.shape[0] != a.shape[1] or len(a) < 2:
             raise InvalidInput(f"the matrix has shape {a.shape}; it must be K × K with K ≥ 2")
         scale = float(np.abs(a).max())
@@ -48,7 +48,7 @@ class Quadratic(_QuadraticRule):
         if lowest < -1e-10 * scale:
             raise InvalidInput(
                 f"the matrix has the negative eigenvalue {lowest:.6g}; a quadratic rule is proper "
-                "only for a positive semidefinite one"
+                "only for a positive semidefinite matrix"
             )
         object.__setattr__(self, "matrix", a)
 
@@ -58,11 +58,11 @@ class Quadratic(_QuadraticRule):
 
     @cached_property
     def _distances(self) -> np.ndarray:
-        """(e_i − e_j)ᵀA(e_i − e_j): all that predictions which sum to 1 can see of A."""
+        """(e_i − e_j)ᵀA(e_i − e_j): all of A that matters for predictions that sum to 1."""
         diagonal = np.diagonal(self.matrix)
-        one, two = np.broadcast_arrays(diagonal[:, None], diagonal)
-        both = one + two
-        lost = (one - (both - two)) + (two - (both - (both - two)))  # by rounding that sum
+        a_ii, a_jj = np.broadcast_arrays(diagonal[:, None], diagonal)
+        both = a_ii + a_jj
+        lost = (a_ii - (both - a_jj)) + (a_jj - (both - (both - a_jj)))  # by rounding that sum
         return np.asarray(np.maximum((both - 2 * self.matrix) + lost, 0.0))
 
     @cached_property
@@ -133,7 +133,7 @@ rps = register(RankedProbability())
 
 @register
 def quadratic(matrix: Any) -> ScoringRule:
-    """ℓ(p, y) = (p − e_y)ᵀA(p − e_y): Brier's score where some confusions matter more.
+    """ℓ(p, y) = (p − e_y)ᵀA(p − e_y): Brier's score where some confusions cost more.
 
     H(p) = tr A(diag p − ppᵀ) and D(q, p) = (q − p)ᵀA(q − p).
 

@@ -12,9 +12,9 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._array import Array, Namespace, as_dtype_of, difference, namespace, one_hot, to_numpy
+from scorewise._array import Array, Namespace, as_dtype_of, difference, namespace, one_hot
+from scorewise._inputs import classes_last, raw_predictions
 from scorewise._numerics import sum_product
-from scorewise._receive import classes_last, receive
 from scorewise._simulation import RARE
 from scorewise.distributions import Dirichlet, Samples, apply_floor
 from scorewise.errors import InvalidInput, Remedy
@@ -62,9 +62,9 @@ class Unit:
 class ScoringRule(abc.ABC):
     """A loss ℓ(p, y) for predicting p when y happens, with its entropy and divergence.
 
-    Rules are immutable values: they print as what they are, compare equal to their equals, and
-    pickle. A new one is a frozen dataclass that gives three formulas over ``(..., K)`` arrays of
-    any library, for rows that sum to 1 up to rounding:
+    Rules are immutable values that can be printed, compared and pickled. A new rule is a frozen
+    dataclass with three formulas over ``(..., K)`` arrays of any library, for rows that sum to 1 up
+    to rounding:
 
     - ``_losses(xp, p)``: ℓ(p, ·), ``(..., K)``;
     - ``_entropy(xp, p)``: H(p), never negative by rounding;
@@ -88,7 +88,7 @@ class ScoringRule(abc.ABC):
     """Whether no loss is ever negative, so that no uncertainty is."""
 
     any_library: ClassVar[bool] = True
-    """Whether the formulas run on arrays of any library, so that values may be moved to one."""
+    """Whether the formulas run on arrays of any library, so that values may be moved to another."""
 
     # -- identity ---------------------------------------------------------------------------------
 
@@ -138,8 +138,8 @@ class ScoringRule(abc.ABC):
         q = samples.mean[..., None, :]
         return samples.average(self._divergence(xp, q, samples.probs, samples.deviations))
 
-    def _settled(self, xp: Namespace, epistemic: Array, mean: Array) -> Array:
-        """EU as it was put together from parts; a rule whose D may round below 0 mends it here."""
+    def _clip_rounding(self, xp: Namespace, epistemic: Array, mean: Array) -> Array:
+        """EU that was merged from parts; a rule whose D may round below 0 corrects it here."""
         return epistemic
 
     def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, Array | None]:
@@ -149,9 +149,11 @@ class ScoringRule(abc.ABC):
             return self._divergence(xp, center, theta, theta - center)
 
         estimate, error = q.estimate(divergence)
-        # A class of tiny α may show in no draw. As D is convex in θ, it adds at most θ_k·D(m, e_k).
+        # A class of tiny α may be in no draw. As D is convex in θ, it adds at most θ_k·D(m, e_k).
         k = q.n_classes
-        corners = as_dtype_of(xp, np.eye(k) + 1e-6 / k, q.mean) / (1 + 1e-6)  # own rules may fear 0
+        corners = as_dtype_of(xp, np.eye(k) + 1e-6 / k, q.mean) / (
+            1 + 1e-6
+        )  # rules of users may fail at 0
         most = q.mean * (self._losses(xp, q.mean) - self._entropy(xp, corners))
         return estimate, error + xp.sum(xp.where(q.alpha < RARE, most, 0.0), axis=-1)
 
@@ -292,7 +294,7 @@ class ScoringRule(abc.ABC):
     # -- the public methods -----------------------------------------------------------------------
 
     def _admit(self, p: Any) -> tuple[Namespace, Array]:
-        p = receive(p, classes_last).probabilities()
+        p = raw_predictions(p, classes_last).probabilities()
         self.check_classes(p.shape[-1])
         return namespace(p), p
 
@@ -305,7 +307,7 @@ class ScoringRule(abc.ABC):
         return xp, q, p
 
     def loss_vector(self, p: Any) -> Array:
-        """ℓ(p, ·): the loss of predicting ``p`` for each label that may happen.
+        """Return ℓ(p, ·): the loss of predicting ``p`` for each label that may happen.
 
         Parameters
         ----------
@@ -325,7 +327,7 @@ class ScoringRule(abc.ABC):
         return self._losses(xp, p)
 
     def loss(self, p: Any, y: Any) -> Array:
-        """ℓ(p, y): what predicting ``p`` cost when ``y`` happened.
+        """Return ℓ(p, y): the loss that the prediction ``p`` incurs when ``y`` happens.
 
         Parameters
         ----------
@@ -345,13 +347,13 @@ class ScoringRule(abc.ABC):
         return self._loss(*self._admit(p), y)
 
     def _loss(self, xp: Namespace, p: Array, y: Any) -> Array:
-        """The same of a prediction that was checked before."""
+        """The loss of a prediction that was checked before."""
         y = validate.labels(xp, y, tuple(p.shape[:-1]), p.shape[-1], like=p)
         picked = xp.where(one_hot(xp, y, p.shape[-1]), self._losses(xp, p), 0.0)
         return xp.sum(picked, axis=-1)
 
     def entropy(self, p: Any) -> Array:
-        """H(p) = L(p, p): the loss that remains when the truth itself is predicted.
+        """Return H(p) = L(p, p): the expected loss of predicting the truth itself.
 
         Parameters
         ----------
@@ -371,7 +373,7 @@ class ScoringRule(abc.ABC):
         return self._entropy(xp, p)
 
     def expected_loss(self, prediction: Any, truth: Any) -> Array:
-        """L(p̂, p) = Σ_y p_y ℓ(p̂, y): the mean loss of a prediction under the truth.
+        """Return L(p̂, p) = Σ_y p_y ℓ(p̂, y): the expected loss of a prediction under the truth.
 
         Parameters
         ----------
@@ -391,7 +393,7 @@ class ScoringRule(abc.ABC):
         return sum_product(xp, p, self._losses(xp, q))
 
     def divergence(self, prediction: Any, truth: Any) -> Array:
-        """D(p̂, p) = L(p̂, p) − H(p) ≥ 0: what predicting p̂ costs beyond predicting the truth.
+        """Return D(p̂, p) = L(p̂, p) − H(p) ≥ 0: the excess loss of p̂ over predicting the truth.
 
         Parameters
         ----------
@@ -413,11 +415,11 @@ class ScoringRule(abc.ABC):
 
 
 class DecisionRule(ScoringRule):
-    """A rule that pays for a decision, so that only the decision taken matters.
+    """A rule whose loss depends on a prediction only through the decision it leads to.
 
-    Its epistemic uncertainty is the least mean regret: what the best fixed decision costs, on
-    average over θ, beyond the best decision for each θ. Regrets are never negative and exactly 0
-    where a member would decide so, hence EU is exactly 0 where one decision suits all members.
+    Its epistemic uncertainty is the least mean regret: the excess cost, averaged over θ, of the
+    best fixed decision over the best decision for each θ. Regrets are never negative and exactly 0
+    for a member's own decision, so EU is exactly 0 where a decision is best for all members.
     """
 
     structure = "decision"
@@ -439,27 +441,8 @@ def norm_order(exponent: float) -> Hashable:
     return ("norm", float(exponent))
 
 
-def frozen_array(values: Any, name: str, ndim: int) -> np.ndarray:
-    """A read-only float64 copy of a rule's array parameter, of the right rank and size.
-
-    Finite numbers beyond 1e30 would overflow float32 once they are multiplied.
-    """
-    array = np.array(validate.real(values, name, to_numpy), dtype=np.float64)
-    if array.ndim != ndim:
-        raise InvalidInput(f"{name} has {array.ndim} dimensions and needs {ndim}")
-    fits = np.abs(array) <= 1e30
-    if not fits.all():
-        index = tuple(int(i) for i in np.argwhere(~fits)[0])
-        raise InvalidInput(
-            f"{name}{list(index)} is {array[index]}; it must be finite, and at most 1e30 in size"
-        )
-    array += 0.0  # -0.0 is 0, also when rules are compared by their bytes
-    array.flags.writeable = False
-    return array
-
-
 def number_above(bound: float, value: Any, what: str) -> float:
-    """A rule's parameter as a finite float above its bound."""
+    """Return a rule's parameter as a finite float above its bound."""
     try:
         number = math.nan if isinstance(value, np.complexfloating) else float(value)
     except OverflowError:
@@ -478,7 +461,7 @@ def _show(parameter: Any) -> str:
 
 
 def _short(number: float) -> str:
-    """A number in as few digits as bring it back."""
+    """A number in the fewest digits that parse back to it."""
     return f"{number:g}" if float(f"{number:g}") == number else repr(number)
 
 

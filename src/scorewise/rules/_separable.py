@@ -27,14 +27,7 @@ from scorewise._numerics import (
 )
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput
-from scorewise.rules._rule import (
-    ScoringRule,
-    Unit,
-    frozen_array,
-    norm_order,
-    number_above,
-    register,
-)
+from scorewise.rules._rule import ScoringRule, Unit, norm_order, number_above, register
 
 
 class _SeparableRule(ScoringRule):
@@ -60,7 +53,7 @@ def _dirichlet_terms(xp: Namespace, q: Dirichlet) -> Array:
 class Log(_SeparableRule):
     """ℓ(p, y) = −log p_y; H is Shannon's entropy, D Kullback–Leibler's, EU mutual information.
 
-    Use its epistemic part to detect what is out of distribution.
+    Use its epistemic part to detect inputs that are out of distribution.
     """
 
     family = "log"
@@ -162,7 +155,7 @@ class WeightedLog(_SeparableRule):
     family = "weighted_log"
 
     def __post_init__(self) -> None:
-        w = frozen_array(self.weights, "the class weights", ndim=1)
+        w = validate.read_only_array(self.weights, "the class weights", ndim=1)
         if len(w) < 2 or (w <= 0).any():
             raise InvalidInput("class weights must be positive, one for each of K ≥ 2 classes")
         object.__setattr__(self, "weights", w)
@@ -227,10 +220,10 @@ def tsallis(beta: float) -> ScoringRule:
 
 @register
 def weighted_log(weights: Any) -> ScoringRule:
-    """ℓ(p, y) = −w_y log p_y + Σ_k w_k p_k − w_y: the log loss with classes that matter more.
+    """ℓ(p, y) = −w_y log p_y + Σ_k w_k p_k − w_y: the log loss with a weight per class.
 
     The naive −w_y log p_y is improper (it rewards shifting probability to heavy classes); the two
-    added terms mend it. H(p) = −Σ w p log p and D(q, p) = Σ w [p log(p/q) − p + q].
+    added terms make it proper. H(p) = −Σ w p log p and D(q, p) = Σ w [p log(p/q) − p + q].
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""Buja's beta family for two classes: which probabilities must be right?
+"""Buja's beta family for two classes.
 
-Everything here is one integral over the log odds x = log(c/(1−c)), where the weight of c is smooth
+Everything here is an integral over the log odds x = log(c/(1−c)), where the weight of c is smooth
 and its tails are exponential. With x running from q to p > q, and t = x_p − x,
 
     D(q, p) = ∫_q^p (p−c) ω(c) dc = p·∫ (1 − e^{−t})·c^a (1−c)^{b+1} dx:
@@ -91,19 +91,20 @@ def _integral(
     left = xp.minimum(xp.maximum(bend - start, 0.0), span)
     right = span - left
     middle = start + left
-    # Keep what counts. On the left that is the outer end where the weight rises outwards, α < 0.
+    # Integrate where it counts. On the left that is the outer end where the weight rises outwards,
+    # α < 0.
     decay = xp.exp(-xp.abs(middle))
     slope = xp.where(middle > 0, alpha * decay - beta, alpha - beta * decay) / (1 + decay)
-    left_kept = xp.minimum(left, xp.minimum(left_reach, _DEPTH / xp.maximum(slope, _FLAT)))
+    left_length = xp.minimum(left, xp.minimum(left_reach, _DEPTH / xp.maximum(slope, _FLAT)))
     fall = xp.maximum(xp.minimum(-slope, beta), _FLAT)
-    right_kept = xp.minimum(right, xp.minimum(right_reach, _DEPTH / fall))
-    skipped = xp.where(alpha < 0, left - left_kept, 0.0)
-    inner, outer = middle - skipped, middle - skipped - left_kept
+    right_length = xp.minimum(right, xp.minimum(right_reach, _DEPTH / fall))
+    skipped = xp.where(alpha < 0, left - left_length, 0.0)
+    inner, outer = middle - skipped, middle - skipped - left_length
     # In each piece x = origin + sign·y and end − x = rest − sign·y for y from 0 to its length.
-    origin = xp.stack([outer, inner, middle, middle + right_kept], axis=-1)
-    rest = [right + skipped + left_kept, right + skipped, right, right - right_kept]
+    origin = xp.stack([outer, inner, middle, middle + right_length], axis=-1)
+    rest = [right + skipped + left_length, right + skipped, right, right - right_length]
     rest = xp.stack(rest, axis=-1)
-    length = xp.stack([left_kept, left_kept, right_kept, right_kept], axis=-1) / 2
+    length = xp.stack([left_length, left_length, right_length, right_length], axis=-1) / 2
     sign = as_dtype_of(xp, [1.0, -1.0, 1.0, -1.0], like=start)
     alpha, beta, width, log_factor = (x[..., None, None] for x in (alpha, beta, width, log_factor))
     origin, rest, sign = origin[..., None], rest[..., None], sign[:, None]
@@ -151,17 +152,17 @@ class Beta(ScoringRule):
 
     @cached_property
     def _shapes(self) -> list[_Shape]:
-        """The shape of the weight in the eyes of class 0 and of class 1."""
+        """The shape of the weight for class 0 and for class 1."""
         return [_Shape.of(self.b, self.a + 1), _Shape.of(self.a, self.b + 1)]
 
     @cached_property
     def _far(self) -> float:
-        """Log odds that stand for certainty: beyond all that counts."""
+        """Log odds that stand for certainty: beyond all that contributes."""
         return 1000.0 + 2 * float(max(max(shape.left, shape.right) for shape in self._shapes))
 
     @cached_property
     def _nodes(self) -> int:
-        """Of each piece of an integral: more for a longer one, until all is right to rounding."""
+        """Nodes per piece of an integral: more for longer pieces, exact to rounding."""
         longest = max(max(shape.left, shape.right) / shape.width for shape in self._shapes)
         return min(math.ceil(13 + 3 * math.asinh(longest / 2)), 56)
 
@@ -190,8 +191,8 @@ class Beta(ScoringRule):
         # for all members of a mean lets the rounding of the mean cancel in their sum.
         d = xp.where(q[..., 1] < q[..., 0], d[..., 1], -d[..., 0])
         up, d = d > 0, xp.abs(d)
-        one = xp.astype(up, d.dtype)
-        shape = _Shape(*(x * (1 - one) + y * one for x, y in zip(*self._shapes, strict=True)))
+        is_up = xp.astype(up, d.dtype)
+        shape = _Shape(*(x * (1 - is_up) + y * is_up for x, y in zip(*self._shapes, strict=True)))
         (q0, q1), (p0, p1) = (
             (xp.where(up, r[..., 0], r[..., 1]), xp.where(up, r[..., 1], r[..., 0])) for r in (q, p)
         )
@@ -207,8 +208,8 @@ class Beta(ScoringRule):
 def beta(a: float, b: float) -> ScoringRule:
     """The beta family for two classes, with p = p(class 1) and ω(c) = c^{a−1}(1−c)^{b−1}.
 
-    ℓ₁ = ∫_p^1 (1−c)ω(c)dc, ℓ₀ = ∫_0^p c·ω(c)dc and D(q, p) = ∫_q^p (p−c)ω(c)dc: ω says how much it
-    matters on which side of c a probability lies. a = b = 0 is the log loss, a = b = 1 a quarter
+    ℓ₁ = ∫_p^1 (1−c)ω(c)dc, ℓ₀ = ∫_0^p c·ω(c)dc and D(q, p) = ∫_q^p (p−c)ω(c)dc: ω is how much
+    it matters on which side of c a probability lies. a = b = 0 is the log loss, a = b = 1 a quarter
     of Brier's; a/(a + b) is where ω is centred, for errors of unequal cost.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Public conformance checks: does a rule keep the laws, does a kernel agree with the array path?"""
+"""Conformance checks for rules and kernels of your own."""
 
 from scorewise.testing._kernel import check_kernel
 from scorewise.testing._rule import check_rule

@@ -1,4 +1,4 @@
-"""Does a kernel agree with the array path, and keep its laws?"""
+"""A check that a kernel agrees with the array path and obeys its laws."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._receive import Options
+from scorewise._inputs import InputOptions
 from scorewise.decompose import Members, RuleLike, array_path
 from scorewise.errors import KernelMismatch
 from scorewise.kernels import Kernel
 from scorewise.rules import ScoringRule, get_rule
 
-# Twice what either path may be off: relative error, and absolute in units of rounding of 1.
+# Twice the error of either path: relative error, and absolute in units of rounding of 1.
 _ALLOWED = {"float16": (2e-4, 2.0**-20), "float32": (2e-4, 2.0**-20), "float64": (2e-12, 2.0**-49)}
-_SMALLEST = 1e-9  # epistemic uncertainty that must still be right
+_SMALLEST = 1e-9  # the least epistemic uncertainty that must be accurate
 
 
 def check_kernel(
@@ -27,28 +27,28 @@ def check_kernel(
     n_trials: int = 200,
     random_state: int = 0,
 ) -> None:
-    """Try to catch a kernel disagreeing with the array path or breaking a law.
+    """Raise if a kernel disagrees with the array path or breaks a law.
 
     Use it on a kernel of your own. Every trial is a small array of awkward shape, kind, dtype,
     layout and weights: all components must agree with the array path, none may be negative, and
-    the epistemic part of identical members must be exactly 0. Then something is spoilt in it, which
-    the kernel must find.
+    the epistemic part of identical members must be exactly 0. Then an entry is made invalid, which
+    the kernel must detect.
 
     Parameters
     ----------
     kernel : Kernel
         A module or object with ``compute``, as in ``scorewise.kernels``.
     rules : iterable of str or ScoringRule
-        Those that the kernel knows.
+        The rules that the kernel supports.
     n_trials : int
-        How many arrays.
+        Number of arrays to try.
     random_state : int
         Seed of the arrays.
 
     Raises
     ------
     KernelMismatch
-        With the case, at the first difference.
+        At the first difference, with the array that shows it.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def check_kernel(
 
 @dataclass(frozen=True)
 class _Case:
-    """One array and how it is handed in."""
+    """An array and the options that it is passed with."""
 
     kind: str
     array: np.ndarray
@@ -81,17 +81,17 @@ class _Case:
         )
 
     def members(self) -> Members:
-        return Members.of(self.array, self.weights, Options(**self.options))
+        return Members.of(self.array, self.weights, InputOptions(**self.options))
 
 
 def _check_results(kernel: Kernel, rules: list[ScoringRule], case: _Case) -> None:
     members = case.members()
-    results = kernel.compute(members.given, members.weights, rules)
+    results = kernel.compute(members.raw, members.weights, rules)
     if results is None:
-        raise KernelMismatch(f"the kernel refuses good predictions: {case}")
+        raise KernelMismatch(f"the kernel declines valid predictions: {case}")
     expected = iter(array_path(members, rules))
     relative, absolute = _ALLOWED[str(case.array.dtype)]
-    # Rows that a path makes itself are rounded differently, which moves EU, a square, by its root.
+    # Rows that a path normalises itself are rounded differently: EU, a square, moves by its root.
     rescaled = case.options.get("from_logits") or case.options.get("normalize")
     noise = 8 * absolute if rescaled else 0.0
     if [len(parts) for parts in results] != [3] * len(rules):
@@ -123,11 +123,11 @@ def _check_refusal(
     values = [np.nan, np.inf] if case.options.get("from_logits") else [np.nan, np.inf, -0.5, 3e4]
     if case.options.get("normalize"):
         values.remove(3e4)
-    spoilt = case.array.copy()
-    value = spoilt[tuple(rng.integers(spoilt.shape))] = rng.choice(values)
-    members = _Case(case.kind, spoilt, case.weights, case.options).members()
-    if kernel.compute(members.given, members.weights, rules) is not None:
-        raise KernelMismatch(f"the kernel does not see an entry of {value}: {case}")
+    invalid = case.array.copy()
+    value = invalid[tuple(rng.integers(invalid.shape))] = rng.choice(values)
+    members = _Case(case.kind, invalid, case.weights, case.options).members()
+    if kernel.compute(members.raw, members.weights, rules) is not None:
+        raise KernelMismatch(f"the kernel does not detect an entry of {value}: {case}")
 
 
 # -- awkward arrays -------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Does a scoring rule keep the laws?"""
+"""A check that a scoring rule obeys the laws of proper scoring rules."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from scorewise.rules import ScoringRule, get_rule
 def check_rule(
     rule: str | ScoringRule, n_classes: int = 5, *, n_samples: int = 2000, random_state: int = 0
 ) -> None:
-    """Try to catch a scoring rule breaking the laws of proper scoring rules.
+    """Raise if a scoring rule breaks a law of proper scoring rules.
 
-    Use it on every rule of your own before you trust its numbers. Every law is tried on random
-    predictions, corners, edges, ties, points next to corners and points next to each other, and the
-    worst pairs are made worse by a local search.
+    Use it on every rule of your own before you trust its numbers. Every law is tested on random
+    predictions, corners, edges, ties, points next to corners and points next to each other, and a
+    local search looks for worse counterexamples next to the worst pairs.
 
     The laws: losses are never NaN or −∞, and entropies are finite; H(p) = L(p, p), an average of
     the losses of p and so within their bounds; H is concave; no prediction beats the truth,
@@ -28,18 +28,18 @@ def check_rule(
     Parameters
     ----------
     rule : str or ScoringRule
-        What to check, in float64 NumPy arrays.
+        The rule to check, on float64 NumPy arrays.
     n_classes : int
         K.
     n_samples : int
-        How many random pairs.
+        Number of random pairs.
     random_state : int
         Seed of the pairs.
 
     Raises
     ------
     InvalidInput
-        If the numbers are not what they must be, or the rule is not for so many classes.
+        If an argument is invalid, or the rule does not fit that number of classes.
     ImproperRule
         With a counterexample, at the first law that breaks.
 
@@ -70,7 +70,7 @@ def check_rule(
 
 
 def _pairs(k: int, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Predictions and truths worth trying."""
+    """Pairs of predictions and truths to test."""
     corners = np.eye(k)
     uniform = np.full((1, k), 1 / k)
     edges = (corners[:, None] + corners[None, :]).reshape(-1, k) / 2
@@ -101,13 +101,13 @@ def _expected(p: np.ndarray, losses: np.ndarray) -> np.ndarray:
 
 
 def _unit(rule: ScoringRule, p: np.ndarray) -> float:
-    """The usual size of a loss; no law depends on the unit that losses are measured in."""
+    """The mean size of a loss; no law depends on the unit that losses are measured in."""
     losses = rule.loss_vector(p)
     return float(np.abs(losses[np.isfinite(losses)]).mean())
 
 
 def _tolerance(unit: float, *values: np.ndarray) -> np.ndarray:
-    """What rounding may account for, next to the numbers at hand."""
+    """The difference that rounding of these values may cause."""
     size = sum(np.where(np.isfinite(v), np.abs(v), 0) for v in values)
     return np.asarray(1e-10 * (unit + size))
 
@@ -162,7 +162,7 @@ def _check_properness(
     own = _expected(p, rule.loss_vector(p))
     best, gain = q, own - _expected(p, rule.loss_vector(q))
     for scale in np.repeat([0.3, 0.1, 0.03, 0.01, 1e-3], 4):
-        # Step from the best liar so far towards a random point; keep what pays.
+        # Step from the best false prediction so far towards a random point; keep improvements.
         target = rng.dirichlet(np.full(q.shape[-1], 0.5), len(q))
         trial = _simplex((1 - scale) * best + scale * target)
         trial_gain = own - _expected(p, rule.loss_vector(trial))

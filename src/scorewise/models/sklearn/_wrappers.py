@@ -146,8 +146,9 @@ class _ScoringStandIn(_StandIn):
         """The member's scores."""
         if self.member.decision_function is None or self.member.columns is not None:
             raise InvalidInput(
-                f"{self.member.name} has no decision_function for all classes, on which the "
-                "calibration was fitted; calibrate an ensemble whose members saw all classes"
+                f"the calibration was fitted on decision_function, but {self.member.name} has none "
+                "for all classes; calibrate an ensemble without decision_function, or one whose "
+                "members have it and saw all classes"
             )
         return self.member.decision_function(X)
 

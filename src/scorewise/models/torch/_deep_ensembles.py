@@ -27,17 +27,6 @@ from scorewise.errors import InvalidInput
 from scorewise.models._adapters import Adapter
 from scorewise.models._predict import predict_mean, predict_samples
 from scorewise.models._samplers import SamplingOptions
-from scorewise.models.torch._batches import (
-    Batch,
-    as_batch,
-    check_labels,
-    count_rows,
-    few_rows,
-    inputs_and_labels,
-    length,
-    stream,
-    take,
-)
 from scorewise.models.torch._networks import (
     OutputReader,
     at_least_two,
@@ -47,6 +36,17 @@ from scorewise.models.torch._networks import (
     choose_device,
     logits_in,
     preserved_randomness,
+)
+from scorewise.models.torch._row_batches import (
+    Batch,
+    as_batch,
+    check_labels,
+    count_rows,
+    few_rows,
+    inputs_and_labels,
+    length,
+    stream,
+    take,
 )
 
 StateDict = Mapping[str, Tensor]

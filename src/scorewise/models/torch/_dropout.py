@@ -23,7 +23,8 @@ from scorewise._random import generator
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.models._adapters import ALL_OPTIONS, Adapter
 from scorewise.models._samplers import SamplingOptions
-from scorewise.models.torch._batches import (
+from scorewise.models.torch._networks import OutputReader, borrowed, call_module, check_rows
+from scorewise.models.torch._row_batches import (
     Batch,
     count_rows,
     distinct_rows,
@@ -31,7 +32,6 @@ from scorewise.models.torch._batches import (
     length,
     stream,
 )
-from scorewise.models.torch._networks import OutputReader, borrowed, call_module, check_rows
 
 _BY_CHANNEL = (nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.FeatureAlphaDropout)
 _ALPHA = (nn.AlphaDropout, nn.FeatureAlphaDropout)

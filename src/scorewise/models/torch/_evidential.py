@@ -12,8 +12,8 @@ from scorewise import _validate as validate
 from scorewise._progress import bar, counted
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput, Remedy
-from scorewise.models.torch._batches import Batch, count_rows, length, stream
 from scorewise.models.torch._networks import borrowed, call_module, check_rows, widened
+from scorewise.models.torch._row_batches import Batch, count_rows, length, stream
 
 _OUTPUTS = ("alpha", "evidence", "log-alpha")
 

@@ -17,7 +17,16 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 from scorewise.errors import InvalidInput
 from scorewise.models._adapters import Adapter
 from scorewise.models._samplers import SamplingOptions
-from scorewise.models.torch._batches import (
+from scorewise.models.torch._networks import (
+    OutputReader,
+    borrowed,
+    call_module,
+    check_rows,
+    choose_device,
+    preserved_randomness,
+    refusals_named,
+)
+from scorewise.models.torch._row_batches import (
     Batch,
     as_batch,
     check_labels,
@@ -27,15 +36,6 @@ from scorewise.models.torch._batches import (
     length,
     move,
     stream,
-)
-from scorewise.models.torch._networks import (
-    OutputReader,
-    borrowed,
-    call_module,
-    check_rows,
-    choose_device,
-    preserved_randomness,
-    refusals_named,
 )
 
 with warnings.catch_warnings():  # its dependencies use deprecated parts of torch

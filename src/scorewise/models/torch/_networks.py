@@ -17,7 +17,7 @@ from torch.nn.parameter import is_lazy
 
 from scorewise._validate import SUM_TOLERANCE
 from scorewise.errors import InvalidInput, Remedy
-from scorewise.models.torch._batches import Batch, describe, move
+from scorewise.models.torch._row_batches import Batch, describe, move
 
 _REFUSALS = (
     RuntimeError,

@@ -83,7 +83,7 @@ def test_the_mean_of_the_members_is_its_probability_and_the_largest_its_label(la
     assert ensemble.score(IRIS, labels) > 0.9
 
 
-def test_a_subset_of_its_members_can_be_asked():
+def test_n_samples_chooses_a_subset_of_its_members():
     ensemble = sw.BootstrapEnsemble(lines(), 6, random_state=0).fit(IRIS, SPECIES)
     some = ensemble.predict_samples(IRIS, 2, 7).probs
     np.testing.assert_array_equal(some, ensemble.predict_samples(IRIS, 2, random_state=7).probs)
@@ -94,7 +94,7 @@ def test_a_subset_of_its_members_can_be_asked():
     assert places[0] < places[1]
 
 
-def test_members_do_not_depend_on_who_fits_them():
+def test_members_do_not_depend_on_the_joblib_backend():
     def fitted(n_jobs: int | None) -> np.ndarray:
         tree = DecisionTreeClassifier(max_features=1)
         ensemble = sw.BootstrapEnsemble(tree, 6, n_jobs=n_jobs, random_state=3)
@@ -208,8 +208,8 @@ def test_without_bootstrap_members_differ_by_their_seeds_alone():
     tree = DecisionTreeClassifier(max_features=1, max_depth=2)
     other = sw.BootstrapEnsemble(tree, 4, bootstrap=False, random_state=0).fit(WINE, CULTIVAR)
     assert sw.decompose(other.predict_samples(WINE), "log").epistemic.max() > 0.01
-    kept = sw.BootstrapEnsemble(Remembers(), 2, bootstrap=False).fit(IRIS, SPECIES)
-    for member in kept.members_:
+    ensemble = sw.BootstrapEnsemble(Remembers(), 2, bootstrap=False).fit(IRIS, SPECIES)
+    for member in ensemble.members_:
         np.testing.assert_array_equal(member.X_, IRIS)
 
 
@@ -230,7 +230,7 @@ def test_it_is_cloned_pickled_and_set_as_others_are():
     assert [member.C for member in twin.fit(IRIS, SPECIES).members_] == [0.5, 0.5]
 
 
-def test_a_search_tunes_what_is_inside_and_is_then_asked():
+def test_a_search_tunes_the_estimator_inside_and_has_its_members():
     X = StandardScaler().fit_transform(IRIS)
     ensemble = sw.BootstrapEnsemble(LogisticRegression(), 3, random_state=0)
     search = GridSearchCV(ensemble, {"estimator__C": [1e-6, 1.0]}, cv=2).fit(X, SPECIES)
@@ -287,7 +287,7 @@ def test_named_columns_are_remembered_and_checked():
         ensemble.predict_proba(table.select(names[::-1]))
 
 
-def test_before_it_is_fitted_it_says_so():
+def test_predicting_before_fit_raises_not_fitted():
     ensemble = sw.BootstrapEnsemble(GaussianNB(), 2)
     for ask in (ensemble.predict, ensemble.predict_proba, ensemble.predict_samples):
         with pytest.raises(NotFittedError):

@@ -123,21 +123,21 @@ def test_every_approximation_gives_draws_that_keep_the_laws(subset, structure, n
     model[0].eval()
     before = state_of(model)
     torch.manual_seed(2)
-    found = sw.fit_laplace(
+    laplace = sw.fit_laplace(
         model, *data, subset_of_weights=subset, hessian_structure=structure, **options
     )
     torch.set_rng_state(before[5])
     assert_unchanged(model, before)
 
     X = data[0][::7]
-    inside, state = found.model, state_of(found.model)
-    probs = samples(found, X)
+    inside, state = laplace.model, state_of(laplace.model)
+    probs = samples(laplace, X)
     assert probs.shape == (22, 6, 3)
     assert_unchanged(inside, state)
-    np.testing.assert_allclose(samples(found, X, batch_size=5), probs, atol=1e-5)
+    np.testing.assert_allclose(samples(laplace, X, batch_size=5), probs, atol=1e-5)
     loader = DataLoader(TensorDataset(X, torch.zeros(22)), 4)
-    np.testing.assert_allclose(samples(found, loader), probs, atol=1e-5)
-    assert np.abs(samples(found, X, seed=1) - probs).max() > 1e-3
+    np.testing.assert_allclose(samples(laplace, loader), probs, atol=1e-5)
+    assert np.abs(samples(laplace, X, seed=1) - probs).max() > 1e-3
     for m in range(1, 6):
         assert np.abs(probs[:, m] - probs[:, 0]).max() > 1e-3
     epistemic = sw.decompose(probs, "log").epistemic
@@ -145,11 +145,11 @@ def test_every_approximation_gives_draws_that_keep_the_laws(subset, structure, n
     if subset != "subnetwork":  # draws are about the network itself
         with torch.no_grad():
             own = model.eval()(X).softmax(-1).numpy()
-        assert np.abs(samples(found, X, 300).mean(axis=1) - own).mean() < 0.15
+        assert np.abs(samples(laplace, X, 300).mean(axis=1) - own).mean() < 0.15
 
 
 def test_weights_outside_the_subnetwork_are_those_of_the_network(net, data):
-    found = sw.fit_laplace(
+    laplace = sw.fit_laplace(
         net,
         *data,
         subset_of_weights="subnetwork",
@@ -159,18 +159,18 @@ def test_weights_outside_the_subnetwork_are_those_of_the_network(net, data):
     X = data[0][:10]
     with torch.no_grad():
         own = net.eval()(X).double().log_softmax(-1).numpy()
-    drawn = np.log(samples(found, X, 5))
+    drawn = np.log(samples(laplace, X, 5))
     offsets = (drawn - own[:, None]) - (drawn - own[:, None])[..., :1]
     # the same for all rows
     np.testing.assert_allclose(offsets, np.broadcast_to(offsets[:1], offsets.shape), atol=1e-3)
     assert np.abs(offsets).max() > 1e-2
 
 
-def test_fitting_leaves_the_random_state_as_it_was(net, data):
+def test_fitting_restores_the_random_state(net, data):
     loader = DataLoader(TensorDataset(*data), 50, shuffle=True)
-    for given in (data, (loader,)):
+    for training_data in (data, (loader,)):
         before = state_of(net)
-        sw.fit_laplace(net, *given)
+        sw.fit_laplace(net, *training_data)
         assert_unchanged(net, before)
 
 
@@ -186,8 +186,8 @@ def test_a_loader_and_arrays_give_the_same_approximation(fitted, net, data):
 def test_a_network_in_double_precision_stays_so(net, data):
     X, y = data
     double = copy.deepcopy(net).double()
-    for given in ((X.double(), y), (X.numpy(), y.numpy())):
-        probs = samples(sw.fit_laplace(double, *given), X[:5])
+    for training_data in ((X.double(), y), (X.numpy(), y.numpy())):
+        probs = samples(sw.fit_laplace(double, *training_data), X[:5])
         assert probs.dtype == np.float64
 
 
@@ -242,7 +242,7 @@ class TakesNames(nn.Module):
         return {"logits": self.last(h)}
 
 
-def test_loaders_of_mappings_are_understood():
+def test_loaders_may_yield_mappings():
     random = torch.Generator().manual_seed(0)
     X = {
         "input_ids": torch.randint(20, (60, 5), generator=random),
@@ -267,7 +267,7 @@ def test_loaders_of_mappings_are_understood():
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("training_data", "words"),
     [
         ((torch.zeros(6, 4),), "pass arrays X and y"),
         ((torch.zeros(6, 4), np.zeros(5, int)), "y must be class indices, one for each of the 6"),
@@ -278,12 +278,12 @@ def test_loaders_of_mappings_are_understood():
         ((torch.zeros(6, 7), np.zeros(6, int)), "Sequential refuses X"),
     ],
 )
-def test_data_that_cannot_be_fitted_are_named(given, words, net):
+def test_data_that_cannot_be_fitted_are_refused(training_data, words, net):
     with pytest.raises(sw.InvalidInput, match=words):
-        sw.fit_laplace(net, *given)
+        sw.fit_laplace(net, *training_data)
 
 
-def test_what_cannot_be_drawn_from_is_named(fitted, data):
+def test_what_cannot_be_sampled_is_refused(fitted, data):
     with pytest.raises(sw.InvalidInput, match="one number per row; Laplace"):
         sw.fit_laplace(nn.Linear(4, 1), *data)
     with pytest.raises(sw.InvalidInput, match=r"KronLLLaplace of .* refuses X"):

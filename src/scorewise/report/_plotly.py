@@ -11,7 +11,7 @@ import numpy as np
 from scorewise._numerics import spread
 from scorewise.compare import VERDICTS, Comparison, Evaluation, OODEvaluation, Standing
 from scorewise.plots import BLUE, COLORS, GREY, VERMILLION, LearningCurveDisplay, OODDisplay
-from scorewise.report import _text as text
+from scorewise.report import _format as text
 
 Trace = dict[str, Any]
 

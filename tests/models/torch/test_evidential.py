@@ -42,10 +42,10 @@ ALPHA = {"alpha": lambda v: v, "evidence": lambda v: v + 1, "log-alpha": np.exp}
 def test_parameters_are_what_the_module_says(output, n, k, size, seed):
     returned = MEANINGS[output](np.random.default_rng(seed).normal(size=(n, k)) * 2)
     for options in ({}, {"batch_size": size}):
-        found = sw.predict_dirichlet(Table(returned), index(n), output=output, **options)
-        assert isinstance(found, sw.Dirichlet)
-        assert found.alpha.shape == (n, k)
-        np.testing.assert_allclose(found.alpha, ALPHA[output](returned), rtol=1e-12)
+        dirichlet = sw.predict_dirichlet(Table(returned), index(n), output=output, **options)
+        assert isinstance(dirichlet, sw.Dirichlet)
+        assert dirichlet.alpha.shape == (n, k)
+        np.testing.assert_allclose(dirichlet.alpha, ALPHA[output](returned), rtol=1e-12)
 
 
 def test_parameters_of_a_network_by_hand():
@@ -59,21 +59,21 @@ def test_parameters_of_a_network_by_hand():
     net.train()
     before = {name: value.clone() for name, value in net.state_dict().items()}
     state = torch.get_rng_state()
-    found = sw.predict_dirichlet(net, X, output="evidence")
-    np.testing.assert_allclose(found.alpha, expected, rtol=1e-12)
+    dirichlet = sw.predict_dirichlet(net, X, output="evidence")
+    np.testing.assert_allclose(dirichlet.alpha, expected, rtol=1e-12)
     assert all(part.training for part in net.modules())
     assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
     assert torch.equal(torch.get_rng_state(), state)
     loader = DataLoader(TensorDataset(torch.tensor(X), torch.zeros(6)), 4)
     again = sw.predict_dirichlet(net, loader, output="evidence")
     np.testing.assert_allclose(again.alpha, expected, rtol=1e-12)
-    d = sw.decompose(found, "log")
+    d = sw.decompose(dirichlet, "log")
     assert ((d.epistemic > 0) & (d.epistemic < d.total)).all()
 
 
 def test_half_precision_becomes_single():
-    found = sw.predict_dirichlet(Table(torch.ones(3, 2, dtype=torch.bfloat16)), index(3))
-    assert found.alpha.dtype == np.float32
+    dirichlet = sw.predict_dirichlet(Table(torch.ones(3, 2, dtype=torch.bfloat16)), index(3))
+    assert dirichlet.alpha.dtype == np.float32
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,8 @@ def test_values_that_are_no_parameters_are_named_by_row_and_class(output, value,
 
 @pytest.mark.parametrize("value", [0.0, 0.5])
 def test_evidence_may_be_zero_and_small(value):
-    found = sw.predict_dirichlet(Table(np.full((2, 3), value)), index(2), output="evidence")
-    assert (found.alpha == value + 1).all()
+    dirichlet = sw.predict_dirichlet(Table(np.full((2, 3), value)), index(2), output="evidence")
+    assert (dirichlet.alpha == value + 1).all()
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_evidence_may_be_zero_and_small(value):
         ("a model", {}, "takes a torch module, not str"),
     ],
 )
-def test_what_cannot_be_asked_is_named(model, options, words):
+def test_models_and_options_that_do_not_fit_are_refused(model, options, words):
     with pytest.raises(sw.InvalidInput, match=words):
         sw.predict_dirichlet(model, index(3), **options)
 

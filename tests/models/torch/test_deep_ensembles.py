@@ -102,8 +102,8 @@ def by_hand(members: list[nn.Module], X: torch.Tensor) -> np.ndarray:
     return np.stack(answers, axis=1)
 
 
-def samples(model: Any, X: Any, *given: Any, **options: Any) -> np.ndarray:
-    return np.asarray(sw.predict_samples(model, X, *given, **options).probs)
+def samples(model: Any, X: Any, *arguments: Any, **options: Any) -> np.ndarray:
+    return np.asarray(sw.predict_samples(model, X, *arguments, **options).probs)
 
 
 @pytest.fixture
@@ -116,17 +116,17 @@ def as_on_cuda(monkeypatch) -> None:
 
 @pytest.fixture
 def stacked(monkeypatch) -> list[int]:
-    """Members are always stacked; how often the stack was asked, by number of rows."""
-    asked: list[int] = []
+    """Members are always stacked; how often the stack was calls, by number of rows."""
+    calls: list[int] = []
     monkeypatch.setattr(ensembles, "is_worth_stacking", lambda *_: True)
     forward = ensembles.StackedModules.forward
 
     def counted(self, batch):
-        asked.append(len(batch))
+        calls.append(len(batch))
         return forward(self, batch)
 
     monkeypatch.setattr(ensembles.StackedModules, "forward", counted)
-    return asked
+    return calls
 
 
 # -- members that exist ---------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def test_members_are_what_their_weights_say(m, n, batch_size):
         np.testing.assert_allclose(samples(tuple(members), X, **options), expected, rtol=1e-10)
 
 
-def test_members_are_left_as_they_were():
+def test_members_are_not_changed():
     members = several(with_norm)
     members[0].train()
     members[1].eval()
@@ -168,12 +168,12 @@ def test_members_are_left_as_they_were():
 
 
 def test_a_member_may_be_there_twice():
-    one, other = several(mlp, 2)
-    one.train()
-    probs = samples([one, other, one], rows(5))
+    first, second = several(mlp, 2)
+    first.train()
+    probs = samples([first, second, first], rows(5))
     np.testing.assert_array_equal(probs[:, 0], probs[:, 2])
     assert np.abs(probs[:, 0] - probs[:, 1]).max() > 1e-3
-    assert all(part.training for part in one.modules())
+    assert all(part.training for part in first.modules())
 
 
 def test_members_may_have_different_architectures():
@@ -189,10 +189,10 @@ def test_fewer_samples_are_a_random_subset_of_the_members():
     subsets = set()
     for seed in range(8):
         some = samples(members, rows(5), 3, seed)
-        found = [np.abs(whole - some[:, [m]]).max(axis=(0, 2)).argmin() for m in range(3)]
-        np.testing.assert_allclose(some, whole[:, found], atol=1e-6)
-        assert found == sorted(set(found))
-        subsets.add(tuple(found))
+        chosen = [np.abs(whole - some[:, [m]]).max(axis=(0, 2)).argmin() for m in range(3)]
+        np.testing.assert_allclose(some, whole[:, chosen], atol=1e-6)
+        assert chosen == sorted(set(chosen))
+        subsets.add(tuple(chosen))
     assert len(subsets) > 2
     with pytest.raises(sw.InvalidInput, match="n_samples=7, but the model has 6 members"):
         samples(members, rows(5), 7)
@@ -207,7 +207,7 @@ def nan_member(row: int) -> nn.Module:
 
 
 @pytest.mark.parametrize("batch_size", [None, 2])
-def test_the_member_and_row_of_a_bad_answer_are_named(batch_size):
+def test_the_member_and_row_of_a_bad_logit_are_named(batch_size):
     X = torch.arange(7.0)[:, None].expand(7, 4)
     members = [*several(mlp, 2), nan_member(5)]
     with pytest.raises(sw.InvalidInput, match=r"member 2 \(Bad\), row 5.* logit.* nan"):
@@ -240,14 +240,14 @@ def test_probabilities_are_taken_as_such_only_where_said():
 
 
 @pytest.mark.parametrize("name", sorted(ARCHITECTURES))
-def test_a_stack_answers_as_its_members_one_by_one(name):
+def test_stacked_modules_return_what_their_members_return(name):
     make, shape = ARCHITECTURES[name]
     members, X = [member.eval() for member in several(make)], rows(5, *shape)
     with torch.inference_mode():
         together = ensembles.StackedModules(members)(X)
         apart = [member(X) for member in members]
     if name == "one logit":
-        apart = [one["logits"][:, None] for one in apart]
+        apart = [output["logits"][:, None] for output in apart]
     np.testing.assert_allclose(together, torch.cat(apart), rtol=1e-4, atol=1e-5)
 
 
@@ -260,10 +260,10 @@ def test_stacked_predictions_are_those_of_the_members(name, double, stacked):
     X = X.numpy().astype(np.float64) if double else X
     for options in ({}, {"batch_size": 3}):
         np.testing.assert_allclose(samples(members, X, **options), expected, atol=1e-5)
-    assert sum(stacked) >= 14, "the stack was not asked"
+    assert sum(stacked) >= 14, "the stack was not calls"
 
 
-def test_what_cannot_be_vectorised_is_asked_one_by_one(stacked):
+def test_modules_that_cannot_be_vectorised_are_called_one_by_one(stacked):
     members = several(Branches)
     X = rows(6)
     probs = samples(members, X, batch_size=6)
@@ -279,7 +279,7 @@ def without_statistics() -> nn.Sequential:
 @pytest.mark.parametrize(
     "others", [with_norm, mlp, lambda: mlp(nn.ReLU)], ids=["norm", "mlp", "activation"]
 )
-def test_members_that_cannot_be_stacked_are_asked_one_by_one(others, as_on_cuda):
+def test_members_that_cannot_be_stacked_are_called_one_by_one(others, as_on_cuda):
     X = rows(6)
     X[:3] = 0  # on which activations agree
     for make in (with_norm, mlp):
@@ -296,7 +296,7 @@ def test_members_without_statistics_are_refused(as_on_cuda):
         samples(members, rows(6))
 
 
-def test_a_stack_names_the_member_and_row_of_a_bad_answer(stacked):
+def test_stacked_modules_name_the_member_and_row_of_a_bad_logit(stacked):
     members = several(lambda: nn.Linear(4, 3), 3)
     X = rows(6)
     with torch.no_grad():
@@ -347,9 +347,9 @@ def ensemble(make: Any = mlp, n_members: int = 3, **options: Any) -> sw.DeepEnse
     return sw.DeepEnsemble(make, n_members, **options)
 
 
-def assert_same_members(one: sw.DeepEnsemble, other: sw.DeepEnsemble) -> None:
-    assert len(one.members_) == len(other.members_)
-    for a, b in zip(one.members_, other.members_, strict=True):
+def assert_same_members(first: sw.DeepEnsemble, other: sw.DeepEnsemble) -> None:
+    assert len(first.members_) == len(other.members_)
+    for a, b in zip(first.members_, other.members_, strict=True):
         for (name, value), (_, expected) in zip(
             a.state_dict().items(), b.state_dict().items(), strict=True
         ):
@@ -433,21 +433,21 @@ def test_one_logit_learns_two_classes(iris):
 def test_the_same_seed_gives_the_same_members_and_they_differ(iris):
     X, y = iris
     torch.manual_seed(3)
-    one = ensemble(epochs=2).fit(X, y)
+    first = ensemble(epochs=2).fit(X, y)
     torch.manual_seed(4)
-    assert_same_members(one, ensemble(epochs=2).fit(X, y))
+    assert_same_members(first, ensemble(epochs=2).fit(X, y))
     other = ensemble(epochs=2, random_state=1).fit(X, y)
-    weights = [m[0].weight for m in (*one.members_, *other.members_)]
+    weights = [m[0].weight for m in (*first.members_, *other.members_)]
     for i, a in enumerate(weights):
         for b in weights[:i]:
             assert (a - b).abs().max() > 1e-2
     # a member's seed is its own, however many there are
     few = ensemble(epochs=2, n_members=2).fit(X, y)
-    one.members_.pop()
-    assert_same_members(one, few)
+    first.members_.pop()
+    assert_same_members(first, few)
 
 
-def test_the_random_states_are_as_before(iris):
+def test_the_random_states_are_restored(iris):
     X, y = iris
     torch_state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
     fitted = ensemble(epochs=2).fit(X, y)
@@ -458,7 +458,7 @@ def test_the_random_states_are_as_before(iris):
     np.testing.assert_array_equal(np.random.get_state()[1], numpy_state)  # noqa: NPY002
 
 
-def test_finished_members_are_at_rest(iris):
+def test_finished_members_are_on_the_cpu_in_evaluation_mode(iris):
     X, y = iris
     fitted = ensemble(with_norm, 2, epochs=1).fit(X, y)
     assert not any(part.training for member in fitted.members_ for part in member.modules())
@@ -470,7 +470,7 @@ class Interrupted:
     """Makes networks until it is interrupted once, in the middle of a member's training."""
 
     def __init__(self, at: int) -> None:
-        self.at, self.made = at, -1  # the first is only asked for its number of logits
+        self.at, self.made = at, -1  # the first is only calls for its number of logits
 
     def __call__(self) -> nn.Module:
         made = self.made
@@ -512,11 +512,11 @@ def test_an_interruption_keeps_the_finished_and_a_warm_start_completes_them(at, 
 
 def test_without_a_warm_start_all_members_are_new(iris):
     X, y = iris
-    one = ensemble(epochs=1, n_members=2, random_state=np.random.default_rng(0)).fit(X, y)
-    old = list(one.members_)
-    one.fit(X, y)
-    assert all(a is not b for a, b in zip(old, one.members_, strict=True))
-    assert (old[0][0].weight - one.members_[0][0].weight).abs().max() > 1e-2
+    first = ensemble(epochs=1, n_members=2, random_state=np.random.default_rng(0)).fit(X, y)
+    old = list(first.members_)
+    first.fit(X, y)
+    assert all(a is not b for a, b in zip(old, first.members_, strict=True))
+    assert (old[0][0].weight - first.members_[0][0].weight).abs().max() > 1e-2
 
 
 def test_a_warm_start_adds_members(iris):
@@ -566,7 +566,7 @@ T = torch.zeros(6, 4)
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("training_data", "words"),
     [
         ((T, np.arange(6) % 5), "the model returns 3 logits, but y has 5 classes"),
         ((T, np.array(list("ababab"))), "the model returns 3 logits, but y has 2 classes"),
@@ -584,9 +584,9 @@ T = torch.zeros(6, 4)
         ((torch.zeros(6, 7), np.zeros(6, int)), "the model refuses X"),
     ],
 )
-def test_data_that_cannot_be_learnt_from_are_named(given, words):
+def test_data_that_cannot_be_learnt_from_are_refused(training_data, words):
     with pytest.raises(sw.InvalidInput, match=words):
-        ensemble(epochs=1).fit(*given)
+        ensemble(epochs=1).fit(*training_data)
 
 
 @pytest.mark.parametrize(
@@ -601,12 +601,12 @@ def test_data_that_cannot_be_learnt_from_are_named(given, words):
         ({"weight_decay": -1}, "weight_decay=-1"),
     ],
 )
-def test_options_that_mean_nothing_are_named(options, words):
+def test_invalid_options_are_refused(options, words):
     with pytest.raises(sw.InvalidInput, match=words):
         ensemble(**options)
 
 
-def test_what_is_no_module_is_named(iris):
+def test_a_make_model_that_makes_no_module_is_refused(iris):
     with pytest.raises(sw.InvalidInput, match="make_model returned int"):
         ensemble(lambda: 3).fit(*iris)
     with pytest.raises(sw.InvalidInput, match="device='abacus'"):
@@ -633,7 +633,7 @@ def test_state_dicts_and_files_make_an_ensemble(tmp_path):
     assert set(named.predict(X)) <= {"a", "b", "c"}
 
 
-def test_loading_leaves_the_random_state_as_it_was():
+def test_loading_restores_the_random_state():
     states = [member.state_dict() for member in several(mlp, 2)]
     before = torch.get_rng_state()
     sw.DeepEnsemble.from_state_dicts(mlp, states)

@@ -1,0 +1,463 @@
+"""Members that arrive one at a time, or in chunks: the decomposition in memory O(N·K)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from scorewise import _validate as validate
+from scorewise._array import (
+    Array,
+    Namespace,
+    blocks,
+    difference,
+    namespace,
+    smallest,
+    to_numpy,
+    widest,
+)
+from scorewise._inputs import InputOptions, RawPredictions, raw_members, raw_predictions
+from scorewise.decompose import Decomposition, RuleLike, decompose, named_rules
+from scorewise.distributions import Samples
+from scorewise.errors import InvalidInput
+from scorewise.rules import DecisionRule, ScoringRule
+
+__all__ = ["Accumulator"]
+
+
+class Accumulator:
+    """The decomposition of members that arrive one at a time, in memory O(N·K).
+
+    Use it when all members together do not fit in memory, or are on several workers. It follows
+    (W₁+W₂)·EU = W₁EU₁ + W₂EU₂ + W₁D(μ, μ₁) + W₂D(μ, μ₂), which holds for every rule.
+
+    Parameters
+    ----------
+    rule : str, ScoringRule, or several in a list or a mapping
+        As for :func:`scorewise.decompose`.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> acc = sw.Accumulator(["log", "zero-one"])
+    >>> for member in np.array([[[0.9, 0.1]], [[0.1, 0.9]]]):
+    ...     acc.update(member)
+    >>> acc.result()["zero-one"].epistemic
+    array([0.4])
+    """
+
+    def __init__(self, rule: RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike]) -> None:
+        self._rules = named_rules(rule)
+        self._single = isinstance(rule, str | ScoringRule)
+        self._summary: _Summary | None = None
+        self.n_members = 0
+
+    @property
+    def dtype(self) -> Any:
+        """The precision in which members are accumulated; None before the first."""
+        return None if self._summary is None else self._summary.anchor.dtype
+
+    @property
+    def mean(self) -> Array:
+        """θ̄ of the members so far, ``(..., K)``.
+
+        Raises
+        ------
+        InvalidInput
+            If no member was added.
+        """
+        return self._filled().mean
+
+    def __repr__(self) -> str:
+        rules = ", ".join(repr(rule) for rule in self._rules.values())
+        return f"Accumulator([{rules}], {self.n_members} members)"
+
+    def update(
+        self,
+        member_probs: Any,
+        weight: Any = 1.0,
+        *,
+        class_axis: int = -1,
+        from_logits: bool = False,
+        normalize: bool = False,
+        check: bool = True,
+    ) -> None:
+        """Add one member's predictions for all instances.
+
+        Parameters
+        ----------
+        member_probs : array (..., K)
+            Probabilities, or logits with ``from_logits=True``.
+        weight : float or array (...)
+            The member's weight, the same in all instances or one in each; not negative.
+        class_axis, from_logits, normalize, check
+            As for :func:`scorewise.decompose`.
+
+        Raises
+        ------
+        InvalidInput
+            If the predictions, their shape or the weight do not fit; nothing is then added.
+        """
+
+        def layout(ndim: int, name: str) -> validate.Layout:
+            return validate.member_layout(ndim, class_axis, name)
+
+        theta = raw_predictions(
+            member_probs, layout, from_logits=from_logits, normalize=normalize, check=check
+        ).probabilities()
+        xp = namespace(theta)
+        w = validate.member_weight(xp, weight, theta, check=check)
+        rules = list(self._rules.values())
+        for rule in rules:
+            rule.check_classes(theta.shape[-1])
+        if self._summary is not None:
+            _check_same_instances(self._summary, theta)
+        self._add(_summary_of_member(xp, theta, w, rules), 1)
+
+    def update_chunks(
+        self,
+        chunks: Iterable[Any],
+        weights: Any = None,
+        *,
+        n_instances: int | None = None,
+        from_logits: bool = False,
+        normalize: bool = False,
+        check: bool = True,
+    ) -> None:
+        """Add several members whose instances arrive in chunks.
+
+        Use it for predictions that do not fit in memory: each chunk goes through the fused kernel
+        and is not stored.
+
+        Parameters
+        ----------
+        chunks : iterable of arrays (n, M, K)
+            All M members of the first n instances, of the next n, and so on.
+        weights : array (M,), optional
+            Member weights; all 1 by default.
+        n_instances : int, optional
+            Number of all instances, if known; memory is then allocated once.
+        from_logits, normalize, check
+            As for :func:`scorewise.decompose`.
+
+        Raises
+        ------
+        InvalidInput
+            If the predictions do not fit each other or what was added before. Nothing is then
+            added, nor where ``chunks`` itself raises.
+
+        Examples
+        --------
+        >>> import numpy as np, scorewise as sw
+        >>> probs = np.random.default_rng(0).dirichlet(np.ones(3), size=(1000, 20))
+        >>> acc = sw.Accumulator("log")
+        >>> acc.update_chunks(probs[i : i + 100] for i in range(0, 1000, 100))
+        >>> bool(np.allclose(acc.result().epistemic, sw.decompose(probs, "log").epistemic))
+        True
+        """
+        options = InputOptions(from_logits=from_logits, normalize=normalize, check=check)
+        reader = _ChunkReader(self._rules, weights, n_instances)
+        if self._summary is not None and n_instances not in {None, self._summary.anchor.shape[0]}:
+            raise InvalidInput(
+                f"there are {self._summary.anchor.shape[0]} instances so far, not {n_instances}"
+            )
+        for chunk in chunks:
+            reader.add(raw_members(chunk, options))
+        summary = reader.summary()
+        if self._summary is not None:
+            _check_same_instances(self._summary, summary.anchor)
+        self._add(summary, reader.n_members)
+
+    def _add(self, summary: _Summary, n_members: int) -> None:
+        if self._summary is not None:
+            xp = namespace(summary.anchor)
+            summary = _merge(xp, list(self._rules.values()), self._summary, summary)
+        self._summary = summary
+        self.n_members += n_members
+
+    def _filled(self) -> _Summary:
+        if self._summary is None:
+            raise InvalidInput("no member was added yet; call update first")
+        return self._summary
+
+    def merge(self, other: Accumulator) -> None:
+        """Add the members of another accumulator of the same instances and rules.
+
+        Parameters
+        ----------
+        other : Accumulator
+            Of other members; it is not changed.
+
+        Raises
+        ------
+        InvalidInput
+            If its rules or instances differ; nothing is then added.
+        """
+        if not isinstance(other, Accumulator) or other._rules != self._rules:
+            raise InvalidInput(f"cannot merge {other!r} into {self!r}: the rules must be the same")
+        if other is self:
+            raise InvalidInput("cannot merge an accumulator into itself: its members count once")
+        if other._summary is None:
+            return
+        if self._summary is not None:
+            _check_same_instances(self._summary, other._summary.anchor)
+        self._add(other._summary, other.n_members)
+
+    def result(self) -> Decomposition | dict[str, Decomposition]:
+        """Return the decomposition of all members so far, as :func:`scorewise.decompose` does.
+
+        Raises
+        ------
+        InvalidInput
+            If no member was added, or an instance has only members of weight 0.
+        """
+        summary = self._filled()
+        xp = namespace(summary.anchor)
+        validate.require_positive_weight(summary.weight)
+        totals = summary.totals(list(self._rules.values()))
+        results = {
+            name: Decomposition(
+                total,
+                aleatoric,
+                rule._least_regret(xp, spread) if isinstance(rule, DecisionRule) else spread,
+            )
+            for (name, rule), total, aleatoric, spread in zip(
+                self._rules.items(), totals, summary.aleatoric, summary.spread, strict=True
+            )
+        }
+        return results[""] if self._single else results
+
+
+def _check_same_instances(summary: _Summary, theta: Array) -> None:
+    validate.same_library(summary.anchor, theta)
+    if tuple(summary.anchor.shape) != tuple(theta.shape):
+        raise InvalidInput(
+            f"members have shape {tuple(summary.anchor.shape)} so far, this one "
+            f"{tuple(theta.shape)}; all must be of the same instances and classes"
+        )
+    if summary.anchor.dtype != theta.dtype:
+        raise InvalidInput(
+            f"members have dtype {summary.anchor.dtype} so far, this one {theta.dtype}; "
+            "convert them to the same"
+        )
+
+
+# -- the summary of the members so far ------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Summary:
+    """The numbers that members are reduced to, from which more can be added and all decomposed.
+
+    The mean is stored as ``anchor + deviation``, the anchor being the heaviest member so far: what
+    members have in common never enters a difference, so identical members leave exact zeros.
+    """
+
+    weight: Array  # (...), in float64: the members' total weight
+    anchor_weight: Array  # (...), in float64
+    anchor: Array  # (..., K)
+    deviation: Array  # (..., K): θ̄ − anchor
+    aleatoric: tuple[Array, ...]  # (...) per rule: E H(θ)
+    spread: tuple[Array, ...]  # per rule: EU (...), or mean regrets (..., R) of a decision rule
+
+    @property
+    def mean(self) -> Array:
+        """θ̄, ``(..., K)``."""
+        return _mean(self.anchor, self.deviation)
+
+    def totals(self, rules: Sequence[ScoringRule]) -> list[Array]:
+        """H(θ̄) under each rule, ``(...)``, some instances at a time."""
+        xp = namespace(self.anchor)
+        pieces = []
+        for rows in blocks(self.anchor, 0):
+            mean = _mean(self.anchor[rows], self.deviation[rows])
+            pieces.append([rule._entropy(xp, mean) for rule in rules])
+        return _concatenated(xp, pieces)
+
+
+def _mean(anchor: Array, deviation: Array) -> Array:
+    return namespace(anchor).maximum(anchor + deviation, 0.0)
+
+
+def _concatenated(xp: Namespace, pieces: Sequence[Sequence[Array]]) -> list[Array]:
+    """Concatenate the arrays of all pieces along the instances."""
+    if len(pieces) == 1:
+        return list(pieces[0])
+    return [xp.concat(parts) for parts in zip(*pieces, strict=True)]
+
+
+def _summary_of_member(
+    xp: Namespace, theta: Array, weight: Array, rules: Sequence[ScoringRule]
+) -> _Summary:
+    """The summary of a single member's predictions ``(..., K)``."""
+    return _Summary(
+        weight=weight,
+        anchor_weight=weight,
+        anchor=theta + 0.0,  # a copy: the caller may reuse its buffer
+        deviation=xp.zeros_like(theta),
+        aleatoric=tuple(rule._entropy(xp, theta) for rule in rules),
+        spread=tuple(
+            rule._regret(xp, theta)
+            if isinstance(rule, DecisionRule)
+            else xp.zeros_like(theta[..., 0])
+            for rule in rules
+        ),
+    )
+
+
+class _ChunkReader:
+    """Members whose instances arrive in chunks ``(n, M, K)``, summarised one after the other.
+
+    Memory is allocated once if the number of instances is known and the chunks are NumPy arrays.
+    """
+
+    def __init__(
+        self, rules: Mapping[str, ScoringRule], weights: Any, n_instances: int | None
+    ) -> None:
+        if n_instances is not None:
+            validate.whole(n_instances, "n_instances", at_least=0)
+        self._rules = rules
+        self._weights: np.ndarray | None = None
+        if weights is not None:
+            self._weights = validate.real(weights, "weights", to_numpy).astype(np.float64)
+        self._expected = n_instances
+        self._first: Array | None = None
+        self._n_instances = 0
+        self._pieces: list[list[Array]] = []
+        self._whole: list[np.ndarray] = []
+
+    @property
+    def n_members(self) -> int:
+        """M."""
+        return 0 if self._first is None else int(self._first.shape[-2])
+
+    def add(self, raw: RawPredictions) -> None:
+        """Add the next instances."""
+        self._check_fits(raw.values)
+        raw = raw.block(raw.values, (self._n_instances,))
+        piece = _contents(Samples.of(raw, self._weights), self._rules)
+        start, n = self._n_instances, raw.values.shape[0]
+        self._n_instances += n
+        if self._expected is None or not isinstance(piece[0], np.ndarray):
+            self._pieces.append(piece)
+            return
+        if not self._whole:
+            self._whole = [np.empty((self._expected, *x.shape[1:]), x.dtype) for x in piece]
+        if self._n_instances <= self._expected:
+            for whole, part in zip(self._whole, piece, strict=True):
+                whole[start : start + n] = part
+
+    def _check_fits(self, values: Array) -> None:
+        """All chunks are of the same members, library and precision."""
+        if values.ndim != 3:
+            raise InvalidInput(f"a chunk has shape {tuple(values.shape)}; it must be (n, M, K)")
+        if self._first is None:
+            self._first = values[:0, ...]
+            if self._weights is not None and self._weights.shape != (self.n_members,):
+                raise InvalidInput(
+                    f"weights have shape {self._weights.shape}; they must be ({self.n_members},), "
+                    "the same for all instances"
+                )
+            for rule in self._rules.values():
+                rule.check_classes(values.shape[-1])
+        validate.same_library(self._first, values)
+        first, own = tuple(self._first.shape[1:]), tuple(values.shape[1:])
+        if own != first or values.dtype != self._first.dtype:
+            raise InvalidInput(
+                f"the chunk from instance {self._n_instances} on has {own} members and classes of "
+                f"{values.dtype}, the first {first} of {self._first.dtype}; all must be alike"
+            )
+
+    def summary(self) -> _Summary:
+        """Return the summary of all chunks."""
+        if self._first is None:
+            raise InvalidInput("there are no chunks; pass at least one, of shape (n, M, K)")
+        if self._expected not in {None, self._n_instances}:
+            raise InvalidInput(
+                f"n_instances={self._expected}, but the chunks have {self._n_instances} instances"
+            )
+        weights = np.ones(self.n_members) if self._weights is None else self._weights
+        parts = self._whole or _concatenated(namespace(self._first), self._pieces)
+        anchor, deviation, *values = parts
+        ones = namespace(anchor).ones_like(widest(namespace(anchor), anchor[..., 0]))
+        return _Summary(
+            weight=ones * float(weights.sum()),
+            anchor_weight=ones * float(weights.max()),
+            anchor=anchor,
+            deviation=deviation,
+            aleatoric=tuple(values[: len(self._rules)]),
+            spread=tuple(values[len(self._rules) :]),
+        )
+
+
+def _contents(samples: Samples, rules: Mapping[str, ScoringRule]) -> list[Array]:
+    """Anchor, deviation, then E H(θ) under each rule, then the spread under each."""
+    xp = namespace(samples.probs)
+    deciding = {name: rule for name, rule in rules.items() if isinstance(rule, DecisionRule)}
+
+    def work(block: Samples) -> list[Array]:
+        regrets = [block.average(rule._regret(xp, block.probs)) for rule in deciding.values()]
+        return [block.anchor + 0.0, block.shift, *regrets]
+
+    anchor, shift, *regrets = samples.by_blocks(work)
+    results = decompose(samples, rules)
+    spread = {name: result.epistemic for name, result in results.items()}
+    spread |= dict(zip(deciding, regrets, strict=True))
+    return [anchor, shift, *(d.aleatoric for d in results.values()), *spread.values()]
+
+
+def _merge(xp: Namespace, rules: list[ScoringRule], first: _Summary, second: _Summary) -> _Summary:
+    """The summary of both sets of members together, by the merge identity."""
+    with np.errstate(all="ignore"):  # result() raises for an infinite sum
+        weight = first.weight + second.weight
+        scale = xp.where(weight > 0, weight, 1.0)
+        share = xp.astype(second.weight / scale, first.anchor.dtype)  # of the second set
+        rest = xp.astype(first.weight / scale, first.anchor.dtype)
+    # μ₂ − μ₁
+    step = difference(xp, second.anchor, first.anchor) + (second.deviation - first.deviation)
+    lighter = first.anchor_weight < second.anchor_weight
+    swap = lighter[..., None]
+    anchor = xp.where(swap, second.anchor, first.anchor)
+    merged = _Summary(
+        weight=weight,
+        anchor_weight=xp.where(lighter, second.anchor_weight, first.anchor_weight),
+        anchor=anchor,
+        deviation=xp.where(
+            swap,
+            second.deviation - rest[..., None] * step,
+            first.deviation + share[..., None] * step,
+        ),
+        aleatoric=(),
+        spread=(),
+    )
+    mean, mean_1, mean_2 = merged.mean, first.mean, second.mean
+    # What is possible in a set stays possible, however small its weight: divergences are finite.
+    mean = xp.where((mean > 0) | ((mean_1 == 0) & (mean_2 == 0)), mean, smallest(xp, mean))
+
+    def spread(rule: ScoringRule, a: Array, b: Array) -> Array:
+        if isinstance(rule, DecisionRule):
+            wide_share, wide_rest = share[..., None], rest[..., None]
+            return wide_rest * a + wide_share * b
+        # A set without weight changes nothing, however far away its mean is.
+        to_first = rule._divergence(xp, mean, mean_1, -share[..., None] * step)
+        to_second = rule._divergence(xp, mean, mean_2, rest[..., None] * step)
+        return rule._clip_rounding(
+            xp,
+            rest * xp.where(rest > 0, a + to_first, 0.0)
+            + share * xp.where(share > 0, b + to_second, 0.0),
+            mean,
+        )
+
+    return replace(
+        merged,
+        aleatoric=tuple(
+            rest * a + share * b for a, b in zip(first.aleatoric, second.aleatoric, strict=True)
+        ),
+        spread=tuple(
+            spread(rule, a, b)
+            for rule, a, b in zip(rules, first.spread, second.spread, strict=True)
+        ),
+    )

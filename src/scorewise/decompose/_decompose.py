@@ -1,0 +1,373 @@
+"""Total = aleatoric + epistemic, for any scoring rule and any second-order prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict, Unpack, overload
+
+import numpy as np
+
+from scorewise import _validate as validate
+from scorewise import kernels
+from scorewise._array import Array, as_dtype_of, is_dask, namespace
+from scorewise._inputs import InputOptions, RawPredictions
+from scorewise.decompose._jackknife import Jackknife, check_jackknife
+from scorewise.decompose._members import Members, changed_options
+from scorewise.distributions import Dirichlet, Samples
+from scorewise.errors import InvalidInput
+from scorewise.rules import ScoringRule, get_rule
+
+COMPONENTS = ("total", "aleatoric", "epistemic")
+RULES = ("log", "brier", "zero-one", "spherical")  # of the paper; compared by default
+RuleLike = str | ScoringRule
+
+
+@dataclass(frozen=True, eq=False)
+class Decomposition:
+    """Total, aleatoric and epistemic uncertainty; ``tu, au, eu = decomposition`` unpacks them.
+
+    Attributes
+    ----------
+    total, aleatoric, epistemic : arrays (...)
+        In the units of the rule's loss, in the library and on the device of the input.
+    standard_error : Decomposition or None
+        Standard errors of the three, if requested or if the values were simulated.
+    """
+
+    total: Array
+    aleatoric: Array
+    epistemic: Array
+    standard_error: Decomposition | None = None
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter((self.total, self.aleatoric, self.epistemic))
+
+    def __repr__(self) -> str:
+        lines = [
+            f"  {name:9} = {np.array2string(np.asarray(value), precision=4, threshold=6)}"
+            if isinstance(value, np.ndarray | np.floating)
+            else f"  {name:9} = {value!r}"
+            for name, value in zip(COMPONENTS, self, strict=True)
+        ]
+        if self.standard_error is not None:
+            lines.append("  standard_error = Decomposition(...)")
+        return "\n".join(["Decomposition(", *lines, ")"])
+
+
+class _Keywords(TypedDict, total=False):
+    """The keywords of :func:`decompose`, for its overloads."""
+
+    weights: Any
+    member_axis: int
+    class_axis: int
+    from_logits: bool
+    normalize: bool
+    check: bool
+    unbiased: bool
+    standard_errors: bool
+
+
+@overload
+def decompose(predictions: Any, rule: RuleLike, **options: Unpack[_Keywords]) -> Decomposition: ...
+@overload
+def decompose(
+    predictions: Any,
+    rule: Iterable[RuleLike] | Mapping[str, RuleLike],
+    **options: Unpack[_Keywords],
+) -> dict[str, Decomposition]: ...
+def decompose(
+    predictions: Any,
+    rule: RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike],
+    *,
+    weights: Any = None,
+    member_axis: int = -2,
+    class_axis: int = -1,
+    from_logits: bool = False,
+    normalize: bool = False,
+    check: bool = True,
+    unbiased: bool = False,
+    standard_errors: bool = False,
+) -> Decomposition | dict[str, Decomposition]:
+    """Return total, aleatoric and epistemic uncertainty, in the units of a rule's loss.
+
+    Use the total of your own loss to abstain, the epistemic part under ``"log"`` to detect inputs
+    that are out of distribution, the epistemic part under ``"zero-one"`` to choose what to label.
+
+    With θ̄ = E_Q θ: TU = H(θ̄), AU = E_Q H(θ), EU = E_Q D(θ̄, θ) = TU − AU ≥ 0.
+
+    Parameters
+    ----------
+    predictions : array (..., M, K), Samples or Dirichlet
+        Probabilities of M members (posterior samples) for K classes, as a NumPy, torch, JAX, CuPy
+        or Dask array; or a distribution.
+    rule : str, ScoringRule, or several in a list or a mapping
+        A single rule gives a single result. Several give a dict by name (as written, or by the
+        mapping's keys), computed in one pass.
+    weights : array (M,) or (..., M), optional
+        Member weights in any scale; those of 0 do not count.
+    member_axis, class_axis : int
+        Where members and classes are, moved without a copy: ``member_axis=0`` for ``(M, N, K)``,
+        ``member_axis=0, class_axis=2`` for a segmentation ``(M, N, K, H, W)``.
+    from_logits : bool
+        Take a softmax first; -inf masks a class.
+    normalize : bool
+        Rescale rows to sum to 1.
+    check : bool
+        Raise for bad input; ``False`` skips the check.
+    unbiased : bool
+        Correct EU for the number of members by the jackknife, EU + Σ_m (1 − w_m) D(θ̄, θ̄₋ₘ) with
+        weights w that sum to 1 (M/(M−1) times EU for quadratic rules), and set TU = AU + EU.
+        Needs two members with weight, and no decision rule (zero-one, top-k, cost matrix).
+    standard_errors : bool
+        Add ``.standard_error``, jackknife errors from the spread of the members.
+
+    Returns
+    -------
+    Decomposition, or dict of str to Decomposition
+        Each component has the shape of the instances, ``(...)``.
+
+    Raises
+    ------
+    InvalidInput
+        If predictions, weights or options are invalid; the message says where and what to do.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> probs = np.array([[[0.9, 0.1], [0.1, 0.9]], [[0.6, 0.4], [0.6, 0.4]]])
+    >>> sw.decompose(probs, "zero-one")
+    Decomposition(
+      total     = [0.5 0.4]
+      aleatoric = [0.1 0.4]
+      epistemic = [0.4 0. ]
+    )
+    >>> many = sw.decompose(probs, ["log", "brier"])
+    >>> many["brier"].epistemic.round(4)
+    array([0.32, 0.  ])
+    """
+    named = named_rules(rule)
+    rules = list(named.values())
+    options = InputOptions(member_axis, class_axis, from_logits, normalize, check)
+    jackknife = JackknifeOptions(unbiased, standard_errors)
+    if isinstance(predictions, Dirichlet):
+        if names := changed_options(weights, options, jackknife):
+            raise InvalidInput(
+                f"{names}: a Dirichlet has no members and was checked when it was made, so this "
+                "does not apply to it"
+            )
+        results = [_of_dirichlet(predictions, r) for r in rules]
+    else:
+        results = _of_members(Members.of(predictions, weights, options), rules, jackknife)
+    if isinstance(rule, str | ScoringRule):
+        return results[0]
+    return dict(zip(named, results, strict=True))
+
+
+def decompose_raw(
+    raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule]
+) -> list[Decomposition]:
+    """Return the decompositions of raw predictions, whose layout is known already."""
+    return _of_members(Members(raw, weights), rules, NO_JACKKNIFE)
+
+
+def rule_name(rule: RuleLike) -> str:
+    """Return the name of a rule as it was written, or its own name."""
+    return rule if isinstance(rule, str) else get_rule(rule).name
+
+
+def named_rules(
+    rule: RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike],
+) -> dict[str, ScoringRule]:
+    """Return rules by the names that their results will have."""
+    if isinstance(rule, str | ScoringRule):
+        return {"": get_rule(rule)}
+    if isinstance(rule, Mapping):
+        named = [(name, get_rule(r)) for name, r in rule.items()]
+    elif isinstance(rule, Iterable):
+        named = [(rule_name(r), get_rule(r)) for r in rule]
+    else:
+        raise InvalidInput(f"{rule!r} is neither a scoring rule nor a list or mapping of rules")
+    names = [name for name, _ in named]
+    twice = next((n for i, n in enumerate(names) if n in names[:i]), None)
+    if twice is not None:
+        raise InvalidInput(
+            f"two rules are called {twice!r}; pass a mapping of different names to rules"
+        )
+    return dict(named)
+
+
+# -- members --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class JackknifeOptions:
+    """What the jackknife is to estimate."""
+
+    unbiased: bool = False
+    standard_errors: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.unbiased or self.standard_errors)
+
+
+NO_JACKKNIFE = JackknifeOptions()
+
+
+def _of_members(
+    members: Members, rules: Sequence[ScoringRule], jackknife: JackknifeOptions
+) -> list[Decomposition]:
+    members.check_rules(rules)
+    if jackknife:
+        check_jackknife(members.raw.values.shape[-2], rules, jackknife.unbiased)
+    per_rule = 6 if jackknife.standard_errors else 3
+    parts = members.compute(lambda m: _parts(m, rules, jackknife), per_rule * len(rules))
+    return [_decomposition(parts[i : i + per_rule]) for i in range(0, len(parts), per_rule)]
+
+
+def _decomposition(parts: Sequence[Array]) -> Decomposition:
+    """A decomposition from three components, or from six with their standard errors."""
+    total, aleatoric, epistemic, *errors = parts
+    return Decomposition(total, aleatoric, epistemic, Decomposition(*errors) if errors else None)
+
+
+def _parts(
+    members: Members, rules: Sequence[ScoringRule], jackknife: JackknifeOptions
+) -> list[Array]:
+    """All components of all rules: by a kernel where one can do it, else by the array path."""
+    raw, weights = members.raw, members.weights
+    kernel = None if jackknife else kernels.pick(raw, weights, rules)
+    results = kernel.compute(raw, weights, rules) if kernel is not None else None
+    if results is not None:
+        return [part for parts in results for part in parts]
+    return array_path(members, rules, jackknife)
+
+
+def array_path(
+    members: Members, rules: Sequence[ScoringRule], jackknife: JackknifeOptions = NO_JACKKNIFE
+) -> list[Array]:
+    """All components of all rules, one rule after the other, from their own formulas."""
+    samples = members.samples
+    if jackknife:
+        validate.require_two_weighted_members(samples.weights, members.raw.layout)
+    return samples.by_blocks(
+        lambda block: [part for rule in rules for part in _components(block, rule, jackknife)]
+    )
+
+
+def _components(samples: Samples, rule: ScoringRule, jackknife: JackknifeOptions) -> list[Array]:
+    """Total, aleatoric and epistemic by the array path, with their errors if wanted."""
+    xp = namespace(samples.probs)
+    entropies = rule._entropy(xp, samples.probs)
+    total = rule._entropy(xp, samples.mean)
+    aleatoric = samples.average(entropies)
+    epistemic = rule._epistemic(xp, samples)
+    parts = [total, aleatoric, epistemic]
+    if jackknife:
+        estimates = Jackknife(xp, samples, rule)
+        if jackknife.standard_errors:
+            parts += estimates.errors(entropies, *parts)
+        if jackknife.unbiased:
+            parts[2] = epistemic + estimates.bias()
+            parts[0] = aleatoric + parts[2]
+    return parts
+
+
+# -- Dirichlets -----------------------------------------------------------------------------------
+
+
+def _of_dirichlet(predictions: Dirichlet, rule: ScoringRule) -> Decomposition:
+    rule.check_classes(predictions.n_classes)
+    q = predictions.widened(on_host=rule.any_library)
+    xp = namespace(q.alpha)
+    total = rule._entropy(xp, q.mean)
+    epistemic, error = rule._dirichlet_epistemic(xp, q)
+    aleatoric = total - epistemic
+    if rule.never_negative:
+        aleatoric = xp.maximum(aleatoric, 0.0)
+    parts = [total, aleatoric, epistemic]
+    if error is not None:
+        parts += [xp.zeros_like(total), error, error]
+    own = namespace(predictions.alpha)
+    if own is not xp:
+        return _decomposition([as_dtype_of(own, part, predictions.alpha) for part in parts])
+    return _decomposition(
+        [xp.astype(part, predictions.alpha.dtype) for part in parts]
+    )  # with its gradient
+
+
+# -- which path a decomposition takes -------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The path that a decomposition would take: ``"array"``, or the name of a kernel."""
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+def explain_kernel(
+    predictions: Any,
+    rule: RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike],
+    *,
+    weights: Any = None,
+    member_axis: int = -2,
+    class_axis: int = -1,
+    from_logits: bool = False,
+    normalize: bool = False,
+    check: bool = True,
+    unbiased: bool = False,
+    standard_errors: bool = False,
+) -> Explanation:
+    """Return which path :func:`scorewise.decompose` would take with the same arguments, and why.
+
+    Use it when a decomposition is slower than you expect. Nothing is computed and no value is
+    read. Both paths give the same numbers up to rounding.
+
+    Parameters
+    ----------
+    predictions, rule, weights, …
+        As for :func:`scorewise.decompose`.
+
+    Returns
+    -------
+    Explanation
+        ``.path`` is ``"cpu"`` for the fused kernel or ``"array"`` for the array path, and
+        ``.reason`` says why.
+
+    Raises
+    ------
+    InvalidInput
+        If the shape, the axes or the rules do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> print(sw.explain_kernel(np.full((10, 5, 3), 1 / 3), "log"))
+    array: not by the cpu kernel: 150 numbers are fewer than 262,144
+    >>> probs = np.broadcast_to(np.float32(0.1), (100_000, 5, 10))
+    >>> sw.explain_kernel(probs, ["log", "zero-one"]).path
+    'cpu'
+    >>> sw.explain_kernel(probs, ["log", "rps"]).reason
+    'not by the cpu kernel: it does not support rps'
+    """
+    rules = list(named_rules(rule).values())
+    if isinstance(predictions, Dirichlet):
+        return Explanation("array", "a Dirichlet has closed forms, and no members")
+    options = InputOptions(member_axis, class_axis, from_logits, normalize, check)
+    members = Members.of(predictions, weights, options)
+    members.check_rules(rules)
+    if unbiased or standard_errors:
+        return Explanation("array", "only the array path leaves members out for the jackknife")
+    if is_dask(members.raw.values):
+        return Explanation("array", "a Dask array is lazy; each of its blocks chooses its own path")
+    answers = kernels.ask(members.raw, members.weights, rules)
+    for name, answer in answers.items():
+        if answer:
+            return Explanation(name, answer.because)
+    reasons = (f"not by the {name} kernel: {a.because}" for name, a in answers.items())
+    return Explanation("array", "; ".join(reasons))

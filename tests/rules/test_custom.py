@@ -1,0 +1,69 @@
+"""Rules of users, from a loss vector or an entropy."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import scorewise as sw
+from support import members
+
+
+def brier_losses(p):
+    return 1 + (p * p).sum(-1, keepdims=True) - 2 * p
+
+
+def shannon(p):
+    return -np.where(p > 0, p * np.log(np.where(p > 0, p, 1)), 0).sum(-1)
+
+
+def shannon_slope(p):
+    with np.errstate(divide="ignore"):
+        return -np.log(p) - 1
+
+
+def test_own_rules_equal_the_built_in_ones():
+    brier = sw.rule_from_loss_vector(brier_losses, name="my-brier")
+    log = sw.rule_from_entropy(shannon, shannon_slope, name="my-log")
+    probs = members(40, 6, 4)
+    probs[0, 0] = [1, 0, 0, 0]
+    results = sw.decompose(probs, [brier, log, "brier", "log"])
+    for mine, theirs in (("my-brier", "brier"), ("my-log", "log")):
+        for a, b in zip(results[mine], results[theirs], strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-14)
+    for rule in (brier, log):
+        sw.check_rule(rule, n_classes=4)
+        assert pickle.loads(pickle.dumps(rule)) == rule
+    assert repr(brier) == "rule_from_loss_vector(name='my-brier')"
+    assert repr(log) == "rule_from_entropy(name='my-log')"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_own_rules_keep_the_laws(dtype: str):
+    def log_losses(p):
+        with np.errstate(divide="ignore"):
+            return -np.log(p)
+
+    same = np.repeat(members(500, 1, 7), 5, axis=1)
+    for rule in (
+        sw.rule_from_loss_vector(brier_losses, name="my-brier"),
+        sw.rule_from_loss_vector(log_losses, name="my-log"),
+        sw.rule_from_entropy(shannon, shannon_slope, name="my-shannon"),
+    ):
+        assert (sw.decompose(same.astype(dtype), rule).epistemic == 0).all()
+        for noise in (1e-9, 1e-4, 1e-2):
+            near = same * np.exp(noise * np.random.default_rng(0).normal(size=same.shape))
+            near = (near / near.sum(axis=-1, keepdims=True)).astype(dtype)
+            assert (sw.decompose(near, rule).epistemic >= 0).all(), (rule, noise)
+
+
+def test_functions_of_the_wrong_shape_are_refused():
+    for rule in (
+        sw.rule_from_loss_vector(lambda p: p[..., 0], name="flat"),
+        sw.rule_from_entropy(lambda p: p, lambda p: p, name="deep"),
+        sw.rule_from_entropy(lambda p: p[..., 0], lambda p: p[..., 0], name="slope"),
+    ):
+        with pytest.raises(sw.InvalidInput, match=rf"of rule '{rule.name}' has shape \(4"):
+            rule.loss_vector(np.full((4, 2), 0.5))
