@@ -196,7 +196,7 @@ def test_a_model_is_one_file(copy: Copy):
 
 def test_a_file_format_is_one_file(copy: Copy):
     copy.add(
-        "io/_pickle_free_text.py",
+        "io/_format_tiny_json.py",
         '''
         """Predictions as JSON, for very small files."""
 

@@ -44,16 +44,18 @@ class FileFormat:
 
 @cache
 def _formats() -> dict[str, FileFormat]:
-    """All formats by suffix: those that a module of this folder lists in ``FORMATS``.
+    """All formats by suffix: those that the modules ``_format_….py`` list in ``FORMATS``.
 
-    A module imports the library it needs, such as pyarrow, within its functions, so that the other
-    formats can be used where that library is not installed.
+    Such a module imports the library it needs, such as pyarrow, within its functions, so that the
+    other formats can be used where that library is not installed.
     """
-    names = [module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)])]
+    folder = str(Path(__file__).parent)
+    modules = [module.name for module in pkgutil.iter_modules([folder], "scorewise.io.")]
     return {
         suffix: file_format
-        for name in names
-        for file_format in getattr(import_module(f"scorewise.io.{name}"), "FORMATS", ())
+        for name in modules
+        if name.startswith("scorewise.io._format_")
+        for file_format in import_module(name).FORMATS
         for suffix in file_format.suffixes
     }
 
@@ -154,7 +156,7 @@ def write_predictions(
     probs : array (N, M, K), Samples or Predictions
         Member probabilities, or Predictions with all fields.
     labels, ids, class_names, weights, logits
-        As for :class:`scorewise.io.Predictions`.
+        As for :class:`scorewise.Predictions`.
 
     Raises
     ------
