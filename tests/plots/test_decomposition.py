@@ -21,7 +21,7 @@ def test_parts_are_stacked_in_rising_order_of_the_total():
     assert np.allclose(lower.values, display.aleatoric)
     assert np.allclose(upper.baseline, display.aleatoric)
     assert np.allclose(upper.values - upper.baseline, display.epistemic)
-    assert display.patches_["epistemic"].get_hatch()  # told apart in grey
+    assert display.patches_["epistemic"].get_hatch()  # distinguishable in grey
     assert display.ax_.get_ylabel() == "expected log loss (nats)"
     assert [text.split(":")[0] for text in legend_texts(display.ax_)] == [
         "total",

@@ -19,8 +19,8 @@ import numpy as np
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.models._samplers import Sampler, SamplingOptions, checked
 
-# The modules of built-in adapters, in the order in which they are asked, and the library that must
-# have been imported for their models to exist. A module lists its adapters in ADAPTERS.
+# The modules of built-in adapters, in order of precedence, and the library that must have been
+# imported for their models to exist. A module lists its adapters in ADAPTERS.
 _MODULES = (
     ("torch", "scorewise.models.torch._dropout"),
     ("torch", "scorewise.models.torch._deep_ensembles"),
@@ -82,8 +82,8 @@ def register_adapter(adapter: Adapter) -> None:
     Use it for ensembles and stochastic models of other libraries, or of your own. From then on
     :func:`scorewise.predict_samples`, :class:`scorewise.SelectiveClassifier` and everything else
     that takes a model takes such a model too: alone, in a list, at the end of a scikit-learn
-    ``Pipeline``, or within a calibration, a search or a ``FrozenEstimator``. It is asked before
-    the adapters that are there already. Other processes have registries of their own.
+    ``Pipeline``, or within a calibration, a search or a ``FrozenEstimator``. It takes precedence
+    over the adapters that are there already. Other processes have registries of their own.
 
     Parameters
     ----------
