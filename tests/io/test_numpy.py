@@ -19,7 +19,7 @@ def test_read_is_the_inverse_of_write_for_npy(tmp_path, x):
 
 
 def test_a_large_array_is_mapped_and_a_small_one_is_not(tmp_path, monkeypatch):
-    from scorewise.io import _numpy as mapped
+    from scorewise.io import _format_numpy as mapped
 
     values = members(50, 2, 3)
     for large in (True, False):

@@ -30,21 +30,21 @@ def test_only_what_is_asked_for_is_read(tmp_path, monkeypatch):
     x = sw.Predictions(members(40, 2, 3), labels=np.zeros(40, int), ids=np.arange(40))
     path = tmp_path / "a.parquet"
     in_pieces(x, path, [10, 10, 10, 10])
-    asked = []
+    requests = []
     plain = pq.ParquetFile.iter_batches
 
     def iter_batches(self: Any, n: int, row_groups: Any, columns: Any) -> Any:
-        asked.append((row_groups, columns))
+        requests.append((row_groups, columns))
         return plain(self, n, row_groups=row_groups, columns=columns)
 
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", iter_batches)
     stored = sw.read_predictions(path)
-    assert not asked
+    assert not requests
     assert stored.labels.sum() == 0
-    assert asked == [([i], ["labels"]) for i in range(4)]
-    asked.clear()
+    assert requests == [([i], ["labels"]) for i in range(4)]
+    requests.clear()
     next(stored.chunks(5, start=22))
-    assert [groups for groups, _ in asked] == [[2]]
+    assert [groups for groups, _ in requests] == [[2]]
 
 
 def test_a_folder_is_read_in_the_order_of_its_names(tmp_path):

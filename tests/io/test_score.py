@@ -216,11 +216,11 @@ def test_one_row(tmp_path):
 @parametrize("suffix", ["npy", "parquet", "npz"])
 def test_no_rows_give_an_empty_table(tmp_path, monkeypatch, suffix):
     named = score.ScoredParts._file
-    asked = []
+    requests = []
 
     def count(self: Any, row: int) -> Path:
-        asked.append(row)
-        assert len(asked) < 1000, "it would never end"
+        requests.append(row)
+        assert len(requests) < 1000, "it would never end"
         return named(self, row)
 
     monkeypatch.setattr(score.ScoredParts, "_file", count)
