@@ -83,9 +83,9 @@ def test_results_are_available_at_any_time_and_stay():
         np.testing.assert_allclose(
             before.epistemic, sw.decompose(probs[:, : m + 1], "log").epistemic, atol=1e-16
         )
-    kept = before.epistemic.copy()
+    copy = before.epistemic.copy()
     acc.update(probs[:, 0])
-    np.testing.assert_array_equal(before.epistemic, kept)
+    np.testing.assert_array_equal(before.epistemic, copy)
 
 
 def test_logits_moved_classes_and_any_batch_shape():

@@ -23,8 +23,7 @@ from scorewise._array import (
     widest,
 )
 from scorewise._numerics import log1p_minus, polynomial
-from scorewise._simulation import N_DRAWS
-from scorewise.distributions import Dirichlet, Samples
+from scorewise.distributions import N_DRAWS, Dirichlet, Samples
 from scorewise.errors import InvalidInput
 from scorewise.rules._rule import (
     BY_LARGEST,
