@@ -62,11 +62,15 @@ def test_a_rule_is_lines_in_the_file_of_its_structure_and_one_import(copy: Copy)
         '''
         @final
         @dataclass(frozen=True, eq=False, repr=False)
-        class Exponential(_SeparableRule):
-            """H(p) = Σ_k (1 − exp(p_k)) + e − 1; a loss is convex in p, so largest at a corner."""
+        class Exponential(ScoringRule):
+            """H(p) = Σ_k (1 − exp(p_k)) + e − 1."""
 
             family = "exponential"
+            structure = "separable"
             is_symmetric = True
+
+            def _largest_loss(self, corners: np.ndarray) -> float:
+                return self._largest_at(corners)  # losses are convex in p
 
             def _losses(self, xp: Namespace, p: Array) -> Array:
                 others = xp.sum((p - 1) * xp.exp(p) + 1, axis=-1, keepdims=True)
@@ -251,13 +255,13 @@ def test_a_command_is_one_file(copy: Copy):
         '''
         """scorewise count: how many rows a file has."""
 
-        from scorewise.cli._app import AsJson, Debug, Predicted, command
+        from scorewise.cli._app import AsJson, Debug, PredictionsFile, command
         from scorewise.cli._screen import print_json, say
         from scorewise.io import read_predictions
 
 
         @command("scorewise count test.npz")
-        def count(file: Predicted, as_json: AsJson = False, debug: Debug = False) -> None:
+        def count(file: PredictionsFile, as_json: AsJson = False, debug: Debug = False) -> None:
             """Print the number of rows."""
             n_rows = len(read_predictions(file))
             if as_json:
