@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import scorewise as sw
+from scorewise.decompose import Decomposition
 from support import all_rules, fill, members
 
 
@@ -102,7 +103,7 @@ def test_one_rule_gives_one_result_and_half_precision_gives_float32():
     acc = sw.Accumulator("brier")
     for m in range(3):
         acc.update(members(5, 3, 4)[:, m].astype(np.float16))
-    assert isinstance(acc.result(), sw.Decomposition)
+    assert isinstance(acc.result(), Decomposition)
     assert acc.result().epistemic.dtype == np.float32
 
 

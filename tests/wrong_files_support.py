@@ -33,7 +33,7 @@ def path_of(folder: Path, kind: str) -> Path:
     return folder / ("all" if kind == "folder" else f"all.{kind}")
 
 
-def use(path: Path) -> sw.Predictions:
+def use(path: Path) -> sw.io.Predictions:
     """All that can be read of a file, in every way."""
     stored = sw.read_predictions(path)
     for part in stored.chunks(2):

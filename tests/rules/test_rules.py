@@ -16,7 +16,7 @@ from support import all_rules, members
 RULES = all_rules(5) | all_rules(2)
 
 
-def five(name: str) -> sw.ScoringRule:
+def five(name: str) -> sw.rules.ScoringRule:
     return all_rules(5).get(name) or all_rules(2)[name]
 
 

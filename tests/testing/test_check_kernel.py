@@ -24,7 +24,7 @@ def test_the_check_of_a_kernel_can_fail(spoiler: str):
         results = cpu.compute(*work)
         return results and SPOILERS[spoiler](results)
 
-    with pytest.raises(sw.KernelMismatch):
+    with pytest.raises(sw.errors.KernelMismatch):
         sw.check_kernel(SimpleNamespace(compute=compute), ["log"], n_trials=30)
 
 
@@ -34,5 +34,5 @@ def test_the_check_of_a_kernel_catches_one_that_checks_nothing():
 
         return cpu.compute(replace(raw, check=False), weights, rules)
 
-    with pytest.raises(sw.KernelMismatch, match="does not detect"):
+    with pytest.raises(sw.errors.KernelMismatch, match="does not detect"):
         sw.check_kernel(SimpleNamespace(compute=compute), ["brier"], n_trials=30)

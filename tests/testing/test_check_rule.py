@@ -19,7 +19,7 @@ def test_every_rule_passes_the_check(name):
         sw.check_rule(all_rules(k)[name], n_classes=k)
 
 
-def caught(rule: sw.ScoringRule, law: str, k: int = 3) -> sw.ImproperRule:
+def caught(rule: sw.rules.ScoringRule, law: str, k: int = 3) -> sw.ImproperRule:
     with pytest.raises(sw.ImproperRule) as error:
         sw.check_rule(rule, n_classes=k)
     assert error.value.law == law, error.value
