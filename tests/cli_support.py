@@ -90,11 +90,11 @@ def sample_members(n: int = 250, m: int = 4, k: int = 3, seed: int = 0, sharp: f
     return probs / probs.sum(axis=-1, keepdims=True), labels
 
 
-def sample_predictions(n: int = 250, seed: int = 0, **options: Any) -> sw.Predictions:
+def sample_predictions(n: int = 250, seed: int = 0, **options: Any) -> sw.io.Predictions:
     probs, labels = sample_members(n, seed=seed, **options)
     names = NAMES if probs.shape[-1] == 3 else None
     ids = [f"row-{i}" for i in range(n)]
-    return sw.Predictions(probs, labels=labels, ids=ids, class_names=names)
+    return sw.io.Predictions(probs, labels=labels, ids=ids, class_names=names)
 
 
 PREDICTIONS = sample_predictions()

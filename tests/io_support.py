@@ -31,11 +31,11 @@ def path_of(folder: Path, kind: str) -> Path:
     return folder / ("all" if kind == "folder" else f"all.{kind}")
 
 
-def read(kind: str, path: Path) -> sw.Predictions:
+def read(kind: str, path: Path) -> sw.io.Predictions:
     return sw.read_predictions(path_of(path, kind))
 
 
-def back(folder: Path, kind: str, *values: Any, **beside: Any) -> sw.Predictions:
+def back(folder: Path, kind: str, *values: Any, **beside: Any) -> sw.io.Predictions:
     """What a file gives back."""
     path = path_of(folder, kind)
     sw.write_predictions(path, *values, **beside)
@@ -60,7 +60,7 @@ def assert_bits(array: Any, other: Any, name: str, payload: bool = True) -> None
     assert array.tobytes() == other.tobytes(), name
 
 
-def assert_same(result: sw.Predictions, expected: sw.Predictions, kind: str = "") -> None:
+def assert_same(result: sw.io.Predictions, expected: sw.io.Predictions, kind: str = "") -> None:
     assert result.shape == expected.shape
     assert result.dtype == expected.dtype
     assert result.fields == expected.fields
@@ -127,12 +127,12 @@ def numbers(draw: Any, *shape: int) -> np.ndarray:
 
 
 @st.composite
-def predictions(draw: Any, kind: str = "", n: int | None = None) -> sw.Predictions:
+def predictions(draw: Any, kind: str = "", n: int | None = None) -> sw.io.Predictions:
     if n is None:
         n = draw(st.sampled_from([0, 1, 2, 5, 19]))
     m, k = draw(st.integers(1, 3)), draw(st.integers(2, 4))
     if kind == "npy":
-        return sw.Predictions(numbers(draw, n, m, k))
+        return sw.io.Predictions(numbers(draw, n, m, k))
     values = draw(st.sampled_from([("probs",), ("logits",), ("probs", "logits")]))
     source: dict[str, Any] = {name: numbers(draw, n, m, k) for name in values}
     if draw(st.booleans()):
@@ -148,10 +148,10 @@ def predictions(draw: Any, kind: str = "", n: int | None = None) -> sw.Predictio
     weights = draw(st.sampled_from([None, (m,), (n, m)]))
     if weights is not None:
         source["weights"] = numbers(draw, *weights)
-    return sw.Predictions(**source)
+    return sw.io.Predictions(**source)
 
 
-def in_pieces(x: sw.Predictions, path: Path, sizes: list[int]) -> None:
+def in_pieces(x: sw.io.Predictions, path: Path, sizes: list[int]) -> None:
     """Written by us, and then divided as others would."""
     sw.write_predictions(path, x)
     if path.suffix == ".parquet":

@@ -27,7 +27,7 @@ MORE: dict[str, Any] = {
 }
 
 
-def use(path: Path) -> sw.Predictions:
+def use(path: Path) -> sw.io.Predictions:
     """All that can be read of a file, in every way."""
     stored = sw.read_predictions(path)
     for part in stored.chunks(2):

@@ -36,6 +36,7 @@ from scorewise_paper.networks import EfficientNet, Shape, shape_of, squares
 from scorewise_paper.pretrained import PUBLISHED, PublishedWeights, pretrained_cells
 from scorewise_paper.runs import drawn_rows, shortened
 
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 TINY = Shape(stem=4, widths=(4, 6, 6, 8, 8, 10), depths=(1, 1, 1, 1, 1, 1), last=16)
 TABLES = ("table-imagenet", "table-food101")
 N = 6  # images in each set

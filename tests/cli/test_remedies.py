@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_support import NAMES, PREDICTIONS, run, sentence_of
 
 import scorewise as sw
+from cli_support import NAMES, PREDICTIONS, run, sentence_of
 from scorewise.cli._app import remedy_text
 from scorewise.errors import Remedy
 

@@ -175,7 +175,7 @@ def test_kill_9_and_resume_to_the_same_bytes(source: str, out: str, here: Path):
         write(source)
     if source == "test":  # several files, of several row groups each
         for i, file in enumerate(Path("test") / f"{i}.parquet" for i in range(3)):
-            part = sw.Predictions(members(130, M, K, i), ids=[f"row {j}" for j in range(130)])
+            part = sw.io.Predictions(members(130, M, K, i), ids=[f"row {j}" for j in range(130)])
             sw.write_predictions(file, part)
             pq.write_table(pq.read_table(file), file, row_group_size=37)
         next(Path("test").glob("part-*")).unlink()
@@ -426,7 +426,7 @@ def test_memory_does_not_grow_with_the_file(here: Path):
         rng = np.random.default_rng(0)
         block = rng.dirichlet(np.ones(16), (8192, 8)).astype(np.float32)  # 4 MiB
         name = f"{size}.parquet"
-        first = sw.Predictions(block)
+        first = sw.io.Predictions(block)
         sw.write_predictions(name, first)
         if size > 4:
             table = pq.read_table(name)

@@ -10,8 +10,8 @@ from support import members
 
 
 @pytest.fixture
-def everything() -> sw.Predictions:
-    return sw.Predictions(
+def everything() -> sw.io.Predictions:
+    return sw.io.Predictions(
         members(5, 2, 3).astype("f4"),
         labels=[0, 1, 2, -1, 0],
         ids=["a", "b\n", '"c"', "ü,", ""],

@@ -40,14 +40,14 @@ def test_read_is_the_inverse_of_write(tmp_path, kind, data):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_logits_alone_are_written_as_they_are(tmp_path, dtype, value):
-    x = sw.Predictions(logits=np.full((3, 1, 2), value, dtype))
+    x = sw.io.Predictions(logits=np.full((3, 1, 2), value, dtype))
     assert_same(back(tmp_path, "safetensors", x), x)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_every_half_precision_number_survives(tmp_path, kind):
     values = np.arange(2**16, dtype=np.uint16).view(np.float16).reshape(-1, 4, 8)
-    x = sw.Predictions(values)
+    x = sw.io.Predictions(values)
     assert_same(back(tmp_path, kind, x), x, kind)
 
 
@@ -56,7 +56,7 @@ def test_text_keeps_every_number(tmp_path, dtype):
     rng = np.random.default_rng(0)
     kind = {"float32": np.uint32, "float64": np.uint64}[dtype]
     values = rng.integers(0, np.iinfo(kind).max, 30_000, kind).view(dtype).reshape(-1, 3, 10)
-    x = sw.Predictions(np.where(np.isnan(values), np.zeros((), dtype), values))
+    x = sw.io.Predictions(np.where(np.isnan(values), np.zeros((), dtype), values))
     assert_same(back(tmp_path, "csv", x), x)
 
 
@@ -129,7 +129,7 @@ def test_long_ids_are_text_too(tmp_path):
 
 def test_a_file_can_be_written_from_itself(tmp_path):
     for kind in FORMATS:
-        x = sw.Predictions(members(30, 2, 3, seed=1))
+        x = sw.io.Predictions(members(30, 2, 3, seed=1))
         back(tmp_path, kind, x)
         assert_same(back(tmp_path, kind, read(kind, tmp_path)), x)
 
@@ -137,7 +137,7 @@ def test_a_file_can_be_written_from_itself(tmp_path):
 class Fails:
     """A source that must not be read as a whole."""
 
-    def __init__(self, stored: sw.Predictions, most: int) -> None:
+    def __init__(self, stored: sw.io.Predictions, most: int) -> None:
         self._inner, self._most = stored.source, most
         self.shape, self.dtype, self.fields = stored.shape, stored.dtype, stored.fields
         self.locate = self._inner.locate
@@ -152,7 +152,7 @@ class Fails:
 @pytest.mark.parametrize("target", FORMATS)
 @pytest.mark.parametrize("source", FORMATS)
 def test_every_kind_of_file_becomes_every_other(tmp_path, monkeypatch, source, target):
-    x = sw.Predictions(
+    x = sw.io.Predictions(
         members(41, 2, 3),
         **{}
         if "npy" in (source, target)
@@ -168,7 +168,7 @@ def test_every_kind_of_file_becomes_every_other(tmp_path, monkeypatch, source, t
     monkeypatch.setattr(in_memory, "CHUNK_BYTES", 7 * 2 * 3 * 8)
     stored = read(source, tmp_path)
     if target not in ("npz", "safetensors"):
-        stored = sw.Predictions.from_source(
+        stored = sw.io.Predictions.from_source(
             Fails(stored, 7), stored.class_names, stored.member_weights
         )
     (tmp_path / "b").mkdir()

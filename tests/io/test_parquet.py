@@ -27,7 +27,7 @@ def test_row_groups_larger_than_memory_are_read_in_bounded_memory(tmp_path):
 
 
 def test_only_what_is_asked_for_is_read(tmp_path, monkeypatch):
-    x = sw.Predictions(members(40, 2, 3), labels=np.zeros(40, int), ids=np.arange(40))
+    x = sw.io.Predictions(members(40, 2, 3), labels=np.zeros(40, int), ids=np.arange(40))
     path = tmp_path / "a.parquet"
     in_pieces(x, path, [10, 10, 10, 10])
     requests = []

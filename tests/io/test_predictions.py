@@ -113,7 +113,7 @@ MISFITS: dict[str, tuple[dict[str, Any], str]] = {
 def test_what_does_not_fit_is_refused(case):
     source, message = MISFITS[case]
     with pytest.raises(sw.InvalidInput, match=message):
-        sw.Predictions(**{"probs": GOOD} | source)
+        sw.io.Predictions(**{"probs": GOOD} | source)
 
 
 @pytest.mark.parametrize(
@@ -126,9 +126,9 @@ def test_what_does_not_fit_is_refused(case):
 )
 def test_what_has_no_shape_is_refused(source):
     with pytest.raises(sw.InvalidInput):
-        sw.Predictions(GOOD, **source)
+        sw.io.Predictions(GOOD, **source)
 
 
 def test_no_rows_may_have_labels_by_name(tmp_path):
     none = np.array([], dtype="U1")
-    assert sw.Predictions(GOOD[:0], labels=none, class_names=list("abc")).labels.shape == (0,)
+    assert sw.io.Predictions(GOOD[:0], labels=none, class_names=list("abc")).labels.shape == (0,)

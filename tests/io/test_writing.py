@@ -28,7 +28,7 @@ def test_a_source_that_breaks_off_leaves_all_as_it_was(tmp_path, kind, error, ol
         sw.write_predictions(path, GOOD)
     before = contents(tmp_path)
     with pytest.raises(error, match="dried up"):
-        sw.write_predictions(path, sw.Predictions.from_source(BreaksOff(error("dried up"))))
+        sw.write_predictions(path, sw.io.Predictions.from_source(BreaksOff(error("dried up"))))
     assert contents(tmp_path) == before
     assert path.exists() == older
 
@@ -142,7 +142,7 @@ class Kills(BreaksOff):
         if n > 1:
             os.kill(os.getpid(), signal.SIGKILL)
 
-sw.write_predictions(sys.argv[1], sw.Predictions.from_source(Kills(KeyError())))
+sw.write_predictions(sys.argv[1], sw.io.Predictions.from_source(Kills(KeyError())))
 """
 
 
@@ -221,7 +221,7 @@ def test_npy_holds_probabilities_alone(tmp_path):
 
 def test_what_predictions_have_is_not_given_twice(tmp_path):
     for stored, more in (
-        (sw.Predictions(GOOD), {"labels": MORE["labels"]}),
+        (sw.io.Predictions(GOOD), {"labels": MORE["labels"]}),
         (sw.Samples(GOOD), {"weights": [1, 1]}),
     ):
         with pytest.raises(sw.InvalidInput, match="have their own already"):

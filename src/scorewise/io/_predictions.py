@@ -95,7 +95,7 @@ class Predictions:
     Examples
     --------
     >>> import scorewise as sw
-    >>> predictions = sw.Predictions([[[0.9, 0.1], [0.8, 0.2]]], labels=["ill"],
+    >>> predictions = sw.io.Predictions([[[0.9, 0.1], [0.8, 0.2]]], labels=["ill"],
     ...                              class_names=["well", "ill"])
     >>> predictions
     Predictions(1 row, 2 members, 2 classes, float64, with labels, class_names)
@@ -246,7 +246,7 @@ class Predictions:
         Examples
         --------
         >>> import numpy as np, scorewise as sw
-        >>> sw.Predictions(np.full((4, 3, 2), 2.0)).to_samples(normalize=True).probs.max()
+        >>> sw.io.Predictions(np.full((4, 3, 2), 2.0)).to_samples(normalize=True).probs.max()
         np.float64(0.5)
         """
         try:
@@ -281,7 +281,7 @@ class Predictions:
         Examples
         --------
         >>> import numpy as np, scorewise as sw
-        >>> predictions = sw.Predictions(np.full((5, 3, 2), 0.5))
+        >>> predictions = sw.io.Predictions(np.full((5, 3, 2), 0.5))
         >>> [len(part) for part in predictions.chunks(2)]
         [2, 2, 1]
         """

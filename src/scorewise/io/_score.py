@@ -198,7 +198,7 @@ def row_uncertainties(
     --------
     >>> import numpy as np, scorewise as sw
     >>> from scorewise.io import row_uncertainties
-    >>> row_uncertainties(sw.Predictions(np.full((2, 3, 4), 0.25)), "zero-one")
+    >>> row_uncertainties(sw.io.Predictions(np.full((2, 3, 4), 0.25)), "zero-one")
     array([0.75, 0.75])
     """
     validate.choice(component, "component", COMPONENTS)

@@ -15,8 +15,7 @@ from scorewise import _validate as validate
 from scorewise._array import Array, Namespace, as_dtype_of, difference, namespace, one_hot
 from scorewise._inputs import classes_last, raw_predictions
 from scorewise._numerics import sum_product
-from scorewise._simulation import RARE
-from scorewise.distributions import Dirichlet, Samples, apply_floor
+from scorewise.distributions import RARE, Dirichlet, Samples, apply_floor
 from scorewise.errors import InvalidInput, Remedy
 
 BY_LARGEST = "largest probability"  # the key of totals that fall as the largest probability rises
