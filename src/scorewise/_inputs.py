@@ -17,7 +17,7 @@ from scorewise._array import (
     namespace,
     working_precision,
 )
-from scorewise.errors import InvalidInput
+from scorewise.errors import InvalidInput, Remedy
 
 
 def softmax(xp: Namespace, logits: Array) -> Array:
@@ -81,7 +81,7 @@ def raw_predictions(
 ) -> RawPredictions:
     """Return raw predictions from an array or a list; only type and shape are checked."""
     if from_logits and normalize:
-        raise InvalidInput("from_logits=True already normalises; do not pass normalize=True too")
+        raise InvalidInput("from_logits=True already normalises", Remedy("normalize", False))
     name = "logits" if from_logits else "probs"
     values = validate.floating(values, name)
     where = layout(values.ndim, name)
