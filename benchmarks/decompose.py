@@ -34,6 +34,7 @@ from measuring import (
     peak_memory,
     write_between,
 )
+from scorewise.decompose import Decomposition
 from scorewise.kernels.cpu import SMALLEST
 
 AT_MOST = {1_000: 2, 100: 3, 10: 5}  # times np.sum for K classes, DESIGN §6
@@ -86,7 +87,7 @@ class Input:
     weights: np.ndarray | None
     from_logits: bool
 
-    def decompose(self) -> dict[str, sw.Decomposition]:
+    def decompose(self) -> dict[str, Decomposition]:
         """What is measured."""
         return sw.decompose(self.array, RULES, **self._options())
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import scorewise as sw
 from report_support import members
+from scorewise.compare import Evaluation
 
 QUICK = {"n_resamples": 100, "progress": False}
 NAMES = ["well", "doubtful", "ill"]
@@ -16,5 +17,5 @@ PROBS, Y = members(300, 3)
 RIGHT = PROBS.mean(axis=1).argmax(axis=1)
 
 
-def evaluate(probs: Any = PROBS, y: Any = Y, **options: Any) -> sw.Evaluation:
+def evaluate(probs: Any = PROBS, y: Any = Y, **options: Any) -> Evaluation:
     return sw.evaluate(probs, y, **QUICK | options)

@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import scorewise as sw
+from scorewise.compare import Comparison, Standing
 from scorewise.decide import Decisions
 from scorewise.plots import OODDisplay
 from support import members
@@ -26,8 +27,8 @@ def predictions(n: int = 60, m: int = 5, k: int = 3) -> tuple[np.ndarray, np.nda
 
 def standing(
     name: str, behind: float, half: float, verdict: str, same: str | None = None
-) -> sw.Standing:
-    return sw.Standing(name, 0.1 + behind, behind, behind - half, behind + half, 0.5, verdict, same)
+) -> Standing:
+    return Standing(name, 0.1 + behind, behind, behind - half, behind + half, 0.5, verdict, same)
 
 
 def comparison(names: Sequence[str] = ("best one", "twin", "close", "far", "far twin")) -> Any:
@@ -39,7 +40,7 @@ def comparison(names: Sequence[str] = ("best one", "twin", "close", "far", "far 
         standing(d, 0.05, 0.02, "worse"),
         standing(e, 0.05, 0.02, "worse", d),
     )
-    return sw.Comparison("selective", "zero-one", "aulc", rows, 0.95)
+    return Comparison("selective", "zero-one", "aulc", rows, 0.95)
 
 
 def curve(n_runs: int = 5, n_rounds: int = 15, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

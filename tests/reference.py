@@ -34,7 +34,7 @@ def cumulative(p: Row) -> Row:
     return [mp.fsum(p[: i + 1]) for i in range(len(p))]
 
 
-def entropy(rule: sw.ScoringRule) -> Callable[[Row], mp.mpf]:
+def entropy(rule: sw.rules.ScoringRule) -> Callable[[Row], mp.mpf]:
     """H, in the form that stays right when a row sums to S instead of 1."""
     family = rule.family
 
@@ -72,7 +72,7 @@ def entropy(rule: sw.ScoringRule) -> Callable[[Row], mp.mpf]:
     return of
 
 
-def expected_costs(rule: sw.ScoringRule, p: Row) -> Row:
+def expected_costs(rule: sw.rules.ScoringRule, p: Row) -> Row:
     c = [row(r) for r in rule.costs]
     return [mp.fsum(x * c[y][a] for y, x in enumerate(p)) for a in range(len(c[0]))]
 
@@ -81,7 +81,7 @@ BETA_DIGITS = 100
 
 
 @functools.cache
-def beta_losses(rule: sw.ScoringRule, *p: mp.mpf) -> Row:
+def beta_losses(rule: sw.rules.ScoringRule, *p: mp.mpf) -> Row:
     """Both losses: incomplete beta functions, as Gauss's series of positive terms.
 
     ∫₀ˣ c^a (1−c)^{b−1} dc = x^{a+1} y^b F(1, a+b+1; a+2; x)/(a+1) with y = 1 − x.
@@ -105,13 +105,13 @@ def exact_pair(p: Sequence[mp.mpf]) -> Row:
     return [p[0], 1 - p[0]] if p[0] < p[1] else [1 - p[1], p[1]]
 
 
-def beta_expected_loss(rule: sw.ScoringRule, q: Row, p: Row) -> mp.mpf:
+def beta_expected_loss(rule: sw.rules.ScoringRule, q: Row, p: Row) -> mp.mpf:
     with mp.workdps(BETA_DIGITS):
         pairs = zip(exact_pair(p), beta_losses(rule, *q), strict=True)
         return mp.fsum(x * loss for x, loss in pairs if x)
 
 
-def divergence(rule: sw.ScoringRule) -> Callable[[Row, Row], mp.mpf]:
+def divergence(rule: sw.rules.ScoringRule) -> Callable[[Row, Row], mp.mpf]:
     """D(q, p) as in the table."""
     family = rule.family
 
@@ -155,7 +155,7 @@ def divergence(rule: sw.ScoringRule) -> Callable[[Row, Row], mp.mpf]:
 
 
 def decompose(
-    rule: sw.ScoringRule, theta: np.ndarray, weights: Sequence[float] | None = None
+    rule: sw.rules.ScoringRule, theta: np.ndarray, weights: Sequence[float] | None = None
 ) -> tuple[mp.mpf, mp.mpf, mp.mpf]:
     """Total, aleatoric and epistemic of members (M, K)."""
     rows = [row(r) for r in theta]

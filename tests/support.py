@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import scorewise as sw
+from scorewise.decompose import Decomposition
 from scorewise.kernels import cpu
 
 LIBRARIES = ["numpy", "read-only numpy", "array_api_strict", "torch", "jax"]
@@ -61,7 +62,7 @@ class Library:
         return isinstance(values, np.ndarray | np.generic)
 
 
-def all_rules(k: int, seed: int = 0) -> dict[str, sw.ScoringRule]:
+def all_rules(k: int, seed: int = 0) -> dict[str, sw.rules.ScoringRule]:
     """Every rule of the library, for k classes."""
     rng = np.random.default_rng(seed)
     root = rng.normal(size=(k, k))
@@ -181,7 +182,7 @@ PATHS = {
 PRECISION = {"float64": (1e-12, 2.0**-52), "float32": (1e-4, 2.0**-23)}
 
 
-def assert_accurate(d: sw.Decomposition, i: int, expected: tuple, dtype: str, note: str) -> None:
+def assert_accurate(d: Decomposition, i: int, expected: tuple, dtype: str, note: str) -> None:
     """Assert that row i of a decomposition is as accurate as docs/numbers.md states."""
     relative, unit = PRECISION[dtype]
     for component, value, exact in zip(("total", "aleatoric"), d, expected, strict=False):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import scorewise as sw
+from scorewise.decompose import Decomposition
 from support import all_rules, fill, members
 
 
@@ -82,9 +83,9 @@ def test_results_are_available_at_any_time_and_stay():
         np.testing.assert_allclose(
             before.epistemic, sw.decompose(probs[:, : m + 1], "log").epistemic, atol=1e-16
         )
-    kept = before.epistemic.copy()
+    copy = before.epistemic.copy()
     acc.update(probs[:, 0])
-    np.testing.assert_array_equal(before.epistemic, kept)
+    np.testing.assert_array_equal(before.epistemic, copy)
 
 
 def test_logits_moved_classes_and_any_batch_shape():
@@ -102,7 +103,7 @@ def test_one_rule_gives_one_result_and_half_precision_gives_float32():
     acc = sw.Accumulator("brier")
     for m in range(3):
         acc.update(members(5, 3, 4)[:, m].astype(np.float16))
-    assert isinstance(acc.result(), sw.Decomposition)
+    assert isinstance(acc.result(), Decomposition)
     assert acc.result().epistemic.dtype == np.float32
 
 

@@ -190,11 +190,11 @@ def test_the_epistemic_part_is_the_value_of_learning_theta():
     rng = np.random.default_rng(7)
     probs, costs, w = members(30, 6, 3, seed=8), some_costs(3, 4), rng.uniform(0, 1, 6)
     d = sw.decide(probs, costs, weights=w)
-    told = sum(
+    with_oracle = sum(
         share * sw.decide(probs[:, m : m + 1], costs).total for m, share in enumerate(w / w.sum())
     )
-    np.testing.assert_allclose(d.epistemic, d.total - told, atol=1e-14)
-    np.testing.assert_allclose(d.aleatoric, told, rtol=1e-13)
+    np.testing.assert_allclose(d.epistemic, d.total - with_oracle, atol=1e-14)
+    np.testing.assert_allclose(d.aleatoric, with_oracle, rtol=1e-13)
 
 
 # -- Chow's rule, thresholds ----------------------------------------------------------------------
@@ -614,7 +614,7 @@ def test_actions_that_tie_over_all_members_though_not_for_each(dtype):
 
 
 @pytest.mark.parametrize(("dtype", "step"), [("float64", 1e-12), ("float32", 1e-5)])
-def test_actions_that_all_but_tie_are_told_apart(dtype, step):
+def test_actions_that_nearly_tie_are_distinguished(dtype, step):
     """The second is cheaper by little, and one member would take the first."""
     probs = np.array([[0.75, 0.25], [0.25 - 2 * step, 0.75 + 2 * step]], dtype=dtype)
     d = sw.decide(probs, 1 - np.eye(2))

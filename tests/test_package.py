@@ -1,10 +1,9 @@
-"""The package as a whole: what importing it costs, what it promises, what the docs say."""
+"""The package as a whole: what importing it loads, its public names, its metadata."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import inspect
-import re
 import subprocess
 import sys
 import tomllib
@@ -43,14 +42,6 @@ def python(code: str, *options: str, cwd: Path = ROOT) -> subprocess.CompletedPr
 def test_import_loads_nothing_heavy():
     code = f"import sys, scorewise; print([m for m in {HEAVY!r} if m in sys.modules])"
     assert python(code).stdout.strip() == "[]"
-
-
-def test_import_is_fast():
-    def seconds() -> float:
-        clock = "import time; start = time.process_time(); import scorewise; "
-        return float(python(clock + "print(time.process_time() - start)").stdout)
-
-    assert min(seconds() for _ in range(5)) < 0.3
 
 
 def test_import_and_first_use_write_nothing(tmp_path: Path):
@@ -94,14 +85,6 @@ def test_public_names_exist_and_are_documented_with_an_example():
     assert public | {"rules", "plots"} == set(sw.__all__)
 
 
-def test_every_public_name_is_in_the_changelog_and_the_docs():
-    pages = "".join(p.read_text() for p in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
-    changes = (ROOT / "CHANGELOG.md").read_text()
-    for name in sw.__all__:
-        assert name in pages, f"{name} is in no page"
-        assert name in changes, f"{name} is not in the CHANGELOG"
-
-
 @pytest.mark.parametrize(("ci", "outcome"), [("true", "1 failed"), ("", "1 skipped")])
 def test_in_ci_a_skipped_test_is_a_failure(tmp_path: Path, ci: str, outcome: str):
     (tmp_path / "test_it.py").write_text("import pytest\ndef test_it(): pytest.skip('why not')\n")
@@ -134,18 +117,3 @@ def test_extras_are_there():
         "dev",
         "all",
     }
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.stem)
-def test_example_files_run(path: Path):
-    run = [sys.executable, "-W", "error", str(path)]
-    assert subprocess.run(run, capture_output=True, text=True, check=True).stdout
-
-
-def test_examples_in_the_pages_run():
-    """Every python block of the README and the docs, each page from top to bottom."""
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
-        blocks = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
-        code = "\n".join(blocks)
-        if code:
-            python(code, "-W", "error")

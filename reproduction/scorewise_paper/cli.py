@@ -155,10 +155,6 @@ def _print_json(value: Any) -> None:
 def _add_experiment(name: str, title: str, names: Sequence[str]) -> None:
     """Add the command that runs and draws experiments."""
 
-    @command(
-        f"scorewise-paper {name} --data-dir data",
-        f"scorewise-paper {name} --quick --as-is --results quick-results",
-    )
     def experiment(
         results: Results = _RESULTS,
         data_dir: DataDir = None,
@@ -192,11 +188,15 @@ def _add_experiment(name: str, title: str, names: Sequence[str]) -> None:
 
     experiment.__doc__ = f"""{title}.
 
-Every result is stored as soon as it is computed. A run that was interrupted continues where it
-stopped: run the same command again. The figures and tables are then written beside the results.
-Networks need a GPU to be fast; forests do not.
-{(experiment.__doc__ or "").removeprefix("None")}"""
-    app.command(name, short_help=title)(experiment)
+    Every result is stored as soon as it is computed. A run that was interrupted continues where it
+    stopped: run the same command again. The figures and tables are then written beside the
+    results. Networks need a GPU to be fast; forests do not.
+    """
+    examples = (
+        f"scorewise-paper {name} --data-dir data",
+        f"scorewise-paper {name} --quick --as-is --results quick-results",
+    )
+    app.command(name, short_help=title)(command(*examples)(experiment))
 
 
 def _run_and_draw(names: Sequence[str], setup: Setup, as_json: bool) -> None:
@@ -232,7 +232,7 @@ for _name, _title in EXPERIMENTS.items():
 _add_experiment("all", "All experiments that the available data allow", tuple(EXPERIMENTS))
 
 
-@app.command()
+@app.command(short_help="One page of all results beside the published numbers")
 @command(
     "scorewise-paper report --results paper-results",
     "scorewise-paper report --results reproduction/results --out reproduction",

@@ -38,8 +38,8 @@ def load(root: Path, name: str, split: str = "test", **options: Any) -> datasets
 
 def official(monkeypatch: pytest.MonkeyPatch, name: str, checksums: dict[str, str]) -> None:
     """Make other files the official ones of a set."""
-    told = dataclasses.replace(datasets.describe(name), checksums=checksums)
-    monkeypatch.setitem(datasets.DATA_SETS, name, told)
+    described = dataclasses.replace(datasets.describe(name), checksums=checksums)
+    monkeypatch.setitem(datasets.DATA_SETS, name, described)
 
 
 def sha256(data: bytes) -> str:
@@ -313,8 +313,8 @@ def test_poker_hands_of_both_files_are_pooled(tmp_path: Path):
     put(tmp_path, "poker-hand/poker-hand-training-true.data", "1,10,1,11,1,13,1,12,1,1,9\r\n")
     put(tmp_path, "poker-hand/poker-hand-testing.data", "1,1,1,13,2,4,2,3,1,12,0\r\n" * 9)
     rows = [load(tmp_path, "poker-hand", split) for split in ("train", "test")]
-    assert [len(one) for one in rows] == [7, 3]
-    y = np.concatenate([one.y for one in rows])
+    assert [len(part) for part in rows] == [7, 3]
+    y = np.concatenate([part.y for part in rows])
     assert np.bincount(y).tolist() == [9, 0, 0, 0, 0, 0, 0, 0, 0, 1]
     assert rows[0].x.shape == (7, 10)
     assert rows[0].class_names[9] == "royal flush"
@@ -350,8 +350,8 @@ def image(root: Path, name: str, mode: str = "RGB") -> np.ndarray:
     path = put(root, name, b"")
     content = Image.fromarray(pixels(20, 30, 3)).convert(mode)
     content.save(path, "PNG" if name.endswith("png") else "JPEG")
-    with Image.open(path) as found:
-        return np.array(found.convert("RGB"))
+    with Image.open(path) as decoded:
+        return np.array(decoded.convert("RGB"))
 
 
 @pytest.fixture
@@ -374,9 +374,9 @@ def test_places365(split: str, places: Any):
     assert rows.y.tolist() == [364, 0, 7]
     assert rows.class_names == ("/a/a_place", "/b/b_place")
     assert len(rows) == len(rows.x) == 3
-    for found, expected in zip(rows.x, images, strict=True):
-        assert (found.dtype, found.shape) == (np.uint8, (20, 30, 3))
-        np.testing.assert_array_equal(found, expected)
+    for image_read, expected in zip(rows.x, images, strict=True):
+        assert (image_read.dtype, image_read.shape) == (np.uint8, (20, 30, 3))
+        np.testing.assert_array_equal(image_read, expected)
     np.testing.assert_array_equal(rows.x[-1], images[-1])
     assert rows.x[1:].paths == rows.x.paths[1:]
     with pytest.raises(IndexError):
@@ -517,8 +517,8 @@ def test_official_files_have_no_note(digits: Any, monkeypatch: pytest.MonkeyPatc
     assert load(root, "mnist").official  # permission to take others changes nothing
     lines = [f"{hashlib.sha256(f.read_bytes()).hexdigest()}  {f.name}\n" for f in files[:2]]
     assert rows.digest == hashlib.sha256("".join(lines).encode()).hexdigest()
-    assert {found.state for found in datasets.verify("mnist", root)} == {"official"}
-    assert all(found.message == "" for found in datasets.verify("mnist", root))
+    assert {state.state for state in datasets.verify("mnist", root)} == {"official"}
+    assert all(state.message == "" for state in datasets.verify("mnist", root))
 
     path = root / "mnist/t10k-images-idx3-ubyte"
     path.write_bytes(path.read_bytes()[:-1] + b"!")
@@ -526,10 +526,10 @@ def test_official_files_have_no_note(digits: Any, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(CorruptData, match=rf"{path.name} is not the official file.*{changed}"):
         datasets.load("mnist", "test", data_dir=root)
     assert load(root, "mnist").official is False
-    found = {state.path.name: state for state in datasets.verify("mnist", root)}
-    assert found[path.name].state == "not official"
-    assert found[path.name].digest == changed
-    assert found["t10k-labels-idx1-ubyte"].state == "official"
+    states = {state.path.name: state for state in datasets.verify("mnist", root)}
+    assert states[path.name].state == "not official"
+    assert states[path.name].digest == changed
+    assert states["t10k-labels-idx1-ubyte"].state == "official"
 
 
 def test_the_official_one_of_two_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -553,12 +553,14 @@ def test_what_was_unpacked_and_has_changed_is_corrupt(tmp_path: Path):
             for name in ("train.bin", "test.bin")
         },
     }
-    assert [one.state for one in datasets.verify("cifar-100", tmp_path)] == ["not official"] * 2
-    for told in (json.dumps({**manifest, "checksum": "md5:0"}), "no JSON", "[]", "{}"):
-        put(tmp_path, "cifar-100-binary/.scorewise.json", told)
-        assert [one.state for one in datasets.verify("cifar-100", tmp_path)] == ["not official"] * 2
+    assert [state.state for state in datasets.verify("cifar-100", tmp_path)] == ["not official"] * 2
+    for text in (json.dumps({**manifest, "checksum": "md5:0"}), "no JSON", "[]", "{}"):
+        put(tmp_path, "cifar-100-binary/.scorewise.json", text)
+        assert [state.state for state in datasets.verify("cifar-100", tmp_path)] == [
+            "not official"
+        ] * 2
     put(tmp_path, "cifar-100-binary/.scorewise.json", json.dumps(manifest))
-    assert [one.state for one in datasets.verify("cifar-100", tmp_path)] == ["official"] * 2
+    assert [state.state for state in datasets.verify("cifar-100", tmp_path)] == ["official"] * 2
     assert datasets.load("cifar-100", "test", data_dir=tmp_path).official
     path.write_bytes(bytes(3073) + b"x")
     train, test = datasets.verify("cifar-100", tmp_path)
@@ -663,21 +665,24 @@ def test_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.parametrize("name", datasets.names())
 def test_every_set_is_described(name: str):
-    told = datasets.describe(name)
-    assert told.name == name
-    assert told.title
-    assert told.licence
-    assert told.home.startswith("http")
-    assert "test" in told.splits
-    assert told.class_names is None or len(set(told.class_names)) == told.n_classes
-    for part in told.parts:
-        assert part == told.folder or part.startswith(f"{told.folder}/")
-        assert (told.source_of(part) is not None) == bool(told.files)
-    for source in told.files:
+    described = datasets.describe(name)
+    assert described.name == name
+    assert described.title
+    assert described.licence
+    assert described.home.startswith("http")
+    assert "test" in described.splits
+    assert described.class_names is None or len(set(described.class_names)) == described.n_classes
+    for part in described.parts:
+        assert part == described.folder or part.startswith(f"{described.folder}/")
+        assert (described.source_of(part) is not None) == bool(described.files)
+    for source in described.files:
         assert source.url is None or source.url.startswith("http")
-    for checksum in [*told.checksums.values(), *(source.checksum for source in told.files)]:
+    for checksum in [
+        *described.checksums.values(),
+        *(source.checksum for source in described.files),
+    ]:
         assert re.fullmatch("md5:[0-9a-f]{32}|sha256:[0-9a-f]{64}", checksum)
-    assert bool(told.by_hand) == (not told.files or told.files[0].url is None)
+    assert bool(described.by_hand) == (not described.files or described.files[0].url is None)
 
 
 def test_the_sets_of_the_paper():
@@ -749,7 +754,7 @@ def test_what_is_partial_is_never_official(real: Path):
     poker = load(real, "poker-hand")
     assert poker.note == "Poker Hand, 125,009 rows, not the official poker-hand-testing.data"
     assert poker.x.shape == (37_503, 10)
-    states = [one.state for one in datasets.verify("poker-hand", real)]
+    states = [state.state for state in datasets.verify("poker-hand", real)]
     assert states == ["official", "not official"]
     svhn = load(real, "svhn")
     assert svhn.x.shape == (10_000, 3, 32, 32)

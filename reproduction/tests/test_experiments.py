@@ -48,13 +48,15 @@ def grey(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_experiment_runs_and_is_marked(root: Path, tmp_path: Path):
     def outcome(name: str) -> Any:
-        given = ("--quick", "--as-is", "--data-dir", root, "--results", tmp_path, "--json")
-        found = reproduce(name, *given, "--runs", 1)
-        assert found.exit_code == 0, found.output
-        return json.loads(found.stdout)
+        options = ("--quick", "--as-is", "--data-dir", root, "--results", tmp_path, "--json")
+        result = reproduce(name, *options, "--runs", 1)
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
 
     cells = {name: outcome(name) for name in HERE}
-    assert {name: (one["cells"], one["computed"]) for name, one in cells.items()} == {
+    assert {
+        name: (outcome_of["cells"], outcome_of["computed"]) for name, outcome_of in cells.items()
+    } == {
         "figure-1": (1, 1),
         "figure-sp-components": (1, 0),
         "figure-sp-poker": (1, 1),
@@ -71,7 +73,7 @@ def test_every_experiment_runs_and_is_marked(root: Path, tmp_path: Path):
     assert len(every) == 57
     for stored in every:
         assert shortened(stored.cell.setting)
-        assert not any(one["official"] for one in stored.cell.setting["sets"].values())
+        assert not any(described["official"] for described in stored.cell.setting["sets"].values())
         assert stored.provenance["seconds"] > 0
     assert not any((tmp_path / "unfinished").iterdir())
     for name in PRETRAINED:
@@ -130,9 +132,9 @@ def test_a_stand_in_that_may_not_be_taken_is_left_alone(
     some = part_of(root, tmp_path / "data", "cifar-10-batches-bin", "svhn", "tiny-imagenet-32")
     for name in ("cifar-10", "svhn"):
         digests = {
-            one.path.relative_to(some).as_posix(): f"sha256:{one.digest}"
-            for one in datasets.verify(name, some)
-            if one.digest
+            state.path.relative_to(some).as_posix(): f"sha256:{state.digest}"
+            for state in datasets.verify(name, some)
+            if state.digest
         }
         monkeypatch.setitem(
             datasets.DATA_SETS, name, replace(datasets.describe(name), checksums=digests, files=())
@@ -151,15 +153,15 @@ def learned(
     rows: list[np.ndarray] = []
     fit = learning.Stack.fit
 
-    def seen(self: Any, these: torch.Tensor, *given: Any) -> None:
+    def seen(self: Any, these: torch.Tensor, *args: Any) -> None:
         rows.append(these.numpy().copy())
-        fit(self, these, *given)
+        fit(self, these, *args)
 
     monkeypatch.setattr(learning.Stack, "fit", seen)
     setup = setup_for(data, results, replace(SMALL, **sizes))
     cells = learning.learning_cells(setup, "figure-2", 1, "mnist", learning.Choices())
     names = {cell.key: (cell.setting["measure"], cell.setting["run"]) for cell in cells}
-    curves = {names[cell.key]: found.numbers for cell, found in learning.compute(setup, cells)}
+    curves = {names[cell.key]: result.numbers for cell, result in learning.compute(setup, cells)}
     return curves, {name: [each[i] for each in rows] for i, name in enumerate(names.values())}
 
 
@@ -173,14 +175,16 @@ def test_learning_curves(grey: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert all(0 <= error <= 1 for error in numbers["error"])
         for before, after in zip(rows[name], rows[name][1:], strict=False):
             assert np.array_equal(after[: len(before)], before)
-        asked = rows[name][-1]
-        assert len(asked) == len(set(asked.tolist())) == 36
-        assert set(asked.tolist()) <= set(range(80))
+        labelled = rows[name][-1]
+        assert len(labelled) == len(set(labelled.tolist())) == 36
+        assert set(labelled.tolist()) <= set(range(80))
     for number in (0, 1):
         first = {tuple(rows[measure, number][0]) for measure in measures}
         assert len(first) == 1
         chosen = {measure: set(rows[measure, number][1].tolist()) for measure in measures}
-        assert all(chosen["random"] != chosen[one] for one in measures if one != "random")
+        assert all(
+            chosen["random"] != chosen[measure] for measure in measures if measure != "random"
+        )
     assert tuple(rows["log", 0][0]) != tuple(rows["log", 1][0])
 
 
@@ -210,16 +214,16 @@ def test_a_pool_that_is_used_up_has_no_more_labels(
 @pytest.fixture(scope="module")
 def undisturbed(root: Path, grey: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The results of a whole run, by experiment, each made once."""
-    found: dict[str, dict[str, Any]] = {}
+    by_name: dict[str, dict[str, Any]] = {}
 
     def results(name: str) -> dict[str, Any]:
-        if name not in found:
+        if name not in by_name:
             folder = tmp_path_factory.mktemp("undisturbed")
             args, data, _ = KILLED[name]
-            given = ("--data-dir", grey if data == "grey" else root, "--results", folder)
-            assert reproduce(*args, *given).exit_code == 0
-            found[name] = contents(folder)
-        return found[name]
+            options = ("--data-dir", grey if data == "grey" else root, "--results", folder)
+            assert reproduce(*args, *options).exit_code == 0
+            by_name[name] = contents(folder)
+        return by_name[name]
 
     return results
 
@@ -243,16 +247,16 @@ def test_killed_and_started_again(
 ):
     expected = undisturbed(name)
     args, data, moments = KILLED[name]
-    given = (*args, "--data-dir", grey if data == "grey" else root, "--results", tmp_path)
+    options = (*args, "--data-dir", grey if data == "grey" else root, "--results", tmp_path)
     for moment in moments:  # one after another, on the same folder
-        killed_once(started(*given), lambda pattern=moment: any(tmp_path.glob(pattern)))
+        killed_once(started(*options), lambda pattern=moment: any(tmp_path.glob(pattern)))
         there = contents(tmp_path)
         assert len(there) < len(expected)
         assert all(expected[cell] == numbers for cell, numbers in there.items())
     before = len(contents(tmp_path))
-    found = reproduce(*given, "--json")
-    assert found.exit_code == 0, found.output
-    outcome = json.loads(found.stdout)
+    result = reproduce(*options, "--json")
+    assert result.exit_code == 0, result.output
+    outcome = json.loads(result.stdout)
     assert outcome["computed"] == len(expected) - before
     assert outcome["damaged"] == []
     assert contents(tmp_path) == expected
@@ -260,11 +264,11 @@ def test_killed_and_started_again(
 
 def test_killed_before_anything_is_there(root: Path, tmp_path: Path, undisturbed: Any):
     args, _, _ = KILLED["forests"]
-    given = (*args, "--data-dir", root, "--results", tmp_path)
-    process = started(*given)
+    options = (*args, "--data-dir", root, "--results", tmp_path)
+    process = started(*options)
     time.sleep(0.3)
     killed_once(process, lambda: True)
-    assert reproduce(*given).exit_code == 0
+    assert reproduce(*options).exit_code == 0
     assert contents(tmp_path) == undisturbed("forests")
 
 
@@ -274,7 +278,7 @@ def test_cut_off_while_learners_are_written(
 ):
     """Ten learn together: what was written must not change what the others come to."""
     args, _, _ = KILLED["learning"]
-    given = (*args, "--data-dir", grey, "--results", tmp_path)
+    options = (*args, "--data-dir", grey, "--results", tmp_path)
     write, done = Store.write, []
 
     def cut_off(self: Store, cell: Cell, result: Result) -> None:
@@ -285,12 +289,12 @@ def test_cut_off_while_learners_are_written(
 
     with monkeypatch.context() as patch:
         patch.setattr(Store, "write", cut_off)
-        found = reproduce(*given)
-    assert found.exit_code == 130
-    told = " ".join(found.stderr.split())
-    assert f"Finished results are in {tmp_path}. Interrupted. The same command continues" in told
+        result = reproduce(*options)
+    assert result.exit_code == 130
+    message = " ".join(result.stderr.split())
+    assert f"Finished results are in {tmp_path}. Interrupted. The same command continues" in message
     assert len(contents(tmp_path)) == after
-    again = reproduce(*given)
+    again = reproduce(*options)
     assert again.exit_code == 0
     assert "Left out: PathMNIST is not in" in again.stderr
     assert contents(tmp_path) == undisturbed("learning")
@@ -299,8 +303,8 @@ def test_cut_off_while_learners_are_written(
 def test_two_at_once(root: Path, grey: Path, tmp_path: Path, undisturbed: Any):
     for name in ("forests", "learning"):
         args, data, _ = KILLED[name]
-        given = (*args, "--data-dir", grey if data == "grey" else root)
-        both = [started(*given, "--results", tmp_path / name) for _ in range(2)]
+        options = (*args, "--data-dir", grey if data == "grey" else root)
+        both = [started(*options, "--results", tmp_path / name) for _ in range(2)]
         for process in both:
             _, said = process.communicate(timeout=60)
             assert process.returncode == 0, said
@@ -311,22 +315,22 @@ def test_two_at_once(root: Path, grey: Path, tmp_path: Path, undisturbed: Any):
 
 
 def test_what_cannot_be_is_said_in_a_sentence(root: Path, tmp_path: Path):
-    given = ("--quick", "--as-is", "--data-dir", root, "--results", tmp_path / "results")
-    assert "No such command 'figure-9'" in reproduce("figure-9", *given).stderr
+    options = ("--quick", "--as-is", "--data-dir", root, "--results", tmp_path / "results")
+    assert "No such command 'figure-9'" in reproduce("figure-9", *options).stderr
     with pytest.raises(InvalidInput, match=r"no experiment 'figure-9'; there are figure-1,"):
         run("figure-9", setup_for(root, tmp_path))
-    assert "cannot be used" in refused(reproduce("table-1", *given, "--device", "cuda"))
-    assert "cannot be used" in refused(reproduce("figure-2", *given, "--device", "abacus"))
+    assert "cannot be used" in refused(reproduce("table-1", *options, "--device", "cuda"))
+    assert "cannot be used" in refused(reproduce("figure-2", *options, "--device", "abacus"))
     nothing = ("--quick", "--data-dir", tmp_path, "--results", tmp_path / "results")
-    told = refused(reproduce("figure-1", *nothing))
-    assert told.count("scorewise-paper datasets fetch covtype --data-dir") == 1
+    message = refused(reproduce("figure-1", *nothing))
+    assert message.count("scorewise-paper datasets fetch covtype --data-dir") == 1
     for name in ("figure-2", "table-1", "all"):
         assert "scorewise-paper datasets fetch" in refused(reproduce(name, *nothing))
-    told = refused(reproduce("figure-1", "--quick", "--data-dir", root))
-    assert "is not the official file" in told
-    assert "--as-is" in told
+    message = refused(reproduce("figure-1", "--quick", "--data-dir", root))
+    assert "is not the official file" in message
+    assert "--as-is" in message
     for option in ("--runs", "--epochs", "--rounds"):
-        assert reproduce("figure-1", *given, option, 0).exit_code == 2
+        assert reproduce("figure-1", *options, option, 0).exit_code == 2
     assert not list((tmp_path / "results").glob("*.jsonl"))
 
 
@@ -334,8 +338,8 @@ def test_what_cannot_be_is_said_in_a_sentence(root: Path, tmp_path: Path):
 def test_results_that_cannot_be_written(name: str, root: Path, tmp_path: Path):
     (tmp_path / "file").write_text("mine")
     for results in (tmp_path / "file", "/proc/no-such-folder"):  # where even root may not write
-        given = ("--quick", "--as-is", "--data-dir", root, "--results", results)
-        assert str(results) in refused(reproduce(name, *given, "--runs", 1))
+        options = ("--quick", "--as-is", "--data-dir", root, "--results", results)
+        assert str(results) in refused(reproduce(name, *options, "--runs", 1))
     assert (tmp_path / "file").read_text() == "mine"
 
 
@@ -344,13 +348,13 @@ def test_results_that_cannot_be_written_are_noticed_before_work_is_done(
 ):
     (tmp_path / "file").write_text("mine")
     monkeypatch.setattr("scorewise_paper.figure_1.compute", None)
-    given = ("--quick", "--as-is", "--data-dir", root, "--results", tmp_path / "file")
-    assert str(tmp_path / "file") in refused(reproduce("figure-1", *given))
+    options = ("--quick", "--as-is", "--data-dir", root, "--results", tmp_path / "file")
+    assert str(tmp_path / "file") in refused(reproduce("figure-1", *options))
 
 
 def test_no_jobs(root: Path, tmp_path: Path):
-    given = ("--quick", "--as-is", "--data-dir", root, "--results", tmp_path, "--jobs", 0)
-    assert reproduce("figure-1", *given).exit_code == 2
+    options = ("--quick", "--as-is", "--data-dir", root, "--results", tmp_path, "--jobs", 0)
+    assert reproduce("figure-1", *options).exit_code == 2
 
 
 @pytest.mark.parametrize(
@@ -370,9 +374,9 @@ def test_too_little_memory(
         raise error
 
     monkeypatch.setattr("scorewise_paper.figure_1.compute", fail)
-    given = ("--quick", "--as-is", "--data-dir", root, "--results", tmp_path)
-    assert "not enough memory" in (told := refused(reproduce("figure-1", *given)))
-    assert "finished results are stored" in told
+    options = ("--quick", "--as-is", "--data-dir", root, "--results", tmp_path)
+    assert "not enough memory" in (message := refused(reproduce("figure-1", *options)))
+    assert "finished results are stored" in message
 
 
 # -- the real data ---------------------------------------------------------------------------------

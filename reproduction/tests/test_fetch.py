@@ -66,17 +66,17 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:
-        name, asked = self.path.strip("/"), self.headers.get("Range")
+        name, wanted = self.path.strip("/"), self.headers.get("Range")
         data = self.server.files.get(name)
         early = self.server.statuses.pop(0) if self.server.statuses else 200
         if data is None or early != 200:
-            return self.answer(name, asked, 404 if data is None else early)
+            return self.answer(name, wanted, 404 if data is None else early)
         start = 0
-        if self.server.ranges and asked:
-            start = int(asked.removeprefix("bytes=").removesuffix("-"))
+        if self.server.ranges and wanted:
+            start = int(wanted.removeprefix("bytes=").removesuffix("-"))
             if start >= len(data):
-                return self.answer(name, asked, 416)
-        self.server.requests.append((name, asked, 206 if start else 200))
+                return self.answer(name, wanted, 416)
+        self.server.requests.append((name, wanted, 206 if start else 200))
         self.send_response(206 if start else 200)
         self.send_header("Content-Length", str(len(data) - start))
         if start:
@@ -89,8 +89,8 @@ class Handler(BaseHTTPRequestHandler):
             _sleep(self.server.pause)
         return None
 
-    def answer(self, name: str, asked: str | None, status: int) -> None:
-        self.server.requests.append((name, asked, status))
+    def answer(self, name: str, wanted: str | None, status: int) -> None:
+        self.server.requests.append((name, wanted, status))
         self.send_response(status)
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -149,7 +149,7 @@ def left(root: Path) -> list[Path]:
     return [path for path in files if path.is_file() and path.suffix != ".lock"]
 
 
-def asked(server: Server, name: str = TEST) -> list[tuple[str | None, int]]:
+def requests_for(server: Server, name: str = TEST) -> list[tuple[str | None, int]]:
     return [(start, status) for which, start, status in server.requests if which == name]
 
 
@@ -168,9 +168,9 @@ def test_fetch_and_load(poker: Server, tmp_path: Path):
     root = tmp_path / "new" / "data"
     assert datasets.fetch("poker-hand", root) == root / "poker-hand"
     assert_complete(root)
-    assert {one.state for one in datasets.verify("poker-hand", root)} == {"official"}
+    assert {state.state for state in datasets.verify("poker-hand", root)} == {"official"}
     assert len(poker.requests) == 2
-    datasets.fetch("poker-hand", root)  # nothing is asked for again
+    datasets.fetch("poker-hand", root)  # nothing is downloaded again
     assert len(poker.requests) == 2
     (root / "poker-hand" / TRAIN).unlink()
     datasets.fetch("poker-hand", root)
@@ -183,7 +183,7 @@ def test_a_cut_connection_continues_where_it_was(poker: Server, tmp_path: Path):
     datasets.fetch("poker-hand", tmp_path)
     assert_complete(tmp_path)
     starts = [f"bytes={n * BLOCK}-" for n in (1, 2, 3, 4)]
-    assert asked(poker) == [(None, 200), *((start, 206) for start in starts)]
+    assert requests_for(poker) == [(None, 200), *((start, 206) for start in starts)]
 
 
 def test_another_call_continues_an_interrupted_download(poker: Server, tmp_path: Path):
@@ -217,18 +217,18 @@ def test_the_checksum_decides_what_a_download_continues(
     path.parent.mkdir(parents=True)
     path.write_bytes(begun)
     datasets.fetch("poker-hand", tmp_path)
-    assert [status for _, status in asked(poker)] == answers
+    assert [status for _, status in requests_for(poker)] == answers
     assert_complete(tmp_path)
 
 
 def test_a_server_that_does_not_resume_sends_all_again(poker: Server, tmp_path: Path):
     poker.cuts, poker.ranges = {TEST: [300_000]}, False
     datasets.fetch("poker-hand", tmp_path)
-    assert [status for _, status in asked(poker)] == [200, 200]
+    assert [status for _, status in requests_for(poker)] == [200, 200]
     assert_complete(tmp_path)
 
 
-def test_a_busy_server_is_asked_again(poker: Server, tmp_path: Path):
+def test_a_busy_server_is_tried_again(poker: Server, tmp_path: Path):
     poker.statuses = [503, 429, 500]
     datasets.fetch("poker-hand", tmp_path)
     assert_complete(tmp_path)
@@ -253,13 +253,13 @@ def test_a_file_that_is_not_the_official_one_is_removed(poker: Server, tmp_path:
     assert len(poker.requests) == 1
 
 
-def test_a_mirror_is_asked_where_the_first_address_fails(
+def test_a_mirror_is_tried_where_the_first_address_fails(
     poker: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    told = datasets.describe("poker-hand")
+    described = datasets.describe("poker-hand")
     sources = tuple(
-        dataclasses.replace(one, url=f"{poker.url}/{gone}", mirrors=(one.url,))
-        for one, gone in zip(told.files, ("gone", "wrong"), strict=True)
+        dataclasses.replace(source, url=f"{poker.url}/{gone}", mirrors=(source.url,))
+        for source, gone in zip(described.files, ("gone", "wrong"), strict=True)
     )
     poker.files["wrong"] = b"something else"
     change(monkeypatch, "poker-hand", *sources)
@@ -272,10 +272,10 @@ def test_no_server_and_no_network(poker: Server, tmp_path: Path, monkeypatch: py
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    told = datasets.describe("poker-hand")
+    described = datasets.describe("poker-hand")
 
     def at(url: str) -> None:
-        source = dataclasses.replace(told.files[0], url=url)
+        source = dataclasses.replace(described.files[0], url=url)
         change(monkeypatch, "poker-hand", source)
 
     at(f"http://127.0.0.1:{port}/{TRAIN}")
@@ -291,7 +291,7 @@ def test_no_server_and_no_network(poker: Server, tmp_path: Path, monkeypatch: py
         datasets.fetch("poker-hand", tmp_path)
 
 
-def test_what_is_not_official_is_kept_aside(poker: Server, tmp_path: Path):
+def test_files_that_are_not_official_are_renamed(poker: Server, tmp_path: Path):
     mine = tmp_path / "poker-hand" / TEST
     mine.parent.mkdir()
     for content in (b"mine", b"mine too"):
@@ -306,8 +306,8 @@ def test_what_is_not_official_is_kept_aside(poker: Server, tmp_path: Path):
 def test_many_at_once_fetch_once(poker: Server, tmp_path: Path):
     poker.pause = 0.002
     with ThreadPoolExecutor(6) as pool:
-        for found in [pool.submit(datasets.fetch, "poker-hand", tmp_path) for _ in range(6)]:
-            assert found.result() == tmp_path / "poker-hand"
+        for future in [pool.submit(datasets.fetch, "poker-hand", tmp_path) for _ in range(6)]:
+            assert future.result() == tmp_path / "poker-hand"
     assert_complete(tmp_path)
     assert sorted(name for name, *_ in poker.requests) == [TEST, TRAIN]
 
@@ -316,10 +316,10 @@ INTERRUPTED = """
 import dataclasses, sys
 from scorewise_paper import datasets
 from scorewise_paper.cli import app
-told = datasets.describe("poker-hand")
+described = datasets.describe("poker-hand")
 url, size, sha = sys.argv[1:4]
 source = datasets.Source("poker-hand/poker-hand-testing.data", url, sha)
-datasets.DATA_SETS["poker-hand"] = dataclasses.replace(told, files=(source,))
+datasets.DATA_SETS["poker-hand"] = dataclasses.replace(described, files=(source,))
 sys.argv[1:] = sys.argv[4:]
 app()
 """
@@ -354,7 +354,7 @@ def test_an_interruption_leaves_what_has_come(poker: Server, tmp_path: Path):
     poker.pause = 0
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
-    assert asked(poker)[-1][1] == 206
+    assert requests_for(poker)[-1][1] == 206
     assert (tmp_path / "poker-hand" / TEST).read_bytes() == FILES[TEST]
 
 
@@ -404,9 +404,9 @@ def tar(members: dict[str, bytes | tarfile.TarInfo], mode: str = "w:gz") -> byte
 
 def serve_cifar(server: Server, data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     server.files["cifar.tar.gz"] = data
-    told = datasets.DATA_SETS["cifar-100"]
+    described = datasets.DATA_SETS["cifar-100"]
     source = dataclasses.replace(
-        told.files[0], url=f"{server.url}/cifar.tar.gz", checksum=sha256(data)
+        described.files[0], url=f"{server.url}/cifar.tar.gz", checksum=sha256(data)
     )
     change(monkeypatch, "cifar-100", source)
 
@@ -440,9 +440,12 @@ def test_an_archive_is_unpacked_and_listed(
     datasets.fetch("cifar-100", tmp_path)
     assert len(server.requests) == 1
     (tmp_path / "cifar-100-binary/test.bin").write_bytes(RECORDS[:-1] + b"x")
-    assert [one.state for one in datasets.verify("cifar-100", tmp_path)] == ["official", "corrupt"]
+    assert [state.state for state in datasets.verify("cifar-100", tmp_path)] == [
+        "official",
+        "corrupt",
+    ]
     datasets.fetch("cifar-100", tmp_path)
-    assert {one.state for one in datasets.verify("cifar-100", tmp_path)} == {"official"}
+    assert {state.state for state in datasets.verify("cifar-100", tmp_path)} == {"official"}
     assert len(server.requests) == 2
 
 
@@ -510,8 +513,10 @@ def test_folders_of_images_are_compared_by_names_and_sizes(
         }
     )
     server.files["o.tar"] = data
-    told = datasets.describe("imagenet-o")
-    source = dataclasses.replace(told.files[0], url=f"{server.url}/o.tar", checksum=sha256(data))
+    described = datasets.describe("imagenet-o")
+    source = dataclasses.replace(
+        described.files[0], url=f"{server.url}/o.tar", checksum=sha256(data)
+    )
     change(monkeypatch, "imagenet-o", source)
     datasets.fetch("imagenet-o", tmp_path)
     rows = datasets.load("imagenet-o", "test", data_dir=tmp_path)
@@ -553,9 +558,9 @@ CLASSES = {
 
 def put_imagenet(root: Path, monkeypatch: pytest.MonkeyPatch, **archives: bytes) -> None:
     """Put archives in their places, as the official ones."""
-    told = datasets.DATA_SETS["imagenet"]
+    described = datasets.DATA_SETS["imagenet"]
     sources = []
-    for source in told.files:
+    for source in described.files:
         data = archives.get(Path(source.path).name.split(".")[0])
         if data is not None:
             path = root / source.path
@@ -588,7 +593,7 @@ def test_imagenet_is_put_there_by_hand(tmp_path: Path, monkeypatch: pytest.Monke
     put_imagenet(tmp_path, monkeypatch, ILSVRC2012_img_val=VAL, ILSVRC2012_devkit_t12=DEVKIT)
     folder = tmp_path / "imagenet"
     assert datasets.fetch("imagenet", tmp_path) == folder
-    states = {one.path.name: one.state for one in datasets.verify("imagenet", tmp_path)}
+    states = {state.path.name: state.state for state in datasets.verify("imagenet", tmp_path)}
     assert states == {"val": "official", "devkit": "official", "train": "missing"}
     assert files_of(folder) == {
         "ILSVRC2012_img_val.tar",
@@ -630,10 +635,10 @@ def test_training_images_of_imagenet_are_a_tar_of_tars(
             "n02/n02_1.JPEG": [3, None],
         },
     }
-    states = {one.path.name: one.state for one in datasets.verify("imagenet", tmp_path)}
+    states = {state.path.name: state.state for state in datasets.verify("imagenet", tmp_path)}
     assert states == {"val": "missing", "devkit": "official", "train": "official"}
     (folder / "n01/n01_2.JPEG").unlink()
-    assert "corrupt" in {one.state for one in datasets.verify("imagenet", tmp_path)}
+    assert "corrupt" in {state.state for state in datasets.verify("imagenet", tmp_path)}
     datasets.fetch("imagenet", tmp_path)  # once more from the archive
     assert (folder / "n01/n01_2.JPEG").read_bytes() == b"x"
     assert left(tmp_path) == []
@@ -675,15 +680,15 @@ def test_unsafe_tars_of_tars_leave_nothing(
 def test_files_of_an_archive_go_where_they_belong(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    told = datasets.describe("places365")
+    described = datasets.describe("places365")
     content = {"places365_val.txt": b"a.jpg 0\n", "categories_places365.txt": b"/a/airfield 0\n"}
     made = (tar({"val_256/a.jpg": b"x"}), tar({**content, "places365_train_standard.txt": b"long"}))
     sources = []
-    for i, (source, data) in enumerate(zip(told.files, made, strict=True)):
+    for i, (source, data) in enumerate(zip(described.files, made, strict=True)):
         server.files[str(i)] = data
         sources.append(dataclasses.replace(source, url=f"{server.url}/{i}", checksum=sha256(data)))
     checksums = {f"places365/{name}": sha256(data) for name, data in content.items()}
-    changed = dataclasses.replace(told, files=tuple(sources), checksums=checksums)
+    changed = dataclasses.replace(described, files=tuple(sources), checksums=checksums)
     monkeypatch.setitem(datasets.DATA_SETS, "places365", changed)
     datasets.fetch("places365", tmp_path)
     rows = datasets.load("places365", "val", data_dir=tmp_path)
@@ -702,19 +707,19 @@ def test_files_of_an_archive_go_where_they_belong(
 
 def run(*args: object, **env: str) -> Result:
     runner = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1", **env})
-    found = runner.invoke(app, ["datasets", *map(str, args)])
-    if found.exception is not None and not isinstance(found.exception, SystemExit):
-        raise found.exception
-    return found
+    result = runner.invoke(app, ["datasets", *map(str, args)])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
 
 
 def test_list(tmp_path: Path):
     for name in ("svhn/test_32x32.mat", "covtype/covtype.data.gz", "mnist/README"):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).touch()
-    found = run("list", "--data-dir", tmp_path)
-    assert found.exit_code == 0
-    shown = {line.split()[0]: line for line in found.stdout.splitlines() if line.strip()}
+    result = run("list", "--data-dir", tmp_path)
+    assert result.exit_code == 0
+    shown = {line.split()[0]: line for line in result.stdout.splitlines() if line.strip()}
     assert shown.keys() >= set(datasets.names())
     for name, said in {
         "svhn": "test only  fetch 246 MB",
@@ -724,43 +729,43 @@ def test_list(tmp_path: Path):
         "places365": "no         fetch ",
     }.items():
         assert said in shown[name]
-    assert "  scorewise-paper datasets fetch NAME " in found.stdout
-    told = json.loads(run("list", "--json", SCOREWISE_DATA=str(tmp_path)).stdout)
-    assert [one["name"] for one in told] == list(datasets.names())
-    assert {one["name"]: one["here"] for one in told if one["here"]} == {
+    assert "  scorewise-paper datasets fetch NAME " in result.stdout
+    listed = json.loads(run("list", "--json", SCOREWISE_DATA=str(tmp_path)).stdout)
+    assert [data_set["name"] for data_set in listed] == list(datasets.names())
+    assert {data_set["name"]: data_set["here"] for data_set in listed if data_set["here"]} == {
         "covtype": ["train", "test"],
         "svhn": ["test"],
     }
-    mnist = told[datasets.names().index("mnist")]
+    mnist = listed[datasets.names().index("mnist")]
     assert mnist["folder"] == str(tmp_path / "mnist")
     assert mnist["files"][0]["checksum"].startswith("sha256:440fcabf")
 
 
 def test_fetch_verify_and_path_as_commands(poker: Server, tmp_path: Path):
     where = ("--data-dir", tmp_path / "data")
-    found = run("fetch", "poker-hand", *where)
-    assert (found.exit_code, found.stderr) == (0, "")
-    assert f"Written to {tmp_path / 'data' / 'poker-hand'}\n" in found.stdout
-    assert "CC BY 4.0" in found.stdout
-    found = run("verify", *where)
-    assert (found.exit_code, found.stderr) == (0, "")
-    assert f"official: {tmp_path / 'data' / 'poker-hand' / TRAIN}\n" in found.stdout
+    result = run("fetch", "poker-hand", *where)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert f"Written to {tmp_path / 'data' / 'poker-hand'}\n" in result.stdout
+    assert "CC BY 4.0" in result.stdout
+    result = run("verify", *where)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert f"official: {tmp_path / 'data' / 'poker-hand' / TRAIN}\n" in result.stdout
     (tmp_path / "data" / "poker-hand" / TRAIN).write_text("1")
-    found = run("verify", "poker-hand", *where)
-    assert found.exit_code == 1
-    assert "not official: " in found.stdout
-    found = run("verify", "--json", *where)
-    assert (found.exit_code, found.stderr) == (1, "")
-    states = json.loads(found.stdout)["poker-hand"]
-    assert [one["state"] for one in states] == ["not official", "official"]
+    result = run("verify", "poker-hand", *where)
+    assert result.exit_code == 1
+    assert "not official: " in result.stdout
+    result = run("verify", "--json", *where)
+    assert (result.exit_code, result.stderr) == (1, "")
+    states = json.loads(result.stdout)["poker-hand"]
+    assert [state["state"] for state in states] == ["not official", "official"]
     assert set(states[0]) == {"path", "state", "digest", "message"}
-    found = run("path", "poker-hand", *where)
-    assert found.stdout == f"{tmp_path / 'data' / 'poker-hand'}\n"
+    result = run("path", "poker-hand", *where)
+    assert result.stdout == f"{tmp_path / 'data' / 'poker-hand'}\n"
     assert run("path", "mnist", SCOREWISE_DATA="some").stdout == f"some{os.sep}mnist\n"
     assert run("path", "mnist", *where, SCOREWISE_DATA="some").stdout.startswith(str(tmp_path))
-    found = run("verify", SCOREWISE_DATA=str(tmp_path / "nothing"))
-    assert found.exit_code == 0
-    assert "There are no data sets in" in found.stdout
+    result = run("verify", SCOREWISE_DATA=str(tmp_path / "nothing"))
+    assert result.exit_code == 0
+    assert "There are no data sets in" in result.stdout
 
 
 def test_complaints_are_one_sentence(poker: Server, tmp_path: Path):
@@ -773,13 +778,13 @@ def test_complaints_are_one_sentence(poker: Server, tmp_path: Path):
         (("verify", "imagenet21k"), "imagenet21k"),
         (("path", "imagenet21k"), "imagenet21k"),
     ]:
-        found = run(*args, "--data-dir", tmp_path)
-        assert found.exit_code == 2
-        text = " ".join(found.stderr.split())
+        result = run(*args, "--data-dir", tmp_path)
+        assert result.exit_code == 2
+        text = " ".join(result.stderr.split())
         assert text.startswith("Error: ")
         assert said in text
         assert "Traceback" not in text
-        assert found.stdout == ""
+        assert result.stdout == ""
     assert not (tmp_path / "mnist").exists()
 
 

@@ -40,14 +40,14 @@ def test_a_stack_begins_anew_and_learns(optimizer: str, cuda: torch.device):
         lr=0.01,
     )
     rows = torch.stack([torch.randperm(200, generator=draws)[:150] for _ in range(3)])
-    found = []
+    weights = []
     for _ in range(2):
         stack.begin([1, 2, 3])
         stack.fit(rows, epochs=20, seeds=[4, 5, 6])
         network = stack.network(2)
         assert (network(x.to(cuda)).argmax(1).cpu() == y).float().mean() > 0.9
-        found.append(network.head.weight.clone())
-    torch.testing.assert_close(*found, rtol=1e-2, atol=1e-2)
+        weights.append(network.head.weight.clone())
+    torch.testing.assert_close(*weights, rtol=1e-2, atol=1e-2)
 
 
 def test_resnets_learn_side_by_side_and_go_on(

@@ -51,16 +51,16 @@ def coloured() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def stacked(make: Any, data: Any, n_networks: int, **options: Any) -> Stack:
-    given = {"batch": 8, "most_rows": 50, "optimizer": "adam", "lr": 0.01, **options}
-    return Stack(make, n_networks, *data, **given)
+    settings = {"batch": 8, "most_rows": 50, "optimizer": "adam", "lr": 0.01, **options}
+    return Stack(make, n_networks, *data, **settings)
 
 
 def weights(network: Headed) -> dict[str, torch.Tensor]:
     return {name: x.detach().clone() for name, x in network.named_parameters()}
 
 
-def assert_same(one: Headed, two: Headed, **tolerance: float) -> None:
-    there, here = weights(one), weights(two)
+def assert_same(first: Headed, second: Headed, **tolerance: float) -> None:
+    there, here = weights(first), weights(second)
     assert list(there) == list(here)
     for name, x in there.items():
         torch.testing.assert_close(x, here[name], **{"rtol": 1e-4, "atol": 1e-5, **tolerance})
@@ -104,47 +104,47 @@ def test_a_stack_learns_as_its_networks_alone_would(
         before = [copy.deepcopy(stack.network(i)) for i in range(3)]
         stack.fit(rows, epochs=3, seeds=[9] * len(stack))
         for i in range(3):
-            found, expected = stack.network(i), alone(before[i], data, rows, i, 3, 9, how)
-            assert_same(found, expected, **tolerance)
-            for x, y in zip(found.parameters(), expected.parameters(), strict=True):
+            network, expected = stack.network(i), alone(before[i], data, rows, i, 3, 9, how)
+            assert_same(network, expected, **tolerance)
+            for x, y in zip(network.parameters(), expected.parameters(), strict=True):
                 assert (x - y).abs().mean() < 1e-4
-            torch.testing.assert_close(found(data[0]), expected(data[0]), rtol=1e-3, atol=1e-3)
+            torch.testing.assert_close(network(data[0]), expected(data[0]), rtol=1e-3, atol=1e-3)
 
 
-def test_a_network_learns_alike_in_any_company(grey: Any):
+def test_a_network_learns_alike_whatever_networks_it_learns_with(grey: Any):
     rows = torch.stack([torch.arange(20), torch.arange(20, 40)])
-    both, one = (stacked(lambda: small_mlp(0.5), grey, n) for n in (2, 1))
+    both, single = (stacked(lambda: small_mlp(0.5), grey, n) for n in (2, 1))
     both.begin([3, 4])
     both.fit(rows, epochs=2, seeds=[5, 6])
-    one.begin([4])
-    one.fit(rows[1:], epochs=2, seeds=[6])
-    assert_same(both.network(1), one.network(0), rtol=0, atol=0)
+    single.begin([4])
+    single.fit(rows[1:], epochs=2, seeds=[6])
+    assert_same(both.network(1), single.network(0), rtol=0, atol=0)
 
 
 def test_a_stack_begins_anew(grey: Any):
     rows = torch.stack([torch.arange(20), torch.arange(20, 40)])
     for optimizer in ("adam", "sgd"):
         stack = stacked(small_mlp, grey, 2, optimizer=optimizer)
-        found = []
+        networks = []
         for _ in range(2):
             stack.begin([3, 4])
             torch.manual_seed(3)
             assert_same(stack.network(0), small_mlp(), rtol=0, atol=0)
             stack.fit(rows, epochs=2, seeds=[3] * len(stack))
-            found.append(copy.deepcopy(stack.network(1)))
-        assert_same(*found, rtol=0, atol=0)
+            networks.append(copy.deepcopy(stack.network(1)))
+        assert_same(*networks, rtol=0, atol=0)
 
 
 def test_a_network_has_the_weights_of_the_stack(grey: Any):
     stack = stacked(small_mlp, grey, 2)
     stack.begin([3, 4])
-    one = stack.network(1)
-    assert not one.training
-    before = weights(one)
+    network = stack.network(1)
+    assert not network.training
+    before = weights(network)
     stack.fit(torch.arange(16).expand(2, 16), epochs=1, seeds=[0] * len(stack))
-    after = weights(one)  # they are shared, not copied
+    after = weights(network)  # they are shared, not copied
     assert all(not torch.equal(before[name], after[name]) for name in before)
-    assert_same(one, stack.network(1), rtol=0, atol=0)
+    assert_same(network, stack.network(1), rtol=0, atol=0)
 
 
 def test_training_leaves_the_global_random_state_alone(grey: Any):
@@ -164,30 +164,30 @@ def test_training_leaves_the_global_random_state_alone(grey: Any):
 def test_nothing_left_out_is_the_plain_head():
     network = small_mlp().eval()
     x = torch.rand(5, 1, 4, 4)
-    found = features(network, x, batch=2)
-    assert found.shape == (5, 100)
-    probs = thinned(found, network.head, 3, 0.0, torch.Generator().manual_seed(0))
+    values = features(network, x, batch=2)
+    assert values.shape == (5, 100)
+    probs = thinned(values, network.head, 3, 0.0, torch.Generator().manual_seed(0))
     expected = network(x).softmax(-1)[:, None].expand(5, 3, 3)
     torch.testing.assert_close(probs, expected.detach())
 
 
 def test_leaving_out_keeps_the_mean_of_logits():
-    found, head = torch.rand(4, 12), torch.nn.Linear(12, 3)
-    probs = thinned(found, head, 40_000, 0.5, torch.Generator().manual_seed(0))
+    values, head = torch.rand(4, 12), torch.nn.Linear(12, 3)
+    probs = thinned(values, head, 40_000, 0.5, torch.Generator().manual_seed(0))
     logits = probs.log()
     centred = (logits - logits.mean(-1, keepdim=True)).mean(1)  # logits, up to a constant per row
-    expected = head(found).detach()
+    expected = head(values).detach()
     torch.testing.assert_close(
         centred, expected - expected.mean(-1, keepdim=True), rtol=0, atol=0.02
     )
     assert probs[:, :50].std(1).min() > 0
-    again = thinned(found, head, 40_000, 0.5, torch.Generator().manual_seed(0))
+    again = thinned(values, head, 40_000, 0.5, torch.Generator().manual_seed(0))
     assert torch.equal(again, probs)
 
 
 def test_a_draw_thins_all_rows_alike():
-    found, head = torch.rand(1, 12).expand(6, 12), torch.nn.Linear(12, 3)
-    probs = thinned(found, head, 4, 0.5, torch.Generator().manual_seed(0))
+    values, head = torch.rand(1, 12).expand(6, 12), torch.nn.Linear(12, 3)
+    probs = thinned(values, head, 4, 0.5, torch.Generator().manual_seed(0))
     assert torch.equal(probs, probs[:1].expand_as(probs))
 
 
@@ -223,8 +223,8 @@ def trained(recipes: list[Recipe], pictures: Any, folder: Path) -> list[Headed]:
     return train(recipes, *pictures, CPU, checkpoints, progress=False)
 
 
-def assert_identical(one: Headed, two: Headed) -> None:
-    there, here = one.state_dict(), two.state_dict()
+def assert_identical(first: Headed, second: Headed) -> None:
+    there, here = first.state_dict(), second.state_dict()
     assert list(there) == list(here)
     assert all(torch.equal(x, here[name]) for name, x in there.items())
 
@@ -237,25 +237,23 @@ def test_training_that_was_cut_off_ends_alike(
     whole = trained(RECIPES, pictures, tmp_path / "one")
     inner, done = cifar._train_epoch, []
 
-    def cut_off(*given: Any) -> None:
-        if given[3] == stop:
+    def cut_off(*args: Any) -> None:
+        if args[3] == stop:
             raise KeyboardInterrupt
-        done.append(given[3])
-        inner(*given)
+        done.append(args[3])
+        inner(*args)
 
     monkeypatch.setattr(cifar, "_train_epoch", cut_off)
     with pytest.raises(KeyboardInterrupt):
         trained(RECIPES, pictures, tmp_path / "two")
     assert sorted(path.name for path in (tmp_path / "two").iterdir()) == ["3.pt", "4.pt"]
-    monkeypatch.setattr(
-        cifar, "_train_epoch", lambda *given: (done.append(given[3]), inner(*given))
-    )
+    monkeypatch.setattr(cifar, "_train_epoch", lambda *args: (done.append(args[3]), inner(*args)))
     torch.rand(7)  # whatever else happens
-    found = trained(RECIPES, pictures, tmp_path / "two")
+    continued = trained(RECIPES, pictures, tmp_path / "two")
     assert done == [0, 1, 2, 3]  # nothing twice
-    for one, two in zip(whole, found, strict=True):
+    for first, two in zip(whole, continued, strict=True):
         assert not two.training
-        assert_identical(one, two)
+        assert_identical(first, two)
 
 
 def test_networks_are_the_same_alone_and_together(pictures: Any, tmp_path: Path):
@@ -273,7 +271,7 @@ def test_crops_and_mirrors(pictures: Any):
     images = pictures[0][:8]
     rows, columns = torch.tensor([[0, 8, 4, 4, 3, 0, 8, 5], [0, 8, 4, 0, 7, 8, 1, 4]])
     flipped = torch.tensor([False, False, False, True, True, True, False, True])
-    found = cifar.cropped(images, rows, columns, flipped)
+    changed = cifar.cropped(images, rows, columns, flipped)
     for i in range(8):
         for r in range(32):
             for c in range(32):
@@ -281,18 +279,18 @@ def test_crops_and_mirrors(pictures: Any):
                 y, x = r + int(rows[i]) - 4, column + int(columns[i]) - 4
                 inside = 0 <= y < 32 and 0 <= x < 32
                 expected = images[i, :, y, x].tolist() if inside else [0, 0, 0]
-                assert found[i, :, r, c].tolist() == expected
-    assert torch.equal(found[2], images[2])
+                assert changed[i, :, r, c].tolist() == expected
+    assert torch.equal(changed[2], images[2])
 
 
 def test_normalized_by_hand(pictures: Any):
     images = pictures[0]
-    found = normalized(images).numpy()
+    changed = normalized(images).numpy()
     means, deviations = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
     for channel in range(3):
         values = images.numpy()[:, channel].astype(np.float64) / 255
         expected = (values - means[channel]) / deviations[channel]
-        np.testing.assert_allclose(found[:, channel], expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(changed[:, channel], expected, rtol=1e-5, atol=1e-6)
 
 
 # -- images ----------------------------------------------------------------------------------------
@@ -325,10 +323,10 @@ def test_squares_of_files(tmp_path: Path):
         coarse.resize(shape[::-1], Image.Resampling.BICUBIC).save(paths[-1])
     rows = rows_of(ImageFiles(paths))
     order = np.array([3, 0, 1, 2, 4, 7, 6, 5])
-    (found,) = squares(rows, order, 32)
-    assert found.shape == (8, 3, 32, 32)
-    assert found.dtype == torch.uint8
-    for i, one in zip(order, found, strict=True):
+    (batch,) = squares(rows, order, 32)
+    assert batch.shape == (8, 3, 32, 32)
+    assert batch.dtype == torch.uint8
+    for i, square in zip(order, batch, strict=True):
         height, width = shapes[i]
         scale = 32 / min(height, width)
         size = (int(width * scale + 1e-9), int(height * scale + 1e-9))
@@ -336,4 +334,4 @@ def test_squares_of_files(tmp_path: Path):
             resized = np.asarray(image.resize(size, Image.Resampling.BILINEAR)).astype(int)
         top, left = round((size[1] - 32) / 2), round((size[0] - 32) / 2)
         expected = resized[top : top + 32, left : left + 32].transpose(2, 0, 1)
-        assert np.abs(one.numpy().astype(int) - expected).max() <= 2
+        assert np.abs(square.numpy().astype(int) - expected).max() <= 2

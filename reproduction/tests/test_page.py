@@ -132,7 +132,7 @@ def test_spread():
 
 def test_other_settings_are_never_mixed(store: Store):
     sets = forest(0).setting["sets"]
-    other = forest(0, sets={name: {**one, "digest": "e"} for name, one in sets.items()})
+    other = forest(0, sets={name: {**described, "digest": "e"} for name, described in sets.items()})
     others = [
         forest(0, depth=6),
         forest(0, test_rows=100),
@@ -142,10 +142,10 @@ def test_other_settings_are_never_mixed(store: Store):
     ]
     for cell in others:
         store.write(cell, Result(numbers(9)))
-    found = groups(store.results("figure-1"), "figure-1", "covtype")
-    assert sorted(len(group.results) for group in found) == [1, 1, 1, 1, 3]
-    assert len(found[0].results) == 3
-    assert found[-1].is_shortened
+    settings = groups(store.results("figure-1"), "figure-1", "covtype")
+    assert sorted(len(group.results) for group in settings) == [1, 1, 1, 1, 3]
+    assert len(settings[0].results) == 3
+    assert settings[-1].is_shortened
 
 
 def test_marks_say_what_is_not_the_papers(store: Store):

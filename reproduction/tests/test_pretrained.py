@@ -36,6 +36,7 @@ from scorewise_paper.networks import EfficientNet, Shape, shape_of, squares
 from scorewise_paper.pretrained import PUBLISHED, PublishedWeights, pretrained_cells
 from scorewise_paper.runs import drawn_rows, shortened
 
+pytestmark = pytest.mark.usefixtures("one_torch_thread")
 TINY = Shape(stem=4, widths=(4, 6, 6, 8, 8, 10), depths=(1, 1, 1, 1, 1, 1), last=16)
 TABLES = ("table-imagenet", "table-food101")
 N = 6  # images in each set
@@ -158,11 +159,11 @@ def write_transformer(folder: Path, n_classes: int = 101) -> None:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = tmp_path_factory.mktemp("data")
-    write_data(found)
-    write_efficientnet(found / "weights")
-    write_transformer(found / "weights")
-    return found
+    folder = tmp_path_factory.mktemp("data")
+    write_data(folder)
+    write_efficientnet(folder / "weights")
+    write_transformer(folder / "weights")
+    return folder
 
 
 def setup_for(root: Path, results: Path, **options: Any) -> Setup:
@@ -203,12 +204,12 @@ def network_of(data: str, setup: Setup) -> pretrained.Network:
 
 
 def test_results(done: Setup):
-    found = stored_results(done)
-    assert {one.cell.setting["data"] for one in found} == {"imagenet", "food101"}
-    assert {one.cell.setting["method"] for one in found} == {"dropout", "laplace"}
-    for one in found:
-        setting, numbers = one.cell.setting, one.numbers
-        assert one.cell.experiment == f"table-{setting['data']}"
+    results = stored_results(done)
+    assert {stored.cell.setting["data"] for stored in results} == {"imagenet", "food101"}
+    assert {stored.cell.setting["method"] for stored in results} == {"dropout", "laplace"}
+    for stored in results:
+        setting, numbers = stored.cell.setting, stored.numbers
+        assert stored.cell.experiment == f"table-{setting['data']}"
         assert numbers["rows"] == [N, N]
         assert 0 <= numbers["accuracy"] <= 1
         for by_rule in numbers["auroc"].values():
@@ -218,7 +219,7 @@ def test_results(done: Setup):
         if setting["method"] == "laplace":
             splits.add(f"{setting['data']}/train")
         assert set(setting["sets"]) == splits
-        assert not any(told["official"] for told in setting["sets"].values())
+        assert not any(described["official"] for described in setting["sets"].values())
         assert not setting["weights"]["official"]
         assert len(setting["weights"]["digest"]) == 64
 
@@ -239,8 +240,8 @@ def test_the_numbers_are_those_of_a_direct_computation(data: str, method: str, d
         plain = nn.Sequential(nn.Identity(), network.head)
         head = fit_laplace(plain, features(data, "train"), done.load(data, "train").y)
     compared = 0
-    for one in stored_results(done):
-        setting = one.cell.setting
+    for stored in stored_results(done):
+        setting = stored.cell.setting
         if (setting["data"], setting["method"]) != (data, method):
             continue
         seed = setting["run"]
@@ -251,13 +252,13 @@ def test_the_numbers_are_those_of_a_direct_computation(data: str, method: str, d
             parts.append(decompose(np.asarray(probs, np.float64), RULES))
         for rule in RULES:
             expected = ood_metrics(*(part[rule].epistemic for part in parts)).auroc
-            assert one.numbers["auroc"]["epistemic"][rule] == expected
+            assert stored.numbers["auroc"]["epistemic"][rule] == expected
         compared += 1
     assert compared == QUICK.runs * {"imagenet": 4, "food101": 3}[data]
 
 
-def test_the_networks_are_asked_whole(done: Setup):
-    """Body and head together are what the libraries' networks say."""
+def test_body_and_head_are_the_whole_network(done: Setup):
+
     from transformers import ViTForImageClassification
 
     x = torch.rand(3, 3, 32, 32)
@@ -281,8 +282,8 @@ def test_loading_is_silent(done: Setup, capfd: pytest.CaptureFixture[str]):
 
 def test_images_are_normalized_as_in_training(done: Setup):
     ends = torch.tensor([0, 255], dtype=torch.uint8).expand(1, 3, 1, 2)
-    found = network_of("food101", done).normalized(ends)
-    assert found[0, :, 0].tolist() == [[-1.0, 1.0]] * 3
+    numbers = network_of("food101", done).normalized(ends)
+    assert numbers[0, :, 0].tolist() == [[-1.0, 1.0]] * 3
     network = network_of("imagenet", done)
     assert network.side == 384
     black = network.normalized(torch.zeros(1, 3, 1, 1, dtype=torch.uint8))
@@ -295,26 +296,26 @@ def test_a_second_run_computes_nothing(done: Setup, monkeypatch: pytest.MonkeyPa
     assert (outcome.cells, outcome.computed) == (28, 0)
 
 
-def test_features_are_kept_and_used_again(done: Setup, monkeypatch: pytest.MonkeyPatch):
-    kept = sorted((done.store.folder / "features").iterdir())
+def test_features_are_stored_and_used_again(done: Setup, monkeypatch: pytest.MonkeyPatch):
+    files = sorted((done.store.folder / "features").iterdir())
     # all rows of a set are drawn in both runs, so there is one file for each network and set
-    assert len(kept) == (1 + 1 + 4) + (1 + 1 + 3)
-    one = next(x for x in stored_results(done) if x.cell.setting["method"] == "laplace")
-    forget(done, one)
+    assert len(files) == (1 + 1 + 4) + (1 + 1 + 3)
+    stored = next(x for x in stored_results(done) if x.cell.setting["method"] == "laplace")
+    forget(done, stored)
     with monkeypatch.context() as patch:
         patch.setattr(pretrained, "squares", None)
         assert run(TABLES, done).computed == 1
-    assert one.numbers in [x.numbers for x in stored_results(done)]
-    assert sorted((done.store.folder / "features").iterdir()) == kept
+    assert stored.numbers in [x.numbers for x in stored_results(done)]
+    assert sorted((done.store.folder / "features").iterdir()) == files
 
-    name = f"{one.cell.setting['data']}-{one.cell.setting['ood']}-test-"
-    damaged = next(path for path in kept if path.name.startswith(name))
+    name = f"{stored.cell.setting['data']}-{stored.cell.setting['ood']}-test-"
+    damaged = next(path for path in files if path.name.startswith(name))
     whole = damaged.read_bytes()
     other = io.BytesIO()
     np.save(other, np.zeros((N, 3), np.float32))
     for content in (whole[:-4], b"", b"garbage", other.getvalue()):
         damaged.write_bytes(content)
-        forget(done, one)
+        forget(done, stored)
         assert run(TABLES, done).computed == 1
         assert damaged.read_bytes() == whole
 
@@ -332,7 +333,7 @@ def test_features_are_in_the_order_of_the_rows(done: Setup, tmp_path: Path):
         np.testing.assert_allclose(predictor.features(rows, chosen), expected, atol=1e-5)
 
 
-def test_features_are_kept_in_parts(
+def test_features_are_stored_in_parts(
     done: Setup, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Work that is cut off goes on with the next part."""
@@ -340,22 +341,22 @@ def test_features_are_kept_in_parts(
     setup = setup_for(root, tmp_path)
     run(["table-food101"], setup)
     assert len(list((tmp_path / "features").glob("food101-svhn-test-*"))) == 2
-    for one in stored_results(setup):
-        assert one.numbers in [
-            x.numbers for x in stored_results(done) if x.cell.key == one.cell.key
+    for stored in stored_results(setup):
+        assert stored.numbers in [
+            x.numbers for x in stored_results(done) if x.cell.key == stored.cell.key
         ]
 
 
 def test_fewer_rows_begin_with_the_same(root: Path, tmp_path: Path, monkeypatch: Any):
-    """Where ImageNet-O is told, the first rows of ImageNet's draw are taken."""
+    """Against ImageNet-O, the first rows of ImageNet's draw are taken."""
     monkeypatch.setattr(pretrained, "FEWER_ROWS", {"imagenet-o": 4})
     setup = setup_for(root, tmp_path, protocol=Protocol(runs=1, samples=2))
     run(["table-imagenet"], setup)
-    found = {one.cell.setting["ood"]: one for one in stored_results(setup)}
-    assert found["imagenet-o"].numbers["rows"] == [4, 4]
-    assert found["svhn"].numbers["rows"] == [N, N]
+    by_set = {stored.cell.setting["ood"]: stored for stored in stored_results(setup)}
+    assert by_set["imagenet-o"].numbers["rows"] == [4, 4]
+    assert by_set["svhn"].numbers["rows"] == [N, N]
     assert len(list((tmp_path / "features").glob("imagenet-imagenet-test-*"))) == 1
-    assert shortened(found["imagenet-o"].cell.setting) == "samples: 2 instead of 20"
+    assert shortened(by_set["imagenet-o"].cell.setting) == "samples: 2 instead of 20"
 
 
 def test_the_papers_sizes(root: Path, tmp_path: Path):
@@ -374,16 +375,16 @@ def test_the_papers_sizes(root: Path, tmp_path: Path):
 
 
 class Slow(Sequence[Any]):
-    """Images of one colour each, the first of them the slowest, and how many were asked for."""
+    """Images of one colour each, the first of them the slowest, and how many were decoded."""
 
     def __init__(self, n: int) -> None:
-        self.n, self.asked, self.threads = n, 0, set[int]()
+        self.n, self.decoded, self.threads = n, 0, set[int]()
 
     def __len__(self) -> int:
         return self.n
 
     def __getitem__(self, i: Any) -> Any:
-        self.asked += 1
+        self.decoded += 1
         self.threads.add(threading.get_ident())
         time.sleep(0.02 if i % 4 == 0 else 0.001)
         return np.full((5, 7, 3), i, np.uint8)
@@ -398,12 +399,12 @@ def test_large_images_are_decoded_in_threads_and_one_batch_ahead(monkeypatch: py
     monkeypatch.setattr(networks, "_THREADS", 3)
     x = Slow(30)
     chosen = np.random.default_rng(0).permutation(30)
-    found = []
+    colours = []
     for i, batch in enumerate(squares(rows_of(x), chosen, 4), start=1):
         assert batch.shape[1:] == (3, 4, 4)
-        assert x.asked <= 4 * (i + 1)
-        found += batch[:, 0, 0, 0].tolist()
-    assert found == chosen.tolist()
+        assert x.decoded <= 4 * (i + 1)
+        colours += batch[:, 0, 0, 0].tolist()
+    assert colours == chosen.tolist()
     assert 1 < len(x.threads) <= 3
     assert threading.get_ident() not in x.threads
     assert list(squares(rows_of(x), chosen[:0], 4)) == []
@@ -441,8 +442,8 @@ def test_images_are_resized_and_cut_as_torchvision_does(
     )
     top, left = corner
     expected = whole[:, :, top : top + 384, left : left + 384].round().to(torch.uint8)
-    (found,) = squares(rows_of(x), np.array([0]), 384)
-    assert torch.equal(found, expected)
+    (square,) = squares(rows_of(x), np.array([0]), 384)
+    assert torch.equal(square, expected)
 
 
 # -- what is missing or wrong ----------------------------------------------------------------------
@@ -493,8 +494,8 @@ def test_weights_that_are_not_official_are_refused(data: str, root: Path, tmp_pa
 def test_official_weights(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     digest = hashlib.sha256((root / "weights" / EFFICIENTNET).read_bytes()).hexdigest()
     published = dataclasses.replace(PUBLISHED["imagenet"], sha256=digest[:8])
-    found = published.locate(setup_for(root, tmp_path, as_is=False))
-    assert (found.official, found.digest) == (True, digest)
+    weights = published.locate(setup_for(root, tmp_path, as_is=False))
+    assert (weights.official, weights.digest) == (True, digest)
 
 
 def test_other_weights_are_other_cells_and_features(root: Path, tmp_path: Path):

@@ -87,9 +87,9 @@ def test_keys_differ_by_experiment_and_revision():
 )
 def test_every_size_makes_other_cells(name: str, sizes: tuple[str, ...], root: Path):
     def keys(protocol: Protocol) -> set[str]:
-        found = experiment(name).cells(setup_for(root, Path("nowhere"), protocol))
-        assert len({cell.key for cell in found}) == len(found)
-        return {cell.key for cell in found}
+        cells = experiment(name).cells(setup_for(root, Path("nowhere"), protocol))
+        assert len({cell.key for cell in cells}) == len(cells)
+        return {cell.key for cell in cells}
 
     first = keys(SMALL)
     for size in sizes:
@@ -325,7 +325,7 @@ def test_members_may_be_thrown_away(root: Path, tmp_path: Path):
     assert run(["figure-1"], setup_for(root, tmp_path)).computed == 0
 
 
-# -- what is kept can be looked at again -----------------------------------------------------------
+# -- members ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -340,14 +340,14 @@ def test_members_reproduce_the_numbers(done: Setup):
     for stored in [x for name in EXPERIMENTS for x in done.store.results(name)]:
         kinds.add(stored.cell.experiment)
         path = done.store.members_path(stored.cell)
-        found = sw.read_predictions(path)
-        probs = np.asarray(found.probs, np.float64)
+        predictions = sw.read_predictions(path)
+        probs = np.asarray(predictions.probs, np.float64)
         probs /= probs.sum(-1, keepdims=True)
         numbers = stored.numbers
-        accuracy = np.mean(probs.mean(1).argmax(1) == found.labels)
+        accuracy = np.mean(probs.mean(1).argmax(1) == predictions.labels)
         assert accuracy == pytest.approx(numbers["accuracy"], abs=0.04)
         if "aulc" in numbers:
-            again = rejection_numbers(probs, found.labels)["aulc"]
+            again = rejection_numbers(probs, predictions.labels)["aulc"]
             areas = [
                 (again[a][b][c], numbers["aulc"][a][b][c])
                 for a in RULES
@@ -367,18 +367,18 @@ def test_members_reproduce_the_numbers(done: Setup):
 
 
 def test_results_say_how_they_are_shortened(root: Path):
-    def told(name: str, protocol: Protocol) -> set[str]:
+    def words(name: str, protocol: Protocol) -> set[str]:
         cells = experiment(name).cells(setup_for(root, Path("nowhere"), protocol))
         return {shortened(cell.setting) for cell in cells}
 
     for name in EXPERIMENTS:
-        assert told(name, Protocol()) <= {""}
-        assert told(name, replace(Protocol(), runs=1)) <= {""}
-        assert all(told(name, QUICK))
-    assert told("figure-1", SMALL) == {"test rows: 30 instead of 10,000, training rows: 80"}
-    assert told("figure-2", replace(Protocol(), rounds=3)) == {"rounds: 3 instead of 50"}
+        assert words(name, Protocol()) <= {""}
+        assert words(name, replace(Protocol(), runs=1)) <= {""}
+        assert all(words(name, QUICK))
+    assert words("figure-1", SMALL) == {"test rows: 30 instead of 10,000, training rows: 80"}
+    assert words("figure-2", replace(Protocol(), rounds=3)) == {"rounds: 3 instead of 50"}
     epochs = {"epochs: 3 instead of 50", "epochs: 3 instead of 100"}
-    assert told("figure-2", replace(Protocol(), epochs=3)) == epochs
+    assert words("figure-2", replace(Protocol(), epochs=3)) == epochs
 
 
 # -- numbers ---------------------------------------------------------------------------------------
@@ -386,12 +386,12 @@ def test_results_say_how_they_are_shortened(root: Path):
 
 def brute_force(losses: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """Mean loss of the k most certain rows; rows that are tied are accepted in a random order."""
-    found = []
+    means = []
     for k in range(1, len(losses) + 1):
         last = np.sort(scores)[k - 1]
         sure, tied = losses[scores < last], losses[scores == last]
-        found.append((sure.sum() + (k - len(sure)) * tied.mean()) / k)
-    return np.array(found)
+        means.append((sure.sum() + (k - len(sure)) * tied.mean()) / k)
+    return np.array(means)
 
 
 def losses_of(probs: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
@@ -418,23 +418,23 @@ def test_rejection_numbers_by_brute_force(n: int, coarse: bool):
     if coarse:  # many rows are tied, some probabilities are 0
         probs = np.eye(3)[probs.argmax(-1)]
     y = np.random.default_rng(n).integers(0, 3, n)
-    found = rejection_numbers(probs, y)
-    assert found["rows"] == n
+    numbers = rejection_numbers(probs, y)
+    assert numbers["rows"] == n
     mean = probs.mean(1)
-    assert found["certain_and_wrong"] == np.mean(mean[np.arange(n), y] == 0)
+    assert numbers["certain_and_wrong"] == np.mean(mean[np.arange(n), y] == 0)
     losses = losses_of(probs, y)
-    kept = [int(np.ceil(n * i / POINTS)) - 1 for i in range(1, POINTS + 1)]
+    points = [int(np.ceil(n * i / POINTS)) - 1 for i in range(1, POINTS + 1)]
     for loss in RULES:
         for rule in RULES:
             parts = sw.decompose(probs, rule)
             for component in COMPONENTS:
                 expected = brute_force(losses[loss], np.asarray(getattr(parts, component)))
-                area = found["aulc"][loss][component][rule]
+                area = numbers["aulc"][loss][component][rule]
                 assert area == pytest.approx(expected.mean(), abs=1e-9)
-                curve = found["curves"][loss][component][rule]
-                np.testing.assert_allclose(curve, expected[kept], atol=1e-5)
+                curve = numbers["curves"][loss][component][rule]
+                np.testing.assert_allclose(curve, expected[points], atol=1e-5)
     if not coarse and n > 2:
-        whole = found["curves"]["log"]["total"]["log"][-1]
+        whole = numbers["curves"]["log"]["total"]["log"][-1]
         assert whole == pytest.approx(log_loss(y, mean, labels=[0, 1, 2]), abs=1e-5)
 
 
@@ -442,21 +442,21 @@ def test_points_of_curves_are_where_they_should():
     probs, y = members(150, 4, 3), np.random.default_rng(0).integers(0, 3, 150)
     curve = rejection_numbers(probs, y)["curves"]["brier"]["total"]["log"]
     whole = brute_force(losses_of(probs, y)["brier"], np.asarray(sw.decompose(probs, "log").total))
-    kept = [-(-150 * i // POINTS) - 1 for i in range(1, POINTS + 1)]
-    np.testing.assert_allclose(curve, whole[kept], atol=1e-5)
+    points = [-(-150 * i // POINTS) - 1 for i in range(1, POINTS + 1)]
+    np.testing.assert_allclose(curve, whole[points], atol=1e-5)
 
 
 def test_detection_numbers_by_scikit_learn():
     inside, outside = members(80, 5, 4, concentration=0.3), members(50, 5, 4, seed=1)
     outside[:5] = inside[:5]  # some are tied
-    found = detection_numbers(inside, outside)
+    numbers = detection_numbers(inside, outside)
     strange = np.r_[np.zeros(80), np.ones(50)]
-    assert found["rows"] == [80, 50]
+    assert numbers["rows"] == [80, 50]
     for rule in RULES:
         both = sw.decompose(np.concatenate([inside, outside]), rule)
         for component in COMPONENTS:
             expected = roc_auc_score(strange, np.asarray(getattr(both, component)))
-            assert found["auroc"][component][rule] == pytest.approx(expected, abs=1e-12)
+            assert numbers["auroc"][component][rule] == pytest.approx(expected, abs=1e-12)
         scores = np.asarray(both.epistemic)
         threshold = np.sort(scores[80:])[::-1][int(np.ceil(0.95 * 50)) - 1]
-        assert found["fpr95"][rule] == pytest.approx(np.mean(scores[:80] >= threshold))
+        assert numbers["fpr95"][rule] == pytest.approx(np.mean(scores[:80] >= threshold))

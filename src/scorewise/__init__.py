@@ -1,4 +1,4 @@
-"""How unsure is a classifier, in the currency of the loss its user pays?
+"""Measure how uncertain a classifier is, in the units of the loss its user incurs.
 
 Every proper scoring rule splits predictive uncertainty into total = aleatoric + epistemic. For
 abstaining use the total of your own loss, for out-of-distribution detection the epistemic part
@@ -10,37 +10,28 @@ from typing import TYPE_CHECKING
 from scorewise import rules
 from scorewise._lazy import lazy_names
 from scorewise._version import __version__ as __version__
-from scorewise.abstain import (
-    Certificate,
-    Drift,
-    Policy,
-    PolicyResult,
-    certify,
-    certify_threshold,
-    load_policy,
-)
+from scorewise.abstain import certify, certify_threshold, load_policy
 from scorewise.accumulate import Accumulator
 from scorewise.acquire import acquire, acquire_batch
-from scorewise.calibrate import LossCalibration, Temperature, fit_temperature, loss_calibration
-from scorewise.compare import Advice, Comparison, Evaluation, Standing, advise, compare, evaluate
-from scorewise.curves import Curve, augrc, aulc, rejection_curve
+from scorewise.calibrate import fit_temperature, loss_calibration
+from scorewise.compare import advise, compare, evaluate
+from scorewise.curves import augrc, aulc, rejection_curve
 from scorewise.decide import decide
 from scorewise.decompose import (
-    Decomposition,
     decompose,
     explain_kernel,
     label_wise,
     pairwise_epistemic,
     reverse_epistemic,
 )
-from scorewise.detect import OODMetrics, ood_metrics
+from scorewise.detect import ood_metrics
 from scorewise.distributions import Dirichlet, Samples, binary
-from scorewise.errors import ImproperRule, InvalidInput, KernelMismatch, ScorewiseError
-from scorewise.io import Predictions, read_predictions, score_file, write_predictions
+from scorewise.errors import ImproperRule, InvalidInput, ScorewiseError
+from scorewise.io import read_predictions, score_file, write_predictions
 from scorewise.kernels import get_num_threads, set_num_threads
 from scorewise.losses import task_losses
 from scorewise.models import predict_samples
-from scorewise.rules import ScoringRule, get_rule, rule_from_entropy, rule_from_loss_vector
+from scorewise.rules import get_rule, rule_from_entropy, rule_from_loss_vector
 from scorewise.testing import check_kernel, check_rule
 
 if TYPE_CHECKING:
@@ -55,32 +46,16 @@ if TYPE_CHECKING:
 __all__ = [
     "Accumulator",
     "ActiveLearner",
-    "Advice",
     "BootstrapEnsemble",
-    "Certificate",
-    "Comparison",
-    "Curve",
-    "Decomposition",
     "DeepEnsemble",
     "Dirichlet",
-    "Drift",
-    "Evaluation",
     "ImproperRule",
     "InvalidInput",
-    "KernelMismatch",
-    "LossCalibration",
     "LossRecalibrator",
     "OODDetector",
-    "OODMetrics",
-    "Policy",
-    "PolicyResult",
-    "Predictions",
     "Samples",
     "ScorewiseError",
-    "ScoringRule",
     "SelectiveClassifier",
-    "Standing",
-    "Temperature",
     "acquire",
     "acquire_batch",
     "active_learning",

@@ -1,4 +1,4 @@
-"""Files that are complete or absent, whatever happens."""
+"""Files that are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from uuid import uuid4
 
 @contextmanager
 def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
-    """Another path to write to, which takes the place of this one once all is written.
+    """A path to write to, which replaces the other path in the end.
 
-    A run that is cut off leaves what was there before, and nothing that looks whole. A folder gives
-    way only where one is to be written.
+    An interrupted run leaves the older file as it was. A folder is replaced only with
+    ``folder=True``.
     """
     path = path.resolve()
     if path.exists() and not (path.is_file() or (folder and path.is_dir())):
@@ -39,9 +39,10 @@ def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[bool]:
-    """Alone among all who ask for the same folder, where the system has such locks.
+    """Hold an exclusive lock on a folder, where the system has such locks.
 
-    Tells whether the folder is still there: who was before may have removed it.
+    Yields whether the folder is still there: the process that held the lock before may have
+    removed it.
     """
     try:
         import fcntl
@@ -58,7 +59,7 @@ def locked(folder: Path) -> Iterator[bool]:
 
 
 def _remove(path: Path) -> None:
-    """A file, or a folder, into which Zarr's threads may still write when it is cut off."""
+    """Remove a file, or a folder into which Zarr's threads may still write for a moment."""
     for _ in range(20):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

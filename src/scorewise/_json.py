@@ -1,4 +1,4 @@
-"""JSON that every reader takes: what is not finite becomes null."""
+"""JSON that every reader accepts: numbers that are not finite become null."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import numpy as np
 
 
 def dumps(value: Any, indent: int | None = None) -> str:
-    """Numbers, strings, paths, lists and mappings, those of NumPy too, as JSON."""
-    return json.dumps(_plain(value), indent=indent, allow_nan=False)
+    """Numbers, strings, paths, lists, mappings and NumPy arrays as JSON."""
+    return json.dumps(_jsonable(value), indent=indent, allow_nan=False)
 
 
-def _plain(value: Any) -> Any:
+def _jsonable(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, Mapping):
-        return {str(key): _plain(x) for key, x in value.items()}
+        return {str(key): _jsonable(x) for key, x in value.items()}
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if isinstance(value, list | tuple):
-        return [_plain(x) for x in value]
+        return [_jsonable(x) for x in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,4 +1,4 @@
-"""A bar for work that takes long, on terminals."""
+"""A progress bar for long work, on terminals."""
 
 from __future__ import annotations
 
@@ -8,32 +8,33 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-_PATIENCE = 2.0  # seconds without a bar
+_PATIENCE = 2.0  # seconds of work without a bar
 
-_shown = threading.Lock()  # held by the work that has a bar; what it calls shows none of its own
+_showing = threading.Lock()  # held by the outermost work, so that what it calls shows no bar
 
 Advance = Callable[[int], None]
 
 
 @contextmanager
 def bar(task: str, total: int | None, show: bool | None) -> Iterator[Advance]:
-    """A function to call with how much was done; the bar appears only if it takes long.
+    """A function to call with the amount of work that was done.
 
-    ``show`` is None for "on a terminal only"; True shows it at once, False never.
+    ``show`` is True for a bar, False for none, and None for one on terminals if the work takes
+    more than two seconds. Within this work no other bar is shown.
     """
-    # who asks for no bar wants none of what is called either, and so holds the lock
-    if (show is None and not sys.stderr.isatty()) or not _shown.acquire(blocking=False):
-        yield _nothing
+    # False holds the lock too: what is called shall not show a bar either
+    if (show is None and not sys.stderr.isatty()) or not _showing.acquire(blocking=False):
+        yield _ignore
         return
     try:
-        with nullcontext(_nothing) if show is False else _drawn(task, total, bool(show)) as advance:
+        with nullcontext(_ignore) if show is False else _drawn(task, total, bool(show)) as advance:
             yield advance
     finally:
-        _shown.release()
+        _showing.release()
 
 
-def _nothing(done: int) -> None:
-    """Where nothing is shown."""
+def _ignore(done: int) -> None:
+    """Show nothing."""
 
 
 @contextmanager
@@ -42,7 +43,7 @@ def _drawn(task: str, total: int | None, at_once: bool) -> Iterator[Advance]:
     from rich.progress import Progress
 
     progress = Progress(console=Console(stderr=True), transient=not at_once)
-    row = progress.add_task(task, total=total)
+    task_id = progress.add_task(task, total=total)
     later = threading.Timer(_PATIENCE, progress.start)
     later.daemon = True
     if at_once:
@@ -50,14 +51,14 @@ def _drawn(task: str, total: int | None, at_once: bool) -> Iterator[Advance]:
     else:
         later.start()
     try:
-        yield lambda done: progress.advance(row, done)
+        yield lambda done: progress.advance(task_id, done)
     finally:
         later.cancel()
         progress.stop()
 
 
 def counted(items: Iterator[Any], advance: Advance) -> Iterator[Any]:
-    """The same items, each reported by its length."""
+    """The same items; each advances the bar by its length."""
     for item in items:
         yield item
         advance(len(item))

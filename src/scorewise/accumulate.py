@@ -19,7 +19,7 @@ from scorewise._array import (
     to_numpy,
     widest,
 )
-from scorewise._receive import Options, Unchecked, receive, receive_members
+from scorewise._inputs import InputOptions, RawPredictions, raw_members, raw_predictions
 from scorewise.decompose import Decomposition, RuleLike, decompose, named_rules
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
@@ -105,7 +105,7 @@ class Accumulator:
         def layout(ndim: int, name: str) -> validate.Layout:
             return validate.member_layout(ndim, class_axis, name)
 
-        theta = receive(
+        theta = raw_predictions(
             member_probs, layout, from_logits=from_logits, normalize=normalize, check=check
         ).probabilities()
         xp = namespace(theta)
@@ -158,14 +158,14 @@ class Accumulator:
         >>> bool(np.allclose(acc.result().epistemic, sw.decompose(probs, "log").epistemic))
         True
         """
-        options = Options(from_logits=from_logits, normalize=normalize, check=check)
+        options = InputOptions(from_logits=from_logits, normalize=normalize, check=check)
         reader = _ChunkReader(self._rules, weights, n_instances)
         if self._summary is not None and n_instances not in {None, self._summary.anchor.shape[0]}:
             raise InvalidInput(
                 f"there are {self._summary.anchor.shape[0]} instances so far, not {n_instances}"
             )
         for chunk in chunks:
-            reader.add(receive_members(chunk, options))
+            reader.add(raw_members(chunk, options))
         summary = reader.summary()
         if self._summary is not None:
             _check_same_instances(self._summary, summary.anchor)
@@ -334,12 +334,12 @@ class _ChunkReader:
         """M."""
         return 0 if self._first is None else int(self._first.shape[-2])
 
-    def add(self, given: Unchecked) -> None:
+    def add(self, raw: RawPredictions) -> None:
         """Add the next instances."""
-        self._check_fits(given.values)
-        given = given.block(given.values, (self._n_instances,))
-        piece = _contents(Samples.of(given, self._weights), self._rules)
-        start, n = self._n_instances, given.values.shape[0]
+        self._check_fits(raw.values)
+        raw = raw.block(raw.values, (self._n_instances,))
+        piece = _contents(Samples.of(raw, self._weights), self._rules)
+        start, n = self._n_instances, raw.values.shape[0]
         self._n_instances += n
         if self._expected is None or not isinstance(piece[0], np.ndarray):
             self._pieces.append(piece)

@@ -10,7 +10,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import Array, namespace, to_numpy
-from scorewise._receive import Options
+from scorewise._inputs import InputOptions
 from scorewise.decompose import Decomposition, Members, array_path, decompose
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput, Remedy
@@ -137,7 +137,7 @@ def decide(
         rule = _with_names(matrix, abstain_cost, action_names)
         costs = decompose(probs, rule, weights=weights, **options)
         return _decisions(rule, rule.predict(probs.mean), costs)
-    members = Members.of(probs, weights, Options(**options))
+    members = Members.of(probs, weights, InputOptions(**options))
     members.check_rules([matrix])
     rule = _with_names(matrix, abstain_cost, action_names)
 

@@ -31,9 +31,8 @@ from scorewise._array import (
     widest,
     working_precision,
 )
+from scorewise._inputs import InputOptions, RawPredictions, classes_last, raw_members
 from scorewise._numerics import sum_of_others
-from scorewise._receive import Options, Unchecked, classes_last, receive_members
-from scorewise._simulation import simulate
 from scorewise.errors import InvalidInput
 
 
@@ -127,14 +126,14 @@ class Samples:
         normalize: bool = False,
         check: bool = True,
     ) -> None:
-        options = Options(member_axis, class_axis, from_logits, normalize, check)
-        given = receive_members(probs, options)
-        self.probs, self.weights = given.probabilities(), given.shares(weights)
+        options = InputOptions(member_axis, class_axis, from_logits, normalize, check)
+        raw = raw_members(probs, options)
+        self.probs, self.weights = raw.probabilities(), raw.normalized_weights(weights)
 
     @classmethod
-    def of(cls, given: Unchecked, weights: Any = None) -> Samples:
+    def of(cls, raw: RawPredictions, weights: Any = None) -> Samples:
         """Return the checked samples of raw members."""
-        return cls._trusted(given.probabilities(), given.shares(weights))
+        return cls._trusted(raw.probabilities(), raw.normalized_weights(weights))
 
     @classmethod
     def _trusted(cls, probs: Array, weights: Array | None) -> Samples:
@@ -142,9 +141,9 @@ class Samples:
         samples.probs, samples.weights = probs, weights
         return samples
 
-    def unchecked(self) -> Unchecked:
+    def raw(self) -> RawPredictions:
         """Return the members as kernels take them, without a second check."""
-        return Unchecked(self.probs, classes_last(self.probs.ndim, "probs"), check=False)
+        return RawPredictions(self.probs, classes_last(self.probs.ndim, "probs"), check=False)
 
     def __repr__(self) -> str:
         *batch, m, k = self.probs.shape
@@ -399,6 +398,73 @@ class Dirichlet:
 
         estimate, error = (
             as_dtype_of(xp, x.reshape((*batch, *x.shape[1:])), self.alpha)
-            for x in simulate(values, self._values().reshape(-1, k))
+            for x in _simulate(values, self._values().reshape(-1, k))
         )
         return estimate, error
+
+
+# -- expectations over a Dirichlet by quasi-Monte-Carlo -------------------------------------------
+
+_POINTS, _REPEATS = 1024, 8  # points of a Sobol sequence (a power of 2), and sequences
+N_DRAWS = _POINTS * _REPEATS
+RARE = 0.01  # a class of a smaller parameter occurs in too few draws
+_DRAWN_ELEMENTS = 1 << 22
+
+
+def _simulate(
+    f: Callable[[np.ndarray, slice], np.ndarray], alpha: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return E f(θ) for θ ~ Dirichlet(α) and its standard error, for parameters ``(B, K)``.
+
+    ``f`` takes points ``(b, n, K)`` and the rows that they are for, and returns ``(b, n)`` or
+    ``(b, n, R)``. Independently scrambled Sobol sequences give the estimate and, by their spread,
+    its error, which is at least what the rounding of the points themselves would make of f.
+    """
+    k = alpha.shape[-1]
+    sequences = _sobol(k)
+    rows = max(1, _DRAWN_ELEMENTS // (_POINTS * k))
+    estimates, errors = [], []
+    for start in range(0, max(len(alpha), 1), rows):
+        block = slice(start, min(start + rows, len(alpha)))
+        means = np.stack([f(_points(alpha[block], u), block).mean(axis=1) for u in sequences])
+        noise = np.abs(f(_rounded_mean(alpha[block]), block)).max(axis=1)
+        estimates.append(means.mean(axis=0))
+        errors.append(np.maximum(means.std(axis=0, ddof=1) / np.sqrt(_REPEATS), noise))
+    return np.concatenate(estimates), np.concatenate(errors)
+
+
+def _sobol(k: int) -> list[np.ndarray]:
+    from scipy.stats import qmc  # half a second to import, so only where it is used
+
+    rng = np.random.default_rng(0)
+    sequences = (qmc.Sobol(k, scramble=True, rng=rng) for _ in range(_REPEATS))
+    # Points on the edge of the cube have infinite quantiles.
+    return [np.clip(s.random(_POINTS), 2.0**-53, 1 - 2.0**-53) for s in sequences]
+
+
+def _points(alpha: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
+    """θ ``(B, n, K)`` for parameters ``(B, K)`` and uniforms ``(n, K)``: normalised gammas.
+
+    Gamma quantiles of small parameters underflow, so they are normalised by their logarithms.
+    """
+    from scipy.special import gammaincinv, gammaln
+
+    a = alpha[:, None, :]
+    with np.errstate(divide="ignore"):
+        log_g = np.log(gammaincinv(a, uniforms))
+    # P(a, x) = x^a / Γ(a + 1) near 0
+    lower_tail = (np.log(uniforms) + gammaln(a + 1)) / a
+    return _normalised(np.where(log_g < -200, lower_tail, log_g))
+
+
+def _rounded_mean(alpha: np.ndarray) -> np.ndarray:
+    """The mean as far off as rounding may leave a point, ``(B, 2, K)``."""
+    log_alpha = np.log(alpha)[:, None, :]
+    off = 4 * np.finfo(float).eps * (1 + np.abs(log_alpha))
+    sign = (-1.0) ** np.arange(alpha.shape[-1])
+    return _normalised(np.concatenate([log_alpha + sign * off, log_alpha - sign * off], axis=1))
+
+
+def _normalised(log_masses: np.ndarray) -> np.ndarray:
+    masses = np.exp(log_masses - log_masses.max(axis=-1, keepdims=True))
+    return np.asarray(masses / masses.sum(axis=-1, keepdims=True))

@@ -20,7 +20,7 @@ from scipy.stats import binom
 import scorewise as sw
 
 MAX_LOSS, CONFIDENCE = 0.08, 0.9
-DRAWS, DRAWS_BOUNDED = 1_000, 500
+DRAWS, DRAWS_BOUNDED = 600, 300
 Array = np.ndarray
 
 

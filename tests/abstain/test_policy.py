@@ -76,7 +76,7 @@ def test_every_rule_can_be_certified():
 
 
 def test_predictions_bring_their_labels_and_names():
-    predictions = sw.Predictions(PROBS, labels=Y, class_names=NAMES)
+    predictions = sw.io.Predictions(PROBS, labels=Y, class_names=NAMES)
     policy = sw.certify(predictions, max_loss=0.15)
     assert policy.certificate == sw.certify(PROBS, Y, max_loss=0.15).certificate
     assert policy.class_names == tuple(NAMES)
@@ -195,8 +195,8 @@ def test_another_component_may_decide(tmp_path, component, rule):
 # -- files -----------------------------------------------------------------------------------------
 
 
-def same(policy: sw.Policy, other: sw.Policy) -> bool:
-    for field in fields(sw.Certificate):
+def same(policy: sw.abstain.Policy, other: sw.abstain.Policy) -> bool:
+    for field in fields(sw.abstain.Certificate):
         np.testing.assert_equal(
             getattr(policy.certificate, field.name), getattr(other.certificate, field.name)
         )
@@ -229,7 +229,7 @@ def same(policy: sw.Policy, other: sw.Policy) -> bool:
 )
 def test_a_loaded_policy_is_the_saved_one(tmp_path, options):
     probs = PROBS.astype(np.float32)
-    predictions = sw.Predictions(probs, labels=Y, class_names=["<b>", "ü\u202e", "c" * 100])
+    predictions = sw.io.Predictions(probs, labels=Y, class_names=["<b>", "ü\u202e", "c" * 100])
     policy = sw.certify(predictions, **options)
     policy.save(tmp_path / "policy.json")
     again = sw.load_policy(tmp_path / "policy.json")
@@ -247,8 +247,8 @@ def test_a_loaded_policy_is_the_saved_one(tmp_path, options):
 @given(st.floats(allow_nan=False, allow_infinity=False), st.floats(0, 1, exclude_min=True))
 def test_any_threshold_survives_to_the_last_bit(tmp_path_factory, threshold, coverage):
     path = tmp_path_factory.mktemp("policies") / "policy.json"
-    cert = sw.Certificate(threshold, coverage, 1 / 3, 0.1 + 0.2, 0.5, 0.95, 10)
-    policy = sw.Policy(
+    cert = sw.abstain.Certificate(threshold, coverage, 1 / 3, 0.1 + 0.2, 0.5, 0.95, 10)
+    policy = sw.abstain.Policy(
         cert, sw.rules.log, "total", None, 2, 3, False, None, np.array([threshold, 1 / 3])
     )
     policy.save(path)
@@ -287,7 +287,7 @@ def test_the_old_file_stays_where_the_new_one_cannot_be_written(tmp_path):
 @pytest.fixture(scope="module")
 def content() -> dict[str, Any]:
     return sw.certify(
-        sw.Predictions(PROBS[:300], labels=Y[:300], class_names=NAMES), max_loss=0.2
+        sw.io.Predictions(PROBS[:300], labels=Y[:300], class_names=NAMES), max_loss=0.2
     ).to_dict() | {"calibration_uncertainty": [0.1, 0.2, 0.3]}
 
 
@@ -332,7 +332,9 @@ def test_a_missing_field_is_named(tmp_path, content, field):
     assert field in said
 
 
-@parametrize("field", [f.name for f in fields(sw.Certificate) if f.name not in ("needed", "drift")])
+@parametrize(
+    "field", [f.name for f in fields(sw.abstain.Certificate) if f.name not in ("needed", "drift")]
+)
 def test_a_missing_number_is_named(tmp_path, content, field):
     damaged = copy.deepcopy(content)
     del damaged["certificate"][field]
@@ -551,7 +553,7 @@ def test_predictions_are_the_actions_of_least_cost():
     np.testing.assert_array_equal(result.prediction, sw.decide(PROBS, TRIAGE).action)
     square = sw.rules.cost_matrix(1 - np.eye(3))
     named = sw.certify(
-        sw.Predictions(PROBS, labels=Y, class_names=NAMES), max_loss=0.2, task_loss=square
+        sw.io.Predictions(PROBS, labels=Y, class_names=NAMES), max_loss=0.2, task_loss=square
     )
     assert named.apply(PROBS).prediction_names == tuple(NAMES)
     more = sw.rules.cost_matrix(np.c_[1 - np.eye(3), np.full(3, 0.3)])
@@ -569,14 +571,14 @@ def test_predictions_are_the_actions_of_least_cost():
         (PROBS[:, :5], "5 members and 3 classes, .* certified for 8 members and 3 classes"),
         (members(10, 4)[0], "8 members and 4 classes, .* certified for 8 members and 3 classes"),
         (sw.Samples(PROBS[:, :5]), "5 members"),
-        (sw.Predictions(PROBS, class_names=NAMES[::-1]), "class 0 is called|class 1 is called"),
+        (sw.io.Predictions(PROBS, class_names=NAMES[::-1]), "class 0 is called|class 1 is called"),
         (PROBS[:0], "no rows"),
         (PROBS[:, 0], r"\(N, M, K\)"),
         (2 * PROBS, r"probs\[0, 0\] sums to 2"),
     ],
 )
 def test_other_predictions_are_refused(new, message):
-    policy = sw.certify(sw.Predictions(PROBS, labels=Y, class_names=NAMES), max_loss=0.2)
+    policy = sw.certify(sw.io.Predictions(PROBS, labels=Y, class_names=NAMES), max_loss=0.2)
     with pytest.raises(sw.InvalidInput, match=message):
         policy.apply(new)
 
@@ -669,7 +671,7 @@ def test_uncertainty_has_ten_digits_whatever_its_size(p):
     probs = np.array([[[1 - p, p]]])
     for rule in ("log", "brier", "zero-one", "spherical"):
         exact = float(sw.get_rule(rule).entropy(probs[0, 0]))
-        policy = sw.Policy(
+        policy = sw.abstain.Policy(
             NOTHING, sw.get_rule(rule), "total", None, 1, 2, False, None, np.zeros(1)
         )
         rounded = float(policy.apply(probs).uncertainty[0])

@@ -295,10 +295,10 @@ def test_the_guarantee_holds_for_a_model_that_is_fitted_on_a_part_of_the_rows(es
     assert np.mean(coverages) > 0.15
 
 
-def drift_of(before: np.ndarray, now: np.ndarray, false_alarm_rate: float) -> sw.Drift:
+def drift_of(before: np.ndarray, now: np.ndarray, false_alarm_rate: float) -> sw.abstain.Drift:
     """Drift of uncertainties, by a policy with these calibration uncertainties."""
     nothing = sw.certify_threshold([1.0], [0.0], max_loss=0.1)
-    policy = sw.Policy(nothing, sw.rules.log, "total", None, 1, 2, False, None, before)
+    policy = sw.abstain.Policy(nothing, sw.rules.log, "total", None, 1, 2, False, None, before)
     return policy.check_drift(now, false_alarm_rate)
 
 

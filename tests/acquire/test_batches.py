@@ -270,7 +270,7 @@ def test_a_batch_restarts_below_a_hundredth_of_the_gains_alone():
 
 
 def test_rows_of_little_gain_cause_no_restart():
-    """The label of the first row leaves members at 0.6 and 0.4: they are not told apart."""
+    """The label of the first row leaves members at 0.6 and 0.4: neither is ruled out."""
     small = [[[0.5, 0.5], [0.51 + i, 0.49 - i]] for i in (0.0, 0.001, 0.002)]
     pool = np.array([[[0.6, 0.4], [0.4, 0.6]], *small])
     batch = sw.acquire_batch(pool, 4, "log", 0)
@@ -282,7 +282,7 @@ def test_rows_of_little_gain_cause_no_restart():
 
 @pytest.mark.parametrize("rule", ["log", "brier"])
 def test_near_copies_of_a_chosen_row_cause_no_restart(rule):
-    """The weak rows are worth all that they were: the strong one told only two groups apart."""
+    """The weak rows are worth all that they were: the strong one separated only two groups."""
     group, other = np.arange(4) % 2, np.arange(4) // 2
     strong = [np.where(group == 0, 1 - d, d) for d in (1e-6, 2e-6, 3e-6)]
     weak = np.where(other == 0, 0.52, 0.48)

@@ -262,7 +262,7 @@ def test_the_state_of_another_configuration_is_refused(tmp_path, name):
     assert files_in(tmp_path) == before
 
 
-def test_costs_that_print_alike_are_told_apart(tmp_path):
+def test_costs_that_print_alike_are_distinguished(tmp_path):
     costs = np.random.default_rng(0).uniform(size=(3, 60))
     other = costs.copy()
     other[1, 30] += 1e-9
@@ -311,7 +311,7 @@ def configured(pool: Any, path: Path, model: Any = None) -> None:
     sw.ActiveLearner(model, pool, initial=1, state=path, method="random")
 
 
-def assert_told_apart(path: Path, *configurations: dict[str, Any]) -> None:
+def assert_distinguished(path: Path, *configurations: dict[str, Any]) -> None:
     """The state of the first configuration is accepted for itself, and refused for the others."""
     first, *others = configurations
     path.unlink(missing_ok=True)
@@ -322,10 +322,10 @@ def assert_told_apart(path: Path, *configurations: dict[str, Any]) -> None:
             configured(path=path, **({"pool": X} | other))
 
 
-def test_pools_of_other_dtypes_and_shapes_are_told_apart(tmp_path):
+def test_pools_of_other_dtypes_and_shapes_are_distinguished(tmp_path):
     arrays = [np.zeros(4), np.zeros(4, dtype=int), np.zeros((2, 2)), np.zeros((4, 1))]
-    assert_told_apart(tmp_path / "s.json", *({"pool": array} for array in arrays))
-    assert_told_apart(tmp_path / "s.json", {"pool": ["ab", "c"]}, {"pool": ["a", "bc"]})
+    assert_distinguished(tmp_path / "s.json", *({"pool": array} for array in arrays))
+    assert_distinguished(tmp_path / "s.json", {"pool": ["ab", "c"]}, {"pool": ["a", "bc"]})
 
 
 def test_functions_are_recognised_by_name(tmp_path):
@@ -354,11 +354,11 @@ def test_rows_may_have_different_sizes(tmp_path):
     )
 
 
-def test_pools_of_large_objects_are_told_apart(tmp_path):
+def test_pools_of_large_objects_are_distinguished(tmp_path):
     one, two = np.empty(2, dtype=object), np.empty(2, dtype=object)
     one[:] = two[:] = [np.zeros(5000), np.zeros(5000)]
     two[1] = (np.arange(5000) == 2500).astype(float)
-    assert_told_apart(tmp_path / "s.json", {"pool": one}, {"pool": two})
+    assert_distinguished(tmp_path / "s.json", {"pool": one}, {"pool": two})
 
 
 def test_the_state_stays_where_it_was(tmp_path, monkeypatch):
@@ -436,7 +436,7 @@ def test_a_configuration_is_known_again_in_every_process(tmp_path):
     assert not any(b" at 0x" in content for content in states.values())
 
 
-def test_models_and_pools_that_differ_within_are_told_apart(tmp_path):
+def test_models_and_pools_that_differ_within_are_distinguished(tmp_path):
     class Own:
         def __init__(self, base: Any) -> None:
             self.base = base
@@ -445,12 +445,12 @@ def test_models_and_pools_that_differ_within_are_told_apart(tmp_path):
 
     path = tmp_path / "s.json"
     bases = [LogisticRegression(C=1), LogisticRegression(C=10)]
-    assert_told_apart(path, *({"model": Own(base)} for base in bases))
-    assert_told_apart(path, *({"model": partial(print, base)} for base in bases))
+    assert_distinguished(path, *({"model": Own(base)} for base in bases))
+    assert_distinguished(path, *({"model": partial(print, base)} for base in bases))
     days = [pd.DataFrame({"t": pd.to_datetime([day]), "x": [1.0]}) for day in ("2020", "2021")]
-    assert_told_apart(path, *({"pool": day} for day in days))
+    assert_distinguished(path, *({"pool": day} for day in days))
     numbers = [np.array([Decimal(text)], dtype=object) for text in ("1.5", "2.5")]
-    assert_told_apart(path, *({"pool": number} for number in numbers))
+    assert_distinguished(path, *({"pool": number} for number in numbers))
 
 
 @pytest.mark.parametrize("name", ["pipeline", "voting"])

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 import scorewise as sw
+from scorewise.compare import Advice
 from support import all_rules, members
 
 SYMMETRIC = ("log", "brier", "zero-one", "spherical")
 TWO_CLASSES, ALWAYS, CALIBRATION = "With two classes", "The totals of Brier", "badly calibrated"
 
 
-def says(advice: sw.Advice, words: str) -> bool:
+def says(advice: Advice, words: str) -> bool:
     return any(words in caveat for caveat in advice.caveats)
 
 

@@ -8,12 +8,13 @@ from scipy import stats
 
 import scorewise as sw
 from compare_support import COMPONENTS, QUICK, RULES, labels
+from scorewise.compare import Comparison
 from support import all_rules, members
 
 PROBS, Y = members(20, 3, 4), np.arange(20) % 4
 
 
-def by_name(comparison: sw.Comparison) -> dict[str, float]:
+def by_name(comparison: Comparison) -> dict[str, float]:
     return {row.name: row.value for row in comparison.standings}
 
 
@@ -138,14 +139,16 @@ def test_predictions_of_a_file_are_compared_like_arrays():
     probs = members(100, 5, 4)
     y = labels(probs)
     weights = np.arange(1.0, 6.0)
-    file = sw.Predictions(probs, labels=y, weights=weights)
+    file = sw.io.Predictions(probs, labels=y, weights=weights)
     assert sw.compare(file, **QUICK) == sw.compare(probs, y, weights=weights, **QUICK)
     other = (y + 1) % 4
     assert sw.compare(file, other, **QUICK) == sw.compare(probs, other, weights=weights, **QUICK)
     ood = members(40, 5, 4, seed=1)
     arrays = sw.compare(probs, task="ood", ood=ood, weights=weights, **QUICK)
-    assert sw.compare(file, task="ood", ood=sw.Predictions(ood, weights=weights), **QUICK) == arrays
-    scaled = sw.Predictions(3 * probs, labels=y, weights=weights)
+    assert (
+        sw.compare(file, task="ood", ood=sw.io.Predictions(ood, weights=weights), **QUICK) == arrays
+    )
+    scaled = sw.io.Predictions(3 * probs, labels=y, weights=weights)
     by_name = {row.name: row.value for row in sw.compare(file, **QUICK).standings}
     for row in sw.compare(scaled, normalize=True, **QUICK).standings:
         assert row.value == pytest.approx(by_name[row.name])
@@ -154,9 +157,9 @@ def test_predictions_of_a_file_are_compared_like_arrays():
 def test_predictions_of_a_file_without_labels_are_refused():
     probs = members(10, 3, 4)
     with pytest.raises(sw.InvalidInput, match="there are no labels"):
-        sw.compare(sw.Predictions(probs), **QUICK)
+        sw.compare(sw.io.Predictions(probs), **QUICK)
     with pytest.raises(sw.InvalidInput, match=r"labels\[1\].* is missing"):
-        sw.compare(sw.Predictions(probs, labels=[0, -1, *[2] * 8]), **QUICK)
+        sw.compare(sw.io.Predictions(probs, labels=[0, -1, *[2] * 8]), **QUICK)
 
 
 # -- OOD detection ---------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from scipy import stats
 
 import scorewise as sw
 from compare_support import QUICK, labels
+from scorewise.compare import Comparison
 from support import members
 
 N, SETS, MEASURES, CONFIDENCE = 300, 400, 5, 0.95
@@ -18,7 +19,7 @@ N, SETS, MEASURES, CONFIDENCE = 300, 400, 5, 0.95
 # -- the verdicts hold ----------------------------------------------------------------------------
 
 
-def outcomes(noise: np.ndarray, seed: int) -> list[sw.Comparison]:
+def outcomes(noise: np.ndarray, seed: int) -> list[Comparison]:
     """Comparisons of many data sets.
 
     All measures see one signal, each with noise of its own; the first is the model's total.
@@ -46,19 +47,19 @@ def outcomes(noise: np.ndarray, seed: int) -> list[sw.Comparison]:
     return comparisons
 
 
-def critical_values(comparisons: list[sw.Comparison]) -> list[float]:
+def critical_values(comparisons: list[Comparison]) -> list[float]:
     """Half-widths of intervals in standard errors, one of each comparison."""
     rows = [comparison.standings[-1] for comparison in comparisons]
     return [(row.high - row.behind) / row.standard_error for row in rows]
 
 
 @pytest.fixture(scope="module")
-def equally_good() -> list[sw.Comparison]:
+def equally_good() -> list[Comparison]:
     return outcomes(np.ones(MEASURES), seed=0)
 
 
 @pytest.fixture(scope="module")
-def of_different_quality() -> list[sw.Comparison]:
+def of_different_quality() -> list[Comparison]:
     return outcomes(np.array([0.5, 0.5, 1.0, 1.5, 6.0]), seed=1)
 
 

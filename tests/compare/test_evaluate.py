@@ -286,7 +286,7 @@ def test_half_precision_gives_nearly_the_same_numbers():
 
 def test_predictions_bring_labels_ids_names_and_weights():
     weights = np.random.default_rng(0).uniform(size=8)
-    file = sw.Predictions(
+    file = sw.io.Predictions(
         PROBS, labels=Y, ids=np.arange(300) + 1000, class_names=NAMES, weights=weights
     )
     from_file = sw.evaluate(file, **QUICK)
@@ -351,9 +351,9 @@ def test_a_seed_makes_it_again(seed):
 
 
 def test_the_headline_is_the_smallest_loss_at_which_half_is_accepted():
-    def headline(*certificates: tuple[float, float]) -> sw.Certificate | None:
+    def headline(*certificates: tuple[float, float]) -> sw.abstain.Certificate | None:
         made = tuple(
-            sw.Certificate(0.1, coverage, 0.1, 0.1, max_loss, 0.95, 100)
+            sw.abstain.Certificate(0.1, coverage, 0.1, 0.1, max_loss, 0.95, 100)
             for max_loss, coverage in certificates
         )
         return replace(evaluate(), certificates=made).headline
@@ -460,7 +460,7 @@ def test_predictions_know_their_own_weights():
     with pytest.raises(
         sw.InvalidInput, match="weights: not an option here, as the file decides it"
     ):
-        evaluate(sw.Predictions(PROBS, labels=Y), weights=np.ones(8))
+        evaluate(sw.io.Predictions(PROBS, labels=Y), weights=np.ones(8))
 
 
 def test_weights_by_row_need_ood_as_samples():

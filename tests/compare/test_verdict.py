@@ -15,14 +15,14 @@ import scorewise as sw
 from evaluate_support import MORE, PROBS, RIGHT, TRIAGE, Y, evaluate
 from report_support import members, with_learning
 from scorewise._json import dumps
-from scorewise.compare import percent_text
+from scorewise.compare import Evaluation, Standing, percent_text
 
 parametrize = pytest.mark.parametrize
 GAINS = sw.rules.cost_matrix([[-1, 5, 1], [5, -1, 1], [3, 3, -3]])
 CALM = sw.binary(np.full(2000, 0.01))[:, None]
 
 
-def own_rule(scale: float = 1.0) -> sw.ScoringRule:
+def own_rule(scale: float = 1.0) -> sw.rules.ScoringRule:
     return sw.rule_from_loss_vector(
         lambda p: scale * ((p * p).sum(axis=-1, keepdims=True) + 1 - 2 * p), name="own"
     )
@@ -32,7 +32,7 @@ def numbers_in(text: str) -> list[float]:
     return [float(x.replace(",", "")) for x in re.findall(r"-?\d[\d,]*\.?\d*", text)]
 
 
-def check_sentences(evaluation: sw.Evaluation) -> None:
+def check_sentences(evaluation: Evaluation) -> None:
     """What can be read off any verdict."""
     for sentence in evaluation.verdict:
         assert sentence[0].isupper(), sentence
@@ -314,7 +314,7 @@ def test_remedies_and_names_can_be_rendered_by_the_caller():
 )
 def test_names_are_listed_up_to_a_few(others, listed):
     rows = tuple(
-        sw.Standing(name, 0.1 + 0.01 * i, 0.01 * i, -1.0, 1.0, 0.5, "indistinguishable")
+        Standing(name, 0.1 + 0.01 * i, 0.01 * i, -1.0, 1.0, 0.5, "indistinguishable")
         for i, name in enumerate("a" + others)
     )
     evaluation = evaluate()

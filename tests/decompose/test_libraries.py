@@ -196,8 +196,8 @@ def test_memory_maps_and_lists_of_arrays_are_welcome(tmp_path):
     stored = np.memmap(tmp_path / "probs", dtype=np.float64, mode="w+", shape=probs.shape)
     stored[:] = probs
     expected = sw.decompose(probs, "log").epistemic
-    for given in (stored, list(probs), [[list(row) for row in rows] for rows in probs]):
-        got = sw.decompose(given, "log").epistemic
+    for predictions in (stored, list(probs), [[list(row) for row in rows] for rows in probs]):
+        got = sw.decompose(predictions, "log").epistemic
         assert type(got) is np.ndarray
         np.testing.assert_array_equal(got, expected)
 

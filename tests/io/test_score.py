@@ -34,7 +34,7 @@ parametrize = pytest.mark.parametrize
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Chunks of 16 rows of float64, kept every 40 rows."""
+    """Chunks of 16 rows of float64, stored every 40 rows."""
     monkeypatch.setattr(in_memory, "CHUNK_BYTES", 16 * M * K * 8)
     monkeypatch.setattr(score, "_PART_BYTES", 40 * M * K * 8)
 
@@ -185,9 +185,9 @@ def test_odd_names_survive_in_columns_and_metadata(tmp_path):
         by_hand = sw.decompose(random_members(), sw.rules.cost_matrix(COSTS)).total
         np.testing.assert_array_equal(got, by_hand)
         if suffix != "csv":
-            told = json.loads(table.schema.metadata[b"scorewise"])
-            assert told == scored.metadata
-            assert list(told["rules"]) == list(ODD)
+            metadata = json.loads(table.schema.metadata[b"scorewise"])
+            assert metadata == scored.metadata
+            assert list(metadata["rules"]) == list(ODD)
 
 
 def test_beta_by_its_written_name(tmp_path):
@@ -216,11 +216,11 @@ def test_one_row(tmp_path):
 @parametrize("suffix", ["npy", "parquet", "npz"])
 def test_no_rows_give_an_empty_table(tmp_path, monkeypatch, suffix):
     named = score.ScoredParts._file
-    asked = []
+    requests = []
 
     def count(self: Any, row: int) -> Path:
-        asked.append(row)
-        assert len(asked) < 1000, "it would never end"
+        requests.append(row)
+        assert len(requests) < 1000, "it would never end"
         return named(self, row)
 
     monkeypatch.setattr(score.ScoredParts, "_file", count)
@@ -245,9 +245,9 @@ def test_metadata_tells_where_the_numbers_come_from(tmp_path):
     source, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
     sw.write_predictions(source, random_members())
     scored = sw.score_file(source, out, ["log", "zero-one"])
-    told = json.loads(pq.read_schema(out).metadata[b"scorewise"])
-    assert told == scored.metadata
-    assert told == {
+    metadata = json.loads(pq.read_schema(out).metadata[b"scorewise"])
+    assert metadata == scored.metadata
+    assert metadata == {
         "version": sw.__version__,
         "input": "in.parquet",
         "rows": N,
@@ -338,7 +338,7 @@ def test_a_bad_weight_shared_by_all_rows_is_in_no_row(tmp_path):
 def test_what_cannot_be_done_is_said_before_any_work(tmp_path):
     source, out = tmp_path / "in.npy", tmp_path / "out.parquet"
     sw.write_predictions(source, random_members())
-    for rules, told in [
+    for rules, metadata in [
         ([], "no rule"),
         (["beta:1,1"], "2 classes|two classes"),
         ([sw.rules.cost_matrix(np.eye(4))], "4 classes"),
@@ -346,14 +346,14 @@ def test_what_cannot_be_done_is_said_before_any_work(tmp_path):
         (["nonsense"], "nonsense"),
         (["log", "log"], "two rules are called 'log'"),
     ]:
-        with pytest.raises(sw.InvalidInput, match=told):
+        with pytest.raises(sw.InvalidInput, match=metadata):
             sw.score_file(source, out, rules)
-    for path, told in [
+    for path, metadata in [
         (tmp_path / "out.txt", "must end in"),
         (tmp_path / "none" / "out.csv", "there is no folder"),
         (tmp_path, "must end in"),
     ]:
-        with pytest.raises(sw.InvalidInput, match=told):
+        with pytest.raises(sw.InvalidInput, match=metadata):
             sw.score_file(source, path)
     with pytest.raises(FileNotFoundError, match="there is no file"):
         sw.score_file(tmp_path / "no.npy", out)
@@ -384,7 +384,7 @@ class Stopped(Exception):
 
 def score_until(chunks: int, *args: Any, **options: Any) -> None:
     """Work that breaks off after some chunks."""
-    work, done = score.decompose_received, []
+    work, done = score.decompose_raw, []
 
     def breaking(*args: Any, **options: Any) -> Any:
         if len(done) == chunks:
@@ -393,7 +393,7 @@ def score_until(chunks: int, *args: Any, **options: Any) -> None:
         return work(*args, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(score, "decompose_received", breaking)
+        patch.setattr(score, "decompose_raw", breaking)
         with pytest.raises(Stopped):
             sw.score_file(*args, **options)
 
@@ -401,49 +401,49 @@ def score_until(chunks: int, *args: Any, **options: Any) -> None:
 @parametrize("suffix", ["parquet", "csv", "arrow"])
 @parametrize("source", ["npy", "folder"])
 def test_work_that_broke_off_ends_in_the_same_bytes(tmp_path, small_chunks, suffix, source):
-    given = tmp_path / ("in" if source == "folder" else "in.npy")
+    source = tmp_path / ("in" if source == "folder" else "in.npy")
     if source == "folder":
-        folder_of(given, random_members())
+        folder_of(source, random_members())
     else:
-        sw.write_predictions(given, random_members())
+        sw.write_predictions(source, random_members())
     whole, out = tmp_path / f"whole.{suffix}", tmp_path / f"out.{suffix}"
-    assert sw.score_file(given, whole).resumed == 0
+    assert sw.score_file(source, whole).resumed == 0
     for chunks in (0, 1, 3, 4, 2, 5):
-        score_until(chunks, given, out)
+        score_until(chunks, source, out)
         assert not out.exists()
-    done = sw.score_file(given, out)
+    done = sw.score_file(source, out)
     assert 0 < done.resumed < N
     assert out.read_bytes() == whole.read_bytes()
-    assert done.metadata == sw.score_file(given, whole).metadata
+    assert done.metadata == sw.score_file(source, whole).metadata
     left = {file.name for file in tmp_path.iterdir()}
-    assert left == {given.name, whole.name, out.name}
+    assert left == {source.name, whole.name, out.name}
 
 
 def test_all_is_done_again_on_request_or_for_other_work(tmp_path, small_chunks, monkeypatch):
-    given, out = tmp_path / "in.npy", tmp_path / "out.parquet"
-    sw.write_predictions(given, random_members())
+    source, out = tmp_path / "in.npy", tmp_path / "out.parquet"
+    sw.write_predictions(source, random_members())
 
     def stop(**options: Any) -> None:
-        score_until(8, given, out, **options)
+        score_until(8, source, out, **options)
 
     stop(rules=["log"])
-    assert sw.score_file(given, out, ["log"], resume=False).resumed == 0
+    assert sw.score_file(source, out, ["log"], resume=False).resumed == 0
     stop(rules=["log"])
-    assert sw.score_file(given, out, {"log": "brier"}).resumed == 0
-    assert_scored(out, given, {"log": "brier"})
+    assert sw.score_file(source, out, {"log": "brier"}).resumed == 0
+    assert_scored(out, source, {"log": "brier"})
     stop(rules=["log"])
-    assert sw.score_file(given, out, ["log"], normalize=True).resumed == 0
+    assert sw.score_file(source, out, ["log"], normalize=True).resumed == 0
     stop(rules=["log"])
-    sw.write_predictions(given, random_members(seed=1))
-    assert sw.score_file(given, out, ["log"]).resumed == 0
-    assert_scored(out, given, ("log",))
+    sw.write_predictions(source, random_members(seed=1))
+    assert sw.score_file(source, out, ["log"]).resumed == 0
+    assert_scored(out, source, ("log",))
 
 
 @parametrize("which", ["large", "close", "custom"])
 def test_work_on_another_rule_does_not_go_on_from_here(tmp_path, small_chunks, which):
     k = 40 if which == "large" else K
-    given, out = tmp_path / "in.npy", tmp_path / "out.parquet"
-    sw.write_predictions(given, random_members(k=k))
+    source, out = tmp_path / "in.npy", tmp_path / "out.parquet"
+    sw.write_predictions(source, random_members(k=k))
     costs = np.random.default_rng(0).uniform(size=(k, k))
     if which == "custom":
         one, two = (
@@ -457,51 +457,51 @@ def test_work_on_another_rule_does_not_go_on_from_here(tmp_path, small_chunks, w
         other = costs.copy()
         other[:, 10 if which == "large" else 0] *= 1e-3 if which == "large" else 1 + 1e-10
         two = sw.rules.cost_matrix(other)
-    score_until(20 if which == "large" else 8, given, out, {"cost": one})
-    sw.score_file(given, out, {"cost": two})
-    assert_scored(out, given, {"cost": two})
+    score_until(20 if which == "large" else 8, source, out, {"cost": one})
+    sw.score_file(source, out, {"cost": two})
+    assert_scored(out, source, {"cost": two})
 
 
 def test_a_part_that_was_cut_off_is_done_again(tmp_path, small_chunks):
-    given, whole, out = tmp_path / "in.npy", tmp_path / "whole.parquet", tmp_path / "out.parquet"
-    sw.write_predictions(given, random_members())
-    sw.score_file(given, whole)
-    score_until(9, given, out)
+    source, whole, out = tmp_path / "in.npy", tmp_path / "whole.parquet", tmp_path / "out.parquet"
+    sw.write_predictions(source, random_members())
+    sw.score_file(source, whole)
+    score_until(9, source, out)
     last = sorted((tmp_path / ".out.parquet.parts").glob("*.arrow"))[-1]
     last.write_bytes(last.read_bytes()[:100])
-    sw.score_file(given, out)
+    sw.score_file(source, out)
     assert out.read_bytes() == whole.read_bytes()
 
 
 def test_a_file_that_changes_meanwhile_is_noticed(tmp_path, small_chunks, monkeypatch):
-    given, out = tmp_path / "in.npy", tmp_path / "out.parquet"
-    sw.write_predictions(given, random_members())
+    source, out = tmp_path / "in.npy", tmp_path / "out.parquet"
+    sw.write_predictions(source, random_members())
     out.write_text("what was there before")
-    work = score.decompose_received
+    work = score.decompose_raw
 
     def changing(received: Any, *args: Any) -> Any:
         if received.layout.origin == (96,):
-            os.utime(given, ns=(1, 1))
+            os.utime(source, ns=(1, 1))
         return work(received, *args)
 
-    monkeypatch.setattr(score, "decompose_received", changing)
+    monkeypatch.setattr(score, "decompose_raw", changing)
     with pytest.raises(sw.InvalidInput, match=r"'in.npy' has changed while it was read"):
-        sw.score_file(given, out)
+        sw.score_file(source, out)
     assert out.read_text() == "what was there before"
-    monkeypatch.setattr(score, "decompose_received", work)
-    assert sw.score_file(given, out).resumed == 0
-    assert_scored(out, given, ("log", "brier", "zero-one", "spherical"))
+    monkeypatch.setattr(score, "decompose_raw", work)
+    assert sw.score_file(source, out).resumed == 0
+    assert_scored(out, source, ("log", "brier", "zero-one", "spherical"))
 
 
 def test_a_file_that_joins_a_folder_meanwhile_is_noticed(tmp_path, small_chunks, monkeypatch):
     folder = folder_of(tmp_path / "in", random_members())
-    work = score.decompose_received
+    work = score.decompose_raw
 
     def changing(*args: Any, **options: Any) -> Any:
         (folder / "part-9.parquet").write_bytes((folder / "part-0.parquet").read_bytes())
         return work(*args, **options)
 
-    monkeypatch.setattr(score, "decompose_received", changing)
+    monkeypatch.setattr(score, "decompose_raw", changing)
     with pytest.raises(sw.InvalidInput, match="has changed while it was read"):
         sw.score_file(folder, tmp_path / "out.parquet")
     assert not (tmp_path / "out.parquet").exists()
@@ -527,8 +527,8 @@ def _some_members():
 def test_a_part_that_is_damaged_at_the_last_moment_is_no_result(
     tmp_path, small_chunks, monkeypatch
 ):
-    given, out = tmp_path / "in.npy", tmp_path / "out.parquet"
-    sw.write_predictions(given, random_members())
+    source, out = tmp_path / "in.npy", tmp_path / "out.parquet"
+    sw.write_predictions(source, random_members())
     work = score._score_rows
 
     def damaging(*args: Any, **options: Any) -> Any:
@@ -538,11 +538,11 @@ def test_a_part_that_is_damaged_at_the_last_moment_is_no_result(
 
     monkeypatch.setattr(score, "_score_rows", damaging)
     with pytest.raises(OSError, match="repeat the command"):
-        sw.score_file(given, out)
+        sw.score_file(source, out)
     assert not out.exists()
     monkeypatch.setattr(score, "_score_rows", work)
-    assert sw.score_file(given, out).resumed > 0
-    assert_scored(out, given, ("log", "brier", "zero-one", "spherical"))
+    assert sw.score_file(source, out).resumed > 0
+    assert_scored(out, source, ("log", "brier", "zero-one", "spherical"))
 
 
 def test_a_bad_label_does_not_keep_rows_from_being_scored(tmp_path):

@@ -201,18 +201,18 @@ def test_results_do_not_depend_on_neighbours():
 
 
 def test_large_arrays_take_the_kernel_and_small_ones_the_array_path(monkeypatch):
-    asked = []
+    calls = []
     compute = cpu.compute
-    monkeypatch.setattr(cpu, "compute", lambda *given: asked.append(given) or compute(*given))
+    monkeypatch.setattr(cpu, "compute", lambda *work: calls.append(work) or compute(*work))
     probs = np.broadcast_to(np.float32(0.1), LARGE)
     sw.decompose(probs, "log")
-    assert len(asked) == 1
+    assert len(calls) == 1
     sw.decompose(probs[:10], "log")
     sw.decompose(probs, "rps", check=False)
-    assert len(asked) == 1
+    assert len(calls) == 1
 
 
-def test_explaining_tells_which_path_would_run_and_why():
+def test_explain_kernel_names_the_path_and_the_reason():
     import dask.array as da
     import jax
     import torch
@@ -222,15 +222,15 @@ def test_explaining_tells_which_path_would_run_and_why():
     def why(x, rule="log", **options):
         return str(sw.explain_kernel(x, rule, **options))
 
-    assert why(large, RULES).startswith("cpu: it knows all rules, and 270,000 numbers")
+    assert why(large, RULES).startswith("cpu: it supports all rules, and 270,000 numbers")
     assert why(large, member_axis=0).startswith("cpu")
     assert why(np.array(large).T, class_axis=0, member_axis=1).startswith("cpu")
     assert why(torch.asarray(np.array(large))).startswith("cpu")
     assert why(jax.numpy.asarray(large)).startswith("cpu")
     assert why(large.astype(np.float16)).startswith("cpu")
     assert "fewer than 262,144" in why(large[:10])
-    assert "does not know rps" in why(large, ["log", "rps"])
-    assert "does not know tsallis(1e+06)" in why(large, "tsallis:1e6")
+    assert "does not support rps" in why(large, ["log", "rps"])
+    assert "does not support tsallis(1e+06)" in why(large, "tsallis:1e6")
     assert "differentiated" in why(torch.asarray(np.array(large)).requires_grad_())
     assert "jackknife" in why(large, unbiased=True)
     assert "block" in why(da.from_array(np.array(large)))
@@ -278,7 +278,7 @@ def test_jax_arrays_take_the_kernel_and_come_back_as_such():
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
-def test_what_torch_or_jax_must_follow_takes_the_array_path(monkeypatch):
+def test_differentiated_and_traced_arrays_take_the_array_path(monkeypatch):
     import jax
     import torch
     from torch.autograd import forward_ad
@@ -301,7 +301,7 @@ def test_what_torch_or_jax_must_follow_takes_the_array_path(monkeypatch):
     np.testing.assert_allclose(traced, leaf.grad, atol=1e-6)
 
 
-def test_weights_that_must_be_followed_take_the_array_path(monkeypatch):
+def test_differentiated_weights_take_the_array_path(monkeypatch):
     import jax
     import torch
 
@@ -452,7 +452,7 @@ def test_masses_too_small_to_be_inverted_are_left_to_the_array_path():
     np.testing.assert_allclose(got.total, expected.total, rtol=1e-3)
 
 
-def test_good_input_is_looked_at_only_once(monkeypatch):
+def test_valid_input_is_not_checked_again_by_the_array_path(monkeypatch):
     for name in ("probabilities", "logits", "masses"):
         monkeypatch.setattr(validate, name, None)
     by_kernel(members(20, 3, 4), "log")
@@ -471,14 +471,14 @@ def test_negative_zero_is_no_negative_number():
                 assert (a == b).all(), name
 
 
-def test_unchecked_input_is_taken_as_it_is():
+def test_check_false_skips_the_check():
     probs = 2 * members(20, 3, 4)
     assert np.isfinite(by_kernel(probs, "brier", check=False).total).all()
 
 
 @pytest.mark.parametrize("k", [2, 150])
 @pytest.mark.parametrize("per_instance", [False, True])
-def test_a_member_without_weight_says_nothing_unchecked_not_even_nan(k: int, per_instance: bool):
+def test_a_member_without_weight_does_not_count_even_if_it_is_nan(k: int, per_instance: bool):
     probs = members(20, 3, k)
     weights = np.tile([1.0, 0.0, 1.0], (20, 1))
     if per_instance:
@@ -541,9 +541,9 @@ def test_both_of_two_threads_work(monkeypatch):
     names = set()
     fused = loading.load("float32")
 
-    def spy(*given):
+    def spy(*work):
         names.add(threading.current_thread().name)
-        return fused(*given)
+        return fused(*work)
 
     monkeypatch.setattr(launching, "load", lambda dtype: spy)
     sw.set_num_threads(2)
@@ -713,14 +713,14 @@ print(time.process_time() - start, "llvmlite" in sys.modules)
     assert min(float(seconds) for seconds, _ in runs) < 0.2
 
 
-def test_compiled_code_is_kept_on_disk_and_whoever_waits_is_told(tmp_path: Path):
+def test_compiled_code_is_stored_on_disk_and_compiling_is_logged(tmp_path: Path):
     code = """
 import sys, numpy as np, scorewise as sw
 probs = np.random.default_rng(0).dirichlet(np.ones(10), (2_700, 10)).astype(np.float32)
 print(sw.decompose(probs, "log").epistemic.tobytes().hex(), "numba" in sys.modules)
 """
     first = python(code, SCOREWISE_CACHE_DIR=str(tmp_path))
-    (kept,) = tmp_path.iterdir()
+    (stored,) = tmp_path.iterdir()
     assert first.stderr.count("compiling the fused kernel for float32") == 1
     second = python(code, SCOREWISE_CACHE_DIR=str(tmp_path))
     assert second.stderr == ""
@@ -728,9 +728,9 @@ print(sw.decompose(probs, "log").epistemic.tobytes().hex(), "numba" in sys.modul
     assert second.stdout.split() == [values, "False"]
     assert compiled == "True"
 
-    content = bytearray(kept.read_bytes())  # a file that is not whole is not loaded
+    content = bytearray(stored.read_bytes())  # a file that is not whole is not loaded
     content[len(content) // 2] ^= 1
-    kept.write_bytes(content)
+    stored.write_bytes(content)
     third = python(code, SCOREWISE_CACHE_DIR=str(tmp_path))
     assert third.stdout == first.stdout
 
@@ -781,7 +781,7 @@ def test_machine_code_is_for_one_processor_and_one_state_of_the_sources(monkeypa
     assert loading._file_name("float32") != before
 
 
-def test_machine_code_is_kept_beside_the_package_or_in_the_cache_of_the_user(monkeypatch):
+def test_machine_code_is_stored_beside_the_package_or_in_the_cache_of_the_user(monkeypatch):
     monkeypatch.delenv("SCOREWISE_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
     beside, user = loading.cache_folders()

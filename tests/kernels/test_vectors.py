@@ -82,8 +82,8 @@ def lanewise(function: Callable[..., Any]) -> Callable[..., np.ndarray]:
         for buffer, array in zip(buffers, arrays, strict=False):
             assert array.dtype == first.dtype
             buffer[: array.size] = array
-        *given, out = (buffer.ctypes.data for buffer in buffers)
-        run(first.dtype.type(0), *given, x, out, room * first.itemsize)
+        *inputs, out = (buffer.ctypes.data for buffer in buffers)
+        run(first.dtype.type(0), *inputs, x, out, room * first.itemsize)
         return buffers[3][: first.size]
 
     return call
@@ -141,11 +141,11 @@ RATES = (1e-12, 1e-4, 0.01, 0.3, 0.5, 1.0, 2.0, 3.0, 9.0, 19.0, 999.0)
 def neighbours(x: Any, dtype: Any) -> np.ndarray:
     """Numbers, and three on either side of each."""
     up = down = np.asarray(x, dtype)
-    found = [up]
+    points = [up]
     for _ in range(3):
         up, down = np.nextafter(up, dtype(np.inf)), np.nextafter(down, dtype(-np.inf))
-        found += [up, down]
-    return np.concatenate([np.ravel(part) for part in found])
+        points += [up, down]
+    return np.concatenate([np.ravel(part) for part in points])
 
 
 def around_one(rng: Any, n: int) -> np.ndarray:
@@ -279,9 +279,9 @@ def test_the_check_of_units_can_fail():
     q = np.array([0.3], np.float32)
     p = q * np.float32(1.001)
     exact = exact_relative_entropy(q[0], p[0])
-    kept = FUNCTIONS["relative_entropy"](q, p, p - q)[0]
+    kernel = FUNCTIONS["relative_entropy"](q, p, p - q)[0]
     lost = lanewise(lambda a, b, c, x: b * log(b / a) - c)(q, p, p - q)[0]
-    assert in_units(kept, exact, np.float32) < 5
+    assert in_units(kernel, exact, np.float32) < 5
     assert in_units(lost, exact, np.float32) > 1000
     assert in_units(np.float32(1) + np.finfo(np.float32).eps, mp.mpf(1), np.float32) == 1
 
@@ -415,10 +415,10 @@ def some_numbers(dtype: Any, n: int = 200, seed: int = 0) -> np.ndarray:
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_arithmetic_is_that_of_numpy(name: str, dtype: Any):
     """With numbers on either side, which take the dtype of the vector."""
-    given = [some_numbers(dtype, seed=seed) for seed in range(3)]
-    expected = OPERATIONS[name](*given, 0.1)
+    inputs = [some_numbers(dtype, seed=seed) for seed in range(3)]
+    expected = OPERATIONS[name](*inputs, 0.1)
     assert expected.dtype == dtype
-    np.testing.assert_array_equal(lanewise(OPERATIONS[name])(*given, x=0.1), expected)
+    np.testing.assert_array_equal(lanewise(OPERATIONS[name])(*inputs, x=0.1), expected)
 
 
 @both

@@ -5,6 +5,7 @@ import pytest
 
 import scorewise as sw
 from plots_support import HOSTILE, comparison, draw, legend_texts, predictions
+from scorewise.compare import Comparison
 from scorewise.plots import ComparisonDisplay
 
 pytestmark = pytest.mark.usefixtures("no_screen")
@@ -53,7 +54,7 @@ def test_verdicts_differ_without_colour():
 
 
 def test_the_legend_explains_only_what_occurs():
-    alone = sw.Comparison("ood", "", "auroc", comparison().standings[:1], 0.9)
+    alone = Comparison("ood", "", "auroc", comparison().standings[:1], 0.9)
     display = draw(ComparisonDisplay(alone))
     display.figure_.canvas.draw()
     assert legend_texts(display.ax_) == ["best here"]

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 import scorewise as sw
 from plots_support import COSTS, GAINS, HOSTILE, decisions, legend_texts, render
 from scorewise.decide import Decisions
+from scorewise.decompose import Decomposition
 from scorewise.plots import BLUE, DecisionDisplay
 from support import members
 
@@ -125,7 +126,7 @@ def test_hostile_actions_are_shown_as_they_are():
 def test_what_are_no_decisions_is_refused():
     d = decisions()
     with pytest.raises(sw.InvalidInput, match="only Decisions can be drawn"):
-        DecisionDisplay(sw.Decomposition(d.total, d.aleatoric, d.epistemic))
+        DecisionDisplay(Decomposition(d.total, d.aleatoric, d.epistemic))
     inf = np.full_like(d.total, np.inf)
     with pytest.raises(sw.InvalidInput, match=r"aleatoric\[0\] is inf; it must be finite"):
         DecisionDisplay(Decisions(d.action, d.total, inf, inf, d.action_names, d.rule))

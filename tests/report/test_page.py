@@ -17,6 +17,7 @@ import pytest
 
 import scorewise as sw
 from report_support import HOSTILE, evaluated, full, hostile, huge, members
+from scorewise.compare import ClassSummary
 from scorewise.plots import displays_of
 from scorewise.report import write_report
 
@@ -385,3 +386,27 @@ def test_the_page_draws_what_the_displays_store(page, evaluation):
     for row in evaluation.comparison.standings:
         if row.same_order_as is not None and row.name != evaluation.measure:
             assert row.name not in names
+
+
+def test_numbers_in_columns_are_aligned_and_hide_nothing(tmp_path):
+    means = (0.1, 0.05, 0.05)
+    classes = (
+        ClassSummary("a", 10, 0.0264, *means, 1.0, 0.0),
+        ClassSummary("b", 10, 0.000012, *means, 0.99999, 0.5),
+        ClassSummary("c", 0, np.nan, *means, None, None),
+    )
+
+    def row(evaluation, i):
+        page = shown(replace(evaluation, classes=classes), tmp_path)
+        table = page.text.partition("Class by class")[2]
+        return table[table.index("abc"[i] + f"{classes[i].n_rows}") :].partition("\n")[0]
+
+    errors = evaluated(max_loss=0.5)
+    assert errors.headline is not None
+    assert row(errors, 0) == "a102.64\u00a0%0.1000.0500.050100.0\u00a0%0.00\u00a0%"
+    assert row(errors, 1).startswith("b100.0012\u00a0%")  # too small for two decimals
+    assert row(errors, 1).endswith("more than 99.9\u00a0%50.00\u00a0%")  # not all
+    assert row(errors, 2) == "c0–0.1000.0500.050––"
+    costs = replace(errors, unit=sw.rules.cost_matrix([[0, 1], [1, 0]]).unit, certificates=())
+    classes = (replace(classes[0], loss=-0.5),)
+    assert row(costs, 0) == "a10−0.50000.1000.0500.050"

@@ -8,6 +8,7 @@ import pytest
 
 import reference
 import scorewise as sw
+from scorewise.decompose import Decomposition
 from support import PATHS, PRECISION, all_rules, assert_accurate, by_array, softmax
 
 K = 5
@@ -71,7 +72,7 @@ def test_regrets_next_to_a_tie_of_costs_are_accurate(offset: float, path: str):
     assert compared > 10
 
 
-def extreme_rules(k: int) -> list[sw.ScoringRule]:
+def extreme_rules(k: int) -> list[sw.rules.ScoringRule]:
     return [
         sw.rules.weighted_log([1.0] * (k - 1) + [1e6]),
         *(sw.rules.tsallis(beta) for beta in (1 + 1e-12, 1.0001, 20, 300, 1000)),
@@ -91,7 +92,7 @@ def test_extreme_parameters_are_accurate(case: str, dtype: str, path: str):
         scale = float(max(1, rule.loss_vector(np.eye(K)).max()))
         for i in (0, 5):
             expected = reference.decompose(rule, probs[i])
-            scaled = sw.Decomposition(d.total / scale, d.aleatoric / scale, d.epistemic)
+            scaled = Decomposition(d.total / scale, d.aleatoric / scale, d.epistemic)
             expected = (expected[0] / scale, expected[1] / scale, expected[2])
             assert_accurate(scaled, i, expected, dtype, f"{case} {rule!r} row {i}")
 
@@ -256,6 +257,6 @@ def test_the_check_of_accuracy_can_fail():
     probs = cases(K)["near-identical"]
     d = sw.decompose(probs, "log")
     expected = reference.decompose(sw.rules.log, probs[0])
-    plain = sw.Decomposition(d.total, d.aleatoric, d.total - d.aleatoric)
+    plain = Decomposition(d.total, d.aleatoric, d.total - d.aleatoric)
     with pytest.raises(AssertionError, match="epistemic"):
         assert_accurate(plain, 0, expected, "float64", "textbook")

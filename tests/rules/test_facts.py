@@ -24,7 +24,7 @@ def n_classes(name: str) -> int:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Silent(sw.ScoringRule):
+class Silent(sw.rules.ScoringRule):
     """Brier's formulas, in a class that states no facts."""
 
     family = "silent"

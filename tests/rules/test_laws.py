@@ -140,7 +140,7 @@ def test_a_tied_cost_is_no_disagreement():
         assert (sw.decompose(probs, rule).epistemic == 0).all()
 
 
-def own_rules() -> dict[str, sw.ScoringRule]:
+def own_rules() -> dict[str, sw.rules.ScoringRule]:
     def log_losses(p):
         return -np.log(p)
 

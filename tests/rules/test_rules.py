@@ -16,7 +16,7 @@ from support import all_rules, members
 RULES = all_rules(5) | all_rules(2)
 
 
-def five(name: str) -> sw.ScoringRule:
+def five(name: str) -> sw.rules.ScoringRule:
     return all_rules(5).get(name) or all_rules(2)[name]
 
 
@@ -237,7 +237,7 @@ def test_epistemic_of_a_cost_matrix_is_the_value_of_perfect_information():
         (lambda: sw.rules.cost_matrix([["a", "b"]]), "must hold real numbers"),
         (lambda: sw.rules.cost_matrix([[0, 1e31], [1, 0]]), r"\[0, 1\] is 1e\+31.*at most 1e30"),
         (lambda: sw.rules.cost_matrix(np.eye(2), actions=["a"]), "1 action names for 2"),
-        (lambda: sw.rules.cost_matrix(np.eye(2), actions=["a", "a"]), "name of its own"),
+        (lambda: sw.rules.cost_matrix(np.eye(2), actions=["a", "a"]), "a different name"),
         (lambda: sw.rules.quadratic([[0, 1], [0, 0]]), "not symmetric"),
         (lambda: sw.rules.quadratic(-np.eye(2)), "negative eigenvalue"),
         (lambda: sw.rules.quadratic(np.ones((2, 3))), "K × K"),

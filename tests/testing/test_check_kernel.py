@@ -20,19 +20,19 @@ SPOILERS = {
 
 @pytest.mark.parametrize("spoiler", SPOILERS)
 def test_the_check_of_a_kernel_can_fail(spoiler: str):
-    def compute(*given):
-        results = cpu.compute(*given)
+    def compute(*work):
+        results = cpu.compute(*work)
         return results and SPOILERS[spoiler](results)
 
-    with pytest.raises(sw.KernelMismatch):
+    with pytest.raises(sw.errors.KernelMismatch):
         sw.check_kernel(SimpleNamespace(compute=compute), ["log"], n_trials=30)
 
 
 def test_the_check_of_a_kernel_catches_one_that_checks_nothing():
-    def compute(given, weights, rules):
+    def compute(raw, weights, rules):
         from dataclasses import replace
 
-        return cpu.compute(replace(given, check=False), weights, rules)
+        return cpu.compute(replace(raw, check=False), weights, rules)
 
-    with pytest.raises(sw.KernelMismatch, match="does not detect"):
+    with pytest.raises(sw.errors.KernelMismatch, match="does not detect"):
         sw.check_kernel(SimpleNamespace(compute=compute), ["brier"], n_trials=30)

@@ -19,7 +19,7 @@ def test_every_rule_passes_the_check(name):
         sw.check_rule(all_rules(k)[name], n_classes=k)
 
 
-def caught(rule: sw.ScoringRule, law: str, k: int = 3) -> sw.ImproperRule:
+def caught(rule: sw.rules.ScoringRule, law: str, k: int = 3) -> sw.ImproperRule:
     with pytest.raises(sw.ImproperRule) as error:
         sw.check_rule(rule, n_classes=k)
     assert error.value.law == law, error.value
@@ -89,7 +89,7 @@ def test_check_catches_a_broken_law_of_each_kind():
     caught(twice, "decomposition")
 
 
-def test_check_searches_for_a_liar_that_it_did_not_sample():
+def test_check_searches_beyond_its_samples():
     """A dip of the loss at one prediction, away from corners, edges and the centre."""
 
     def dipped(p):
@@ -137,7 +137,7 @@ def test_one_huge_cost_does_not_hide_the_others():
     sw.check_rule(forbidden, n_classes=2)
 
 
-def test_check_says_what_it_found_and_pickles():
+def test_an_improper_rule_names_its_counterexample_and_pickles():
     error = caught(sw.rule_from_loss_vector(lambda p: 1 - p, name="linear"), "properness", k=2)
     copy = pickle.loads(pickle.dumps(error))
     assert str(copy) == str(error)

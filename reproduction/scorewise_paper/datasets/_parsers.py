@@ -69,19 +69,17 @@ def _require_same_length(images: int, labels: int, path: Path) -> None:
 # -- tables ----------------------------------------------------------------------------------------
 
 
-def table(columns: int, first_label: int) -> Parser:
-    """A parser of comma-separated integers whose last column is the label; files are pooled."""
-
-    def parse(paths: list[Path], split: str, n_classes: int) -> Parsed:
-        parts = [_numbers(path, columns) for path in paths]
-        labels = [
-            _checked_labels(part[:, -1], n_classes, path, first_label)
-            for part, path in zip(parts, paths, strict=True)
-        ]
-        x = np.concatenate([part[:, :-1] for part in parts]).astype(np.float64)
-        return x, np.concatenate(labels), None
-
-    return parse
+def table(
+    paths: list[Path], split: str, n_classes: int, *, columns: int, first_label: int
+) -> Parsed:
+    """Parse comma-separated integers whose last column is the label; files are pooled."""
+    parts = [_numbers(path, columns) for path in paths]
+    labels = [
+        _checked_labels(part[:, -1], n_classes, path, first_label)
+        for part, path in zip(parts, paths, strict=True)
+    ]
+    x = np.concatenate([part[:, :-1] for part in parts]).astype(np.float64)
+    return x, np.concatenate(labels), None
 
 
 def _numbers(path: Path, columns: int) -> np.ndarray:
@@ -124,24 +122,20 @@ def _idx_array(path: Path, magic: int, shape: tuple[int, ...]) -> np.ndarray:
     return np.frombuffer(data, np.uint8, offset=start).reshape(rows, *shape).copy()
 
 
-def cifar(label_bytes: int) -> Parser:
-    """A parser of records: label bytes, of which the last counts, and 3 × 32 × 32 pixels."""
+def cifar(paths: list[Path], split: str, n_classes: int, *, label_bytes: int) -> Parsed:
+    """Parse records of label bytes, of which the last counts, and 3 × 32 × 32 pixels."""
     length = label_bytes + _CIFAR_PIXELS
-
-    def parse(paths: list[Path], split: str, n_classes: int) -> Parsed:
-        images, labels = [], []
-        for path in paths:
-            data = _content(path)
-            if not data or len(data) % length:
-                raise CorruptData(
-                    f"{path} has {len(data):,} bytes, which is no number of records of {length:,}"
-                )
-            records = np.frombuffer(data, np.uint8).reshape(-1, length)
-            labels.append(_checked_labels(records[:, label_bytes - 1], n_classes, path))
-            images.append(records[:, label_bytes:])
-        return np.concatenate(images).reshape(-1, 3, 32, 32), np.concatenate(labels), None
-
-    return parse
+    images, labels = [], []
+    for path in paths:
+        data = _content(path)
+        if not data or len(data) % length:
+            raise CorruptData(
+                f"{path} has {len(data):,} bytes, which is no number of records of {length:,}"
+            )
+        records = np.frombuffer(data, np.uint8).reshape(-1, length)
+        labels.append(_checked_labels(records[:, label_bytes - 1], n_classes, path))
+        images.append(records[:, label_bytes:])
+    return np.concatenate(images).reshape(-1, 3, 32, 32), np.concatenate(labels), None
 
 
 def svhn(paths: list[Path], split: str, n_classes: int) -> Parsed:
@@ -159,25 +153,29 @@ def svhn(paths: list[Path], split: str, n_classes: int) -> Parsed:
     return np.ascontiguousarray(x.transpose(3, 2, 0, 1)), labels % 10, None
 
 
-def npz(names: Callable[[str], tuple[str, str]], side: int, channels_last: bool) -> Parser:
-    """A parser of .npz files; ``names`` has the names of a split's images and labels."""
-
-    def parse(paths: list[Path], split: str, n_classes: int) -> Parsed:
-        (path,) = paths
-        with reading(path), path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            x, y = (arrays[name] for name in names(split))
-        if x.ndim == 3:  # grey
-            x = x[:, None]
-        elif channels_last and x.ndim == 4:
-            x = x.transpose(0, 3, 1, 2)
-        has_shape = x.ndim == 4 and x.shape[1] in (1, 3) and x.shape[2:] == (side, side)
-        if x.dtype != np.uint8 or not has_shape:
-            raise CorruptData(f"{path} has images of {x.dtype} {x.shape}, not {side} × {side}")
-        _require_same_length(len(x), y.size, path)
-        labels = _checked_labels(y.reshape(-1), n_classes, path)
-        return np.ascontiguousarray(x), labels, None
-
-    return parse
+def npz(
+    paths: list[Path],
+    split: str,
+    n_classes: int,
+    *,
+    images: str,
+    labels: str,
+    side: int,
+    channels_last: bool = False,
+) -> Parsed:
+    """Parse an .npz file; ``images`` and ``labels`` are names of arrays, with ``{split}``."""
+    (path,) = paths
+    with reading(path), path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+        x, y = (arrays[name.format(split=split)] for name in (images, labels))
+    if x.ndim == 3:  # grey
+        x = x[:, None]
+    elif channels_last and x.ndim == 4:
+        x = x.transpose(0, 3, 1, 2)
+    has_shape = x.ndim == 4 and x.shape[1] in (1, 3) and x.shape[2:] == (side, side)
+    if x.dtype != np.uint8 or not has_shape:
+        raise CorruptData(f"{path} has images of {x.dtype} {x.shape}, not {side} × {side}")
+    _require_same_length(len(x), y.size, path)
+    return np.ascontiguousarray(x), _checked_labels(y.reshape(-1), n_classes, path), None
 
 
 # -- folders of large images -----------------------------------------------------------------------
@@ -321,3 +319,9 @@ def _files(folder: Path, names: list[str]) -> ImageFiles:
         if name not in there:
             raise CorruptData(f"{folder} has no image {name!r}, which its list has")
     return ImageFiles(folder / name for name in names)
+
+
+FORMATS: dict[str, Callable[..., Parsed]] = {
+    parse.__name__: parse
+    for parse in (table, idx, cifar, svhn, npz, places365, food101, imagenet, unlabelled)
+}

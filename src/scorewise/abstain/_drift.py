@@ -12,8 +12,9 @@ import numpy as np
 class Drift:
     """A comparison of new uncertainties with those of the calibration data.
 
-    Made by :meth:`scorewise.Policy.apply` and :meth:`scorewise.SelectiveClassifier.check_drift`.
-    It is True in an ``if`` where inputs have drifted.
+    Made by :meth:`scorewise.abstain.Policy.apply` and
+    :meth:`scorewise.SelectiveClassifier.check_drift`. It is True in an ``if`` where inputs have
+    drifted.
 
     Attributes
     ----------

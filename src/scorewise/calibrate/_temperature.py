@@ -10,7 +10,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import Array, namespace, to_numpy
-from scorewise._receive import softmax
+from scorewise._inputs import softmax
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 from scorewise.losses import FLOOR_REMEDY, receive_rows

@@ -1,13 +1,22 @@
-"""The command line: thin commands over public functions, one file each."""
+"""The command line: thin commands over public functions, one file each.
 
+The file of a command has the function of its name. A file that starts with an underscore has none.
+"""
+
+import pkgutil
 from importlib import import_module
 
 from scorewise.cli._app import app
 
 __all__ = ["app"]
 
-# In the order of the help. The file of a name has the function of that name.
+# The order of the help; other commands come last.
 COMMANDS = ("demo", "evaluate", "score", "certify", "apply", "label", "decide", "advise", "compare")
 
-for _name in COMMANDS:
+_others = [
+    module.name
+    for module in pkgutil.iter_modules(__path__)
+    if not module.name.startswith("_") and module.name not in COMMANDS
+]
+for _name in (*COMMANDS, *_others):
     app.command()(getattr(import_module(f"scorewise.cli.{_name}"), _name))

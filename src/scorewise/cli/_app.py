@@ -15,8 +15,9 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from scorewise._version import __version__
-from scorewise.cli._screen import complain
+from scorewise.cli._screen import say_on_stderr
 from scorewise.errors import Remedy, ScorewiseError
+from scorewise.io import prediction_suffixes
 
 FINE, NOT_GUARANTEED, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 70, 130
 
@@ -32,12 +33,11 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 # -- options of several commands ------------------------------------------------------------
 
-Predicted = Annotated[
+PredictionsFile = Annotated[
     Path,
     typer.Argument(
         metavar="FILE",
-        help="Predictions: .npz, .npy, .parquet, .arrow, .csv, .safetensors, or a folder of "
-        "Parquet files.",
+        help=f"Predictions: {', '.join(prediction_suffixes())}, or a folder of Parquet files.",
     ),
 ]
 TaskLoss = Annotated[
@@ -106,7 +106,7 @@ def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
             try:
                 code = function(*args, **options)
             except KeyboardInterrupt:
-                complain("Interrupted. Files are written whole or not at all.")
+                say_on_stderr("Interrupted. Files are written whole or not at all.")
                 raise typer.Exit(INTERRUPTED) from None
             except BrokenPipeError:  # the reader, such as head, has closed the pipe
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -114,11 +114,11 @@ def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
             except (ScorewiseError, OSError, ImportError, MemoryError) as error:
                 if options.get("debug"):
                     traceback.print_exc()
-                complain(f"Error: {_sentence(error)}")
+                say_on_stderr(f"Error: {_sentence(error)}")
                 raise typer.Exit(BAD_INPUT) from None
             except Exception:
                 traceback.print_exc()
-                complain("This is a bug in scorewise: please report it.")
+                say_on_stderr("This is a bug in scorewise: please report it.")
                 raise typer.Exit(BUG) from None
             raise typer.Exit(code or FINE)
 
@@ -129,47 +129,37 @@ def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
     return decorate
 
 
-# By argument in Python: the option to use instead.
-_OPTIONS = {"normalize": "--normalize", "floor": "--floor", "class_names": "--class-names"}
+# -- errors ----------------------------------------------------------------------------------------
+
+# By argument of the library: the option of the commands that have it.
+_OPTIONS = {
+    "class_names": "--class-names",
+    "floor": "--floor",
+    "method": "--method",
+    "normalize": "--normalize",
+    "rules": "--rules",
+}
 
 
 def remedy_text(remedy: Remedy) -> str:
-    """What to type, where Python would pass an argument."""
-    if remedy.argument == "from_logits":
+    """What to do on the command line, where Python would pass an argument."""
+    if remedy.argument == "from_logits":  # files say it by the name of the array
         return f'call the array or column "logits" {remedy.effect}'.rstrip()
     option = _OPTIONS.get(remedy.argument)
     if option is None:
         return str(remedy)
-    value = {True: "", ...: " …,"}.get(remedy.value, f" {remedy.value}")
+    if remedy.value is ...:  # only the user knows it
+        return f"use {option}, {remedy.effect}".rstrip(", ")
+    value = "" if remedy.value is True else f" {remedy.value}"
     return f"use {option}{value} {remedy.effect}".rstrip()
 
 
-# What a message advises in Python, and what to type instead.
-_IN_THE_SHELL = {
-    "pass normalize=True to rescale rows": "use --normalize to rescale rows",
-    "pass from_logits=True if these are logits": 'call the array or column "logits" if they are',
-    "from_logits=True if these are logits": 'call the array or column "logits" if they are',
-    "pass floor=": "use --floor ",
-    "class_names must say": "--class-names must say",
-    "or give class_names": "or give --class-names",
-    "sw.task_losses(probs, y, 'log', floor=1e-6)": "--floor 1e-6",
-    "or a largest loss, as in np.minimum(losses, 20)": "or use another loss",
-}
-
-
 def _sentence(error: BaseException) -> str:
-    """What went wrong, in the words of someone who types commands."""
+    """An error in one sentence, with advice for the command line."""
+    if isinstance(error, ScorewiseError):
+        return error.render(remedy_text)
     if isinstance(error, MemoryError):
         return "there is not enough memory; evaluate fewer rows"
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.strerror}: {error.filename}"
-    if isinstance(error, ScorewiseError):
-        return in_the_shell(error.render(remedy_text))
     return str(error)
-
-
-def in_the_shell(text: str) -> str:
-    """The same advice for someone who types commands."""
-    for python, shell in _IN_THE_SHELL.items():
-        text = text.replace(python, shell)
-    return text

@@ -1,4 +1,4 @@
-"""What was typed, as the library takes it."""
+"""What was typed, as the library's arguments."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from scorewise.rules import CostMatrix, get_rule
 ALL_RULES = ",".join(RULES)
 
 
-def rules_of(text: str) -> list[str]:
-    """Names with commas between; a number belongs to the rule before it, as in beta:0.5,2."""
+def parse_rules(text: str) -> list[str]:
+    """Names of rules, separated by commas; a number belongs to the rule before: beta:0.5,2."""
     names: list[str] = []
     for piece in text.split(","):
         if names and ":" in names[-1] and re.fullmatch(r"\s*[-+.\d][\w.+-]*\s*", piece):
@@ -26,16 +26,16 @@ def rules_of(text: str) -> list[str]:
     for name in names:
         get_rule(name)
         if names.count(name) > 1:
-            raise InvalidInput(f"{name} is there twice in --rules")
+            raise InvalidInput(f"{name} occurs twice in --rules")
     return names
 
 
-def names_of(text: str | None) -> list[str] | None:
-    """Names with commas between."""
+def parse_names(text: str | None) -> list[str] | None:
+    """Names, separated by commas."""
     return None if text is None else [name.strip() for name in text.split(",")]
 
 
-def loss_of(text: str, predictions: Predictions | None = None) -> RuleLike:
+def parse_loss(text: str, predictions: Predictions | None = None) -> RuleLike:
     """A rule by its name, or the cost matrix of a CSV file."""
     if not text.lower().endswith(".csv"):
         get_rule(text)

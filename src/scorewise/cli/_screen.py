@@ -1,4 +1,4 @@
-"""What is shown on a terminal, and what is printed for machines."""
+"""Output: sentences and tables on a terminal, JSON for programs."""
 
 from __future__ import annotations
 
@@ -17,26 +17,28 @@ from scorewise.compare import Comparison
 
 
 class _Screen(Console):
-    """A console that lets who calls it know that nobody reads any more."""
+    """A console that raises where the reader has closed the pipe."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
 
 def say(*things: Any) -> None:
-    """Print sentences and tables; nothing in them is taken for a command to the terminal."""
+    """Print sentences and tables; control characters and markup in them have no effect."""
     console = _Screen(highlight=False)
     for thing in things:
-        if isinstance(thing, str):  # what is to be copied is not wrapped
-            console.print(Text(_shown(thing)), soft_wrap=thing.startswith(("  ", "Written to ")))
+        if isinstance(thing, str):  # lines that users copy are not wrapped
+            console.print(
+                Text(_printable(thing)), soft_wrap=thing.startswith(("  ", "Written to "))
+            )
         else:
             console.print(thing)
 
 
-def complain(text: str) -> None:
-    """The same for what goes wrong."""
+def say_on_stderr(text: str) -> None:
+    """Print an error or a warning on stderr."""
     console = Console(stderr=True, highlight=False)
-    console.print(Text(_shown(text), style="red" if text.startswith("Error") else "yellow"))
+    console.print(Text(_printable(text), style="red" if text.startswith("Error") else "yellow"))
 
 
 def print_json(value: Any) -> None:
@@ -44,33 +46,33 @@ def print_json(value: Any) -> None:
     sys.stdout.write(dumps(value) + "\n")
 
 
-def _shown(text: str) -> str:
+def _printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def cell(value: object, width: int = 40) -> Text:
-    """A name in one line of a table, the middle left out where it is long."""
-    return Text(_shown(shorten(value, width)))
+    """A name on one line of a table, shortened in the middle."""
+    return Text(_printable(shorten(value, width)))
 
 
 def table(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], n_names: int = 1
 ) -> Table:
-    """A table whose first columns are names, and the others numbers, aligned to the right."""
-    made = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    """A table whose first ``n_names`` columns are names; the others are numbers."""
+    rich_table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
     for i, column in enumerate(columns):
-        made.add_column(column, justify="left" if i < n_names else "right", overflow="fold")
+        rich_table.add_column(column, justify="left" if i < n_names else "right", overflow="fold")
     for row in rows:
-        made.add_row(*(cell(x) for x in row))
-    return made
+        rich_table.add_row(*(cell(x) for x in row))
+    return rich_table
 
 
-def comparison_table(found: Comparison, most: int | None = None) -> Table:
-    """Measures from the best to the worst, the first so many."""
-    of = f" of {found.task_loss} losses" if found.task == "selective" else ""
+def comparison_table(comparison: Comparison, most: int | None = None) -> Table:
+    """Measures from the best to the worst, at most ``most`` of them."""
+    of = f" of {comparison.task_loss} losses" if comparison.task == "selective" else ""
     return table(
-        f"{found.task}: {found.metric}{of}",
-        ["measure", "", found.metric, f"behind [{100 * found.confidence:.6g}% interval]"],
+        f"{comparison.task}: {comparison.metric}{of}",
+        ["measure", "", comparison.metric, f"behind [{100 * comparison.confidence:.6g}% interval]"],
         (
             (
                 row.name,
@@ -78,7 +80,7 @@ def comparison_table(found: Comparison, most: int | None = None) -> Table:
                 f"{row.value:.4f}",
                 f"{row.behind:.4f} [{row.low:+.4f}, {row.high:+.4f}]",
             )
-            for row in found.standings[:most]
+            for row in comparison.standings[:most]
         ),
         n_names=2,
     )

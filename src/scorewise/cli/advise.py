@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from scorewise.cli._app import AsJson, Debug, TaskLoss, command
-from scorewise.cli._arguments import loss_of
+from scorewise.cli._arguments import parse_loss
 from scorewise.cli._screen import print_json, say
 from scorewise.compare import advise as theory
 
@@ -29,11 +29,11 @@ def advise(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Say which uncertainty measure to use for a task, by the theory, and why.
+    """Say which uncertainty measure the theory recommends, and why.
 
     "scorewise compare" has the evidence on your own predictions.
     """
-    advice = theory(task, loss_of(task_loss))
+    advice = theory(task, parse_loss(task_loss))
     if as_json:
         print_json({**asdict(advice), "measure": advice.measure})
     else:

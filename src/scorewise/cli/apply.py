@@ -17,10 +17,10 @@ from scorewise.cli._app import (
     ClassNames,
     Debug,
     Normalize,
-    Predicted,
+    PredictionsFile,
     command,
 )
-from scorewise.cli._arguments import names_of
+from scorewise.cli._arguments import parse_names
 from scorewise.cli._screen import print_json, say
 from scorewise.io import check_table_path, input_metadata, read_predictions, row_column, write_table
 
@@ -33,7 +33,7 @@ def apply(
     certificate: Annotated[
         Path, typer.Argument(metavar="CERTIFICATE", help='File written by "scorewise certify".')
     ],
-    file: Predicted,
+    file: PredictionsFile,
     out: Annotated[Path, typer.Option(help="A .parquet, .arrow or .csv file.")] = (
         Path("decisions.parquet")
     ),
@@ -55,7 +55,7 @@ def apply(
     """
     check_table_path(out, file, certificate)
     policy = load_policy(certificate)
-    predictions = read_predictions(file, names_of(class_names))
+    predictions = read_predictions(file, parse_names(class_names))
     result = policy.apply(
         predictions,
         normalize=normalize,

@@ -17,11 +17,11 @@ from scorewise.cli._app import (
     Debug,
     Floor,
     Normalize,
-    Predicted,
+    PredictionsFile,
     TaskLoss,
     command,
 )
-from scorewise.cli._arguments import loss_of, names_of
+from scorewise.cli._arguments import parse_loss, parse_names
 from scorewise.cli._screen import print_json, say
 from scorewise.io import check_output_path, input_metadata, read_predictions
 
@@ -32,7 +32,7 @@ from scorewise.io import check_output_path, input_metadata, read_predictions
     "scorewise certify held_out.npz --task-loss costs.csv --max-loss 2.5",
 )
 def certify(
-    file: Predicted,
+    file: PredictionsFile,
     max_loss: Annotated[
         float, typer.Option(help="Largest mean loss of accepted rows (the risk) to guarantee.")
     ],
@@ -45,21 +45,22 @@ def certify(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """Find the largest share of rows to accept whose mean loss is guaranteed.
+    """Find the uncertainty threshold that guarantees a mean loss.
 
-    FILE has labelled predictions for rows that were used neither to fit the model nor to choose the
-    measure. Rows are accepted by the total uncertainty under the loss itself. The guarantee holds
-    for finite samples and for new rows from the same distribution; "scorewise apply" uses it.
+    It accepts as many rows as the guarantee allows. FILE has labelled predictions for rows that
+    were used neither to fit the model nor to choose the measure. Rows are accepted by the total
+    uncertainty under the loss itself. The guarantee holds for finite samples and for new rows from
+    the same distribution; "scorewise apply" uses it.
 
     Exit code 1: nothing can be guaranteed (the certificate then accepts no row).
     """
     check_output_path(out, file)
-    predictions = read_predictions(file, names_of(class_names))
+    predictions = read_predictions(file, parse_names(class_names))
     policy = certify_predictions(
         predictions,
         max_loss=max_loss,
         confidence=confidence,
-        task_loss=loss_of(task_loss, predictions),
+        task_loss=parse_loss(task_loss, predictions),
         floor=floor,
         metadata=input_metadata(predictions, file),
         normalize=normalize,

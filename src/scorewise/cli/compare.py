@@ -15,14 +15,14 @@ from scorewise.cli._app import (
     Debug,
     Floor,
     Normalize,
-    Predicted,
+    PredictionsFile,
     Resamples,
     Rules,
     Seed,
     TaskLoss,
     command,
 )
-from scorewise.cli._arguments import ALL_RULES, loss_of, names_of, rules_of
+from scorewise.cli._arguments import ALL_RULES, parse_loss, parse_names, parse_rules
 from scorewise.cli._screen import comparison_table, print_json, say
 from scorewise.compare import compare as evidence
 from scorewise.errors import InvalidInput
@@ -35,7 +35,7 @@ from scorewise.io import read_predictions
     "scorewise compare test.npz --task ood --ood ood.npz",
 )
 def compare(
-    file: Predicted,
+    file: PredictionsFile,
     task: Annotated[
         str, typer.Option(help="selective (abstain) or ood (out-of-distribution detection).")
     ] = "selective",
@@ -53,10 +53,11 @@ def compare(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Rank every rule and component on your own rows, with paired intervals.
+    """Rank uncertainty measures on your own rows.
 
-    Abstaining is judged by the area under the loss-rejection curve (AULC, lower is better), OOD
-    detection by the AUROC. Measures that do not differ significantly from the best are marked.
+    Compares every rule and component, with paired intervals. Abstaining is judged by the area under
+    the loss-rejection curve (AULC, lower is better), OOD detection by the AUROC. Measures that do
+    not differ significantly from the best are marked.
     """
     if task == "active":
         raise InvalidInput(
@@ -68,13 +69,13 @@ def compare(
         raise InvalidInput(
             "--task ood and --ood, predictions for out-of-distribution rows, go together"
         )
-    predictions = read_predictions(file, names_of(class_names))
+    predictions = read_predictions(file, parse_names(class_names))
     comparison = evidence(
         predictions,
         task=task,
-        task_loss=loss_of(task_loss, predictions),
-        rules=rules_of(rules),
-        ood=None if ood is None else read_predictions(ood, names_of(class_names)),
+        task_loss=parse_loss(task_loss, predictions),
+        rules=parse_rules(rules),
+        ood=None if ood is None else read_predictions(ood, parse_names(class_names)),
         floor=floor,
         confidence=confidence,
         n_resamples=resamples,

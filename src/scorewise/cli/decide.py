@@ -10,8 +10,8 @@ import typer
 
 from scorewise._array import to_numpy
 from scorewise._progress import bar
-from scorewise.cli._app import AsJson, ClassNames, Debug, Normalize, Predicted, command
-from scorewise.cli._arguments import names_of
+from scorewise.cli._app import AsJson, ClassNames, Debug, Normalize, PredictionsFile, command
+from scorewise.cli._arguments import parse_names
 from scorewise.cli._screen import print_json, say, table
 from scorewise.decide import decide as decide_samples
 from scorewise.decompose import COMPONENTS
@@ -35,7 +35,7 @@ from scorewise.io import (
     "  ill,50,0",
 )
 def decide(
-    file: Predicted,
+    file: PredictionsFile,
     costs: Annotated[
         Path, typer.Option(help="CSV file: a line of action names, then a line for each class.")
     ],
@@ -59,7 +59,7 @@ def decide(
     """
     out = Path(f"{file.stem}-decisions.parquet") if out is None else out
     check_table_path(out, file, costs)
-    predictions = read_predictions(file, names_of(class_names))
+    predictions = read_predictions(file, parse_names(class_names))
     matrix, actions = read_cost_matrix(costs, predictions.class_names)
     parts = []
     with bar("deciding", len(predictions), False if as_json else None) as advance:

@@ -19,7 +19,7 @@ from scorewise.cli._app import (
     Debug,
     Floor,
     Normalize,
-    Predicted,
+    PredictionsFile,
     Resamples,
     Rules,
     Seed,
@@ -27,7 +27,7 @@ from scorewise.cli._app import (
     command,
     remedy_text,
 )
-from scorewise.cli._arguments import ALL_RULES, loss_of, names_of, rules_of
+from scorewise.cli._arguments import ALL_RULES, parse_loss, parse_names, parse_rules
 from scorewise.cli._screen import comparison_table, print_json, say, table
 from scorewise.compare import Evaluation, percent_text
 from scorewise.compare import evaluate as evaluate_predictions
@@ -45,7 +45,7 @@ _SHOWN = 6  # measures of a comparison on the screen
     "scorewise evaluate test.npz --task-loss costs.csv --no-report --json",
 )
 def evaluate(
-    file: Predicted,
+    file: PredictionsFile,
     ood: Annotated[
         Path | None, typer.Option(help="Predictions for out-of-distribution rows.")
     ] = None,
@@ -68,10 +68,11 @@ def evaluate(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """Show when to abstain, by which measure, what is OOD, and whether the model is calibrated.
+    """Evaluate labelled predictions and write a report.
 
-    FILE has labelled predictions for rows that were not used to fit the model. The report is one
-    HTML file, which needs no network.
+    Shows when to abstain and by which measure, how well out-of-distribution rows are detected, and
+    whether the model is calibrated. FILE has labelled predictions for rows that were not used to
+    fit the model. The report is one HTML file, which needs no network.
 
     Exit code 1: a mean loss of --max-loss cannot be guaranteed.
     """
@@ -85,13 +86,13 @@ def evaluate(
         figures.mkdir(parents=True, exist_ok=True)
         if find_spec("matplotlib") is None:
             raise ImportError("--figures needs matplotlib: pip install 'scorewise[plots]'")
-    predictions = read_predictions(file, names_of(class_names))
-    ood_predictions = None if ood is None else read_predictions(ood, names_of(class_names))
+    predictions = read_predictions(file, parse_names(class_names))
+    ood_predictions = None if ood is None else read_predictions(ood, parse_names(class_names))
     evaluation = evaluate_predictions(
         predictions,
         ood=ood_predictions,
-        task_loss=loss_of(task_loss, predictions),
-        rules=rules_of(rules),
+        task_loss=parse_loss(task_loss, predictions),
+        rules=parse_rules(rules),
         max_loss=max_loss or None,
         confidence=confidence,
         floor=floor,

@@ -9,8 +9,8 @@ import numpy as np
 import typer
 
 from scorewise.acquire import METHODS, acquire, acquire_batch
-from scorewise.cli._app import AsJson, ClassNames, Debug, Normalize, Predicted, Seed, command
-from scorewise.cli._arguments import loss_of, names_of
+from scorewise.cli._app import AsJson, ClassNames, Debug, Normalize, PredictionsFile, Seed, command
+from scorewise.cli._arguments import parse_loss, parse_names
 from scorewise.cli._screen import print_json, say, table
 from scorewise.decompose import rule_name
 from scorewise.errors import InvalidInput
@@ -34,7 +34,7 @@ _SHOWN = 20  # rows of a table on the screen
     "scorewise label pool.npz -n 10 --method joint",
 )
 def label(
-    file: Predicted,
+    file: PredictionsFile,
     n: Annotated[int, typer.Option("-n", "--n", min=1, help="Number of rows to select.")] = 10,
     rule: Annotated[
         str, typer.Option(help="Scoring rule, or a CSV file with a cost matrix.")
@@ -57,16 +57,17 @@ def label(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Select the rows to label next: those where a label reduces uncertainty most.
+    """Select the rows to label next.
 
-    The theory recommends epistemic uncertainty under zero-one. Rows of the largest scores are often
-    alike; "power" and "joint" select a more diverse batch. If some rows are labelled and others are
-    not, only the unlabelled ones are selected.
+    A label helps most where it reduces uncertainty most. The theory recommends epistemic
+    uncertainty under zero-one. Rows of the largest scores are often alike; "power" and "joint"
+    select a more diverse batch. If some rows are labelled and others are not, only the unlabelled
+    ones are selected.
     """
     if out is not None:
         check_table_path(out, file)
-    predictions = read_predictions(file, names_of(class_names))
-    loss = loss_of(rule, predictions)
+    predictions = read_predictions(file, parse_names(class_names))
+    loss = parse_loss(rule, predictions)
     labelled = _labelled(predictions)
     progress = False if as_json else None
     if method == "joint":

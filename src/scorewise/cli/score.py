@@ -14,12 +14,12 @@ from scorewise.cli._app import (
     ClassNames,
     Debug,
     Normalize,
-    Predicted,
+    PredictionsFile,
     Rules,
     command,
 )
-from scorewise.cli._arguments import ALL_RULES, names_of, rules_of
-from scorewise.cli._screen import complain, print_json, say
+from scorewise.cli._arguments import ALL_RULES, parse_names, parse_rules
+from scorewise.cli._screen import print_json, say, say_on_stderr
 from scorewise.io import score_file
 
 
@@ -29,7 +29,7 @@ from scorewise.io import score_file
     "scorewise score test.npy --rules tsallis:1.5,top-k:5 --out U.csv",
 )
 def score(
-    file: Predicted,
+    file: PredictionsFile,
     rules: Rules = ALL_RULES,
     out: Annotated[
         Path | None,
@@ -54,14 +54,14 @@ def score(
         done = score_file(
             file,
             out,
-            rules_of(rules),
-            class_names=names_of(class_names),
+            parse_rules(rules),
+            class_names=parse_names(class_names),
             normalize=normalize,
             resume=not restart,
             progress=False if as_json else None,
         )
     except KeyboardInterrupt:
-        complain("Interrupted. Repeat the command to resume.")
+        say_on_stderr("Interrupted. Repeat the command to resume.")
         return INTERRUPTED
     if as_json:
         print_json(

@@ -11,7 +11,7 @@ import numpy as np
 from scorewise import _validate as validate
 from scorewise import kernels
 from scorewise._array import Array, as_dtype_of, is_dask, namespace
-from scorewise._receive import Options, Unchecked
+from scorewise._inputs import InputOptions, RawPredictions
 from scorewise.decompose._jackknife import Jackknife, check_jackknife
 from scorewise.decompose._members import Members, changed_options
 from scorewise.distributions import Dirichlet, Samples
@@ -148,7 +148,7 @@ def decompose(
     """
     named = named_rules(rule)
     rules = list(named.values())
-    options = Options(member_axis, class_axis, from_logits, normalize, check)
+    options = InputOptions(member_axis, class_axis, from_logits, normalize, check)
     jackknife = JackknifeOptions(unbiased, standard_errors)
     if isinstance(predictions, Dirichlet):
         if names := changed_options(weights, options, jackknife):
@@ -164,11 +164,11 @@ def decompose(
     return dict(zip(named, results, strict=True))
 
 
-def decompose_received(
-    given: Unchecked, weights: Any, rules: Sequence[ScoringRule]
+def decompose_raw(
+    raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule]
 ) -> list[Decomposition]:
-    """Return the decompositions of predictions whose layout is known already."""
-    return _of_members(Members(given, weights), rules, NO_JACKKNIFE)
+    """Return the decompositions of raw predictions, whose layout is known already."""
+    return _of_members(Members(raw, weights), rules, NO_JACKKNIFE)
 
 
 def rule_name(rule: RuleLike) -> str:
@@ -219,7 +219,7 @@ def _of_members(
 ) -> list[Decomposition]:
     members.check_rules(rules)
     if jackknife:
-        check_jackknife(members.given.values.shape[-2], rules, jackknife.unbiased)
+        check_jackknife(members.raw.values.shape[-2], rules, jackknife.unbiased)
     per_rule = 6 if jackknife.standard_errors else 3
     parts = members.compute(lambda m: _parts(m, rules, jackknife), per_rule * len(rules))
     return [_decomposition(parts[i : i + per_rule]) for i in range(0, len(parts), per_rule)]
@@ -235,9 +235,9 @@ def _parts(
     members: Members, rules: Sequence[ScoringRule], jackknife: JackknifeOptions
 ) -> list[Array]:
     """All components of all rules: by a kernel where one can do it, else by the array path."""
-    given, weights = members.given, members.weights
-    kernel = None if jackknife else kernels.pick(given, weights, rules)
-    results = kernel.compute(given, weights, rules) if kernel is not None else None
+    raw, weights = members.raw, members.weights
+    kernel = None if jackknife else kernels.pick(raw, weights, rules)
+    results = kernel.compute(raw, weights, rules) if kernel is not None else None
     if results is not None:
         return [part for parts in results for part in parts]
     return array_path(members, rules, jackknife)
@@ -249,7 +249,7 @@ def array_path(
     """All components of all rules, one rule after the other, from their own formulas."""
     samples = members.samples
     if jackknife:
-        validate.require_two_weighted_members(samples.weights, members.given.layout)
+        validate.require_two_weighted_members(samples.weights, members.raw.layout)
     return samples.by_blocks(
         lambda block: [part for rule in rules for part in _components(block, rule, jackknife)]
     )
@@ -348,24 +348,24 @@ def explain_kernel(
     --------
     >>> import numpy as np, scorewise as sw
     >>> print(sw.explain_kernel(np.full((10, 5, 3), 1 / 3), "log"))
-    array: not by the cpu kernel: 150 numbers are fewer than 262,144, and soon done
+    array: not by the cpu kernel: 150 numbers are fewer than 262,144
     >>> probs = np.broadcast_to(np.float32(0.1), (100_000, 5, 10))
     >>> sw.explain_kernel(probs, ["log", "zero-one"]).path
     'cpu'
     >>> sw.explain_kernel(probs, ["log", "rps"]).reason
-    'not by the cpu kernel: it does not know rps'
+    'not by the cpu kernel: it does not support rps'
     """
     rules = list(named_rules(rule).values())
     if isinstance(predictions, Dirichlet):
         return Explanation("array", "a Dirichlet has closed forms, and no members")
-    options = Options(member_axis, class_axis, from_logits, normalize, check)
+    options = InputOptions(member_axis, class_axis, from_logits, normalize, check)
     members = Members.of(predictions, weights, options)
     members.check_rules(rules)
     if unbiased or standard_errors:
         return Explanation("array", "only the array path leaves members out for the jackknife")
-    if is_dask(members.given.values):
+    if is_dask(members.raw.values):
         return Explanation("array", "a Dask array is lazy; each of its blocks chooses its own path")
-    answers = kernels.ask(members.given, members.weights, rules)
+    answers = kernels.ask(members.raw, members.weights, rules)
     for name, answer in answers.items():
         if answer:
             return Explanation(name, answer.because)

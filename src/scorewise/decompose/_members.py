@@ -9,7 +9,7 @@ from typing import Any
 
 from scorewise import _validate as validate
 from scorewise._array import Array, is_dask, map_dask_rows, namespace
-from scorewise._receive import Options, Unchecked, receive_members
+from scorewise._inputs import InputOptions, RawPredictions, raw_members
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
 from scorewise.rules import ScoringRule
@@ -30,12 +30,12 @@ def changed_options(weights: Any, *options: Any) -> str:
 class Members:
     """Predictions of members and their weights; values are checked when :attr:`samples` is read."""
 
-    given: Unchecked
+    raw: RawPredictions
     weights: Any = None
     checked: Samples | None = None  # if the caller has made them already
 
     @classmethod
-    def of(cls, predictions: Any, weights: Any, options: Options) -> Members:
+    def of(cls, predictions: Any, weights: Any, options: InputOptions) -> Members:
         """Return members from an array, or from Samples, which take no options."""
         if isinstance(predictions, Dirichlet):
             raise InvalidInput(
@@ -45,22 +45,22 @@ class Members:
         if isinstance(predictions, Samples):
             if names := changed_options(weights, options):
                 raise InvalidInput(f"{names}: pass to Samples(...), not beside one")
-            return cls(predictions.unchecked(), predictions.weights, predictions)
-        received = receive_members(predictions, options)
-        if weights is not None and is_dask(received.values):
+            return cls(predictions.raw(), predictions.weights, predictions)
+        raw = raw_members(predictions, options)
+        if weights is not None and is_dask(raw.values):
             # errors that do not depend on values are raised at once
-            weights = validate.weights(weights, received.values)
-        return cls(received, weights)
+            weights = validate.weights(weights, raw.values)
+        return cls(raw, weights)
 
     def check_rules(self, rules: Iterable[ScoringRule]) -> None:
         """Raise unless every rule can score that number of classes."""
         for rule in rules:
-            rule.check_classes(self.given.values.shape[-1])
+            rule.check_classes(self.raw.values.shape[-1])
 
     @cached_property
     def samples(self) -> Samples:
         """The checked samples."""
-        return self.checked or Samples.of(self.given, self.weights)
+        return self.checked or Samples.of(self.raw, self.weights)
 
     def compute(
         self, work: Callable[[Members], list[Array]], n_parts: int, *, keep_classes: bool = False
@@ -69,10 +69,10 @@ class Members:
 
         Those of a Dask array are lazy; a bad row is reported when its block is computed.
         """
-        values = self.given.values
+        values = self.raw.values
         if not is_dask(values):
             return work(self)
-        template = replace(self.given, values=None)  # no block needs the whole graph
+        template = replace(self.raw, values=None)  # no block needs the whole graph
 
         def block(rows: Array, weights: Array | None, origin: tuple[int, ...]) -> Array:
             parts = work(Members(template.block(rows, origin), weights))

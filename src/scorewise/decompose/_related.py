@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from scorewise._array import Array, namespace
+from scorewise._inputs import InputOptions
 from scorewise._numerics import gini_terms
-from scorewise._receive import Options
 from scorewise.decompose._decompose import Decomposition
 from scorewise.decompose._members import Members
 from scorewise.distributions import Samples
@@ -109,7 +109,7 @@ def label_wise(probs: Any, **options: Any) -> Decomposition:
 
 
 def _members(probs: Any, weights: Any = None, **options: Any) -> Members:
-    return Members.of(probs, weights, Options(**options))
+    return Members.of(probs, weights, InputOptions(**options))
 
 
 def _of_rule(

@@ -2,12 +2,7 @@
 
 from scorewise.io._cost_matrix import read_cost_matrix
 from scorewise.io._fields import LABELS, UNLABELLED, checked_ids, checked_labels, checked_names
-from scorewise.io._formats import (
-    FileFormat,
-    prediction_suffixes,
-    read_predictions,
-    write_predictions,
-)
+from scorewise.io._formats import prediction_suffixes, read_predictions, write_predictions
 from scorewise.io._predictions import Predictions
 from scorewise.io._score import ScoredFile, column_name, row_uncertainties, score_file
 from scorewise.io._tables import (
@@ -16,14 +11,12 @@ from scorewise.io._tables import (
     digest,
     input_metadata,
     row_column,
-    stamp,
     write_table,
 )
 
 __all__ = [
     "LABELS",
     "UNLABELLED",
-    "FileFormat",
     "Predictions",
     "ScoredFile",
     "check_output_path",
@@ -40,7 +33,6 @@ __all__ = [
     "row_column",
     "row_uncertainties",
     "score_file",
-    "stamp",
     "write_predictions",
     "write_table",
 ]

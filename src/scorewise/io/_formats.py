@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pkgutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,10 +17,6 @@ from scorewise.distributions import Samples
 from scorewise.errors import InvalidFile, InvalidInput
 from scorewise.io._fields import ClassNames
 from scorewise.io._predictions import Predictions, with_file_name
-
-# Each module has a tuple FORMATS. It imports the library it needs, such as pyarrow, within its
-# functions, so that the other formats can be used where that library is not installed.
-_MODULES = ("_numpy", "_csv", "_parquet", "_arrow", "_safetensors")
 
 
 @dataclass(frozen=True)
@@ -47,12 +44,18 @@ class FileFormat:
 
 @cache
 def _formats() -> dict[str, FileFormat]:
-    """All formats by suffix."""
-    modules = [import_module(f"scorewise.io.{name}") for name in _MODULES]
+    """All formats by suffix: those that the modules ``_format_….py`` list in ``FORMATS``.
+
+    Such a module imports the library it needs, such as pyarrow, within its functions, so that the
+    other formats can be used where that library is not installed.
+    """
+    folder = str(Path(__file__).parent)
+    modules = [module.name for module in pkgutil.iter_modules([folder], "scorewise.io.")]
     return {
         suffix: file_format
-        for module in modules
-        for file_format in module.FORMATS
+        for name in modules
+        if name.startswith("scorewise.io._format_")
+        for file_format in import_module(name).FORMATS
         for suffix in file_format.suffixes
     }
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
-from scorewise._receive import Options, Unchecked, receive_members
+from scorewise._inputs import InputOptions, RawPredictions, raw_members
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidFile, InvalidInput
 from scorewise.io._fields import (
@@ -95,7 +95,7 @@ class Predictions:
     Examples
     --------
     >>> import scorewise as sw
-    >>> predictions = sw.Predictions([[[0.9, 0.1], [0.8, 0.2]]], labels=["ill"],
+    >>> predictions = sw.io.Predictions([[[0.9, 0.1], [0.8, 0.2]]], labels=["ill"],
     ...                              class_names=["well", "ill"])
     >>> predictions
     Predictions(1 row, 2 members, 2 classes, float64, with labels, class_names)
@@ -246,7 +246,7 @@ class Predictions:
         Examples
         --------
         >>> import numpy as np, scorewise as sw
-        >>> sw.Predictions(np.full((4, 3, 2), 2.0)).to_samples(normalize=True).probs.max()
+        >>> sw.io.Predictions(np.full((4, 3, 2), 2.0)).to_samples(normalize=True).probs.max()
         np.float64(0.5)
         """
         try:
@@ -281,7 +281,7 @@ class Predictions:
         Examples
         --------
         >>> import numpy as np, scorewise as sw
-        >>> predictions = sw.Predictions(np.full((5, 3, 2), 0.5))
+        >>> predictions = sw.io.Predictions(np.full((5, 3, 2), 0.5))
         >>> [len(part) for part in predictions.chunks(2)]
         [2, 2, 1]
         """
@@ -319,12 +319,12 @@ class Predictions:
         """The fields that the uncertainty of a row depends on."""
         return frozenset({"logits" if self.from_logits else "probs", "weights"})
 
-    def unchecked(self, first_row: int, normalize: bool) -> Unchecked:
+    def unchecked(self, first_row: int, normalize: bool) -> RawPredictions:
         """The members as a kernel takes them; errors count rows from ``first_row``."""
         values = self.logits if self.from_logits else self.probs
         normalize = normalize and not self.from_logits  # a softmax sums to 1
-        options = Options(from_logits=self.from_logits, normalize=normalize)
-        members = receive_members(values, options)
+        options = InputOptions(from_logits=self.from_logits, normalize=normalize)
+        members = raw_members(values, options)
         return members.block(members.values, (first_row,))
 
     @property

@@ -26,14 +26,7 @@ from scorewise._array import to_numpy
 from scorewise._files import locked, replacing
 from scorewise._json import dumps
 from scorewise._progress import bar
-from scorewise.decompose import (
-    COMPONENTS,
-    RULES,
-    RuleLike,
-    decompose_received,
-    named_rules,
-    rule_name,
-)
+from scorewise.decompose import COMPONENTS, RULES, RuleLike, decompose_raw, named_rules, rule_name
 from scorewise.errors import InvalidInput
 from scorewise.io._formats import read_predictions
 from scorewise.io._predictions import Predictions
@@ -205,7 +198,7 @@ def row_uncertainties(
     --------
     >>> import numpy as np, scorewise as sw
     >>> from scorewise.io import row_uncertainties
-    >>> row_uncertainties(sw.Predictions(np.full((2, 3, 4), 0.25)), "zero-one")
+    >>> row_uncertainties(sw.io.Predictions(np.full((2, 3, 4), 0.25)), "zero-one")
     array([0.75, 0.75])
     """
     validate.choice(component, "component", COMPONENTS)
@@ -278,7 +271,7 @@ def decomposed_chunks(
     for part in _chunks_ahead(predictions, start):
         try:
             members = part.unchecked(row, normalize)
-            results = decompose_received(members, part.weights, list(rules.values()))
+            results = decompose_raw(members, part.weights, list(rules.values()))
         except InvalidInput as error:
             raise predictions.located(error) from None
         yield row, part, results

@@ -16,7 +16,7 @@ import numpy as np
 from scorewise._files import replacing
 from scorewise._version import __version__
 from scorewise.errors import InvalidInput
-from scorewise.io._parquet import parquet_files
+from scorewise.io._format_parquet import parquet_files
 from scorewise.io._predictions import Predictions
 
 TABLE_SUFFIXES = (".parquet", ".arrow", ".feather", ".csv")

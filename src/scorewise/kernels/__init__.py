@@ -1,8 +1,9 @@
-"""The seam for fused kernels: one file each, asked in turn whether they can do the work.
+"""Fused kernels: compiled code that decomposes large arrays in a single pass over memory.
 
-A kernel repeats formulas of ``rules/`` only because it is measured faster, checks its input on the
-way, and is held to the array path by tests. Where none is usable the array path answers. A file in
-this folder that offers ``is_usable`` and ``compute`` is a kernel; nothing else needs to know of it.
+Every module of this folder without an underscore is a kernel: it has ``is_usable`` and ``compute``,
+as :class:`Kernel` describes. The first usable kernel is picked; without one the array path does the
+work. A kernel repeats formulas of ``rules/`` only because it is measured faster; it checks its
+input in the same pass, and tests compare it with the array path.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import pkgutil
 from collections.abc import Sequence
 from typing import Any, cast
 
-from scorewise._receive import Unchecked
+from scorewise._inputs import RawPredictions
 from scorewise.kernels._kernel import Answer, Components, Kernel
 from scorewise.kernels._threads import get_num_threads, run, set_num_threads
 from scorewise.rules import ScoringRule
@@ -36,17 +37,17 @@ KERNELS: dict[str, Kernel] = {
 }
 
 
-def ask(given: Unchecked, weights: Any, rules: Sequence[ScoringRule]) -> dict[str, Answer]:
-    """What each kernel says of this work, up to the first that can do it."""
+def ask(raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule]) -> dict[str, Answer]:
+    """Return the answer of each kernel to this work, up to the first that is usable."""
     answers: dict[str, Answer] = {}
     for name, kernel in KERNELS.items():
-        answers[name] = kernel.is_usable(given, weights, rules)
+        answers[name] = kernel.is_usable(raw, weights, rules)
         if answers[name]:
             break
     return answers
 
 
-def pick(given: Unchecked, weights: Any, rules: Sequence[ScoringRule]) -> Kernel | None:
-    """The first kernel that can do the work, or None for the array path."""
-    answers = ask(given, weights, rules)
+def pick(raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule]) -> Kernel | None:
+    """Return the first usable kernel, or None for the array path."""
+    answers = ask(raw, weights, rules)
     return next((KERNELS[name] for name, answer in answers.items() if answer), None)

@@ -1,4 +1,4 @@
-"""What a kernel is, and what it says when asked."""
+"""The interface of kernels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from scorewise._array import Array
-from scorewise._receive import Unchecked
+from scorewise._inputs import RawPredictions
 from scorewise.rules import ScoringRule
 
 Components = tuple[Array, Array, Array]  # total, aleatoric, epistemic
@@ -15,7 +15,7 @@ Components = tuple[Array, Array, Array]  # total, aleatoric, epistemic
 
 @dataclass(frozen=True)
 class Answer:
-    """Whether a kernel can do some work, and why."""
+    """Whether a kernel is usable for some work, and why."""
 
     usable: bool
     because: str
@@ -25,16 +25,16 @@ class Answer:
 
 
 class Kernel(Protocol):
-    """What a file in this folder offers, for members ``(..., M, K)`` as they were handed in."""
+    """The functions of a kernel, for members ``(..., M, K)`` as the caller passed them."""
 
-    def is_usable(self, given: Unchecked, weights: Any, rules: Sequence[ScoringRule]) -> Answer:
-        """Whether this kernel can decompose these members under all of these rules."""
+    def is_usable(self, raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule]) -> Answer:
+        """Return whether this kernel can decompose these members under all of these rules."""
 
     def compute(
-        self, given: Unchecked, weights: Any, rules: Sequence[ScoringRule]
+        self, raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule]
     ) -> list[Components] | None:
-        """The three components of each rule, checked and computed in one pass over the members.
+        """Return the three components of each rule, checked and computed in a single pass.
 
-        None where something was found that is no prediction, or the work could not be done: the
-        array path then says what, or does it.
+        None for invalid predictions or weights, and if the work cannot be done: the array path then
+        raises the error, or does the work.
         """

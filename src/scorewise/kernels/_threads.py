@@ -1,4 +1,4 @@
-"""Threads for kernels that leave Python's lock: one pool per process, made when first needed."""
+"""Threads for kernels that release Python's lock: a pool per process, made when first needed."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _lock = threading.Lock()
 
 
 def set_num_threads(n: int | None) -> None:
-    """How many threads work on one large array at a time.
+    """Set how many threads work on a large array together.
 
-    Use it where several processes or threads share the processors; by default all that this process
-    may use do, or fewer where ``SCOREWISE_NUM_THREADS``, ``OMP_NUM_THREADS`` or
-    ``OMP_THREAD_LIMIT`` says so. Results do not depend on it.
+    Use it where several processes or threads share the processors. By default a thread runs on each
+    processor that this process may use, or fewer if ``SCOREWISE_NUM_THREADS``, ``OMP_NUM_THREADS``
+    or ``OMP_THREAD_LIMIT`` is smaller. Results do not depend on it.
 
     Parameters
     ----------
@@ -49,9 +49,9 @@ def set_num_threads(n: int | None) -> None:
 
 
 def get_num_threads() -> int:
-    """How many threads work on one large array at a time.
+    """Return how many threads work on a large array together.
 
-    Use it to see what :func:`scorewise.set_num_threads` and the environment have come to.
+    Use it to see the effect of :func:`scorewise.set_num_threads` and of the environment.
 
     Returns
     -------
@@ -65,23 +65,23 @@ def get_num_threads() -> int:
     """
     if _chosen is not None:
         return _chosen
-    said = [os.environ.get(name, "").partition(",")[0].strip() for name in _LIMITS]
-    limits = [int(text) for text in said if text.isdecimal() and int(text)]
+    values = [os.environ.get(name, "").partition(",")[0].strip() for name in _LIMITS]
+    limits = [int(text) for text in values if text.isdecimal() and int(text)]
     return min([_processors(), *limits])
 
 
 def _processors() -> int:
-    """How many processors this process may use, by its affinity and its container's quota."""
+    """The number of processors this process may use, by its affinity and its container's quota."""
     affinity = getattr(os, "sched_getaffinity", None)
     count = len(affinity(0)) if affinity else os.cpu_count() or 1
-    with suppress(OSError, ValueError):  # no quota, or none that is said this way
+    with suppress(OSError, ValueError):  # no quota, or not in this format
         quota, period = _QUOTA.read_text().split()
         count = min(count, max(1, round(int(quota) / int(period))))
     return count
 
 
 def run(tasks: Iterable[Callable[[], bool]], n_threads: int) -> bool:
-    """Whether all tasks came out true; side by side, on so many threads."""
+    """Return whether all tasks return true, run in parallel on ``n_threads`` threads."""
     tasks = list(tasks)
     if n_threads == 1 or len(tasks) == 1:
         return all(task() for task in tasks)
@@ -91,13 +91,13 @@ def run(tasks: Iterable[Callable[[], bool]], n_threads: int) -> bool:
 def _executor(n_threads: int) -> ThreadPoolExecutor:
     with _lock:
         if n_threads not in _pools:
-            _pools.clear()  # what still runs there goes on, and its threads end after it
+            _pools.clear()  # running tasks finish, then their threads end
             _pools[n_threads] = ThreadPoolExecutor(n_threads, thread_name_prefix="scorewise")
         return _pools[n_threads]
 
 
 def _forget() -> None:
-    """A forked child has none of its parent's threads, and must not wait for their lock."""
+    """Start anew in a forked child, which has none of its parent's threads."""
     global _lock
     _lock = threading.Lock()
     _pools.clear()

@@ -8,10 +8,13 @@ itself has been, since without it there is no such model.
 
 from __future__ import annotations
 
+import pkgutil
 import sys
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +22,9 @@ import numpy as np
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.models._samplers import Sampler, SamplingOptions, checked
 
-# The modules of built-in adapters, in the order in which they are asked, and the library that must
-# have been imported for their models to exist. A module lists its adapters in ADAPTERS.
+# Where the order matters: modules whose adapters are asked first, each with the library that must
+# have been imported for their models to exist. A module lists its adapters in ADAPTERS. All other
+# modules in the folder of a library are asked after these.
 _MODULES = (
     ("torch", "scorewise.models.torch._dropout"),
     ("torch", "scorewise.models.torch._deep_ensembles"),
@@ -82,8 +86,8 @@ def register_adapter(adapter: Adapter) -> None:
     Use it for ensembles and stochastic models of other libraries, or of your own. From then on
     :func:`scorewise.predict_samples`, :class:`scorewise.SelectiveClassifier` and everything else
     that takes a model takes such a model too: alone, in a list, at the end of a scikit-learn
-    ``Pipeline``, or within a calibration, a search or a ``FrozenEstimator``. It is asked before
-    the adapters that are there already. Other processes have registries of their own.
+    ``Pipeline``, or within a calibration, a search or a ``FrozenEstimator``. It takes precedence
+    over the adapters that are there already. Other processes have registries of their own.
 
     Parameters
     ----------
@@ -146,9 +150,23 @@ def find_adapter(model: Any) -> Adapter | None:
 
 def _adapters() -> Iterator[Adapter]:
     yield from tuple(_registered)
-    for library, module in _MODULES:
+    for library, module in (*_MODULES, *_other_modules()):
         if sys.modules.get(library) is not None:
-            yield from import_module(module).ADAPTERS
+            yield from getattr(import_module(module), "ADAPTERS", ())
+
+
+@cache
+def _other_modules() -> tuple[tuple[str, str], ...]:
+    """The modules in the folders of libraries, such as ``sklearn/``, that have no fixed place."""
+    folder = Path(__file__).parent
+    modules = [
+        (library.name, f"scorewise.models.{library.name}.{module.name}")
+        for library in pkgutil.iter_modules([str(folder)])
+        if library.ispkg
+        for module in pkgutil.iter_modules([str(folder / library.name)])
+    ]
+    placed = {module for _, module in _MODULES}
+    return tuple((library, module) for library, module in modules if module not in placed)
 
 
 def has_members(model: Any) -> bool:

@@ -23,8 +23,7 @@ from scorewise._array import (
     widest,
 )
 from scorewise._numerics import log1p_minus, polynomial
-from scorewise._simulation import N_DRAWS
-from scorewise.distributions import Dirichlet, Samples
+from scorewise.distributions import N_DRAWS, Dirichlet, Samples
 from scorewise.errors import InvalidInput
 from scorewise.rules._rule import (
     BY_LARGEST,
@@ -41,7 +40,7 @@ def _excess(xp: Namespace, p: Array, q: Array) -> Array:
     return xp.maximum(difference(xp, p, q), 0.0)
 
 
-class _TopK(DecisionRule):
+class _LargestClassesRule(DecisionRule):
     """With t the k-th largest entry of p, choosing the set S costs beyond the best choice
 
         Σ_{j∉S} (p_j − t)⁺ + Σ_{j∈S} (t − p_j)⁺,
@@ -110,7 +109,7 @@ class _TopK(DecisionRule):
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class ZeroOne(_TopK):
+class ZeroOne(_LargestClassesRule):
     """ℓ(p, y) = 1 − [argmax p = y]: 1 if the label is wrong.
 
     Use its total part to abstain when you care about errors, its epistemic part to choose what to
@@ -127,7 +126,7 @@ class ZeroOne(_TopK):
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class TopK(_TopK):
+class TopK(_LargestClassesRule):
     """See :func:`top_k`."""
 
     k: int

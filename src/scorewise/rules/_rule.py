@@ -13,10 +13,9 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import Array, Namespace, as_dtype_of, difference, namespace, one_hot
+from scorewise._inputs import classes_last, raw_predictions
 from scorewise._numerics import sum_product
-from scorewise._receive import classes_last, receive
-from scorewise._simulation import RARE
-from scorewise.distributions import Dirichlet, Samples, apply_floor
+from scorewise.distributions import RARE, Dirichlet, Samples, apply_floor
 from scorewise.errors import InvalidInput, Remedy
 
 BY_LARGEST = "largest probability"  # the key of totals that fall as the largest probability rises
@@ -294,7 +293,7 @@ class ScoringRule(abc.ABC):
     # -- the public methods -----------------------------------------------------------------------
 
     def _admit(self, p: Any) -> tuple[Namespace, Array]:
-        p = receive(p, classes_last).probabilities()
+        p = raw_predictions(p, classes_last).probabilities()
         self.check_classes(p.shape[-1])
         return namespace(p), p
 

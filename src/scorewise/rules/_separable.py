@@ -1,7 +1,7 @@
 """Separable rules, H(p) = c − Σ_k w_k f(p_k): log and weighted log, Brier, Tsallis.
 
-All their losses are largest where another class is certain: they are convex in p (those of Tsallis
-for β > 2 fall in p_y and are convex in the other probabilities), so a corner has the largest.
+A loss falls in p_y and rises in the others, as Σ_{k≠y} w_k g(p_k) with g(p) = p·f′(p) − f(p).
+It is largest where another class is certain if g is convex, which each rule here states of itself.
 """
 
 from __future__ import annotations
@@ -30,13 +30,6 @@ from scorewise.errors import InvalidInput
 from scorewise.rules._rule import ScoringRule, Unit, norm_order, number_above, register
 
 
-class _SeparableRule(ScoringRule):
-    structure = "separable"
-
-    def _largest_loss(self, corners: np.ndarray) -> float:
-        return self._largest_at(corners)
-
-
 def _surprise(xp: Namespace, p: Array) -> Array:
     """−p·log(p/S) with S = Σp, elementwise: never negative, 0 at p = 0."""
     share = p / xp.sum(p, axis=-1, keepdims=True)
@@ -50,18 +43,22 @@ def _dirichlet_terms(xp: Namespace, q: Dirichlet) -> Array:
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Log(_SeparableRule):
+class Log(ScoringRule):
     """ℓ(p, y) = −log p_y; H is Shannon's entropy, D Kullback–Leibler's, EU mutual information.
 
     Use its epistemic part to detect inputs that are out of distribution.
     """
 
     family = "log"
+    structure = "separable"
     is_symmetric = True
 
     @property
     def unit(self) -> Unit:
         return Unit("log loss", label="log loss (nats)")
+
+    def _largest_loss(self, corners: np.ndarray) -> float:
+        return self._largest_at(corners)  # g(p) = p
 
     def _losses(self, xp: Namespace, p: Array) -> Array:
         return neg_log(xp, p)
@@ -78,14 +75,18 @@ class Log(_SeparableRule):
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Brier(_SeparableRule):
+class Brier(ScoringRule):
     """ℓ(p, y) = Σ_k (p_k − [k = y])²; H is Gini's impurity, D the squared distance."""
 
     family = "brier"
+    structure = "separable"
     is_symmetric = True
 
     def _order_of_totals(self) -> Hashable:
         return norm_order(2.0)
+
+    def _largest_loss(self, corners: np.ndarray) -> float:
+        return self._largest_at(corners)  # g(p) = p²
 
     def _losses(self, xp: Namespace, p: Array) -> Array:
         squares = xp.sum(p * p, axis=-1, keepdims=True)
@@ -106,11 +107,12 @@ class Brier(_SeparableRule):
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Tsallis(_SeparableRule):
+class Tsallis(ScoringRule):
     """See :func:`tsallis`."""
 
     beta: float
     family = "tsallis"
+    structure = "separable"
     is_symmetric = True
 
     def _order_of_totals(self) -> Hashable:
@@ -118,6 +120,9 @@ class Tsallis(_SeparableRule):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "beta", number_above(1, self.beta, "β of tsallis"))
+
+    def _largest_loss(self, corners: np.ndarray) -> float:
+        return self._largest_at(corners)  # g(p) = p^β, up to a constant
 
     def _losses(self, xp: Namespace, p: Array) -> Array:
         # Σ_{k≠y} p_k^β + [1 − βp_y^{β−1} + (β−1)p_y^β]/(β−1): the last is how far x^β at 1 lies
@@ -148,11 +153,12 @@ class Tsallis(_SeparableRule):
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class WeightedLog(_SeparableRule):
+class WeightedLog(ScoringRule):
     """See :func:`weighted_log`."""
 
     weights: np.ndarray
     family = "weighted_log"
+    structure = "separable"
 
     def __post_init__(self) -> None:
         w = validate.read_only_array(self.weights, "the class weights", ndim=1)
@@ -166,6 +172,9 @@ class WeightedLog(_SeparableRule):
 
     def check_classes(self, n_classes: int) -> None:
         validate.same_classes(n_classes, len(self.weights), "weighted_log")
+
+    def _largest_loss(self, corners: np.ndarray) -> float:
+        return self._largest_at(corners)  # g(p) = p
 
     def _losses(self, xp: Namespace, p: Array) -> Array:
         w = as_dtype_of(xp, self.weights, p)

@@ -22,6 +22,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import scorewise as sw
 from classifier_support import IRIS, NAMES, SPECIES, bagged_lines, digits, forest, stacked
+from scorewise.models import known_classes
 
 TEXTS = ["red apple", "green apple", "red car", "fast car", "slow train", "fast train"] * 4
 
@@ -212,3 +213,26 @@ class _Answers(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         return self.probs
+
+
+def test_a_torch_module_may_end_a_pipeline():
+    import torch
+
+    net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Dropout(0.5), torch.nn.Linear(8, 3))
+    scaler = StandardScaler().fit(IRIS)
+    pipeline = make_pipeline(scaler, net)
+    options = {"random_state": 0, "dropout": "last", "device": "cpu"}
+    expected = sw.predict_samples(net, scaler.transform(IRIS), 30, **options).probs
+    for batch_size in (None, 7):
+        samples = sw.predict_samples(pipeline, IRIS, 30, batch_size=batch_size, **options)
+        np.testing.assert_allclose(samples.probs, expected, atol=1e-6)
+
+
+def test_a_deep_ensemble_is_fitted_and_sampled_within_a_pipeline():
+    import torch
+
+    deep = sw.DeepEnsemble(lambda: torch.nn.Linear(4, 3), 2, epochs=2, random_state=0)
+    pipeline = make_pipeline(StandardScaler(), deep).fit(IRIS, NAMES)
+    expected = deep.predict_samples(pipeline[0].transform(IRIS)).probs
+    np.testing.assert_allclose(sw.predict_samples(pipeline, IRIS).probs, expected, atol=1e-6)
+    np.testing.assert_array_equal(known_classes(pipeline), np.unique(NAMES))

@@ -1,7 +1,7 @@
-"""One pass over members in host memory: every component of every rule it knows, and the checks.
+"""The CPU kernel: a single pass over members in host memory computes all components of all rules.
 
-Compiled code does the work (:mod:`scorewise.kernels.cpu`). Here stands what it can do, and how
-arrays of any library and layout become pieces (N, M, K) for it.
+The other modules of this folder are the compiled code. This one decides what the kernel can do, and
+turns arrays of any library and layout into pieces (N, M, K) for it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from scorewise._array import (
     to_numpy,
     working_precision,
 )
-from scorewise._receive import Unchecked
+from scorewise._inputs import RawPredictions
 from scorewise._validate import SUM_TOLERANCE
 from scorewise.errors import InvalidInput
 from scorewise.kernels._kernel import Answer, Components
@@ -36,44 +36,44 @@ from scorewise.rules import Brier, Log, Pseudospherical, ScoringRule, Spherical,
 if TYPE_CHECKING:
     from scorewise.kernels.cpu._launching import Job
 
-# Below so many numbers the array path has answered before compiled code is loaded (measured).
+# Below this size the array path is done before compiled code is loaded (measured).
 SMALLEST = 1 << 18
 
 _SLAB = 1 << 22  # numbers that are widened from half precision, or copied, at a time
-_MANY_PIECES = 1000  # that threads are given at a time
+_MANY_PIECES = 1000  # passed to the threads at a time
 
 _MANY_STRIDED = 1 << 11  # classes, whose scratch memory side by side would not fit a cache
 _MOST_CLASSES = 1 << 18  # that float32 sums with digits to spare
-_LARGEST_POWER = 300  # of a rule with one, that keeps enough digits in float32
+_LARGEST_POWER = 300  # the largest power of a rule that keeps enough digits in float32
 
 _SIMPLE = (Log, Brier, ZeroOne, Spherical)  # in the order of Wanted
 
 
-def is_usable(given: Unchecked, weights: Any, rules: Sequence[ScoringRule]) -> Answer:
-    """Whether it knows all rules, and these members are many and lie in host memory."""
-    shape = given.values.shape
+def is_usable(raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule]) -> Answer:
+    """Return whether it supports all rules, and the members are many and in host memory."""
+    shape = raw.values.shape
     size = math.prod(shape)
-    unknown = next((rule for rule in rules if not _is_known(rule)), None)
+    unknown = next((rule for rule in rules if not _is_supported(rule)), None)
     if unknown is not None:
-        return Answer(False, f"it does not know {unknown!r}")
-    arrays = [x for x in (given.values, weights) if is_array(x)]
+        return Answer(False, f"it does not support {unknown!r}")
+    arrays = [x for x in (raw.values, weights) if is_array(x)]
     if not all(in_host_memory(x) for x in arrays):
         return Answer(False, "an array is lazy, traced, differentiated or not in host memory")
     if size < SMALLEST:
-        return Answer(False, f"{size:,} numbers are fewer than {SMALLEST:,}, and soon done")
+        return Answer(False, f"{size:,} numbers are fewer than {SMALLEST:,}")
     if shape[-1] > _MOST_CLASSES:
         return Answer(False, f"{shape[-1]:,} classes are more than {_MOST_CLASSES:,}")
-    problem = _problem("float64" if dtype_name(given.values) == "float64" else "float32")
+    problem = _problem("float64" if dtype_name(raw.values) == "float64" else "float32")
     if problem is not None:
         return Answer(False, f"it cannot be compiled: {problem}")
-    return Answer(True, f"it knows all rules, and {size:,} numbers lie in host memory")
+    return Answer(True, f"it supports all rules, and {size:,} numbers are in host memory")
 
 
 _FAILED: dict[str, str] = {}  # why compiling failed, by dtype
 
 
 def _problem(dtype: str) -> str | None:
-    """Why there is no compiled code, if there is none."""
+    """Why there is no compiled code; None if there is."""
     return _FAILED.get(dtype) or _import_problem(dtype)
 
 
@@ -91,19 +91,19 @@ def _import_problem(dtype: str) -> str | None:
 
 
 def _can_load(dtype: str) -> bool:
-    """Whether there is compiled code in the end; a processor may be too strange for it."""
+    """Whether compiled code can be loaded or compiled on this processor."""
     from scorewise.kernels.cpu._loading import load
 
     try:
         load(dtype)
     except Exception as error:
         _FAILED[dtype] = str(error)
-        message = "the fused kernel cannot be compiled, and the array path does its work: %s"
+        message = "the fused kernel cannot be compiled, so the array path is used: %s"
         logging.getLogger("scorewise").warning(message, error)
     return dtype not in _FAILED
 
 
-def _is_known(rule: ScoringRule) -> bool:
+def _is_supported(rule: ScoringRule) -> bool:
     if isinstance(rule, Tsallis | Pseudospherical):
         return _power(rule) <= _LARGEST_POWER
     return type(rule) in _SIMPLE
@@ -114,20 +114,20 @@ def _power(rule: Tsallis | Pseudospherical) -> float:
 
 
 def compute(
-    given: Unchecked, weights: Any, rules: Sequence[ScoringRule]
+    raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule]
 ) -> list[Components] | None:
-    """The components of each rule; None where predictions or weights are no good."""
+    """Return the components of each rule; None for invalid predictions or weights."""
     try:
-        shares = given.shares(weights)
+        shares = raw.normalized_weights(weights)
     except InvalidInput:
         return None
-    xp = namespace(given.values)
-    batch = given.values.shape[:-2]
-    values = given.values if batch else given.values[None, ...]
+    xp = namespace(raw.values)
+    batch = raw.values.shape[:-2]
+    values = raw.values if batch else raw.values[None, ...]
     like = working_precision(xp, values[..., :1, :1])
     if not _can_load(dtype_name(like)):
         return None
-    job, starts = _plan(given, rules)
+    job, starts = _plan(raw, rules)
     w = np.full(1, 1 / values.shape[-2]) if shares is None else to_numpy(shares)
     w = w.astype(dtype_name(like))
     results = np.empty((3 * len(starts), *values.shape[:-2]), dtype=w.dtype)
@@ -143,8 +143,8 @@ def compute(
     return [(parts[i], parts[i + 1], parts[i + 2]) for i in (starts[rule] for rule in rules)]
 
 
-def _plan(given: Unchecked, rules: Sequence[ScoringRule]) -> tuple[Job, dict[ScoringRule, int]]:
-    """What compiled code is to do, and at which of its results each rule begins."""
+def _plan(raw: RawPredictions, rules: Sequence[ScoringRule]) -> tuple[Job, dict[ScoringRule, int]]:
+    """The job of the compiled code, and the index of each rule's first result."""
     from scorewise.kernels.cpu._launching import Job
     from scorewise.kernels.cpu._records import LOGITS, MASSES, PROBABILITIES, Wanted
 
@@ -155,8 +155,8 @@ def _plan(given: Unchecked, rules: Sequence[ScoringRule]) -> tuple[Job, dict[Sco
     log, brier, zero_one, spherical = (by_type.get(kind, -1) for kind in _SIMPLE)
     powers = [(_power(rule) - 1, isinstance(rule, Pseudospherical)) for rule in others]
     job = Job(
-        kind=LOGITS if given.from_logits else MASSES if given.normalize else PROBABILITIES,
-        tolerance=SUM_TOLERANCE[dtype_name(given.values)] if given.check else -1.0,
+        kind=LOGITS if raw.from_logits else MASSES if raw.normalize else PROBABILITIES,
+        tolerance=SUM_TOLERANCE[dtype_name(raw.values)] if raw.check else -1.0,
         wanted=Wanted(log, brier, zero_one, spherical, powers=3 * len(simple)),
         powers=np.array(powers, dtype=np.float64).reshape(-1, 2),
     )
@@ -176,7 +176,7 @@ def _pieces(
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Views (N, M, K) of members, with their weights (N or 1, M or 1) and results (parts, N).
 
-    Instance axes that lie evenly in memory become one; others are gone through one by one.
+    Instance axes that are evenly spaced in memory are merged; the others are iterated.
     """
     shape, strides, n_parts = members.shape[:-2], members.strides, len(results)
     breaks = [i for i in range(1, len(shape)) if strides[i - 1] != strides[i] * shape[i]]
@@ -198,7 +198,7 @@ def _must_be_copied(members: np.ndarray) -> bool:
 def _in_rows(
     members: np.ndarray, shares: np.ndarray, results: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """A piece as it is; many classes that do not lie side by side are copied, a few at a time."""
+    """The piece itself; many classes that are not contiguous are copied, a few rows at a time."""
     n, m, k = members.shape
     if not _must_be_copied(members):
         yield members, shares, results

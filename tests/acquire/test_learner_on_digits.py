@@ -1,4 +1,4 @@
-"""Is active learning worth it? On digits, with a small network, against random labels."""
+"""Active learning beats random labels: on digits, with a small network."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def train(X: np.ndarray, y: np.ndarray, seed: int) -> torch.nn.Module:
             torch.nn.Linear(100, 10),
         )
 
-    one = sw.DeepEnsemble(
+    ensemble = sw.DeepEnsemble(
         make, 1, epochs=50, batch_size=32, lr=0.01, device="cpu", random_state=seed
     )
-    return one.fit(X, y).members_[0]
+    return ensemble.fit(X, y).members_[0]
 
 
 def errors(**query: str) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._receive import Options
+from scorewise._inputs import InputOptions
 from scorewise.decompose import Members, RuleLike, array_path
 from scorewise.errors import KernelMismatch
 from scorewise.kernels import Kernel
@@ -81,12 +81,12 @@ class _Case:
         )
 
     def members(self) -> Members:
-        return Members.of(self.array, self.weights, Options(**self.options))
+        return Members.of(self.array, self.weights, InputOptions(**self.options))
 
 
 def _check_results(kernel: Kernel, rules: list[ScoringRule], case: _Case) -> None:
     members = case.members()
-    results = kernel.compute(members.given, members.weights, rules)
+    results = kernel.compute(members.raw, members.weights, rules)
     if results is None:
         raise KernelMismatch(f"the kernel declines valid predictions: {case}")
     expected = iter(array_path(members, rules))
@@ -126,7 +126,7 @@ def _check_refusal(
     invalid = case.array.copy()
     value = invalid[tuple(rng.integers(invalid.shape))] = rng.choice(values)
     members = _Case(case.kind, invalid, case.weights, case.options).members()
-    if kernel.compute(members.given, members.weights, rules) is not None:
+    if kernel.compute(members.raw, members.weights, rules) is not None:
         raise KernelMismatch(f"the kernel does not detect an entry of {value}: {case}")
 
 

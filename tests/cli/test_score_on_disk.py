@@ -25,26 +25,28 @@ from scorewise.cli import app
 from scorewise.io import _predictions as io_predictions
 from scorewise.io import _score as score
 from scorewise.io import _tables as tables
-from scorewise.kernels.cpu._loading import load
 from support import members
 
 N, M, K = 400, 4, 3
 ROW = M * K * 8
 CHUNK, PART = 10 * ROW, 20 * ROW  # 40 chunks, 20 parts
 RULES = ("--rules", "log,zero-one")
+HANG = 600  # seconds after which a process is taken for hanging
 
-# The command with small chunks and parts, and with time to kill it in.
+# The command with small chunks and parts. It waits PAUSE seconds before each chunk, and HOLD stops
+# it for good before that chunk, so that it can be killed at a known place.
 DRIVER = f"""
 import os, sys, time
 import scorewise._progress as progress, scorewise.io._predictions as p, scorewise.io._score as s
 p.CHUNK_BYTES, s._PART_BYTES = int(os.environ.get("CHUNK", {CHUNK})), {PART}
 s._PART_BYTES = int(os.environ.get("PART", {PART}))
 progress._PATIENCE = 0
-pause, chunks = float(os.environ.get("PAUSE", "0")), s.decomposed_chunks
+pause, hold = float(os.environ.get("PAUSE", "0")), int(os.environ.get("HOLD", "-1"))
+chunks = s.decomposed_chunks
 def slowly(*args, **options):
-    for one in chunks(*args, **options):
-        time.sleep(pause)
-        yield one
+    for i, chunk in enumerate(chunks(*args, **options)):
+        time.sleep(3600 if i == hold else pause)
+        yield chunk
 s.decomposed_chunks = slowly
 from scorewise.cli import app
 sys.argv[0] = "scorewise"
@@ -75,13 +77,6 @@ KILLER = (
 )
 
 
-@pytest.fixture(scope="module", autouse=True)
-def compiled() -> None:
-    """After an installation the kernels are compiled, which is told on stderr, once."""
-    for dtype in ("float32", "float64"):
-        load(dtype)
-
-
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -103,8 +98,8 @@ def drive(*args: object, **options: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=env, **{**pipes, **options})
 
 
-def finish(process: subprocess.Popen[str], timeout: float = 60) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=timeout)
+def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=HANG)
     return process.returncode, out, err
 
 
@@ -118,18 +113,18 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def run(*args: object) -> Any:
     """The command in this process; what it says as JSON."""
     runner = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1"})
-    found = runner.invoke(app, [*map(str, args), "--json"])
-    assert found.exit_code == 0, found.output
-    assert found.stderr == ""
-    return json.loads(found.stdout)
+    result = runner.invoke(app, [*map(str, args), "--json"])
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    return json.loads(result.stdout)
 
 
 def refused(*args: object) -> str:
-    found = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1"}).invoke(app, [*map(str, args)])
-    assert found.exit_code == 2, found.output
-    assert found.stderr.startswith("Error: ")
-    assert found.stdout == ""
-    return " ".join(found.stderr.split())
+    result = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1"}).invoke(app, [*map(str, args)])
+    assert result.exit_code == 2, result.output
+    assert result.stderr.startswith("Error: ")
+    assert result.stdout == ""
+    return " ".join(result.stderr.split())
 
 
 def undisturbed(source: str, out: str, *args: str) -> bytes:
@@ -138,9 +133,9 @@ def undisturbed(source: str, out: str, *args: str) -> bytes:
         patch.setattr(io_predictions, "CHUNK_BYTES", CHUNK)
         patch.setattr(score, "_PART_BYTES", PART)
         run("score", source, *RULES, *args, "--out", f"undisturbed.{out.rpartition('.')[2]}")
-    found = Path(f"undisturbed.{out.rpartition('.')[2]}")
-    data = found.read_bytes()
-    found.unlink()
+    result = Path(f"undisturbed.{out.rpartition('.')[2]}")
+    data = result.read_bytes()
+    result.unlink()
     return data
 
 
@@ -149,12 +144,10 @@ def parts_of(out: str) -> list[Path]:
 
 
 def until(holds: Callable[[], Any], process: subprocess.Popen[str]) -> None:
-    for _ in range(6000):
-        if holds():
-            return
+    """Wait until a condition holds, as long as the process runs."""
+    while not holds():
         assert process.poll() is None, finish(process)
         time.sleep(0.005)
-    raise AssertionError("nothing happened")
 
 
 def hidden() -> list[str]:
@@ -165,8 +158,8 @@ def assert_scores(path: str, probs: np.ndarray) -> None:
     """The numbers themselves."""
     table = pq.read_table(path)
     assert table["id"].to_pylist() == [f"row {i}" for i in range(len(probs))]
-    found = sw.decompose(sw.Samples(probs), ["log", "zero-one"])
-    for rule, parts in found.items():
+    result = sw.decompose(sw.Samples(probs), ["log", "zero-one"])
+    for rule, parts in result.items():
         for name in ("total", "aleatoric", "epistemic"):
             np.testing.assert_array_equal(table[f"{name}_{rule}"], getattr(parts, name))
 
@@ -182,13 +175,13 @@ def test_kill_9_and_resume_to_the_same_bytes(source: str, out: str, here: Path):
         write(source)
     if source == "test":  # several files, of several row groups each
         for i, file in enumerate(Path("test") / f"{i}.parquet" for i in range(3)):
-            part = sw.Predictions(members(130, M, K, i), ids=[f"row {j}" for j in range(130)])
+            part = sw.io.Predictions(members(130, M, K, i), ids=[f"row {j}" for j in range(130)])
             sw.write_predictions(file, part)
             pq.write_table(pq.read_table(file), file, row_group_size=37)
         next(Path("test").glob("part-*")).unlink()
     expected = undisturbed(source, out)
     Path(out).write_text("the old one")
-    running = drive("score", source, *RULES, "--out", out, PAUSE=0.15)
+    running = drive("score", source, *RULES, "--out", out, HOLD=10)
     until(lambda: len(parts_of(out)) >= 3, running)
     running.kill()
     assert finish(running)[0] == -signal.SIGKILL
@@ -211,7 +204,7 @@ def test_killed_again_and_again(seed: int, here: Path):
         env=env,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG,
     )
     assert killed.returncode == 0, killed.stderr
     assert killed.stdout.split().count("9") >= 5
@@ -232,8 +225,8 @@ def test_what_a_killed_run_has_left_is_tidied_up(here: Path):
 @pytest.mark.parametrize("key", [signal.SIGINT])
 def test_ctrl_c_is_exit_code_130_and_no_half_file(key: int, here: Path):
     expected = undisturbed("test.parquet", "U.parquet")
-    running = drive("score", "test.parquet", *RULES, "--out", "U.parquet", PAUSE=0.15)
-    until(lambda: len(parts_of("U.parquet")) >= 2, running)
+    running = drive("score", "test.parquet", *RULES, "--out", "U.parquet", HOLD=6)
+    until(lambda: len(parts_of("U.parquet")) >= 3, running)
     running.send_signal(key)
     code, out, err = finish(running)
     assert (code, out) == (130, ""), err
@@ -305,19 +298,19 @@ def test_other_work_starts_anew(change: str, cut_off: list[Path]):
         (cut_off[0].parent / "plan.json").write_text("{")
     else:
         args.append(f"--{change}")
-    told = run("score", "test.parquet", *args, "--out", "U.parquet")
-    assert told["resumed"] == 0
-    assert told["n_rows"] == N
-    found = pq.read_table("U.parquet")
-    assert found.num_rows == N
+    printed = run("score", "test.parquet", *args, "--out", "U.parquet")
+    assert printed["resumed"] == 0
+    assert printed["n_rows"] == N
+    result = pq.read_table("U.parquet")
+    assert result.num_rows == N
     probs = members(N, M, K, int(change == "input"))
     samples = sw.Samples(probs, normalize=change == "normalize")
-    np.testing.assert_array_equal(found["total_log"], sw.decompose(samples, "log").total)
-    assert told["sha256"] == hashlib.sha256(Path("test.parquet").read_bytes()).hexdigest()
+    np.testing.assert_array_equal(result["total_log"], sw.decompose(samples, "log").total)
+    assert printed["sha256"] == hashlib.sha256(Path("test.parquet").read_bytes()).hexdigest()
 
 
 @pytest.mark.usefixtures("small")
-def test_an_input_of_the_same_size_and_time_is_told_apart(
+def test_an_input_of_the_same_size_and_time_is_distinguished(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ):
     np.save("test.npy", members(N, M, K, 0))
@@ -340,10 +333,10 @@ def test_an_input_that_changes_meanwhile_is_refused(here: Path, monkeypatch: pyt
     real = score.decomposed_chunks
 
     def touching(*args: Any, **options: Any) -> Any:
-        for i, one in enumerate(real(*args, **options)):
+        for i, chunk in enumerate(real(*args, **options)):
             if i == 20:
                 os.utime("test.parquet", (1, 1))
-            yield one
+            yield chunk
 
     monkeypatch.setattr(score, "decomposed_chunks", touching)
     Path("U.parquet").write_text("the old one")
@@ -388,13 +381,13 @@ def test_small_and_large_chunks_give_the_same_numbers(here: Path):
 
 def test_the_digest_of_a_folder_changes_with_its_files(here: Path):
     write("folder")
-    one = run("score", "folder", *RULES, "--out", "U.parquet")["sha256"]
-    assert one == run("score", "folder", *RULES, "--out", "V.parquet")["sha256"]
+    sha = run("score", "folder", *RULES, "--out", "U.parquet")["sha256"]
+    assert sha == run("score", "folder", *RULES, "--out", "V.parquet")["sha256"]
     (file,) = Path("folder").iterdir()
     line = f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n"
-    assert one == hashlib.sha256(line.encode()).hexdigest()
+    assert sha == hashlib.sha256(line.encode()).hexdigest()
     file.rename("folder/other.parquet")
-    assert one != run("score", "folder", *RULES, "--out", "U.parquet")["sha256"]
+    assert sha != run("score", "folder", *RULES, "--out", "U.parquet")["sha256"]
 
 
 @pytest.mark.parametrize(
@@ -409,25 +402,20 @@ def test_odd_arrays(kind: str, here: Path):
     elif kind[0] in "f>":
         probs = probs.astype(kind)
     np.save("test.npy", probs)
-    told = run("score", "test.npy", *RULES, "--out", "U.parquet")
-    found = pq.read_table("U.parquet")
-    assert told["n_rows"] == found.num_rows == len(probs)
+    printed = run("score", "test.npy", *RULES, "--out", "U.parquet")
+    result = pq.read_table("U.parquet")
+    assert printed["n_rows"] == result.num_rows == len(probs)
     native = np.ascontiguousarray(probs.astype(probs.dtype.newbyteorder("=")))
     expected = sw.decompose(sw.Samples(native), "log")
     for name in ("total", "aleatoric", "epistemic"):
-        np.testing.assert_array_equal(found[f"{name}_log"], getattr(expected, name))
+        np.testing.assert_array_equal(result[f"{name}_log"], getattr(expected, name))
     if kind == "one member":
-        assert not found["epistemic_log"].to_numpy().any()
+        assert not result["epistemic_log"].to_numpy().any()
 
 
 def test_a_file_without_rows(here: Path):
     sw.write_predictions("test.npz", np.empty((0, M, K)))
-    running = drive("score", "test.npz", *RULES, "--out", "U.parquet")
-    try:
-        code, _, err = finish(running, timeout=6)
-    finally:
-        running.kill()
-        running.communicate()
+    code, _, err = finish(drive("score", "test.npz", *RULES, "--out", "U.parquet"))
     assert (code, err) == (0, "")
     assert pq.read_metadata("U.parquet").num_rows == 0
 
@@ -438,7 +426,7 @@ def test_memory_does_not_grow_with_the_file(here: Path):
         rng = np.random.default_rng(0)
         block = rng.dirichlet(np.ones(16), (8192, 8)).astype(np.float32)  # 4 MiB
         name = f"{size}.parquet"
-        first = sw.Predictions(block)
+        first = sw.io.Predictions(block)
         sw.write_predictions(name, first)
         if size > 4:
             table = pq.read_table(name)
@@ -486,7 +474,7 @@ def test_bars_are_on_stderr_and_only_for_people(more: tuple[str, ...], here: Pat
             break
         shown += block
     os.close(ours)
-    out, _ = running.communicate(timeout=30)
+    out, _ = running.communicate(timeout=HANG)
     assert running.returncode == 0
     assert "\x1b" not in out
     assert "━" not in out
@@ -563,19 +551,19 @@ def test_a_disk_that_fills_up_and_one_that_may_only_be_read(here: Path):
             mount -o remount,ro disk; {command} --rules log; echo "code $?"
             sha256sum < disk/U.parquet
         """
-        found = subprocess.run(
-            ["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=60
+        result = subprocess.run(
+            ["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=HANG
         )
-        lines = found.stdout.splitlines()
+        lines = result.stdout.splitlines()
         digest = f"{hashlib.sha256(expected).hexdigest()}  -"
-        assert lines[:3] == ["code 2", "old", "0"], found
+        assert lines[:3] == ["code 2", "old", "0"], result
         assert "rows were scored by an earlier run." in lines[3]
         assert [line for line in lines if line.startswith("code")] == ["code 2", "code 0", "code 2"]
         assert lines.count(digest) == 2
-        first, second = found.stderr.split("Error: ")[1:]
+        first, second = result.stderr.split("Error: ")[1:]
         assert "No space left on device" in " ".join(first.split())
         assert "Read-only file system" in " ".join(second.split())
-        assert "Traceback" not in found.stderr
+        assert "Traceback" not in result.stderr
     else:  # nobody may write here, and root cannot either in /proc
         folder = Path("/proc") if os.geteuid() == 0 else Path("disk")
         Path("disk").chmod(0o555)

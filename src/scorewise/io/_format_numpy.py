@@ -77,7 +77,7 @@ class MappedArray:
         return math.prod(self.shape) * self.dtype.itemsize
 
     def rows(self, start: int, stop: int) -> np.ndarray:
-        """Some of the rows, in a map of their own, so that its memory can be given back."""
+        """Some of the rows, in a map of their own, so that its memory can be released."""
         if self.is_fortran or not self.nbytes:
             return native(self.whole()[start:stop])
         row = self.nbytes // self.shape[0]

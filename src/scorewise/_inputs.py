@@ -1,4 +1,4 @@
-"""Predictions at the door: from whatever a caller hands in to rows that sum to 1."""
+"""Predictions as callers pass them, and how they become rows that sum to 1."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from scorewise._array import (
     namespace,
     working_precision,
 )
-from scorewise.errors import InvalidInput
+from scorewise.errors import InvalidInput, Remedy
 
 
 def softmax(xp: Namespace, logits: Array) -> Array:
-    """Probabilities of logits along the last axis; -inf stands for an impossible class."""
-    with np.errstate(over="ignore"):  # a difference of -inf is an honest probability of 0
+    """Return the probabilities of logits along the last axis; -inf is an impossible class."""
+    with np.errstate(over="ignore"):  # a difference of -inf is a probability of exactly 0
         shifted = xp.exp(logits - xp.max(logits, axis=-1, keepdims=True))
     return shifted / xp.sum(shifted, axis=-1, keepdims=True)
 
 
 @dataclass(frozen=True)
-class Unchecked:
-    """Predictions as they were handed in: class axis last, nothing looked at yet.
+class RawPredictions:
+    """Predictions as the caller passed them: class axis last, values not checked.
 
-    Kernels start from here, so that they can check values and take a softmax in their one pass.
+    Kernels start from them, so that they can check values and take a softmax in their single pass.
     """
 
     values: Array  # (..., K), a view of the caller's array in its own dtype
@@ -41,7 +41,7 @@ class Unchecked:
     check: bool = True
 
     def probabilities(self) -> Array:
-        """Rows that sum to 1, in working precision."""
+        """Return checked rows that sum to 1, in working precision."""
         xp = namespace(self.values)
         p = working_precision(xp, self.values)
         if self.from_logits:
@@ -58,41 +58,41 @@ class Unchecked:
             validate.probabilities(xp, p, self.layout, tolerance)
         return p
 
-    def shares(self, weights: Any) -> Array | None:
-        """Member weights that sum to 1, in working precision; None stands for equal ones."""
+    def normalized_weights(self, weights: Any) -> Array | None:
+        """Return member weights that sum to 1, in working precision; None for equal weights."""
         if weights is None:
             return None
         xp = namespace(self.values)
         like = working_precision(xp, self.values[..., :1])
         return validate.normalized_weights(weights, like, self.layout, check=self.check)
 
-    def block(self, values: Array, origin: tuple[int, ...]) -> Unchecked:
-        """A part of the same, from the instance ``origin`` on; places are named in the whole."""
+    def block(self, values: Array, origin: tuple[int, ...]) -> RawPredictions:
+        """Return a block that starts at the instance ``origin``; errors count from the whole."""
         return replace(self, values=values, layout=replace(self.layout, origin=origin))
 
 
-def receive(
+def raw_predictions(
     values: Any,
     layout: Callable[[int, str], validate.Layout],
     *,
     from_logits: bool = False,
     normalize: bool = False,
     check: bool = True,
-) -> Unchecked:
-    """Predictions from whatever a caller hands in; only their type and shape are looked at."""
+) -> RawPredictions:
+    """Return raw predictions from an array or a list; only type and shape are checked."""
     if from_logits and normalize:
-        raise InvalidInput("from_logits=True already normalises; do not pass normalize=True too")
+        raise InvalidInput("from_logits=True already normalises", Remedy("normalize", False))
     name = "logits" if from_logits else "probs"
     values = validate.floating(values, name)
     where = layout(values.ndim, name)
     values = where.canonical(namespace(values), values)
     validate.class_count(values.shape, name)
-    return Unchecked(values, where, from_logits, normalize, check)
+    return RawPredictions(values, where, from_logits, normalize, check)
 
 
 @dataclass(frozen=True)
-class Options:
-    """How members are laid out and what to do with them, as users say it."""
+class InputOptions:
+    """The keywords of users that say how members are laid out and prepared."""
 
     member_axis: int = -2
     class_axis: int = -1
@@ -101,23 +101,23 @@ class Options:
     check: bool = True
 
 
-def receive_members(values: Any, options: Options) -> Unchecked:
-    """The same for members ``(..., M, K)``, whose axes may sit anywhere."""
+def raw_members(values: Any, options: InputOptions) -> RawPredictions:
+    """Return the raw predictions of members ``(..., M, K)``, whose axes may be anywhere."""
 
     def layout(ndim: int, name: str) -> validate.Layout:
         return validate.layout(ndim, options.member_axis, options.class_axis, name)
 
-    given = receive(
+    predictions = raw_predictions(
         values,
         layout,
         from_logits=options.from_logits,
         normalize=options.normalize,
         check=options.check,
     )
-    validate.member_count(given.values.shape)
-    return given
+    validate.member_count(predictions.values.shape)
+    return predictions
 
 
 def classes_last(ndim: int, name: str) -> validate.Layout:
-    """The layout of first-order predictions ``(..., K)``."""
+    """Return the layout of first-order predictions ``(..., K)``."""
     return validate.Layout(tuple(range(ndim)), name)

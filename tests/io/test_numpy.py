@@ -1,0 +1,82 @@
+"""``.npy`` and ``.npz`` files, also those that NumPy wrote."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from hypothesis import given
+
+import scorewise as sw
+from io_support import assert_bits, assert_same, back, examples, predictions
+from support import members
+
+
+@examples
+@given(x=predictions("npy"))
+def test_read_is_the_inverse_of_write_for_npy(tmp_path, x):
+    assert_same(back(tmp_path, "npy", x), x)
+
+
+def test_a_large_array_is_mapped_and_a_small_one_is_not(tmp_path, monkeypatch):
+    from scorewise.io import _format_numpy as mapped
+
+    values = members(50, 2, 3)
+    for large in (True, False):
+        monkeypatch.setattr(mapped, "_LARGE", 0 if large else 1 << 30)
+        for kind in ("npy", "npz"):
+            result = back(tmp_path, kind, values).probs
+            assert isinstance(result, np.memmap) == large
+            np.testing.assert_array_equal(result, values)
+            assert result.flags.writeable != large
+
+
+@pytest.mark.parametrize("dtype", ["<f8", ">f8", ">f4", "<f2", ">f2"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_arrays_of_numpy_are_read(tmp_path, dtype, order):
+    values = members(9, 2, 3).astype(dtype)
+    native = values.astype(values.dtype.newbyteorder("="))
+    np.save(tmp_path / "a.npy", np.asarray(values, order=order))
+    np.savez(tmp_path / "a.npz", probs=np.asarray(values, order=order))
+    for name in ("a.npy", "a.npz"):
+        stored = sw.read_predictions(tmp_path / name)
+        assert stored.dtype.isnative
+        assert_bits(np.ascontiguousarray(stored.probs), native, name)
+        parts = [part.probs for part in stored.chunks(2)]
+        assert_bits(np.concatenate(parts), native, name)
+
+
+@pytest.mark.parametrize("dtype", ["<f8", pytest.param(">f8")])
+def test_compressed_arrays_of_numpy_are_read(tmp_path, dtype):
+    values = members(9, 2, 3)
+    np.savez_compressed(
+        tmp_path / "a.npz",
+        probs=np.asfortranarray(values).astype(dtype),
+        labels=np.arange(9, dtype=">i2") % 3,
+        ids=np.array(list("abcdefghi"), ">U3"),
+        class_names=np.array(["x", "y", "z"]),
+        weights=np.array([1, 2], np.uint8),
+    )
+    stored = sw.read_predictions(tmp_path / "a.npz")
+    np.testing.assert_array_equal(stored.probs, values)
+    assert stored.labels.tolist() == [0, 1, 2] * 3
+    assert stored.labels.dtype == np.int64
+    assert stored.ids.tolist() == list("abcdefghi")
+    assert stored.weights.tolist() == [1.0, 2.0]
+    assert stored.probs.dtype.isnative
+    assert "compressed" not in repr(stored)
+
+
+def test_arrays_and_tensors_are_read_by_others(tmp_path, everything):
+    sw.write_predictions(tmp_path / "a.npz", everything)
+    sw.write_predictions(tmp_path / "a.npy", everything.probs)
+    sw.write_predictions(tmp_path / "a.safetensors", everything)
+    assert_bits(np.load(tmp_path / "a.npy", allow_pickle=False), everything.probs, "npy")
+    with np.load(tmp_path / "a.npz", allow_pickle=False) as arrays:
+        result = dict(arrays)
+    assert result["ids"].tolist() == everything.ids.tolist()
+    assert result["class_names"].tolist() == ["x", "y", "z"]
+    tensors = safetensors.numpy.load_file(tmp_path / "a.safetensors")
+    for name in ("probs", "logits", "labels", "weights"):
+        assert_bits(result[name], getattr(everything, name), name)
+        assert_bits(tensors[name], getattr(everything, name), name)

@@ -1,0 +1,243 @@
+"""Writing that fails or is killed leaves the old file; paths that cannot be written to."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import scorewise as sw
+from io_support import FORMATS, path_of
+from wrong_files_support import GOOD, MORE, BreaksOff, contents
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, OSError])
+@pytest.mark.parametrize("older", [True, False])
+def test_a_source_that_breaks_off_leaves_all_as_it_was(tmp_path, kind, error, older):
+    path = path_of(tmp_path, kind)
+    if older:
+        sw.write_predictions(path, GOOD)
+    before = contents(tmp_path)
+    with pytest.raises(error, match="dried up"):
+        sw.write_predictions(path, sw.io.Predictions.from_source(BreaksOff(error("dried up"))))
+    assert contents(tmp_path) == before
+    assert path.exists() == older
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_file_that_cannot_take_its_place_leaves_the_old_one(tmp_path, kind, monkeypatch):
+    path = path_of(tmp_path, kind)
+    sw.write_predictions(path, GOOD)
+    before = contents(tmp_path)
+    replace = os.replace
+
+    def fails(source: Any, target: Any) -> None:
+        if str(source).endswith(".partial"):
+            raise PermissionError("not here")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", fails)
+    with pytest.raises(PermissionError, match="not here"):
+        sw.write_predictions(path, GOOD[:3])
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_newer_file_replaces_an_older_one(tmp_path, kind):
+    path = path_of(tmp_path, kind)
+    for rows in (7, 2, 5):
+        sw.write_predictions(path, GOOD[:rows])
+        np.testing.assert_array_equal(sw.read_predictions(path).probs, GOOD[:rows])
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+# In another process: the limit holds for all of it, and root is not stopped by permissions.
+STOPPED = """
+import json, os, resource, signal, sys
+from pathlib import Path
+import numpy as np
+import scorewise as sw
+import pyarrow.parquet, safetensors.numpy, scorewise.io._arrow_tables, scorewise.io._format_csv
+import scorewise.io._format_numpy, scorewise.io._format_parquet, scorewise.io._format_safetensors
+
+how, folder, names = sys.argv[1], Path(sys.argv[2]), sys.argv[3:]
+small, large = np.full((3, 2, 3), 0.25), np.random.default_rng(0).random((9000, 2, 3))
+for name in names:
+    sw.write_predictions(folder / name, small)
+    sw.read_predictions(folder / name).probs  # all that is imported on the way
+if how == "full":
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+else:
+    os.chmod(folder, 0o555)
+    user = 65534 if os.geteuid() == 0 else os.geteuid()
+result = {}
+for name in names:
+    try:
+        if how != "full":
+            os.seteuid(user)
+        sw.write_predictions(folder / name, large)
+        error = "nothing"
+    except OSError as raised:
+        error = "OSError" if str(raised) else "an OSError that says nothing"
+    except BaseException as raised:
+        error = f"{type(raised).__name__}: {raised}"
+    finally:
+        os.seteuid(os.getuid())
+    result[name] = error, sorted(os.listdir(folder)), sw.read_predictions(folder / name).shape
+print(json.dumps(result))
+"""
+
+
+@pytest.fixture(scope="module", params=["full", "read-only"])
+def stopped(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
+    with tempfile.TemporaryDirectory() as outer:
+        os.chmod(outer, 0o755)
+        folder = Path(outer, "to")
+        folder.mkdir()
+        names = [path_of(folder, kind).name for kind in FORMATS]
+        ran = subprocess.run(
+            [sys.executable, "-c", STOPPED, request.param, folder, *names],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd="/",
+        )
+        folder.chmod(0o755)
+        assert ran.returncode == 0, ran.stderr
+        yield json.loads(ran.stdout)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_folder_that_is_full_or_read_only_keeps_the_old_file(stopped, kind):
+    error, there, shape = stopped[path_of(Path(), kind).name]
+    assert error.startswith("OSError") or kind == "safetensors"
+    assert shape == [3, 2, 3]
+    assert there == sorted(path_of(Path(), kind).name for kind in FORMATS)
+
+
+def test_safetensors_that_cannot_be_written_are_an_oserror(stopped):
+    assert stopped["all.safetensors"][0] == "OSError"
+
+
+KILLED = """
+import os, signal, sys
+sys.path.append("..")
+import numpy as np
+import scorewise as sw
+from wrong_files_support import BreaksOff
+
+class Kills(BreaksOff):
+    def parts(self, fields, start, stop, n):
+        yield from ({"probs": np.full((50, 2, 3), 0.5)} for _ in range(2))
+        if n > 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+sw.write_predictions(sys.argv[1], sw.io.Predictions.from_source(Kills(KeyError())))
+"""
+
+
+@pytest.mark.parametrize("kind", ["npy", "folder"])
+def test_a_killed_run_leaves_the_old_file(tmp_path, kind):
+    path = path_of(tmp_path, kind)
+    sw.write_predictions(path, GOOD)
+    ran = subprocess.run(
+        [sys.executable, "-c", KILLED, path], cwd=Path(__file__).parent, check=False
+    )
+    assert ran.returncode == -9
+    np.testing.assert_array_equal(sw.read_predictions(path).probs, GOOD)
+    assert all(name.startswith(".") for name in os.listdir(tmp_path) if name != path.name)
+    sw.write_predictions(path, GOOD[:3])
+    assert len(sw.read_predictions(path)) == 3
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FORMATS if kind != "folder"])
+def test_a_folder_in_the_way_stays(tmp_path, kind):
+    path = path_of(tmp_path, kind)
+    path.mkdir()
+    (path / "thesis.txt").write_text("years of work")
+    with pytest.raises(sw.InvalidInput, match="is a folder; a file cannot take its place"):
+        sw.write_predictions(path, GOOD)
+    assert (path / "thesis.txt").read_text() == "years of work"
+
+
+@pytest.mark.parametrize("name", ["thesis.txt", "deep/er/thesis.txt", "notes.parquet.txt"])
+def test_a_folder_that_holds_something_else_is_not_replaced(tmp_path, name):
+    precious = tmp_path / "results" / name
+    precious.parent.mkdir(parents=True)
+    precious.write_text("years of work")
+    with pytest.raises(sw.InvalidInput):
+        sw.write_predictions(tmp_path / "results", GOOD)
+    assert precious.read_text() == "years of work"
+
+
+def test_the_working_folder_is_not_replaced(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "thesis.txt").write_text("years of work")
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises((OSError, sw.InvalidInput)):
+        sw.write_predictions(".", GOOD)
+    assert (tmp_path / "here" / "thesis.txt").exists()
+
+
+def test_a_file_in_the_way_of_a_folder_stays(tmp_path):
+    (tmp_path / "all").write_text("years of work")
+    with pytest.raises((OSError, sw.InvalidInput)):
+        sw.write_predictions(tmp_path / "all", GOOD)
+    assert contents(tmp_path) == {"all": b"years of work"}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nowhere/all.npy", "there is no folder .*nowhere' to write 'all.npy' to"),
+        ("all.txt", "'all.txt' is of no known format; .*npz"),
+        ("all.json", "of no known format"),
+    ],
+)
+def test_a_place_that_is_none_is_refused(tmp_path, name, message):
+    with pytest.raises(sw.InvalidInput, match=message):
+        sw.write_predictions(tmp_path / name, GOOD)
+    assert contents(tmp_path) == {}
+
+
+def test_npy_holds_probabilities_alone(tmp_path):
+    for more in ({"labels": MORE["labels"]}, {"class_names": list("abc")}, {"weights": [1, 2]}):
+        with pytest.raises(sw.InvalidInput, match=f"{next(iter(more))} too; use .npz"):
+            sw.write_predictions(tmp_path / "a.npy", GOOD, **more)
+    with pytest.raises(sw.InvalidInput, match="logits too"):
+        sw.write_predictions(tmp_path / "a.npy", logits=GOOD)
+    assert contents(tmp_path) == {}
+
+
+def test_what_predictions_have_is_not_given_twice(tmp_path):
+    for stored, more in (
+        (sw.io.Predictions(GOOD), {"labels": MORE["labels"]}),
+        (sw.Samples(GOOD), {"weights": [1, 1]}),
+    ):
+        with pytest.raises(sw.InvalidInput, match="have their own already"):
+            sw.write_predictions(tmp_path / "a.npz", stored, **more)
+
+
+def test_what_is_no_file_does_not_give_way_to_one(tmp_path):
+    pipe = tmp_path / "a.npz"
+    os.mkfifo(pipe)
+    with pytest.raises(FileExistsError, match="a device is where a file is to be written"):
+        sw.write_predictions(pipe, GOOD)
+    assert pipe.is_fifo()
+    assert [x.name for x in tmp_path.iterdir()] == ["a.npz"]
+
+
+def test_an_id_that_would_inflate_the_file_is_refused(tmp_path):
+    ids = ["a" * 100_000, *map(str, range(999))]
+    with pytest.raises(sw.InvalidInput, match=r"100,000 characters.*use \.parquet"):
+        sw.write_predictions(tmp_path / "a.npz", np.full((1000, 1, 2), 0.5), ids=ids)
