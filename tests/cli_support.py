@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
-import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
@@ -111,11 +110,8 @@ def table_of(path: Path) -> pa.Table:
 
 @functools.cache
 def small_demo() -> demo.DemoResult:
-    """The same with few trees, and few runs of active learning."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demo, "_RUNS", 2)
-        patch.setattr(demo, "_LABELS", {"initial": 20, "per_round": 20, "budget": 40})
-        return demo.run_demo(n_trees=4)
+    """The demo with few trees, and few runs of active learning."""
+    return demo.run_demo(n_trees=4, n_runs=2, budget=40)
 
 
 NASTY = "\x1b[31mRED\x1b[0m [red]markup[/red] \x07\x9b31m\x08\r"

@@ -17,8 +17,6 @@ import safetensors.numpy
 import scorewise as sw
 from support import members
 
-FORMATS = ["npz", "npy", "parquet", "arrow", "feather", "folder", "csv", "safetensors"]
-
 GOOD = members(7, 2, 3)
 
 MORE: dict[str, Any] = {
@@ -27,10 +25,6 @@ MORE: dict[str, Any] = {
     "class_names": ["x", "y", "z"],
     "weights": members(7, 1, 2)[:, 0],
 }
-
-
-def path_of(folder: Path, kind: str) -> Path:
-    return folder / ("all" if kind == "folder" else f"all.{kind}")
 
 
 def use(path: Path) -> sw.io.Predictions:

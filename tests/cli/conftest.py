@@ -11,14 +11,13 @@ import pytest
 import scorewise as sw
 from cli_support import COSTS, HOSTILE, NASTY, PREDICTIONS, small_demo
 from scorewise.cli import demo
-from scorewise.kernels.cpu._loading import load
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="session", autouse=True)
 def compiled() -> None:
-    """After an installation the kernels are compiled, which is printed on stderr, once."""
+    """Large arrays compile the kernel after an installation, with a message on stderr."""
     for dtype in ("float32", "float64"):
-        load(dtype)
+        sw.decompose(np.full((1 << 16, 2, 2), 0.5, dtype), "log")
 
 
 @pytest.fixture

@@ -25,7 +25,6 @@ from scorewise.cli import app
 from scorewise.io import _predictions as io_predictions
 from scorewise.io import _score as score
 from scorewise.io import _tables as tables
-from scorewise.kernels.cpu._loading import load
 from support import members
 
 N, M, K = 400, 4, 3
@@ -76,13 +75,6 @@ KILLER = (
         print(os.waitpid(pid, 0)[1], flush=True)
 """
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled() -> None:
-    """After an installation the kernels are compiled, with a message on stderr."""
-    for dtype in ("float32", "float64"):
-        load(dtype)
 
 
 @pytest.fixture

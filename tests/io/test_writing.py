@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import scorewise as sw
-from wrong_files_support import FORMATS, GOOD, MORE, BreaksOff, contents, path_of
+from io_support import FORMATS, path_of
+from wrong_files_support import GOOD, MORE, BreaksOff, contents
 
 
 @pytest.mark.parametrize("kind", FORMATS)

@@ -27,8 +27,6 @@ _QUERIES: dict[str, dict[str, Any]] = {
     "epistemic zero-one": {"rule": "zero-one", "component": "epistemic", "method": "power"},
     "random": {"method": "random"},
 }
-_RUNS = 4  # of active learning, for each query
-_LABELS: dict[str, Any] = {"initial": 20, "per_round": 20, "budget": 240}
 
 
 @command(
@@ -82,7 +80,8 @@ class DemoResult:
         For digits of the classes that it has never seen.
     evaluation : Evaluation
         All three tasks: abstaining, OOD detection, active learning.
-    n_train, n_trees : int
+    n_train, n_trees, n_runs : int
+        Digits for fitting, members of the forest, runs of active learning for each query.
     """
 
     predictions: Predictions
@@ -90,6 +89,7 @@ class DemoResult:
     evaluation: Evaluation
     n_train: int
     n_trees: int
+    n_runs: int
 
     def write(self, folder: Path) -> list[Path]:
         """Write the report, the evaluation and the predictions; return their paths."""
@@ -109,13 +109,19 @@ class DemoResult:
                 "data": "the handwritten digits of scikit-learn, 8 × 8 pixels",
                 "model": f"a forest of {self.n_trees} trees, fitted on {self.n_train} digits from "
                 "0 to 7; 8 and 9 are out of distribution",
-                "labels": f"{_RUNS} runs of active learning for each query",
+                "labels": f"{self.n_runs} runs of active learning for each query",
             },
         )
         return paths
 
 
-def run_demo(n_trees: int = 100, random_state: int = 0, progress: bool | None = None) -> DemoResult:
+def run_demo(
+    n_trees: int = 100,
+    random_state: int = 0,
+    progress: bool | None = None,
+    n_runs: int = 4,
+    budget: int = 240,
+) -> DemoResult:
     """Fit a forest on the digits 0 to 7, and evaluate it on others and on 8 and 9.
 
     Parameters
@@ -126,6 +132,10 @@ def run_demo(n_trees: int = 100, random_state: int = 0, progress: bool | None = 
         Seed of the split, of the forest and of all that follows.
     progress : bool, optional
         Show a progress bar; by default on terminals only.
+    n_runs : int
+        Runs of active learning, for each query.
+    budget : int
+        Labels of a run.
     """
     from sklearn.datasets import load_digits
     from sklearn.ensemble import RandomForestClassifier
@@ -153,13 +163,13 @@ def run_demo(n_trees: int = 100, random_state: int = 0, progress: bool | None = 
         names = [str(digit) for digit in forest.classes_]
         return Predictions(samples.probs, labels=labels, ids=rows, class_names=names)
 
-    with bar("the demo", 2 + _RUNS * len(_QUERIES), progress) as advance:
+    with bar("the demo", 2 + n_runs * len(_QUERIES), progress) as advance:
         forest.fit(data.data[train], data.target[train])
         predictions = predict(test, np.searchsorted(forest.classes_, data.target[test]))
         ood = predict(np.flatnonzero(is_ood), None)
         advance(1)
         runs: dict[str, list[Any]] = {name: [] for name in _QUERIES}
-        for seed in range(random_state, random_state + _RUNS):
+        for seed in range(random_state, random_state + n_runs):
             for name, query in _QUERIES.items():
                 rounds = active_learning(
                     RandomForestClassifier(50),
@@ -168,7 +178,9 @@ def run_demo(n_trees: int = 100, random_state: int = 0, progress: bool | None = 
                     X_test=data.data[test],
                     y_test=data.target[test],
                     random_state=seed,
-                    **_LABELS,
+                    initial=20,
+                    per_round=20,
+                    budget=budget,
                     **query,
                 )
                 runs[name].append(list(rounds))
@@ -177,4 +189,4 @@ def run_demo(n_trees: int = 100, random_state: int = 0, progress: bool | None = 
             predictions, ood=ood, runs=runs, random_state=random_state
         )
         advance(1)
-    return DemoResult(predictions, ood, evaluation, len(train), n_trees)
+    return DemoResult(predictions, ood, evaluation, len(train), n_trees, n_runs)
