@@ -199,3 +199,25 @@ MOST_POINTS = 2000  # of a line: more than any figure resolves
 def spread(n: int, most: int = MOST_POINTS) -> np.ndarray:
     """Return evenly spread indices of n things, at most that many, with both ends."""
     return np.arange(n) if n <= most else np.linspace(0, n - 1, most).round().astype(int)
+
+
+_TINY, _HUGE = 1e-290, 1e290  # rounded are numbers between them
+
+
+def ten_digits(values: Array) -> np.ndarray:
+    """Numbers rounded to ten significant digits, as uncertainties are compared with a threshold.
+
+    The last digits of an uncertainty depend on the rows that are computed together. Where many rows
+    are tied at a threshold, as rows with equal votes are, these digits would decide which of them
+    are accepted. What is rounded stays as it is when rounded again. Numbers below 1e-290 become 0.
+    """
+    x = np.asarray(values, dtype=np.float64)
+    size = np.abs(x)
+    ordinary = (size > _TINY) & (size < _HUGE)
+    safe = np.where(ordinary, x, 1.0)
+    power = 9 - np.floor(np.log10(np.abs(safe)))
+    digits = np.round(safe * 10.0**power)
+    # 10 and its powers are written in one way only, so that rounding again changes nothing
+    carried = np.abs(digits) >= 1e10
+    rounded = np.where(carried, digits / 10, digits) / 10.0 ** (power - carried)
+    return np.where(ordinary, rounded, np.where(size > _TINY, x, 0.0))

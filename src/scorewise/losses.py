@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 
 from scorewise._array import namespace, to_numpy
-from scorewise._numerics import sum_product
+from scorewise._numerics import sum_product, ten_digits
 from scorewise.decompose import RuleLike, decompose
 from scorewise.distributions import Dirichlet, Samples, apply_floor
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.io import LABELS, UNLABELLED, Predictions, checked_ids, checked_labels, checked_names
 from scorewise.rules import get_rule
 
-_TINY = 1e-290  # below it, values are taken for 0
 FLOOR_REMEDY = Remedy("floor", 1e-6, "to set the smallest probability that counts")
 
 
@@ -73,10 +72,30 @@ def task_losses(
     array([ 0.223, 13.816])
     """
     distribution = receive_rows(predictions, "predictions", options)
-    return losses_of_mean(to_numpy(distribution.mean), y, rule, floor)
+    return losses_of_mean(mean_in_float64(distribution), y, rule, floor)
 
 
 # -- what the mean prediction incurs ---------------------------------------------------------------
+
+
+def mean_in_float64(predictions: Samples | Dirichlet) -> np.ndarray:
+    """θ̄ (n, K), averaged in float64 in one pass over the members.
+
+    Files often hold float32. Rows with equal votes have equal means to ten digits only in float64.
+    """
+    if isinstance(predictions, Dirichlet):
+        alpha = to_numpy(predictions.alpha).astype(np.float64)
+        return np.asarray(Dirichlet(alpha, check=False).mean)
+    weights = None if predictions.weights is None else to_numpy(predictions.weights)
+    on_host = Samples(to_numpy(predictions.probs), weights, check=False)
+    [mean] = on_host.by_blocks(lambda block: [_in_float64(block).mean])
+    return np.asarray(mean)
+
+
+def _in_float64(samples: Samples) -> Samples:
+    probs = to_numpy(samples.probs).astype(np.float64, copy=False)
+    weights = None if samples.weights is None else to_numpy(samples.weights)
+    return Samples(probs, weights, check=False)
 
 
 def losses_of_mean(
@@ -117,37 +136,18 @@ def measure(
     """θ̄ (n, K) in float64, and the uncertainty (n,) to ten digits.
 
     Such uncertainties can be compared with those of other rows and with a threshold. The total is
-    that of θ̄. Members are averaged in float64, as rows with equal votes have equal means to ten
-    digits only there; files often hold float32.
+    that of θ̄.
     """
-    probs = to_numpy(samples.probs).astype(np.float64, copy=False)
-    weights = None if samples.weights is None else to_numpy(samples.weights)
-    samples = Samples(probs, weights, check=False)
-    mean = to_numpy(samples.mean)
+    mean = mean_in_float64(samples)
     if component == "total":
         return mean, total_of_mean(mean, rule)
-    parts = decompose(samples, get_rule(rule))
-    return mean, _ten_digits(to_numpy(getattr(parts, component)))
+    parts = decompose(_in_float64(samples), get_rule(rule))
+    return mean, ten_digits(getattr(parts, component))
 
 
 def total_of_mean(mean: np.ndarray, rule: RuleLike) -> np.ndarray:
     """H(θ̄) to ten digits, to be compared with a threshold."""
-    wide = mean.astype(np.float64)
-    return _ten_digits(np.asarray(get_rule(rule)._entropy(namespace(wide), wide)))
-
-
-def _ten_digits(uncertainty: np.ndarray) -> np.ndarray:
-    """Uncertainties rounded to ten significant digits, to be compared with a threshold.
-
-    The last digits of an uncertainty depend on the rows that are computed together. Where many rows
-    are tied at a threshold, as rows with equal votes are, these digits would decide which of them
-    are accepted.
-    """
-    values = np.asarray(uncertainty, dtype=np.float64)
-    size = np.abs(values)
-    large = size > _TINY
-    unit = 10.0 ** (9 - np.floor(np.log10(size, where=large, out=np.zeros_like(values))))
-    return np.where(large, np.round(values * unit) / unit, 0.0)
+    return ten_digits(get_rule(rule)._entropy(namespace(mean), mean))
 
 
 def finite_loss_bound(

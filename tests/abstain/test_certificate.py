@@ -345,8 +345,8 @@ def test_loss_bound_and_limit_are_in_order():
             continue
         n_certified += 1
         accepted = cert.accepts(u)
-        np.testing.assert_array_equal(accepted, u <= cert.threshold)
-        assert cert.threshold in u
+        np.testing.assert_array_equal(accepted, u <= cert.threshold * (1 + 1e-9))
+        assert cert.threshold == float(f"{u[accepted].max():.9e}"), "it has ten digits"
         assert cert.coverage == accepted.mean()
         assert np.isclose(cert.loss, losses[accepted].mean())
         assert cert.loss <= cert.bound <= cert.max_loss == MAX_LOSS
@@ -564,6 +564,18 @@ def test_losses_scale_with_their_bound():
     assert np.allclose([4 * small.bound, 4 * small.loss], [large.bound, large.loss])
     larger = sw.certify_threshold(losses, u, 0.1, loss_bound=4)  # a larger loss could have occurred
     assert larger.coverage < small.coverage
+
+
+@settings(max_examples=40)
+@given(st.floats(1e-200, 1e200), st.sampled_from([-1, 1]))
+def test_rows_are_tied_where_ten_digits_are_equal(size, sign):
+    value = float(f"{sign * size:.9e}")
+    u = value * (1 + np.linspace(-1e-13, 1e-13, 100))  # as far as rounding errors are apart
+    cert = sw.certify_threshold(np.zeros(100), u, 0.05)
+    assert (cert.threshold, cert.coverage) == (pytest.approx(value, rel=1e-15, abs=0), 1)
+    assert cert.accepts(np.r_[u, cert.threshold]).all()
+    assert cert == sw.certify_threshold(np.zeros(100), np.full(100, cert.threshold), 0.05)
+    assert not cert.accepts([value + 1e-8 * size]).any()
 
 
 def test_infinite_uncertainties_are_legal_and_tied():

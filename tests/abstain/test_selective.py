@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import hypothesis.strategies as st
@@ -385,21 +386,51 @@ def test_an_impossible_false_alarm_rate_is_refused(rate):
 
 
 def test_no_row_tied_at_the_threshold_is_rejected_by_rounding():
-    """Votes of 40 trees, counted as integers, say which rows are tied; without rounding 55 fail."""
-    n_tied = n_rejected = 0
+    """Votes of 40 trees, counted as integers, say which rows are tied, and decide on every route.
+
+    Without rounding the classifier rejects 55 of them; ``accepts`` 38, and certifying by hand 67.
+    """
+    n_tied, n_rejected, n_other_thresholds = Counter(), Counter(), Counter()
     for seed in range(20):
-        X_fit, X_new, y_fit, _ = train_test_split(X, Y, test_size=0.5, random_state=seed)
+        X_fit, X_new, y_fit, y_new = train_test_split(X, Y, test_size=0.5, random_state=seed)
         forest = RandomForestClassifier(40, random_state=seed)
         model = sw.SelectiveClassifier(forest, max_loss=0.03, random_state=seed).fit(X_fit, y_fit)
-        votes = sw.predict_samples(model.estimator_, X_new).probs.sum(axis=1)
-        counts = np.round(votes).astype(int)
-        assert np.abs(votes - counts).max() < 1e-9, "leaves are pure"
-        if model.certificate_.coverage:
-            tied = 40 - counts.max(axis=1) == round(40 * model.certificate_.threshold)
-            n_tied += tied.sum()
-            n_rejected += (tied & ~model.accepts(X_new)).sum()
-    assert n_tied > 200
-    assert n_rejected == 0
+        probs = sw.predict_samples(model.estimator_, X_new).probs
+        votes = np.round(probs.sum(axis=1)).astype(int)
+        assert np.abs(probs.sum(axis=1) - votes).max() < 1e-9, "leaves are pure"
+
+        total, single = sw.decompose(probs, "zero-one").total, probs.astype(np.float32)
+        policy, first, rest = model.policy_, slice(450), slice(450, None)
+        certified = sw.certify(probs[first], y_new[first], max_loss=0.03).certificate
+        by_hand = sw.certify_threshold(
+            sw.task_losses(probs[first], y_new[first]),
+            sw.decompose(probs[first], "zero-one").total,
+            max_loss=0.03,
+        )
+        for route, certificate, rows, accepted in (
+            ("classifier", policy.certificate, slice(None), model.accepts(X_new)),
+            ("apply", policy.certificate, slice(None), policy.apply(probs).accepted),
+            ("apply float32", policy.certificate, slice(None), policy.apply(single).accepted),
+            ("accepts", policy.certificate, slice(None), policy.accepts(total)),
+            ("by hand", by_hand, rest, by_hand.accepts(total[rest])),
+        ):
+            if certificate.coverage:
+                against = 40 - votes[rows].max(axis=1)
+                tied = against == round(40 * certificate.threshold)
+                n_tied[route] += int(tied.sum())
+                n_rejected[route] += int((tied & ~accepted).sum())
+
+        quick = {"max_loss": 0.03, "rules": ["zero-one"], "n_resamples": 100}
+        for route, certificate in {
+            "by hand": by_hand,
+            "certify float32": sw.certify(single[first], y_new[first], max_loss=0.03).certificate,
+            "evaluate": sw.evaluate(probs[first], y_new[first], **quick).headline,
+            "evaluate float32": sw.evaluate(single[first], y_new[first], **quick).headline,
+        }.items():
+            n_other_thresholds[route] += certificate != certified
+    assert min(n_tied.values()) > 150
+    assert not +n_rejected
+    assert not +n_other_thresholds
 
 
 @pytest.mark.parametrize("component", ["total", "aleatoric", "epistemic"])

@@ -1,4 +1,4 @@
-"""``scorewise apply``: drift, and certificates that do not fit or are damaged."""
+"""``scorewise apply``: drift, and policies that do not fit or are damaged."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ def test_drift_is_a_warning_and_exit_code_1(here: Path):
     certified = succeeded(run("certify", "test.npz", "--max-loss", "0.2"))
     assert "95% confidence" in " ".join(certified.stdout.split())
     sw.write_predictions("new.npz", sample_predictions(200, seed=4, sharp=5.0))
-    result = succeeded(run("apply", "cert.json", "new.npz"), 1)
+    result = succeeded(run("apply", "policy.json", "new.npz"), 1)
     said = " ".join(result.stdout.split())
     assert said.startswith("WARNING: new inputs do not look like the calibration data")
     assert "Written to decisions.parquet" in result.stdout
-    printed = from_json(run("apply", "cert.json", "new.npz", "--json"), 1)
+    printed = from_json(run("apply", "policy.json", "new.npz", "--json"), 1)
     assert printed["drift"]["has_drifted"] is True
     tolerant = ("--false-alarm-rate", "1e-300")
-    assert succeeded(run("apply", "cert.json", "new.npz", *tolerant)).stderr == ""
+    assert succeeded(run("apply", "policy.json", "new.npz", *tolerant)).stderr == ""
 
 
-def test_a_certificate_is_for_the_same_members_and_classes(here: Path):
+def test_a_policy_is_for_the_same_members_and_classes(here: Path):
     succeeded(run("certify", "test.npz", "--max-loss", "0.2"))
     sw.write_predictions("new.npz", sample_members(20, m=5)[0])
-    assert "5 members and 3 classes" in sentence_of(run("apply", "cert.json", "new.npz"))
+    assert "5 members and 3 classes" in sentence_of(run("apply", "policy.json", "new.npz"))
     sw.write_predictions("new.npz", PREDICTIONS.probs, class_names=["a", "b", "c"])
-    assert "'a'" in sentence_of(run("apply", "cert.json", "new.npz"))
+    assert "'a'" in sentence_of(run("apply", "policy.json", "new.npz"))
     assert not Path("decisions.parquet").exists()
 
 
@@ -67,21 +67,21 @@ WORSE: dict[str, Any] = {
 
 def apply_damaged(key: str, value: Any) -> Result:
     succeeded(run("certify", "test.npz", "--max-loss", "0.2"))
-    stored = json.loads(Path("cert.json").read_text())
+    stored = json.loads(Path("policy.json").read_text())
     outer, _, inner = key.partition(".")
     if inner:
         stored[outer][inner] = value
     else:
         stored[outer] = value
-    Path("cert.json").write_text(json.dumps(stored))
-    return run("apply", "cert.json", "test.npz")
+    Path("policy.json").write_text(json.dumps(stored))
+    return run("apply", "policy.json", "test.npz")
 
 
 @pytest.mark.parametrize("key", DAMAGE)
-def test_a_damaged_certificate_is_one_sentence(key: str, here: Path):
+def test_a_damaged_policy_is_one_sentence(key: str, here: Path):
     sentence_of(apply_damaged(key, DAMAGE[key]))
 
 
 @pytest.mark.parametrize("key", WORSE)
-def test_a_certificate_with_wrong_values_is_one_sentence(key: str, here: Path):
+def test_a_policy_with_wrong_values_is_one_sentence(key: str, here: Path):
     sentence_of(apply_damaged(key, WORSE[key]))

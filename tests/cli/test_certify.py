@@ -39,11 +39,11 @@ def test_a_loss_that_cannot_be_guaranteed_is_exit_code_1(here: Path):
         ]
         == 0
     )
-    nothing = run("apply", "cert.json", "test.npz")
+    nothing = run("apply", "policy.json", "test.npz")
     succeeded(nothing, 1)
     assert "0 of 250 rows accepted" in nothing.stdout
     assert not any(pq.read_table("decisions.parquet")["accept"].to_pylist())
-    assert from_json(run("apply", "cert.json", "test.npz", "--json"), 1)["guaranteed"] is False
+    assert from_json(run("apply", "policy.json", "test.npz", "--json"), 1)["guaranteed"] is False
 
 
 @pytest.mark.parametrize(
@@ -72,11 +72,11 @@ def test_certify_and_apply_do_what_the_functions_do(
     del expected["metadata"]
     assert result == expected
     assert metadata["sha256"] == hashlib.sha256(Path("test.npz").read_bytes()).hexdigest()
-    assert json.loads(Path("cert.json").read_text())["metadata"] == metadata
+    assert json.loads(Path("policy.json").read_text())["metadata"] == metadata
 
     new = sample_predictions(120, seed=9)
     sw.write_predictions("new.parquet", new)
-    applied = from_json(run("apply", "cert.json", "new.parquet", "--out", out, "--json"))
+    applied = from_json(run("apply", "policy.json", "new.parquet", "--out", out, "--json"))
     result = policy.apply(new)
     table = table_of(here / out)
     assert table.column_names == ["id", "prediction", "uncertainty", "accept"]
@@ -89,12 +89,12 @@ def test_certify_and_apply_do_what_the_functions_do(
     assert applied["n_accepted"] == result.accepted.sum() > 0
     assert applied["drift"]["p_value"] == result.drift.p_value
     assert (applied["guaranteed"], applied["drift"]["has_drifted"]) == (True, False)
-    words = succeeded(run("apply", "cert.json", "new.parquet", "--out", out))
+    words = succeeded(run("apply", "policy.json", "new.parquet", "--out", out))
     assert f"{int(result.accepted.sum())} of 120 rows accepted" in words.stdout
     assert words.stderr == ""
 
 
-def test_a_certificate_does_not_take_the_place_of_a_folder(here: Path):
+def test_a_policy_does_not_take_the_place_of_a_folder(here: Path):
     precious = here / "results" / "precious.txt"
     precious.parent.mkdir()
     precious.write_text("the only copy")
@@ -103,7 +103,7 @@ def test_a_certificate_does_not_take_the_place_of_a_folder(here: Path):
     assert "is a folder" in sentence_of(result)
 
 
-def test_a_certificate_needs_a_folder(here: Path):
-    said = sentence_of(run("certify", "test.npz", "--max-loss", "0.2", "--out", "no/cert.json"))
+def test_a_policy_needs_a_folder(here: Path):
+    said = sentence_of(run("certify", "test.npz", "--max-loss", "0.2", "--out", "no/policy.json"))
     assert "there is no folder 'no'" in said
     assert "partial" not in said

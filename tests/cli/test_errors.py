@@ -159,7 +159,7 @@ def test_broken_files_are_one_sentence(name: str, here: Path):
             "--class-names",
             "healthy,doubtful,ill",
         ),
-        ("apply", "cert.json", name, "--out", "U.csv"),
+        ("apply", "policy.json", name, "--out", "U.csv"),
         ("evaluate", "test.npz", "--ood", name),
     ):
         assert words in sentence_of(run(*args)), args
@@ -191,7 +191,8 @@ def test_a_mistake_far_down_is_named_by_its_place(
 
 
 @pytest.mark.parametrize(
-    "args", [("decide", "late.parquet", "--costs", "c.csv"), ("apply", "cert.json", "late.parquet")]
+    "args",
+    [("decide", "late.parquet", "--costs", "c.csv"), ("apply", "policy.json", "late.parquet")],
 )
 def test_a_mistake_far_down_is_named_by_its_row(
     args: tuple[str, ...], here: Path, monkeypatch: pytest.MonkeyPatch
@@ -208,7 +209,7 @@ def test_a_mistake_far_down_is_named_by_its_row(
         "score test.parquet",
         "decide test.parquet --costs costs.csv",
         "label test.parquet",
-        "apply cert.json test.parquet",
+        "apply policy.json test.parquet",
         "certify test.parquet --max-loss 0.3",
     ],
 )

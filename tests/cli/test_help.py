@@ -99,7 +99,7 @@ def test_without_a_command_there_is_help(here: Path):
         "label test.npz --seed -1",
         "decide test.npz",
         "advise",
-        "apply cert.json",
+        "apply policy.json",
         "score test.npz again.npz",
     ],
 )

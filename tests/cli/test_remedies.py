@@ -17,7 +17,7 @@ COMMANDS_ON_A_FILE = {
     "score": "score {}",
     "evaluate": "evaluate {} --no-report",
     "certify": "certify {} --max-loss 0.3",
-    "apply": "apply cert.json {}",
+    "apply": "apply policy.json {}",
     "label": "label {}",
     "decide": "decide {} --costs numbered.csv",
     "compare": "compare {}",

@@ -70,7 +70,7 @@ def test_names_are_whole_in_files_and_json(hostile: Path):
     with Path("U.csv").open(newline="", encoding="utf-8") as file:
         assert [line["id"] for line in csv.DictReader(file)] == ids
     succeeded(run("certify", "hostile.npz", "--max-loss", "0.2"))
-    printed = from_json(run("apply", "cert.json", "hostile.npz", "--json"))
+    printed = from_json(run("apply", "policy.json", "hostile.npz", "--json"))
     assert printed["n_rows"] == 250
     assert set(table_of(Path("decisions.parquet"))["prediction"].to_pylist()) <= set(HOSTILE)
     result = from_json(run("label", "hostile.npz", "--json"))
@@ -78,7 +78,7 @@ def test_names_are_whole_in_files_and_json(hostile: Path):
 
 
 @pytest.mark.parametrize(
-    "args", ["apply cert.json hostile.npz", "decide hostile.npz --costs costs.csv"]
+    "args", ["apply policy.json hostile.npz", "decide hostile.npz --costs costs.csv"]
 )
 def test_names_in_complaints_are_harmless(args: str, hostile: Path):
     succeeded(run("certify", "test.npz", "--max-loss", "0.2"))
@@ -88,7 +88,7 @@ def test_names_in_complaints_are_harmless(args: str, hostile: Path):
 
 
 @pytest.mark.parametrize(
-    "args", ["apply cert.json hostile.npz", pytest.param("decide hostile.npz --costs costs.csv")]
+    "args", ["apply policy.json hostile.npz", pytest.param("decide hostile.npz --costs costs.csv")]
 )
 def test_names_in_complaints_are_cut(args: str, hostile: Path):
     succeeded(run("certify", "test.npz", "--max-loss", "0.2"))
@@ -134,13 +134,13 @@ def test_from_another_folder_with_spaces_and_letters_of_all_kinds(here: Path):
     assert (folder / "Ü.csv").is_file()
     result = run_process("certify", relative, "--max-loss", "0.3", cwd=elsewhere)
     assert (result.returncode, result.stderr) == (0, "")
-    assert (elsewhere / "cert.json").is_file()
+    assert (elsewhere / "policy.json").is_file()
 
 
 def test_what_goes_where_in_real_life(here: Path):
     succeeded(run("certify", "test.npz", "--max-loss", "0.2"))
     sw.write_predictions("new.npz", sample_predictions(200, seed=4, sharp=5.0))
-    result = run_process("apply", "cert.json", "new.npz")
+    result = run_process("apply", "policy.json", "new.npz")
     assert result.returncode == 1
     assert "WARNING" in result.stdout
     assert "rows accepted" in result.stdout

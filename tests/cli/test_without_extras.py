@@ -52,7 +52,7 @@ def test_without_pyarrow(here: Path):
         "decide test.npz --costs costs.csv",
         "evaluate test.parquet",
         "label test.safetensors",
-        "apply cert.json test.npz",
+        "apply policy.json test.npz",
     ]
     others = [
         "certify test.npz --max-loss 0.2",

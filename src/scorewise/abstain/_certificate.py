@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, overload
@@ -10,8 +11,8 @@ from typing import Any, overload
 import numpy as np
 
 from scorewise import _validate as validate
+from scorewise._numerics import ten_digits
 from scorewise.abstain._drift import Drift
-from scorewise.abstain._tails import PValues, betting, binomial
 from scorewise.errors import InvalidInput
 
 _RATIO = 1.5  # of the ranks of consecutive starts of the search
@@ -32,7 +33,8 @@ class Certificate:
     Attributes
     ----------
     threshold : float
-        Accept up to this uncertainty; −inf where nothing could be certified.
+        Accept up to this uncertainty, in ten digits, as ``accepts`` does; −inf where nothing could
+        be certified.
     coverage : float
         Proportion of the calibration data that it accepts.
     bound : float
@@ -64,16 +66,22 @@ class Certificate:
     def accepts(self, uncertainty: Any) -> np.ndarray:
         """Whether to accept, for each uncertainty.
 
+        Uncertainties are rounded to ten digits, as those of the calibration rows were, so that
+        rounding errors do not decide about tied rows.
+
         Parameters
         ----------
         uncertainty : array (n,)
+            Computed in float64: in float32, tied rows differ in more than the last of ten digits.
+            :meth:`scorewise.Policy.apply` decides alike in both.
 
         Returns
         -------
         array of bool (n,)
         """
         scores = validate.vector(uncertainty, "uncertainty", may_be_empty=True)
-        return np.asarray((scores <= self.threshold) & (self.coverage > 0))
+        tied_or_less = ten_digits(scores) <= ten_digits(self.threshold)
+        return np.asarray(tied_or_less & (self.coverage > 0))
 
     def __repr__(self) -> str:
         return (
@@ -153,6 +161,10 @@ def certify_threshold(
     for finite samples. A threshold accepts all tied rows. The search is exact without ties; with
     ties, simulations show no more errors than 1 − ``confidence``.
 
+    Uncertainties are rounded to ten digits, here and by ``Certificate.accepts``. Rows with equal
+    votes are then tied whatever their rounding errors, if uncertainties were computed in float64.
+    For float32 predictions use :func:`scorewise.certify`, which averages members in float64.
+
     Parameters
     ----------
     losses : array (n,)
@@ -207,7 +219,7 @@ def certify_threshold(
             f"losses[{index}] is {loss[index]:.6g}; losses must be from 0 to loss_bound={bound:g}, "
             "the largest loss that can occur (2 for Brier, -log(floor) for a floored log loss)"
         )
-    loss = np.minimum(loss, bound)
+    loss, score = np.minimum(loss, bound), ten_digits(score)
     max_loss = validate.number(max_loss, "max_loss")
     if not 0 < max_loss < bound:
         raise InvalidInput(
@@ -249,14 +261,14 @@ class _Ranked:
 
     losses: np.ndarray
     scores: np.ndarray
-    p_values: PValues
+    p_values: Callable[[np.ndarray, np.ndarray, float, float], np.ndarray]
 
     @classmethod
     def of(cls, losses: np.ndarray, scores: np.ndarray) -> _Ranked:
         """The data in rising order of the scores, with the test for such losses."""
         order = np.argsort(scores, kind="stable")
         is_binary = bool(np.all((losses == 0) | (losses == 1)))
-        return cls(losses[order], scores[order], binomial if is_binary else betting)
+        return cls(losses[order], scores[order], _binomial if is_binary else _betting)
 
     def thinned(self, n: int) -> _Ranked:
         """About n of the rows, evenly along the ranks."""
@@ -377,3 +389,73 @@ class _Search:
             else:
                 allowed = middle
         return ruled_out
+
+
+# -- p-values of mean losses -----------------------------------------------------------------------
+#
+# Both functions take losses in order and return a p-value for each prefix, of the hypothesis that
+# these are independent losses with a mean of at least ``level``.
+
+_BETS = 40  # number of sizes of a bet; with the largest, wealth stays above 0
+_BLOCK = 1 << 16  # numbers that are computed at a time
+_SMALLEST_BET, _LARGEST_BET = 1e-3, 0.99
+_NARROW, _WIDE = 0.7, 20.0  # range of bets around the best one for the largest variance
+_TYPICAL_CAPITAL = np.log(10)  # the bets are chosen for a confidence of about 0.9
+
+
+def _binomial(losses: np.ndarray, sizes: np.ndarray, level: float, copies: float) -> np.ndarray:
+    """Exact p-values for losses of 0 and 1.
+
+    Parameters
+    ----------
+    losses : array (n,)
+        Losses of 0 and 1, in order.
+    sizes : array of int (k,)
+        Lengths of the prefixes, from 1 to n.
+    level : float
+        The mean that is tested, above 0 and below 1.
+    copies : float
+        How many times each loss counts.
+
+    Returns
+    -------
+    array (k,)
+    """
+    from scipy.special import betainc
+
+    errors = np.cumsum(losses)[sizes - 1] * copies
+    return np.asarray(betainc(np.maximum(sizes * copies - errors, 1e-9), errors + 1, 1 - level))
+
+
+def _betting(losses: np.ndarray, sizes: np.ndarray, level: float, copies: float) -> np.ndarray:
+    """P-values for losses from 0 to 1, from the wealth of bets against a mean of ``level``.
+
+    With bets of size λ the wealth is Π (1 + λ(level − loss)). Its mean is at most 1 if the mean
+    loss is at least ``level``, also for a mixture of λ, so a wealth of 1/δ has at most the
+    probability δ (Waudby-Smith and Ramdas, 2024). The sizes of bets are fixed, so the order of the
+    losses does not matter. The mixture is over the sizes that suit the length of the prefix.
+
+    Parameters
+    ----------
+    losses, sizes, level, copies
+        As for ``_binomial``.
+
+    Returns
+    -------
+    array (k,)
+    """
+    bets = np.geomspace(_SMALLEST_BET, _LARGEST_BET, _BETS) / (1 - level)
+    # The best bet on n losses of variance v ≤ level(1 − level) is about sqrt(2 log(1/δ) / (n v)).
+    suited = np.sqrt(2 * _TYPICAL_CAPITAL / (sizes * copies * level * (1 - level)))
+    lowest, highest = np.minimum(_NARROW * suited, bets[-1]), np.maximum(_WIDE * suited, bets[0])
+    log_wealth, n_bets = np.full(len(sizes), -np.inf), np.zeros(len(sizes))
+    bets = bets[(bets >= lowest.min()) & (bets <= highest.max())]
+    step = max(1, _BLOCK // len(losses))
+    for start in range(0, len(bets), step):
+        block = bets[start : start + step, None]
+        taken = (block >= lowest) & (block <= highest)
+        growth = np.cumsum(np.log(1 + block * (level - losses)), axis=1)[:, sizes - 1] * copies
+        growth = np.where(taken, growth, -np.inf)
+        log_wealth = np.logaddexp.reduce(np.concatenate([log_wealth[None], growth]), axis=0)
+        n_bets += taken.sum(axis=0)
+    return np.asarray(np.exp(np.minimum(0.0, np.log(n_bets) - log_wealth)))

@@ -112,7 +112,9 @@ class Policy:
         Parameters
         ----------
         uncertainty : array (n,)
-            As in :class:`PolicyResult`.
+            As in :class:`PolicyResult`, or that of :func:`scorewise.decompose` for float64
+            predictions, which is rounded to ten digits here. In float32, tied rows differ in more
+            digits: use ``apply``, which averages members in float64.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""scorewise apply: accept rows or abstain, by a certificate."""
+"""scorewise apply: accept rows or abstain, by a policy."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from scorewise.io import check_table_path, input_metadata, read_predictions, row
 
 
 @command(
-    "scorewise apply cert.json new.parquet --out decisions.parquet",
-    "scorewise apply cert.json new.npz --out decisions.csv --json",
+    "scorewise apply policy.json new.parquet --out decisions.parquet",
+    "scorewise apply policy.json new.npz --out decisions.csv --json",
 )
 def apply(
-    certificate: Annotated[
-        Path, typer.Argument(metavar="CERTIFICATE", help='File written by "scorewise certify".')
+    policy_file: Annotated[
+        Path, typer.Argument(metavar="POLICY", help='File written by "scorewise certify".')
     ],
     file: PredictionsFile,
     out: Annotated[Path, typer.Option(help="A .parquet, .arrow or .csv file.")] = (
@@ -45,16 +45,16 @@ def apply(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """Accept each row or abstain, with the guarantee of a certificate.
+    """Accept each row or abstain, with the guarantee of a policy.
 
     Columns are the ids, the prediction, its uncertainty, and whether to accept it. No labels are
     needed. Uncertainties are compared with those of the calibration data, to detect drift.
 
     Exit code 1: the rows differ from the calibration data, so that the guarantee does not hold for
-    them, or the certificate guarantees nothing.
+    them, or the policy guarantees nothing.
     """
-    check_table_path(out, file, certificate)
-    policy = load_policy(certificate)
+    check_table_path(out, file, policy_file)
+    policy = load_policy(policy_file)
     predictions = read_predictions(file, parse_names(class_names))
     result = policy.apply(
         predictions,

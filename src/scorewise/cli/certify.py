@@ -27,7 +27,7 @@ from scorewise.io import check_output_path, input_metadata, read_predictions
 
 
 @command(
-    "scorewise certify held_out.npz --max-loss 0.05 --confidence 0.95 --out cert.json",
+    "scorewise certify held_out.npz --max-loss 0.05 --confidence 0.95 --out policy.json",
     "scorewise certify held_out.npz --task-loss log --floor 1e-6 --max-loss 0.3",
     "scorewise certify held_out.npz --task-loss costs.csv --max-loss 2.5",
 )
@@ -39,7 +39,7 @@ def certify(
     confidence: Confidence = 0.95,
     task_loss: TaskLoss = "zero-one",
     floor: Floor = None,
-    out: Annotated[Path, typer.Option(help="The certificate, a JSON file.")] = Path("cert.json"),
+    out: Annotated[Path, typer.Option(help="The policy, a JSON file.")] = Path("policy.json"),
     class_names: ClassNames = None,
     normalize: Normalize = False,
     as_json: AsJson = False,
@@ -52,7 +52,7 @@ def certify(
     uncertainty under the loss itself. The guarantee holds for finite samples and for new rows from
     the same distribution; "scorewise apply" uses it.
 
-    Exit code 1: nothing can be guaranteed (the certificate then accepts no row).
+    Exit code 1: nothing can be guaranteed (the policy then accepts no row).
     """
     check_output_path(out, file)
     predictions = read_predictions(file, parse_names(class_names))

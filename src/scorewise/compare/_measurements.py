@@ -15,7 +15,7 @@ from scorewise.compare._advise import measure_name
 from scorewise.decompose import COMPONENTS, Decomposition, decompose
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
-from scorewise.losses import expected_of_mean, finite_losses_of_mean, total_of_mean
+from scorewise.losses import expected_of_mean, finite_losses_of_mean, mean_in_float64, total_of_mean
 from scorewise.rules import ScoringRule, zero_one
 
 _SCREENED_ROWS = 2_000  # enough to tell most orders apart at little cost
@@ -53,8 +53,8 @@ class Measurements:
 
     @cached_property
     def mean(self) -> np.ndarray:
-        """θ̄, ``(n, K)``."""
-        return to_numpy(self.predictions.mean)
+        """θ̄, ``(n, K)``, in float64: so a policy is certified by the same losses and totals."""
+        return mean_in_float64(self.predictions)
 
     def scores(self, rule: ScoringRule, component: str) -> np.ndarray:
         """One component of the uncertainty under a rule that was measured, ``(n,)``."""
