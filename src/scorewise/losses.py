@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from scorewise._array import namespace, to_numpy
+from scorewise._fields import LABELS, UNLABELLED, checked_ids, checked_labels, checked_names
 from scorewise._numerics import sum_product
 from scorewise.decompose import RuleLike, decompose
 from scorewise.distributions import Dirichlet, Samples, apply_floor
 from scorewise.errors import InvalidInput, Remedy
-from scorewise.io import LABELS, UNLABELLED, Predictions, checked_ids, checked_labels, checked_names
+from scorewise.io import Predictions
 from scorewise.rules import get_rule
 
 _TINY = 1e-290  # below it, values are taken for 0
