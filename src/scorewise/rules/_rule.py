@@ -155,7 +155,7 @@ class ScoringRule(abc.ABC):
         most = q.mean * (self._losses(xp, q.mean) - self._entropy(xp, corners))
         return estimate, error + xp.sum(xp.where(q.alpha < RARE, most, 0.0), axis=-1)
 
-    # -- EU of members that arrive one after the other, by a spread that can be merged --------------
+    # -- EU of members that arrive one after the other, by a spread that can be merged -------------
 
     def _spread_of_member(self, xp: Namespace, theta: Array) -> Array:
         """The spread of a single member ``(..., K)``: its EU, 0."""
