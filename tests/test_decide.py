@@ -820,8 +820,8 @@ def test_inputs_are_not_changed():
         ([[0, 1]], r"shape \(1, 2\)"),
         ([[0, 1j], [1, 0]], "real numbers"),
         (None, "real numbers"),
-        ("zero-one", "is no cost matrix"),
-        (sw.rules.zero_one, "is no cost matrix"),
+        ("zero-one", "is not a cost matrix"),
+        (sw.rules.zero_one, "is not a cost matrix"),
         (np.ma.masked_array(TRIAGE, mask=np.eye(2)), "masked"),
     ],
 )

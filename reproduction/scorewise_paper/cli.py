@@ -20,7 +20,7 @@ from scorewise_paper.errors import InvalidInput, Remedy, ScorewiseError
 from scorewise_paper.results import Store
 from scorewise_paper.runs import EXPERIMENTS, QUICK, Protocol, Setup, run
 
-FINE, NOT_OFFICIAL, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 70, 130
+SUCCESS, NOT_OFFICIAL, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 70, 130
 
 # What CUDA, torch on the CPU and joblib say when memory runs out.
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "unexpectedly terminated")
@@ -113,7 +113,7 @@ def command(*examples: str) -> Callable[[Callable[..., int | None]], Callable[..
                 traceback.print_exc()
                 _complain("This is a bug in scorewise-paper: please report it.")
                 raise typer.Exit(BUG) from None
-            raise typer.Exit(code or FINE)
+            raise typer.Exit(code or SUCCESS)
 
         lines = "\n".join(f"  {line}" for line in examples)
         wrapped.__doc__ = f"{inspect.getdoc(function)}\n\n\b\nExamples:\n{lines}"
@@ -364,7 +364,7 @@ def verify(
         for state in every:
             reason = f": {state.message}" if state.message else ""
             typer.echo(f"  {state.state}: {state.path}{reason}")
-    return FINE if all(state.state == datasets.OFFICIAL for state in every) else NOT_OFFICIAL
+    return SUCCESS if all(state.state == datasets.OFFICIAL for state in every) else NOT_OFFICIAL
 
 
 @command("scorewise-paper datasets path mnist", 'ls "$(scorewise-paper datasets path mnist)"')

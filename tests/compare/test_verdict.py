@@ -233,15 +233,15 @@ def test_a_measure_that_is_alone_at_the_top():
 
 def test_calibration_is_stated():
     wrong = evaluate(y=(RIGHT + 1) % 3).verdict.calibration
-    assert wrong.startswith("The model is overconfident: it predicts an error of ")
+    assert wrong.startswith("The model is overconfident: the expected error is ")
     assert "and 100 % were wrong" in wrong
     assert "Recalibrate before using the expected loss" in wrong
     right = evaluate(y=RIGHT).verdict.calibration
-    assert right.startswith("The model is underconfident: it predicts an error of ")
+    assert right.startswith("The model is underconfident: the expected error is ")
     assert "and 0 % were wrong" in right
     calibrated = evaluate()
     sentence = calibrated.verdict.calibration
-    assert sentence.startswith("The model shows no miscalibration: it predicts an error of ")
+    assert sentence.startswith("The model shows no miscalibration: the expected error is ")
     assert "Recalibrate" not in sentence
 
 

@@ -55,7 +55,7 @@ def decide(
 
     Columns are the ids, the action, its expected cost (total), the part that remains even under
     perfect information about the class probabilities (aleatoric), and the value of that information
-    (epistemic): the most that a second opinion or a label is worth.
+    (epistemic): an upper bound on the value of a second opinion or a label.
     """
     out = Path(f"{file.stem}-decisions.parquet") if out is None else out
     check_table_path(out, file, costs)
