@@ -221,7 +221,7 @@ def _trained(setup: Setup, setting: Any, needed: Sequence[int]) -> dict[int, Hea
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that determines a trained network, besides its training data."""
+    """Everything that determines a trained network, except its training data."""
 
     seed: int
     dropout: float
@@ -251,7 +251,7 @@ def train(
 
     On CUDA the steps of all networks run side by side: each is a graph on its own stream, in
     bfloat16 with channels last, and images are cropped and flipped on the device. A network
-    whose training was interrupted continues from its checkpoint, whatever networks it trains with.
+    whose training was interrupted continues from its checkpoint, with any other networks.
 
     Parameters
     ----------

@@ -336,7 +336,7 @@ class Stack:
     def fit(self, rows: Tensor, epochs: int, seeds: Sequence[int]) -> None:
         """Train each network on its own rows, ``(L, n)`` indices of images.
 
-        A network's orders and dropout follow from its seed, whatever networks it learns with.
+        A network's orders and dropout depend on its seed only, not on the other networks.
         """
         rows = rows.to(self._device)
         n = rows.shape[1]

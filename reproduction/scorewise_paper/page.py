@@ -35,14 +35,14 @@ _HOW = (
     "`reproduction/results`, and `reproduction/README.md` describes how they were computed."
 )
 _EXPLAINED = (
-    "The paper's figures have curves and no numbers, so only ours can be shown. Results on "
-    "other data than the paper's, or of shortened runs, are marked. Differences are between paired runs, with "
-    "Student's 95 % interval of their mean in brackets where there are several; a comparison is "
-    "undecided where that interval contains 0. All runs share one data set, so the intervals "
-    "describe repeated runs, not new data; and the rival that is named is the best of several, "
-    "selected after the fact. The totals of Brier and spherical order all rows alike and are not "
-    "compared with each other. Results of shortened runs, of another floor of the log loss, or of "
-    "other choices than ours where the paper is silent, are shown and not counted."
+    "The paper's figures have curves and no numbers, so only ours can be shown. Results on other "
+    "data than the paper's, or of shortened runs, are marked. Differences are between paired "
+    "runs, with Student's 95 % interval of their mean in brackets where there are several; a "
+    "comparison is undecided where that interval contains 0. All runs share one data set, so the "
+    "intervals describe repeated runs, not new data; and the rival that is named is the best of "
+    "several, selected after the fact. The totals of Brier and spherical order all rows alike and "
+    "are not compared with each other. Results of shortened runs, of another floor of the log "
+    "loss, or of other choices than ours where the paper is silent, are shown and not counted."
 )
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem }

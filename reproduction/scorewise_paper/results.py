@@ -174,7 +174,7 @@ class Store:
     def write(self, cell: Cell, result: Result) -> None:
         """Store a result: first the members, then, in one step, the numbers.
 
-        It replaces a result of the same setting, of whatever revision, and damaged lines.
+        It replaces a result of the same setting, of any revision, and damaged lines.
         """
         provenance: dict[str, Any] = {
             "seconds": round(result.seconds, 3),

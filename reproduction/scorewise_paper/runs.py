@@ -311,8 +311,8 @@ def is_stale(cell: Cell) -> bool:
 def run(names: str | Iterable[str], setup: Setup) -> Outcome:
     """Run experiments, and store every result as soon as it is computed.
 
-    Stored results are not computed again, unless they are damaged or of another revision. Two runs at
-    the same time wait for each other.
+    Stored results are not computed again, unless they are damaged or of another revision. Two
+    runs at the same time wait for each other.
 
     Parameters
     ----------

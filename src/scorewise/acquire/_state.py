@@ -23,7 +23,7 @@ from scorewise.rules import ScoringRule
 
 _FORMAT = 1
 _ANOTHER_PATH = Remedy("state", ..., "another path")
-# parameters of a model that do not change what it learns, or that every round sets anew
+# parameters that do not affect training, or that every round sets
 _IRRELEVANT = {"random_state", "n_jobs", "verbose", "progress", "device", "memory"}
 _MAX_DEPTH = 6  # of objects within objects that a description looks into
 

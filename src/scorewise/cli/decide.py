@@ -40,7 +40,7 @@ def decide(
         Path, typer.Option(help="CSV file: a line of action names, then a line for each class.")
     ],
     abstain_cost: Annotated[
-        float | None, typer.Option(help="Cost of abstaining, whatever the true class.")
+        float | None, typer.Option(help="Cost of abstaining, the same for all classes.")
     ] = None,
     out: Annotated[
         Path | None,

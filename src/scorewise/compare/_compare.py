@@ -121,7 +121,7 @@ def compare(
     Raises
     ------
     InvalidInput
-        If something that the task needs is missing or does not fit.
+        If an argument that the task needs is missing, or arguments do not fit each other.
 
     Examples
     --------

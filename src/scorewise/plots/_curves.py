@@ -116,7 +116,7 @@ class RejectionCurveDisplay:
         Raises
         ------
         InvalidInput
-            If lengths differ, or something is empty, NaN, or an infinite loss.
+            If lengths differ, an array is empty or has NaN, or a loss is infinite.
         """
         named = uncertainty if isinstance(uncertainty, Mapping) else {"uncertainty": uncertainty}
         return cls({name: rejection_curve(losses, u) for name, u in named.items()}, loss_name)
@@ -267,7 +267,7 @@ class LearningCurveDisplay:
     Raises
     ------
     InvalidInput
-        If there is no curve, shapes do not fit, something is not finite, or numbers of labels do
+        If there is no curve, shapes do not fit, a value is not finite, or numbers of labels do
         not rise.
 
     Examples
@@ -439,7 +439,7 @@ def _size(n_legend_entries: int) -> tuple[float, float]:
 
 
 def _legend_options(*, is_own_figure: bool) -> dict[str, Any]:
-    """Options of a legend; in a figure of its own it is beside the curves."""
+    """Options of a legend, which is beside the curves in a figure created here."""
     place = {"loc": "upper left", "bbox_to_anchor": (1.01, 1)} if is_own_figure else {}
     return {
         "fontsize": "small",
