@@ -14,12 +14,28 @@ from typing import Any
 import numpy as np
 
 from scorewise._array import namespace, to_numpy
+from scorewise._fields import LABELS, UNLABELLED, checked_ids, checked_labels, checked_names
 from scorewise._numerics import sum_product
 from scorewise.decompose import RuleLike, decompose
 from scorewise.distributions import Dirichlet, Samples, apply_floor
 from scorewise.errors import InvalidInput, Remedy
-from scorewise.io import LABELS, UNLABELLED, Predictions, checked_ids, checked_labels, checked_names
+from scorewise.io import Predictions
 from scorewise.rules import get_rule
+
+__all__ = [
+    "FLOOR_REMEDY",
+    "LabelledSamples",
+    "expected_of_mean",
+    "finite_loss_bound",
+    "finite_losses_of_mean",
+    "losses_of_mean",
+    "measure",
+    "receive_labelled",
+    "receive_rows",
+    "receive_samples",
+    "task_losses",
+    "total_of_mean",
+]
 
 _TINY = 1e-290  # below it, values are taken for 0
 FLOOR_REMEDY = Remedy("floor", 1e-6, "to set the smallest probability that counts")

@@ -18,6 +18,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import namespace
+from scorewise._fields import checked_names
 from scorewise._files import replacing
 from scorewise._json import dumps
 from scorewise._progress import bar
@@ -26,7 +27,7 @@ from scorewise.abstain._drift import Drift, compare_with_calibration
 from scorewise.decompose import COMPONENTS, RuleLike
 from scorewise.distributions import Samples, apply_floor
 from scorewise.errors import InvalidInput
-from scorewise.io import Predictions, checked_names
+from scorewise.io import Predictions
 from scorewise.losses import (
     finite_loss_bound,
     losses_of_mean,
