@@ -330,6 +330,7 @@ def test_a_kernel_is_one_file(copy: Copy):
         import numpy as np
         import scorewise as sw
 
+        sw.check_kernel(sw.kernels.KERNELS["brier"], ["brier"])
         probs = np.random.default_rng(0).dirichlet(np.ones(3), size=(20, 4))
         print(sw.explain_kernel(probs, "brier"))
         result = sw.decompose(probs, "brier")

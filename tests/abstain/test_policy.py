@@ -676,3 +676,13 @@ def test_uncertainty_has_ten_digits_whatever_its_size(p):
         )
         rounded = float(policy.apply(probs).uncertainty[0])
         assert rounded == pytest.approx(exact, rel=1e-9, abs=1e-290)
+
+
+def test_labels_may_be_names_of_classes():
+    probs = np.random.default_rng(0).dirichlet([0.3, 0.3], size=(300, 4))
+    labels = probs.mean(axis=1).argmax(axis=1)
+    names = np.array(["ill", "well"])
+    by_index = sw.certify(probs, labels, max_loss=0.1)
+    by_name = sw.certify(probs, names[labels], max_loss=0.1, class_names=names.tolist())
+    assert by_name.class_names == ("ill", "well")
+    assert by_name.certificate == by_index.certificate

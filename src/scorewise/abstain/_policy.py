@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import namespace
+from scorewise._fields import checked_names
 from scorewise._files import replacing
 from scorewise._json import dumps
 from scorewise._progress import bar
@@ -26,7 +27,7 @@ from scorewise.abstain._drift import Drift, compare_with_calibration
 from scorewise.decompose import COMPONENTS, RuleLike
 from scorewise.distributions import Samples, apply_floor
 from scorewise.errors import InvalidInput
-from scorewise.io import Predictions, checked_names
+from scorewise.io import Predictions
 from scorewise.losses import (
     finite_loss_bound,
     losses_of_mean,
@@ -317,6 +318,7 @@ def certify(
     component: str = "total",
     floor: float | None = None,
     loss_bound: float | None = None,
+    class_names: Sequence[str] | None = None,
     metadata: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Policy:
@@ -329,14 +331,16 @@ def certify(
     Parameters
     ----------
     predictions : Predictions, array (n, M, K) or Samples
-    y : integer array (n,), optional
-        Class indices, unless the predictions have labels.
+    y : array (n,), optional
+        Class indices, or names of classes; not needed where the predictions have labels.
+    class_names : sequence of str, optional
+        Names of the classes in the order of the predictions, where these have none.
     max_loss : float
         The largest mean loss to allow.
     confidence : float
         Confidence of the guarantee.
-    task_loss : str, ScoringRule or cost matrix
-        The loss of the task.
+    task_loss : str or ScoringRule
+        The loss of the task; ``sw.rules.cost_matrix(costs)`` for costs.
     component : "total", "aleatoric" or "epistemic"
         The part of the uncertainty that decides; the total is the right one for abstaining.
     floor : float, optional
@@ -375,9 +379,10 @@ def certify(
     """
     component = validate.choice(component, "component", COMPONENTS)
     rule = get_rule(task_loss)
-    rows = receive_labelled(predictions, y, options)
+    rows = receive_labelled(predictions, y, options, class_names=class_names)
     rule.check_classes(rows.samples.n_classes)
     mean, uncertainty = _joined(_measure(rows.samples, rule, component))
+    has_names = class_names is not None or getattr(predictions, "class_names", None) is not None
     return certify_rows(
         mean,
         uncertainty,
@@ -390,7 +395,7 @@ def certify(
         loss_bound=loss_bound,
         n_members=int(rows.samples.probs.shape[-2]),
         weighted=rows.samples.weights is not None,
-        class_names=predictions.class_names if isinstance(predictions, Predictions) else None,
+        class_names=rows.class_names if has_names else None,
         metadata=metadata,
     )
 
