@@ -16,6 +16,8 @@ from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.rules import CostMatrix, ScoringRule
 
+__all__ = ["Decisions", "decide"]
+
 ABSTAIN = "abstain"
 
 

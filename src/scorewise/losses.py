@@ -22,6 +22,21 @@ from scorewise.errors import InvalidInput, Remedy
 from scorewise.io import Predictions
 from scorewise.rules import get_rule
 
+__all__ = [
+    "FLOOR_REMEDY",
+    "LabelledSamples",
+    "expected_of_mean",
+    "finite_loss_bound",
+    "finite_losses_of_mean",
+    "losses_of_mean",
+    "measure",
+    "receive_labelled",
+    "receive_rows",
+    "receive_samples",
+    "task_losses",
+    "total_of_mean",
+]
+
 _TINY = 1e-290  # below it, values are taken for 0
 FLOOR_REMEDY = Remedy("floor", 1e-6, "to set the smallest probability that counts")
 
