@@ -14,12 +14,29 @@ from typing import Any
 import numpy as np
 
 from scorewise._array import namespace, to_numpy
+from scorewise._fields import LABELS, UNLABELLED, checked_ids, checked_labels, checked_names
 from scorewise._numerics import sum_product, ten_digits
 from scorewise.decompose import RuleLike, decompose
 from scorewise.distributions import Dirichlet, Samples, apply_floor
 from scorewise.errors import InvalidInput, Remedy
-from scorewise.io import LABELS, UNLABELLED, Predictions, checked_ids, checked_labels, checked_names
+from scorewise.io import Predictions
 from scorewise.rules import get_rule
+
+__all__ = [
+    "FLOOR_REMEDY",
+    "LabelledSamples",
+    "expected_of_mean",
+    "finite_loss_bound",
+    "finite_losses_of_mean",
+    "losses_of_mean",
+    "mean_in_float64",
+    "measure",
+    "receive_labelled",
+    "receive_rows",
+    "receive_samples",
+    "task_losses",
+    "total_of_mean",
+]
 
 FLOOR_REMEDY = Remedy("floor", 1e-6, "to set the smallest probability that counts")
 
@@ -32,7 +49,7 @@ def task_losses(
     floor: float | None = None,
     **options: Any,
 ) -> np.ndarray:
-    """The loss that the mean prediction of the members incurs, row by row.
+    """Return the loss that the mean prediction of the members incurs in each row.
 
     Use it to get the losses that :func:`scorewise.rejection_curve`,
     :func:`scorewise.certify_threshold` and :func:`scorewise.loss_calibration` take.
@@ -75,7 +92,7 @@ def task_losses(
     return losses_of_mean(mean_in_float64(distribution), y, rule, floor)
 
 
-# -- what the mean prediction incurs ---------------------------------------------------------------
+# -- losses and uncertainties of the mean prediction -----------------------------------------------
 
 
 def mean_in_float64(predictions: Samples | Dirichlet) -> np.ndarray:
@@ -124,7 +141,7 @@ def finite_losses_of_mean(
 
 
 def expected_of_mean(mean: np.ndarray, rule: RuleLike, floor: float | None = None) -> np.ndarray:
-    """The loss that the members expect: L(θ̄, θ̄), or more with a floor."""
+    """The expected loss of the mean prediction: L(θ̄, θ̄), or more with a floor."""
     prediction = apply_floor(mean, floor)
     losses = get_rule(rule)._losses(namespace(prediction), prediction)
     return np.asarray(sum_product(namespace(mean), mean, losses), dtype=np.float64)
@@ -153,7 +170,7 @@ def total_of_mean(mean: np.ndarray, rule: RuleLike) -> np.ndarray:
 def finite_loss_bound(
     rule: RuleLike, n_classes: int, floor: float | None, loss_bound: float | None = None
 ) -> float:
-    """The largest loss that can occur; raises where it is infinite or not known.
+    """The largest loss that can occur; raises where it is infinite or unknown.
 
     No guarantee on a mean loss exists without such a bound.
     """
@@ -173,7 +190,7 @@ def finite_loss_bound(
 
 @dataclass(frozen=True, eq=False)
 class LabelledSamples:
-    """Samples, the labels of their rows, and what else is known of the rows and classes."""
+    """Samples with the labels and ids of their rows, and the names of the classes."""
 
     samples: Samples
     labels: np.ndarray
