@@ -110,6 +110,7 @@ def mean_in_float64(predictions: Samples | Dirichlet) -> np.ndarray:
 
 
 def _in_float64(samples: Samples) -> Samples:
+    """The same members on the host, in float64."""
     probs = to_numpy(samples.probs).astype(np.float64, copy=False)
     weights = None if samples.weights is None else to_numpy(samples.weights)
     return Samples(probs, weights, check=False)
