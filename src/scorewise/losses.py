@@ -37,7 +37,7 @@ __all__ = [
     "total_of_mean",
 ]
 
-_TINY = 1e-290  # below it, values are taken for 0
+_TINY = 1e-290  # smaller values count as 0
 FLOOR_REMEDY = Remedy("floor", 1e-6, "to set the smallest probability that counts")
 
 
@@ -49,7 +49,7 @@ def task_losses(
     floor: float | None = None,
     **options: Any,
 ) -> np.ndarray:
-    """The loss that the mean prediction of the members incurs, row by row.
+    """Return the loss that the mean prediction of the members incurs in each row.
 
     Use it to get the losses that :func:`scorewise.rejection_curve`,
     :func:`scorewise.certify_threshold` and :func:`scorewise.loss_calibration` take.
@@ -92,7 +92,7 @@ def task_losses(
     return losses_of_mean(to_numpy(distribution.mean), y, rule, floor)
 
 
-# -- what the mean prediction incurs ---------------------------------------------------------------
+# -- losses and uncertainties of the mean prediction -----------------------------------------------
 
 
 def losses_of_mean(
@@ -121,7 +121,7 @@ def finite_losses_of_mean(
 
 
 def expected_of_mean(mean: np.ndarray, rule: RuleLike, floor: float | None = None) -> np.ndarray:
-    """The loss that the members expect: L(θ̄, θ̄), or more with a floor."""
+    """The expected loss of the mean prediction: L(θ̄, θ̄), or more with a floor."""
     prediction = apply_floor(mean, floor)
     losses = get_rule(rule)._losses(namespace(prediction), prediction)
     return np.asarray(sum_product(namespace(mean), mean, losses), dtype=np.float64)
@@ -133,8 +133,8 @@ def measure(
     """θ̄ (n, K) in float64, and the uncertainty (n,) to ten digits.
 
     Such uncertainties can be compared with those of other rows and with a threshold. The total is
-    that of θ̄. Members are averaged in float64, as rows with equal votes have equal means to ten
-    digits only there; files often hold float32.
+    that of θ̄. Members are averaged in float64, also those of float32 files: otherwise rows with
+    equal votes would differ within ten digits.
     """
     probs = to_numpy(samples.probs).astype(np.float64, copy=False)
     weights = None if samples.weights is None else to_numpy(samples.weights)
@@ -169,7 +169,7 @@ def _ten_digits(uncertainty: np.ndarray) -> np.ndarray:
 def finite_loss_bound(
     rule: RuleLike, n_classes: int, floor: float | None, loss_bound: float | None = None
 ) -> float:
-    """The largest loss that can occur; raises where it is infinite or not known.
+    """The largest loss that can occur; raises where it is infinite or unknown.
 
     No guarantee on a mean loss exists without such a bound.
     """
@@ -189,7 +189,7 @@ def finite_loss_bound(
 
 @dataclass(frozen=True, eq=False)
 class LabelledSamples:
-    """Samples, the labels of their rows, and what else is known of the rows and classes."""
+    """Samples with the labels and ids of their rows, and the names of the classes."""
 
     samples: Samples
     labels: np.ndarray

@@ -336,13 +336,13 @@ def test_an_input_of_the_same_size_and_time_is_distinguished(
     before = Path("test.npy").stat()
     monkeypatch.setattr(score, "write_batches", None)
     with pytest.raises(TypeError):
-        sw.score_file("test.npy", "U.parquet", ["log"])
+        sw.score_file("test.npy", ["log"], "U.parquet")
     monkeypatch.undo()
     monkeypatch.chdir(here)
     np.save("other.npy", members(N, M, K, 1))
     os.utime("other.npy", ns=(before.st_atime_ns, before.st_mtime_ns))
     Path("other.npy").replace("test.npy")
-    sw.score_file("test.npy", "U.parquet", ["log"])
+    sw.score_file("test.npy", ["log"], "U.parquet")
     expected = sw.decompose(sw.Samples(members(N, M, K, 1)), "log").total
     np.testing.assert_array_equal(pq.read_table("U.parquet")["total_log"], expected)
 
