@@ -457,7 +457,7 @@ def test_an_archive_is_unpacked_and_listed(
     assert len(server.requests) == 2
 
 
-def test_what_could_not_be_unpacked_is_not_downloaded_again(
+def test_an_archive_that_failed_to_unpack_is_not_downloaded_again(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     def full(*args: Any, **options: Any) -> None:
@@ -807,7 +807,7 @@ def test_help_teaches(command: str):
     assert command in run("--help").stdout
 
 
-def test_what_is_not_known_cannot_be_fetched(tmp_path: Path):
+def test_unknown_names_cannot_be_fetched(tmp_path: Path):
     with pytest.raises(InvalidInput, match="imagenet21k"):
         datasets.fetch("imagenet21k", tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -291,8 +291,8 @@ def test_softmax_looks_at_differences_alone():
 def test_generators_advance_and_seeds_repeat():
     scores = np.zeros(1000)
     rng = np.random.default_rng(0)
-    one, two = sw.acquire(scores, 5, random_state=rng), sw.acquire(scores, 5, random_state=rng)
-    assert set(one) != set(two)
+    first, second = sw.acquire(scores, 5, random_state=rng), sw.acquire(scores, 5, random_state=rng)
+    assert set(first) != set(second)
     old = np.random.RandomState(0)
     assert set(sw.acquire(scores, 5, "random", old)) != set(sw.acquire(scores, 5, "random", old))
     assert set(sw.acquire(scores, 5, "random")) != set(sw.acquire(scores, 5, "random"))

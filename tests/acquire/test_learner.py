@@ -66,7 +66,7 @@ def test_by_hand_gives_the_rounds_of_an_oracle(method, retrain):
         learner.tell(free[:1], Y[free[:1]])
 
 
-def test_a_part_of_the_rows_or_others_may_be_told():
+def test_labels_of_fewer_or_other_rows_are_accepted():
     learner = sw.ActiveLearner(forest(50), X, rule="log", **SHORT, **EXAM)
     own_copy = learner.ask()
     own_copy[:] = 0
@@ -527,8 +527,8 @@ def test_several_progress_bars_do_not_disturb_each_other(capsys):
     abandoned = runs.pop()
     next(abandoned)
     pairs = list(zip(*runs, strict=True))
-    for one in zip(*pairs, strict=True):
-        assert_same(list(one), expected)
+    for rounds in zip(*pairs, strict=True):
+        assert_same(list(rounds), expected)
     abandoned.close()
     assert_same(rounds_of(progress=True), expected)
     assert "labelling" in capsys.readouterr().err

@@ -41,7 +41,7 @@ def test_decide_does_what_the_function_does(
     for part in ("total", "aleatoric", "epistemic"):
         np.testing.assert_array_equal(table[part], getattr(expected, part))
     assert printed["costs"] == matrix.tolist()
-    assert {one["action"]: one["rows"] for one in printed["summary"]} == {
+    assert {row["action"]: row["rows"] for row in printed["summary"]} == {
         name: names.count(name) for name in set(names)
     }
     shown = succeeded(run("decide", "test.npz", *args, "--out", "d.csv"))

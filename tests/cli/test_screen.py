@@ -137,7 +137,7 @@ def test_from_another_folder_with_spaces_and_letters_of_all_kinds(here: Path):
     assert (elsewhere / "cert.json").is_file()
 
 
-def test_what_goes_where_in_real_life(here: Path):
+def test_results_go_to_stdout_and_messages_to_stderr(here: Path):
     succeeded(run("certify", "test.npz", "--max-loss", "0.2"))
     sw.write_predictions("new.npz", sample_predictions(200, seed=4, sharp=5.0))
     result = run_process("apply", "cert.json", "new.npz")

@@ -130,7 +130,7 @@ def test_bfloat16_is_allowed_one_percent():
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("k", [2, 10, 1000])
-def test_honest_softmax_outputs_are_never_refused(dtype, k):
+def test_rounded_softmax_outputs_are_accepted(dtype, k):
     rng = np.random.default_rng(0)
     for scale in (0.01, 1, 20):
         z = (rng.normal(size=(200, 3, k)) * scale).astype(dtype)
@@ -232,11 +232,11 @@ def test_libraries_are_not_mixed():
     numpy_only = sw.rule_from_loss_vector(lambda p: 1 - np.asarray(p), name="own")
     with pytest.raises(sw.InvalidInput, match="is a ndarray; for a Tensor it must be one"):
         numpy_only.entropy(torch.asarray(PROBS))
-    one, other = sw.Accumulator("log"), sw.Accumulator("log")
-    one.update(PROBS[:, 0])
+    first, other = sw.Accumulator("log"), sw.Accumulator("log")
+    first.update(PROBS[:, 0])
     other.update(torch.asarray(PROBS[:, 0]))
     with pytest.raises(sw.InvalidInput, match="different libraries, numpy and torch"):
-        one.merge(other)
+        first.merge(other)
 
 
 @pytest.mark.parametrize("measure", [sw.pairwise_epistemic, sw.reverse_epistemic])

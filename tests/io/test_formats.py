@@ -61,7 +61,7 @@ def test_text_keeps_every_number(tmp_path, dtype):
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_what_is_not_there_is_not_there(tmp_path, kind):
+def test_missing_fields_are_none(tmp_path, kind):
     result = back(tmp_path, kind, members(3, 2, 4))
     assert result.fields == {"probs"}
     assert result.logits is None

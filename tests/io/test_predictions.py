@@ -110,7 +110,7 @@ MISFITS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", MISFITS)
-def test_what_does_not_fit_is_refused(case):
+def test_inconsistent_inputs_are_refused(case):
     source, message = MISFITS[case]
     with pytest.raises(sw.InvalidInput, match=message):
         sw.io.Predictions(**{"probs": GOOD} | source)
@@ -124,7 +124,7 @@ def test_what_does_not_fit_is_refused(case):
         pytest.param({"class_names": np.array("abc")}, id="0-d class_names: TypeError"),
     ],
 )
-def test_what_has_no_shape_is_refused(source):
+def test_sources_without_a_shape_are_refused(source):
     with pytest.raises(sw.InvalidInput):
         sw.io.Predictions(GOOD, **source)
 

@@ -217,7 +217,7 @@ def test_npy_holds_probabilities_alone(tmp_path):
     assert contents(tmp_path) == {}
 
 
-def test_what_predictions_have_is_not_given_twice(tmp_path):
+def test_fields_of_predictions_cannot_be_passed_again(tmp_path):
     for stored, more in (
         (sw.io.Predictions(GOOD), {"labels": MORE["labels"]}),
         (sw.Samples(GOOD), {"weights": [1, 1]}),
@@ -226,7 +226,7 @@ def test_what_predictions_have_is_not_given_twice(tmp_path):
             sw.write_predictions(tmp_path / "a.npz", stored, **more)
 
 
-def test_what_is_no_file_does_not_give_way_to_one(tmp_path):
+def test_a_pipe_or_device_is_not_replaced(tmp_path):
     pipe = tmp_path / "a.npz"
     os.mkfifo(pipe)
     with pytest.raises(FileExistsError, match="a device is where a file is to be written"):

@@ -369,7 +369,7 @@ def test_the_error_of_the_first_member_is_raised_whichever_thread_is_fastest():
         return np.ones((len(X), 3))
 
     wrong = [Says(last).fit(), *(Says(earlier).fit() for _ in range(7))]
-    X = np.zeros((1 << 15, 1))  # so many rows that threads are used
+    X = np.zeros((1 << 15, 1))  # enough rows for threads
     try:
         sw.set_num_threads(4)
         with pytest.raises(sw.InvalidInput, match=r"member 0 \(Says\) returns nan for row 0"):
@@ -396,7 +396,7 @@ def test_a_member_with_another_number_of_columns_is_named():
     ],
 )
 @pytest.mark.parametrize("batch_size", [None, 1])
-def test_what_is_no_table_of_numbers_is_refused(X, message, batch_size):
+def test_inputs_that_are_no_tables_of_numbers_are_refused(X, message, batch_size):
     with pytest.raises(sw.InvalidInput, match=message):
         sw.predict_samples(fitted("forest"), X, batch_size=batch_size)
 

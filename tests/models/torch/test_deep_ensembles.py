@@ -498,12 +498,12 @@ def test_an_interruption_keeps_the_finished_and_a_warm_start_completes_them(at, 
         cut.fit(X, y)
     assert len(getattr(cut, "members_", [])) == at
     assert torch.equal(torch.get_rng_state(), state)
-    kept = [m.state_dict() for m in getattr(cut, "members_", [])]
+    weights = [m.state_dict() for m in getattr(cut, "members_", [])]
     if at:
         assert cut.predict_samples(X).probs.shape == (150, at, 3)
     cut.fit(X, y)
     assert len(cut.members_) == 4
-    for member, before in zip(cut.members_, kept, strict=False):
+    for member, before in zip(cut.members_, weights, strict=False):
         assert all(torch.equal(v, before[k]) for k, v in member.state_dict().items())
     if seed is not None:
         undisturbed = ensemble(mlp, 4, epochs=2, random_state=seed).fit(X, y)

@@ -283,7 +283,7 @@ def test_data_that_cannot_be_fitted_are_refused(training_data, words, net):
         sw.fit_laplace(net, *training_data)
 
 
-def test_what_cannot_be_sampled_is_refused(fitted, data):
+def test_invalid_requests_for_samples_are_refused(fitted, data):
     with pytest.raises(sw.InvalidInput, match="one number per row; Laplace"):
         sw.fit_laplace(nn.Linear(4, 1), *data)
     with pytest.raises(sw.InvalidInput, match=r"KronLLLaplace of .* refuses X"):

@@ -274,8 +274,8 @@ class BadDraw(nn.Module):
         self.drop, self.last = nn.Dropout(0.5), nn.Linear(4, 3)
 
     def forward(self, x):
-        kept = self.drop(torch.ones(len(x), 1))
-        return self.last(x) * 0 + torch.where(kept > 0, torch.nan, 1.0)
+        passed = self.drop(torch.ones(len(x), 1))
+        return self.last(x) * 0 + torch.where(passed > 0, torch.nan, 1.0)
 
 
 def test_the_first_draw_with_a_bad_logit_is_named():
