@@ -85,7 +85,7 @@ def test_everything_is_restored_after_an_error(at, error):
     before = state_of(model)
     wrapped = error is RuntimeError  # torch's word for wrong input
     expected = sw.InvalidInput if wrapped else error
-    message = r"Sequential refuses X \(.*\): cut off" if wrapped else "cut off"
+    message = r"Sequential fails on X \(.*\): cut off" if wrapped else "cut off"
     with pytest.raises(expected, match=message):
         samples(model, rows(20), batch_size=2)
     assert_unchanged(model, before)
