@@ -27,7 +27,7 @@ from scorewise.io import _predictions as io_predictions
         ("score test.npz --out no/U.csv", "there is no folder 'no'"),
         ("score test.npz --out folder.csv", "is a folder"),
         ("score costs.txt", "has an unknown format"),
-        ("score folder.csv", "no Parquet files"),
+        ("score folder.csv", "not a valid Parquet files"),
         ("evaluate test.npz --report folder.csv", "is a folder"),
         ("evaluate test.npz --ood missing.npz", "there is no file 'missing.npz'"),
         ("evaluate test.npz --confidence 95", "above 0 and below 1"),
@@ -107,7 +107,7 @@ def broken_files() -> dict[str, tuple[bytes, str]]:
         "flat.npy": (saved("x.npy", lambda p: np.save(p, PREDICTIONS.probs[:, 0])), "(N, M, K)"),
         "objects.npy": (
             saved("x.npy", lambda p: np.save(p, np.array([{}], object), allow_pickle=True)),
-            "unpickled",
+            "unpickling",
         ),
         "text.csv": (b"probs_0_0,probs_0_1\n0.5,half\n", "'half'"),
         "ragged.csv": (b"probs_0_0,probs_0_1\n0.5\n", "1 cells"),
@@ -122,12 +122,12 @@ def broken_files() -> dict[str, tuple[bytes, str]]:
             "labels[0] is 7",
         ),
         "cut.npy": (npy[:-100], "truncated"),
-        "cut.npz": (npz[:-100], "no .npz file"),
+        "cut.npz": (npz[:-100], "not a valid .npz file"),
         "cut.parquet": (parquet[:-100], "truncated"),
         "cut.arrow": (arrow[:-100], "truncated"),
         "cut.safetensors": (tensors[:-100], "truncated"),
-        "wrong.parquet": (npz, "no Parquet file"),
-        "wrong.npz": (parquet, "no .npz file"),
+        "wrong.parquet": (npz, "not a valid Parquet file"),
+        "wrong.npz": (parquet, "not a valid .npz file"),
     }
     for kind in ("npy", "npz", "parquet", "arrow", "csv", "safetensors"):
         result[f"empty.{kind}"] = (b"", f"empty.{kind}")

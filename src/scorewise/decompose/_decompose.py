@@ -366,6 +366,6 @@ def explain_kernel(
     answers = kernels.usability(members.raw, members.weights, rules)
     for name, answer in answers.items():
         if answer:
-            return Explanation(name, answer.because)
-    reasons = (f"not by the {name} kernel: {a.because}" for name, a in answers.items())
+            return Explanation(name, answer.reason)
+    reasons = (f"not by the {name} kernel: {a.reason}" for name, a in answers.items())
     return Explanation("array", "; ".join(reasons))

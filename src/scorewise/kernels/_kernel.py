@@ -18,7 +18,7 @@ class Answer:
     """Whether a kernel is usable for some input, and why."""
 
     usable: bool
-    because: str
+    reason: str
 
     def __bool__(self) -> bool:
         return self.usable
