@@ -163,7 +163,7 @@ def started(*args: object) -> subprocess.Popen[str]:
 
 def killed_once(process: subprocess.Popen[str], is_time: Callable[[], bool]) -> None:
     """Wait for a moment, and kill."""
-    until = time.monotonic() + 60
+    until = time.monotonic() + 600
     while not is_time():
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < until

@@ -306,7 +306,7 @@ def test_two_at_once(root: Path, grey: Path, tmp_path: Path, undisturbed: Any):
         options = (*args, "--data-dir", grey if data == "grey" else root)
         both = [started(*options, "--results", tmp_path / name) for _ in range(2)]
         for process in both:
-            _, said = process.communicate(timeout=60)
+            _, said = process.communicate(timeout=600)
             assert process.returncode == 0, said
         assert contents(tmp_path / name) == undisturbed(name)
 

@@ -6,7 +6,8 @@ from arrays, :class:`scorewise.Samples` or files, and compute losses and totals 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,6 +87,21 @@ def losses_of_mean(
     rule.check_classes(mean.shape[-1])
     prediction = apply_floor(mean, floor)
     return np.asarray(rule._loss(namespace(prediction), prediction, y), dtype=np.float64)
+
+
+def finite_losses_of_mean(
+    mean: np.ndarray, y: Any, rule: RuleLike, floor: float | None = None
+) -> np.ndarray:
+    """ℓ(θ̄, y); raises where a loss is infinite, since every mean of it is then."""
+    losses = losses_of_mean(mean, y, rule, floor)
+    infinite = np.isinf(losses)
+    if infinite.any():
+        raise InvalidInput(
+            f"the {get_rule(rule).unit.noun} of row {int(np.argmax(infinite))} is infinite, as its "
+            "label has probability 0",
+            FLOOR_REMEDY,
+        )
+    return losses
 
 
 def expected_of_mean(mean: np.ndarray, rule: RuleLike, floor: float | None = None) -> np.ndarray:
@@ -215,6 +231,7 @@ def receive_samples(predictions: Any, name: str, options: dict[str, Any]) -> Sam
 
 def receive_rows(predictions: Any, name: str, options: dict[str, Any]) -> Samples | Dirichlet:
     """Predictions for rows; the options are those of :class:`scorewise.Samples` for arrays."""
+    _check_known(options)
     if isinstance(predictions, Predictions):
         _refuse(set(options) - {"normalize"}, "the file decides it")
         return predictions.to_samples(**options)
@@ -235,5 +252,16 @@ def receive_rows(predictions: Any, name: str, options: dict[str, Any]) -> Sample
 
 
 def _refuse(options: set[str], reason: str) -> None:
+    """Raise if options are left that predictions of this kind do not take."""
     if options:
         raise InvalidInput(f"{', '.join(sorted(options))}: not an option here, as {reason}")
+
+
+def _check_known(options: Iterable[str]) -> None:
+    """Raise if an option is none of :class:`scorewise.Samples`, as a misspelt one is."""
+    known = set(inspect.signature(Samples).parameters) - {"probs"}
+    unknown = next((option for option in options if option not in known), None)
+    if unknown is not None:
+        raise InvalidInput(
+            f"there is no option {unknown!r}; predictions take {', '.join(sorted(known))}"
+        )

@@ -76,11 +76,11 @@ def test_every_rule_can_be_certified():
 
 
 def test_predictions_bring_their_labels_and_names():
-    kept = sw.io.Predictions(PROBS, labels=Y, class_names=NAMES)
-    policy = sw.certify(kept, max_loss=0.15)
+    predictions = sw.io.Predictions(PROBS, labels=Y, class_names=NAMES)
+    policy = sw.certify(predictions, max_loss=0.15)
     assert policy.certificate == sw.certify(PROBS, Y, max_loss=0.15).certificate
     assert policy.class_names == tuple(NAMES)
-    assert policy.apply(kept).prediction_names == tuple(NAMES)
+    assert policy.apply(predictions).prediction_names == tuple(NAMES)
 
 
 def test_weights_and_logits_count():
@@ -162,10 +162,12 @@ def test_the_drift_reference_has_the_quantiles_of_all_rows():
     n = 40_000
     uncertain = np.random.default_rng(0).uniform(0, 0.5, n)
     policy = sw.certify(sw.binary(uncertain)[:, None], np.zeros(n, dtype=int), max_loss=0.1)
-    kept = policy.calibration_uncertainty
-    assert len(kept) == 10_000
-    np.testing.assert_allclose(np.quantile(kept, [0.1, 0.5, 0.9]), [0.05, 0.25, 0.45], atol=0.01)
-    assert abs(kept.mean() - uncertain.mean()) < 1e-5
+    reference = policy.calibration_uncertainty
+    assert len(reference) == 10_000
+    np.testing.assert_allclose(
+        np.quantile(reference, [0.1, 0.5, 0.9]), [0.05, 0.25, 0.45], atol=0.01
+    )
+    assert abs(reference.mean() - uncertain.mean()) < 1e-5
 
 
 def test_half_precision_gives_nearly_the_same_policy():
@@ -227,16 +229,18 @@ def same(policy: sw.abstain.Policy, other: sw.abstain.Policy) -> bool:
 )
 def test_a_loaded_policy_is_the_saved_one(tmp_path, options):
     probs = PROBS.astype(np.float32)
-    kept = sw.io.Predictions(probs, labels=Y, class_names=["<b>", "ü\u202e", "c" * 100])
-    policy = sw.certify(kept, **options)
+    predictions = sw.io.Predictions(probs, labels=Y, class_names=["<b>", "ü\u202e", "c" * 100])
+    policy = sw.certify(predictions, **options)
     policy.save(tmp_path / "policy.json")
     again = sw.load_policy(tmp_path / "policy.json")
     assert same(policy, again)
     again.save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "policy.json").read_bytes()
-    np.testing.assert_array_equal(again.apply(kept).accepted, policy.apply(kept).accepted)
-    assert again.apply(kept).accepted.mean() == policy.certificate.coverage
-    assert again.apply(kept).prediction_names == policy.apply(kept).prediction_names
+    np.testing.assert_array_equal(
+        again.apply(predictions).accepted, policy.apply(predictions).accepted
+    )
+    assert again.apply(predictions).accepted.mean() == policy.certificate.coverage
+    assert again.apply(predictions).prediction_names == policy.apply(predictions).prediction_names
 
 
 @settings(max_examples=30)
@@ -256,8 +260,8 @@ def test_any_threshold_survives_to_the_last_bit(tmp_path_factory, threshold, cov
 def test_a_policy_that_certifies_nothing_can_be_saved(tmp_path):
     policy = sw.certify(PROBS[:10], Y[:10], max_loss=0.01)
     policy.save(tmp_path / "policy.json")
-    kept = json.loads((tmp_path / "policy.json").read_text())  # which every reader takes
-    assert kept["certificate"]["threshold"] is None
+    content = json.loads((tmp_path / "policy.json").read_text())  # which every reader takes
+    assert content["certificate"]["threshold"] is None
     again = sw.load_policy(tmp_path / "policy.json")
     assert again.certificate.threshold == -np.inf
     assert np.isnan(again.certificate.bound)
@@ -281,15 +285,15 @@ def test_the_old_file_stays_where_the_new_one_cannot_be_written(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def kept() -> dict[str, Any]:
+def content() -> dict[str, Any]:
     return sw.certify(
         sw.io.Predictions(PROBS[:300], labels=Y[:300], class_names=NAMES), max_loss=0.2
     ).to_dict() | {"calibration_uncertainty": [0.1, 0.2, 0.3]}
 
 
-def refused(path: Path, kept: Any) -> str:
+def refused(path: Path, content: Any) -> str:
     """The one sentence that a damaged file is refused with."""
-    text = kept if isinstance(kept, bytes) else json.dumps(kept).encode()
+    text = content if isinstance(content, bytes) else json.dumps(content).encode()
     path.write_bytes(text)
     with pytest.raises(sw.InvalidInput) as caught:
         sw.load_policy(path)
@@ -322,8 +326,8 @@ REQUIRED = [
 
 
 @parametrize("field", REQUIRED)
-def test_a_missing_field_is_named(tmp_path, kept, field):
-    said = refused(tmp_path / "policy.json", {k: v for k, v in kept.items() if k != field})
+def test_a_missing_field_is_named(tmp_path, content, field):
+    said = refused(tmp_path / "policy.json", {k: v for k, v in content.items() if k != field})
     assert said.startswith("'policy.json' is a damaged policy: ")
     assert field in said
 
@@ -331,14 +335,14 @@ def test_a_missing_field_is_named(tmp_path, kept, field):
 @parametrize(
     "field", [f.name for f in fields(sw.abstain.Certificate) if f.name not in ("needed", "drift")]
 )
-def test_a_missing_number_is_named(tmp_path, kept, field):
-    damaged = copy.deepcopy(kept)
+def test_a_missing_number_is_named(tmp_path, content, field):
+    damaged = copy.deepcopy(content)
     del damaged["certificate"][field]
     assert field in refused(tmp_path / "policy.json", damaged)
 
 
-def test_an_unknown_number_is_refused(tmp_path, kept):
-    damaged = copy.deepcopy(kept)
+def test_an_unknown_number_is_refused(tmp_path, content):
+    damaged = copy.deepcopy(content)
     damaged["certificate"]["other"] = 1
     assert "other" in refused(tmp_path / "policy.json", damaged)
 
@@ -362,8 +366,8 @@ WRONG = [
 
 
 @parametrize(("field", "value"), WRONG, ids=[f"{f}={v!r}"[:50] for f, v in WRONG])
-def test_a_field_of_the_wrong_kind_is_refused(tmp_path, kept, field, value):
-    refused(tmp_path / "policy.json", kept | {field: value})
+def test_a_field_of_the_wrong_kind_is_refused(tmp_path, content, field, value):
+    refused(tmp_path / "policy.json", content | {field: value})
 
 
 ESCAPE = [
@@ -397,12 +401,12 @@ ESCAPE = [
 @parametrize(
     ("field", "value"), [pair for pair in ESCAPE if pair[0] != "calibration_uncertainty"], ids=repr
 )
-def test_a_field_of_the_wrong_value_is_refused(tmp_path, kept, field, value):
-    refused(tmp_path / "policy.json", kept | {field: value})
+def test_a_field_of_the_wrong_value_is_refused(tmp_path, content, field, value):
+    refused(tmp_path / "policy.json", content | {field: value})
 
 
-def test_nan_among_the_uncertainties_is_refused(tmp_path, kept):
-    said = refused(tmp_path / "policy.json", kept | {"calibration_uncertainty": [0.1, np.nan]})
+def test_nan_among_the_uncertainties_is_refused(tmp_path, content):
+    said = refused(tmp_path / "policy.json", content | {"calibration_uncertainty": [0.1, np.nan]})
     assert "calibration_uncertainty[1] is nan" in said
 
 
@@ -432,8 +436,8 @@ NUMBERS = [
 
 
 @parametrize(("field", "value"), NUMBERS, ids=repr)
-def test_an_impossible_number_of_the_certificate_is_refused(tmp_path, kept, field, value):
-    damaged = copy.deepcopy(kept)
+def test_an_impossible_number_of_the_certificate_is_refused(tmp_path, content, field, value):
+    damaged = copy.deepcopy(content)
     damaged["certificate"][field] = value
     refused(tmp_path / "policy.json", damaged)
 
@@ -444,8 +448,8 @@ def test_json_beyond_limits_is_refused(tmp_path, text):
 
 
 @parametrize("value", ["nonsense", {"costs": "x", "actions": None}])
-def test_a_wrong_rule_is_blamed_on_the_file(tmp_path, kept, value):
-    assert "policy.json" in refused(tmp_path / "policy.json", kept | {"rule": value})
+def test_a_wrong_rule_is_blamed_on_the_file(tmp_path, content, value):
+    assert "policy.json" in refused(tmp_path / "policy.json", content | {"rule": value})
 
 
 # -- new rows --------------------------------------------------------------------------------------
@@ -656,10 +660,10 @@ def test_the_guarantee_holds_over_the_population():
 
 def test_everything_is_in_the_dictionary():
     policy = sw.certify(PROBS, Y, max_loss=0.2, metadata={"input": "x"})
-    kept = policy.to_dict()
-    assert kept["guarantee"] == repr(policy)
-    assert kept["certificate"] | {"drift": None} == asdict(policy.certificate)
-    assert (kept["members"], kept["classes"], kept["metadata"]) == (8, 3, {"input": "x"})
+    content = policy.to_dict()
+    assert content["guarantee"] == repr(policy)
+    assert content["certificate"] | {"drift": None} == asdict(policy.certificate)
+    assert (content["members"], content["classes"], content["metadata"]) == (8, 3, {"input": "x"})
 
 
 @given(st.floats(0, 1))
@@ -672,3 +676,13 @@ def test_uncertainty_has_ten_digits_whatever_its_size(p):
         )
         rounded = float(policy.apply(probs).uncertainty[0])
         assert rounded == pytest.approx(exact, rel=1e-9, abs=1e-290)
+
+
+def test_labels_may_be_names_of_classes():
+    probs = np.random.default_rng(0).dirichlet([0.3, 0.3], size=(300, 4))
+    labels = probs.mean(axis=1).argmax(axis=1)
+    names = np.array(["ill", "well"])
+    by_index = sw.certify(probs, labels, max_loss=0.1)
+    by_name = sw.certify(probs, names[labels], max_loss=0.1, class_names=names.tolist())
+    assert by_name.class_names == ("ill", "well")
+    assert by_name.certificate == by_index.certificate

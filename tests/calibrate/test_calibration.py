@@ -1,4 +1,4 @@
-"""Is the uncertainty calibrated? Bins by brute force, tests by simulation; recalibration."""
+"""loss_calibration: bins by brute force, tests by simulation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 import scorewise as sw
-from support import all_rules, members, softmax
+from support import softmax
 
 RULES = ("zero-one", "brier", "log", "spherical")
 FLOOR = 1e-6
@@ -19,9 +19,6 @@ FLOOR = 1e-6
 def drawn(p: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Labels by probabilities (n, K)."""
     return (p.cumsum(axis=-1) > rng.uniform(size=(len(p), 1))).argmax(axis=-1)
-
-
-# -- bins ---------------------------------------------------------------------------------------
 
 
 def bins_by_hand(total: np.ndarray, n_bins: int) -> list[np.ndarray]:
@@ -50,17 +47,17 @@ numbers = st.sampled_from([0.0, 0.1, 0.25, 0.25, 0.5, 0.9, 1.0, 2.0])
 )
 def test_bins_are_of_equal_mass_and_tied_rows_stay_together(data, n_bins):
     losses, total = data
-    found = sw.loss_calibration(losses, total, n_bins=n_bins)
+    calibration = sw.loss_calibration(losses, total, n_bins=n_bins)
     bins = bins_by_hand(total, n_bins)
-    np.testing.assert_array_equal(found.bin_count, [len(rows) for rows in bins])
-    np.testing.assert_allclose(found.bin_predicted, [total[rows].mean() for rows in bins])
-    np.testing.assert_allclose(found.bin_realized, [losses[rows].mean() for rows in bins])
-    assert (np.diff(found.bin_predicted) > 0).all()
-    assert found.predicted == pytest.approx(total.mean())
-    assert found.realized == pytest.approx(losses.mean())
-    assert found.gap == pytest.approx(losses.mean() - total.mean())
-    assert found.error >= 0
-    assert 0 <= found.p_value <= 1
+    np.testing.assert_array_equal(calibration.bin_count, [len(rows) for rows in bins])
+    np.testing.assert_allclose(calibration.bin_predicted, [total[rows].mean() for rows in bins])
+    np.testing.assert_allclose(calibration.bin_realized, [losses[rows].mean() for rows in bins])
+    assert (np.diff(calibration.bin_predicted) > 0).all()
+    assert calibration.predicted == pytest.approx(total.mean())
+    assert calibration.realized == pytest.approx(losses.mean())
+    assert calibration.gap == pytest.approx(losses.mean() - total.mean())
+    assert calibration.error >= 0
+    assert 0 <= calibration.p_value <= 1
 
 
 def test_intervals_of_zero_one_losses_are_clopper_and_pearsons():
@@ -68,11 +65,15 @@ def test_intervals_of_zero_one_losses_are_clopper_and_pearsons():
     total = rng.uniform(size=200)
     losses = (rng.uniform(size=200) < total).astype(float)
     losses[total < 0.2], losses[total > 0.8] = 0, 1  # bins without a loss, and full of it
-    found = sw.loss_calibration(losses, total, confidence=0.9)
-    assert found.bin_realized[0] == 0
-    assert found.bin_realized[-1] == 1
+    calibration = sw.loss_calibration(losses, total, confidence=0.9)
+    assert calibration.bin_realized[0] == 0
+    assert calibration.bin_realized[-1] == 1
     for low, high, realized, n in zip(
-        found.bin_low, found.bin_high, found.bin_realized, found.bin_count, strict=True
+        calibration.bin_low,
+        calibration.bin_high,
+        calibration.bin_realized,
+        calibration.bin_count,
+        strict=True,
     ):
         expected = stats.binomtest(round(realized * n), n).proportion_ci(0.9, method="exact")
         assert (low, high) == pytest.approx((expected.low, expected.high), abs=1e-9)
@@ -82,12 +83,12 @@ def test_other_intervals_are_students():
     rng = np.random.default_rng(0)
     total = rng.uniform(size=105)
     losses = total + rng.normal(size=105)
-    found = sw.loss_calibration(losses, total, n_bins=4, confidence=0.8)
+    calibration = sw.loss_calibration(losses, total, n_bins=4, confidence=0.8)
     for b, rows in enumerate(bins_by_hand(total, 4)):
         interval = stats.ttest_1samp(losses[rows], 0).confidence_interval(0.8)
-        assert (found.bin_low[b], found.bin_high[b]) == pytest.approx(tuple(interval))
+        assert (calibration.bin_low[b], calibration.bin_high[b]) == pytest.approx(tuple(interval))
     interval = stats.ttest_rel(losses, total).confidence_interval(0.8)
-    assert found.gap_interval == pytest.approx(tuple(interval))
+    assert calibration.gap_interval == pytest.approx(tuple(interval))
 
 
 def test_the_error_is_the_root_mean_square_gap_less_its_noise():
@@ -108,15 +109,15 @@ def naive_error(losses: np.ndarray, total: np.ndarray) -> float:
 
 def test_the_error_of_a_calibrated_model_is_near_zero_and_the_naive_one_is_not():
     rng = np.random.default_rng(0)
-    found, naive = [], []
+    corrected, naive = [], []
     for _ in range(200):
         total = rng.uniform(0, 0.5, 500)
         losses = (rng.uniform(size=500) < total).astype(float)
-        found.append(sw.loss_calibration(losses, total).error ** 2)
+        corrected.append(sw.loss_calibration(losses, total).error ** 2)
         naive.append(naive_error(losses, total) ** 2)
     assert np.mean(naive) > 0.002  # an error of 0.045 that is not there
-    assert np.mean(found) < np.mean(naive) / 3
-    assert np.mean(np.equal(found, 0)) > 0.4
+    assert np.mean(corrected) < np.mean(naive) / 3
+    assert np.mean(np.equal(corrected, 0)) > 0.4
 
 
 def test_the_error_of_a_miscalibrated_model_is_the_true_one():
@@ -124,18 +125,15 @@ def test_the_error_of_a_miscalibrated_model_is_the_true_one():
     levels = np.linspace(0.05, 0.5, 10)
     shift = 0.15 * np.where(np.arange(10) % 2, 1, -0.3)
     true = np.mean(shift**2)
-    found, naive = [], []
+    corrected, naive = [], []
     for _ in range(300):
         which = np.repeat(np.arange(10), 60)
         losses = (rng.uniform(size=600) < levels[which] + shift[which]).astype(float)
-        found.append(sw.loss_calibration(losses, levels[which]).error ** 2)
+        corrected.append(sw.loss_calibration(losses, levels[which]).error ** 2)
         naive.append(naive_error(losses, levels[which]) ** 2)
-    noise = np.std(found) / np.sqrt(len(found))
-    assert abs(np.mean(found) - true) < 3 * noise
+    noise = np.std(corrected) / np.sqrt(len(corrected))
+    assert abs(np.mean(corrected) - true) < 3 * noise
     assert np.mean(naive) - true > 6 * noise
-
-
-# -- the test of no miscalibration --------------------------------------------------------------
 
 
 def exceedance(x: float) -> float:
@@ -191,12 +189,12 @@ def test_gaps_that_cancel_on_average_are_detected():
     rng = np.random.default_rng(0)
     total = rng.uniform(0.1, 0.9, 4000)
     losses = rng.uniform(size=4000) < 0.5 + 0.3 * (total - 0.5)
-    found = sw.loss_calibration(losses, total)
-    low, high = found.gap_interval
+    calibration = sw.loss_calibration(losses, total)
+    low, high = calibration.gap_interval
     assert low < 0 < high
-    assert found.p_value < 1e-6
-    assert not found.is_calibrated
-    assert "miscalibrated (p = " in str(found)
+    assert calibration.p_value < 1e-6
+    assert not calibration.is_calibrated
+    assert "miscalibrated (p = " in str(calibration)
 
 
 def test_a_p_value_by_hand():
@@ -227,53 +225,52 @@ def test_the_order_of_rows_changes_nothing():
                 np.testing.assert_allclose(getattr(one, name), getattr(two, name), rtol=1e-9)
 
 
-# -- awkward data -------------------------------------------------------------------------------
-
-
 def test_a_single_row():
-    found = sw.loss_calibration([1.0], [0.3])
-    assert found.bin_count.tolist() == [1]
-    assert found.gap == pytest.approx(0.7)
-    assert found.gap_interval == (-np.inf, np.inf)
-    assert found.bin_low[0] == pytest.approx(0.025)
-    assert found.bin_high[0] == 1
-    assert found.is_calibrated
-    found = sw.loss_calibration([1.7], [0.3])
-    assert (found.bin_low[0], found.bin_high[0]) == (-np.inf, np.inf)
-    assert "nan" not in str(found)
+    calibration = sw.loss_calibration([1.0], [0.3])
+    assert calibration.bin_count.tolist() == [1]
+    assert calibration.gap == pytest.approx(0.7)
+    assert calibration.gap_interval == (-np.inf, np.inf)
+    assert calibration.bin_low[0] == pytest.approx(0.025)
+    assert calibration.bin_high[0] == 1
+    assert calibration.is_calibrated
+    calibration = sw.loss_calibration([1.7], [0.3])
+    assert (calibration.bin_low[0], calibration.bin_high[0]) == (-np.inf, np.inf)
+    assert "nan" not in str(calibration)
 
 
 def test_rows_that_are_all_tied_are_one_bin():
     losses = np.array([0, 1, 0, 0] * 25)
-    found = sw.loss_calibration(losses, np.full(100, 0.25))
-    assert found.bin_count.tolist() == [100]
-    assert found.error == 0
-    assert found.p_value == 1
-    found = sw.loss_calibration(losses, np.full(100, 0.6))
-    assert not found.is_calibrated
+    calibration = sw.loss_calibration(losses, np.full(100, 0.25))
+    assert calibration.bin_count.tolist() == [100]
+    assert calibration.error == 0
+    assert calibration.p_value == 1
+    calibration = sw.loss_calibration(losses, np.full(100, 0.6))
+    assert not calibration.is_calibrated
     error = np.sqrt(0.35**2 - losses.var(ddof=1) / 100)
-    assert found.error == pytest.approx(error)
+    assert calibration.error == pytest.approx(error)
 
 
 def test_losses_that_are_all_zero():
     nothing = np.zeros(50)
-    found = sw.loss_calibration(nothing, nothing)
-    assert (found.error, found.p_value, found.is_calibrated) == (0.0, 1.0, True)
-    found = sw.loss_calibration(nothing, np.full(50, 0.3))  # underconfident
-    assert found.gap == pytest.approx(-0.3)
-    assert found.error == pytest.approx(0.3)
-    assert not found.is_calibrated
-    found = sw.loss_calibration(np.ones(50), nothing)  # a loss that was predicted to be impossible
-    assert found.p_value == 0
+    calibration = sw.loss_calibration(nothing, nothing)
+    assert (calibration.error, calibration.p_value, calibration.is_calibrated) == (0.0, 1.0, True)
+    calibration = sw.loss_calibration(nothing, np.full(50, 0.3))  # underconfident
+    assert calibration.gap == pytest.approx(-0.3)
+    assert calibration.error == pytest.approx(0.3)
+    assert not calibration.is_calibrated
+    calibration = sw.loss_calibration(
+        np.ones(50), nothing
+    )  # a loss that was predicted to be impossible
+    assert calibration.p_value == 0
 
 
 def test_totals_above_one_are_not_taken_for_probabilities():
     rng = np.random.default_rng(0)
     total = rng.uniform(0.5, 3, 400)
     losses = rng.integers(2, size=400)
-    found = sw.loss_calibration(losses, total)
-    assert not found.is_calibrated
-    assert found.error == pytest.approx(np.sqrt(np.mean((total - 0.5) ** 2)), rel=0.1)
+    calibration = sw.loss_calibration(losses, total)
+    assert not calibration.is_calibrated
+    assert calibration.error == pytest.approx(np.sqrt(np.mean((total - 0.5) ** 2)), rel=0.1)
     assert sw.loss_calibration(losses, np.full(400, -0.5)).p_value < 1e-6
     losses, total = np.array([1, 0, 1, 1]), np.array([0.5, 0.9, 1.1, 1.2])
     gaps = losses - total
@@ -287,9 +284,9 @@ def test_a_uniform_prediction_of_balanced_classes_is_calibrated(rule):
     for k in (3, 5, 7, 10):
         p = np.full((1000, 1, k), 1 / k)
         y = np.arange(1000) % k
-        found = sw.loss_calibration(sw.task_losses(p, y, rule), sw.decompose(p, rule).total)
-        assert abs(found.gap) < 1e-14
-        assert found.is_calibrated, k
+        calibration = sw.loss_calibration(sw.task_losses(p, y, rule), sw.decompose(p, rule).total)
+        assert abs(calibration.gap) < 1e-14
+        assert calibration.is_calibrated, k
 
 
 @pytest.mark.parametrize(
@@ -311,204 +308,3 @@ def test_a_uniform_prediction_of_balanced_classes_is_calibrated(rule):
 def test_bad_input_is_refused(losses, total, options, message):
     with pytest.raises(sw.InvalidInput, match=message):
         sw.loss_calibration(losses, total, **options)
-
-
-# -- losses -------------------------------------------------------------------------------------
-
-
-def test_task_losses_are_those_of_the_mean():
-    probs, weights = members(40, 5, 4), np.array([1.0, 0.0, 2.0, 3.0, 0.5])
-    y = np.arange(40) % 4
-    mean = np.average(probs, axis=1, weights=weights)
-    dirichlet = sw.Dirichlet(10 * probs[:, 0] + 0.1)
-    for name, rule in all_rules(4).items():
-        got = sw.task_losses(probs, y, rule, weights=weights)
-        assert got.dtype == np.float64
-        np.testing.assert_allclose(got, rule.loss(mean, y), rtol=1e-9, err_msg=name)
-        again = sw.task_losses(sw.Samples(probs, weights=weights), y, rule)
-        np.testing.assert_array_equal(got, again)
-        got = sw.task_losses(dirichlet, y, rule)
-        alpha = np.asarray(dirichlet.alpha)
-        expected = rule.loss(alpha / alpha.sum(axis=-1, keepdims=True), y)
-        np.testing.assert_allclose(got, expected, rtol=1e-9, err_msg=name)
-    np.testing.assert_array_equal(sw.task_losses(probs, y), sw.task_losses(probs, y, "zero-one"))
-    logits = np.log(probs)
-    got = sw.task_losses(logits.transpose(1, 0, 2), y, "brier", from_logits=True, member_axis=0)
-    np.testing.assert_allclose(got, sw.task_losses(probs, y, "brier"), rtol=1e-9)
-
-
-def test_the_mean_loss_of_a_calibrated_model_is_its_total():
-    rng = np.random.default_rng(0)
-    p = rng.dirichlet(np.ones(4), 20_000)
-    y = drawn(p, rng)
-    for name, rule in all_rules(4).items():
-        gap = sw.task_losses(p[:, None], y, rule) - sw.decompose(p[:, None], rule).total
-        assert abs(gap.mean()) < 4 * gap.std() / np.sqrt(len(gap)), name
-
-
-def test_task_losses_of_every_array_library(xp):
-    probs, y = members(10, 3, 4), np.arange(10) % 4
-    got = sw.task_losses(xp.asarray(probs), xp.asarray(y), "log")
-    assert isinstance(got, np.ndarray)
-    np.testing.assert_allclose(got, sw.task_losses(probs, y, "log"), rtol=1e-12)
-
-
-@pytest.mark.parametrize("k", [2, 5])
-@pytest.mark.parametrize("floor", [1e-12, 1e-6, 0.01, 0.19])
-def test_a_floor_bounds_the_log_loss_at_exactly_minus_its_logarithm(k, floor):
-    sure = np.eye(k)[:, None]
-    wrong = np.roll(np.arange(k), 1)
-    assert np.isinf(sw.task_losses(sure, wrong, "log")).all()
-    np.testing.assert_array_equal(sw.task_losses(sure, wrong, "log", floor=floor), -np.log(floor))
-    assert sw.rules.log.largest_loss(k, floor) == -np.log(floor)
-    right = sw.task_losses(sure, np.arange(k), "log", floor=floor)
-    np.testing.assert_allclose(right, -np.log1p(-(k - 1) * floor), rtol=1e-9, atol=1e-15)
-    probs, y = members(50, 3, k, concentration=0.1), np.arange(50) % k
-    mean = (1 - k * floor) * probs.mean(axis=1) + floor
-    got = sw.task_losses(probs, y, "log", floor=floor)
-    np.testing.assert_allclose(got, -np.log(mean[np.arange(50), y]), rtol=1e-10)
-    assert got.max() <= -np.log(floor)
-    got = sw.task_losses(probs, y, "zero-one", floor=floor)
-    np.testing.assert_array_equal(got, sw.task_losses(probs, y, "zero-one"))
-
-
-@pytest.mark.parametrize("rule", ["log", "brier", "spherical", "tsallis:1.5"])
-def test_losses_of_single_precision_are_above_the_largest_by_rounding_alone(rule):
-    p = np.concatenate([members(1000, 1, 5, concentration=0.05)[:, 0], np.eye(5)])
-    p = p.astype(np.float32)[:, None]
-    for floor in (1e-6, 1e-3):
-        for label in range(5):
-            losses = sw.task_losses(p, np.full(len(p), label), rule, floor=floor)
-            assert losses.max() <= sw.get_rule(rule).largest_loss(5, floor) * (1 + 1e-6)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"y": [0, 1]}, r"\(2,\).*\(3,\)"),
-        ({"y": [0, 1, 4]}, r"labels\[2\] is 4"),
-        ({"y": [0, 1, -1]}, r"labels\[2\] is -1"),
-        ({"y": [0.0, 1.0, 2.0]}, "integer"),
-        ({"floor": 0}, "above 0 and below 1/4"),
-        ({"floor": 0.25}, "above 0 and below 1/4"),
-        ({"floor": -1e-6}, "above 0"),
-        ({"floor": np.nan}, "floor must be a finite number"),
-        ({"rule": "nope"}, "no rule is called"),
-        ({"predictions": members(2, 3, 4)[0]}, "one row"),
-        ({"predictions": members(6, 3, 4).reshape(3, 2, 3, 4)}, "reshape arrays with more axes"),
-        (
-            {"predictions": sw.Samples(members(3, 3, 4)), "weights": [1, 1, 1]},
-            "weights: not an option",
-        ),
-        ({"predictions": sw.Dirichlet(np.ones((3, 4))), "from_logits": True}, "not an option"),
-        ({"predictions": members(3, 3, 4) * 2}, "sum"),
-    ],
-)
-def test_bad_predictions_labels_and_floors_are_refused(given, message):
-    full = {"predictions": members(3, 3, 4), "y": [0, 1, 2], **given}
-    with pytest.raises(sw.InvalidInput, match=message):
-        sw.task_losses(**full)
-
-
-# -- recalibration ------------------------------------------------------------------------------
-
-
-def too_sure(n: int = 4000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Totals that are half of what they should be, and losses of 0 and 1."""
-    rng = np.random.default_rng(seed)
-    chance = rng.uniform(0, 0.8, n)
-    return chance / 2, (rng.uniform(size=n) < chance).astype(float)
-
-
-def test_the_map_never_falls_and_is_level_beyond_what_was_seen():
-    total, losses = too_sure(400)
-    recalibrator = sw.LossRecalibrator(random_state=0).fit(total[:, None], losses)
-    x = np.linspace(total.min(), total.max(), 1000)
-    mapped = recalibrator.transform(x[:, None])[:, 0]
-    assert (np.diff(mapped) >= 0).all()
-    assert mapped[-1] - mapped[0] > 0.5
-    outside = recalibrator.transform([[-5.0], [total.min()], [total.max()], [99.0]])[:, 0]
-    assert outside[0] == outside[1]
-    assert outside[2] == outside[3]
-    assert losses.min() <= mapped.min() <= mapped.max() <= losses.max()
-
-
-def test_it_is_the_mean_of_isotonic_maps_that_each_leave_out_a_fold():
-    total, losses = too_sure(200)
-    recalibrator = sw.LossRecalibrator(cv=4, random_state=0).fit(total[:, None], losses)
-    assert [len(maps) for maps in recalibrator.maps_] == [4]
-    expected = np.mean([m.predict(total) for m in recalibrator.maps_[0]], axis=0)
-    np.testing.assert_allclose(recalibrator.transform(total[:, None])[:, 0], expected)
-
-
-def test_an_overconfident_total_is_recalibrated_on_other_rows():
-    total, losses = too_sure()
-    fit, rest = slice(0, 2000), slice(2000, None)
-    recalibrator = sw.LossRecalibrator(random_state=0).fit(total[fit, None], losses[fit])
-    recalibrated = recalibrator.transform(total[rest, None])[:, 0]
-    before = sw.loss_calibration(losses[rest], total[rest])
-    after = sw.loss_calibration(losses[rest], recalibrated)
-    assert before.error > 0.15
-    assert after.error < 0.05
-    assert abs(after.gap) < 0.04
-    # the order is kept up to ties, and so is what it is good for
-    order = np.argsort(total[rest])
-    assert (np.diff(recalibrated[order]) >= 0).all()
-    one, two = (sw.aulc(losses[rest], u) for u in (total[rest], recalibrated))
-    assert two == pytest.approx(one, rel=0.02)
-    assert one < 0.8 * losses.mean()
-
-
-def test_cross_fitted_rows_never_saw_their_own_loss():
-    total, losses = too_sure(300)
-    recalibrator = sw.LossRecalibrator(random_state=7)
-    plain = recalibrator.cross_fit(total[:, None], losses)
-    for row in (0, 131, 299):
-        heavy = losses.copy()
-        heavy[row] = 1e6
-        mapped = sw.LossRecalibrator(random_state=7).cross_fit(total[:, None], heavy)
-        assert mapped[row, 0] == plain[row, 0]
-        assert mapped.max() > 1e3  # others did see it
-        seen = sw.LossRecalibrator(random_state=7).fit(total[:, None], heavy)
-        assert seen.transform(total[[row], None])[0, 0] > 1e3
-
-
-def test_cross_fitting_measures_without_flattery():
-    """Isotonic maps of pure noise look good on their own rows; cross-fitted ones do not."""
-    rng = np.random.default_rng(0)
-    on_itself, cross_fitted = [], []
-    for seed in range(30):
-        total, losses = rng.uniform(size=60), rng.normal(size=60)
-        recalibrator = sw.LossRecalibrator(random_state=seed)
-        cross_fitted.append(
-            np.mean((recalibrator.cross_fit(total[:, None], losses)[:, 0] - losses) ** 2)
-        )
-        on_itself.append(np.mean((recalibrator.transform(total[:, None])[:, 0] - losses) ** 2))
-    assert np.mean(cross_fitted) > 1
-    assert np.mean(on_itself) < 0.97
-
-
-def test_a_seed_gives_the_same_map_and_columns_are_mapped_by_themselves():
-    total, losses = too_sure(200)
-    both = np.stack([total, 1 - total], axis=1)
-    one = sw.LossRecalibrator(random_state=3).fit(both, losses).transform(both)
-    two = sw.LossRecalibrator(random_state=3).fit(both, losses).transform(both)
-    np.testing.assert_array_equal(one, two)
-    alone = sw.LossRecalibrator(random_state=3).fit(both[:, :1], losses).transform(both[:, :1])
-    np.testing.assert_array_equal(one[:, 0], alone[:, 0])
-    other = sw.LossRecalibrator(random_state=4).fit(both, losses).transform(both)
-    assert not np.array_equal(one, other)
-
-
-def test_few_rows_and_bad_losses():
-    recalibrator = sw.LossRecalibrator(random_state=0).fit([[0.1], [0.2]], [0.0, 1.0])
-    assert len(recalibrator.maps_[0]) == 2
-    for y in ([0.0, np.nan], [0.0, np.inf]):
-        with pytest.raises(ValueError, match=r"NaN|nan|inf"):
-            sw.LossRecalibrator().fit([[0.1], [0.2]], y)
-    with pytest.raises(ValueError, match=r"minimum of 2|at least two|1 sample"):
-        sw.LossRecalibrator().fit([[0.1]], [0.0])
-    with pytest.raises(sw.InvalidInput, match="cv"):
-        sw.LossRecalibrator(cv=1).fit([[0.1], [0.2]], [0.0, 1.0])
-    with pytest.raises(ValueError, match="features"):
-        recalibrator.transform([[0.1, 0.2]])

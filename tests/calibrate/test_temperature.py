@@ -1,4 +1,4 @@
-"""One temperature for all members, found by the log loss of their mean."""
+"""Temperature scaling: one temperature for all members, fitted by the log loss of their mean."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_held_out_rows_are_recalibrated():
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("change", "message"),
     [
         ({"y": np.zeros(9, dtype=int)}, r"\(9,\).*\(10,\)"),
         ({"y": np.full(10, 4)}, r"labels\[0\] is 4"),
@@ -229,8 +229,8 @@ def test_held_out_rows_are_recalibrated():
         ({"weights": [1, 2, 3]}, "weights"),
     ],
 )
-def test_bad_input_is_refused(given, message):
-    full = {"probs": np.full((10, 2, 4), 0.25), "y": np.zeros(10, dtype=int), **given}
+def test_bad_input_is_refused(change, message):
+    full = {"probs": np.full((10, 2, 4), 0.25), "y": np.zeros(10, dtype=int), **change}
     with pytest.raises(sw.InvalidInput, match=message):
         sw.fit_temperature(**full)
 

@@ -126,7 +126,7 @@ def test_an_infinite_log_loss_is_refused_without_a_floor():
     probs[7] = [1, 0, 0, 0]
     y = labels(probs)
     y[7] = 2
-    with pytest.raises(sw.InvalidInput, match=r"losses\[7\] is inf.*floor"):
+    with pytest.raises(sw.InvalidInput, match=r"log loss of row 7 is infinite.*floor"):
         sw.compare(probs, y, task_loss="log", **QUICK)
     comparison = sw.compare(probs, y, task_loss="log", floor=1e-4, **QUICK)
     losses = sw.task_losses(probs, y, "log", floor=1e-4)

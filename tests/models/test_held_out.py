@@ -1,4 +1,4 @@
-"""SelectiveClassifier, OODDetector and LossRecalibrator are estimators of scikit-learn."""
+"""SelectiveClassifier and OODDetector (and LossRecalibrator) pass the checks of scikit-learn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -501,126 +501,3 @@ def test_no_rows_give_empty_answers(wrap):
         if hasattr(model, name):
             assert len(getattr(model, name)(IRIS[:0])) == 0
     assert model.predict_proba(IRIS[:0]).shape == (0, 3)
-
-
-def totals(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Two dishonest totals, and losses that are paid."""
-    rng = np.random.default_rng(seed)
-    honest = rng.uniform(0, 0.5, n)
-    return np.c_[honest / 2, honest**2], (rng.uniform(size=n) < honest).astype(float)
-
-
-def test_a_recalibrator_keeps_order_and_stays_among_the_losses():
-    X, y = totals()
-    model = sw.LossRecalibrator(random_state=0).fit(X, y)
-    grid = np.repeat(np.linspace(-1, 2, 500)[:, None], 2, axis=1)
-    mapped = model.transform(grid)
-    assert (np.diff(mapped, axis=0) >= 0).all()
-    assert mapped.min() >= 0
-    assert mapped.max() <= 1
-    assert mapped[0, 0] == model.transform(X.min(axis=0)[None])[0, 0]
-    assert len(model.maps_) == 2
-    assert all(len(maps) == 5 for maps in model.maps_)
-    by_hand = np.mean([m.predict(X[:, 1]) for m in model.maps_[1]], axis=0)
-    np.testing.assert_allclose(model.transform(X)[:, 1], by_hand, rtol=1e-12)
-    alone = sw.LossRecalibrator(random_state=0).fit(X[:, 1:], y)
-    np.testing.assert_array_equal(alone.transform(X[:, 1:])[:, 0], model.transform(X)[:, 1])
-
-
-def test_a_recalibrator_mends_what_is_dishonest():
-    X, y = totals(6000)
-    mended = sw.LossRecalibrator(random_state=0).fit(X[:3000], y[:3000]).transform(X[3000:])
-    for column in range(2):
-        before = sw.loss_calibration(y[3000:], X[3000:, column]).error
-        after = sw.loss_calibration(y[3000:], mended[:, column]).error
-        assert before > 0.08
-        assert after < 0.03
-
-
-def test_cross_fitting_maps_no_row_by_what_it_paid_itself():
-    X, y = totals(60)
-    model = sw.LossRecalibrator(cv=60, random_state=0)
-    mapped = model.cross_fit(X, y)
-    other = y.copy()
-    other[7] = 1 - other[7]
-    changed = clone(model).cross_fit(X, other)
-    np.testing.assert_array_equal(changed[7], mapped[7])
-    assert (changed != mapped).any()
-    np.testing.assert_array_equal(model.transform(X), clone(model).fit(X, y).transform(X))
-
-
-def test_a_recalibrator_names_its_columns():
-    X, y = totals()
-    frame = pd.DataFrame(X, columns=["log", "brier"], index=range(9, 309))
-    model = sw.LossRecalibrator(random_state=0).set_output(transform="pandas").fit(frame, y)
-    np.testing.assert_array_equal(model.feature_names_in_, ["log", "brier"])
-    np.testing.assert_array_equal(model.get_feature_names_out(), ["log", "brier"])
-    mapped = model.transform(frame)
-    assert isinstance(mapped, pd.DataFrame)
-    assert list(mapped.columns) == ["log", "brier"]
-    np.testing.assert_array_equal(mapped.index, frame.index)
-    plain = sw.LossRecalibrator(random_state=0).fit(X, y)
-    np.testing.assert_array_equal(mapped, plain.transform(X))
-    assert isinstance(plain.transform(X), np.ndarray)
-    np.testing.assert_array_equal(
-        model.set_output(transform="default").fit_transform(frame, pd.Series(y)), mapped
-    )
-
-
-def test_a_recalibrator_is_cloned_pickled_searched_and_part_of_a_pipeline():
-    X, y = totals()
-    model = sw.LossRecalibrator(3, random_state=0).fit(X, y)
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.transform(X), model.transform(X))
-    assert not hasattr(clone(model), "maps_")
-    chain = make_pipeline(sw.LossRecalibrator(random_state=0), LinearRegression())
-    search = GridSearchCV(chain, {"lossrecalibrator__cv": [2, 4]}, cv=2).fit(X, y)
-    assert len(search.best_estimator_[0].maps_[0]) == search.best_params_["lossrecalibrator__cv"]
-    assert search.predict(X).std() > 0.05
-
-
-def test_the_seed_of_a_recalibrator_decides():
-    X, y = totals()
-
-    def mapped(seed: Any) -> np.ndarray:
-        return sw.LossRecalibrator(random_state=seed).fit(X, y).transform(X)
-
-    np.testing.assert_array_equal(mapped(1), mapped(1))
-    np.testing.assert_array_equal(
-        mapped(np.random.RandomState(1)), mapped(np.random.RandomState(1))
-    )
-    assert (mapped(1) != mapped(2)).any()
-    assert (mapped(None) != mapped(None)).any()
-
-
-@pytest.mark.parametrize("n", [2, 3])
-def test_few_rows_are_enough_to_recalibrate(n):
-    model = sw.LossRecalibrator().fit(np.arange(n)[:, None], np.arange(n))
-    assert len(model.maps_[0]) == n
-    assert np.isfinite(model.transform([[0.5]])).all()
-
-
-@pytest.mark.parametrize(
-    ("options", "change", "message"),
-    [
-        ({"cv": 1}, lambda X, y: (X, y), "cv must be a whole number from 2 on, not 1"),
-        ({"cv": 2.5}, lambda X, y: (X, y), "cv must be a whole number"),
-        ({"random_state": "x"}, lambda X, y: (X, y), "random_state"),
-        ({}, lambda X, y: (X[:1], y[:1]), "minimum of 2"),
-        ({}, lambda X, y: (X, np.where(y > 0, np.inf, y)), "infinity"),
-        ({}, lambda X, y: (X, np.where(y > 0, np.nan, y)), "NaN"),
-        ({}, lambda X, y: (X.where(X > 0.1), y), "NaN"),
-        ({}, lambda X, y: (X, y[1:]), "inconsistent numbers of samples"),
-    ],
-)
-def test_a_recalibrator_refuses_what_is_wrong_and_forgets_nothing(options, change, message):
-    X, y = totals()
-    frame = pd.DataFrame(X, columns=["log", "brier"])
-    model = sw.LossRecalibrator(random_state=0).fit(frame, y)
-    before = model.transform(frame)
-    others = pd.DataFrame(np.c_[X, X[:, 0]], columns=["a", "b", "c"])
-    with pytest.raises(ValueError, match=message):
-        model.set_params(**options).fit(*change(others, y))
-    np.testing.assert_array_equal(model.transform(frame), before)
-    assert model.n_features_in_ == 2
-    np.testing.assert_array_equal(model.feature_names_in_, ["log", "brier"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, overload
@@ -289,7 +290,7 @@ class _Search:
 
     def fewest(self, n_starts: int = 1) -> float:
         """Number of rows that certify a threshold if all losses are 0."""
-        return float(np.ceil(np.log(self.delta / n_starts) / np.log1p(-self.level)))
+        return float(math.ceil(math.log(self.delta / n_starts) / math.log1p(-self.level)))
 
     def starts(self, n: float) -> np.ndarray:
         """Ranks at which the search starts, each 1.5 times the one before."""
@@ -299,31 +300,45 @@ class _Search:
         starts = np.floor(self.fewest(n_starts) * _RATIO ** np.arange(n_starts))
         return np.asarray(starts[starts <= n])
 
-    def reached(self, ranked: _Ranked, copies: float = 1.0) -> tuple[int, float]:
-        """The largest number of rows that can be accepted, and the level of the test that passed.
+    def _places(self, ends: np.ndarray, copies: float) -> tuple[np.ndarray, np.ndarray]:
+        """Indices of the thresholds at which the search starts, and their shares of ``delta``.
 
         With ``copies`` each row counts that many times.
         """
-        ends = ranked.ends
-        starts = np.ceil(np.round(self.starts(len(ranked.losses) * copies) / copies, 9))
-        if not len(starts):
-            return 0, 0.0
-        share = self.delta / len(starts)
-        if copies > 1:  # the losses of few rows say little about those of more rows
-            trusted = starts[starts >= min(self.fewest(), len(ranked.losses))]
+        n = int(ends[-1])
+        starts = np.ceil(np.round(self.starts(n * copies) / copies, 9))
+        share = self.delta / max(1, len(starts))
+        if copies > 1 and len(starts):  # the losses of few rows say little about those of more rows
+            trusted = starts[starts >= min(self.fewest(), n)]
             starts = trusted if len(trusted) else starts[-1:]
         # A start is at the last threshold that accepts no more rows than its rank, or at the first.
         places = np.maximum(np.searchsorted(ends, starts, side="right") - 1, 0)
-        places, n_there = np.unique(places, return_counts=True)
+        places, n_starts = np.unique(places, return_counts=True)
+        return places, n_starts * share
+
+    def certifies(self, ranked: _Ranked, ends: np.ndarray, copies: float) -> bool:
+        """Whether any threshold would pass if each row counted ``copies`` times.
+
+        Until one start passes, all before it have failed, so each has its own share only.
+        """
+        places, shares = self._places(ends, copies)
+        if not len(places):
+            return False
+        p_values = ranked.p_values(ranked.losses, ends[places], self.level, copies)
+        return bool((p_values <= shares).any())
+
+    def reached(self, ranked: _Ranked) -> tuple[int, float]:
+        """The largest number of rows that can be accepted, and the level of the last test."""
+        ends = ranked.ends
+        places, shares = self._places(ends, 1.0)
+        if not len(places):
+            return 0, 0.0
+        first = places[0]
         p_values = np.full(len(ends), np.nan)
-        p_values[places[0] :] = ranked.p_values(
-            ranked.losses, ends[places[0] :], self.level, copies
-        )
+        p_values[first:] = ranked.p_values(ranked.losses, ends[first:], self.level, 1.0)
         accepted, level_there, level = 0, 0.0, 0.0
-        for place, beyond, n_starts in zip(
-            places, np.r_[places[1:], len(ends)], n_there, strict=True
-        ):
-            level += n_starts * share
+        for place, beyond, share in zip(places, np.r_[places[1:], len(ends)], shares, strict=True):
+            level += share
             failed = np.flatnonzero(~(p_values[place:beyond] <= level))
             passed = int(failed[0]) if len(failed) else int(beyond - place)
             if passed:
@@ -336,8 +351,10 @@ class _Search:
         """Number of further rows like these that would certify a threshold, or None."""
         n, thinned = len(ranked.losses), ranked.thinned(_N_THINNED)
 
+        ends = thinned.ends
+
         def certify(rows: int) -> bool:
-            return self.reached(thinned, rows / len(thinned.losses))[0] > 0
+            return self.certifies(thinned, ends, rows / len(thinned.losses))
 
         too_few, enough = n, 2 * n
         while not certify(enough):

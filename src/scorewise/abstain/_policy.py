@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -317,6 +317,7 @@ def certify(
     component: str = "total",
     floor: float | None = None,
     loss_bound: float | None = None,
+    class_names: Sequence[str] | None = None,
     metadata: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Policy:
@@ -329,14 +330,16 @@ def certify(
     Parameters
     ----------
     predictions : Predictions, array (n, M, K) or Samples
-    y : integer array (n,), optional
-        Class indices, unless the predictions have labels.
+    y : array (n,), optional
+        Class indices, or names of classes; not needed where the predictions have labels.
+    class_names : sequence of str, optional
+        Names of the classes in the order of the predictions, where these have none.
     max_loss : float
         The largest mean loss to allow.
     confidence : float
         Confidence of the guarantee.
-    task_loss : str, ScoringRule or cost matrix
-        The loss of the task.
+    task_loss : str or ScoringRule
+        The loss of the task; ``sw.rules.cost_matrix(costs)`` for costs.
     component : "total", "aleatoric" or "epistemic"
         The part of the uncertainty that decides; the total is the right one for abstaining.
     floor : float, optional
@@ -375,9 +378,10 @@ def certify(
     """
     component = validate.choice(component, "component", COMPONENTS)
     rule = get_rule(task_loss)
-    rows = receive_labelled(predictions, y, options)
+    rows = receive_labelled(predictions, y, options, class_names=class_names)
     rule.check_classes(rows.samples.n_classes)
     mean, uncertainty = _joined(_measure(rows.samples, rule, component))
+    has_names = class_names is not None or getattr(predictions, "class_names", None) is not None
     return certify_rows(
         mean,
         uncertainty,
@@ -390,7 +394,7 @@ def certify(
         loss_bound=loss_bound,
         n_members=int(rows.samples.probs.shape[-2]),
         weighted=rows.samples.weights is not None,
-        class_names=predictions.class_names if isinstance(predictions, Predictions) else None,
+        class_names=rows.class_names if has_names else None,
         metadata=metadata,
     )
 

@@ -1,7 +1,7 @@
-"""How unlikely are losses as small as these, if their true mean were as large as allowed?
+"""P-values of mean losses: exact binomial tests, and tests by betting.
 
-Both functions take losses in a given order and give a p-value for each prefix asked for: the
-probability, at most, of losses so small among that many independent ones of mean ``level``.
+Both functions take losses in order and return a p-value for each prefix, of the hypothesis that
+these are independent losses with a mean of at least ``level``.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import numpy as np
 
 PValues = Callable[[np.ndarray, np.ndarray, float, float], np.ndarray]
 
-_BETS = 40  # sizes of a bet, from a thousandth of the largest that cannot ruin
+_BETS = 40  # number of sizes of a bet; with the largest, wealth stays above 0
+_BLOCK = 1 << 16  # numbers that are computed at a time
 _SMALLEST_BET, _LARGEST_BET = 1e-3, 0.99
-_NARROW, _WIDE = 0.7, 20.0  # how far a good bet may be from that for the largest variance
-_TYPICAL_CAPITAL = np.log(10)  # at which the bets are meant to be good: confidence 0.9
+_NARROW, _WIDE = 0.7, 20.0  # range of bets around the best one for the largest variance
+_TYPICAL_CAPITAL = np.log(10)  # the bets are chosen for a confidence of about 0.9
 
 
 def binomial(losses: np.ndarray, sizes: np.ndarray, level: float, copies: float) -> np.ndarray:
@@ -24,13 +25,13 @@ def binomial(losses: np.ndarray, sizes: np.ndarray, level: float, copies: float)
     Parameters
     ----------
     losses : array (n,)
-        In order.
+        Losses of 0 and 1, in order.
     sizes : array of int (k,)
         Lengths of the prefixes, from 1 to n.
     level : float
         The mean that is tested, above 0 and below 1.
     copies : float
-        As if every loss had been seen so many times.
+        How many times each loss counts.
 
     Returns
     -------
@@ -43,12 +44,12 @@ def binomial(losses: np.ndarray, sizes: np.ndarray, level: float, copies: float)
 
 
 def betting(losses: np.ndarray, sizes: np.ndarray, level: float, copies: float) -> np.ndarray:
-    """P-values for losses from 0 to 1, by the wealth of who bets that they are smaller.
+    """P-values for losses from 0 to 1, from the wealth of bets against a mean of ``level``.
 
-    With bets of size λ the wealth is Π (1 + λ(level − loss)), of mean at most 1 if the losses'
-    means are at least ``level``; so is that of a mixture of λ, and a wealth of 1/δ has at most the
-    probability δ (Waudby-Smith and Ramdas, 2024). Bets are of fixed sizes, so that the order of
-    the losses does not matter; the mixture is over those that suit the length of the prefix.
+    With bets of size λ the wealth is Π (1 + λ(level − loss)). Its mean is at most 1 if the mean
+    loss is at least ``level``, also for a mixture of λ, so a wealth of 1/δ has at most the
+    probability δ (Waudby-Smith and Ramdas, 2024). The sizes of bets are fixed, so the order of the
+    losses does not matter. The mixture is over the sizes that suit the length of the prefix.
 
     Parameters
     ----------
@@ -64,9 +65,13 @@ def betting(losses: np.ndarray, sizes: np.ndarray, level: float, copies: float) 
     suited = np.sqrt(2 * _TYPICAL_CAPITAL / (sizes * copies * level * (1 - level)))
     lowest, highest = np.minimum(_NARROW * suited, bets[-1]), np.maximum(_WIDE * suited, bets[0])
     log_wealth, n_bets = np.full(len(sizes), -np.inf), np.zeros(len(sizes))
-    for bet in bets:
-        taken = (bet >= lowest) & (bet <= highest)
-        growth = np.cumsum(np.log(1 + bet * (level - losses)))[sizes - 1] * copies
-        log_wealth = np.logaddexp(log_wealth, np.where(taken, growth, -np.inf))
-        n_bets += taken
+    bets = bets[(bets >= lowest.min()) & (bets <= highest.max())]
+    step = max(1, _BLOCK // len(losses))
+    for start in range(0, len(bets), step):
+        block = bets[start : start + step, None]
+        taken = (block >= lowest) & (block <= highest)
+        growth = np.cumsum(np.log(1 + block * (level - losses)), axis=1)[:, sizes - 1] * copies
+        growth = np.where(taken, growth, -np.inf)
+        log_wealth = np.logaddexp.reduce(np.concatenate([log_wealth[None], growth]), axis=0)
+        n_bets += taken.sum(axis=0)
     return np.asarray(np.exp(np.minimum(0.0, np.log(n_bets) - log_wealth)))

@@ -63,7 +63,7 @@ def apply(
         progress=False if as_json else None,
     )
     n_rows, n_accepted = len(result.accepted), int(result.accepted.sum())
-    is_guaranteed = policy.certificate.coverage > 0
+    is_guaranteed = policy.certificate.coverage > 0 and not result.drift
     columns = {
         **row_column(predictions.ids, 0, n_rows),
         "prediction": np.array(result.prediction_names, dtype=object)[result.prediction],
@@ -91,4 +91,4 @@ def apply(
         if not result.drift:
             say(f"No sign of drift: {result.drift}")
         say(f"Written to {out}")
-    return FINE if is_guaranteed and not result.drift else NOT_GUARANTEED
+    return FINE if is_guaranteed else NOT_GUARANTEED

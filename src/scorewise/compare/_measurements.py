@@ -15,7 +15,7 @@ from scorewise.compare._advise import measure_name
 from scorewise.decompose import COMPONENTS, Decomposition, decompose
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
-from scorewise.losses import expected_of_mean, losses_of_mean, total_of_mean
+from scorewise.losses import expected_of_mean, finite_losses_of_mean, total_of_mean
 from scorewise.rules import ScoringRule, zero_one
 
 _SCREENED_ROWS = 2_000  # enough to tell most orders apart at little cost
@@ -62,7 +62,7 @@ class Measurements:
 
     def task_losses(self, rule: ScoringRule, y: Any, floor: float | None) -> TaskLosses:
         """What the mean predictions incur where ``y`` is the truth."""
-        losses = validate.loss_vector(losses_of_mean(self.mean, y, rule, floor))
+        losses = finite_losses_of_mean(self.mean, y, rule, floor)
         return TaskLosses(
             losses, expected_of_mean(self.mean, rule, floor), total_of_mean(self.mean, rule)
         )

@@ -1,0 +1,128 @@
+"""task_losses: the losses of the mean prediction, and their largest values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import scorewise as sw
+from support import all_rules, members
+
+
+def drawn(p: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Labels by probabilities (n, K)."""
+    return (p.cumsum(axis=-1) > rng.uniform(size=(len(p), 1))).argmax(axis=-1)
+
+
+def test_task_losses_are_those_of_the_mean():
+    probs, weights = members(40, 5, 4), np.array([1.0, 0.0, 2.0, 3.0, 0.5])
+    y = np.arange(40) % 4
+    mean = np.average(probs, axis=1, weights=weights)
+    dirichlet = sw.Dirichlet(10 * probs[:, 0] + 0.1)
+    for name, rule in all_rules(4).items():
+        got = sw.task_losses(probs, y, rule, weights=weights)
+        assert got.dtype == np.float64
+        np.testing.assert_allclose(got, rule.loss(mean, y), rtol=1e-9, err_msg=name)
+        again = sw.task_losses(sw.Samples(probs, weights=weights), y, rule)
+        np.testing.assert_array_equal(got, again)
+        got = sw.task_losses(dirichlet, y, rule)
+        alpha = np.asarray(dirichlet.alpha)
+        expected = rule.loss(alpha / alpha.sum(axis=-1, keepdims=True), y)
+        np.testing.assert_allclose(got, expected, rtol=1e-9, err_msg=name)
+    np.testing.assert_array_equal(sw.task_losses(probs, y), sw.task_losses(probs, y, "zero-one"))
+    logits = np.log(probs)
+    got = sw.task_losses(logits.transpose(1, 0, 2), y, "brier", from_logits=True, member_axis=0)
+    np.testing.assert_allclose(got, sw.task_losses(probs, y, "brier"), rtol=1e-9)
+
+
+def test_the_mean_loss_of_a_calibrated_model_is_its_total():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(4), 20_000)
+    y = drawn(p, rng)
+    for name, rule in all_rules(4).items():
+        gap = sw.task_losses(p[:, None], y, rule) - sw.decompose(p[:, None], rule).total
+        assert abs(gap.mean()) < 4 * gap.std() / np.sqrt(len(gap)), name
+
+
+def test_task_losses_of_every_array_library(xp):
+    probs, y = members(10, 3, 4), np.arange(10) % 4
+    got = sw.task_losses(xp.asarray(probs), xp.asarray(y), "log")
+    assert isinstance(got, np.ndarray)
+    np.testing.assert_allclose(got, sw.task_losses(probs, y, "log"), rtol=1e-12)
+
+
+@pytest.mark.parametrize("k", [2, 5])
+@pytest.mark.parametrize("floor", [1e-12, 1e-6, 0.01, 0.19])
+def test_a_floor_bounds_the_log_loss_at_exactly_minus_its_logarithm(k, floor):
+    sure = np.eye(k)[:, None]
+    wrong = np.roll(np.arange(k), 1)
+    assert np.isinf(sw.task_losses(sure, wrong, "log")).all()
+    np.testing.assert_array_equal(sw.task_losses(sure, wrong, "log", floor=floor), -np.log(floor))
+    assert sw.rules.log.largest_loss(k, floor) == -np.log(floor)
+    right = sw.task_losses(sure, np.arange(k), "log", floor=floor)
+    np.testing.assert_allclose(right, -np.log1p(-(k - 1) * floor), rtol=1e-9, atol=1e-15)
+    probs, y = members(50, 3, k, concentration=0.1), np.arange(50) % k
+    mean = (1 - k * floor) * probs.mean(axis=1) + floor
+    got = sw.task_losses(probs, y, "log", floor=floor)
+    np.testing.assert_allclose(got, -np.log(mean[np.arange(50), y]), rtol=1e-10)
+    assert got.max() <= -np.log(floor)
+    got = sw.task_losses(probs, y, "zero-one", floor=floor)
+    np.testing.assert_array_equal(got, sw.task_losses(probs, y, "zero-one"))
+
+
+@pytest.mark.parametrize("rule", ["log", "brier", "spherical", "tsallis:1.5"])
+def test_losses_of_single_precision_are_above_the_largest_by_rounding_alone(rule):
+    p = np.concatenate([members(1000, 1, 5, concentration=0.05)[:, 0], np.eye(5)])
+    p = p.astype(np.float32)[:, None]
+    for floor in (1e-6, 1e-3):
+        for label in range(5):
+            losses = sw.task_losses(p, np.full(len(p), label), rule, floor=floor)
+            assert losses.max() <= sw.get_rule(rule).largest_loss(5, floor) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y": [0, 1]}, r"\(2,\).*\(3,\)"),
+        ({"y": [0, 1, 4]}, r"labels\[2\] is 4"),
+        ({"y": [0, 1, -1]}, r"labels\[2\] is -1"),
+        ({"y": [0.0, 1.0, 2.0]}, "integer"),
+        ({"floor": 0}, "above 0 and below 1/4"),
+        ({"floor": 0.25}, "above 0 and below 1/4"),
+        ({"floor": -1e-6}, "above 0"),
+        ({"floor": np.nan}, "floor must be a finite number"),
+        ({"rule": "nope"}, "no rule is called"),
+        ({"predictions": members(2, 3, 4)[0]}, "one row"),
+        ({"predictions": members(6, 3, 4).reshape(3, 2, 3, 4)}, "reshape arrays with more axes"),
+        (
+            {"predictions": sw.Samples(members(3, 3, 4)), "weights": [1, 1, 1]},
+            "weights: not an option",
+        ),
+        ({"predictions": sw.Dirichlet(np.ones((3, 4))), "from_logits": True}, "not an option"),
+        ({"predictions": members(3, 3, 4) * 2}, "sum"),
+    ],
+)
+def test_bad_predictions_labels_and_floors_are_refused(change, message):
+    full = {"predictions": members(3, 3, 4), "y": [0, 1, 2], **change}
+    with pytest.raises(sw.InvalidInput, match=message):
+        sw.task_losses(**full)
+
+
+def test_a_misspelt_option_is_named():
+    probs = members(20, 3, 2)
+    for call in (
+        lambda: sw.certify(probs, np.zeros(20, int), max_loss=0.1, confidnce=0.9),
+        lambda: sw.evaluate(sw.Samples(probs), np.zeros(20, int), resamples=200),
+        lambda: sw.compare(sw.io.Predictions(probs, labels=np.zeros(20, int)), n_resample=200),
+    ):
+        with pytest.raises(sw.InvalidInput, match="there is no option"):
+            call()
+
+
+def test_an_infinite_loss_names_the_row_and_the_floor():
+    probs = members(20, 3, 2)
+    probs[7] = [1.0, 0.0]
+    labels = np.ones(20, int)
+    with pytest.raises(sw.InvalidInput, match="log loss of row 7 is infinite") as caught:
+        sw.compare(probs, labels, task_loss="log")
+    assert [remedy.argument for remedy in caught.value.remedies] == ["floor"]
