@@ -27,7 +27,7 @@ from scorewise.io import _predictions as io_predictions
         ("score test.npz --out no/U.csv", "there is no folder 'no'"),
         ("score test.npz --out folder.csv", "is a folder"),
         ("score costs.txt", "has an unknown format"),
-        ("score folder.csv", "not a valid Parquet files"),
+        ("score folder.csv", "no Parquet files"),
         ("evaluate test.npz --report folder.csv", "is a folder"),
         ("evaluate test.npz --ood missing.npz", "there is no file 'missing.npz'"),
         ("evaluate test.npz --confidence 95", "above 0 and below 1"),
