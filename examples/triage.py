@@ -50,9 +50,9 @@ def main() -> None:
         print(f"  patient {row}: {name}, expected cost {decisions.total[row]:.2f}")
     print()
 
-    print("The three patients whose diagnosis teaches the model most:")
+    print("The three patients whose diagnosis is most useful as a label:")
     for row in sw.acquire(decisions.epistemic, 3, random_state=0):
-        print(f"  patient {row}: learning θ is worth {decisions.epistemic[row]:.2f}")
+        print(f"  patient {row}: learning θ saves {decisions.epistemic[row]:.2f}")
 
 
 if __name__ == "__main__":

@@ -395,7 +395,7 @@ def test_a_selective_classifier_labels_as_decide_does():
     model = sw.SelectiveClassifier(LogisticRegression(), plain, 0.5, random_state=0).fit(X, y)
     d = sw.decide(model.estimator_.predict_proba(X)[:, None], costs)
     np.testing.assert_array_equal(model.predict(X), d.action)
-    np.testing.assert_allclose(model.uncertainty(X), d.total, rtol=1e-12)
+    np.testing.assert_allclose(model.uncertainty(X), d.total, rtol=1e-9)
     abstaining = sw.decide(np.full((1, 1, 2), 0.5), costs, 0.5).rule
     with pytest.raises(sw.InvalidInput, match="a column for abstaining is not needed"):
         sw.SelectiveClassifier(LogisticRegression(), abstaining, 0.5).fit(X, y)
@@ -820,8 +820,8 @@ def test_inputs_are_not_changed():
         ([[0, 1]], r"shape \(1, 2\)"),
         ([[0, 1j], [1, 0]], "real numbers"),
         (None, "real numbers"),
-        ("zero-one", "is no cost matrix"),
-        (sw.rules.zero_one, "is no cost matrix"),
+        ("zero-one", "is not a cost matrix"),
+        (sw.rules.zero_one, "is not a cost matrix"),
         (np.ma.masked_array(TRIAGE, mask=np.eye(2)), "masked"),
     ],
 )

@@ -61,10 +61,11 @@ def test_one_file_name_is_one_module():
     assert not {name: places for name, places in homes.items() if len(places) > 1}
 
 
-def test_every_package_names_what_it_exports():
-    for path in SRC.rglob("__init__.py"):
+def test_every_package_and_public_module_names_what_it_exports():
+    for path in [*SRC.rglob("__init__.py"), *SRC.glob("[!_]*.py")]:
         module = ".".join(["scorewise", *module_of(path)])
         exported = __import__(module, fromlist=["*"])
         names = getattr(exported, "__all__", [])
+        assert names or path.name == "__init__.py", module
         assert list(names) == sorted(names, key=lambda n: (not n.isupper(), not n[0].isupper(), n))
         assert all(hasattr(exported, name) for name in names), module

@@ -56,7 +56,7 @@ def copy(tmp_path: Path) -> Copy:
     return Copy(tmp_path)
 
 
-def test_a_rule_is_lines_in_the_file_of_its_structure_and_one_import(copy: Copy):
+def test_a_rule_is_lines_in_the_file_of_its_structure_and_an_export(copy: Copy):
     copy.append(
         "rules/_separable.py",
         '''
@@ -89,7 +89,12 @@ def test_a_rule_is_lines_in_the_file_of_its_structure_and_one_import(copy: Copy)
         ''',
     )
     copy.append(
-        "rules/__init__.py", "from scorewise.rules._separable import exponential as exponential\n"
+        "rules/__init__.py",
+        """
+        from scorewise.rules._separable import exponential
+
+        __all__ += ["exponential"]
+        """,
     )
     output = copy.run(
         """
@@ -330,6 +335,7 @@ def test_a_kernel_is_one_file(copy: Copy):
         import numpy as np
         import scorewise as sw
 
+        sw.check_kernel(sw.kernels.KERNELS["brier"], ["brier"])
         probs = np.random.default_rng(0).dirichlet(np.ones(3), size=(20, 4))
         print(sw.explain_kernel(probs, "brier"))
         result = sw.decompose(probs, "brier")

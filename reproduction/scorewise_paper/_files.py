@@ -58,13 +58,13 @@ def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
 
 
 def load_checkpoint(path: Path, device: Any = "cpu") -> dict[str, Any] | None:
-    """Tensors and numbers from a file; None where there is none, or none that can be read."""
+    """Tensors and numbers from a file; None if it is missing or cannot be read."""
     import torch
 
     if not path.is_file():
         return None
     try:
         state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
-    except _BAD_CHECKPOINT:  # the machine went down while it was written
+    except _BAD_CHECKPOINT:  # it was not written completely
         return None
     return state

@@ -29,7 +29,7 @@ MEMBERS = 5
 DROPOUT = 0.5
 EPOCHS = 100
 LEARNING_RATE, MOMENTUM, WEIGHT_DECAY = 0.001, 0.9, 5e-4
-BATCH = 128  # the paper does not say; that of the implementation it took the network from
+BATCH = 128  # not in the paper; that of the implementation from which it took the network
 CHECKPOINT_EVERY = 10  # epochs
 # Of the stored networks: raise it when training changes, with those of table-1, figure-sp-cifar10.
 REVISION = 1
@@ -164,7 +164,7 @@ class _Run:
 def _networks_of(method: str) -> list[int]:
     """Which of a run's networks a method uses: five form the ensemble, the sixth has dropout.
 
-    The Laplace approximation is one around the ensemble's first.
+    The Laplace approximation is around the ensemble's first network.
     """
     return {"ensemble": list(range(MEMBERS)), "laplace": [0], "dropout": [MEMBERS]}[method]
 
@@ -221,7 +221,7 @@ def _trained(setup: Setup, setting: Any, needed: Sequence[int]) -> dict[int, Hea
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that determines a trained network, besides its training data."""
+    """Everything that determines a trained network, except its training data."""
 
     seed: int
     dropout: float
@@ -235,7 +235,7 @@ class Recipe:
 
 
 def normalized(images: Tensor) -> Tensor:
-    """Bytes normalised by the channels of CIFAR-10's training images, whatever the images are."""
+    """Images of any set, normalised by the channels of CIFAR-10's training images."""
     return networks.normalized(images, MEAN, DEVIATION)
 
 
@@ -251,7 +251,7 @@ def train(
 
     On CUDA the steps of all networks run side by side: each is a graph on its own stream, in
     bfloat16 with channels last, and images are cropped and flipped on the device. A network
-    whose training was interrupted continues from its checkpoint, whatever networks it trains with.
+    whose training was interrupted continues from its checkpoint, with any other networks.
 
     Parameters
     ----------
@@ -388,7 +388,7 @@ def cropped(images: Tensor, rows: Tensor, columns: Tensor, flipped: Tensor) -> T
 def _train_epoch(
     trainers: Sequence[_Trainer], images: Tensor, labels: Tensor, epoch: int, device: torch.device
 ) -> None:
-    """One pass over full batches; the rows that are left over are others each time."""
+    """One pass over full batches; the rows left over differ between epochs."""
     batch = len(trainers[0].y)
     epochs = [trainer.begin(images, labels, epoch) for trainer in trainers]
     for trainer in trainers:

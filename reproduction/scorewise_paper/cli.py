@@ -20,9 +20,9 @@ from scorewise_paper.errors import InvalidInput, Remedy, ScorewiseError
 from scorewise_paper.results import Store
 from scorewise_paper.runs import EXPERIMENTS, QUICK, Protocol, Setup, run
 
-FINE, NOT_OFFICIAL, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 70, 130
+SUCCESS, NOT_OFFICIAL, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 70, 130
 
-# What CUDA, torch on the CPU and joblib say when memory runs out.
+# Parts of the messages of CUDA, torch on the CPU and joblib when memory runs out.
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "unexpectedly terminated")
 
 _STYLE: dict[str, Any] = {"no_args_is_help": True, "rich_markup_mode": None}
@@ -44,7 +44,7 @@ datasets_app = typer.Typer(
 # -- options ---------------------------------------------------------------------------------------
 
 Results = Annotated[
-    Path, typer.Option(metavar="FOLDER", help="Stored results; what is there is not run again.")
+    Path, typer.Option(metavar="FOLDER", help="Stored results; they are not computed again.")
 ]
 DataDir = Annotated[
     Path | None,
@@ -89,7 +89,7 @@ def main(
     Start with "scorewise-paper datasets list": which data sets are here, how to get the others.
     Then "scorewise-paper figure-1 --data-dir FOLDER", or "scorewise-paper all".
 
-    Exit codes: 0 fine, 1 a data file is not official, 2 bad usage or input.
+    Exit codes: 0 success, 1 a data file is not official, 2 wrong usage or input.
     """
 
 
@@ -102,18 +102,18 @@ def command(*examples: str) -> Callable[[Callable[..., int | None]], Callable[..
             try:
                 code = function(*args, **options)
             except KeyboardInterrupt:
-                _complain("Interrupted. The same command continues from here.")
+                _print_error("Interrupted. The same command continues from here.")
                 raise typer.Exit(INTERRUPTED) from None
             except (ScorewiseError, OSError, ImportError, MemoryError) as error:
                 if options.get("debug"):
                     traceback.print_exc()
-                _complain(f"Error: {_sentence(error)}")
+                _print_error(f"Error: {_sentence(error)}")
                 raise typer.Exit(BAD_INPUT) from None
             except Exception:
                 traceback.print_exc()
-                _complain("This is a bug in scorewise-paper: please report it.")
+                _print_error("This is a bug in scorewise-paper: please report it.")
                 raise typer.Exit(BUG) from None
-            raise typer.Exit(code or FINE)
+            raise typer.Exit(code or SUCCESS)
 
         lines = "\n".join(f"  {line}" for line in examples)
         wrapped.__doc__ = f"{inspect.getdoc(function)}\n\n\b\nExamples:\n{lines}"
@@ -136,12 +136,12 @@ def _sentence(error: BaseException) -> str:
 
 
 def _option(remedy: Remedy) -> str:
-    """A remedy as someone who types commands applies it."""
+    """A remedy as an option of a command."""
     value = "" if remedy.value is True else f" {remedy.value}"
     return f"use --{remedy.argument.replace('_', '-')}{value} {remedy.effect}".rstrip()
 
 
-def _complain(text: str) -> None:
+def _print_error(text: str) -> None:
     typer.echo(text, err=True)
 
 
@@ -205,7 +205,7 @@ def _run_and_draw(names: Sequence[str], setup: Setup, as_json: bool) -> None:
     try:
         outcome = run(names, setup)
     except KeyboardInterrupt:
-        _complain(f"Finished results are in {setup.store.folder}.")
+        _print_error(f"Finished results are in {setup.store.folder}.")
         raise
     except RuntimeError as error:
         if any(text in str(error) for text in _OUT_OF_MEMORY):
@@ -216,9 +216,9 @@ def _run_and_draw(names: Sequence[str], setup: Setup, as_json: bool) -> None:
         _print_json({"results": setup.store.folder, **asdict(outcome), "written": written})
         return
     for message in outcome.damaged:
-        _complain(f"{message}; it does not count.")
+        _print_error(f"{message}; it does not count.")
     for gap in outcome.gaps.values():
-        _complain(f"Left out: {gap.render(_option)}")
+        _print_error(f"Left out: {gap.render(_option)}")
     typer.echo(
         f"{outcome.cells} results, {outcome.computed} of them computed now, are in "
         f"{setup.store.folder}."
@@ -266,7 +266,7 @@ def report(
 def list_(data_dir: DataDir = None, as_json: AsJson = False, debug: Debug = False) -> None:
     """List the data sets, which of them are here, and how to get the others.
 
-    Whether the files here are official is what "scorewise-paper datasets verify" checks.
+    "scorewise-paper datasets verify" checks whether the files here are official.
     """
     root = datasets.data_folder(data_dir)
     known = [datasets.describe(name) for name in datasets.names()]
@@ -281,7 +281,7 @@ def list_(data_dir: DataDir = None, as_json: AsJson = False, debug: Debug = Fals
         cells = (text.ljust(width) for text, width in zip(row, widths, strict=True))
         typer.echo("  " + "  ".join(cells).rstrip())
     typer.echo(
-        "\n  scorewise-paper datasets fetch NAME    downloads one, or says what to do by hand"
+        "\n  scorewise-paper datasets fetch NAME    downloads one, or shows what to do by hand"
         "\n  scorewise-paper datasets verify        checks whether the files here are official"
     )
 
@@ -327,7 +327,7 @@ def fetch(names: Names, data_dir: DataDir = None, debug: Debug = False) -> None:
 
     Official files that are here are not downloaded again. An interrupted download continues when
     the same command is run again. A file here that is not official is renamed: its new name ends in
-    .not-official. ImageNet requires a registration: the command says which files to put where.
+    .not-official. ImageNet requires a registration: the command shows which files to put where.
     """
     for name in names:
         datasets.describe(name)
@@ -364,7 +364,7 @@ def verify(
         for state in every:
             reason = f": {state.message}" if state.message else ""
             typer.echo(f"  {state.state}: {state.path}{reason}")
-    return FINE if all(state.state == datasets.OFFICIAL for state in every) else NOT_OFFICIAL
+    return SUCCESS if all(state.state == datasets.OFFICIAL for state in every) else NOT_OFFICIAL
 
 
 @command("scorewise-paper datasets path mnist", 'ls "$(scorewise-paper datasets path mnist)"')

@@ -62,7 +62,7 @@ def detection_section(
     tables: tuple[str, ...],
     needs_weights: bool = False,
 ) -> Section:
-    """The paper's AUROC, ours, and the difference; also for sets that stand in for the paper's.
+    """The paper's AUROC, ours, and the difference; also for stand-ins of the paper's sets.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ __all__ = [
 
 
 class MissingData(ScorewiseError, FileNotFoundError):
-    """A data set is not in the data folder; the message is one sentence that says how to get it."""
+    """A data set is not in the data folder; the message says how to get it."""
 
 
 class CorruptData(ScorewiseError, ValueError):

@@ -5,10 +5,10 @@ scikit-learn's defaults. "The CoverType and Poker Hand datasets do not have a de
 split, hence we use a 70 % - 30 % split." For each of three runs a new forest is fitted and 10,000
 test rows are drawn. The spherical loss is the appendix's.
 
-The paper does not say what the log loss of a row is to whose class all trees gave probability 0:
-here it is that of the rounding of 1, as in scikit-learn; the results say how many such rows there
-are, and what a larger floor would change. All runs share one data set. Runs beyond the first three,
-if there are some, serve the claims; the tables have the first three.
+The paper does not define the log loss of a row for whose class all trees predict probability 0.
+Here such a probability counts as the machine epsilon, as in scikit-learn; the results show how many
+such rows there are, and the effect of a larger floor. All runs share one data set. The tables show
+the first three runs; the claims are tested on all runs.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class _Progress:
     def restored(cls, cells: Sequence[Cell], checkpoint: Path, n: int) -> _Progress:
         """The state in a checkpoint, or the first round's.
 
-        Learners continue together as they began: the results of some may be stored already.
+        All learners of the checkpoint continue, also those whose results are stored already.
         """
         state = load_checkpoint(checkpoint)
         if state and state.keys() == {field.name for field in fields(cls)}:
@@ -137,7 +137,7 @@ class _Progress:
 
 
 def _key(setting: Any) -> tuple[str, int]:
-    """What tells learners that learn together apart."""
+    """The measure and the run, which identify a learner of a group."""
     return setting["measure"], setting["run"]
 
 
@@ -189,10 +189,10 @@ def _learn_together(
             bar.update(1)
     seconds = (time.perf_counter() - started) / len(stack)
     labels = np.minimum(setting["initial"] + setting["budget"] * np.arange(last + 1), len(x))
-    wanted = {_key(cell.setting): cell for cell in cells}
+    cells_by_key = {_key(cell.setting): cell for cell in cells}
     errors_of_learners = np.transpose(state.errors)
     for own, errors, probs in zip(state.settings, errors_of_learners, members, strict=True):
-        cell = wanted.get(_key(own))
+        cell = cells_by_key.get(_key(own))
         if cell is not None:
             numbers = {"labels": labels, "error": errors.round(6)}
             arrays = {"probs": probs, "y": labels_of(test)}
@@ -276,9 +276,9 @@ class Stack:
     make : callable
         Makes a new network.
     n_networks : int
-        How many, L.
+        Number of networks, L.
     images, labels : tensors (n, channels, height, width) and (n,), on the device
-        What the networks learn from.
+        The training data.
     batch : int
         Rows per step and network.
     most_rows : int
@@ -312,8 +312,8 @@ class Stack:
         on_cuda = self._device.type == "cuda"
         self._optimizer = _optimizer(optimizer, list(self._weights.values()), lr, on_cuda)
         steps = -(-most_rows // batch)
-        # for every step of an epoch: its rows, which of them are not there only to fill the last
-        # step, and which features dropout retains
+        # for every step of an epoch: its rows, which of them are not padding of the last step, and
+        # which features dropout retains
         self._order = torch.zeros(steps, n_networks, batch, dtype=torch.int64, device=self._device)
         self._real = torch.zeros(steps, n_networks, batch, device=self._device)
         width = self._pattern.head.in_features
@@ -336,7 +336,7 @@ class Stack:
     def fit(self, rows: Tensor, epochs: int, seeds: Sequence[int]) -> None:
         """Train each network on its own rows, ``(L, n)`` indices of images.
 
-        A network's orders and dropout follow from its seed, whatever networks it learns with.
+        A network's orders and dropout depend on its seed only, not on the other networks.
         """
         rows = rows.to(self._device)
         n = rows.shape[1]
@@ -410,7 +410,7 @@ class Stack:
 
 @contextmanager
 def _faster_products() -> Iterator[None]:
-    """Products of matrices in TF32, in what is captured."""
+    """Use TF32 for matrix products while a step is captured."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
     try:

@@ -168,7 +168,7 @@ class EfficientNet(nn.Module):
     """EfficientNetV2 (Tan and Le, 2021), with parameters named as torchvision names them.
 
     Stochastic depth, which matters in training alone, is left out. torchvision's own class is not
-    used because its releases can only be imported beside the very build of torch they belong to.
+    used because torchvision can only be imported with its own build of torch.
     """
 
     def __init__(self, shape: Shape) -> None:

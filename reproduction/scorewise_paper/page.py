@@ -32,17 +32,17 @@ _HOW = (
     "again. Forests give the same numbers everywhere; networks trained on a GPU do not, as its "
     "sums have no fixed order. The report is this page, the same as one HTML file, and the tables "
     "in LaTeX; the results that the page in scorewise's repository was made from are there in "
-    "`reproduction/results`, and `reproduction/README.md` says how they were computed."
+    "`reproduction/results`, and `reproduction/README.md` describes how they were computed."
 )
 _EXPLAINED = (
-    "The paper's figures have curves and no numbers, so only ours can be shown. What was run on "
-    "other data than the paper's, or shortened, says so. Differences are between paired runs, with "
-    "Student's 95 % interval of their mean in brackets where there are several; a comparison is "
-    "undecided where that interval contains 0. All runs share one data set, so the intervals "
-    "describe repeated runs, not new data; and the rival that is named is the best of several, "
-    "selected after the fact. The totals of Brier and spherical order all rows alike and are not "
-    "compared with each other. Results of shortened runs, of another floor of the log loss, or of "
-    "other choices than ours where the paper is silent, are shown and not counted."
+    "The paper's figures have curves and no numbers, so only ours can be shown. Results on other "
+    "data than the paper's, or of shortened runs, are marked. Differences are between paired "
+    "runs, with Student's 95 % interval of their mean in brackets where there are several; a "
+    "comparison is undecided where that interval contains 0. All runs share one data set, so the "
+    "intervals describe repeated runs, not new data; and the rival that is named is the best of "
+    "several, selected after the fact. The totals of Brier and spherical order all rows alike and "
+    "are not compared with each other. Results of shortened runs, of another floor of the log "
+    "loss, or of other choices than ours where the paper is silent, are shown and not counted."
 )
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem }
@@ -91,7 +91,7 @@ def write_page(results: str | PathLike[str], out: str | PathLike[str]) -> list[P
     InvalidInput
         If there is no such folder of results.
     DamagedResult
-        If a result is not as it was written.
+        If a result is damaged.
 
     Examples
     --------
@@ -177,8 +177,8 @@ def _write(folder: Path, texts: dict[str, str], parts: Sequence[_Part]) -> list[
 
 
 def _svg(figure: Any) -> str:
-    """A drawing that is the same text whenever it is drawn from the same numbers."""
-    import matplotlib as mpl  # which takes long
+    """A figure as SVG; the same numbers give the same text."""
+    import matplotlib as mpl  # slow to import
 
     text = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": "scorewise", "svg.fonttype": "path"}):
@@ -224,7 +224,7 @@ def _verdict_sentence(text: str, tested: Sequence[Claim]) -> str:
     else:
         summary = "it cannot be decided"
     singles = (
-        f" ({len(single)} of them for lack of a second run: the only one says yes in "
+        f" ({len(single)} of them for lack of a second run: the only run gives yes in "
         f"{sum(x.endswith(YES) for x in single)} and no in {sum(x.endswith(NO) for x in single)})"
     )
     return (

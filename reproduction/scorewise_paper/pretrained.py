@@ -67,16 +67,16 @@ class Weights:
 
 @dataclass(frozen=True)
 class PublishedWeights:
-    """Weights that somebody has published; they are verified, and never downloaded.
+    """Published weights; they are verified, and never downloaded.
 
     Parameters
     ----------
     title : str
-        For people.
+        The name in messages.
     files : tuple of str
         Where they are stored, under the folder of weights; the last file holds the weights.
     url : str
-        The address that the files' names follow.
+        The address of their folder.
     sha256 : str
         The beginning of the weights' digest; empty where none is known.
     read : callable
@@ -305,7 +305,7 @@ class Predictor:
     def _members(self, setting: Mapping[str, Any], name: str) -> np.ndarray:
         """Probabilities ``(n, M, K)``, in double precision."""
         rows, run = self.setup.load(name, "test"), setting["run"]
-        chosen = drawn_rows(rows, self.most_rows, run)  # the rows of every cell begin with the same
+        chosen = drawn_rows(rows, self.most_rows, run)  # the first rows are the same for every cell
         x = self.features(rows, chosen)[: setting["test_rows"]]
         head = nn.Sequential(nn.Dropout(DROPOUT), self.network.head)
         samples = predict_samples(
@@ -356,7 +356,7 @@ class Predictor:
         return features
 
     def _path(self, rows: Rows, chosen: np.ndarray) -> Path:
-        """The same for the same network, images and rows."""
+        """The file of features, named by the network, the images and the rows."""
         digest = hashlib.sha256(f"{self.weights.digest} {rows.digest} ".encode())
         digest.update(chosen.astype("<i8").tobytes())
         name = f"{self.data}-{rows.name}-{rows.split}-{digest.hexdigest()[:16]}.npy"
@@ -364,7 +364,7 @@ class Predictor:
 
 
 def _stored(path: Path, shape: tuple[int, int]) -> np.ndarray | None:
-    """Features from a file; None where there are none, or not as they were written."""
+    """Features from a file; None if it is missing or damaged."""
     try:
         features: np.ndarray = np.load(path, allow_pickle=False)
     except (FileNotFoundError, ValueError, EOFError):

@@ -34,8 +34,8 @@ from scorewise_paper.sections import (
 
 POINTS = 100  # of a stored curve
 # A forest can give probability 0 to the class that occurs, and the log loss is then infinite. The
-# paper does not say how it counts that. Here it is the rounding of 1, as in scikit-learn, and a
-# larger floor besides, to show how much it matters.
+# paper does not say how it counts that. Here the floor is the machine epsilon, as in scikit-learn;
+# a larger floor is computed too, to show how much it matters.
 FLOOR, LARGER_FLOOR = float(np.finfo(np.float64).eps), 1e-6
 LARGER_LOG = f"log (floor {LARGER_FLOOR:g})"
 LOSSES = {**{rule: (rule, FLOOR) for rule in RULES}, LARGER_LOG: ("log", LARGER_FLOOR)}
@@ -107,7 +107,7 @@ def forest_cells(
 
 
 def compute_forests(setup: Setup, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Result]]:
-    """Forests in parallel, on whatever joblib is configured to use."""
+    """Forests in parallel, by the backend that joblib is configured to use."""
     parallel = Parallel(n_jobs=setup.n_jobs, return_as="generator_unordered")
     with progress_bar("forests", len(cells), setup.progress) as bar:
         for cell_and_result in parallel(delayed(_forest)(setup, cell) for cell in cells):

@@ -1,4 +1,4 @@
-"""Stored results: one file for each experiment, one line for each result, never a damaged one."""
+"""Stored results: one file for each experiment, one line with a digest for each result."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Store:
     Parameters
     ----------
     folder : path
-        Where; it is created when something is written.
+        The folder; it is created when something is written.
 
     Examples
     --------
@@ -115,7 +115,7 @@ class Store:
 
     @contextmanager
     def alone(self, work: str) -> Iterator[None]:
-        """Exclude all others who do the same kind of work on these results."""
+        """Exclude other processes that do the same kind of work on these results."""
         with locked(self.folder / ".locks" / work):
             yield
 
@@ -155,17 +155,17 @@ class Store:
         InvalidInput
             If there is no folder of results.
         DamagedResult
-            If a line is not as it was written.
+            If a line is damaged.
         """
         if not self.folder.is_dir():
             raise InvalidInput(f"there is no folder of results {str(self.folder)!r}")
         results, damaged = self.read(experiment)
         if damaged:
-            raise DamagedResult(f"{damaged[0]}; run {experiment} again to mend it")
+            raise DamagedResult(f"{damaged[0]}; run {experiment} again to repair it")
         return results
 
     def members_problem(self, stored: Stored) -> str | None:
-        """A message if a result's members are damaged; they may have been deleted, being large."""
+        """A message if a result's members are damaged; None if they are intact or deleted."""
         path = self.members_path(stored.cell)
         if not path.is_file() or digests_of(path)["sha256"] == stored.provenance.get("members"):
             return None
@@ -174,7 +174,7 @@ class Store:
     def write(self, cell: Cell, result: Result) -> None:
         """Store a result: first the members, then, in one step, the numbers.
 
-        It replaces a result of the same setting, of whatever revision, and damaged lines.
+        It replaces a result of the same setting, of any revision, and damaged lines.
         """
         provenance: dict[str, Any] = {
             "seconds": round(result.seconds, 3),
@@ -229,7 +229,7 @@ def _is_same_work(cell: Cell, other: Cell) -> bool:
 
 
 def _order(cell: Cell) -> tuple[str, int, str]:
-    """Where a line stands in its file, so that files of the same results are the same."""
+    """The sort key of a line, so that files of the same results are the same."""
     words, _, _ = cell.name.rpartition("-run")
     return words, int(cell.setting["run"]), cell.key
 
@@ -251,7 +251,7 @@ def _digest(value: Any) -> str:
 
 
 def _compact(array: np.ndarray) -> np.ndarray:
-    """Half precision is enough for probabilities that are looked at again."""
+    """Half precision, which is enough to inspect probabilities again."""
     return array.astype(np.float16) if array.dtype.kind == "f" else array
 
 

@@ -1,4 +1,4 @@
-"""Running experiments: what is not stored yet is computed and stored, one result at a time."""
+"""Run experiments: results that are not stored yet are computed and stored one by one."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ EXPERIMENTS = {
     "figure-sp-components": "Appendix: rejecting by aleatoric and epistemic uncertainty, CoverType",
     "figure-sp-poker": "Appendix: rejecting by all three components, Poker Hand",
     "figure-sp-cifar10": "Appendix: rejecting by total uncertainty, CIFAR-10",
-    "table-1": "Table 1: detecting what is not CIFAR-10, by epistemic uncertainty",
-    "table-imagenet": "Table: detecting what is not ImageNet, by epistemic uncertainty",
-    "table-food101": "Table: detecting what is not Food-101, by epistemic uncertainty",
+    "table-1": "Table 1: OOD detection on CIFAR-10, by epistemic uncertainty",
+    "table-imagenet": "Table: OOD detection on ImageNet, by epistemic uncertainty",
+    "table-food101": "Table: OOD detection on Food-101, by epistemic uncertainty",
     "figure-2": "Figure 2: active learning by epistemic uncertainty",
     "figure-al-more": "Appendix: active learning on further sets",
     "figure-al-spherical": "Appendix: active learning with the spherical loss",
 }
 
 
-# -- how large, where, and with what ---------------------------------------------------------------
+# -- sizes, folders and devices --------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -115,16 +115,16 @@ class Setup:
     store : Store or path
         The results.
     protocol : Protocol
-        How large everything is.
+        The sizes of everything.
     data_dir : path, optional
-        The data sets; by default as :func:`scorewise_paper.datasets.data_folder` says.
+        The data sets; by default :func:`scorewise_paper.datasets.data_folder`.
     as_is : bool
         Whether to use files that are not the official ones; every result is marked.
     device : str, optional
         For networks; by default CUDA where it is available.
     n_jobs : int, optional
         Forests in parallel, through joblib; by default as joblib is configured elsewhere, so that a
-        Dask cluster serves too.
+        Dask cluster can be used.
     weights_dir : path, optional
         Weights of pretrained networks; by default ``weights`` in the data folder.
     progress : bool, optional
@@ -172,7 +172,7 @@ class Setup:
         return _load(name, split, self.data_dir, self.as_is, run)
 
     def described(self, *sets: tuple[str, str]) -> dict[str, dict[str, Any]]:
-        """What identifies data sets and splits, for the setting of a cell.
+        """The digests and sizes of data sets and splits, for the setting of a cell.
 
         Pooled sets are described by their split with seed 0, in all runs.
         """
@@ -215,7 +215,7 @@ def _described(name: str, split: str, data_dir: Path | None, as_is: bool) -> dic
 
 
 def _content_digest(rows: Rows) -> str:
-    """The same for the same rows, in whatever files they are."""
+    """A digest of the content of rows, which does not depend on their files."""
     if not isinstance(rows.x, np.ndarray):  # large images, too many to read them all
         return rows.digest
     digest = hashlib.sha256(rows.x.tobytes())
@@ -224,7 +224,7 @@ def _content_digest(rows: Rows) -> str:
 
 
 def random_numbers(seed: int, *place: int) -> np.random.Generator:
-    """A generator of its own for each seed and place."""
+    """An independent generator for each seed and place."""
     return np.random.default_rng(np.random.SeedSequence([seed, *place]))
 
 
@@ -245,7 +245,7 @@ def drawn_rows(rows: Rows, most: int | None, run: int) -> np.ndarray:
 
 
 class Experiment(Interface):
-    """What the module of an experiment has.
+    """The interface of an experiment's module.
 
     ``EXPERIMENT`` is its name, or that of the experiment whose results it shows.
     """
@@ -259,7 +259,7 @@ class Experiment(Interface):
 
 @dataclass
 class Outcome:
-    """What running experiments did.
+    """A summary of a run of experiments.
 
     Attributes
     ----------
@@ -311,15 +311,15 @@ def is_stale(cell: Cell) -> bool:
 def run(names: str | Iterable[str], setup: Setup) -> Outcome:
     """Run experiments, and store every result as soon as it is computed.
 
-    What is stored is not computed again, unless it is damaged or of another revision. Two runs at
-    the same time wait for each other.
+    Stored results are not computed again, unless they are damaged or of another revision. Two
+    runs at the same time wait for each other.
 
     Parameters
     ----------
     names : str or iterable of str
         Names of ``EXPERIMENTS``.
     setup : Setup
-        Where, with what, and how large.
+        Folders, devices and sizes.
 
     Returns
     -------
@@ -339,19 +339,19 @@ def run(names: str | Iterable[str], setup: Setup) -> Outcome:
     """
     _load.cache_clear()  # files may have changed
     _described.cache_clear()
-    wanted: dict[str, Cell] = {}
+    by_key: dict[str, Cell] = {}
     for name in [names] if isinstance(names, str) else names:
-        wanted |= {cell.key: cell for cell in experiment(name).cells(setup)}
-    if not wanted:
+        by_key |= {cell.key: cell for cell in experiment(name).cells(setup)}
+    if not by_key:
         problems = "; ".join(gap.problem for gap in setup.gaps.values())
         remedies = dict.fromkeys(x for gap in setup.gaps.values() for x in gap.remedies)
         raise MissingData(problems, *remedies)
     setup.store.prepare()
-    outcome = Outcome(cells=len(wanted), gaps=setup.gaps)
-    for name in dict.fromkeys(cell.experiment for cell in wanted.values()):
-        cells = [cell for cell in wanted.values() if cell.experiment == name]
+    outcome = Outcome(cells=len(by_key), gaps=setup.gaps)
+    for name in dict.fromkeys(cell.experiment for cell in by_key.values()):
+        cells = [cell for cell in by_key.values() if cell.experiment == name]
         compute = experiment(name).compute
-        with setup.store.alone(compute.__module__):  # whose networks experiments may share
+        with setup.store.alone(compute.__module__):  # experiments may share networks
             missing = _missing(setup.store, name, cells, outcome)
             for cell, result in compute(setup, missing) if missing else ():
                 setup.store.write(cell, result)

@@ -24,7 +24,7 @@ _DIFFER = {"run", "measure", "method", "members"}  # within a group
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1)))
 
 
-# -- what a section has ----------------------------------------------------------------------------
+# -- the parts of a section ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Group:
 
     @property
     def over_runs(self) -> str:
-        """What a number or a line is the mean of, in words."""
+        """The runs that a number or a line is the mean of, in words."""
         n = len(self.runs)
         return f"mean and standard deviation of {n} runs" if n > 1 else "one run"
 
@@ -133,12 +133,12 @@ class Group:
         return rows
 
     def title(self, name: str = "data") -> str:
-        """The data set's title, with the marks that stand beside every number."""
+        """The data set's title, with its marks, such as "shortened"."""
         data = self.setting[name]
         described = datasets.describe(data)
         marks = ["shortened"] * self.is_shortened
         if data in self._unofficial:
-            marks.append("not official" if described.files else "stands in")
+            marks.append("not official" if described.files else "stand-in")
         return f"{described.title} ({', '.join(marks)})" if marks else described.title
 
     @property
@@ -225,7 +225,7 @@ class Advantage:
     def verdict(self) -> str:
         """Whether the choice is better; a single run does not show how much runs vary."""
         if self.interval is None:
-            return f"{UNDECIDED}: one run says {YES if self.mean > 0 else NO}"
+            return f"{UNDECIDED}: one run, {YES if self.mean > 0 else NO}"
         low, high = self.interval
         return YES if low > 0 else NO if high < 0 else UNDECIDED
 
@@ -238,7 +238,7 @@ class Advantage:
 
 
 def best_rival(advantages: Mapping[str, Advantage]) -> str | None:
-    """The rival with the least advantage over it; None where there is nobody to compare with."""
+    """The rival with the least advantage over it; None if there is no rival."""
     means = {name: advantage.mean for name, advantage in advantages.items() if advantage.values}
     return min(means, key=lambda name: means[name]) if means else None
 

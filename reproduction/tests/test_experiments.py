@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -264,12 +263,12 @@ def test_killed_and_started_again(
 
 def test_killed_before_anything_is_there(root: Path, tmp_path: Path, undisturbed: Any):
     args, _, _ = KILLED["forests"]
-    options = (*args, "--data-dir", root, "--results", tmp_path)
-    process = started(*options)
-    time.sleep(0.3)
-    killed_once(process, lambda: True)
+    results = tmp_path / "results"
+    options = (*args, "--data-dir", root, "--results", results)
+    killed_once(started(*options), results.exists)
+    assert contents(results) == {}
     assert reproduce(*options).exit_code == 0
-    assert contents(tmp_path) == undisturbed("forests")
+    assert contents(results) == undisturbed("forests")
 
 
 @pytest.mark.parametrize("after", [1, 14, 7])

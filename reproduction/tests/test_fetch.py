@@ -52,7 +52,8 @@ class Server(ThreadingHTTPServer):
         self.ranges = True
         self.cuts: dict[str, list[int]] = {}  # after how many bytes connections end
         self.statuses: list[int] = []  # answers to give first
-        self.pause = 0.0  # seconds between blocks
+        self.hold: int | None = None  # after how many bytes an answer stops until ``go`` is set
+        self.go = threading.Event()
 
     @property
     def url(self) -> str:
@@ -85,8 +86,9 @@ class Handler(BaseHTTPRequestHandler):
         cuts = self.server.cuts.get(name)
         data = data[start : start + cuts.pop(0)] if cuts else data[start:]
         for at in range(0, len(data), 1 << 16):
+            if at == self.server.hold:
+                self.server.go.wait(600)
             self.wfile.write(data[at : at + (1 << 16)])
-            _sleep(self.server.pause)
         return None
 
     def answer(self, name: str, wanted: str | None, status: int) -> None:
@@ -304,9 +306,14 @@ def test_files_that_are_not_official_are_renamed(poker: Server, tmp_path: Path):
 
 
 def test_many_at_once_fetch_once(poker: Server, tmp_path: Path):
-    poker.pause = 0.002
+    barrier = threading.Barrier(6)
+
+    def fetch() -> Path:
+        barrier.wait(600)
+        return datasets.fetch("poker-hand", tmp_path)
+
     with ThreadPoolExecutor(6) as pool:
-        for future in [pool.submit(datasets.fetch, "poker-hand", tmp_path) for _ in range(6)]:
+        for future in [pool.submit(fetch) for _ in range(6)]:
             assert future.result() == tmp_path / "poker-hand"
     assert_complete(tmp_path)
     assert sorted(name for name, *_ in poker.requests) == [TEST, TRAIN]
@@ -326,7 +333,7 @@ app()
 
 
 def test_an_interruption_leaves_what_has_come(poker: Server, tmp_path: Path):
-    poker.pause = 0.05
+    poker.hold = 2 * BLOCK
     url, expected = f"{poker.url}/{TEST}", sha256(FILES[TEST])
     command = [
         sys.executable,
@@ -351,7 +358,8 @@ def test_an_interruption_leaves_what_has_come(poker: Server, tmp_path: Path):
     assert running.returncode == 130
     assert "Traceback" not in complaint
     assert 0 < partial(tmp_path).stat().st_size < len(FILES[TEST])
-    poker.pause = 0
+    poker.hold = None
+    poker.go.set()
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stderr) == (0, "")
     assert requests_for(poker)[-1][1] == 206

@@ -107,8 +107,8 @@ def test_the_interval_is_students():
         ((0.1, 0.11, 0.12), "yes"),
         ((-0.1, -0.11, -0.12), "no"),
         ((0.1, -0.11, 0.12), "undecided"),
-        ((0.1,), "undecided: one run says yes"),
-        ((-0.1,), "undecided: one run says no"),
+        ((0.1,), "undecided: one run, yes"),
+        ((-0.1,), "undecided: one run, no"),
         ((0.0, 0.0), "undecided"),
     ],
 )

@@ -7,7 +7,6 @@ import hashlib
 import io
 import shutil
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -375,18 +374,23 @@ def test_the_papers_sizes(root: Path, tmp_path: Path):
 
 
 class Slow(Sequence[Any]):
-    """Images of one colour each, the first of them the slowest, and how many were decoded."""
+    """Images of one colour each, every other ready after the next, and how many were decoded."""
 
     def __init__(self, n: int) -> None:
         self.n, self.decoded, self.threads = n, 0, set[int]()
+        self.lock, self.ready = threading.Lock(), [threading.Event() for _ in range(n)]
 
     def __len__(self) -> int:
         return self.n
 
     def __getitem__(self, i: Any) -> Any:
-        self.decoded += 1
-        self.threads.add(threading.get_ident())
-        time.sleep(0.02 if i % 4 == 0 else 0.001)
+        with self.lock:
+            order = self.decoded
+            self.decoded += 1
+            self.threads.add(threading.get_ident())
+        if order % 2 == 0:
+            assert self.ready[order + 1].wait(600)
+        self.ready[order].set()
         return np.full((5, 7, 3), i, np.uint8)
 
 

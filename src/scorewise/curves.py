@@ -11,6 +11,8 @@ import numpy as np
 from scorewise import _validate as validate
 from scorewise.errors import InvalidInput
 
+__all__ = ["Curve", "augrc", "aulc", "rejection_curve"]
+
 _ROUNDING = 1e-12  # 0.3 * 10 is 3 rows, not 4, and losses of 0.1 have the mean 0.1
 
 

@@ -16,6 +16,8 @@ from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.rules import CostMatrix, ScoringRule
 
+__all__ = ["Decisions", "decide"]
+
 ABSTAIN = "abstain"
 
 
@@ -163,7 +165,7 @@ def _matrix(cost_matrix: Any) -> CostMatrix:
         return cost_matrix
     if isinstance(cost_matrix, str | ScoringRule):
         raise InvalidInput(
-            f"{cost_matrix!r} is no cost matrix (K, A) whose columns are actions; that of "
+            f"{cost_matrix!r} is not a cost matrix (K, A) whose columns are actions; that of "
             "zero-one is 1 - np.eye(K)"
         )
     return CostMatrix(cost_matrix)
@@ -184,7 +186,7 @@ def _with_names(
     if ABSTAIN in names:
         raise InvalidInput(
             f"the cost matrix has an action {ABSTAIN!r} already; give that action another name",
-            Remedy("abstain_cost", None, "if it is the one to abstain by"),
+            Remedy("abstain_cost", None, "if it is the action of abstaining"),
         )
     return CostMatrix(costs, (*names, ABSTAIN))
 

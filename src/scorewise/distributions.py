@@ -35,6 +35,8 @@ from scorewise._inputs import InputOptions, RawPredictions, classes_last, raw_me
 from scorewise._numerics import sum_of_others
 from scorewise.errors import InvalidInput
 
+__all__ = ["N_DRAWS", "RARE", "Dirichlet", "Samples", "apply_floor", "binary"]
+
 
 def binary(p: Any) -> Array:
     """Return two-class probabilities from the probability of class 1.

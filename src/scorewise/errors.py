@@ -6,6 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+__all__ = [
+    "ImproperRule",
+    "InvalidFile",
+    "InvalidInput",
+    "KernelMismatch",
+    "Remedy",
+    "ScorewiseError",
+]
+
 
 @dataclass(frozen=True)
 class Remedy:

@@ -14,14 +14,30 @@ from typing import Any
 import numpy as np
 
 from scorewise._array import namespace, to_numpy
+from scorewise._fields import LABELS, UNLABELLED, checked_ids, checked_labels, checked_names
 from scorewise._numerics import sum_product
 from scorewise.decompose import RuleLike, decompose
 from scorewise.distributions import Dirichlet, Samples, apply_floor
 from scorewise.errors import InvalidInput, Remedy
-from scorewise.io import LABELS, UNLABELLED, Predictions, checked_ids, checked_labels, checked_names
+from scorewise.io import Predictions
 from scorewise.rules import get_rule
 
-_TINY = 1e-290  # below it, values are taken for 0
+__all__ = [
+    "FLOOR_REMEDY",
+    "LabelledSamples",
+    "expected_of_mean",
+    "finite_loss_bound",
+    "finite_losses_of_mean",
+    "losses_of_mean",
+    "measure",
+    "receive_labelled",
+    "receive_rows",
+    "receive_samples",
+    "task_losses",
+    "total_of_mean",
+]
+
+_TINY = 1e-290  # smaller values count as 0
 FLOOR_REMEDY = Remedy("floor", 1e-6, "to set the smallest probability that counts")
 
 
@@ -33,7 +49,7 @@ def task_losses(
     floor: float | None = None,
     **options: Any,
 ) -> np.ndarray:
-    """The loss that the mean prediction of the members incurs, row by row.
+    """Return the loss that the mean prediction of the members incurs in each row.
 
     Use it to get the losses that :func:`scorewise.rejection_curve`,
     :func:`scorewise.certify_threshold` and :func:`scorewise.loss_calibration` take.
@@ -76,7 +92,7 @@ def task_losses(
     return losses_of_mean(to_numpy(distribution.mean), y, rule, floor)
 
 
-# -- what the mean prediction incurs ---------------------------------------------------------------
+# -- losses and uncertainties of the mean prediction -----------------------------------------------
 
 
 def losses_of_mean(
@@ -105,7 +121,7 @@ def finite_losses_of_mean(
 
 
 def expected_of_mean(mean: np.ndarray, rule: RuleLike, floor: float | None = None) -> np.ndarray:
-    """The loss that the members expect: L(θ̄, θ̄), or more with a floor."""
+    """The expected loss of the mean prediction: L(θ̄, θ̄), or more with a floor."""
     prediction = apply_floor(mean, floor)
     losses = get_rule(rule)._losses(namespace(prediction), prediction)
     return np.asarray(sum_product(namespace(mean), mean, losses), dtype=np.float64)
@@ -117,8 +133,8 @@ def measure(
     """θ̄ (n, K) in float64, and the uncertainty (n,) to ten digits.
 
     Such uncertainties can be compared with those of other rows and with a threshold. The total is
-    that of θ̄. Members are averaged in float64, as rows with equal votes have equal means to ten
-    digits only there; files often hold float32.
+    that of θ̄. Members are averaged in float64, also those of float32 files: otherwise rows with
+    equal votes would differ within ten digits.
     """
     probs = to_numpy(samples.probs).astype(np.float64, copy=False)
     weights = None if samples.weights is None else to_numpy(samples.weights)
@@ -153,7 +169,7 @@ def _ten_digits(uncertainty: np.ndarray) -> np.ndarray:
 def finite_loss_bound(
     rule: RuleLike, n_classes: int, floor: float | None, loss_bound: float | None = None
 ) -> float:
-    """The largest loss that can occur; raises where it is infinite or not known.
+    """The largest loss that can occur; raises where it is infinite or unknown.
 
     No guarantee on a mean loss exists without such a bound.
     """
@@ -173,7 +189,7 @@ def finite_loss_bound(
 
 @dataclass(frozen=True, eq=False)
 class LabelledSamples:
-    """Samples, the labels of their rows, and what else is known of the rows and classes."""
+    """Samples with the labels and ids of their rows, and the names of the classes."""
 
     samples: Samples
     labels: np.ndarray

@@ -62,7 +62,7 @@ def test_by_hand_gives_the_rounds_of_an_oracle(method, retrain):
     with pytest.raises(sw.InvalidInput, match="budget of 30"):
         learner.ask()
     free = np.setdiff1d(np.arange(100), learner.labelled)
-    with pytest.raises(sw.InvalidInput, match="0 are left"):
+    with pytest.raises(sw.InvalidInput, match="the 0 left"):
         learner.tell(free[:1], Y[free[:1]])
 
 
@@ -115,7 +115,7 @@ def test_a_new_learner_has_no_labels_and_no_model():
     with pytest.raises(sw.InvalidInput, match="no model yet"):
         _ = learner.model
     learner.tell(np.arange(100), Y)
-    with pytest.raises(sw.InvalidInput, match="nothing left"):
+    with pytest.raises(sw.InvalidInput, match="no row is left"):
         learner.ask()
 
 
@@ -130,7 +130,7 @@ def test_labels_may_be_a_list_of_scalars(y):
 @pytest.mark.parametrize(
     ("rows", "labels", "match"),
     [
-        ([], [], "no rows"),
+        ([], [], "rows is empty"),
         ([1, 1], [0, 0], "twice"),
         ([100], [0], "100 rows"),
         ([-1], [0], "100 rows"),
@@ -146,7 +146,7 @@ def test_labels_may_be_a_list_of_scalars(y):
         ([1, 2], ["0", "1"], "labels"),
         ([1, 2], [0.0, 1.0], "dtype"),
         ([1, 2], [[0], [1]], r"labels\[0\] is \[0\]"),
-        (np.arange(31), Y[:31], "18 are left|label already"),
+        (np.arange(31), Y[:31], "the 18 left|label already"),
     ],
 )
 def test_invalid_labels_are_refused_and_change_nothing(tmp_path, rows, labels, match):

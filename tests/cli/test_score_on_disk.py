@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,45 +34,55 @@ CHUNK, PART = 10 * ROW, 20 * ROW  # 40 chunks, 20 parts
 RULES = ("--rules", "log,zero-one")
 HANG = 600  # seconds after which a process is taken for hanging
 
-# The command with small chunks and parts. It waits PAUSE seconds before each chunk, and HOLD stops
-# it for good before that chunk, so that it can be killed at a known place.
+# The command with small chunks and parts. Before chunk HOLD it waits until there is a file "go", so
+# that the test decides what happens at this moment.
 DRIVER = f"""
 import os, sys, time
 import scorewise._progress as progress, scorewise.io._predictions as p, scorewise.io._score as s
 p.CHUNK_BYTES, s._PART_BYTES = int(os.environ.get("CHUNK", {CHUNK})), {PART}
 s._PART_BYTES = int(os.environ.get("PART", {PART}))
 progress._DELAY = 0
-pause, hold = float(os.environ.get("PAUSE", "0")), int(os.environ.get("HOLD", "-1"))
+hold = int(os.environ.get("HOLD", "-1"))
 chunks = s.decomposed_chunks
-def slowly(*args, **options):
+def held(*args, **options):
     for i, chunk in enumerate(chunks(*args, **options)):
-        time.sleep(3600 if i == hold else pause)
+        sys.audit("chunk", "U.parquet")
+        while i == hold and not os.path.exists("go"):
+            time.sleep(0.005)
         yield chunk
-s.decomposed_chunks = slowly
+s.decomposed_chunks = held
 from scorewise.cli import app
 sys.argv[0] = "scorewise"
 if __name__ == "__main__":
     app()
 """
 
-# The same many times, each killed at another moment, without starting Python again.
+# The same many times, without starting Python again. Each run kills itself at another of its steps:
+# at a chunk, or at a change to the output or its parts.
 KILLER = (
     DRIVER.replace("    app()\n", "")
     + """
     import random
+    STEPS = {"chunk", "open", "os.mkdir", "os.rename", "os.remove", "os.rmdir"}
     random.seed(int(os.environ["SEED"]))
     import pyarrow.ipc, pyarrow.parquet, scorewise.io._arrow_tables
     for trial in range(int(os.environ["KILLS"])):
+        steps = random.randrange(40)
         pid = os.fork()
         if not pid:
+            def count(event, args):
+                global steps
+                if event in STEPS and "U.parquet" in str(args[0]):
+                    steps -= 1
+                    if steps < 0:
+                        os.kill(os.getpid(), 9)
+            sys.addaudithook(count)
             devnull = os.open(os.devnull, os.O_WRONLY)
             os.dup2(devnull, 1)
             try:
                 app(sys.argv[1:])
             finally:
                 os._exit(0)
-        time.sleep(random.random() * 0.35)
-        os.kill(pid, 9)
         print(os.waitpid(pid, 0)[1], flush=True)
 """
 )
@@ -150,6 +161,14 @@ def until(holds: Callable[[], Any], process: subprocess.Popen[str]) -> None:
         time.sleep(0.005)
 
 
+def has_open(process: subprocess.Popen[str], path: Path) -> bool:
+    """Whether a process has opened a file or folder."""
+    with suppress(OSError):  # it closes others meanwhile
+        handles = Path(f"/proc/{process.pid}/fd").iterdir()
+        return str(path.resolve()) in {os.readlink(handle) for handle in handles}
+    return False
+
+
 def hidden() -> list[str]:
     return sorted(path.name for path in Path().iterdir() if path.name.startswith("."))
 
@@ -198,7 +217,7 @@ def test_kill_9_and_resume_to_the_same_bytes(source: str, out: str, here: Path):
 @pytest.mark.parametrize("seed", range(2))
 def test_killed_again_and_again(seed: int, here: Path):
     expected = undisturbed("test.parquet", "U.parquet")
-    env = {**os.environ, "PAUSE": "0.012", "KILLS": "9", "SEED": str(seed)}
+    env = {**os.environ, "KILLS": "9", "SEED": str(seed)}
     killed = subprocess.run(
         [sys.executable, "killer.py", "score", "test.parquet", *RULES, "--out", "U.parquet"],
         env=env,
@@ -351,9 +370,11 @@ def test_an_input_that_changes_meanwhile_is_refused(here: Path, monkeypatch: pyt
 def test_two_at_once_end_well(here: Path):
     expected = undisturbed("test.parquet", "U.parquet")
     args = ("score", "test.parquet", *RULES, "--out", "U.parquet")
-    first = drive(*args, PAUSE=0.07)
+    first = drive(*args, HOLD=10)
     until(lambda: parts_of("U.parquet"), first)
     second = drive(*args)
+    until(lambda: has_open(second, Path(".U.parquet.parts")), second)  # it waits for the lock
+    Path("go").touch()
     ends = [finish(first), finish(second)]
     assert Path("U.parquet").read_bytes() == expected
     assert [(code, err) for code, _, err in ends] == [(0, ""), (0, "")]
@@ -458,7 +479,7 @@ def test_bars_are_on_stderr_and_only_for_people(more: tuple[str, ...], here: Pat
         "--out",
         "U.parquet",
         *more,
-        PAUSE=0.02,
+        HOLD=5,
         stderr=theirs,
         TERM="xterm",
         COLUMNS=80,
@@ -466,6 +487,8 @@ def test_bars_are_on_stderr_and_only_for_people(more: tuple[str, ...], here: Pat
     os.close(theirs)
     shown = b""
     while True:
+        if more or (b"scoring" in shown and b"%" in shown):
+            Path("go").touch()
         try:
             block = os.read(ours, 4096)
         except OSError:  # the terminal is closed

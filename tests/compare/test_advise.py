@@ -39,7 +39,7 @@ def test_abstaining_wants_the_total_of_the_task_loss(k):
     ("task", "measure", "why"),
     [
         ("ood", "epistemic log", "mutual information"),
-        ("active", "epistemic zero-one", "wrong decisions"),
+        ("active", "epistemic zero-one", "wrong decision"),
     ],
 )
 def test_other_tasks_want_one_measure_whatever_the_loss(task, measure, why):
@@ -79,7 +79,7 @@ def test_what_is_advised_is_in_the_table_of_the_comparison():
     measure = sw.advise("active").measure
     comparison = sw.compare(task="active", runs={measure: [[1.0], [2.0]], "random": [[2.0], [2.5]]})
     assert measure in comparison.notes[0]
-    assert "did not take part" not in comparison.notes[0]
+    assert "was not compared" not in comparison.notes[0]
 
 
 def test_the_caveats_are_true():

@@ -206,7 +206,7 @@ def test_a_measure_that_does_not_separate_ood_rows_is_worse():
     assert comparison["blind"].verdict == "worse"
     assert comparison["good"].verdict in ("best", "indistinguishable")
     assert comparison["nearly"].verdict in ("best", "indistinguishable")
-    assert "did not take part" in comparison.notes[0]
+    assert "was not compared" in comparison.notes[0]
 
 
 def test_ood_rows_are_resampled_by_themselves():
@@ -376,8 +376,8 @@ def test_nothing_is_worse_where_all_costs_are_the_same_fraction():
     [
         ({}, "pass probs="),
         ({"probs": PROBS}, "needs labels; pass y="),
-        ({"probs": PROBS, "y": Y, "ood": PROBS}, "no use for ood="),
-        ({"probs": PROBS, "y": Y, "runs": {}}, "no use for runs="),
+        ({"probs": PROBS, "y": Y, "ood": PROBS}, "does not use ood="),
+        ({"probs": PROBS, "y": Y, "runs": {}}, "does not use runs="),
         ({"probs": PROBS, "y": Y[:-1]}, r"\(19,\).*\(20,\)"),
         ({"probs": PROBS, "y": Y + 1}, r"labels\[3\] is 4"),
         ({"probs": PROBS, "y": Y - 1}, r"labels\[0\] is -1"),
@@ -397,8 +397,8 @@ def test_nothing_is_worse_where_all_costs_are_the_same_fraction():
         ({"probs": PROBS, "y": Y, "scores": {"a": [0.0] * 19}}, "19 entries for 20 rows"),
         ({"probs": PROBS, "y": Y, "scores": {"a": [np.nan] * 20}}, r"scores\['a'\]\[0\] is nan"),
         ({"probs": PROBS, "y": Y, "scores": {"a": [[0.0]] * 20}}, "2 dimensions"),
-        ({"probs": PROBS, "y": Y, "scores": {"margin": [0.0] * 20}}, "called so already"),
-        ({"probs": PROBS, "y": Y, "scores": {"total log": [0.0] * 20}}, "called so already"),
+        ({"probs": PROBS, "y": Y, "scores": {"margin": [0.0] * 20}}, "already has this name"),
+        ({"probs": PROBS, "y": Y, "scores": {"total log": [0.0] * 20}}, "already has this name"),
         ({"probs": PROBS, "task": "ood"}, "pass ood="),
         ({"probs": PROBS, "task": "ood", "ood": PROBS[:0]}, "ood is empty"),
         ({"probs": PROBS, "task": "ood", "ood": PROBS, "scores": {"a": Y}}, "must be a pair"),
@@ -415,7 +415,7 @@ def test_nothing_is_worse_where_all_costs_are_the_same_fraction():
         ({"task": "active", "runs": [[1.0], [2.0]]}, "pass runs="),
         ({"probs": PROBS, "y": Y, "scores": [Y]}, "scores must map"),
         ({"probs": PROBS, "y": Y, "rules": {"zero-one": "log"}}, "both called 'zero-one'"),
-        ({"task": "active", "probs": PROBS, "runs": {"a": [[1.0], [2.0]]}}, "no use for probs="),
+        ({"task": "active", "probs": PROBS, "runs": {"a": [[1.0], [2.0]]}}, "does not use probs="),
         ({"task": "active", "runs": {"a": [[1.0, 2.0]]}}, "at least two runs"),
         ({"task": "active", "runs": {"a": [1.0, 2.0]}}, "must be \\(R, T\\)"),
         ({"task": "active", "runs": {"a": [[1.0], [np.nan]]}}, "is nan"),

@@ -186,7 +186,7 @@ def test_the_notes_do_not_blame_miscalibration_of_a_calibrated_model():
     )
     assert comparison.best == "fine"
     assert comparison["total zero-one"].verdict == "worse"
-    assert comparison.notes[1].startswith("Miscalibration does not explain it: predicted loss 0.2")
+    assert comparison.notes[1].startswith("Miscalibration does not explain it: expected loss 0.2")
 
 
 def test_names_in_the_notes_can_be_rendered_by_the_caller():

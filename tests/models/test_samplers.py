@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from functools import cache
 from typing import Any
 
@@ -361,15 +361,22 @@ def test_a_wrong_number_of_columns_is_refused_with_the_name_of_the_member(kind):
 
 
 def test_the_error_of_the_first_member_is_raised_whichever_thread_is_fastest():
-    def slowly(X: Any) -> np.ndarray:
-        time.sleep(0.1)
+    others = threading.Semaphore(0)
+
+    def last(X: Any) -> np.ndarray:
+        assert all(others.acquire(timeout=600) for _ in range(7))
         return np.full((len(X), 3), np.nan)
 
-    wrong = [Says(slowly).fit(), *(Says(always(1.0, 1.0, 1.0)).fit() for _ in range(7))]
+    def earlier(X: Any) -> np.ndarray:
+        others.release()
+        return np.ones((len(X), 3))
+
+    wrong = [Says(last).fit(), *(Says(earlier).fit() for _ in range(7))]
+    X = np.zeros((1 << 15, 1))  # so many rows that threads are used
     try:
         sw.set_num_threads(4)
         with pytest.raises(sw.InvalidInput, match=r"member 0 \(Says\) returns nan for row 0"):
-            sw.predict_samples(wrong, IRIS)
+            sw.predict_samples(wrong, X)
     finally:
         sw.set_num_threads(None)
 

@@ -102,7 +102,7 @@ def test_bad_curves_are_refused():
     curve, other = sw.rejection_curve([0, 1], [0, 1]), sw.rejection_curve([1, 1], [0, 1])
     with pytest.raises(sw.InvalidInput, match="one or more names"):
         RejectionCurveDisplay({})
-    with pytest.raises(sw.InvalidInput, match="is no Curve"):
+    with pytest.raises(sw.InvalidInput, match="is not a Curve"):
         RejectionCurveDisplay({"a": [0, 1]})
     with pytest.raises(sw.InvalidInput, match="uncertainty"):
         RejectionCurveDisplay.from_uncertainty([0, 1], {"a": [np.nan, 1]})

@@ -1,7 +1,7 @@
 """Real data sets: downloaded, verified, and read as arrays.
 
 ``fetch`` downloads the publisher's own files and verifies them, ``load`` reads them. Files that are
-not the official ones are refused unless ``as_is=True``, and then every result says so.
+not the official ones are refused unless ``as_is=True``, and then every result is marked.
 """
 
 from scorewise_paper.datasets._fetch import fetch

@@ -162,7 +162,7 @@ def _put(new: Path, target: Path) -> None:
 def _unpack(archive: Path, folder: Path, of_tars: bool) -> None:
     """Extract a tar archive; the filter refuses paths and links that leave the folder, and devices.
 
-    pooch's own processor has no filter before Python 3.12, and does not know tars of tars.
+    pooch's own processor has no filter before Python 3.12, and does not unpack tars of tars.
     """
     with reading(archive), tarfile.open(archive) as tar:
         if not of_tars:

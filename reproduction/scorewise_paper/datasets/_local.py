@@ -319,7 +319,7 @@ def load(
     data_dir : path, optional
         As for :func:`data_folder`.
     as_is : bool
-        Use files that are not the official ones. ``note`` then says so, and ``official`` is False.
+        Use files that are not official; ``note`` names them, and ``official`` is False.
     seed : int
         Which 70 % are drawn, where rows are pooled; the same on every machine.
 

@@ -29,7 +29,7 @@ _CIFAR_PIXELS = 3 * 32 * 32
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn whatever a damaged file raises into CorruptData that names it."""
+    """Turn the errors of a damaged file into CorruptData that names it."""
     try:
         yield
     except (ScorewiseError, MemoryError, ImportError):
@@ -139,7 +139,7 @@ def cifar(paths: list[Path], split: str, n_classes: int, *, label_bytes: int) ->
 
 
 def svhn(paths: list[Path], split: str, n_classes: int) -> Parsed:
-    """Parse a MAT file with X (32, 32, 3, n) and y (n, 1), where 10 stands for the digit 0."""
+    """Parse a MAT file with X (32, 32, 3, n) and y (n, 1), where label 10 is the digit 0."""
     from scipy.io import loadmat
 
     (path,) = paths
@@ -251,7 +251,7 @@ def imagenet(paths: list[Path], split: str, n_classes: int) -> Parsed:
     """Parse ImageNet; its classes are in the order of their WordNet ids.
 
     Training images lie in folders named after these ids. Validation images are labelled by a list,
-    in the order of their names, whatever folders they are in.
+    in the order of their names, in any folder.
     """
     folder, devkit = paths
     meta, truth = devkit / "meta.mat", devkit / "ILSVRC2012_validation_ground_truth.txt"

@@ -1,4 +1,4 @@
-"""Abstain: accept what is certain enough, with a guarantee on the risk of what is accepted."""
+"""Abstain on uncertain rows, with a guarantee on the risk of the accepted rows."""
 
 from typing import TYPE_CHECKING
 

@@ -41,7 +41,7 @@ class Certificate:
     loss : float
         Mean loss of the accepted calibration data; NaN where there are none.
     max_loss, confidence : float
-        The guarantee: the largest mean loss, and how confident it is.
+        The guarantee: the largest mean loss, and its confidence.
     n_calibration : int
         Number of calibration rows.
     needed : int, optional
@@ -135,7 +135,7 @@ def certify_threshold(
     loss_bound: float = 1.0,
     groups: Any = None,
 ) -> Certificate | dict[Any, Certificate]:
-    """The threshold of the largest coverage with a certified mean loss of at most ``max_loss``.
+    """Return the largest threshold whose mean loss is certified to be at most ``max_loss``.
 
     Use it on held-out data, which were used neither to fit the model nor to choose the measure, to
     decide from which uncertainty on to abstain.
@@ -172,8 +172,8 @@ def certify_threshold(
     Returns
     -------
     Certificate, or dict of group to Certificate
-        Coverage 0 and threshold −inf where nothing can be certified; printing it says how many
-        more rows would be needed.
+        Coverage 0 and threshold −inf where nothing can be certified; ``needed`` is the
+        number of further rows that may help.
 
     Raises
     ------
@@ -282,7 +282,7 @@ class _Search:
     row that is a stopping time: the rows up to it are independent draws from below the next row.
     Which of the two it is follows from the ranks, so the shares of ``delta`` that can be spent add
     up to ``delta``. Without ties this is exact. With ties the ranks of starts and the losses are
-    not quite independent, for the most part to the safe side: there it rests on simulations too.
+    not quite independent, mostly in the conservative direction; simulations support that case.
     """
 
     level: float  # max_loss / loss_bound
@@ -308,7 +308,7 @@ class _Search:
         n = int(ends[-1])
         starts = np.ceil(np.round(self.starts(n * copies) / copies, 9))
         share = self.delta / max(1, len(starts))
-        if copies > 1 and len(starts):  # the losses of few rows say little about those of more rows
+        if copies > 1 and len(starts):  # the losses of few rows are a poor estimate for more
             trusted = starts[starts >= min(self.fewest(), n)]
             starts = trusted if len(trusted) else starts[-1:]
         # A start is at the last threshold that accepts no more rows than its rank, or at the first.

@@ -1,4 +1,4 @@
-"""A policy: a certified threshold with all that is needed to decide about new predictions.
+"""A policy: a certified threshold with all that is needed to apply it to new predictions.
 
 :func:`certify`, :class:`scorewise.SelectiveClassifier` and files all hold a :class:`Policy`, so a
 row is decided alike wherever it comes from: its uncertainty is rounded to ten digits and compared
@@ -18,6 +18,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import namespace
+from scorewise._fields import checked_names
 from scorewise._files import replacing
 from scorewise._json import dumps
 from scorewise._progress import bar
@@ -26,7 +27,7 @@ from scorewise.abstain._drift import Drift, compare_with_calibration
 from scorewise.decompose import COMPONENTS, RuleLike
 from scorewise.distributions import Samples, apply_floor
 from scorewise.errors import InvalidInput
-from scorewise.io import Predictions, checked_names
+from scorewise.io import Predictions
 from scorewise.losses import (
     finite_loss_bound,
     losses_of_mean,
@@ -74,7 +75,7 @@ class Policy:
         Reference for drift: the uncertainties of the calibration rows in rising order; of more than
         10,000 rows, 10,000 evenly along the ranks.
     metadata : dict
-        Version, input path and its digest, or whatever else was passed to ``certify``.
+        Version, input path and its digest, or other values passed to ``certify``.
 
     Examples
     --------
@@ -180,7 +181,7 @@ class Policy:
         false_alarm_rate : float
             How often unchanged inputs may be reported as changed.
         progress : bool, optional
-            Show a progress bar; by default on terminals and for long work.
+            Whether to show a progress bar; by default on terminals, for work that takes long.
 
         Returns
         -------
@@ -198,7 +199,7 @@ class Policy:
             predictions = Predictions(predictions)
         self._check_same_model(predictions)
         parts = _measure(predictions, self.rule, self.component, normalize, progress)
-        # means are dropped part by part: of many classes they would not fit in memory
+        # the means of many classes would not fit in memory, so each part is dropped after use
         uncertainty, prediction = _joined((part, self.predict(mean)) for mean, part in parts)
         drift = self.check_drift(uncertainty, false_alarm_rate)
         return PolicyResult(
@@ -321,7 +322,7 @@ def certify(
     metadata: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Policy:
-    """A policy that abstains such that the mean loss of accepted rows is at most ``max_loss``.
+    """Return a policy that abstains so that accepted rows have a mean loss of at most ``max_loss``.
 
     Use it with predictions for held-out rows, which were used neither to fit the model nor to
     choose the measure. Rows are accepted by the uncertainty of the task's own loss. The threshold
@@ -341,13 +342,13 @@ def certify(
     task_loss : str or ScoringRule
         The loss of the task; ``sw.rules.cost_matrix(costs)`` for costs.
     component : "total", "aleatoric" or "epistemic"
-        The part of the uncertainty that decides; the total is the right one for abstaining.
+        The part of the uncertainty to compare; theory recommends the total for abstaining.
     floor : float, optional
         The smallest probability that counts in the loss; the log loss needs one.
     loss_bound : float, optional
-        The largest loss that can occur, where the rule does not know it.
+        The largest loss that can occur, where the rule does not define it.
     metadata : mapping, optional
-        To be saved with the policy, such as the name of the input file.
+        Values to save with the policy, such as the name of the input file.
     **options
         Options of :class:`scorewise.Samples`.
 
@@ -425,7 +426,7 @@ def certify_rows(
         )
     n = len(uncertainty)
     n_reference = min(n, _N_REFERENCE)
-    evenly = (2 * np.arange(n_reference) + 1) * n // (2 * n_reference)
+    ranks = (2 * np.arange(n_reference) + 1) * n // (2 * n_reference)
     return Policy(
         certify_threshold(losses, uncertainty, max_loss, confidence, loss_bound=bound),
         rule,
@@ -435,7 +436,7 @@ def certify_rows(
         n_classes,
         weighted,
         class_names,
-        np.sort(uncertainty)[evenly],
+        np.sort(uncertainty)[ranks],
         dict(metadata or {}),
     )
 
@@ -479,9 +480,9 @@ def _parts(predictions: Samples | Predictions, normalize: bool) -> Iterator[Samp
 
 
 def load_policy(path: str | os.PathLike[str]) -> Policy:
-    """The policy in a file that :meth:`Policy.save` has written.
+    """Return the policy that :meth:`Policy.save` wrote to a file.
 
-    Use it where predictions are served, to accept or abstain as was certified.
+    Use it in production, to accept new predictions or abstain by the certified threshold.
 
     Parameters
     ----------

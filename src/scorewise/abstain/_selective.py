@@ -31,14 +31,14 @@ class SelectiveClassifier(HeldOutClassifier):
         :func:`scorewise.predict_samples` takes, which the data only calibrate. (Searches clone
         their estimators: put fitted classifiers in a ``sklearn.frozen.FrozenEstimator``.)
     rule : str or ScoringRule
-        The loss that the mean prediction incurs, and whose uncertainty decides. Under a cost matrix
-        labels are the least costly ones, so its actions must be the classes.
+        The loss that the mean prediction incurs, and whose uncertainty is compared. Under a cost
+        matrix labels are the least costly ones, so its actions must be the classes.
     max_loss : float
         The largest mean loss to allow where the classifier does not abstain.
     confidence : float
         Confidence of the guarantee.
     component : "total", "aleatoric" or "epistemic"
-        The part of the uncertainty that decides; the total is the right one for abstaining.
+        The part of the uncertainty to compare; theory recommends the total for abstaining.
     floor : float, optional
         The smallest probability that counts in the loss, needed for the log loss; see
         :func:`scorewise.task_losses`.
@@ -140,7 +140,7 @@ class SelectiveClassifier(HeldOutClassifier):
         if n_predictions != n_classes:
             raise InvalidInput(
                 f"the cost matrix has {n_predictions} actions for {n_classes} classes, and "
-                "predictions are labels: give it one action per class; a column for abstaining is "
+                "predictions are labels: pass one action per class; a column for abstaining is "
                 "not needed, as the certificate decides that"
             )
         bound = finite_loss_bound(rule, n_classes, self.floor, self.loss_bound)

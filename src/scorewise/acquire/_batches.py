@@ -21,8 +21,8 @@ from scorewise.rules import ScoringRule, get_rule
 
 _BLOCK = 1 << 21  # conditional predictions that are computed at a time
 _ROUNDING = 64  # units in the last place below which a gain counts as 0
-_SAME = 1e-6  # matrix products round copies of a row differently
-_EXHAUSTED = 0.01  # share of its initial gain below which a row has nothing left to teach
+_SAME = 1e-6  # tolerance: matrix products round copies of a row differently
+_EXHAUSTED = 0.01  # share of its initial gain below which the gain of a row is negligible
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,15 +32,15 @@ class JointBatch:
     Attributes
     ----------
     rows : integer array (n,)
-        The first choice first.
+        Indices in the order of choice.
     gains : array (n,)
         The expected epistemic uncertainty of each row once the labels of the rows before it (since
         the last restart) are known, in the units of the rule's loss. Under log their sum is the
         mutual information of all labels and the model. Estimates, if outcomes are sampled.
     starts : integer array (s,)
         Positions in ``rows`` at which the search (re)started, beginning with 0. It restarts when
-        the labels before leave no member in doubt, so that no row has a gain any more, and when
-        only copies of chosen rows are left. From there on rows are chosen as in a new batch.
+        the rows chosen before leave almost no gain to any other row, or only copies of them are
+        left. From there on rows are chosen as in a new batch.
     is_exact : bool
         Whether all joint outcomes of the labels were enumerated, rather than a sample of them.
     """
@@ -62,13 +62,14 @@ def acquire_batch(
     progress: bool | None = None,
     **options: Any,
 ) -> JointBatch:
-    """Return rows to label together, each chosen for what the labels of the others leave open.
+    """Return a batch of rows to label together, chosen so that they complement each other.
 
-    Use it where the pool has many rows that are alike, so that the rows with the highest scores all
-    teach the same. A label changes the weights of the members by Bayes' rule. The gain of a row is
-    its expected epistemic uncertainty under the new weights, E_y EU(row | y), for any scoring rule.
-    Under log this is BatchBALD (Kirsch et al., 2019). Rows are chosen greedily. Labels of other
-    rows never raise a gain, so only the rows that may still be the best are computed again.
+    Use it where the pool has many rows that are alike, so that the labels of the rows with the
+    highest scores are redundant. A label changes the weights of the members by Bayes' rule. The
+    gain of a row is its expected epistemic uncertainty under the new weights, E_y EU(row | y), for
+    any scoring rule. Under log this is BatchBALD (Kirsch et al., 2019). Rows are chosen greedily.
+    Labels of other rows never raise a gain, so only the rows that may still be the best are
+    computed again.
 
     Rows for which every member predicts the same (within 1e-6) count as copies: a copy of a chosen
     row is chosen only once there are no other rows.
@@ -123,7 +124,7 @@ def acquire_batch(
     n = check_batch_size(n, len(candidates))
     validate.whole(n_outcomes, "n_outcomes", at_least=1)
     rng = generator(entropy_of(random_state))
-    candidates = rng.permutation(candidates)  # so that the first of tied rows is a random one
+    candidates = rng.permutation(candidates)  # so that ties are broken at random
     search = _GreedySearch(samples, candidates, rule, n_outcomes, rng)
     with bar("choosing", n, progress) as advance:
         for _ in range(n):
@@ -135,7 +136,7 @@ def acquire_batch(
 
 
 def _samples_of_common_members(predictions: Any) -> Samples:
-    """The predictions, if the same members with the same weights made those of all rows."""
+    """The predictions; raises unless all rows have the same members with the same weights."""
     if not isinstance(predictions, Samples):
         raise InvalidInput(
             "a joint batch needs members that are the same models in all rows, which a Dirichlet "
@@ -162,7 +163,7 @@ class _GreedySearch:
         probs = to_numpy(samples.probs)[candidates]
         weights = np.ones(probs.shape[1]) if samples.weights is None else to_numpy(samples.weights)
         has_weight = weights > 0
-        # one precision for all, or rounding would pass for gains
+        # float64 for all, so that rounding errors do not look like gains
         self._probs = probs[:, has_weight].astype(np.float64)
         prior = weights[has_weight].astype(np.float64)
         self._prior = prior / prior.sum()
@@ -179,7 +180,7 @@ class _GreedySearch:
         self._start()
 
     def _start(self) -> None:
-        """Start a new batch, as if the rows chosen so far were not to be labelled."""
+        """Start a new batch that ignores the labels of the rows chosen so far."""
         self.starts.append(len(self.chosen))
         self._outcomes: _AllOutcomes | _SampledOutcomes = _AllOutcomes(
             self._prior[None], np.ones(1)
@@ -317,9 +318,12 @@ class _AllOutcomes:
 
 @dataclass(frozen=True, eq=False)
 class _SampledOutcomes:
-    """A sample of the joint outcomes of some labels, each drawn from one member, its author."""
+    """A sample of the joint outcomes of some labels.
 
-    authors: np.ndarray
+    Outcome s is drawn from the member with index ``drawn_from[s]``.
+    """
+
+    drawn_from: np.ndarray
     weights: np.ndarray
     chances: np.ndarray
     rng: np.random.Generator
@@ -330,18 +334,18 @@ class _SampledOutcomes:
     ) -> _SampledOutcomes:
         # stratified over the members, which lowers the variance
         positions = (np.arange(n_outcomes) + rng.random(n_outcomes)) / n_outcomes
-        authors = np.searchsorted(np.cumsum(prior)[:-1], positions, side="right")
+        drawn_from = np.searchsorted(np.cumsum(prior)[:-1], positions, side="right")
         weights = np.repeat(prior[None], n_outcomes, axis=0)
-        sampled = cls(authors, weights, np.full(n_outcomes, 1 / n_outcomes), rng)
+        sampled = cls(drawn_from, weights, np.full(n_outcomes, 1 / n_outcomes), rng)
         for row in rows:
             sampled = sampled.after(row)
         return sampled
 
     def after(self, row: np.ndarray) -> _SampledOutcomes:
-        """The outcomes with the label of a row ``(M, K)`` as well, drawn from each author."""
-        cumulative = np.cumsum(row, axis=1)[self.authors]
-        drawn = self.rng.random(len(self.authors)) * cumulative[:, -1]
+        """The outcomes with the label of a row ``(M, K)`` as well."""
+        cumulative = np.cumsum(row, axis=1)[self.drawn_from]
+        drawn = self.rng.random(len(self.drawn_from)) * cumulative[:, -1]
         labels = (drawn[:, None] >= cumulative).sum(axis=1)
         joint = self.weights * row.T[labels]
         weights = joint / joint.sum(axis=1, keepdims=True)
-        return _SampledOutcomes(self.authors, weights, self.chances, self.rng)
+        return _SampledOutcomes(self.drawn_from, weights, self.chances, self.rng)

@@ -1,4 +1,4 @@
-"""From scores to choices: which rows to label next."""
+"""Choose the rows to label next by a score of each row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scorewise._random import entropy_of, generator
 from scorewise.errors import InvalidInput, Remedy
 
 METHODS = ("top", "power", "softmax", "softrank", "random")
-_SMALLEST_COLDNESS = 1e-100  # with less, the noise overflows beside any score
+_SMALLEST_COLDNESS = 1e-100  # a smaller one lets the noise overflow
 
 
 def acquire(
@@ -25,16 +25,16 @@ def acquire(
 ) -> np.ndarray:
     """Return the indices of the rows to label next, chosen by a score of each row.
 
-    Use it with the epistemic uncertainty under zero-one (:func:`scorewise.advise` says why), or
+    Use it with the epistemic uncertainty under zero-one (see :func:`scorewise.advise`), or
     with that of :func:`scorewise.decide`, in your own costs. The largest scores often belong to
-    rows that are alike, whose labels teach the model the same thing. The stochastic methods
+    rows that are alike, whose labels are redundant. The stochastic methods
     (Kirsch et al., 2023) make a batch more diverse at almost no cost;
     :func:`scorewise.acquire_batch` takes into account what rows have in common.
 
     Parameters
     ----------
     scores : array (N,)
-        How much the label of each row is worth; larger is better, NaN is an error.
+        The value of a label for each row; larger is better, NaN is an error.
     n : int
         Number of rows to choose.
     method : "top", "power", "softmax", "softrank" or "random"
@@ -52,7 +52,7 @@ def acquire(
     Returns
     -------
     integer array (n,)
-        Indices of distinct rows, the first choice first.
+        Indices of distinct rows, in the order of choice.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def _sort_keys(
                     f"the smallest score is {scores.min():.6g}; method='power' needs scores of at "
                     "least 0",
                     Remedy("method", "softmax", "for scores of any sign"),
-                    Remedy("method", "softrank", "to look at their order alone"),
+                    Remedy("method", "softrank", "to use only their order"),
                 )
             with np.errstate(divide="ignore"):
                 log_weights = np.log(scores)
@@ -132,7 +132,7 @@ def _sort_keys(
             with np.errstate(over="ignore"):
                 log_weights = scores - top if np.isfinite(top) else scores
         case _:
-            # ranks 1, 2, ... from the largest score on; tied scores share theirs at random
+            # ranks 1, 2, ... from the largest score on; ties are in random order
             order = np.lexsort((rng.random(len(scores)), -scores))
             log_weights = np.empty(len(scores))
             log_weights[order] = -np.log1p(np.arange(len(scores)))

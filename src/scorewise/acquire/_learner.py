@@ -1,4 +1,4 @@
-"""Active learning in rounds: by hand (ask, tell), or with an oracle that knows all labels."""
+"""Active learning in rounds: with labels by hand (ask, tell), or from an array (an oracle)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FINISHING = threading.Lock()  # rounds are added by one thread at a time
 
 
 class ActiveLearner:
-    """Active learning for people who label by hand: ``ask`` for rows, ``tell`` their labels.
+    """Active learning with labels by hand: ``ask`` returns rows, ``tell`` takes their labels.
 
     Use it where labels do not come from an array; :func:`scorewise.active_learning` does the same
     with an oracle. Each ``tell`` is a round: the model is trained on all labels so far, and its
@@ -42,7 +42,7 @@ class ActiveLearner:
     Parameters
     ----------
     model : estimator with ``fit``, list of such, or function
-        Anything that :func:`scorewise.predict_samples` understands once it is trained: a forest, a
+        Anything that :func:`scorewise.predict_samples` supports once it is trained: a forest, a
         :class:`BootstrapEnsemble`, a :class:`DeepEnsemble`, a list of classifiers; or a function
         ``train(X, y, seed)`` that returns a trained model, such as a module with dropout. Every
         ``random_state`` in it is seeded. The model itself is not changed.
@@ -56,7 +56,7 @@ class ActiveLearner:
     per_round : int
         Number of rows to label in each further round.
     rule : str or ScoringRule
-        The rule whose uncertainty scores the rows; zero-one learns fastest in the paper's
+        The rule whose uncertainty scores the rows; zero-one did best in the paper's
         experiments.
     component : "total", "aleatoric" or "epistemic"
         The part of the uncertainty that scores the rows.
@@ -74,7 +74,7 @@ class ActiveLearner:
     tolerance : float
         By how much the loss must fall to count as progress.
     X_test, y_test : rows and labels, optional
-        What the loss is measured on.
+        Rows to measure the loss on.
     task_loss : str or ScoringRule
         The loss that is measured.
     floor : float, optional
@@ -127,7 +127,7 @@ class ActiveLearner:
     ...     X_test=X, y_test=y,
     ... )
     >>> rows = learner.ask()
-    >>> learner.tell(rows, y[rows])  # look at the rows, label them, tell their labels
+    >>> learner.tell(rows, y[rows])  # after labelling these rows
     Round(0: 9 labels, loss 0.05333)
     >>> rows = learner.ask()
     >>> len(rows)
@@ -202,7 +202,7 @@ class ActiveLearner:
         if is_seeded and entropy != self._steps.entropy:
             raise InvalidInput(
                 "the state was saved with another random_state; use the same",
-                Remedy("random_state", None, "to take that of the state"),
+                Remedy("random_state", None, "to use the saved one"),
             )
         if any((past.loss is None) != (self._steps.held_out is None) for past in rounds):
             raise InvalidInput("a round of the state lacks a loss, or has one without test rows")
@@ -217,7 +217,7 @@ class ActiveLearner:
         self._rounds = [self._with_reason_to_stop(rounds[: i + 1]) for i in range(len(rounds))]
         self._steps = replace(self._steps, entropy=entropy)
 
-    # -- what is known so far ---------------------------------------------------------------------
+    # -- results so far --------------------------------------------------------------------------
 
     @property
     def rounds(self) -> list[Round]:
@@ -306,7 +306,7 @@ class ActiveLearner:
     def _next_rows(self) -> tuple[np.ndarray, np.ndarray | None]:
         n_labelled = self._rounds[-1].n_labelled
         if n_labelled == self._steps.n_rows:
-            raise InvalidInput("all rows of the pool have labels: there is nothing left to ask")
+            raise InvalidInput("all rows of the pool have labels: no row is left to label")
         if n_labelled == self.budget:
             raise InvalidInput(f"the budget of {self.budget} labels is used up")
         with self._note_on_error(len(self._rounds), "choosing rows"):
@@ -370,7 +370,7 @@ class ActiveLearner:
     def _check_rows(self, rows: np.ndarray) -> None:
         labelled = self.labelled
         if not len(rows):
-            raise InvalidInput("there are no rows; tell at least one label")
+            raise InvalidInput("rows is empty; pass at least one labelled row")
         has_label = np.isin(rows, labelled)
         if has_label.any():
             place = int(np.argmax(has_label))
@@ -378,7 +378,7 @@ class ActiveLearner:
         left = self.budget - len(labelled)
         if len(rows) > left:
             raise InvalidInput(
-                f"these are {len(rows)} labels; {left} are left of the budget of {self.budget}"
+                f"{len(rows)} labels are more than the {left} left of the budget of {self.budget}"
             )
 
     def _check_labels(self, labels: np.ndarray) -> None:
@@ -423,9 +423,9 @@ def active_learning(
 ) -> Iterator[Round]:
     """Return a generator of rounds: train, choose rows, take their labels from an oracle, repeat.
 
-    Use it to learn how few labels are enough, and by which measure to choose them. Another run
+    Use it to find out how few labels are enough, and by which measure to choose them. Another run
     with ``method="random"`` and the same ``random_state`` is the baseline: it has the same initial
-    rows and the same seeds of models. People who label by hand use
+    rows and the same seeds of models. To label by hand, use
     :class:`scorewise.ActiveLearner`, which does the same without an oracle.
 
     Parameters
@@ -437,7 +437,7 @@ def active_learning(
         for ``stratified``.
     stratified : bool
         Whether random initial rows are drawn from each class in proportion, at least one from each
-        if ``initial`` allows. With False, classes play no role, as where nobody knows them.
+        if ``initial`` allows. With False, they are drawn from the whole pool.
     progress : bool, optional
         Whether to show a progress bar; by default on terminals, for work that takes long.
     **options

@@ -1,4 +1,4 @@
-"""Rounds of active learning: their results, when to stop, and the learning curves they make."""
+"""Rounds of active learning: results, stopping rules and learning curves."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def concatenate(parts: list[np.ndarray]) -> np.ndarray:
 
 
 def learning_curve(runs: Sequence[Sequence[Round]], name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of labels (T,) that all R runs of a measure reached, and their losses there (R, T).
+    """Return the numbers of labels that all R runs reached (T,), and their losses there (R, T).
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def learning_curve(runs: Sequence[Sequence[Round]], name: str) -> tuple[np.ndarr
 
 
 def losses_at_shared_labels(runs: Mapping[str, Sequence[Sequence[Round]]]) -> dict[str, np.ndarray]:
-    """Losses (R, T) of every measure, at the numbers of labels that all runs of all reached.
+    """Return the losses (R, T) of every measure at the numbers of labels that all runs reached.
 
     Raises
     ------

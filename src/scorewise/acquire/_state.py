@@ -1,4 +1,4 @@
-"""Active learning saved on disk: rounds in a JSON file, and the configuration they belong to."""
+"""Saved active learning: finished rounds and their configuration in a JSON file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from scorewise.rules import ScoringRule
 
 _FORMAT = 1
 _ANOTHER_PATH = Remedy("state", ..., "another path")
-# parameters of a model that do not change what it learns, or that every round sets anew
+# parameters that do not affect training, or that every round sets
 _IRRELEVANT = {"random_state", "n_jobs", "verbose", "progress", "device", "memory"}
 _MAX_DEPTH = 6  # of objects within objects that a description looks into
 
@@ -32,7 +32,7 @@ _MAX_DEPTH = 6  # of objects within objects that a description looks into
 
 
 class StateFile:
-    """A JSON file with all finished rounds, which is complete even if the process is killed.
+    """A JSON file with all finished rounds; it stays complete if the process is killed.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class StateFile:
         except (TypeError, OSError) as error:
             raise InvalidInput(f"{self._name} must be the path of a file ({error})") from error
         self._settings = json.loads(json.dumps(settings))  # as they are read back
-        # contents that this run wrote or read: any other was written by somebody else
+        # contents that this run wrote or read; any others were written by another run
         self._own: list[bytes | None] = [None]
 
     def read(self, n_rows: int) -> tuple[int, list[Round]] | None:
@@ -75,7 +75,7 @@ class StateFile:
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise InvalidInput(
                 f"{self._name} is no saved state of active learning ({error}); move the file away "
-                "to begin anew",
+                "to start again",
                 _ANOTHER_PATH,
             ) from error
         self._check_settings(settings)
@@ -121,7 +121,7 @@ class StateFile:
                 raise InvalidInput(
                     f"{self._name} {problem}; nothing was written: let only one run use the file"
                 )
-            self._own = [current, content]  # either, if this is interrupted
+            self._own = [current, content]  # either may be on disk if this is interrupted
             with replacing(self._path) as partial_path:
                 partial_path.write_bytes(content)
                 with partial_path.open("r+b") as file:
@@ -153,10 +153,10 @@ def _round(fields: dict[str, Any], before: Round | None, n_rows: int) -> Round:
     return Round(index, rows, labels, scores, n_before + len(rows), loss)
 
 
-def _if_short(then: Any, now: Any) -> str:
+def _if_short(saved: Any, current: Any) -> str:
     """Both values, where they are short enough to read."""
-    is_short = all(len(str(value)) <= 30 for value in (then, now))
-    return f" ({then!r}, not {now!r})" if is_short else ""
+    is_short = all(len(str(value)) <= 30 for value in (saved, current))
+    return f" ({saved!r}, not {current!r})" if is_short else ""
 
 
 # -- the configuration: rows, rules and models by content, the same in every process ---------------
@@ -195,16 +195,16 @@ def _as_numpy(X: Any) -> np.ndarray:
 
 
 def describe_rule(rule: ScoringRule) -> str:
-    """A rule with all digits of its parameters, which its repr shortens."""
+    """A rule as text, with all digits of its parameters; its repr shortens them."""
     fields = dataclasses.fields(rule)  # type: ignore[arg-type]
     return f"{rule!r} {[describe(getattr(rule, field.name)) for field in fields]}"
 
 
 def describe(value: Any, depth: int = 0, is_listed: bool = False) -> str:
-    """A model, or any value within it, as text: without addresses in memory or unstable orders.
+    """A model, or any value within it, as text that is the same in every process.
 
     A function is described by its name, so that it may be corrected between two runs.
-    ``is_listed`` says that the parameters of estimators within are described beside it.
+    ``is_listed``: whether the parameters of nested estimators are described separately.
     """
 
     def within(inner: Any) -> str:
@@ -228,14 +228,14 @@ def describe(value: Any, depth: int = 0, is_listed: bool = False) -> str:
         return within([value.func, value.args, value.keywords])
     if hasattr(value, "get_params") or getattr(value, "__dict__", {}):
         return f"{type(value).__qualname__}({_parameters(value, depth)})"
-    # dates, decimals and the like have a repr; that of other objects is their address in memory
+    # dates and decimals have a repr; that of other objects is an address in memory
     return type(value).__qualname__ if " at 0x" in repr(value) else repr(value)
 
 
-def _parameters(thing: Any, depth: int) -> str:
+def _parameters(instance: Any, depth: int) -> str:
     """The parameters of an estimator, or the attributes of another object, that matter."""
-    is_listed = hasattr(thing, "get_params")
-    values = thing.get_params(deep=True) if is_listed else vars(thing)
+    is_listed = hasattr(instance, "get_params")
+    values = instance.get_params(deep=True) if is_listed else vars(instance)
     described = {
         name: describe(value, depth + 1, is_listed)
         for name, value in sorted(values.items())

@@ -30,7 +30,7 @@ RETRAIN = ("scratch", "warm")
 JOINT = "joint"
 _SCRATCH = Remedy("retrain", "scratch", "to train a new model in each round")
 _TRAIN, _CHOOSE, _PREDICT = range(3)  # purposes of a round's random numbers
-_MANY_CLASSES = 100_003  # a number that no rule is made for, unless it takes any number
+_MANY_CLASSES = 100_003  # only rules for any number of classes accept it
 
 
 # -- choose ---------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def _check_warm_start(model: Any) -> None:
 
 
 def untrained_copy(model: Any) -> Any:
-    """A copy that its owner's later changes do not affect; functions are taken as they are."""
+    """An untrained copy, unaffected by later changes to the model; functions are not copied."""
     if isinstance(model, list | tuple):
         return [untrained_copy(member) for member in model]
     if not hasattr(model, "fit"):
@@ -205,7 +205,7 @@ class HeldOutLoss:
 
     @classmethod
     def of(cls, X: Any, y: Any, task_loss: RuleLike, floor: float | None) -> HeldOutLoss | None:
-        """The loss of checked arguments; None without test rows."""
+        """The held-out loss of checked arguments; None without test rows."""
         rule = get_rule(task_loss)
         if X is None and y is None:
             return None
@@ -344,7 +344,7 @@ class LearningSteps:
         return candidates[positions], scores
 
     def train(self, rounds: list[Round], previous: Any) -> Any:
-        """A model of the labels of these rounds, checked to give what choosing rows needs."""
+        """A model trained on the labels of these rounds, checked to fit classes and scores."""
         index = len(rounds) - 1
         rows, y = _labelled(rounds)
         X = _safe_indexing(self.X, rows)
@@ -372,12 +372,12 @@ class LearningSteps:
         assert known is not None
         unknown = np.setdiff1d(y, known)
         if len(unknown):
-            raise InvalidInput(f"the model does not know the label {unknown[0]}; it knows {known}")
+            raise InvalidInput(f"label {unknown[0]} is none of the model's classes, {known}")
         if self.classes is not None:
             extra = np.setdiff1d(known, self.classes)
             if len(extra):
                 raise InvalidInput(
-                    f"the model knows a class {extra[0]}; the classes are {self.classes}"
+                    f"the model has a class {extra[0]}, which is none of the classes {self.classes}"
                 )
 
     def loss(self, model: Any, rounds: list[Round]) -> float | None:
@@ -389,7 +389,7 @@ class LearningSteps:
         return self.held_out.mean(model, self._known_classes(y), options)
 
     def _known_classes(self, y: np.ndarray) -> np.ndarray:
-        """All classes, as far as labels and test labels show them."""
+        """All classes: those of the run, or those that occur in labels and test labels."""
         if self.classes is not None:
             return self.classes
         return np.unique(y) if self.held_out is None else np.union1d(y, self.held_out.y)

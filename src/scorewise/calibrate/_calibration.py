@@ -1,4 +1,4 @@
-"""Is the uncertainty calibrated? The predicted loss against the loss that was incurred."""
+"""Is the uncertainty calibrated? The expected loss against the incurred loss."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _ROUNDING = 1e-6  # of a total, which may be a little below 0 or above 1
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LossCalibration:
-    """Predicted against realised loss, in loss units; made by :func:`scorewise.loss_calibration`.
+    """Expected against incurred loss, in loss units; made by :func:`scorewise.loss_calibration`.
 
     Attributes
     ----------
     predicted, realized : float
-        Mean total uncertainty, and mean loss.
+        Mean expected loss (total uncertainty), and mean incurred loss.
     gap_interval : tuple of float
         Confidence interval of ``realized - predicted``.
     error : float
@@ -63,7 +63,7 @@ class LossCalibration:
         low, high = self.gap_interval
         verdict = "no sign of miscalibration" if self.is_calibrated else "miscalibrated"
         return (
-            f"predicted loss {self.predicted:.4g}, realised {self.realized:.4g} "
+            f"expected loss {self.predicted:.4g}, incurred {self.realized:.4g} "
             f"(gap {self.gap:+.4g} [{low:+.4g}, {high:+.4g}]); calibration error "
             f"{self.error:.4g}; {verdict} (p = {self.p_value:.2g})"
         )
@@ -72,7 +72,7 @@ class LossCalibration:
 def loss_calibration(
     losses: Any, total: Any, n_bins: int = 10, confidence: float = 0.95
 ) -> LossCalibration:
-    """The loss that a model predicts, compared with the loss that it incurs.
+    """Return a comparison of the expected loss of predictions with the loss that they incurred.
 
     Use it to check whether uncertainty is calibrated, in the units of your own loss: the total
     uncertainty under a loss is the expected loss of a calibrated model.
@@ -110,10 +110,10 @@ def loss_calibration(
     >>> p = rng.uniform(0.5, 1, 2000)  # probability of the predicted class
     >>> wrong = rng.uniform(size=2000) > p
     >>> print(sw.loss_calibration(wrong, 1 - p))
-    predicted loss 0.2505, realised 0.247 (gap -0.003543 [-0.02145, +0.01437]); calibration error 0;
+    expected loss 0.2505, incurred 0.247 (gap -0.003543 [-0.02145, +0.01437]); calibration error 0;
     no sign of miscalibration (p = 0.94)
     >>> print(sw.loss_calibration(wrong, (1 - p) / 2))  # overconfident
-    predicted loss 0.1253, realised 0.247 (gap +0.1217 [+0.1036, +0.1399]); calibration error
+    expected loss 0.1253, incurred 0.247 (gap +0.1217 [+0.1036, +0.1399]); calibration error
     0.1372; miscalibrated (p = 1e-63)
     """
     loss, predicted = validate.losses_and_scores(losses, total, "total")

@@ -71,7 +71,7 @@ def _tempered(probs: Array, temperature: float) -> Array:
 def fit_temperature(
     probs: Any, y: Any, *, floor: float | None = None, **options: Any
 ) -> Temperature:
-    """The temperature at which the mean of the members has the smallest log loss.
+    """Return the temperature at which the mean of the members has the smallest log loss.
 
     Use it on held-out rows to recalibrate an overconfident or underconfident model, and decompose
     the members at that temperature: ``sw.decompose(temperature(probs), rule)``. All members get the

@@ -1,6 +1,6 @@
 """The command line: thin commands over public functions, one file each.
 
-The file of a command has the function of its name. A file that starts with an underscore has none.
+Each file defines the command of its name; files that start with an underscore define none.
 """
 
 import pkgutil

@@ -19,7 +19,7 @@ from scorewise.cli._screen import say_on_stderr
 from scorewise.errors import Remedy, ScorewiseError
 from scorewise.io import prediction_suffixes
 
-FINE, NOT_GUARANTEED, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 70, 130
+SUCCESS, NOT_GUARANTEED, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 70, 130
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -55,7 +55,7 @@ Floor = Annotated[
     float | None,
     typer.Option(help="Lower limit of probabilities in the loss; the log loss needs one."),
 ]
-Confidence = Annotated[float, typer.Option(help="Of guarantees and intervals.")]
+Confidence = Annotated[float, typer.Option(help="Confidence of guarantees and intervals.")]
 Normalize = Annotated[
     bool, typer.Option("--normalize", help="Rescale probabilities that do not sum to 1.")
 ]
@@ -93,7 +93,7 @@ def main(
     Exit codes: 0 success, 1 no guarantee, 2 wrong usage or input.
     """
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # a terminal that lacks a character shows another
+        if isinstance(stream, TextIOWrapper):  # replaces characters that the terminal lacks
             stream.reconfigure(errors="replace")
 
 
@@ -110,7 +110,7 @@ def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
                 raise typer.Exit(INTERRUPTED) from None
             except BrokenPipeError:  # the reader, such as head, has closed the pipe
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-                raise typer.Exit(FINE) from None
+                raise typer.Exit(SUCCESS) from None
             except (ScorewiseError, OSError, ImportError, MemoryError) as error:
                 if options.get("debug"):
                     traceback.print_exc()
@@ -120,7 +120,7 @@ def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
                 traceback.print_exc()
                 say_on_stderr("This is a bug in scorewise: please report it.")
                 raise typer.Exit(BUG) from None
-            raise typer.Exit(code or FINE)
+            raise typer.Exit(code or SUCCESS)
 
         shown = "\n".join(f"  {line}" for line in examples)
         run.__doc__ = f"{inspect.getdoc(function)}\n\n\b\nExamples:\n{shown}"
@@ -131,7 +131,7 @@ def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
 
 # -- errors ----------------------------------------------------------------------------------------
 
-# By argument of the library: the option of the commands that have it.
+# Arguments of the library and the command-line options for them.
 _OPTIONS = {
     "class_names": "--class-names",
     "floor": "--floor",
@@ -142,13 +142,13 @@ _OPTIONS = {
 
 
 def remedy_text(remedy: Remedy) -> str:
-    """What to do on the command line, where Python would pass an argument."""
-    if remedy.argument == "from_logits":  # files say it by the name of the array
+    """A remedy for the command line: the option instead of the argument."""
+    if remedy.argument == "from_logits":  # files mark logits by the name of the array
         return f'call the array or column "logits" {remedy.effect}'.rstrip()
     option = _OPTIONS.get(remedy.argument)
     if option is None:
         return str(remedy)
-    if remedy.value is ...:  # only the user knows it
+    if remedy.value is ...:  # the value is the user's to choose
         return f"use {option}, {remedy.effect}".rstrip(", ")
     value = "" if remedy.value is True else f" {remedy.value}"
     return f"use {option}{value} {remedy.effect}".rstrip()

@@ -1,4 +1,4 @@
-"""What was typed, as the library's arguments."""
+"""Parse values of options into arguments of the library."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ def parse_loss(text: str, predictions: Predictions | None = None) -> RuleLike:
     if not text.lower().endswith(".csv"):
         get_rule(text)
         return text
-    if predictions is None:  # then the order of the classes does not matter
+    if predictions is None:  # the order of the classes does not matter
         return CostMatrix(*read_cost_matrix(Path(text), ordered=False))
     return CostMatrix(*read_cost_matrix(Path(text), predictions.class_names))

@@ -23,16 +23,14 @@ class _Screen(Console):
         raise BrokenPipeError
 
 
-def say(*things: Any) -> None:
+def say(*items: Any) -> None:
     """Print sentences and tables; control characters and markup in them have no effect."""
     console = _Screen(highlight=False)
-    for thing in things:
-        if isinstance(thing, str):  # lines that users copy are not wrapped
-            console.print(
-                Text(_printable(thing)), soft_wrap=thing.startswith(("  ", "Written to "))
-            )
+    for item in items:
+        if isinstance(item, str):  # lines that users copy are not wrapped
+            console.print(Text(_printable(item)), soft_wrap=item.startswith(("  ", "Written to ")))
         else:
-            console.print(thing)
+            console.print(item)
 
 
 def say_on_stderr(text: str) -> None:

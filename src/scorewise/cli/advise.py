@@ -10,7 +10,7 @@ import typer
 from scorewise.cli._app import AsJson, Debug, TaskLoss, command
 from scorewise.cli._arguments import parse_loss
 from scorewise.cli._screen import print_json, say
-from scorewise.compare import advise as theory
+from scorewise.compare import advise as advise_measure
 
 
 @command(
@@ -29,11 +29,11 @@ def advise(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Say which uncertainty measure the theory recommends, and why.
+    """Show which uncertainty measure theory recommends for a task, and why.
 
-    "scorewise compare" has the evidence on your own predictions.
+    "scorewise compare" ranks the measures on your own predictions.
     """
-    advice = theory(task, parse_loss(task_loss))
+    advice = advise_measure(task, parse_loss(task_loss))
     if as_json:
         print_json({**asdict(advice), "measure": advice.measure})
     else:

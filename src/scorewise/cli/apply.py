@@ -11,8 +11,8 @@ import typer
 
 from scorewise.abstain import load_policy
 from scorewise.cli._app import (
-    FINE,
     NOT_GUARANTEED,
+    SUCCESS,
     AsJson,
     ClassNames,
     Debug,
@@ -91,4 +91,4 @@ def apply(
         if not result.drift:
             say(f"No sign of drift: {result.drift}")
         say(f"Written to {out}")
-    return FINE if is_guaranteed else NOT_GUARANTEED
+    return SUCCESS if is_guaranteed else NOT_GUARANTEED

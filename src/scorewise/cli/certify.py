@@ -9,8 +9,8 @@ import typer
 
 from scorewise.abstain import certify as certify_predictions
 from scorewise.cli._app import (
-    FINE,
     NOT_GUARANTEED,
+    SUCCESS,
     AsJson,
     ClassNames,
     Confidence,
@@ -70,4 +70,4 @@ def certify(
         print_json(policy.to_dict())
     else:
         say(str(policy), f"Written to {out}")
-    return FINE if policy.certificate.coverage else NOT_GUARANTEED
+    return SUCCESS if policy.certificate.coverage else NOT_GUARANTEED

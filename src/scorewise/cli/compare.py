@@ -24,7 +24,7 @@ from scorewise.cli._app import (
 )
 from scorewise.cli._arguments import ALL_RULES, parse_loss, parse_names, parse_rules
 from scorewise.cli._screen import comparison_table, print_json, say
-from scorewise.compare import compare as evidence
+from scorewise.compare import compare as compare_measures
 from scorewise.errors import InvalidInput
 from scorewise.io import read_predictions
 
@@ -55,13 +55,13 @@ def compare(
 ) -> None:
     """Rank uncertainty measures on your own rows.
 
-    Compares every rule and component, with paired intervals. Abstaining is judged by the area under
-    the loss-rejection curve (AULC, lower is better), OOD detection by the AUROC. Measures that do
-    not differ significantly from the best are marked.
+    Compares every rule and component, with paired intervals. The metric for abstaining is the area
+    under the loss-rejection curve (AULC, lower is better), for OOD detection the AUROC. Measures
+    that do not differ significantly from the best are marked.
     """
     if task == "active":
         raise InvalidInput(
-            "active learning is compared by repeated runs, which predictions alone are not; see "
+            "active learning is compared by repeated runs, not by predictions; see "
             "scorewise.active_learning and scorewise.compare in Python"
         )
     validate.choice(task, "--task", ("selective", "ood"))
@@ -70,7 +70,7 @@ def compare(
             "--task ood and --ood, predictions for out-of-distribution rows, go together"
         )
     predictions = read_predictions(file, parse_names(class_names))
-    comparison = evidence(
+    comparison = compare_measures(
         predictions,
         task=task,
         task_loss=parse_loss(task_loss, predictions),

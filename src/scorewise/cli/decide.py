@@ -40,7 +40,7 @@ def decide(
         Path, typer.Option(help="CSV file: a line of action names, then a line for each class.")
     ],
     abstain_cost: Annotated[
-        float | None, typer.Option(help="Cost of abstaining, whatever the true class.")
+        float | None, typer.Option(help="Cost of abstaining, the same for all classes.")
     ] = None,
     out: Annotated[
         Path | None,
@@ -55,7 +55,7 @@ def decide(
 
     Columns are the ids, the action, its expected cost (total), the part that remains even under
     perfect information about the class probabilities (aleatoric), and the value of that information
-    (epistemic): the most that a second opinion or a label is worth.
+    (epistemic): an upper bound on the value of a second opinion or a label.
     """
     out = Path(f"{file.stem}-decisions.parquet") if out is None else out
     check_table_path(out, file, costs)

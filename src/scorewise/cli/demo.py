@@ -43,7 +43,7 @@ def demo(
 
     When should it abstain? Does it detect digits of classes that it has never seen? Which digits
     should be labelled next? Compares the uncertainty measures. Writes a report (report.html) and
-    the predictions, which you can try the other commands on.
+    the predictions, to try the other commands on.
     """
     out.mkdir(parents=True, exist_ok=True)
     check_report(out / "report.html")
@@ -61,7 +61,7 @@ def demo(
     digits_file, ood_file = quote(str(digits)), quote(str(ood))
     say(
         "",
-        f"Written to {page}: open it in a browser. To go on:",
+        f"Written to {page}: open it in a browser. Next steps:",
         f"  scorewise evaluate {digits_file} --ood {ood_file} --task-loss brier",
         f"  scorewise certify {digits_file} --max-loss 0.02",
         f"  scorewise label {digits_file} -n 5",
@@ -131,7 +131,7 @@ def run_demo(
     random_state : int
         Seed of the split, of the forest and of all that follows.
     progress : bool, optional
-        Show a progress bar; by default on terminals only.
+        Whether to show a progress bar; by default on terminals only.
     n_runs : int
         Runs of active learning, for each query.
     budget : int

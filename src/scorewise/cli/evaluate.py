@@ -1,4 +1,4 @@
-"""scorewise evaluate: what labelled predictions show about all tasks, and the report."""
+"""scorewise evaluate: evaluate labelled predictions for all tasks, and write the report."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 from scorewise.cli._app import (
-    FINE,
     NOT_GUARANTEED,
+    SUCCESS,
     AsJson,
     ClassNames,
     Confidence,
@@ -82,7 +82,7 @@ def evaluate(
         check_output_path(report, file, *([ood] if ood else []))
     if figures is not None:
         if figures.exists() and not figures.is_dir():
-            raise InvalidInput(f"{str(figures)!r} is a file; give a folder for the figures")
+            raise InvalidInput(f"{str(figures)!r} is a file; pass a folder for the figures")
         figures.mkdir(parents=True, exist_ok=True)
         if find_spec("matplotlib") is None:
             raise ImportError("--figures needs matplotlib: pip install 'scorewise[plots]'")
@@ -129,7 +129,7 @@ def evaluate(
     certificates = evaluation.certificates
     if max_loss and not (certificates and all(c.coverage for c in certificates)):
         return NOT_GUARANTEED
-    return FINE
+    return SUCCESS
 
 
 def show_evaluation(evaluation: Evaluation) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from scorewise._fields import UNLABELLED
 from scorewise.acquire import METHODS, acquire, acquire_batch
 from scorewise.cli._app import AsJson, ClassNames, Debug, Normalize, PredictionsFile, Seed, command
 from scorewise.cli._arguments import parse_loss, parse_names
@@ -15,7 +16,6 @@ from scorewise.cli._screen import print_json, say, table
 from scorewise.decompose import rule_name
 from scorewise.errors import InvalidInput
 from scorewise.io import (
-    UNLABELLED,
     Predictions,
     check_table_path,
     column_name,

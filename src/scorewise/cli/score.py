@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from scorewise.cli._app import (
-    FINE,
     INTERRUPTED,
+    SUCCESS,
     AsJson,
     ClassNames,
     Debug,
@@ -51,7 +51,7 @@ def score(
     """
     out = Path(f"{file.stem}-scores.parquet") if out is None else out
     try:
-        done = score_file(
+        result = score_file(
             file,
             out,
             parse_rules(rules),
@@ -66,15 +66,15 @@ def score(
     if as_json:
         print_json(
             {
-                "path": str(done.path),
-                "n_rows": done.n_rows,
-                "columns": done.columns,
-                "resumed": done.resumed,
-                **done.metadata,
+                "path": str(result.path),
+                "n_rows": result.n_rows,
+                "columns": result.columns,
+                "resumed": result.resumed,
+                **result.metadata,
             }
         )
-        return FINE
-    if done.resumed:
-        say(f"{done.resumed:,} rows were scored by an earlier run.")
-    say(f"{done.n_rows:,} rows scored: {', '.join(done.columns)}.", f"Written to {done.path}")
-    return FINE
+        return SUCCESS
+    if result.resumed:
+        say(f"{result.resumed:,} rows were scored by an earlier run.")
+    say(f"{result.n_rows:,} rows scored: {', '.join(result.columns)}.", f"Written to {result.path}")
+    return SUCCESS

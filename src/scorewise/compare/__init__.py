@@ -1,4 +1,4 @@
-"""Which measure to use: what theory recommends, and what your own data say."""
+"""Which uncertainty measure to use: by theory (advise), by your data (compare, evaluate)."""
 
 from scorewise.compare._advise import Advice, advise
 from scorewise.compare._compare import compare

@@ -1,4 +1,4 @@
-"""Which measure the theory recommends for a task, and why."""
+"""The uncertainty measure that theory recommends for a task, and why."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def measure_name(rule: str, component: str) -> str:
 def advise(task: str, task_loss: RuleLike = "zero-one") -> Advice:
     """Return the uncertainty measure that theory recommends for a task, with the reason.
 
-    Use it before :func:`scorewise.compare`, which has the evidence on your own data.
+    Use it before :func:`scorewise.compare`, which compares measures on your own data.
 
     Parameters
     ----------
@@ -130,9 +130,9 @@ def advise(task: str, task_loss: RuleLike = "zero-one") -> Advice:
         name,
         "zero-one",
         "epistemic",
-        "A label is worth the wrong decisions that it can correct. Epistemic uncertainty under "
-        "zero-one is the error that knowing the true probabilities would save, and it learnt "
-        "fastest in the paper's experiments.",
+        "A label is most useful where it corrects a wrong decision. Epistemic uncertainty under "
+        "zero-one is the error that knowing the true probabilities would save. Choosing labels "
+        "by it did best in the paper's experiments.",
         (_ZEROS, _MEMBERS, _MISCALIBRATED),
     )
 

@@ -1,4 +1,4 @@
-"""Which measure is best here? Every measure ranked by the task's metric, with paired intervals."""
+"""Rank uncertainty measures by the metric of a task, with paired intervals."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from scorewise.rules import ScoringRule, get_rule
 
 Rules = RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike]
 
-_BATCH = 1 << 20  # counts at a time
+_BATCH = 1 << 20  # counts of resampled rows that are computed at a time
 
 
 def compare(
@@ -62,7 +62,7 @@ def compare(
     progress: bool | None = None,
     **options: Any,
 ) -> Comparison:
-    """Rank uncertainty measures for a task on your own data, and say which are as good.
+    """Return uncertainty measures ranked for a task on your own data, with intervals.
 
     Use it after :func:`scorewise.advise`. Every rule and component is ranked by the task's metric:
     AULC for ``"selective"`` (lower is better), AUROC for ``"ood"`` (higher is better), the mean
@@ -77,13 +77,13 @@ def compare(
     Parameters
     ----------
     probs : array (n, M, K), Samples, Dirichlet or Predictions
-        Predictions, for ``"selective"`` and ``"ood"``; those of a file bring their labels along.
+        Predictions, for ``"selective"`` and ``"ood"``; those of a file include labels.
     y : integer array (n,), optional
         Class indices of the same rows, for ``"selective"``; other tasks ignore them.
     task : "selective", "ood" or "active"
         What the measures are for.
     task_loss : str or ScoringRule
-        The loss that predictions incur, for ``"selective"``; its own total always takes part.
+        The loss that predictions incur, for ``"selective"``; its total is always compared.
     rules : rule, or several in a list or mapping
         As for :func:`scorewise.decompose`.
     components : str or sequence of str
@@ -98,17 +98,17 @@ def compare(
         :func:`scorewise.active_learning` in each run, compared at the numbers of labels that all
         runs have reached.
     baselines : bool
-        Let max-softmax, margin and variation ratio take part.
+        Whether to compare max-softmax, margin and variation ratio too.
     floor : float, optional
         The smallest probability that counts in the loss; see :func:`scorewise.task_losses`.
     confidence : float
-        Of all intervals together.
+        Confidence of all intervals together.
     n_resamples : int
-        Of the bootstrap.
+        Number of bootstrap resamples.
     random_state : int, RandomState or Generator, optional
         Seed of the resamples.
     progress : bool, optional
-        Show a progress bar; by default on terminals and for long work.
+        Whether to show a progress bar; by default on terminals, for work that takes long.
     **options
         Those of :class:`scorewise.Samples` for ``probs`` and ``ood``: ``weights``,
         ``from_logits``, …
@@ -121,7 +121,7 @@ def compare(
     Raises
     ------
     InvalidInput
-        If something that the task needs is missing or does not fit.
+        If an argument that the task needs is missing, or arguments do not fit each other.
 
     Examples
     --------
@@ -183,7 +183,7 @@ class Resampling:
     def of(
         cls, confidence: float, n_resamples: int, random_state: Any, progress: bool | None
     ) -> Resampling:
-        """The settings as a caller writes them, checked."""
+        """The settings of checked arguments."""
         return cls(
             validate.share(confidence, "confidence"),
             validate.whole(n_resamples, "n_resamples", at_least=100),
@@ -357,7 +357,7 @@ def _refuse(task: str, **arguments: Any) -> None:
     """Raise for an argument that the task does not use, rather than drop it silently."""
     for name, value in arguments.items():
         if value is not None:
-            raise InvalidInput(f"task={task!r} has no use for {name}=")
+            raise InvalidInput(f"task={task!r} does not use {name}=")
 
 
 def _rows(predictions: Any, name: str, options: dict[str, Any]) -> Samples | Dirichlet:
@@ -374,7 +374,7 @@ def _rows(predictions: Any, name: str, options: dict[str, Any]) -> Samples | Dir
 def _labelled_rows(
     predictions: Any, y: Any, options: dict[str, Any]
 ) -> tuple[Samples | Dirichlet, Any]:
-    """Predictions and their labels; those of a file may have their own."""
+    """Predictions and their labels, which a file may contain."""
     if isinstance(predictions, Predictions):
         labelled = receive_labelled(predictions, y, options)
         return labelled.samples, labelled.labels

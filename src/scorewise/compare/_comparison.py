@@ -1,4 +1,4 @@
-"""The result of a comparison of measures, and the intervals that decide it."""
+"""The result of a comparison of measures, and its simultaneous intervals."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Standing:
     low, high : float
         Interval of ``behind``, at the comparison's confidence for all measures together.
     p_value : float
-        Of being no worse than the best, corrected for the number of pairs.
+        For being no worse than the best, corrected for the number of pairs.
     verdict : str
         ``"best"``, ``"indistinguishable"`` from the best, or ``"worse"``.
     same_order_as : str, optional
-        The measure listed before it that orders all rows alike, and shares its numbers.
+        An earlier measure that orders all rows alike, and so has the same numbers.
     standard_error : float
         Of ``behind``; 0 for the best.
     """
@@ -100,7 +100,7 @@ class Comparison:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What theory recommends and how it came out, in sentences."""
+        """The rank of the recommended measure, in sentences."""
         return self.sentences()
 
     def sentences(self, name_text: Callable[[str], str] = str) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ class Comparison:
         if not self.recommended:
             return ()
         if row is None:
-            return (f"Theory recommends {recommended}, which did not take part.",)
+            return (f"Theory recommends {recommended}, which was not compared.",)
         if row.low <= 0:
             how = "the best" if row.behind == 0 else f"indistinguishable from {best}, the best"
             return (f"Theory recommends {recommended}: it is {how} here.",)
@@ -176,9 +176,9 @@ def rank(
 ) -> tuple[Standing, ...]:
     """Standings of the measures ``names``, and of those that order rows as they do.
 
-    ``first`` maps each measure to the one of ``names`` that stands for it.
+    ``first`` maps each measure to the one of ``names`` that has the same order.
     """
-    # equal but for rounding: then the measure listed first is the better
+    # of measures that differ by rounding only, the one listed first is ranked first
     rounded = np.round(values / max(float(np.max(np.abs(values))), np.finfo(float).tiny), 12)
     order = np.argsort(-rounded if higher_is_better else rounded, kind="stable")
     best = order[0]
@@ -186,20 +186,20 @@ def rank(
     for i in order:
         behind = float(abs(values[i] - values[best]))
         standard_error = float(contrasts.standard_errors[i, best]) * (i != best)
-        half = contrasts.critical * standard_error
-        together = [name for name, leader in first.items() if leader == names[i]]
-        for name in together:
+        half_width = contrasts.critical * standard_error
+        same_order = [name for name, leader in first.items() if leader == names[i]]
+        for name in same_order:
             if i == best and name == names[i]:
                 verdict = "best"
             else:
-                verdict = "indistinguishable" if behind <= half else "worse"
+                verdict = "indistinguishable" if behind <= half_width else "worse"
             rows.append(
                 Standing(
                     name,
                     float(values[i]),
                     behind,
-                    float(behind - half),
-                    float(behind + half),
+                    float(behind - half_width),
+                    float(behind + half_width),
                     float(contrasts.p_values[i, best]),
                     verdict,
                     names[i] if name != names[i] else None,
@@ -216,7 +216,7 @@ def rank(
 class Contrasts:
     """Standard errors and p-values of the difference of any two of m measures.
 
-    As every pair is allowed for, the best measure may be picked by the same data.
+    They are corrected for all pairs, so the best measure may be picked by the same data.
     """
 
     standard_errors: np.ndarray  # (m, m)
@@ -235,9 +235,9 @@ def contrasts_by_resampling(
 
     The largest t of all pairs is distributed as that of t variables with the covariance of the
     resamples. This corrects for the number of pairs and uses how they depend on each other. The
-    resamples themselves would not do: measures that differ in few rows have heavy tails, which
-    would widen the intervals of all others. Nor would normal variables, as standard errors from
-    few rows are themselves uncertain.
+    resamples themselves are not used: measures that differ in few rows have heavy tails, which
+    would widen all intervals. Nor are normal variables, as standard errors from few rows are
+    themselves uncertain.
     """
     from scipy.special import ndtri
 
@@ -248,7 +248,7 @@ def contrasts_by_resampling(
     degrees = max(effective_rows - 1, _FEWEST_DEGREES)
     errors = (drawn[:, :, None] - drawn[:, None, :]).std(axis=0, ddof=1)
     least = _beyond_rounding(np.zeros_like(errors), values)
-    differ = errors > least  # pairs that are equal in all resamples say nothing about the others
+    differ = errors > least  # pairs that are equal in all resamples do not count
     errors = np.maximum(errors * np.sqrt((degrees + 1) / degrees), least)
     largest = np.zeros(_N_NORMAL)
     for i in range(len(values)):
@@ -256,10 +256,10 @@ def contrasts_by_resampling(
         largest = np.maximum(largest, t.max(axis=1))
     largest *= np.sqrt((degrees + 1) / rng.chisquare(degrees, _N_NORMAL))
     observed = np.abs(values[:, None] - values) / errors
-    n_beaten = _N_NORMAL - np.searchsorted(np.sort(largest), observed)
-    # where nothing varies, as for one pair
+    n_larger = _N_NORMAL - np.searchsorted(np.sort(largest), observed)
+    # at least that of a single pair, where nothing varies
     critical = max(np.quantile(largest, confidence), ndtri((1 + confidence) / 2))
-    return Contrasts(errors, float(critical), (1 + n_beaten) / (1 + _N_NORMAL))
+    return Contrasts(errors, float(critical), (1 + n_larger) / (1 + _N_NORMAL))
 
 
 def contrasts_by_runs(results: np.ndarray, confidence: float) -> Contrasts:

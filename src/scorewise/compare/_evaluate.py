@@ -1,4 +1,4 @@
-"""Everything about one set of labelled predictions, from one pass over its members."""
+"""Evaluate labelled predictions for all tasks, with one pass over their members."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from scorewise.io import Predictions
 from scorewise.losses import LabelledSamples, finite_loss_bound, receive_labelled, receive_samples
 from scorewise.rules import ScoringRule, get_rule
 
-# Mean losses to certify by default, as fractions of what a blind guess incurs. They are fixed
+# Mean losses to certify by default, as fractions of the loss of a uniform guess. They are fixed
 # beforehand and share the confidence, so that the best of them may be picked afterwards.
 _TARGETS = (0.2, 0.1, 0.05, 0.03, 0.02, 0.01)
 _SHOWN_MEMBERS, _SHOWN_CLASSES = 40, 6  # of an uncertain row, that a picture can show
@@ -70,16 +70,16 @@ def evaluate(
     progress: bool | None = None,
     **options: Any,
 ) -> Evaluation:
-    """Evaluate labelled predictions: when to abstain, by which measure, OOD and calibration.
+    """Return an evaluation of labelled predictions: abstaining, measures, OOD, calibration.
 
     Use it on rows that neither the model nor the choice of the measure has seen. Print the result,
-    or pass it to :func:`scorewise.write_report` for a page that explains itself. The members of
+    or pass it to :func:`scorewise.write_report` for an HTML report. The members of
     ``predictions`` and of ``ood`` are decomposed once each.
 
     Parameters
     ----------
     predictions : Predictions, array (n, M, K) or Samples
-        Such as ``sw.read_predictions("test.parquet")``, which has labels, ids and class names too.
+        Such as ``sw.read_predictions("test.parquet")``, with labels, ids and class names.
     y : integer array (n,), optional
         Class indices, unless the predictions have labels.
     ood : Predictions, array (m, M, K) or Samples, optional
@@ -89,14 +89,14 @@ def evaluate(
     rules : rule, or several in a list or mapping
         Whose components are compared.
     max_loss : float or sequence of float, optional
-        Mean losses to certify; by default several from 20 % to 1 % of what a blind guess incurs
+        Mean losses to certify; by default several from 20 % to 1 % of the loss of a uniform guess
         (from 20 % to 1 % for zero-one). All certificates hold together with ``confidence``.
     confidence : float
         Of certificates and intervals.
     floor : float, optional
         The smallest probability that counts in the loss; see :func:`scorewise.task_losses`.
     loss_bound : float, optional
-        The largest loss that can occur, where the rule does not know it; certificates need it.
+        The largest loss that can occur, where the rule does not define it; certificates need it.
     runs : mapping of str to lists of Round, optional
         Repeated runs of active learning, as for :func:`scorewise.compare`.
     ids : array (n,), optional
@@ -106,11 +106,11 @@ def evaluate(
     n_uncertain : int
         How many of the most uncertain rows to describe.
     n_resamples : int
-        Of the comparison's bootstrap.
+        Number of bootstrap resamples.
     random_state : int, RandomState or Generator, optional
         Seed of the resamples.
     progress : bool, optional
-        Show a progress bar; by default on terminals and for long work.
+        Whether to show a progress bar; by default on terminals, for work that takes long.
     **options
         Those of :class:`scorewise.Samples`: ``weights``, ``from_logits``, ``normalize``, …
 
@@ -121,7 +121,7 @@ def evaluate(
     Raises
     ------
     InvalidInput
-        If labels are missing, or something does not fit.
+        If labels are missing, or arguments do not fit each other.
 
     Examples
     --------
@@ -143,7 +143,7 @@ def evaluate(
     advice = advise("selective", task_loss)
     samples = labelled.samples
     ood_samples = None if ood is None else _ood_samples(ood, samples.n_classes, options)
-    # the rules of all that follows, so that the members are read once
+    # all rules needed below, so that the members are read once
     ood_rules = [*named.values(), get_rule(advise("ood").rule)] if ood_samples is not None else []
     rows = Measurements.of(samples, [rule, *named.values(), *ood_rules])
     incurred = rows.task_losses(rule, labelled.labels, floor)
@@ -226,14 +226,14 @@ def _certificates(
     if (incurred.losses < 0).any():
         return (), (Note("No certificate: costs below 0 have no bound to guarantee"),)
     if max_loss is None:
-        blind = 1.0 if rule.unit.is_proportion else _blind_loss(rule, n_classes)
-        targets = [float(f"{t * blind:.2g}") for t in _TARGETS]
+        uniform_loss = 1.0 if rule.unit.is_proportion else _uniform_loss(rule, n_classes)
+        targets = [float(f"{t * uniform_loss:.2g}") for t in _TARGETS]
         targets = [t for t in targets if 0 < t < bound]
     else:
         distinct = {validate.number(t, "max_loss") for t in np.atleast_1d(max_loss).tolist()}
         targets = sorted(distinct, reverse=True)
     if not targets:
-        note = "No certificate: a blind guess incurs no loss, so there is nothing to guarantee"
+        note = "No certificate: a uniform guess incurs no loss, so there is nothing to guarantee"
         return (), (Note(note),)
     each = 1 - (1 - confidence) / len(targets)
     return tuple(
@@ -242,8 +242,8 @@ def _certificates(
     ), ()
 
 
-def _blind_loss(rule: ScoringRule, n_classes: int) -> float:
-    """The expected loss of the uniform prediction, if it is right."""
+def _uniform_loss(rule: ScoringRule, n_classes: int) -> float:
+    """The expected loss of the uniform prediction where it is calibrated."""
     return float(rule.entropy(np.full(n_classes, 1 / n_classes)))
 
 
@@ -321,7 +321,7 @@ def _uncertain_rows(
     probs, names = to_numpy(labelled.samples.probs)[order], labelled.class_names
     prediction_names = rule.prediction_names(names)
     floored = apply_floor(mean[order], floor)
-    # members were checked as they came in; half precision may be further from a sum of 1
+    # members are checked already; in half precision their sum may be further from 1
     predictions = np.asarray(rule.predict(floored / floored.sum(axis=-1, keepdims=True)))
     ids = order if labelled.ids is None else labelled.ids[order]
     members = spread(probs.shape[-2], _SHOWN_MEMBERS)

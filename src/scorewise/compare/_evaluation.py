@@ -1,4 +1,4 @@
-"""The result of an evaluation: everything about one set of predictions, measured once."""
+"""The result of an evaluation, which plots, the report and the command line read."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class UncertainRow:
     loss, total, aleatoric, epistemic : float
         Under the task's loss.
     classes : tuple of str
-        The likeliest classes, from the likeliest on.
+        The likeliest classes, the likeliest first.
     members : array (m, c)
         Probabilities of those classes, of some members evenly spread.
     mean : array (c,)
@@ -155,7 +155,7 @@ class Evaluation:
         Thresholds of ``measure``, from the largest ``max_loss`` to the smallest. They hold together
         with ``confidence``.
     calibration : LossCalibration
-        Predicted against realised loss, under the task's loss.
+        Expected against incurred loss, under the task's loss.
     classes : tuple of ClassSummary
     uncertain_rows : tuple of UncertainRow
         The most uncertain rows, the most uncertain first.
@@ -167,7 +167,7 @@ class Evaluation:
     simplex : tuple of arrays (n, 3) and (n,), or None
         θ̄ and the label of some rows, where there are three classes.
     settings : dict
-        What it was made with: seeds, rules, resamples, …
+        Seed, rules, resamples, …
     notes : tuple of Note
         What could not be done, and why.
     """
@@ -215,14 +215,14 @@ class Evaluation:
         return self.sentences()
 
     def sentences(self, remedy_text: RemedyText = str, name_text: NameText = str) -> Verdict:
-        """The verdict, with remedies and names rendered for whoever reads it.
+        """The verdict, with remedies and names as the caller renders them.
 
         Parameters
         ----------
         remedy_text : function of Remedy to str
-            How to advise an argument; as in Python by default.
+            Renders a remedy; by default as an argument in Python.
         name_text : function of str to str
-            How to write the name of a measure or a loss.
+            Renders the name of a measure or a loss.
 
         Examples
         --------
@@ -239,7 +239,7 @@ class Evaluation:
         return str(self.verdict)
 
     def to_dict(self) -> dict[str, Any]:
-        """The evaluation in mappings, lists, arrays and numbers; curves at some 200 coverages."""
+        """The evaluation in mappings, lists, arrays and numbers; curves at about 200 coverages."""
         ood, learning = self.ood, self.learning
         return {
             "verdict": list(self.verdict),
@@ -282,8 +282,8 @@ def headline(certificates: tuple[Certificate, ...]) -> Certificate | None:
     useful = [c for c in certificates if c.coverage >= _ENOUGH_COVERAGE]
     if useful:
         return min(useful, key=lambda certificate: certificate.max_loss)
-    some = [c for c in certificates if c.coverage > 0]
-    return max(some, key=lambda certificate: certificate.coverage, default=None)
+    valid = [c for c in certificates if c.coverage > 0]
+    return max(valid, key=lambda certificate: certificate.coverage, default=None)
 
 
 def _curve(curve: Curve) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What is computed from predictions, once: decompositions, losses, and a score per measure."""
+"""Decompositions, losses and scores of predictions, computed once for all that use them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from scorewise.errors import InvalidInput
 from scorewise.losses import expected_of_mean, finite_losses_of_mean, total_of_mean
 from scorewise.rules import ScoringRule, zero_one
 
-_SCREENED_ROWS = 2_000  # enough to tell most orders apart at little cost
-_ROUNDING = 64  # units in the last place that computing a measure may have cost
+_SCREENED_ROWS = 2_000  # enough to distinguish most orders at little cost
+_ROUNDING = 64  # units in the last place by which a computed measure may be wrong
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class Measurements:
         return to_numpy(getattr(self.decompositions[rule], component))
 
     def task_losses(self, rule: ScoringRule, y: Any, floor: float | None) -> TaskLosses:
-        """What the mean predictions incur where ``y`` is the truth."""
+        """The losses that the mean predictions incur for labels ``y``."""
         losses = finite_losses_of_mean(self.mean, y, rule, floor)
         return TaskLosses(
             losses, expected_of_mean(self.mean, rule, floor), total_of_mean(self.mean, rule)
@@ -108,16 +108,16 @@ class Measurements:
 
 @dataclass(frozen=True, eq=False)
 class TaskLosses:
-    """What the mean predictions of labelled rows incur under the task's loss.
+    """Losses and uncertainties of labelled rows under the task's loss.
 
     Attributes
     ----------
     losses : array (n,)
-        The realised losses; finite.
+        The losses that the mean predictions incurred; finite.
     expected : array (n,)
-        The losses that the model predicts.
+        The expected losses of the mean predictions.
     totals : array (n,)
-        The total uncertainty, rounded as it is compared with a threshold.
+        The total uncertainty, rounded to be compared with a threshold.
     """
 
     losses: np.ndarray
@@ -158,7 +158,7 @@ def own_measures(
     measures = []
     for name, values in (scores or {}).items():
         if name in taken:
-            raise InvalidInput(f"scores has {name!r}, and a measure is called so already")
+            raise InvalidInput(f"scores has {name!r}, but another measure already has this name")
         parts = [values] if len(sizes) == 1 else values
         if len(sizes) > 1 and (not isinstance(values, list | tuple) or len(values) != len(sizes)):
             raise InvalidInput(

@@ -65,14 +65,14 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Note:
-    """Something that could not be done, and the arguments that would help.
+    """A problem in an evaluation, and the arguments that would solve it.
 
     Attributes
     ----------
     problem : str
         What could not be done and why, without a full stop.
     remedies : tuple of Remedy
-        Any one of them helps.
+        Alternatives; each of them solves the problem.
     """
 
     problem: str
@@ -104,7 +104,7 @@ def verdict_of(evaluation: Evaluation, remedy_text: RemedyText, name_text: NameT
 
 
 def percent_text(value: float) -> str:
-    """A proportion as a percentage, never rounded to all or nothing."""
+    """A proportion as a percentage; only exact values are shown as 0 % or 100 %."""
     percent = 100 * value
     if 0 < percent < 0.1:
         return "less than 0.1 %"
@@ -211,9 +211,9 @@ def _learning(evaluation: Evaluation, learning: LearningEvaluation, name_text: N
 
 def _calibration(evaluation: Evaluation, noun: str) -> str:
     calibration, unit = evaluation.calibration, evaluation.unit
-    predicted, realized = unit.format(calibration.predicted), unit.format(calibration.realized)
-    outcome = f"{realized} were wrong" if unit.is_proportion else f"the mean was {realized}"
-    gap = f"it predicts {_article(unit.noun)} {noun} of {predicted}, and {outcome}"
+    expected, incurred = unit.format(calibration.predicted), unit.format(calibration.realized)
+    outcome = f"{incurred} were wrong" if unit.is_proportion else f"the incurred is {incurred}"
+    gap = f"the expected {noun} is {expected}, and {outcome}"
     if calibration.is_calibrated:
         return f"The model shows no miscalibration: {gap}."
     low, high = calibration.gap_interval

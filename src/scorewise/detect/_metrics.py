@@ -68,7 +68,7 @@ def ood_metrics(
     n_resamples: int = 0,
     random_state: Any = None,
 ) -> OODMetrics:
-    """AUROC, AUPR and FPR at 95 % TPR of detecting OOD rows by their uncertainty.
+    """Return AUROC, AUPR and FPR at 95 % TPR of detecting OOD rows by their uncertainty.
 
     Use it to compare detectors. Tied scores count half (scores that are all equal give an AUROC of
     0.5).
@@ -170,8 +170,8 @@ def _delong(c_in: np.ndarray, c_out: np.ndarray, auroc: float, confidence: float
     fewer = min(n_in, n_out)
     if np.count_nonzero(c_in) == np.count_nonzero(c_out) == 1 or auroc in (0.0, 1.0):
         # all disjoint pairs agree, so each differs with at most this probability
-        other = 1 - ((1 - confidence) / 2) ** (1 / fewer)
-        return auroc - other * auroc, auroc + other * (1 - auroc)
+        limit = 1 - ((1 - confidence) / 2) ** (1 / fewer)
+        return auroc - limit * auroc, auroc + limit * (1 - auroc)
     if fewer < 2:
         return (0.0, 1.0)
     from scipy.special import expit, logit, ndtri

@@ -1,7 +1,6 @@
 """Predictions in files (NPZ, NPY, Parquet, Arrow, CSV, safetensors), and scores for their rows."""
 
 from scorewise.io._cost_matrix import read_cost_matrix
-from scorewise.io._fields import LABELS, UNLABELLED, checked_ids, checked_labels, checked_names
 from scorewise.io._formats import prediction_suffixes, read_predictions, write_predictions
 from scorewise.io._predictions import Predictions
 from scorewise.io._score import ScoredFile, column_name, row_uncertainties, score_file
@@ -15,15 +14,10 @@ from scorewise.io._tables import (
 )
 
 __all__ = [
-    "LABELS",
-    "UNLABELLED",
     "Predictions",
     "ScoredFile",
     "check_output_path",
     "check_table_path",
-    "checked_ids",
-    "checked_labels",
-    "checked_names",
     "column_name",
     "digest",
     "input_metadata",

@@ -17,8 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scorewise.errors import InvalidFile, InvalidInput
-from scorewise.io._fields import (
+from scorewise._fields import (
     IDS,
     LABELS,
     LOGITS,
@@ -38,6 +37,7 @@ from scorewise.io._fields import (
     named_column,
     weight_columns,
 )
+from scorewise.errors import InvalidFile, InvalidInput
 from scorewise.io._predictions import Arrays, Predictions, with_file_name
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scorewise.io._fields import ClassNames
+from scorewise._fields import ClassNames
 from scorewise.io._formats import FileFormat
 from scorewise.io._predictions import Predictions
 

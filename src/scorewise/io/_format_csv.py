@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from scorewise.errors import InvalidFile, InvalidInput
-from scorewise.io._fields import (
+from scorewise._fields import (
     IDS,
     LABELS,
     UNLABELLED,
@@ -30,6 +29,7 @@ from scorewise.io._fields import (
     named_column,
     weight_columns,
 )
+from scorewise.errors import InvalidFile, InvalidInput
 from scorewise.io._formats import FileFormat
 from scorewise.io._predictions import Predictions
 

@@ -16,8 +16,7 @@ from typing import IO, Any
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise.errors import InvalidFile, InvalidInput
-from scorewise.io._fields import (
+from scorewise._fields import (
     FIELD_NAMES,
     LOGITS,
     PROBS,
@@ -27,6 +26,7 @@ from scorewise.io._fields import (
     named_column,
     native,
 )
+from scorewise.errors import InvalidFile, InvalidInput
 from scorewise.io._formats import FileFormat
 from scorewise.io._predictions import Arrays, Predictions
 

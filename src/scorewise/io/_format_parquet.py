@@ -7,8 +7,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scorewise._fields import ClassNames
 from scorewise.errors import InvalidFile
-from scorewise.io._fields import ClassNames
 from scorewise.io._formats import FileFormat
 from scorewise.io._predictions import Predictions
 

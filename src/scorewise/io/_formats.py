@@ -12,10 +12,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from scorewise._fields import ClassNames
 from scorewise._files import replacing
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidFile, InvalidInput
-from scorewise.io._fields import ClassNames
 from scorewise.io._predictions import Predictions, with_file_name
 
 

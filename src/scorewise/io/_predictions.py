@@ -10,16 +10,16 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
-from scorewise._inputs import InputOptions, RawPredictions, raw_members
-from scorewise.distributions import Samples
-from scorewise.errors import InvalidFile, InvalidInput
-from scorewise.io._fields import (
+from scorewise._fields import (
     checked_ids,
     checked_labels,
     checked_members,
     checked_names,
     checked_weights,
 )
+from scorewise._inputs import InputOptions, RawPredictions, raw_members
+from scorewise.distributions import Samples
+from scorewise.errors import InvalidFile, InvalidInput
 
 CHUNK_BYTES = 8 << 20  # of predictions at a time: more than a cache, much less than memory
 

@@ -60,7 +60,7 @@ class MeasuredRows:
 
 @dataclass(frozen=True)
 class MemberPredictor:
-    """A fitted model with the rule, the component and the classes that are wanted of it.
+    """A fitted model with the rule and component to measure, and the classes to predict.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class MemberPredictor:
     classes : array (K,) or None
         Labels of the model and of the rows, in rising order; None where classes are numbered.
     columns : array or None
-        Indices of the classes that the model knows; None where it knows all of them.
+        Indices of the classes that the model was fitted on; None where these are all classes.
     """
 
     model: Any
@@ -129,14 +129,14 @@ class MemberPredictor:
 
     def samples(self, X: Any) -> Samples:
         """The members' probabilities of all classes."""
-        if self._knows_one_class:
+        if self._has_one_class:
             return self._certain(X)
         samples: Samples = predict_samples(self.model, X, **self.options)
         return Samples(self._all_classes(samples.probs), samples.weights, check=False)
 
     def _chunks(self, X: Any) -> Iterator[Samples]:
         """The members' probabilities of all classes, some rows at a time."""
-        if self._knows_one_class:
+        if self._has_one_class:
             yield self._certain(X)
             return
         batch_size = self.options["batch_size"]
@@ -154,15 +154,15 @@ class MemberPredictor:
                 yield Samples(self._all_classes(probs), sampler.weights, check=False)
 
     @property
-    def _knows_one_class(self) -> bool:
+    def _has_one_class(self) -> bool:
         return self.columns is not None and len(self.columns) == 1
 
     def _certain(self, X: Any) -> Samples:
-        """Predictions of a model that knows a single class, of which it is certain."""
+        """Predictions of a model that was fitted on a single class: probability 1."""
         return Samples(self._all_classes(np.ones((_num_samples(X), 1, 1))), check=False)
 
     def _all_classes(self, probs: np.ndarray) -> np.ndarray:
-        """Probabilities of all classes: 0 for those that the model does not know."""
+        """Probabilities of all classes: 0 for those that the model was not fitted on."""
         if self.columns is None:
             return probs
         assert self.classes is not None
@@ -185,8 +185,8 @@ def numbered_classes(n_classes: int, y: np.ndarray) -> np.ndarray:
 class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.ABC):
     """A classifier fitted on a part of the rows and calibrated on the rest, which it holds out.
 
-    A subclass says in ``_check`` which parameters are valid, and in ``_calibrate`` what it learns
-    from the held-out rows.
+    A subclass checks its parameters in ``_check``, and learns from the held-out rows in
+    ``_calibrate``.
 
     Attributes
     ----------
@@ -219,14 +219,14 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the model on a part of the rows, and calibrate it on the rest.
 
-        What scikit-learn cannot clone (modules, lists, a DeepEnsemble, Laplace) and a
-        ``sklearn.frozen.FrozenEstimator`` is used as it is, and all rows calibrate it. They must
-        not have been used to fit it.
+        Models that scikit-learn cannot clone (modules, lists, a DeepEnsemble, Laplace) and a
+        ``sklearn.frozen.FrozenEstimator`` are used as they are, and all rows calibrate them. These
+        rows must not have been used to fit the model.
 
         Parameters
         ----------
         X : array, sparse matrix, frame, list or tensor (n, ...)
-            Whatever the model takes.
+            Rows, as the model takes them.
         y : array (n,)
             Labels.
 
@@ -338,7 +338,7 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         return np.asarray(self.classes_[mean.argmax(axis=-1)])
 
     def __getattr__(self, name: str) -> Any:
-        """Names and number of the features, which the fitted model knows."""
+        """Names and number of the features, from the fitted model."""
         if name in {"n_features_in_", "feature_names_in_"} and "_predictor" in vars(self):
             return getattr(self.estimator_, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

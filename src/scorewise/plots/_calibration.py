@@ -20,7 +20,7 @@ from scorewise.plots._style import (
 )
 from scorewise.rules import Unit
 
-_LARGEST_RATIO = 4.0  # of the ranges of the two axes: beyond it a square would show a flat line
+_LARGEST_RATIO = 4.0  # of the two axes' ranges; beyond it, a shared range would flatten the points
 
 
 class CalibrationDisplay:
@@ -49,7 +49,7 @@ class CalibrationDisplay:
     Raises
     ------
     InvalidInput
-        If ``calibration`` is no LossCalibration.
+        If ``calibration`` is not a LossCalibration.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class CalibrationDisplay:
         confidence: float = 0.95,
         loss_name: str | Unit = "loss",
     ) -> Self:
-        """The display of incurred losses and of the total uncertainties that predicted them.
+        """Return the display of incurred losses and of the total uncertainties (expected losses).
 
         Parameters
         ----------
@@ -108,7 +108,7 @@ class CalibrationDisplay:
         Parameters
         ----------
         ax : Axes, optional
-            What to draw on; by default a new figure.
+            Axes to draw on; by default those of a new figure.
         """
         self.figure_, (self.ax_,) = axes_for(ax, (5.4, 5.4))
         calibration = self.calibration

@@ -33,7 +33,7 @@ class ComparisonDisplay:
 
     Use it to report :func:`scorewise.compare`: a measure whose interval reaches 0 is
     indistinguishable from the best. Dashed intervals mark measures that order all rows as another
-    one does.
+    measure does.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class ComparisonDisplay:
     Raises
     ------
     InvalidInput
-        If ``comparison`` is no Comparison, or an empty one.
+        If ``comparison`` is not a Comparison, or is empty.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class ComparisonDisplay:
 
     @classmethod
     def from_predictions(cls, probs: Any = None, y: Any = None, **options: Any) -> Self:
-        """The display of a new comparison.
+        """Return the display of a new comparison.
 
         Parameters
         ----------
@@ -99,7 +99,7 @@ class ComparisonDisplay:
         Parameters
         ----------
         ax : Axes, optional
-            What to draw on; by default a new figure, as high as the measures need.
+            Axes to draw on; by default those of a new figure, sized by the number of measures.
         """
         standings = self.comparison.standings
         labels = [_label(row) for row in standings]

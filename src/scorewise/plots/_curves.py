@@ -92,7 +92,7 @@ class RejectionCurveDisplay:
         for name, curve in curves.items():
             if not isinstance(curve, Curve):
                 raise InvalidInput(
-                    f"curves[{name!r}] is no Curve; make one with sw.rejection_curve, or use "
+                    f"curves[{name!r}] is not a Curve; make one with sw.rejection_curve, or use "
                     "RejectionCurveDisplay.from_uncertainty"
                 )
         self.curves = dict(curves)
@@ -102,7 +102,7 @@ class RejectionCurveDisplay:
     def from_uncertainty(
         cls, losses: Any, uncertainty: Any, loss_name: str | Unit = "loss"
     ) -> Self:
-        """The display of the same losses, ordered by one or several measures of uncertainty.
+        """Return the display of the same losses, ordered by one or several measures of uncertainty.
 
         Parameters
         ----------
@@ -116,7 +116,7 @@ class RejectionCurveDisplay:
         Raises
         ------
         InvalidInput
-            If lengths differ, or something is empty, NaN, or an infinite loss.
+            If lengths differ, an array is empty or has NaN, or a loss is infinite.
         """
         named = uncertainty if isinstance(uncertainty, Mapping) else {"uncertainty": uncertainty}
         return cls({name: rejection_curve(losses, u) for name, u in named.items()}, loss_name)
@@ -133,7 +133,7 @@ class RejectionCurveDisplay:
         Parameters
         ----------
         ax : Axes, optional
-            What to draw on; by default a new figure.
+            Axes to draw on; by default those of a new figure.
         view : "loss", "accuracy" or "generalized"
             Mean loss of the accepted rows, 1 minus it (for losses of 0 and 1), or the sum of their
             losses divided by the number of all rows.
@@ -217,7 +217,7 @@ def _points(curve: Curve, attribute: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def steady_coverage(n_rows: int) -> float:
-    """The coverage from which on enough rows are accepted for a steady mean loss."""
+    """Return the smallest coverage at which enough rows are accepted for a steady mean loss."""
     return min(1.0, max(_STEADY_ROWS / n_rows, _STEADY_SHARE))
 
 
@@ -256,7 +256,7 @@ class LearningCurveDisplay:
     means : dict of str to array (T,)
         Mean losses of the runs, by the name of the measure.
     deviations : dict of str to array (T,) or None
-        Their standard deviations; None of a single run.
+        Their standard deviations; None for a single run.
     ax_, figure_
         The Axes and the Figure that were drawn on, once ``plot`` was called.
     lines_ : dict of str to Line2D
@@ -267,7 +267,7 @@ class LearningCurveDisplay:
     Raises
     ------
     InvalidInput
-        If there is no curve, shapes do not fit, something is not finite, or numbers of labels do
+        If there is no curve, shapes do not fit, a value is not finite, or numbers of labels do
         not rise.
 
     Examples
@@ -308,7 +308,7 @@ class LearningCurveDisplay:
     def from_rounds(
         cls, runs: Mapping[str, Sequence[Sequence[Round]]], loss_name: str | Unit = "loss"
     ) -> Self:
-        """The display of repeated runs of active learning.
+        """Return the display of repeated runs of active learning.
 
         Parameters
         ----------
@@ -322,8 +322,8 @@ class LearningCurveDisplay:
         Raises
         ------
         InvalidInput
-            If these are no rounds, rounds have no losses, or the runs of a measure share no number
-            of labels.
+            If these are not rounds, rounds have no losses, or the runs of a measure share no
+            number of labels.
         """
         if not isinstance(runs, Mapping):
             raise InvalidInput("runs must be a mapping of names to lists of runs")
@@ -343,7 +343,7 @@ class LearningCurveDisplay:
         Parameters
         ----------
         ax : Axes, optional
-            What to draw on; by default a new figure.
+            Axes to draw on; by default those of a new figure.
         """
         self.figure_, (self.ax_,) = axes_for(ax, _size(len(self.curves)))
         measures = [name for name in self.curves if name != _BASELINE]
@@ -434,12 +434,12 @@ def _runs(n: int) -> str:
 
 
 def _size(n_legend_entries: int) -> tuple[float, float]:
-    """Inches of a figure whose legend stands beside the curves."""
+    """Width and height in inches of a figure with the legend beside the curves."""
     return 7.6, max(4.0, 1.0 + 0.22 * n_legend_entries)
 
 
 def _legend_options(*, is_own_figure: bool) -> dict[str, Any]:
-    """The legend stands beside the curves where the figure is ours to arrange."""
+    """Options of a legend, which is beside the curves in a figure created here."""
     place = {"loc": "upper left", "bbox_to_anchor": (1.01, 1)} if is_own_figure else {}
     return {
         "fontsize": "small",

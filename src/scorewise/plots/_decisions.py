@@ -53,7 +53,7 @@ class DecisionDisplay:
     Raises
     ------
     InvalidInput
-        If ``decisions`` is no Decisions, is empty, or a cost is not finite.
+        If ``decisions`` is not a Decisions, is empty, or a cost is not finite.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class DecisionDisplay:
         cost_name: str = "cost",
         **options: Any,
     ) -> Self:
-        """The display of the decisions that predictions lead to.
+        """Return the display of the decisions that predictions lead to.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class DecisionDisplay:
         Parameters
         ----------
         ax : Axes, optional
-            What to draw on; by default a new figure, as high as the actions need.
+            Axes to draw on; by default those of a new figure, sized by the number of actions.
         """
         n_actions = len(self.n_rows)
         labels = [
@@ -144,7 +144,7 @@ class DecisionDisplay:
         size = (5.4 + 0.09 * longest, 1.1 + 0.5 * (n_actions + _LEGEND_ROWS))
         self.figure_, (self.ax_,) = axes_for(ax, size)
         self._draw()
-        # a caller's Axes may be low for many actions, and the legend needs a part of them
+        # a caller's Axes may be low for many actions, and the legend needs some of the height
         free = _LEGEND_ROWS if ax is None else max(_LEGEND_ROWS, n_actions / 4)
         self.ax_.set_ylim(n_actions - 0.4, -0.6 - free)
         self._name_axes(labels)

@@ -102,7 +102,7 @@ class DecompositionDisplay:
 
     @classmethod
     def from_predictions(cls, predictions: Any, rule: RuleLike, **options: Any) -> Self:
-        """The display of predictions under a rule.
+        """Return the display of predictions under a rule.
 
         Parameters
         ----------
@@ -127,7 +127,7 @@ class DecompositionDisplay:
         Parameters
         ----------
         ax : Axes, optional
-            What to draw on; by default a new figure.
+            Axes to draw on; by default those of a new figure.
         """
         self.figure_, (self.ax_,) = axes_for(ax, (6.4, 4.0))
         n = len(self.total)
@@ -249,7 +249,7 @@ class SimplexDisplay:
     def from_predictions(
         cls, predictions: Any, rule: RuleLike = "log", class_names: Sequence[str] | None = None
     ) -> Self:
-        """The display of one instance; the same as the class itself.
+        """Return the display of one instance; the same as calling the class.
 
         Parameters
         ----------
@@ -264,7 +264,7 @@ class SimplexDisplay:
         Parameters
         ----------
         ax : Axes, optional
-            What to draw on; by default a new figure.
+            Axes to draw on; by default those of a new figure.
         levels : int
             Approximate number of shades.
         colorbar : bool

@@ -1,4 +1,4 @@
-"""All figures of an evaluation as files."""
+"""Save the figures of an evaluation to files."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _METADATA: dict[str, dict[str, Any]] = {
 def save_figures(
     evaluation: Evaluation, folder: str | PathLike[str], formats: Sequence[str] = ("png", "svg")
 ) -> list[Path]:
-    """Write each figure of an evaluation to a file of its own, and return the paths.
+    """Write every figure of an evaluation to a separate file, and return the paths.
 
-    Use it for slides and papers; :func:`scorewise.write_report` makes a page to read. The figures
+    Use it for slides and papers; :func:`scorewise.write_report` writes an HTML report. The figures
     are ``rejection``, ``comparison``, ``calibration`` and ``decomposition``; with OOD rows also
     ``ood`` and ``comparison_ood``, with runs of active learning also ``learning`` and
     ``comparison_learning``. Measures that order all rows alike have one curve. The same evaluation
@@ -42,8 +42,8 @@ def save_figures(
     evaluation : Evaluation
         Made by :func:`scorewise.evaluate`.
     folder : path
-        Where to write; it is made if missing. Files of the same names are replaced, each in one
-        step.
+        Folder to write to; it is created if missing. Files of the same names are replaced, each
+        in one step.
     formats : sequence of str
         Some of ``"png"``, ``"svg"`` and ``"pdf"``.
 
@@ -55,7 +55,7 @@ def save_figures(
     Raises
     ------
     InvalidInput
-        If ``evaluation`` is no Evaluation, a format is unknown, or the folder is a file.
+        If ``evaluation`` is not an Evaluation, a format is unknown, or the folder is a file.
     ImportError
         Without matplotlib: ``pip install 'scorewise[plots]'``.
 
@@ -76,7 +76,7 @@ def save_figures(
     names = list(dict.fromkeys(validate.choice(name, "formats", _METADATA) for name in names))
     target = Path(folder)
     if target.exists() and not target.is_dir():
-        raise InvalidInput(f"{str(target)!r} is a file; give the folder to write to")
+        raise InvalidInput(f"{str(target)!r} is a file; pass a folder")
     target.mkdir(parents=True, exist_ok=True)
     return [
         path

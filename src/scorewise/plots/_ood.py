@@ -115,7 +115,7 @@ class OODDisplay:
     def from_scores(
         cls, u_in: Any, u_out: Any, confidence: float = 0.95, score_name: str = "uncertainty"
     ) -> Self:
-        """The display of scores, with the AUROC's interval at a confidence.
+        """Return the display of scores, with an interval of the AUROC.
 
         Parameters
         ----------
@@ -140,7 +140,7 @@ class OODDisplay:
         Parameters
         ----------
         axes : two Axes, optional
-            What to draw on; by default a new figure.
+            Axes to draw on; by default those of a new figure.
         bins : int, optional
             Number of bins, shared by both histograms; by default 5 to 40.
         """
@@ -156,7 +156,7 @@ class OODDisplay:
         """Return the histograms of both sets over shared bins.
 
         Epistemic uncertainty is often exactly 0. Where 0 is the smallest score and occurs more than
-        once, a bin of its own, apart from the others, holds the zeros.
+        once, the zeros have a separate bin.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What the displays share: colours, line styles, Axes, legends and labels."""
+"""Shared by the displays: colours, line styles, Axes, legends and labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names and numbers as the page shows them; no name is trusted."""
+"""Format names and numbers for the page; names are cleaned and escaped."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def clean(text: object, width: int = FULL) -> str:
 
 
 def name_text(text: object, width: int = WIDTH) -> str:
-    """A name within a sentence: short, and in a text direction of its own."""
+    """A name within a sentence: short, and isolated from the text direction of the sentence."""
     name = clean(text, width)
     if any(unicodedata.bidirectional(char) in _RIGHT_TO_LEFT for char in name):
         return f"\u2068{name}\u2069"
@@ -47,12 +47,12 @@ def plotly_name(text: object, width: int = WIDTH) -> str:
 
 
 def plotly_text(text: str) -> str:
-    """Text for Plotly, of names that :func:`name_text` rendered already."""
+    """Text for Plotly; its names are already rendered by :func:`name_text`."""
     return html.escape(text, quote=False)
 
 
 def sentence_text(sentence: str) -> str:
-    """A sentence whose names were rendered already; a number stays on one line with its unit."""
+    """A sentence with rendered names; a number stays on the same line as its unit."""
     return _unbroken(clean(sentence, SENTENCE))
 
 
@@ -67,7 +67,7 @@ def loss_text(value: float | None, unit: Unit) -> str:
 
 
 def exact_text(value: float, unit: Unit) -> str:
-    """A mean loss that is guaranteed, and therefore not rounded."""
+    """A guaranteed mean loss, which is not rounded."""
     return _unbroken(unit.format_exact(value))
 
 
@@ -143,13 +143,13 @@ def plain_data(value: Any) -> Any:
 
 
 def json_in_html(value: Any) -> str:
-    """JSON in which no HTML parser finds markup."""
+    """JSON without characters that an HTML parser could read as markup."""
     text = json.dumps(plain_data(value), allow_nan=False, separators=(",", ":"))
     return re.sub("[<>&]", lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _is_control(char: str) -> bool:
-    # a lone surrogate cannot be written, and a direction would leak into what follows
+    # a lone surrogate cannot be encoded; a direction mark would affect the text after it
     return char in _DIRECTIONS or unicodedata.category(char) in {"Cc", "Cs"}
 
 

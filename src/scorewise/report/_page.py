@@ -1,4 +1,4 @@
-"""The page itself: one file that needs no other, no network, and trusts no name."""
+"""Write the report: one self-contained HTML page, in which every name is escaped."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def write_report(
     title: str | None = None,
     provenance: Mapping[str, object] | None = None,
 ) -> Path:
-    """Write an evaluation as one HTML page that explains itself, and return its path.
+    """Write an evaluation as one self-contained HTML page, and return its path.
 
     Use it to show others whether, and how far, predictions can be trusted. The page opens from
     disk in any recent browser, needs no network and no other file, and prints well. The same
-    evaluation gives the same page, byte for byte. Whatever a user can name (classes, rows,
-    measures, files) is shown as text and never run.
+    evaluation gives the same page, byte for byte. Names of classes, rows, measures and files are
+    shown as text and never run as code.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def write_report(
     Raises
     ------
     InvalidInput
-        If ``evaluation`` is no Evaluation, or the folder is missing.
+        If ``evaluation`` is not an Evaluation, or the folder is missing.
     ImportError
         Without Jinja2 and Plotly: ``pip install 'scorewise[report]'``.
 
@@ -138,7 +138,7 @@ def _render(evaluation: Evaluation, title: str, provenance: Mapping[str, object]
         "name_text": text.name_text,
         "sentence": text.sentence_text,
         "decimals": text.decimals,
-        # the whole name in a tooltip, in a text direction of its own
+        # the whole name in a tooltip, isolated from the text direction around it
         "name": lambda name: Markup('<bdi title="{}">{}</bdi>').format(
             text.clean(name), text.clean(name, text.WIDTH)
         ),
@@ -274,7 +274,7 @@ class Card:
 
 
 def _cards(evaluation: Evaluation) -> list[Card]:
-    """Cards of the most uncertain rows, at most a screenful or two."""
+    """Cards of the most uncertain rows, at most ``_MOST_CARDS``."""
     rows = evaluation.uncertain_rows[:_MOST_CARDS]
     largest = max((row.total for row in rows), default=0.0)
     has_widths = largest > 0 and all(row.aleatoric >= 0 for row in rows)
@@ -293,7 +293,7 @@ def _strips(row: UncertainRow) -> tuple[Strip, ...]:
     members = row.members[spread(len(row.members), _MOST_MEMBERS)]
     # a member has the same position in every strip, in falling order of the likeliest class
     members = members[np.argsort(-members[:, 0], kind="stable")]
-    is_class = row.is_wrong is not None  # and not an action that happens to have a class's name
+    is_class = row.is_wrong is not None  # an action may have the name of a class
     return tuple(
         Strip(
             name,

@@ -1,4 +1,4 @@
-"""The page's figures, as Plotly's plain dictionaries, thinned to what a screen resolves."""
+"""The figures of the page as plain Plotly dictionaries, thinned to screen resolution."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def layout(height: int, **more: Any) -> dict[str, Any]:
 
 
 def line(name: str, x: Any, y: Any, color: str, **more: Any) -> Trace:
-    """A line, or a point where there is only one; its name was rendered already."""
+    """A line, or a marker for a single point; the name is already rendered."""
     style = {"width": more.pop("width", 2), "color": color, "dash": more.pop("dash", "solid")}
     return {
         "type": "scatter",
@@ -195,7 +195,7 @@ def _dots(rows: list[Standing], places: dict[str, int], verdict: str) -> Trace:
 
 
 def calibration_figure(evaluation: Evaluation) -> PageFigure:
-    """The realised loss against the predicted loss, in bins."""
+    """The incurred loss against the expected loss, in bins."""
     bins, unit = evaluation.calibration, evaluation.unit
     scale = 100 if unit.is_proportion else 1
     x, y, low, high = (
@@ -221,8 +221,7 @@ def calibration_figure(evaluation: Evaluation) -> PageFigure:
             "width": 4,
         },
         "marker": {"color": BLUE, "size": 9},
-        "hovertemplate": f"predicted %{{x:.3g}}{suffix}, realised %{{y:.3g}}{suffix}"
-        "<extra></extra>",
+        "hovertemplate": f"expected %{{x:.3g}}{suffix}, incurred %{{y:.3g}}{suffix}<extra></extra>",
     }
     diagonal = line("calibrated", ends, ends, GREY, width=1.4, dash="dash", hoverinfo="skip")
     noun = text.plotly_name(unit.noun, LEGEND_WIDTH)
@@ -230,27 +229,27 @@ def calibration_figure(evaluation: Evaluation) -> PageFigure:
         "calibration",
         "Each point is a group of rows of similar uncertainty, with its "
         f"{text.share_text(bins.confidence)} interval. Above the dashed line rows incur more loss "
-        "than predicted: the model is overconfident there. Below it the model is underconfident.",
-        f"Scatter chart of realised against predicted {text.name_text(unit.noun)} in "
+        "than expected: the model is overconfident there. Below it the model is underconfident.",
+        f"Scatter chart of incurred against expected {text.name_text(unit.noun)} in "
         f"{text.count(len(x), 'group')}: on average {text.loss_text(bins.predicted, unit)} "
-        f"predicted, {text.loss_text(bins.realized, unit)} realised.",
+        f"expected, {text.loss_text(bins.realized, unit)} incurred.",
         {
             "data": [points, diagonal],
             "layout": layout(
                 440,
-                xaxis=axis(f"predicted mean {noun}", percent=unit.is_proportion),
-                yaxis=axis(f"realised mean {noun}", percent=unit.is_proportion),
+                xaxis=axis(f"mean expected {noun}", percent=unit.is_proportion),
+                yaxis=axis(f"mean incurred {noun}", percent=unit.is_proportion),
             ),
         },
-        ("Rows", "Predicted", "Realised", "Interval of the realised"),
+        ("Rows", "Expected", "Incurred", "Interval of the incurred"),
         tuple(
             (
                 f"{n:,}",
-                text.loss_text(predicted, unit),
-                text.loss_text(realized, unit),
+                text.loss_text(expected, unit),
+                text.loss_text(incurred, unit),
                 f"{text.loss_text(lower, unit)} to {text.loss_text(upper, unit)}",
             )
-            for n, predicted, realized, lower, upper in zip(
+            for n, expected, incurred, lower, upper in zip(
                 *(
                     np.asarray(values).tolist()
                     for values in (
@@ -311,9 +310,9 @@ def ood_figure(ood: OODEvaluation, display: OODDisplay) -> PageFigure:
             "ticktext": ["exactly 0", *(f"{mark:.2g}" for mark in marks)],
         }
         zeros = (
-            f" Exactly 0 are {text.share_text(float(histogram.shares_in[0]))} of the "
-            f"in-distribution and {text.share_text(float(histogram.shares_out[0]))} of the "
-            "out-of-distribution rows."
+            f" {text.share_text(float(histogram.shares_in[0]))} of the in-distribution and "
+            f"{text.share_text(float(histogram.shares_out[0]))} of the out-of-distribution rows "
+            "are exactly 0."
         )
     measure = text.name_text(ood.measure)
     return PageFigure(

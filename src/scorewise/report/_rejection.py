@@ -60,7 +60,7 @@ class Slider:
 
 
 def slider_of(evaluation: Evaluation) -> Slider:
-    """The slider, with all its sentences written beforehand."""
+    """The slider, with the sentences of all its positions."""
     # the recommended measure and the best one, which may be the same
     names = dict.fromkeys([evaluation.measure, evaluation.comparison.best])
     steps = {name: _steps(evaluation.curves[name]) for name in names if name in evaluation.curves}
@@ -96,21 +96,21 @@ def rejection_figure(evaluation: Evaluation, slider: Slider) -> PageFigure:
     heights = {name: scale * _mean_loss(curve, at) for name, curve in curves.items()}
     oracle = scale * first.oracle_total_loss[at] / (at + 1)
     others = [name for name in curves if name not in slider.steps]
-    quiet = _other_lines(others, coverage, heights)
+    other_lines = _other_lines(others, coverage, heights)
     references = [
         line("random order", coverage, np.full(len(at), scale * evaluation.loss), GREY, dash="dot"),
         line("best possible", coverage, oracle, GREY, width=1.2),
     ]
     followed = _followed_lines(evaluation, list(slider.steps), coverage, heights)
     suffix = " %" if unit.is_proportion else ""
-    for rank, trace in enumerate([*followed, *references, *quiet]):
+    for rank, trace in enumerate([*followed, *references, *other_lines]):
         trace["legendrank"] = rank  # first in the legend, drawn last
         trace["hovertemplate"] = f"%{{x:.3g}} % accepted: %{{y:.3g}}{suffix}"
     steady = coverage >= 100 * steady_coverage(n) * (1 - 1e-9)
     visible = np.r_[*(h[steady] for h in heights.values()), oracle[steady], scale * evaluation.loss]
     noun = text.plotly_name(unit.noun, LEGEND_WIDTH)
     spec = {
-        "data": [*quiet, *references, *followed, _marks(slider)],
+        "data": [*other_lines, *references, *followed, _marks(slider)],
         "layout": layout(
             440,
             shapes=[_vertical_line(slider.start)],
@@ -142,7 +142,7 @@ def _role(evaluation: Evaluation, name: str) -> str:
 
 
 def _mean_loss(curve: Curve, at: np.ndarray) -> np.ndarray:
-    # not curve.loss, which would keep another array as long as the data for each of the curves
+    # not curve.loss, which would cache an array of n values for each curve
     return np.asarray(curve.total_loss[at] / (at + 1))
 
 
@@ -153,9 +153,9 @@ def _rows_at(n: int, percentages: np.ndarray) -> np.ndarray:
 
 def _steps(curve: Curve) -> list[Step]:
     n = len(curve)
-    wanted = _rows_at(n, np.arange(1, _STEPS + 1))
+    fewest = _rows_at(n, np.arange(1, _STEPS + 1))
     # a threshold accepts all rows that are tied with the last one
-    accepted = np.searchsorted(curve.threshold, curve.threshold[wanted - 1], side="right")
+    accepted = np.searchsorted(curve.threshold, curve.threshold[fewest - 1], side="right")
     losses = _mean_loss(curve, accepted - 1)
     return [
         Step(int(k) / n, float(mean), float(curve.threshold[k - 1]), n - int(k))
@@ -214,7 +214,7 @@ def _other_lines(
 
 
 def _marks(slider: Slider) -> Trace:
-    """Where the slider stands on the lines; the page's script finds it as the last trace."""
+    """The slider's position on the lines; page.js expects it to be the last trace."""
     points = slider.points[slider.start - 1] if slider.points else {"x": [], "y": []}
     return {
         "type": "scatter",

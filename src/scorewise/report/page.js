@@ -10,7 +10,7 @@
   const isDark = () =>
     !printing && (root.dataset.theme ? root.dataset.theme === "dark" : prefersDark.matches);
 
-  // A copy with the colours of the theme; names are left alone, even one that reads "#FFFFFF".
+  // A copy with the colours of the theme; a name such as "#FFFFFF" is not changed.
   const themed = (value, isColor) => {
     if (Array.isArray(value)) return value.map((item) => themed(item, isColor));
     if (value && typeof value === "object") {
@@ -26,7 +26,7 @@
     showLink: false,
     responsive: true,
     doubleClick: false,
-    displayModeBar: isNarrow ? false : "hover", // it would lie on the legend
+    displayModeBar: isNarrow ? false : "hover", // it would cover the legend
     modeBarButtons: [["toImage"]],
   });
 

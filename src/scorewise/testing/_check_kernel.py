@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,13 @@ from scorewise import _validate as validate
 from scorewise._inputs import InputOptions
 from scorewise.decompose import Members, RuleLike, array_path
 from scorewise.errors import KernelMismatch
-from scorewise.kernels import Kernel
+from scorewise.kernels import Answer, Kernel
 from scorewise.rules import ScoringRule, get_rule
 
 # Twice the error of either path: relative, and absolute for values of the size of 1.
 _ALLOWED = {"float16": (2e-4, 2.0**-20), "float32": (2e-4, 2.0**-20), "float64": (2e-12, 2.0**-49)}
 _SMALLEST = 1e-9  # the smallest epistemic uncertainty that must be accurate
+_MANY = 1 << 20  # instances, enough for kernels that decline small arrays
 
 
 def check_kernel(
@@ -32,12 +33,13 @@ def check_kernel(
     Use it to test a new kernel. Every trial is a small array of awkward shape, kind, dtype,
     layout and weights: all components must agree with the array path, none may be negative, and
     the epistemic part of identical members must be exactly 0. Then an entry is made invalid, which
-    the kernel must detect.
+    the kernel must detect. Arrays that the kernel declines are skipped; those that it declines
+    only because they are small are not.
 
     Parameters
     ----------
     kernel : Kernel
-        A module or object with ``compute``, as in ``scorewise.kernels``.
+        A module or object with ``is_usable`` and ``compute``, as in ``scorewise.kernels``.
     rules : iterable of str or ScoringRule
         The rules that the kernel supports.
     n_trials : int
@@ -48,7 +50,7 @@ def check_kernel(
     Raises
     ------
     KernelMismatch
-        At the first difference, with the array that shows it.
+        At the first difference, with the array that shows it; and if the kernel declines all.
 
     Examples
     --------
@@ -58,10 +60,18 @@ def check_kernel(
     supported = [get_rule(rule) for rule in rules]
     n_trials = validate.whole(n_trials, "n_trials", at_least=1)
     rng = np.random.default_rng(validate.whole(random_state, "random_state", at_least=0))
+    answers = []
     for _ in range(n_trials):
         case = _draw(rng)
-        _check_results(kernel, supported, case)
-        _check_invalid_is_detected(kernel, supported, case, rng)
+        answers.append(_answer(kernel, supported, case))
+        if answers[-1]:
+            _check_results(kernel, supported, case)
+            _check_invalid_is_detected(kernel, supported, case, rng)
+    if not any(answers):
+        raise KernelMismatch(
+            f"the kernel declines all {n_trials} arrays under {supported}, the last because: "
+            f"{answers[-1].reason}"
+        )
 
 
 @dataclass(frozen=True)
@@ -82,6 +92,24 @@ class _Case:
 
     def members(self) -> Members:
         return Members.of(self.array, self.weights, InputOptions(**self.options))
+
+
+def _answer(kernel: Kernel, rules: list[ScoringRule], case: _Case) -> Answer:
+    """Whether the kernel is usable for a case, or for many instances like its first."""
+    members = case.members()
+    raw, weights = members.raw, members.weights
+    answer = kernel.is_usable(raw, weights, rules)
+    if answer:
+        return answer
+    first = (
+        raw.values[:1]
+        if len(raw.values)
+        else np.zeros((1, *raw.values.shape[1:]), raw.values.dtype)
+    )
+    many = replace(raw, values=np.broadcast_to(first, (_MANY, *first.shape[1:])))
+    if weights is not None and weights.ndim > 1:
+        weights = np.broadcast_to(np.ones(weights.shape[1:]), (_MANY, *weights.shape[1:]))
+    return kernel.is_usable(many, weights, rules)
 
 
 def _check_results(kernel: Kernel, rules: list[ScoringRule], case: _Case) -> None:
