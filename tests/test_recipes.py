@@ -205,9 +205,9 @@ def test_a_model_is_one_file(copy: Copy):
 
 def test_a_file_format_is_one_file(copy: Copy):
     copy.add(
-        "io/_format_tiny_json.py",
+        "io/_format_jsonl.py",
         '''
-        """Predictions as JSON, for very small files."""
+        """JSON lines: what holds for all rows, then one object per row."""
 
         import json
 
@@ -218,19 +218,32 @@ def test_a_file_format_is_one_file(copy: Copy):
 
 
         def _read(path, class_names):
-            content = json.loads(path.read_text())
-            probs = np.array(content["probs"], dtype=content["dtype"])
-            return Predictions(probs, labels=content["labels"], class_names=class_names)
+            first, *lines = path.read_text(encoding="utf-8").splitlines()
+            header, rows = json.loads(first), [json.loads(line) for line in lines]
+            fields = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+            for name in {"probs", "logits"} & fields.keys():
+                fields[name] = fields[name].astype(header["dtype"])
+            if header["weights"] is not None:
+                fields["weights"] = np.array(header["weights"])
+            return Predictions(class_names=header["class_names"] or class_names, **fields)
 
 
         def _write(predictions, path):
-            labels = None if predictions.labels is None else predictions.labels.tolist()
-            probs = predictions.probs
-            content = {"probs": probs.tolist(), "dtype": str(probs.dtype), "labels": labels}
-            path.write_text(json.dumps(content))
+            weights = predictions.member_weights
+            header = {
+                "dtype": str(predictions.dtype),
+                "class_names": predictions.class_names,
+                "weights": None if weights is None else weights.tolist(),
+            }
+            with path.open("w", encoding="utf-8") as file:
+                file.write(json.dumps(header) + "\\n")
+                for part in predictions.chunks():
+                    columns = {name: getattr(part, name).tolist() for name in sorted(part.fields)}
+                    for values in zip(*columns.values(), strict=True):
+                        file.write(json.dumps(dict(zip(columns, values, strict=True))) + "\\n")
 
 
-        FORMATS = (FileFormat((".tinyjson",), _read, _write),)
+        FORMATS = (FileFormat((".jsonl",), _read, _write),)
         ''',
     )
     output = copy.run(
@@ -240,13 +253,26 @@ def test_a_file_format_is_one_file(copy: Copy):
         from scorewise.cli import app
         from typer.testing import CliRunner
 
-        probs = np.random.default_rng(0).dirichlet(np.ones(3), size=(20, 4)).astype(np.float32)
-        sw.write_predictions("a.tinyjson", probs, labels=np.arange(20) % 3)
-        read = sw.read_predictions("a.tinyjson")
-        np.testing.assert_array_equal(read.probs, probs)
-        np.testing.assert_array_equal(read.labels, np.arange(20) % 3)
-        assert read.probs.dtype == np.float32
-        result = CliRunner().invoke(app, ["score", "a.tinyjson", "--out", "scores.csv"])
+        rng = np.random.default_rng(0)
+        probs = rng.dirichlet(np.ones(3), size=(20, 4)).astype(np.float32)
+        fields = {
+            "probs": probs,
+            "logits": np.log(probs),
+            "labels": np.arange(20) % 3,
+            "ids": np.array([f"row {i}" for i in range(20)]),
+        }
+        names = ("cat", "dog", "owl")
+        for weights in (rng.uniform(size=4), rng.uniform(size=(20, 4))):
+            sw.write_predictions("a.jsonl", **fields, class_names=names, weights=weights)
+            read = sw.read_predictions("a.jsonl")
+            assert read.class_names == names
+            for name, values in {**fields, "weights": weights}.items():
+                np.testing.assert_array_equal(getattr(read, name), values)
+            assert read.probs.dtype == read.logits.dtype == np.float32
+        sw.write_predictions("b.jsonl", probs)
+        read = sw.read_predictions("b.jsonl", class_names=names)
+        assert (read.fields, read.class_names) == ({"probs"}, names)
+        result = CliRunner().invoke(app, ["score", "a.jsonl", "--out", "scores.csv"])
         assert result.exit_code == 0, result.output
         print(result.output)
         """

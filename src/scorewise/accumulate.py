@@ -23,7 +23,7 @@ from scorewise._inputs import InputOptions, RawPredictions, raw_members, raw_pre
 from scorewise.decompose import Decomposition, RuleLike, decompose, named_rules
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
-from scorewise.rules import DecisionRule, ScoringRule
+from scorewise.rules import ScoringRule
 
 __all__ = ["Accumulator"]
 
@@ -219,11 +219,7 @@ class Accumulator:
         validate.require_positive_weight(summary.weight)
         totals = summary.totals(list(self._rules.values()))
         results = {
-            name: Decomposition(
-                total,
-                aleatoric,
-                rule._least_regret(xp, spread) if isinstance(rule, DecisionRule) else spread,
-            )
+            name: Decomposition(total, aleatoric, rule._epistemic_of_spread(xp, spread))
             for (name, rule), total, aleatoric, spread in zip(
                 self._rules.items(), totals, summary.aleatoric, summary.spread, strict=True
             )
@@ -261,7 +257,7 @@ class _Summary:
     anchor: Array  # (..., K)
     deviation: Array  # (..., K): θ̄ − anchor
     aleatoric: tuple[Array, ...]  # (...) per rule: E H(θ)
-    spread: tuple[Array, ...]  # per rule: EU (...), or mean regrets (..., R) of a decision rule
+    spread: tuple[Array, ...]  # per rule: EU (...), or numbers (..., R) that EU follows from
 
     @property
     def mean(self) -> Array:
@@ -299,12 +295,7 @@ def _summary_of_member(
         anchor=theta + 0.0,  # a copy: the caller may reuse its buffer
         deviation=xp.zeros_like(theta),
         aleatoric=tuple(rule._entropy(xp, theta) for rule in rules),
-        spread=tuple(
-            rule._regret(xp, theta)
-            if isinstance(rule, DecisionRule)
-            else xp.zeros_like(theta[..., 0])
-            for rule in rules
-        ),
+        spread=tuple(rule._spread_of_member(xp, theta) for rule in rules),
     )
 
 
@@ -396,17 +387,13 @@ class _ChunkReader:
 def _summary_parts(samples: Samples, rules: Mapping[str, ScoringRule]) -> list[Array]:
     """Anchor, deviation, then E H(θ) under each rule, then the spread under each."""
     xp = namespace(samples.probs)
-    decision_rules = {name: rule for name, rule in rules.items() if isinstance(rule, DecisionRule)}
-
-    def work(block: Samples) -> list[Array]:
-        regrets = [block.average(rule._regret(xp, block.probs)) for rule in decision_rules.values()]
-        return [block.anchor + 0.0, block.shift, *regrets]
-
-    anchor, shift, *regrets = samples.by_blocks(work)
+    means = samples.by_blocks(lambda block: [block.anchor + 0.0, block.shift])
     results = decompose(samples, rules)
-    spread = {name: result.epistemic for name, result in results.items()}
-    spread |= dict(zip(decision_rules, regrets, strict=True))
-    return [anchor, shift, *(d.aleatoric for d in results.values()), *spread.values()]
+    spreads = [
+        rule._spread_of_members(xp, samples, results[name].epistemic)
+        for name, rule in rules.items()
+    ]
+    return [*means, *(results[name].aleatoric for name in rules), *spreads]
 
 
 def _merge(xp: Namespace, rules: list[ScoringRule], first: _Summary, second: _Summary) -> _Summary:
@@ -436,28 +423,13 @@ def _merge(xp: Namespace, rules: list[ScoringRule], first: _Summary, second: _Su
     mean, mean_1, mean_2 = merged.mean, first.mean, second.mean
     # A class that is possible in either set stays possible, so that divergences are finite.
     mean = xp.where((mean > 0) | ((mean_1 == 0) & (mean_2 == 0)), mean, smallest(xp, mean))
-
-    def spread(rule: ScoringRule, a: Array, b: Array) -> Array:
-        if isinstance(rule, DecisionRule):
-            wide_share, wide_rest = share[..., None], rest[..., None]
-            return wide_rest * a + wide_share * b
-        # A set of weight 0 changes nothing, even at an infinite divergence.
-        to_first = rule._divergence(xp, mean, mean_1, -share[..., None] * step)
-        to_second = rule._divergence(xp, mean, mean_2, rest[..., None] * step)
-        return rule._clip_rounding(
-            xp,
-            rest * xp.where(rest > 0, a + to_first, 0.0)
-            + share * xp.where(share > 0, b + to_second, 0.0),
-            mean,
-        )
-
     return replace(
         merged,
         aleatoric=tuple(
             rest * a + share * b for a, b in zip(first.aleatoric, second.aleatoric, strict=True)
         ),
         spread=tuple(
-            spread(rule, a, b)
+            rule._merge_spreads(xp, (a, b), (rest, share), mean, (mean_1, mean_2), step)
             for rule, a, b in zip(rules, first.spread, second.spread, strict=True)
         ),
     )

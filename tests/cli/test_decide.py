@@ -19,7 +19,7 @@ from cli_support import (
     succeeded,
     table_of,
 )
-from scorewise.io import _predictions as io_predictions
+from io_support import set_chunk_bytes
 
 
 @pytest.mark.parametrize("chunk", [None, 1000])
@@ -27,7 +27,7 @@ def test_decide_does_what_the_function_does(
     chunk: int | None, here: Path, monkeypatch: pytest.MonkeyPatch
 ):
     if chunk:
-        monkeypatch.setattr(io_predictions, "CHUNK_BYTES", chunk)
+        set_chunk_bytes(monkeypatch, chunk)
     matrix = np.array([[0, 1, 5], [4, 2, 3], [50, 20, 0]], dtype=float)  # by class, as NAMES are
     expected = sw.decide(
         PREDICTIONS.samples, matrix, 1.5, action_names=["dismiss", "wait", "treat"]

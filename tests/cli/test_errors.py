@@ -11,7 +11,7 @@ import pytest
 
 import scorewise as sw
 from cli_support import COSTS, PREDICTIONS, run, run_process, sample_members, sentence_of, succeeded
-from scorewise.io import _predictions as io_predictions
+from io_support import set_chunk_bytes
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def with_a_late_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
     probs = PREDICTIONS.probs.copy()
     probs[200, 1] *= 2
     sw.write_predictions("late.parquet", probs)
-    monkeypatch.setattr(io_predictions, "CHUNK_BYTES", 50 * 4 * 3 * 8)
+    set_chunk_bytes(monkeypatch, 50 * 4 * 3 * 8)
 
 
 @pytest.mark.parametrize("args", [("score", "late.parquet"), ("label", "late.parquet")])

@@ -24,8 +24,8 @@ from io_support import (
     path_of,
     predictions,
     read,
+    set_chunk_bytes,
 )
-from scorewise.io import _predictions as in_memory
 from support import members
 
 
@@ -165,7 +165,7 @@ def test_every_kind_of_file_becomes_every_other(tmp_path, monkeypatch, source, t
         },
     )
     back(tmp_path, source, x)
-    monkeypatch.setattr(in_memory, "CHUNK_BYTES", 7 * 2 * 3 * 8)
+    set_chunk_bytes(monkeypatch, 7 * 2 * 3 * 8)
     stored = read(source, tmp_path)
     if target not in ("npz", "safetensors"):
         stored = sw.io.Predictions.from_source(

@@ -16,10 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import scorewise as sw
-from scorewise.io import _predictions as in_memory
+from io_support import set_chunk_bytes
 from scorewise.io import _score as score
 from support import all_rules
 
+RULES = ("log", "brier", "zero-one", "spherical")
 COMPONENTS = ("total", "aleatoric", "epistemic")
 N, M, K = 200, 4, 3
 COSTS = [[0, 5, 1, 2], [50, 0, 1, 2], [3, 3, 1, 0]]
@@ -35,7 +36,7 @@ parametrize = pytest.mark.parametrize
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of 16 rows of float64, stored every 40 rows."""
-    monkeypatch.setattr(in_memory, "CHUNK_BYTES", 16 * M * K * 8)
+    set_chunk_bytes(monkeypatch, 16 * M * K * 8)
     monkeypatch.setattr(score, "_PART_BYTES", 40 * M * K * 8)
 
 
@@ -102,7 +103,7 @@ def assert_scored(path: Path, source: Path, rules: Any, **options: Any) -> None:
 @parametrize("k", [2, 3, 7])
 @parametrize("suffix", ["parquet", "npy", "folder"])
 def test_every_rule_and_component_is_that_of_decompose(tmp_path, monkeypatch, k, suffix):
-    monkeypatch.setattr(in_memory, "CHUNK_BYTES", 64 * M * k * 8)
+    set_chunk_bytes(monkeypatch, 64 * M * k * 8)
     source = tmp_path / ("in" if suffix == "folder" else f"in.{suffix}")
     probs = random_members(k=k)
     probs[3] = probs[3, :1]  # members that agree
@@ -111,7 +112,7 @@ def test_every_rule_and_component_is_that_of_decompose(tmp_path, monkeypatch, k,
     else:
         sw.write_predictions(source, probs)
     rules = all_rules(k) | ({"beta:0.5,2": "beta:0.5,2"} if k == 2 else {})
-    scored = sw.score_file(source, tmp_path / "out.parquet", rules)
+    scored = sw.score_file(source, rules, tmp_path / "out.parquet")
     assert scored.n_rows == N
     assert_scored(scored.path, source, rules)
     assert all(read(scored.path)[f"epistemic_{name}"][3] == 0 for name in rules)
@@ -122,8 +123,8 @@ def test_every_rule_and_component_is_that_of_decompose(tmp_path, monkeypatch, k,
 def test_any_precision(tmp_path, small_chunks, dtype, suffix):
     source = tmp_path / f"in.{suffix}"
     sw.write_predictions(source, random_members(dtype=dtype))
-    sw.score_file(source, tmp_path / "out.parquet")
-    assert_scored(tmp_path / "out.parquet", source, ("log", "brier", "zero-one", "spherical"))
+    sw.score_file(source, RULES, tmp_path / "out.parquet")
+    assert_scored(tmp_path / "out.parquet", source, RULES)
     wanted = np.float64 if dtype == "float64" else np.float32
     assert read(tmp_path / "out.parquet")["total_log"].dtype == wanted
 
@@ -140,7 +141,7 @@ def test_weights_and_logits(tmp_path, small_chunks, suffix, shape, kind):
     weights[..., 1] = 0.0
     source = tmp_path / f"in.{suffix}"
     sw.write_predictions(source, **{kind: values}, weights=weights)
-    sw.score_file(source, tmp_path / "out.parquet", ["log", "zero-one"], normalize=True)
+    sw.score_file(source, ["log", "zero-one"], tmp_path / "out.parquet", normalize=True)
     normalize = {} if kind == "logits" else {"normalize": True}
     assert_scored(tmp_path / "out.parquet", source, ("log", "zero-one"), **normalize)
 
@@ -149,7 +150,7 @@ def test_probabilities_count_where_there_are_logits_too(tmp_path):
     probs = random_members()
     logits = np.random.default_rng(1).normal(size=probs.shape)
     sw.write_predictions(tmp_path / "in.npz", probs, logits=logits)
-    sw.score_file(tmp_path / "in.npz", tmp_path / "out.parquet", ["log"])
+    sw.score_file(tmp_path / "in.npz", ["log"], tmp_path / "out.parquet")
     np.testing.assert_array_equal(
         read(tmp_path / "out.parquet")["total_log"], sw.decompose(probs, "log").total
     )
@@ -159,8 +160,8 @@ def test_rows_are_rescaled_on_request_only(tmp_path, small_chunks):
     source, out = tmp_path / "in.npy", tmp_path / "out.parquet"
     sw.write_predictions(source, 3 * random_members())
     with pytest.raises(sw.InvalidInput, match=r"row 0: probs\[0, 0\] .*normalize=True"):
-        sw.score_file(source, out, ["log"])
-    scored = sw.score_file(source, out, ["log"], normalize=True)
+        sw.score_file(source, ["log"], out)
+    scored = sw.score_file(source, ["log"], out, normalize=True)
     assert scored.metadata["normalize"] is True
     assert scored.resumed == 0
     assert_scored(out, source, ("log",), normalize=True)
@@ -170,7 +171,7 @@ def test_odd_names_survive_in_columns_and_metadata(tmp_path):
     source = tmp_path / "in.npy"
     sw.write_predictions(source, random_members())
     for suffix in ("parquet", "arrow", "feather", "csv"):
-        scored = sw.score_file(source, tmp_path / f"out.{suffix}", ODD)
+        scored = sw.score_file(source, ODD, tmp_path / f"out.{suffix}")
         wanted = ["row", *(f"{c}_{name}" for name in ODD for c in COMPONENTS)]
         assert list(scored.columns) == wanted
         if suffix == "csv":
@@ -193,7 +194,7 @@ def test_odd_names_survive_in_columns_and_metadata(tmp_path):
 def test_beta_by_its_written_name(tmp_path):
     source = tmp_path / "in.npy"
     sw.write_predictions(source, random_members(k=2))
-    scored = sw.score_file(source, tmp_path / "out.parquet", ["beta:0.5,2", "top-k:1"])
+    scored = sw.score_file(source, ["beta:0.5,2", "top-k:1"], tmp_path / "out.parquet")
     assert scored.columns[1] == "total_beta:0.5,2"
     assert_scored(scored.path, source, ("beta:0.5,2", "top-k:1"))
 
@@ -201,13 +202,13 @@ def test_beta_by_its_written_name(tmp_path):
 @parametrize("rules", ["log", sw.rules.log, ["log"], {"log": "log"}])
 def test_one_rule_may_stand_alone(tmp_path, rules):
     sw.write_predictions(tmp_path / "in.npy", random_members(3))
-    columns = sw.score_file(tmp_path / "in.npy", tmp_path / "out.parquet", rules).columns
+    columns = sw.score_file(tmp_path / "in.npy", rules, tmp_path / "out.parquet").columns
     assert columns == ("row", "total_log", "aleatoric_log", "epistemic_log")
 
 
 def test_one_row(tmp_path):
     sw.write_predictions(tmp_path / "in.parquet", random_members(1), ids=["only"])
-    scored = sw.score_file(tmp_path / "in.parquet", tmp_path / "out.parquet")
+    scored = sw.score_file(tmp_path / "in.parquet", RULES, tmp_path / "out.parquet")
     assert scored.n_rows == 1
     assert read(scored.path)["id"].tolist() == ["only"]
     assert_scored(scored.path, tmp_path / "in.parquet", ("log", "brier", "zero-one", "spherical"))
@@ -225,7 +226,7 @@ def test_no_rows_give_an_empty_table(tmp_path, monkeypatch, suffix):
 
     monkeypatch.setattr(score.ScoredParts, "_file", count)
     sw.write_predictions(tmp_path / f"in.{suffix}", random_members(0))
-    scored = sw.score_file(tmp_path / f"in.{suffix}", tmp_path / "out.parquet", ["log"])
+    scored = sw.score_file(tmp_path / f"in.{suffix}", ["log"], tmp_path / "out.parquet")
     assert scored.n_rows == 0
     assert list(read(scored.path)) == ["row", "total_log", "aleatoric_log", "epistemic_log"]
 
@@ -233,7 +234,7 @@ def test_no_rows_give_an_empty_table(tmp_path, monkeypatch, suffix):
 @parametrize("ids", [np.arange(N) * 7 - 3, np.array([f"é{i}" for i in range(N)], dtype=object)])
 def test_ids_are_carried(tmp_path, small_chunks, ids):
     sw.write_predictions(tmp_path / "in.parquet", random_members(), ids=ids)
-    scored = sw.score_file(tmp_path / "in.parquet", tmp_path / "out.parquet", ["log"])
+    scored = sw.score_file(tmp_path / "in.parquet", ["log"], tmp_path / "out.parquet")
     assert scored.columns[0] == "id"
     assert read(scored.path)["id"].tolist() == ids.tolist()
 
@@ -244,7 +245,7 @@ def test_ids_are_carried(tmp_path, small_chunks, ids):
 def test_metadata_tells_where_the_numbers_come_from(tmp_path):
     source, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
     sw.write_predictions(source, random_members())
-    scored = sw.score_file(source, out, ["log", "zero-one"])
+    scored = sw.score_file(source, ["log", "zero-one"], out)
     metadata = json.loads(pq.read_schema(out).metadata[b"scorewise"])
     assert metadata == scored.metadata
     assert metadata == {
@@ -261,10 +262,10 @@ def test_metadata_tells_where_the_numbers_come_from(tmp_path):
 
 def test_the_digest_of_a_folder_changes_with_any_of_its_files(tmp_path):
     folder = folder_of(tmp_path / "in", random_members())
-    first = sw.score_file(folder, tmp_path / "a.parquet", ["log"]).metadata["sha256"]
-    assert sw.score_file(folder, tmp_path / "b.parquet", ["log"]).metadata["sha256"] == first
+    first = sw.score_file(folder, ["log"], tmp_path / "a.parquet").metadata["sha256"]
+    assert sw.score_file(folder, ["log"], tmp_path / "b.parquet").metadata["sha256"] == first
     (folder / "part-2.parquet").rename(folder / "part-3.parquet")
-    assert sw.score_file(folder, tmp_path / "b.parquet", ["log"]).metadata["sha256"] != first
+    assert sw.score_file(folder, ["log"], tmp_path / "b.parquet").metadata["sha256"] != first
 
 
 # -- what is wrong, and where ----------------------------------------------------------------------
@@ -286,7 +287,7 @@ def test_a_bad_row_is_named_wherever_it_is(tmp_path, small_chunks, kind):
             probs[row, member] = BAD[kind][0]
             folder = folder_of(tmp_path / f"{row}-{member}", probs, row_group=row_group)
             with pytest.raises(sw.InvalidInput) as caught:
-                sw.score_file(folder, tmp_path / "out.parquet", ["log"])
+                sw.score_file(folder, ["log"], tmp_path / "out.parquet")
             file, within = divmod(row, size)
             group, there = divmod(within, row_group)
             said = str(caught.value)
@@ -304,7 +305,7 @@ def test_a_bad_row_of_a_plain_array_is_named(tmp_path, small_chunks, row):
     with pytest.raises(
         sw.InvalidInput, match=rf"^'in.npy': row {row}: probs\[{row}, 2, 1\] is inf"
     ):
-        sw.score_file(tmp_path / "in.npy", tmp_path / "out.parquet")
+        sw.score_file(tmp_path / "in.npy", RULES, tmp_path / "out.parquet")
 
 
 @parametrize("row", [0, 16, 199])
@@ -313,24 +314,24 @@ def test_bad_logits_and_weights_are_named(tmp_path, small_chunks, row):
     logits[row, 3, 0] = np.nan
     sw.write_predictions(tmp_path / "in.npz", logits=logits)
     with pytest.raises(sw.InvalidInput, match=rf"row {row}: \w+\[{row}, 3, 0\] is nan"):
-        sw.score_file(tmp_path / "in.npz", tmp_path / "out.parquet")
+        sw.score_file(tmp_path / "in.npz", RULES, tmp_path / "out.parquet")
     weights = np.ones((N, M))
     weights[row, 1] = -1
     np.savez(tmp_path / "in.npz", probs=random_members(), weights=weights)
     with pytest.raises(sw.InvalidInput, match=rf"row {row}: weights\[{row}, 1\] is -1"):
-        sw.score_file(tmp_path / "in.npz", tmp_path / "out.parquet")
+        sw.score_file(tmp_path / "in.npz", RULES, tmp_path / "out.parquet")
 
 
 def test_weights_without_sum_are_refused(tmp_path):
     np.savez(tmp_path / "in.npz", probs=random_members(), weights=np.zeros(M))
     with pytest.raises(sw.InvalidInput, match="weights sums to 0"):
-        sw.score_file(tmp_path / "in.npz", tmp_path / "out.parquet")
+        sw.score_file(tmp_path / "in.npz", RULES, tmp_path / "out.parquet")
 
 
 def test_a_bad_weight_shared_by_all_rows_is_in_no_row(tmp_path):
     np.savez(tmp_path / "in.npz", probs=random_members(), weights=np.array([1.0, 1, -1, 1]))
     with pytest.raises(sw.InvalidInput) as caught:
-        sw.score_file(tmp_path / "in.npz", tmp_path / "out.parquet")
+        sw.score_file(tmp_path / "in.npz", RULES, tmp_path / "out.parquet")
     assert "weights[2] is -1" in str(caught.value)
     assert not str(caught.value).startswith("row")
 
@@ -347,16 +348,16 @@ def test_what_cannot_be_done_is_said_before_any_work(tmp_path):
         (["log", "log"], "two rules are called 'log'"),
     ]:
         with pytest.raises(sw.InvalidInput, match=metadata):
-            sw.score_file(source, out, rules)
+            sw.score_file(source, rules, out)
     for path, metadata in [
         (tmp_path / "out.txt", "must end in"),
         (tmp_path / "none" / "out.csv", "there is no folder"),
         (tmp_path, "must end in"),
     ]:
         with pytest.raises(sw.InvalidInput, match=metadata):
-            sw.score_file(source, path)
+            sw.score_file(source, RULES, path)
     with pytest.raises(FileNotFoundError, match="there is no file"):
-        sw.score_file(tmp_path / "no.npy", out)
+        sw.score_file(tmp_path / "no.npy", RULES, out)
     assert [file.name for file in tmp_path.iterdir()] == ["in.npy"]
 
 
@@ -364,14 +365,14 @@ def test_the_input_is_not_overwritten(tmp_path):
     source = tmp_path / "in.parquet"
     sw.write_predictions(source, random_members())
     with pytest.raises(sw.InvalidInput):
-        sw.score_file(source, source)
+        sw.score_file(source, RULES, source)
     assert sw.read_predictions(source).shape == (N, M, K)
 
 
 def test_the_output_does_not_become_part_of_the_input(tmp_path):
     folder = folder_of(tmp_path / "in", random_members())
     with pytest.raises(sw.InvalidInput):
-        sw.score_file(folder, folder / "out.parquet")
+        sw.score_file(folder, RULES, folder / "out.parquet")
     assert sw.read_predictions(folder).shape == (N, M, K)
 
 
@@ -407,14 +408,14 @@ def test_work_that_broke_off_ends_in_the_same_bytes(tmp_path, small_chunks, suff
     else:
         sw.write_predictions(source, random_members())
     whole, out = tmp_path / f"whole.{suffix}", tmp_path / f"out.{suffix}"
-    assert sw.score_file(source, whole).resumed == 0
+    assert sw.score_file(source, RULES, whole).resumed == 0
     for chunks in (0, 1, 3, 4, 2, 5):
-        score_until(chunks, source, out)
+        score_until(chunks, source, RULES, out)
         assert not out.exists()
-    done = sw.score_file(source, out)
+    done = sw.score_file(source, RULES, out)
     assert 0 < done.resumed < N
     assert out.read_bytes() == whole.read_bytes()
-    assert done.metadata == sw.score_file(source, whole).metadata
+    assert done.metadata == sw.score_file(source, RULES, whole).metadata
     left = {file.name for file in tmp_path.iterdir()}
     assert left == {source.name, whole.name, out.name}
 
@@ -423,19 +424,19 @@ def test_all_is_done_again_on_request_or_for_other_work(tmp_path, small_chunks, 
     source, out = tmp_path / "in.npy", tmp_path / "out.parquet"
     sw.write_predictions(source, random_members())
 
-    def stop(**options: Any) -> None:
-        score_until(8, source, out, **options)
+    def stop() -> None:
+        score_until(8, source, ["log"], out)
 
-    stop(rules=["log"])
-    assert sw.score_file(source, out, ["log"], resume=False).resumed == 0
-    stop(rules=["log"])
-    assert sw.score_file(source, out, {"log": "brier"}).resumed == 0
+    stop()
+    assert sw.score_file(source, ["log"], out, resume=False).resumed == 0
+    stop()
+    assert sw.score_file(source, {"log": "brier"}, out).resumed == 0
     assert_scored(out, source, {"log": "brier"})
-    stop(rules=["log"])
-    assert sw.score_file(source, out, ["log"], normalize=True).resumed == 0
-    stop(rules=["log"])
+    stop()
+    assert sw.score_file(source, ["log"], out, normalize=True).resumed == 0
+    stop()
     sw.write_predictions(source, random_members(seed=1))
-    assert sw.score_file(source, out, ["log"]).resumed == 0
+    assert sw.score_file(source, ["log"], out).resumed == 0
     assert_scored(out, source, ("log",))
 
 
@@ -457,19 +458,19 @@ def test_work_on_another_rule_does_not_go_on_from_here(tmp_path, small_chunks, w
         other = costs.copy()
         other[:, 10 if which == "large" else 0] *= 1e-3 if which == "large" else 1 + 1e-10
         two = sw.rules.cost_matrix(other)
-    score_until(20 if which == "large" else 8, source, out, {"cost": one})
-    sw.score_file(source, out, {"cost": two})
+    score_until(20 if which == "large" else 8, source, {"cost": one}, out)
+    sw.score_file(source, {"cost": two}, out)
     assert_scored(out, source, {"cost": two})
 
 
 def test_a_part_that_was_cut_off_is_done_again(tmp_path, small_chunks):
     source, whole, out = tmp_path / "in.npy", tmp_path / "whole.parquet", tmp_path / "out.parquet"
     sw.write_predictions(source, random_members())
-    sw.score_file(source, whole)
-    score_until(9, source, out)
+    sw.score_file(source, RULES, whole)
+    score_until(9, source, RULES, out)
     last = sorted((tmp_path / ".out.parquet.parts").glob("*.arrow"))[-1]
     last.write_bytes(last.read_bytes()[:100])
-    sw.score_file(source, out)
+    sw.score_file(source, RULES, out)
     assert out.read_bytes() == whole.read_bytes()
 
 
@@ -486,10 +487,10 @@ def test_a_file_that_changes_meanwhile_is_noticed(tmp_path, small_chunks, monkey
 
     monkeypatch.setattr(score, "decompose_raw", changing)
     with pytest.raises(sw.InvalidInput, match=r"'in.npy' has changed while it was read"):
-        sw.score_file(source, out)
+        sw.score_file(source, RULES, out)
     assert out.read_text() == "what was there before"
     monkeypatch.setattr(score, "decompose_raw", work)
-    assert sw.score_file(source, out).resumed == 0
+    assert sw.score_file(source, RULES, out).resumed == 0
     assert_scored(out, source, ("log", "brier", "zero-one", "spherical"))
 
 
@@ -503,7 +504,7 @@ def test_a_file_that_joins_a_folder_meanwhile_is_noticed(tmp_path, small_chunks,
 
     monkeypatch.setattr(score, "decompose_raw", changing)
     with pytest.raises(sw.InvalidInput, match="has changed while it was read"):
-        sw.score_file(folder, tmp_path / "out.parquet")
+        sw.score_file(folder, RULES, tmp_path / "out.parquet")
     assert not (tmp_path / "out.parquet").exists()
 
 
@@ -512,7 +513,7 @@ def test_members_support_is_the_same_by_chunks(tmp_path, small_chunks):
     for i, (_, probs) in enumerate(_some_members()):
         sw.write_predictions(tmp_path / f"{i}.npy", probs)
         out = tmp_path / f"{i}.parquet"
-        sw.score_file(tmp_path / f"{i}.npy", out)
+        sw.score_file(tmp_path / f"{i}.npy", RULES, out)
         assert_scored(out, tmp_path / f"{i}.npy", ("log", "brier", "zero-one", "spherical"))
 
 
@@ -538,10 +539,10 @@ def test_a_part_that_is_damaged_at_the_last_moment_is_no_result(
 
     monkeypatch.setattr(score, "_score_rows", damaging)
     with pytest.raises(OSError, match="repeat the command"):
-        sw.score_file(source, out)
+        sw.score_file(source, RULES, out)
     assert not out.exists()
     monkeypatch.setattr(score, "_score_rows", work)
-    assert sw.score_file(source, out).resumed > 0
+    assert sw.score_file(source, RULES, out).resumed > 0
     assert_scored(out, source, ("log", "brier", "zero-one", "spherical"))
 
 
@@ -549,4 +550,5 @@ def test_a_bad_label_does_not_keep_rows_from_being_scored(tmp_path):
     probs = random_members()
     columns = {"probs": probs.tolist(), "labels": [99] * len(probs)}
     pq.write_table(pa.table(columns), tmp_path / "in.parquet")
-    assert sw.score_file(tmp_path / "in.parquet", tmp_path / "out.parquet").n_rows == len(probs)
+    scored = sw.score_file(tmp_path / "in.parquet", RULES, tmp_path / "out.parquet")
+    assert scored.n_rows == len(probs)

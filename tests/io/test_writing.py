@@ -66,8 +66,6 @@ import json, os, resource, signal, sys
 from pathlib import Path
 import numpy as np
 import scorewise as sw
-import pyarrow.parquet, safetensors.numpy, scorewise.io._arrow_tables, scorewise.io._format_csv
-import scorewise.io._format_numpy, scorewise.io._format_parquet, scorewise.io._format_safetensors
 
 how, folder, names = sys.argv[1], Path(sys.argv[2]), sys.argv[3:]
 small, large = np.full((3, 2, 3), 0.25), np.random.default_rng(0).random((9000, 2, 3))

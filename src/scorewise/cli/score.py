@@ -53,8 +53,8 @@ def score(
     try:
         result = score_file(
             file,
-            out,
             parse_rules(rules),
+            out,
             class_names=parse_names(class_names),
             normalize=normalize,
             resume=not restart,

@@ -26,7 +26,7 @@ from scorewise._array import to_numpy
 from scorewise._files import locked, replacing
 from scorewise._json import dumps
 from scorewise._progress import bar
-from scorewise.decompose import COMPONENTS, RULES, RuleLike, decompose_raw, named_rules, rule_name
+from scorewise.decompose import COMPONENTS, RuleLike, decompose_raw, named_rules, rule_name
 from scorewise.errors import InvalidInput
 from scorewise.io._formats import read_predictions
 from scorewise.io._predictions import Predictions
@@ -76,9 +76,9 @@ class ScoredFile:
 
 
 def score_file(
-    source: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    rules: RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike],
     out: str | os.PathLike[str],
-    rules: Iterable[RuleLike] | Mapping[str, RuleLike] = RULES,
     *,
     class_names: Sequence[str] | None = None,
     normalize: bool = False,
@@ -93,15 +93,15 @@ def score_file(
 
     Parameters
     ----------
-    source : path
+    path : path
         A file for :func:`scorewise.read_predictions`, or a folder of Parquet files.
+    rules : str, ScoringRule, or several in a list or a mapping
+        As for :func:`scorewise.decompose`.
     out : path
         A ``.parquet``, ``.arrow``, ``.feather`` or ``.csv`` file. Its columns are ``id`` (or
         ``row``, where the input has no ids) and one for each rule and component, such as
         ``total_log``; the key ``scorewise`` of its metadata has the version, the rules and the
         input's digest (a CSV file has no metadata).
-    rules : several rules in a list or mapping
-        As for :func:`scorewise.decompose`.
     class_names : sequence of str, optional
         As for :func:`scorewise.read_predictions`.
     normalize : bool
@@ -127,13 +127,13 @@ def score_file(
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> probs = np.random.default_rng(0).dirichlet(np.ones(3), size=(100, 5))
     >>> sw.write_predictions(folder / "test.parquet", probs)
-    >>> scored = sw.score_file(folder / "test.parquet", folder / "U.parquet", ["log"])
+    >>> scored = sw.score_file(folder / "test.parquet", ["log"], folder / "U.parquet")
     >>> scored.columns
     ('row', 'total_log', 'aleatoric_log', 'epistemic_log')
     >>> pq.read_table(scored.path).num_rows
     100
     """
-    source, out = Path(source), Path(out)
+    source, out = Path(path), Path(out)
     named = named_rules([rules] if isinstance(rules, str | ScoringRule) else rules)
     if not named:
         raise InvalidInput("there are no rules; pass at least one")

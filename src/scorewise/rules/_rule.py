@@ -86,6 +86,9 @@ class ScoringRule(abc.ABC):
     never_negative: ClassVar[bool] = True
     """Whether no loss, and so no uncertainty, is ever negative."""
 
+    jackknife_corrects: ClassVar[bool] = True
+    """Whether the jackknife removes bias from EU: it needs a smooth entropy."""
+
     any_library: ClassVar[bool] = True
     """Whether the formulas run on arrays of any library, so that values may be moved to another."""
 
@@ -137,10 +140,6 @@ class ScoringRule(abc.ABC):
         q = samples.mean[..., None, :]
         return samples.average(self._divergence(xp, q, samples.probs, samples.deviations))
 
-    def _clip_rounding(self, xp: Namespace, epistemic: Array, mean: Array) -> Array:
-        """EU merged from parts; a rule whose D may round below 0 sets such values to 0 here."""
-        return epistemic
-
     def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, Array | None]:
         """EU under a Dirichlet and its standard error, None where the value is exact."""
 
@@ -154,6 +153,46 @@ class ScoringRule(abc.ABC):
         corners = as_dtype_of(xp, np.eye(k) + 1e-6 / k, q.mean) / (1 + 1e-6)
         bound = q.mean * (self._losses(xp, q.mean) - self._entropy(xp, corners))
         return estimate, error + xp.sum(xp.where(q.alpha < RARE, bound, 0.0), axis=-1)
+
+    # -- EU of members that arrive one after the other, by a spread that can be merged -------------
+
+    def _spread_of_member(self, xp: Namespace, theta: Array) -> Array:
+        """The spread of a single member ``(..., K)``: its EU, 0."""
+        return xp.zeros_like(theta[..., 0])
+
+    def _spread_of_members(self, xp: Namespace, samples: Samples, epistemic: Array) -> Array:
+        """The spread of members with this EU: by default EU itself, ``(...)``."""
+        return epistemic
+
+    def _merge_spreads(
+        self,
+        xp: Namespace,
+        spreads: tuple[Array, Array],
+        shares: tuple[Array, Array],
+        mean: Array,
+        means: tuple[Array, Array],
+        step: Array,
+    ) -> Array:
+        """The spread of two sets of members together: w₁(EU₁ + D(μ, μ₁)) + w₂(EU₂ + D(μ, μ₂)).
+
+        The shares w are ``(...)``, the means μ, μ₁, μ₂ and the step μ₂ − μ₁ are ``(..., K)``.
+        """
+        first, second = shares
+        to_first = self._divergence(xp, mean, means[0], -second[..., None] * step)
+        to_second = self._divergence(xp, mean, means[1], first[..., None] * step)
+        # A set of weight 0 changes nothing, even at an infinite divergence.
+        merged = first * xp.where(first > 0, spreads[0] + to_first, 0.0) + second * xp.where(
+            second > 0, spreads[1] + to_second, 0.0
+        )
+        return self._clip_rounding(xp, merged, mean)
+
+    def _clip_rounding(self, xp: Namespace, epistemic: Array, mean: Array) -> Array:
+        """EU merged from parts; a rule whose D may round below 0 sets such values to 0 here."""
+        return epistemic
+
+    def _epistemic_of_spread(self, xp: Namespace, spread: Array) -> Array:
+        """EU ``(...)`` of members with this spread."""
+        return spread
 
     # -- facts about the rule, which tasks, plots and files rely on -------------------------------
 
@@ -418,9 +457,11 @@ class DecisionRule(ScoringRule):
     Its epistemic uncertainty is the least mean regret: the excess cost, averaged over θ, of the
     best fixed decision over the best decision for each θ. Regrets are never negative and exactly 0
     for a member's own decision, so EU is exactly 0 where a decision is best for all members.
+    The spread of members that arrive one after the other is their mean regrets, ``(..., R)``.
     """
 
     structure = "decision"
+    jackknife_corrects = False  # a decision jumps
 
     @abc.abstractmethod
     def _regret(self, xp: Namespace, p: Array) -> Array:
@@ -432,6 +473,29 @@ class DecisionRule(ScoringRule):
 
     def _epistemic(self, xp: Namespace, samples: Samples) -> Array:
         return self._least_regret(xp, samples.average(self._regret(xp, samples.probs)))
+
+    def _spread_of_member(self, xp: Namespace, theta: Array) -> Array:
+        return self._regret(xp, theta)
+
+    def _spread_of_members(self, xp: Namespace, samples: Samples, epistemic: Array) -> Array:
+        def mean_regret(block: Samples) -> list[Array]:
+            return [block.average(self._regret(xp, block.probs))]
+
+        return samples.by_blocks(mean_regret)[0]
+
+    def _merge_spreads(
+        self,
+        xp: Namespace,
+        spreads: tuple[Array, Array],
+        shares: tuple[Array, Array],
+        mean: Array,
+        means: tuple[Array, Array],
+        step: Array,
+    ) -> Array:
+        return shares[0][..., None] * spreads[0] + shares[1][..., None] * spreads[1]
+
+    def _epistemic_of_spread(self, xp: Namespace, spread: Array) -> Array:
+        return self._least_regret(xp, spread)
 
 
 def norm_order(exponent: float) -> Hashable:
