@@ -59,10 +59,10 @@ class Jackknife:
 def check_jackknife(n_members: int, rules: Sequence[ScoringRule], unbiased: bool) -> None:
     """Raise for a single member, and for rules whose bias the jackknife does not correct."""
     validate.require_two_members(n_members)
-    rough = next((rule for rule in rules if not rule.jackknife_corrects), None)
-    if unbiased and rough is not None:
+    non_smooth = next((rule for rule in rules if not rule.jackknife_corrects), None)
+    if unbiased and non_smooth is not None:
         raise InvalidInput(
-            f"unbiased=True makes estimates worse for {rough!r}: the jackknife assumes a "
+            f"unbiased=True makes estimates worse for {non_smooth!r}: the jackknife assumes a "
             "smooth rule, and a decision jumps; use the plain estimate, or a smooth rule such as "
             "'log' or 'brier'"
         )
