@@ -240,7 +240,7 @@ def test_a_busy_server_is_tried_again(poker: Server, tmp_path: Path):
 @pytest.mark.parametrize(("status", "said"), [(404, "404 .Not Found"), (403, "403 .Forbidden")])
 def test_a_file_that_is_gone_is_said_once(status: int, said: str, poker: Server, tmp_path: Path):
     poker.statuses = [status]
-    with pytest.raises(FetchFailed, match=f"{TRAIN} cannot be downloaded: the server answers {said}"):
+    with pytest.raises(FetchFailed, match=f"{TRAIN} cannot be downloaded: .*answers {said}"):
         datasets.fetch("poker-hand", tmp_path)
     assert len(poker.requests) == 1
     assert left(tmp_path) == []
