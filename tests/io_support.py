@@ -12,9 +12,11 @@ import hypothesis.strategies as st
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import HealthCheck, settings
 
 import scorewise as sw
+from scorewise.io import _predictions
 
 FORMATS = ["npz", "npy", "parquet", "arrow", "feather", "folder", "csv", "safetensors"]
 
@@ -25,6 +27,11 @@ PER_ROW = ("probs", "logits", "labels", "ids")
 examples = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 fewer = settings(examples, max_examples=15)
+
+
+def set_chunk_bytes(patch: pytest.MonkeyPatch, size: int) -> None:
+    """Make the chunks of rows in which files are read so small that tests have several."""
+    patch.setattr(_predictions, "CHUNK_BYTES", size)
 
 
 def path_of(folder: Path, kind: str) -> Path:
@@ -195,11 +202,13 @@ def write_all(table: pa.Table, sizes: list[int], write: Any) -> None:
 MEGABYTE = 1 << 20
 
 READING = """
-import sys, tracemalloc
+import sys, tempfile, tracemalloc
 import pandas
 import pyarrow as pa
 import scorewise as sw
-import scorewise.io._arrow_tables, pyarrow.parquet
+with tempfile.TemporaryDirectory() as folder:
+    sw.write_predictions(f"{folder}/small.parquet", [[[0.5, 0.5]]])
+    sw.read_predictions(f"{folder}/small.parquet").probs
 tracemalloc.start()  # after all that is imported
 for path in sys.argv[1:]:
     total = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -93,6 +94,12 @@ def all_rules(k: int, seed: int = 0) -> dict[str, sw.rules.ScoringRule]:
 def members(n: int, m: int, k: int, seed: int = 0, concentration: float = 1.0) -> np.ndarray:
     """Random member probabilities (n, m, k)."""
     return np.random.default_rng(seed).dirichlet(np.full(k, concentration), (n, m))
+
+
+def as_json(value: Any) -> Any:
+    """A result as JSON has it: arrays are lists, and numbers that are not finite are None."""
+    text = json.dumps(value, default=lambda x: x.tolist())
+    return json.loads(text, parse_constant=lambda _: None)
 
 
 def softmax(z: np.ndarray) -> np.ndarray:

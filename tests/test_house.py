@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -10,6 +11,27 @@ import scorewise
 
 SRC = Path(scorewise.__file__).parent
 SOURCES = sorted(SRC.rglob("*.py"))
+ROOT = Path(__file__).parent.parent
+
+# Tests and benchmarks use what users can use. These cannot, and why.
+SIZES = "sets sizes, so that a few rows are several blocks"
+KERNEL = "a kernel's internals: a later kernel replaces the tests together with the code"
+PRIVATE_NAMES = {
+    "benchmarks/models.py": "times members that are stacked against members one by one",
+    "tests/acquire/test_batches.py": SIZES,
+    "tests/cli/test_remedies.py": "no command has a remedy that is no option of it",
+    "tests/cli/test_score_on_disk.py": f"{SIZES}, and stops between two of them",
+    "tests/io/test_numpy.py": SIZES,
+    "tests/io/test_score.py": f"{SIZES}, and fails or changes files between two of them",
+    "tests/io_support.py": SIZES,
+    "tests/kernels/test_cpu.py": KERNEL,
+    "tests/kernels/test_vectors.py": KERNEL,
+    "tests/models/torch/test_deep_ensembles.py": "stacks members where no GPU makes it worthwhile",
+    "tests/rules/test_laws.py": "replaces the matrix product, to sum in another order",
+    "tests/test_recipes.py": "writes modules that become part of the package",
+    "tests/test_resampling.py": "compares single resamples; results have only their quantiles",
+    "tests/test_text.py": "one function that all displays, pages and tables call",
+}
 
 
 def module_of(path: Path) -> tuple[str, ...]:
@@ -40,6 +62,31 @@ def test_no_package_imports_a_private_name_of_another():
         if module[:1] != module_of(path)[:1] and any(map(is_private, (*module[1:], name)))
     ]
     assert not trespasses
+
+
+def private_names_in(path: Path) -> set[str]:
+    """Private names of scorewise in a file: in its imports, and in code that is a string."""
+    text = path.read_text()
+    dotted = set(re.findall(r"\bscorewise(?:\.[a-z]\w*)*\._[a-z]\w*", text))
+    imported = {
+        f"{node.module}.{alias.name}"
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "scorewise"
+        for alias in node.names
+        if is_private(alias.name)
+    }
+    return dotted | imported
+
+
+def test_tests_and_benchmarks_import_no_private_names_without_a_reason():
+    private = {
+        str(path.relative_to(ROOT)): names
+        for folder in ("tests", "benchmarks")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if (names := private_names_in(path))
+    }
+    assert not {path: names for path, names in private.items() if path not in PRIVATE_NAMES}
+    assert set(private) == set(PRIVATE_NAMES)  # no exception outlives its reason
 
 
 def test_one_class_name_is_one_class():

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 import scorewise as sw
+from io_support import set_chunk_bytes
 from report_support import members
-from scorewise.io import _predictions as in_memory
 from support import all_rules
 
 parametrize = pytest.mark.parametrize
@@ -457,7 +457,7 @@ def test_a_wrong_rule_is_blamed_on_the_file(tmp_path, content, value):
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(in_memory, "CHUNK_BYTES", 24 * 8 * 37)
+    set_chunk_bytes(monkeypatch, 24 * 8 * 37)
 
 
 @parametrize("dtype", ["float32", "float64"])

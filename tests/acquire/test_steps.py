@@ -39,7 +39,6 @@ from active_support import (
     forest,
     rounds_of,
 )
-from scorewise._random import generator
 
 # -- models ----------------------------------------------------------------------------------------
 
@@ -195,7 +194,7 @@ def test_joint_batches_are_those_of_acquire_batch():
     assert_adds_up(rounds)
     free = np.setdiff1d(np.arange(len(X)), rounds[0].rows)
     probs = sw.predict_samples(rounds[0].model, X[free])
-    seed = int(generator(0, 1, 1).integers(2**31 - 1))  # of the first choice
+    seed = int(np.random.default_rng([0, 1, 1]).integers(2**31 - 1))  # of the first choice
     batch = sw.acquire_batch(probs, 8, "brier", seed)
     np.testing.assert_array_equal(rounds[1].rows, free[batch.rows])
     np.testing.assert_array_equal(rounds[1].scores, batch.gains)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import subprocess
@@ -12,7 +11,7 @@ import pytest
 
 import scorewise as sw
 from cli_support import FAST, PREDICTIONS, SCOREWISE, from_json, run, sample_predictions, succeeded
-from scorewise._json import dumps
+from support import as_json
 
 
 @pytest.mark.parametrize("task", ["selective", "ood"])
@@ -31,7 +30,7 @@ def test_compare_does_what_the_function_does(task: str, here: Path):
         ood=ood.samples if task == "ood" else None,
         rules=["log", "brier", "zero-one", "spherical"],
     )
-    assert result == json.loads(dumps(expected.to_dict()))
+    assert result == as_json(expected.to_dict())
     shown = succeeded(run("compare", "test.npz", "--task", task, *args, *FAST)).stdout
     order = [row.name for row in expected.standings]
     lines = [line.strip() for line in shown.splitlines()]

@@ -19,7 +19,7 @@ from cli_support import (
     succeeded,
     table_of,
 )
-from scorewise.io import _predictions as io_predictions
+from io_support import set_chunk_bytes
 
 
 @pytest.mark.parametrize("chunk", [None, 1000])
@@ -27,7 +27,7 @@ def test_decide_does_what_the_function_does(
     chunk: int | None, here: Path, monkeypatch: pytest.MonkeyPatch
 ):
     if chunk:
-        monkeypatch.setattr(io_predictions, "CHUNK_BYTES", chunk)
+        set_chunk_bytes(monkeypatch, chunk)
     matrix = np.array([[0, 1, 5], [4, 2, 3], [50, 20, 0]], dtype=float)  # by class, as NAMES are
     expected = sw.decide(
         PREDICTIONS.samples, matrix, 1.5, action_names=["dismiss", "wait", "treat"]
@@ -79,7 +79,7 @@ def test_the_costs_in_the_help_can_be_used(here: Path):
         (",a,b\nhealthy,1,2\nhealthy,1,1\nill,1,2\n", "two lines for the same class"),
         (",a,b\nhealthy,1,2\nunsure,1,1\nill,1,2\n", "a line for 'unsure'"),
         ("a,b\n1,2\n1,2\n", "2 classes, but the predictions have 3"),
-        ('"', "no CSV file"),
+        ('"', "not a valid CSV file"),
     ],
 )
 def test_wrong_costs_are_one_sentence(text: str, words: str, here: Path):

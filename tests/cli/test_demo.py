@@ -11,7 +11,7 @@ import pytest
 
 import scorewise as sw
 from cli_support import FAST, parse_json, run, run_process, small_demo, succeeded
-from scorewise._json import dumps
+from support import as_json
 
 
 def test_demo_for_machines(tmp_path: Path):
@@ -61,7 +61,7 @@ def test_demo_is_reproducible():
     small_demo.cache_clear()
     two = small_demo()
     assert one is not two
-    assert dumps(one.evaluation.to_dict()) == dumps(two.evaluation.to_dict())
+    assert as_json(one.evaluation.to_dict()) == as_json(two.evaluation.to_dict())
     assert one.predictions.probs.tobytes() == two.predictions.probs.tobytes()
 
 

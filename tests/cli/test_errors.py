@@ -11,7 +11,7 @@ import pytest
 
 import scorewise as sw
 from cli_support import COSTS, PREDICTIONS, run, run_process, sample_members, sentence_of, succeeded
-from scorewise.io import _predictions as io_predictions
+from io_support import set_chunk_bytes
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from scorewise.io import _predictions as io_predictions
         ("score test.npz --out U.txt", "must end in .parquet"),
         ("score test.npz --out no/U.csv", "there is no folder 'no'"),
         ("score test.npz --out folder.csv", "is a folder"),
-        ("score costs.txt", "of no known format"),
+        ("score costs.txt", "has an unknown format"),
         ("score folder.csv", "no Parquet files"),
         ("evaluate test.npz --report folder.csv", "is a folder"),
         ("evaluate test.npz --ood missing.npz", "there is no file 'missing.npz'"),
@@ -52,7 +52,7 @@ from scorewise.io import _predictions as io_predictions
         ("label test.npz --method best", "'power'"),
         ("label empty.npz", "no unlabelled rows"),
         ("decide test.npz --costs missing.csv", "missing.csv"),
-        ("decide test.npz --costs test.npz", "is no CSV file"),
+        ("decide test.npz --costs test.npz", "is not a valid CSV file"),
         ("decide test.npz --costs costs.csv --abstain-cost nan", "finite"),
         ("advise sleeping", "'selective', 'ood', 'active'"),
         ("compare test.npz --task active", "active_learning"),
@@ -107,7 +107,7 @@ def broken_files() -> dict[str, tuple[bytes, str]]:
         "flat.npy": (saved("x.npy", lambda p: np.save(p, PREDICTIONS.probs[:, 0])), "(N, M, K)"),
         "objects.npy": (
             saved("x.npy", lambda p: np.save(p, np.array([{}], object), allow_pickle=True)),
-            "unpickled",
+            "unpickling",
         ),
         "text.csv": (b"probs_0_0,probs_0_1\n0.5,half\n", "'half'"),
         "ragged.csv": (b"probs_0_0,probs_0_1\n0.5\n", "1 cells"),
@@ -121,13 +121,13 @@ def broken_files() -> dict[str, tuple[bytes, str]]:
             saved("x.npz", lambda p: np.savez(p, probs=PREDICTIONS.probs, labels=np.full(250, 7))),
             "labels[0] is 7",
         ),
-        "cut.npy": (npy[:-100], "cut off"),
-        "cut.npz": (npz[:-100], "no .npz file"),
-        "cut.parquet": (parquet[:-100], "cut off"),
-        "cut.arrow": (arrow[:-100], "cut off"),
-        "cut.safetensors": (tensors[:-100], "cut off"),
-        "wrong.parquet": (npz, "no Parquet file"),
-        "wrong.npz": (parquet, "no .npz file"),
+        "cut.npy": (npy[:-100], "truncated"),
+        "cut.npz": (npz[:-100], "not a valid .npz file"),
+        "cut.parquet": (parquet[:-100], "truncated"),
+        "cut.arrow": (arrow[:-100], "truncated"),
+        "cut.safetensors": (tensors[:-100], "truncated"),
+        "wrong.parquet": (npz, "not a valid Parquet file"),
+        "wrong.npz": (parquet, "not a valid .npz file"),
     }
     for kind in ("npy", "npz", "parquet", "arrow", "csv", "safetensors"):
         result[f"empty.{kind}"] = (b"", f"empty.{kind}")
@@ -178,7 +178,7 @@ def with_a_late_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
     probs = PREDICTIONS.probs.copy()
     probs[200, 1] *= 2
     sw.write_predictions("late.parquet", probs)
-    monkeypatch.setattr(io_predictions, "CHUNK_BYTES", 50 * 4 * 3 * 8)
+    set_chunk_bytes(monkeypatch, 50 * 4 * 3 * 8)
 
 
 @pytest.mark.parametrize("args", [("score", "late.parquet"), ("label", "late.parquet")])

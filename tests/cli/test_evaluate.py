@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,8 @@ from cli_support import (
     sentence_of,
     succeeded,
 )
-from scorewise._json import dumps
 from scorewise.io import read_cost_matrix
+from support import as_json
 
 
 @pytest.mark.parametrize(
@@ -56,8 +55,15 @@ def test_evaluate_does_what_the_function_does(
     expected = sw.evaluate(
         PREDICTIONS, **{"n_resamples": 100, "random_state": 0, **options}
     ).to_dict()
-    assert result == json.loads(dumps(expected))
+    assert result == as_json(expected)
     assert not Path("report.html").exists()
+
+
+def test_means_over_no_rows_are_null_in_json(here: Path):
+    labels = np.where(PREDICTIONS.labels == 1, 0, PREDICTIONS.labels)
+    sw.write_predictions("two.npz", PREDICTIONS.probs, labels=labels)
+    result = from_json(run("evaluate", "two.npz", *FAST, "--no-report", "--json"))
+    assert [summary["loss"] is None for summary in result["classes"]] == [False, True, False]
 
 
 def test_evaluate_in_words_with_page_and_figures(here: Path):

@@ -22,8 +22,8 @@ import pytest
 from typer.testing import CliRunner
 
 import scorewise as sw
+from io_support import set_chunk_bytes
 from scorewise.cli import app
-from scorewise.io import _predictions as io_predictions
 from scorewise.io import _score as score
 from scorewise.io import _tables as tables
 from support import members
@@ -41,7 +41,7 @@ import os, sys, time
 import scorewise._progress as progress, scorewise.io._predictions as p, scorewise.io._score as s
 p.CHUNK_BYTES, s._PART_BYTES = int(os.environ.get("CHUNK", {CHUNK})), {PART}
 s._PART_BYTES = int(os.environ.get("PART", {PART}))
-progress._PATIENCE = 0
+progress._DELAY = 0
 hold = int(os.environ.get("HOLD", "-1"))
 chunks = s.decomposed_chunks
 def held(*args, **options):
@@ -65,7 +65,7 @@ KILLER = (
     import random
     STEPS = {"chunk", "open", "os.mkdir", "os.rename", "os.remove", "os.rmdir"}
     random.seed(int(os.environ["SEED"]))
-    import pyarrow.ipc, pyarrow.parquet, scorewise.io._arrow_tables
+    import pyarrow.ipc, pyarrow.parquet
     for trial in range(int(os.environ["KILLS"])):
         steps = random.randrange(40)
         pid = os.fork()
@@ -117,7 +117,7 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small chunks and parts in this process too."""
-    monkeypatch.setattr(io_predictions, "CHUNK_BYTES", CHUNK)
+    set_chunk_bytes(monkeypatch, CHUNK)
     monkeypatch.setattr(score, "_PART_BYTES", PART)
 
 
@@ -141,7 +141,7 @@ def refused(*args: object) -> str:
 def undisturbed(source: str, out: str, *args: str) -> bytes:
     """What a run that nothing happens to writes; with small chunks."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(io_predictions, "CHUNK_BYTES", CHUNK)
+        set_chunk_bytes(patch, CHUNK)
         patch.setattr(score, "_PART_BYTES", PART)
         run("score", source, *RULES, *args, "--out", f"undisturbed.{out.rpartition('.')[2]}")
     result = Path(f"undisturbed.{out.rpartition('.')[2]}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +11,7 @@ from scipy.stats import binom
 import scorewise as sw
 from evaluate_support import ACTIONS, MORE, NAMES, PROBS, QUICK, RIGHT, TRIAGE, Y, evaluate
 from report_support import members
-from scorewise._json import dumps
+from support import as_json
 
 parametrize = pytest.mark.parametrize
 LADDER = np.array([0.2, 0.1, 0.05, 0.03, 0.02, 0.01])
@@ -129,7 +128,7 @@ def test_a_class_without_rows_has_no_numbers():
     assert empty.coverage is None
     assert empty.accepted_loss is None
     assert all(summary.coverage is None for summary in evaluate(task_loss="log").classes)
-    json.loads(dumps(evaluation.to_dict()))
+    as_json(evaluation.to_dict())
 
 
 @parametrize("rule", ["zero-one", "log", "brier", MORE], ids=["zero-one", "log", "brier", "costs"])
@@ -291,7 +290,7 @@ def test_predictions_bring_labels_ids_names_and_weights():
     )
     from_file = sw.evaluate(file, **QUICK)
     from_arrays = evaluate(ids=np.arange(300) + 1000, class_names=NAMES, weights=weights)
-    assert dumps(from_file.to_dict()) == dumps(from_arrays.to_dict())
+    assert as_json(from_file.to_dict()) == as_json(from_arrays.to_dict())
     assert all(
         row.id == row.index + 1000 and type(row.id) is int for row in from_file.uncertain_rows
     )
@@ -324,7 +323,7 @@ def test_logits_and_samples_are_accepted():
 )
 def test_the_dictionary_is_json(options):
     evaluation = evaluate(**options)
-    stored = json.loads(dumps(evaluation.to_dict(), indent=1), parse_constant=pytest.fail)
+    stored = as_json(evaluation.to_dict())
     assert stored["verdict"] == list(evaluation.verdict)
     assert stored["loss"] == evaluation.loss
     assert len(stored["certificates"]) == len(evaluation.certificates)
@@ -342,7 +341,7 @@ def test_the_dictionary_is_json(options):
 def test_a_seed_makes_it_again(seed):
     evaluation = evaluate(random_state=seed, ood=PROBS[:50])
     again = evaluate(random_state=evaluation.settings["seed"], ood=PROBS[:50])
-    assert dumps(evaluation.to_dict()) == dumps(again.to_dict())
+    assert as_json(evaluation.to_dict()) == as_json(again.to_dict())
     other = evaluate(random_state=12345, ood=PROBS[:50])
     assert other.comparison.standings != evaluation.comparison.standings
 

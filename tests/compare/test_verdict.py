@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 
@@ -14,8 +13,8 @@ from hypothesis import strategies as st
 import scorewise as sw
 from evaluate_support import MORE, PROBS, RIGHT, TRIAGE, Y, evaluate
 from report_support import members, with_learning
-from scorewise._json import dumps
 from scorewise.compare import Evaluation, Standing, percent_text
+from support import as_json
 
 parametrize = pytest.mark.parametrize
 GAINS = sw.rules.cost_matrix([[-1, 5, 1], [5, -1, 1], [3, 3, -3]])
@@ -218,7 +217,7 @@ def test_one_row():
             assert evaluation.n_rows == 1
             assert evaluation.headline is None
             assert "on one row, and no threshold can be certified" in evaluation.verdict.abstain
-            json.loads(dumps(evaluation.to_dict()))
+            as_json(evaluation.to_dict())
 
 
 def test_a_measure_that_is_alone_at_the_top():

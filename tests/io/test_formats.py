@@ -24,8 +24,8 @@ from io_support import (
     path_of,
     predictions,
     read,
+    set_chunk_bytes,
 )
-from scorewise.io import _predictions as in_memory
 from support import members
 
 
@@ -165,7 +165,7 @@ def test_every_kind_of_file_becomes_every_other(tmp_path, monkeypatch, source, t
         },
     )
     back(tmp_path, source, x)
-    monkeypatch.setattr(in_memory, "CHUNK_BYTES", 7 * 2 * 3 * 8)
+    set_chunk_bytes(monkeypatch, 7 * 2 * 3 * 8)
     stored = read(source, tmp_path)
     if target not in ("npz", "safetensors"):
         stored = sw.io.Predictions.from_source(
@@ -205,5 +205,5 @@ def test_class_names_of_the_user_do_not_rename_the_classes_of_a_file(tmp_path, k
     path = path_of(tmp_path, kind)
     sw.write_predictions(path, members(4, 2, 2), class_names=["cat", "dog"])
     assert sw.read_predictions(path, ["cat", "dog"]).class_names == ("cat", "dog")
-    with pytest.raises(sw.InvalidInput, match="has class names of its own"):
+    with pytest.raises(sw.InvalidInput, match="has class names that differ"):
         sw.read_predictions(path, ["dog", "cat"])

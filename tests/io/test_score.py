@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import scorewise as sw
-from scorewise.io import _predictions as in_memory
+from io_support import set_chunk_bytes
 from scorewise.io import _score as score
 from support import all_rules
 
@@ -36,7 +36,7 @@ parametrize = pytest.mark.parametrize
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of 16 rows of float64, stored every 40 rows."""
-    monkeypatch.setattr(in_memory, "CHUNK_BYTES", 16 * M * K * 8)
+    set_chunk_bytes(monkeypatch, 16 * M * K * 8)
     monkeypatch.setattr(score, "_PART_BYTES", 40 * M * K * 8)
 
 
@@ -103,7 +103,7 @@ def assert_scored(path: Path, source: Path, rules: Any, **options: Any) -> None:
 @parametrize("k", [2, 3, 7])
 @parametrize("suffix", ["parquet", "npy", "folder"])
 def test_every_rule_and_component_is_that_of_decompose(tmp_path, monkeypatch, k, suffix):
-    monkeypatch.setattr(in_memory, "CHUNK_BYTES", 64 * M * k * 8)
+    set_chunk_bytes(monkeypatch, 64 * M * k * 8)
     source = tmp_path / ("in" if suffix == "folder" else f"in.{suffix}")
     probs = random_members(k=k)
     probs[3] = probs[3, :1]  # members that agree
