@@ -160,7 +160,10 @@ def test_memory_does_not_grow_with_members():
             r"weight\[2\] is nan",
         ),
         (lambda acc: acc.update(np.full((5, 1), 1.0)), "at least 2"),
-        (lambda acc: acc.update(np.full((5, 3), 1 / 3), class_axis=2), "class_axis=2 is no axis"),
+        (
+            lambda acc: acc.update(np.full((5, 3), 1 / 3), class_axis=2),
+            "class_axis=2 is not an axis",
+        ),
         (lambda acc: acc.merge(sw.Accumulator("brier")), "rules must be the same"),
         (lambda acc: acc.merge(fill(members(4, 2, 3), ["log", "zero-one"])), r"this one \(4, 3\)"),
     ],

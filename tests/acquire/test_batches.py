@@ -576,11 +576,11 @@ def test_labelled_rows_are_never_in_a_batch_and_have_no_influence(seed, n_outcom
         ({"n": 5}, "n=5, but there are only 4"),
         ({"labelled": [0, 1, 2, 3]}, "no unlabelled rows"),
         ({"labelled": [4]}, r"labelled\[0\] is 4; there are 4 rows"),
-        ({"labelled": [1, 1]}, "it is there twice"),
+        ({"labelled": [1, 1]}, "it occurs twice"),
         ({"n_outcomes": 0}, "n_outcomes must be a whole number from 1 on"),
         ({"n_outcomes": 10.0}, "n_outcomes must be a whole number"),
         ({"rule": "nonsense"}, "nonsense"),
-        ({"rule": ["log"]}, "is no scoring rule"),
+        ({"rule": ["log"]}, "is not a scoring rule"),
         ({"rule": sw.rules.cost_matrix(np.eye(2))}, "for 2 classes"),
     ],
 )

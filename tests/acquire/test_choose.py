@@ -119,7 +119,7 @@ def test_low_precision_scores_are_read():
         ({"n": 1, "labelled": [True] * 4}, "no unlabelled rows"),
         ({"labelled": [0, 4]}, r"labelled\[1\] is 4; there are 4 rows"),
         ({"labelled": [-1]}, r"labelled\[0\] is -1; there are 4 rows"),
-        ({"labelled": [0, 2, 2]}, r"labelled\[2\] is 2; it is there twice"),
+        ({"labelled": [0, 2, 2]}, r"labelled\[2\] is 2; it occurs twice"),
         ({"labelled": [1.0]}, "indices of rows, or a mask, not float64"),
         ({"labelled": [[0, 1]]}, r"indices of rows, or a mask, not int64 of shape \(1, 2\)"),
         ({"labelled": 1}, r"not int64 of shape \(\)"),

@@ -79,7 +79,7 @@ def test_the_costs_in_the_help_can_be_used(here: Path):
         (",a,b\nhealthy,1,2\nhealthy,1,1\nill,1,2\n", "two lines for the same class"),
         (",a,b\nhealthy,1,2\nunsure,1,1\nill,1,2\n", "a line for 'unsure'"),
         ("a,b\n1,2\n1,2\n", "2 classes, but the predictions have 3"),
-        ('"', "no CSV file"),
+        ('"', "not a valid CSV file"),
     ],
 )
 def test_wrong_costs_are_one_sentence(text: str, words: str, here: Path):

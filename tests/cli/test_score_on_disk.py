@@ -41,7 +41,7 @@ import os, sys, time
 import scorewise._progress as progress, scorewise.io._predictions as p, scorewise.io._score as s
 p.CHUNK_BYTES, s._PART_BYTES = int(os.environ.get("CHUNK", {CHUNK})), {PART}
 s._PART_BYTES = int(os.environ.get("PART", {PART}))
-progress._PATIENCE = 0
+progress._DELAY = 0
 hold = int(os.environ.get("HOLD", "-1"))
 chunks = s.decomposed_chunks
 def held(*args, **options):

@@ -152,6 +152,13 @@ def test_results_go_to_stdout_and_messages_to_stderr(here: Path):
     assert (result.returncode, result.stdout) == (2, "")
 
 
+def test_paths_and_commands_are_not_wrapped_on_a_narrow_terminal(here: Path):
+    long = "a-file-name-that-is-longer-than-the-terminal-is-wide.parquet"
+    lines = run("score", "test.npz", "--out", long, COLUMNS="40").stdout.splitlines()
+    assert f"Written to {long}" in lines
+    assert max(map(len, lines[:-1])) <= 40
+
+
 def test_a_pipe_that_closes_early_is_no_accident(here: Path):
     line = f"{shlex.quote(str(SCOREWISE))} label test.npz -n 200 --json | head -c 5"
     result = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=HANG)

@@ -86,7 +86,7 @@ def test_names_are_read_generously():
         ("log:3", "takes no numbers"),
         ("beta:-1,2", "above -1"),
         ("cost-matrix:3", "dimensions"),
-        (3, "no scoring rule"),
+        (3, "not a scoring rule"),
     ],
 )
 def test_a_name_that_cannot_be_read_says_why(text, message):

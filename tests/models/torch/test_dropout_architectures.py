@@ -99,7 +99,7 @@ class Moody(nn.Module):
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (Silent(), "do not change what Silent returns"),
+        (Silent(), "do not change the output of Silent"),
         (Functional(), "Functional returns different values for the same rows"),
     ],
 )
