@@ -34,19 +34,19 @@ def rounds_of(model: Any = None, X: Any = X, y: Any = Y, **options: Any) -> list
 
 def assert_same(actual: list[Round], expected: list[Round]) -> None:
     assert len(actual) == len(expected)
-    for one, two in zip(actual, expected, strict=True):
-        assert (one.index, one.n_labelled, one.loss, one.stop) == (
-            two.index,
-            two.n_labelled,
-            two.loss,
-            two.stop,
+    for first, second in zip(actual, expected, strict=True):
+        assert (first.index, first.n_labelled, first.loss, first.stop) == (
+            second.index,
+            second.n_labelled,
+            second.loss,
+            second.stop,
         )
-        np.testing.assert_array_equal(one.rows, two.rows)
-        np.testing.assert_array_equal(one.labels, two.labels)
-        assert one.labels.dtype.kind == two.labels.dtype.kind
-        assert (one.scores is None) == (two.scores is None)
-        if one.scores is not None:
-            np.testing.assert_array_equal(one.scores, two.scores)
+        np.testing.assert_array_equal(first.rows, second.rows)
+        np.testing.assert_array_equal(first.labels, second.labels)
+        assert first.labels.dtype.kind == second.labels.dtype.kind
+        assert (first.scores is None) == (second.scores is None)
+        if first.scores is not None:
+            np.testing.assert_array_equal(first.scores, second.scores)
 
 
 def assert_adds_up(rounds: list[Round], y: Any = Y, sizes: tuple = (12, 8, 8, 2)) -> None:

@@ -35,7 +35,7 @@ SCOREWISE = Path(sys.executable).with_name("scorewise")
 def run(*args: object, **env: str) -> Result:
     """A command in this process, with what is not a mistake of the user raised."""
     runner = CliRunner(env={"COLUMNS": "100", "NO_COLOR": "1", **env})
-    result = runner.invoke(app, [str(one) for one in args])
+    result = runner.invoke(app, [*map(str, args)])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result

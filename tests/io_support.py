@@ -114,7 +114,7 @@ TEXTS = [
     "x" * 10_000,
 ]
 
-PLAIN = [one for one in TEXTS if one != "\r"]  # see test_a_carriage_return_is_kept
+PLAIN = [name for name in TEXTS if name != "\r"]  # see test_a_carriage_return_survives
 
 text = st.sampled_from(TEXTS) | st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=5
@@ -147,8 +147,8 @@ def predictions(draw: Any, kind: str = "", n: int | None = None) -> sw.io.Predic
     of = draw(st.sampled_from([None, text, whole]))
     if of is not None:
         ids = draw(st.lists(of, min_size=n, max_size=n))
-        if of is text and kind == "csv":  # see test_a_carriage_return_is_kept
-            ids = [one.replace("\r", "") for one in ids]
+        if of is text and kind == "csv":  # see test_a_carriage_return_survives
+            ids = [name.replace("\r", "") for name in ids]
         source["ids"] = np.array(ids, dtype=object if of is text else np.int64)
     if draw(st.booleans()):
         source["class_names"] = draw(st.lists(text, min_size=k, max_size=k, unique=True))

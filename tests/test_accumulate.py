@@ -13,8 +13,8 @@ from scorewise.decompose import Decomposition
 from support import all_rules, fill, members
 
 
-def assert_same(one, other, **tolerance):
-    for name, d in one.items():
+def assert_same(first, other, **tolerance):
+    for name, d in first.items():
         for a, b in zip(d, other[name], strict=True):
             np.testing.assert_allclose(a, b, err_msg=name, **tolerance)
 
@@ -107,7 +107,7 @@ def test_one_rule_gives_one_result_and_half_precision_gives_float32():
     assert acc.result().epistemic.dtype == np.float32
 
 
-def test_input_is_kept_by_value_enough_to_survive_reuse_of_the_buffer():
+def test_a_buffer_may_be_reused_after_an_update():
     probs = members(5, 3, 4)
     buffer = np.empty((5, 4))
     acc = sw.Accumulator("log")
@@ -160,7 +160,10 @@ def test_memory_does_not_grow_with_members():
             r"weight\[2\] is nan",
         ),
         (lambda acc: acc.update(np.full((5, 1), 1.0)), "at least 2"),
-        (lambda acc: acc.update(np.full((5, 3), 1 / 3), class_axis=2), "class_axis=2 is no axis"),
+        (
+            lambda acc: acc.update(np.full((5, 3), 1 / 3), class_axis=2),
+            "class_axis=2 is not an axis",
+        ),
         (lambda acc: acc.merge(sw.Accumulator("brier")), "rules must be the same"),
         (lambda acc: acc.merge(fill(members(4, 2, 3), ["log", "zero-one"])), r"this one \(4, 3\)"),
     ],

@@ -193,7 +193,7 @@ def test_chunks_that_do_not_fit_are_refused_and_nothing_is_added(case):
 
 
 @pytest.mark.parametrize("case", BAD_CHUNKS | BAD_AFTER_OTHERS)
-def test_what_was_added_before_survives_chunks_that_do_not_fit(case):
+def test_a_refused_chunk_leaves_the_accumulator_unchanged(case):
     make, options, _ = (BAD_CHUNKS | BAD_AFTER_OTHERS)[case]
     acc = fill(GOOD, ["log", "zero-one"])
     before = copy.deepcopy(acc.result())

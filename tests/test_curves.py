@@ -282,7 +282,7 @@ def test_bfloat16_tensors_are_numbers_too():
     assert sw.aulc(torch.tensor([0, 1]), torch.tensor([0.0, 1.0]).bfloat16()) == 0.25
 
 
-def test_what_is_given_is_left_as_it_was():
+def test_read_only_arrays_are_accepted():
     losses, u = np.array([1.0, 0, 0.5]), np.array([3.0, 1, 2])
     losses.flags.writeable = u.flags.writeable = False
     sw.rejection_curve(losses, u)

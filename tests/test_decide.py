@@ -668,8 +668,8 @@ def test_an_action_that_is_forbidden_by_its_cost_does_not_blur_the_others(dtype,
 def test_a_costly_action_that_is_not_taken_does_not_change_single_precision():
     probs = members(3000, 20, 3, seed=41).astype("float32")
     d = sw.decide(probs, np.column_stack([1 - np.eye(3), np.full(3, 1e4)]))
-    paid = (1 - probs.astype(float).mean(axis=1))[np.arange(3000), d.action]
-    np.testing.assert_allclose(paid, d.total, rtol=1e-5)
+    costs = (1 - probs.astype(float).mean(axis=1))[np.arange(3000), d.action]
+    np.testing.assert_allclose(costs, d.total, rtol=1e-5)
 
 
 # -- names and the table --------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Names as people read them: on one line, and not too long."""
+"""Names for display: on one line, and not too long."""
 
 from __future__ import annotations
 

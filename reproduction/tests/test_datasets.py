@@ -543,7 +543,7 @@ def test_the_official_one_of_two_is_taken(tmp_path: Path, monkeypatch: pytest.Mo
     assert len(rows) == 6
 
 
-def test_what_was_unpacked_and_has_changed_is_corrupt(tmp_path: Path):
+def test_unpacked_files_that_changed_are_corrupt(tmp_path: Path):
     put(tmp_path, "cifar-100-binary/train.bin", bytes(3074))
     path = put(tmp_path, "cifar-100-binary/test.bin", bytes(3074))
     manifest = {
@@ -586,7 +586,9 @@ def test_a_read_only_folder_is_enough(digits: Any, monkeypatch: pytest.MonkeyPat
     assert sorted(path.name for path in root.rglob("*")) == before
 
 
-def test_what_is_missing_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_missing_data_names_the_command_that_fetches_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("SCOREWISE_DATA", str(tmp_path / "data"))
     for name in datasets.names():
         with pytest.raises(MissingData) as caught:
@@ -636,7 +638,7 @@ def test_what_is_missing_and_had_by_hand_says_what_to_put_where(tmp_path: Path):
         ("covtype", "test", {"seed": 0.5}),
     ],
 )
-def test_what_is_not_known_is_refused(name: str, split: str, options: Any, tmp_path: Path):
+def test_unknown_names_are_refused(name: str, split: str, options: Any, tmp_path: Path):
     with pytest.raises(InvalidInput):
         datasets.load(name, split, data_dir=tmp_path, **options)
 
@@ -742,7 +744,7 @@ def test_official_images(name: str, split: str, shape: tuple[int, ...], mean: fl
 
 
 @pytest.mark.real_data
-def test_what_is_partial_is_never_official(real: Path):
+def test_partial_data_is_never_official(real: Path):
     for name in ("covtype", "poker-hand", "svhn", "tiny-imagenet-32"):
         with pytest.raises(CorruptData, match="is not the official file"):
             datasets.load(name, "test", data_dir=real)

@@ -313,7 +313,7 @@ def test_two_at_once(root: Path, grey: Path, tmp_path: Path, undisturbed: Any):
 # -- bad input -------------------------------------------------------------------------------------
 
 
-def test_what_cannot_be_is_said_in_a_sentence(root: Path, tmp_path: Path):
+def test_impossible_options_are_refused_in_a_sentence(root: Path, tmp_path: Path):
     options = ("--quick", "--as-is", "--data-dir", root, "--results", tmp_path / "results")
     assert "No such command 'figure-9'" in reproduce("figure-9", *options).stderr
     with pytest.raises(InvalidInput, match=r"no experiment 'figure-9'; there are figure-1,"):

@@ -240,7 +240,7 @@ def test_a_busy_server_is_tried_again(poker: Server, tmp_path: Path):
 @pytest.mark.parametrize(("status", "said"), [(404, "404 .Not Found"), (403, "403 .Forbidden")])
 def test_a_file_that_is_gone_is_said_once(status: int, said: str, poker: Server, tmp_path: Path):
     poker.statuses = [status]
-    with pytest.raises(FetchFailed, match=f"{TRAIN} cannot be downloaded: the server says {said}"):
+    with pytest.raises(FetchFailed, match=f"{TRAIN} cannot be downloaded: .*answers {said}"):
         datasets.fetch("poker-hand", tmp_path)
     assert len(poker.requests) == 1
     assert left(tmp_path) == []
@@ -457,7 +457,7 @@ def test_an_archive_is_unpacked_and_listed(
     assert len(server.requests) == 2
 
 
-def test_what_could_not_be_unpacked_is_not_downloaded_again(
+def test_an_archive_that_failed_to_unpack_is_not_downloaded_again(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     def full(*args: Any, **options: Any) -> None:
@@ -779,7 +779,7 @@ def test_fetch_verify_and_path_as_commands(poker: Server, tmp_path: Path):
 def test_complaints_are_one_sentence(poker: Server, tmp_path: Path):
     poker.files = {}
     for args, said in [
-        (("fetch", "poker-hand"), "the server says 404"),
+        (("fetch", "poker-hand"), "the server answers 404"),
         (("fetch", "imagenet"), "register at"),
         (("fetch", "tiny-imagenet-32"), "put val.npz with x (n, 3, 32, 32) and y in"),
         (("fetch", "mnist", "imagenet21k"), "imagenet21k"),
@@ -807,7 +807,7 @@ def test_help_teaches(command: str):
     assert command in run("--help").stdout
 
 
-def test_what_is_not_known_cannot_be_fetched(tmp_path: Path):
+def test_unknown_names_cannot_be_fetched(tmp_path: Path):
     with pytest.raises(InvalidInput, match="imagenet21k"):
         datasets.fetch("imagenet21k", tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -262,8 +262,8 @@ def test_networks_are_the_same_alone_and_together(pictures: Any, tmp_path: Path)
         assert_identical(expected, trained([recipe], pictures, tmp_path / "one")[0])
     other = trained([Recipe(seed=5, dropout=0.0, epochs=4, width=2)], pictures, tmp_path / "x.pt")
     assert not torch.equal(other[0].head.weight, together[0].head.weight)
-    save_checkpoint(tmp_path / "networks" / "kept.pt", together[1].state_dict())
-    assert_identical(together[1], restored(RECIPES[1], tmp_path / "networks" / "kept.pt", CPU))
+    save_checkpoint(tmp_path / "networks" / "stored.pt", together[1].state_dict())
+    assert_identical(together[1], restored(RECIPES[1], tmp_path / "networks" / "stored.pt", CPU))
     assert restored(RECIPES[1], tmp_path / "networks" / "other.pt", CPU) is None
 
 

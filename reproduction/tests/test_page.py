@@ -195,7 +195,7 @@ def test_more_runs_than_the_papers_serve_the_claims_alone(store: Store, tmp_path
     )
 
 
-def test_what_is_not_there_is_said_so(store: Store, tmp_path: Path):
+def test_missing_results_are_named(store: Store, tmp_path: Path):
     text = write_page(store.folder, tmp_path)[0].read_text()
     assert "| CIFAR-100 | dropout | log | 0.829 ± 0.000 | not run | – |" in text
     assert "Not run, for lack of the data: MNIST, TissueMNIST, BloodMNIST." in text

@@ -83,7 +83,7 @@ def test_the_network_is_torchvisions():
 
 
 @pytest.mark.parametrize("shape", [Shape(), TINY, dataclasses.replace(TINY, depths=(2, 1, 3) * 2)])
-def test_the_shape_is_told_by_the_weights(shape: Shape):
+def test_the_shape_follows_from_the_weights(shape: Shape):
     assert shape_of(EfficientNet(shape).state_dict()) == shape
 
 

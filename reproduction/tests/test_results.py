@@ -117,7 +117,7 @@ def store(tmp_path: Path) -> Store:
     return made
 
 
-def test_what_is_written_is_read(store: Store):
+def test_written_results_are_read(store: Store):
     (stored,) = store.results("figure-1")
     assert stored.numbers == {"area": 0.25, "curve": [0.5, 1.0]}
     assert stored.cell.key == CELL.key

@@ -1,4 +1,4 @@
-"""Array libraries: the only module that depends on which of them an array is from.
+"""Helpers for arrays; the only module that treats array libraries differently.
 
 All other code is written against the array API standard through the namespace ``xp``, so that
 NumPy, torch, JAX, CuPy and array-api-strict run the same formulas on their own devices.
@@ -15,7 +15,7 @@ import numpy as np
 Array = Any  # any array of a library that follows the array API standard
 Namespace = Any  # its module of functions
 
-# About what two cores keep in their caches while the array path makes its temporaries.
+# A block whose temporaries on the array path fit in the caches of two cores.
 _BLOCK_ELEMENTS = 1 << 17
 _FEW_MEMBERS, _MANY_MEMBERS = 16, 256
 
@@ -62,7 +62,7 @@ def needs_gradient(x: object) -> bool:
 
 
 def in_host_memory(x: Array) -> bool:
-    """Whether the array's plain values lie in host memory, where other code may read them."""
+    """Whether the array has plain values in host memory, which other code may read."""
     if compat.is_numpy_array(x):
         return bool(x.dtype.isnative)
     if compat.is_torch_array(x):
@@ -83,7 +83,7 @@ def _is_differentiated(x: Array) -> bool:
 
 
 def host_view(x: Array) -> np.ndarray:
-    """An array of values in host memory as NumPy sees them, without a copy."""
+    """A NumPy view of an array in host memory, without a copy."""
     return np.asarray(x.detach() if compat.is_torch_array(x) else x)
 
 
@@ -93,12 +93,12 @@ def dtype_name(x: Array) -> str:
 
 
 def working_precision(xp: Namespace, x: Array) -> Array:
-    """Half precision is computed in float32; everything else stays what it is."""
+    """The array in float32 if it is in half precision; unchanged otherwise."""
     return xp.astype(x, xp.float32) if dtype_name(x) in {"float16", "bfloat16"} else x
 
 
 def _wide_dtype(xp: Namespace, x: Array) -> Any:
-    """float64, or the array's own dtype where there is none."""
+    """float64, or the array's dtype where there is no float64."""
     if compat.is_jax_array(x):
         import jax
 
@@ -107,14 +107,14 @@ def _wide_dtype(xp: Namespace, x: Array) -> Any:
 
 
 def widest(xp: Namespace, x: Array) -> Array:
-    """The array in float64, for sums that lose digits in float32; unchanged if there is none."""
+    """The array in float64, for sums that lose digits in float32, where there is float64."""
     return xp.astype(x, _wide_dtype(xp, x))
 
 
 def sum_members(xp: Namespace, x: Array, axis: int) -> Array:
-    """The sum over members (a negative axis), a few at a time, in float64 where they are many.
+    """The sum over members (a negative axis), by groups, and in float64 for many members.
 
-    Equal terms round the same way, so that a long sum drifts and its small entries are lost.
+    Rounding errors of equal terms have the same sign, so that a plain long sum drifts.
     """
     n = x.shape[axis]
     dtype = x.dtype if n <= _MANY_MEMBERS else _wide_dtype(xp, x)
@@ -130,7 +130,7 @@ def sum_members(xp: Namespace, x: Array, axis: int) -> Array:
 
 
 def contiguous_rows(xp: Namespace, x: Array) -> Array:
-    """The array with the last axis contiguous, along which equal rows are summed equally and well.
+    """The array with the last axis contiguous, so that equal rows have equal, accurate sums.
 
     NumPy sums strided rows term by term, and torch in an order that depends on the row.
     """
@@ -157,7 +157,9 @@ def on_device_of(xp: Namespace, values: Any, like: Array) -> Array:
         values = np.asarray(values)
     if compat.is_torch_array(values) and compat.is_torch_array(like):
         return values.to(like.device)
-    with np.errstate(over="ignore"):  # what JAX cannot hold becomes infinite, and raises later
+    with np.errstate(
+        over="ignore"
+    ):  # values beyond JAX's range become infinite, which raises later
         return xp.asarray(_shareable(values), device=compat.device(like))
 
 
@@ -167,7 +169,7 @@ def as_dtype_of(xp: Namespace, values: Any, like: Array) -> Array:
 
 
 def _shareable(values: Any) -> Any:
-    """Not every library shares memory that it must not write to, or that runs backwards."""
+    """The values, copied if read-only or of negative strides, which not all libraries share."""
     if not isinstance(values, np.ndarray):
         return values
     forwards = min(values.strides, default=0) >= 0
@@ -199,7 +201,7 @@ def one_hot(xp: Namespace, index: Array, n: int) -> Array:
 
 
 def to_numpy(x: Array) -> np.ndarray:
-    """The array's values on the host."""
+    """The values as a NumPy array on the host."""
     if compat.is_torch_array(x):
         return np.asarray(x.detach().cpu())
     if compat.is_cupy_array(x):
@@ -208,7 +210,7 @@ def to_numpy(x: Array) -> np.ndarray:
 
 
 def blocks(x: Array, axis: int) -> Iterator[Any]:
-    """Indices of parts along an axis whose temporaries stay in cache, or a single index of all.
+    """Yield indices of blocks along an axis that fit in a cache, or a single index of all.
 
     Only eager arrays on the host gain from them; on a device, or while tracing, a single large
     operation is faster.
@@ -232,9 +234,9 @@ def map_dask_rows(
 ) -> Array:
     """Apply ``function`` lazily to blocks of instances of a Dask array ``(..., M, K)``.
 
-    ``function`` takes a block, its weights (Dask's ``w`` is None, ``(M,)`` or ``(..., M)``) and the
-    index of its first instance, and stacks ``n_parts`` results of the instances' shape, or
-    ``(..., K)`` with ``keep_classes``; so does the Dask array that comes back.
+    ``function`` takes a block, its weights (``w`` is None, ``(M,)`` or ``(..., M)``) and the index
+    of its first instance. It returns a stack of ``n_parts`` arrays ``(...)``, or ``(..., K)`` with
+    ``keep_classes``; the returned Dask array has the same form.
     """
     import dask.array as da
 
@@ -244,11 +246,11 @@ def map_dask_rows(
     if w is not None:  # blocks are aligned from the last axis on, as in broadcasting
         arrays.append(w[..., None].rechunk((*x.chunks[-1 - w.ndim : -1], (1,))))
 
-    def block(p: Array, *own: Array, block_info: Any = None) -> Array:
+    def block(p: Array, *weights: Array, block_info: Any = None) -> Array:
         origin = tuple(first for first, _ in block_info[0]["array-location"][:batch])
-        return function(p, own[0][..., 0] if own else None, origin)
+        return function(p, weights[0][..., 0] if weights else None, origin)
 
-    kind = np.float32 if dtype_name(x) in {"float16", "bfloat16"} else x.dtype
+    dtype = np.float32 if dtype_name(x) in {"float16", "bfloat16"} else x.dtype
     rest = x.chunks[-1:] if keep_classes else ()
     return da.map_blocks(
         block,
@@ -256,6 +258,6 @@ def map_dask_rows(
         drop_axis=[batch] if keep_classes else [batch, batch + 1],
         new_axis=0,
         chunks=((n_parts,), *x.chunks[:batch], *rest),
-        dtype=kind,
-        meta=np.empty((0,) * (1 + batch + len(rest)), dtype=kind),
+        dtype=dtype,
+        meta=np.empty((0,) * (1 + batch + len(rest)), dtype=dtype),
     )

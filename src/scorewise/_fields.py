@@ -1,4 +1,4 @@
-"""The fields of predictions: what they are called in files, and what they must hold.
+"""The fields of predictions: their names in files, and checks of their values.
 
 Fields are ``probs``, ``logits``, ``labels``, ``ids``, ``weights`` and ``class_names``. A table may
 instead have one column per member and class, which :func:`grid_of` recognises by its names.
@@ -22,7 +22,7 @@ ClassNames = tuple[str, ...] | None
 UNLABELLED = -1
 _FLOATS = ("float16", "float32", "float64")
 
-# Names of each field in files; the first that is there counts, in any capitals.
+# Names of each field in files; the first match counts, ignoring case.
 PROBS = ("probs", "prob", "probabilities", "probas", "proba")
 LOGITS = ("logits", "logit")
 LABELS = ("labels", "label", "y", "target", "y_true")
@@ -42,7 +42,7 @@ FIELD_NAMES = {
 _NUMBERED = re.compile(r"(\D*)(\d{1,9})(\D+)(\d{1,9})(\D*)")  # member and class by number
 _NAMED = re.compile(r"(\D*)(\d{1,9})([^0-9A-Za-z]+)(.+)")  # the class by name
 _WEIGHT = re.compile(r"weights?_(\d{1,9})")
-# words before a number that say what it counts
+# words before a number that show whether it is a class or a member
 _CLASS_WORDS = {"class", "cls", "c", "k", "label", "category", "cat"}
 _MEMBER_WORDS = {
     *("member", "m", "model", "net", "network", "tree", "estimator", "fold", "seed"),
@@ -57,18 +57,18 @@ class ColumnGrid:
     columns: tuple[str, ...]
     shape: tuple[int, int]
     class_names: tuple[str, ...] | None
-    first_class: int = 0  # labels count from there too
-    missing: str | None = None  # which column is not there, in words
+    first_class: int = 0  # labels have the same numbers
+    missing: str | None = None  # message about a missing column
 
 
 def named_column(columns: Sequence[str], names: Sequence[str]) -> str | None:
-    """The column that has the first possible of some names, in any capitals."""
+    """Return the column with the first name that matches, ignoring case, or None."""
     lower = {column.lower(): column for column in reversed(columns)}
     return next((lower[name] for name in names if name in lower), None)
 
 
 def weight_columns(columns: Sequence[str]) -> list[str]:
-    """The columns ``weights_0``, ``weights_1``, … in their order."""
+    """Return the columns ``weights_0``, ``weights_1``, … in their order."""
     by_member = {int(match[1]): match[0] for c in columns if (match := _WEIGHT.fullmatch(c))}
     if by_member and not _counts_up(sorted(by_member)):
         raise InvalidInput(
@@ -78,7 +78,7 @@ def weight_columns(columns: Sequence[str]) -> list[str]:
 
 
 def grid_of(columns: Sequence[str], field: str) -> ColumnGrid | None:
-    """The columns of ``"probs"`` or ``"logits"``, if there is one per member and class.
+    """Return the columns of ``"probs"`` or ``"logits"``, if there is one per member and class.
 
     Columns whose names begin with the field's come first, then the largest grid.
 
@@ -107,7 +107,9 @@ def grid_of(columns: Sequence[str], field: str) -> ColumnGrid | None:
     others = [grid for grid in ranked if not set(grid.columns) & set(best.columns)]
     if others:
         shown = " or ".join(f"{grid.columns[0]!r}, …" for grid in (best, *others))
-        raise InvalidInput(f"which columns are the {field}: {shown}? Call them {field}_0_0, …")
+        raise InvalidInput(
+            f"several sets of columns could be the {field}: {shown}; name them {field}_0_0, …"
+        )
     if best.missing is not None:
         raise InvalidInput(best.missing)
     return best
@@ -137,7 +139,7 @@ def _numbered_grid(group: _Group) -> ColumnGrid | None:
         number = int(m), int(k)
         if number in by_number:
             raise InvalidInput(
-                f"columns {by_number[number]!r} and {column!r} are the same by number"
+                f"columns {by_number[number]!r} and {column!r} have the same member and class"
             )
         by_number[number] = column
     members, classes = (sorted({number[axis] for number in by_number}) for axis in (0, 1))
@@ -186,7 +188,7 @@ def _counts_up(numbers: list[int]) -> bool:
 
 
 def checked_members(values: Any, name: str) -> np.ndarray:
-    """Floating-point numbers ``(N, M, K)``; whether they are probabilities is not checked."""
+    """Return floats ``(N, M, K)``; whether they are probabilities is not checked."""
     floats = validate.floating(values, name)
     _check_float(dtype_name(floats), name)
     array = native(to_numpy(floats))
@@ -203,14 +205,14 @@ def _check_float(dtype: str, name: str) -> None:
 
 
 def native(array: np.ndarray) -> np.ndarray:
-    """The same numbers in this machine's byte order."""
+    """Return the array in native byte order."""
     if array.dtype.isnative:
         return array
     return array.astype(array.dtype.newbyteorder("="))
 
 
 def check_shape(shape: Sequence[int], name: str) -> None:
-    """Require ``(N, M, K)`` with at least one member and two classes."""
+    """Raise unless the shape is ``(N, M, K)``, with at least one member and two classes."""
     if len(shape) != 3:
         hint = f"; for one model pass {name}[:, None]" if len(shape) == 2 else ""
         raise InvalidInput(
@@ -221,7 +223,7 @@ def check_shape(shape: Sequence[int], name: str) -> None:
 
 
 def checked_names(names: Any, n_classes: int) -> tuple[str, ...] | None:
-    """Names of the classes, all different; None where there are none."""
+    """Return the names of the classes, all different; None if there are none."""
     if names is None:
         return None
     listed = names.tolist() if isinstance(names, np.ndarray) else names
@@ -230,16 +232,16 @@ def checked_names(names: Any, n_classes: int) -> tuple[str, ...] | None:
     class_names = tuple(str(name) for name in listed)
     if len(class_names) != n_classes:
         raise InvalidInput(f"there are {len(class_names)} class_names for {n_classes} classes")
-    twice = first_repeated(class_names)
-    if twice is not None:
-        raise InvalidInput(f"two classes are called {twice!r}; give each a name of its own")
+    duplicate = first_repeated(class_names)
+    if duplicate is not None:
+        raise InvalidInput(f"two classes are called {duplicate!r}; give each a different name")
     for i, name in enumerate(class_names):
         check_text(name, f"class_names[{i}]")
     return class_names
 
 
 def first_repeated(names: Iterable[str]) -> str | None:
-    """The first name that has occurred before."""
+    """Return the first name that occurs for the second time, or None."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -254,7 +256,7 @@ def checked_labels(
     names: tuple[str, ...] | None,
     locate: Callable[[int], str] = "labels[{}]".format,
 ) -> np.ndarray:
-    """Class indices ``(N,)`` from indices or names; −1 where a row has no label.
+    """Return class indices ``(N,)`` from indices or names; −1 where a row has no label.
 
     ``locate`` names the label of a row in messages.
     """
@@ -282,7 +284,7 @@ def checked_labels(
 
 
 def indices_from(numbers: Sequence[int | None], first_class: int) -> np.ndarray:
-    """Class indices of numbers that count from ``first_class``; None stands for no label."""
+    """Return class indices from numbers that start at ``first_class``; None is no label."""
     below = [y for y in numbers if y is not None and y < first_class]
     if first_class and below:
         raise InvalidInput(
@@ -295,17 +297,17 @@ def _array(values: Any, name: str) -> np.ndarray:
     try:
         return to_numpy(values) if hasattr(values, "dtype") else np.asarray(values)
     except ValueError as error:
-        raise InvalidInput(f"{name} are no array: {error}") from None
+        raise InvalidInput(f"{name} are not an array: {error}") from None
 
 
 def _indices_by_name(
     labels: list[Any], names: tuple[str, ...] | None, n_classes: int, locate: Callable[[int], str]
 ) -> np.ndarray:
-    """Indices of the classes that are named; None stands for no label."""
-    named = next((label for label in labels if label is not None), None)
-    if names is None and named is not None:
+    """Class indices from names; None is no label."""
+    example = next((label for label in labels if label is not None), None)
+    if names is None and example is not None:
         raise InvalidInput(
-            f"labels are names, such as {named!r}, and nothing says which classes they are",
+            f"labels are names, such as {example!r}, but the predictions have no class names",
             Remedy("class_names", ..., "the names in the order of the predictions"),
         )
     names = names or ()
@@ -318,27 +320,29 @@ def _indices_by_name(
         row = int(np.argmax(indices == n_classes))
         shown = ", ".join(names[:10]) + ", …" * (len(names) > 10)
         raise InvalidInput(
-            f"{locate(row)} is {labels[row]!r}, which is none of the classes {shown}"
+            f"{locate(row)} is {labels[row]!r}, which is not one of the classes {shown}"
         )
     return indices
 
 
 def checked_ids(ids: Any, n: int) -> np.ndarray:
-    """Whole numbers or strings ``(N,)``."""
+    """Return ids ``(N,)``, whole numbers or strings."""
     values = to_numpy(ids) if hasattr(ids, "dtype") else np.asarray(ids, dtype=object)
     if values.shape != (n,):
         raise InvalidInput(f"ids have shape {values.shape} for {n} rows; they must be ({n},)")
     if values.dtype.kind in "iu":
         wide = values.astype(np.int64)
         if (wide != values).any() or (values.dtype.kind == "u" and (wide < 0).any()):
-            raise InvalidInput("ids are too large for 64-bit integers; make them strings")
+            raise InvalidInput("ids are too large for 64-bit integers; convert them to strings")
         return wide
     listed = values.tolist()
     if listed and all(isinstance(x, int) and not isinstance(x, bool) for x in listed):
         try:
             return np.array(listed, dtype=np.int64)
         except OverflowError:
-            raise InvalidInput("ids are too large for 64-bit integers; make them strings") from None
+            raise InvalidInput(
+                "ids are too large for 64-bit integers; convert them to strings"
+            ) from None
     for i, name in enumerate(listed):
         if not isinstance(name, str):
             raise InvalidInput(f"ids[{i}] is {name!r}; ids must be whole numbers, or strings")
@@ -349,17 +353,17 @@ def checked_ids(ids: Any, n: int) -> np.ndarray:
 
 
 def check_text(text: str, name: str) -> None:
-    """Require text that every file format can hold."""
+    """Raise unless every file format can store the text."""
     if "\0" in text:
         raise InvalidInput(f"{name} has a null character, which not every file can hold")
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise InvalidInput(f"{name} is no valid text: {error.reason}") from None
+        raise InvalidInput(f"{name} is not valid text: {error.reason}") from None
 
 
 def checked_weights(weights: Any, shape: Sequence[int]) -> np.ndarray:
-    """Weights ``(M,)`` or ``(N, M)``; their values are checked where they are used."""
+    """Return weights ``(M,)`` or ``(N, M)``; their values are checked where they are used."""
     n, m, _ = shape
     values = _array(weights, "weights")
     if values.dtype.kind in "iu":

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Atomic writing of files, and locks on folders."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from uuid import uuid4
 
 @contextmanager
 def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
-    """A path to write to, which replaces the other path in the end.
+    """Yield a temporary path to write to, which replaces ``path`` at the end.
 
-    An interrupted run leaves the older file as it was. A folder is replaced only with
+    An interrupted run leaves an older file unchanged. A folder is replaced only with
     ``folder=True``.
     """
     path = path.resolve()
     if path.exists() and not (path.is_file() or (folder and path.is_dir())):
         kind = "a folder" if path.is_dir() else "a device"
-        raise FileExistsError(EEXIST, f"{kind} is where a file is to be written", str(path))
+        raise FileExistsError(EEXIST, f"cannot write a file over {kind}", str(path))
     run = uuid4().hex[:8]
     partial, old = (path.with_name(f".{path.name}.{run}.{x}") for x in ("partial", "old"))
     try:
         yield partial
-        if path.is_dir():  # which cannot be replaced in one step
+        if path.is_dir():  # a folder cannot be replaced in one step
             os.replace(path, old)
         os.replace(partial, path)
     finally:
@@ -59,7 +59,7 @@ def locked(folder: Path) -> Iterator[bool]:
 
 
 def _remove(path: Path) -> None:
-    """Remove a file, or a folder into which Zarr's threads may still write for a moment."""
+    """Remove a file or a folder; retry, as threads of Zarr may still be writing to it."""
     for _ in range(20):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

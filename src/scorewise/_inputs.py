@@ -1,4 +1,4 @@
-"""Predictions as callers pass them, and how they become rows that sum to 1."""
+"""Predictions as callers pass them, and their conversion to rows that sum to 1."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from scorewise.errors import InvalidInput, Remedy
 
 
 def softmax(xp: Namespace, logits: Array) -> Array:
-    """Return the probabilities of logits along the last axis; -inf is an impossible class."""
+    """Return the softmax of logits along the last axis; -inf is an impossible class."""
     with np.errstate(over="ignore"):  # a difference of -inf is a probability of exactly 0
         shifted = xp.exp(logits - xp.max(logits, axis=-1, keepdims=True))
     return shifted / xp.sum(shifted, axis=-1, keepdims=True)
@@ -67,7 +67,7 @@ class RawPredictions:
         return validate.normalized_weights(weights, like, self.layout, check=self.check)
 
     def block(self, values: Array, origin: tuple[int, ...]) -> RawPredictions:
-        """Return a block that starts at the instance ``origin``; errors count from the whole."""
+        """Return a block from the instance ``origin`` on; errors use indices of the whole."""
         return replace(self, values=values, layout=replace(self.layout, origin=origin))
 
 
@@ -84,15 +84,15 @@ def raw_predictions(
         raise InvalidInput("from_logits=True already normalises", Remedy("normalize", False))
     name = "logits" if from_logits else "probs"
     values = validate.floating(values, name)
-    where = layout(values.ndim, name)
-    values = where.canonical(namespace(values), values)
+    axes = layout(values.ndim, name)
+    values = axes.canonical(namespace(values), values)
     validate.class_count(values.shape, name)
-    return RawPredictions(values, where, from_logits, normalize, check)
+    return RawPredictions(values, axes, from_logits, normalize, check)
 
 
 @dataclass(frozen=True)
 class InputOptions:
-    """The keywords of users that say how members are laid out and prepared."""
+    """The options of users for the layout and the preparation of members."""
 
     member_axis: int = -2
     class_axis: int = -1

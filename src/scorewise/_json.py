@@ -12,7 +12,7 @@ import numpy as np
 
 
 def dumps(value: Any, indent: int | None = None) -> str:
-    """Numbers, strings, paths, lists, mappings and NumPy arrays as JSON."""
+    """Return numbers, strings, paths, lists, mappings and NumPy arrays as JSON."""
     return json.dumps(_jsonable(value), indent=indent, allow_nan=False)
 
 

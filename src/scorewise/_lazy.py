@@ -1,4 +1,4 @@
-"""Names that a package imports when they are first used, because what they need is heavy."""
+"""Lazy imports: names of a package that are imported on first use."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 def lazy_names(
     package: str, modules: Mapping[str, str], extras: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The ``__getattr__`` and ``__dir__`` of a package that imports some names on first use.
+    """Return ``__getattr__`` and ``__dir__`` for a package that imports names on first use.
 
     Parameters
     ----------
     package : str
         The package's ``__name__``.
     modules : mapping of str to str
-        By public name: the module that has it, or the module itself (``plots``).
+        For each public name, the module that defines it, or that it is (``plots``).
     extras : mapping of str to str, optional
-        By public name: the optional dependencies to install where the import fails.
+        For some public names, the optional dependencies to install if the import fails.
     """
 
     def get(name: str) -> Any:

@@ -1,6 +1,6 @@
-"""Stable primitives: the differences that plain formulas lose to rounding.
+"""Numerically stable primitives, for differences that plain formulas lose to rounding.
 
-Each is exact where its value is exactly 0, never of the wrong sign, and accurate to a few units of
+Each is exact where its value is 0, never has the wrong sign, and is accurate to a few units of
 rounding on its whole domain. ``q`` is where a function is expanded, ``p`` the point it is compared
 with, ``d`` the difference p - q, which callers often have with more digits than ``p - q``.
 """
@@ -29,7 +29,7 @@ def sum_product(xp: Namespace, p: Array, values: Array) -> Array:
 
 
 def sum_of_others(xp: Namespace, x: Array) -> Array:
-    """Σ_{j≠k} x_j for every k of the last axis, from either side: a sum, never a difference."""
+    """Σ_{j≠k} x_j for every k of the last axis, as a sum from both sides, not a difference."""
     none = xp.zeros_like(x[..., :1])
     before = xp.cumulative_sum(xp.concat([none, x[..., :-1]], axis=-1), axis=-1)
     after = xp.cumulative_sum(xp.concat([none, xp.flip(x[..., 1:], axis=-1)], axis=-1), axis=-1)
@@ -52,7 +52,7 @@ def neg_log(xp: Namespace, p: Array) -> Array:
 
 
 def quotient(xp: Namespace, a: Array, b: Array) -> Array:
-    """a/b for b > 0. JAX differentiates it by 1/b², which tiny b must not overflow."""
+    """a/b for b > 0, scaled where 1/b² would overflow in the gradient of JAX."""
     if not is_traced(b):
         return a / b
     tiny = smallest(xp, b)
@@ -61,7 +61,7 @@ def quotient(xp: Namespace, a: Array, b: Array) -> Array:
 
 
 def _terms(xp: Namespace, x: Array, in_float64: int) -> int:
-    """How many terms of a series the array's dtype can see."""
+    """The number of terms of a series that the array's dtype can resolve."""
     return in_float64 if eps(xp, x) < 1e-10 else (in_float64 + 1) // 2
 
 
@@ -132,8 +132,8 @@ def power_excess(xp: Namespace, q: Array, p: Array, d: Array, beta: float) -> Ar
     gentle = active & (p > 0) & (xp.abs(z) < 0.7)
     soft = slope * expm1_minus(xp, xp.where(gentle, z, 0.0))
     bend = xp.where(gentle, soft, power(xp, p, rate) - slope * (1 + z))
-    own = slope * relative_entropy(xp, q, p_near, d)
-    return own + xp.where(p > 0, p * bend, 0.0) / rate
+    first_term = slope * relative_entropy(xp, q, p_near, d)
+    return first_term + xp.where(p > 0, p * bend, 0.0) / rate
 
 
 def power_deficit(xp: Namespace, p: Array, total: Array, beta: float) -> Array:
@@ -183,7 +183,7 @@ def log_gamma_drop(xp: Namespace, x: Array, r: Array, e: float) -> Array:
     drop = e * xp.log1p(_SHIFT * r / (x * z))
     for i in range(_SHIFT):
         drop = drop - xp.log1p(e * r / ((x + i) * (end + i + e)))
-    # (y + e − ½) log(1 + e/y) at y and z, less what the two share
+    # (y + e − ½) log(1 + e/y) at y and z, less their common terms
     drop = drop + (y + e - 0.5) * log1p_minus(xp, e * r / (y * (z + e)))
     drop = drop - r * log1p_minus(xp, e / z) + e * r * (e * r - z / 2) / (y * z * (z + e))
     # the Stirling series at y, y + e, z and z + e
@@ -193,11 +193,11 @@ def log_gamma_drop(xp: Namespace, x: Array, r: Array, e: float) -> Array:
     return drop - e * r * c * d * slope
 
 
-MOST_POINTS = 2000  # of a line: more than any figure resolves
+MOST_POINTS = 2000  # of a drawn line; no figure resolves more
 
 
 def spread(n: int, most: int = MOST_POINTS) -> np.ndarray:
-    """Return evenly spread indices of n things, at most that many, with both ends."""
+    """Return at most ``most`` evenly spaced indices of n items, with both ends."""
     return np.arange(n) if n <= most else np.linspace(0, n - 1, most).round().astype(int)
 
 

@@ -1,4 +1,4 @@
-"""A progress bar for long work, on terminals."""
+"""A progress bar for long tasks, on terminals."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-_PATIENCE = 2.0  # seconds of work without a bar
+_DELAY = 2.0  # seconds before a bar is shown
 
-_showing = threading.Lock()  # held by the outermost work, so that what it calls shows no bar
+_showing = threading.Lock()  # held by the outermost task, so that nested tasks show no bar
 
 Advance = Callable[[int], None]
 
 
 @contextmanager
 def bar(task: str, total: int | None, show: bool | None) -> Iterator[Advance]:
-    """A function to call with the amount of work that was done.
+    """Yield a function that advances the bar by an amount of work.
 
-    ``show`` is True for a bar, False for none, and None for one on terminals if the work takes
-    more than two seconds. Within this work no other bar is shown.
+    ``show`` is True for a bar, False for none, and None for a bar on terminals if the task takes
+    more than two seconds. Nested tasks show no bar.
     """
-    # False holds the lock too: what is called shall not show a bar either
+    # show=False takes the lock too, so that nested tasks show no bar
     if (show is None and not sys.stderr.isatty()) or not _showing.acquire(blocking=False):
         yield _ignore
         return
@@ -34,7 +34,7 @@ def bar(task: str, total: int | None, show: bool | None) -> Iterator[Advance]:
 
 
 def _ignore(done: int) -> None:
-    """Show nothing."""
+    """Do nothing, where no bar is shown."""
 
 
 @contextmanager
@@ -44,21 +44,21 @@ def _drawn(task: str, total: int | None, at_once: bool) -> Iterator[Advance]:
 
     progress = Progress(console=Console(stderr=True), transient=not at_once)
     task_id = progress.add_task(task, total=total)
-    later = threading.Timer(_PATIENCE, progress.start)
-    later.daemon = True
+    timer = threading.Timer(_DELAY, progress.start)
+    timer.daemon = True
     if at_once:
         progress.start()
     else:
-        later.start()
+        timer.start()
     try:
         yield lambda done: progress.advance(task_id, done)
     finally:
-        later.cancel()
+        timer.cancel()
         progress.stop()
 
 
 def counted(items: Iterator[Any], advance: Advance) -> Iterator[Any]:
-    """The same items; each advances the bar by its length."""
+    """Yield the items, and advance the bar by the length of each."""
     for item in items:
         yield item
         advance(len(item))

@@ -1,4 +1,4 @@
-"""Random numbers that follow from one seed, whatever runs where."""
+"""Random generators that depend on a seed alone, not on the order of execution."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scorewise import _validate as validate
 
 
 def entropy_of(random_state: Any) -> int:
-    """The one number from which all draws follow; fresh where ``random_state`` is None."""
+    """Return the seed of all draws; a fresh one if ``random_state`` is None."""
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
     if isinstance(random_state, np.random.Generator):
@@ -21,5 +21,5 @@ def entropy_of(random_state: Any) -> int:
 
 
 def generator(entropy: int, *place: int) -> np.random.Generator:
-    """Random numbers of their own for each place, such as a member or a layer."""
+    """Return an independent generator for each place, such as a member or a layer."""
     return np.random.default_rng(np.random.SeedSequence([entropy, *place]))

@@ -1,4 +1,4 @@
-"""Metrics of many bootstrap resamples at once: sort once, count how often each row is drawn."""
+"""Metrics of many bootstrap resamples at once, from how often each row is drawn."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ class Resamples:
     rng: np.random.Generator
 
     def rows(self, size: int) -> Iterator[np.ndarray]:
-        """The indices of drawn rows ``(B, n)``, at most ``size`` resamples at a time."""
+        """Yield the indices of drawn rows ``(B, n)``, at most ``size`` resamples at a time."""
         for start in range(0, self.n_resamples, size):
             yield self.rng.integers(self.n, size=(min(size, self.n_resamples - start), self.n))
 
     def counts(self, size: int) -> Iterator[np.ndarray]:
-        """How often each row is drawn, ``(B, n)``, at most ``size`` resamples at a time."""
+        """Yield how often each row is drawn, ``(B, n)``, at most ``size`` resamples at a time."""
         for rows in self.rows(size):
             yield np.stack([np.bincount(drawn, minlength=self.n) for drawn in rows])
 
 
 class Metric(Protocol):
-    """One measure's metric, ready to be computed on resamples.
+    """The metric of one measure, computed on resamples.
 
     The standard error of the metric is as uncertain as that of a mean of ``effective_rows`` rows.
     """
@@ -37,7 +37,7 @@ class Metric(Protocol):
     effective_rows: float
 
     def __call__(self, counts: np.ndarray) -> np.ndarray:
-        """The metric (B,) of resamples, from how often each holds each row, ``(B, n)``."""
+        """Return the metric (B,) of resamples, from how often each row is drawn, ``(B, n)``."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,14 @@ class Groups:
 
     @classmethod
     def of(cls, scores: np.ndarray) -> Groups:
-        """The groups of these scores, sorted once for all resamples."""
+        """Return the groups of scores, sorted once for all resamples."""
         order = np.argsort(scores, kind="stable")
         ranked = scores[order]
         starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]])
         return cls(order, None if len(starts) == len(order) else starts)
 
     def sums(self, values: np.ndarray) -> np.ndarray:
-        """Sums within groups of values ``(B, n)`` that are in order."""
+        """Return the sums within groups of values ``(B, n)``, which are in the order of scores."""
         return values if self.starts is None else np.add.reduceat(values, self.starts, axis=1)
 
 
@@ -69,13 +69,13 @@ class ResampledAulc:
     """
 
     def __init__(self, losses: np.ndarray, scores: np.ndarray) -> None:
-        self.effective_rows = len(losses) / 6  # the few first accepted weigh most; by simulation
+        self.effective_rows = len(losses) / 6  # the first accepted rows weigh most; by simulation
         self._groups = Groups.of(scores)
         self._losses = losses[self._groups.order]
         self._harmonic = np.r_[0.0, np.cumsum(1 / np.arange(1, len(losses) + 1))]
 
     def __call__(self, counts: np.ndarray) -> np.ndarray:
-        """The AULC (B,) of resamples, from how often each holds each row, ``(B, n)``."""
+        """Return the AULC (B,) of resamples, from how often each row is drawn, ``(B, n)``."""
         drawn = counts[:, self._groups.order]
         loss_sums = drawn * self._losses
         if self._groups.starts is None:
@@ -107,7 +107,7 @@ class ResampledAuroc:
         self._is_out = self._groups.order >= n_in
 
     def __call__(self, counts: np.ndarray) -> np.ndarray:
-        """The AUROC (B,) of resamples, from how often each holds each row, ``(B, n)``."""
+        """Return the AUROC (B,) of resamples, from how often each row is drawn, ``(B, n)``."""
         drawn = counts[:, self._groups.order]
         c_out = self._groups.sums(drawn * self._is_out)
         c_in = self._groups.sums(drawn * ~self._is_out)

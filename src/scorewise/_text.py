@@ -1,12 +1,12 @@
-"""Names as people read them: on one line, and not too long."""
+"""Shortening of names for display."""
 
 from __future__ import annotations
 
 
 def shorten(text: object, width: int = 40) -> str:
-    """The text on one line of at most ``width`` characters.
+    """Return the text on one line of at most ``width`` characters.
 
-    The middle of a longer text becomes an ellipsis, because names often differ at their end.
+    The middle of a longer text is replaced by an ellipsis, because names often differ at their end.
 
     Examples
     --------

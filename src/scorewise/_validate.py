@@ -75,7 +75,7 @@ def floating(x: Any, name: str) -> Array:
     if kind not in SUM_TOLERANCE:
         raise InvalidInput(
             f"{name} has dtype {kind}; use float16, bfloat16, float32 or float64, and convert "
-            "other numbers on purpose"
+            "other dtypes explicitly"
         )
     return x
 
@@ -105,7 +105,7 @@ def share(value: Any, name: str) -> float:
 
 
 def floor(value: Any, n_classes: int) -> float:
-    """Return a smallest probability that n_classes classes can all have."""
+    """Return a lower bound of probabilities that n_classes classes can all have."""
     if not 0 < number(value, "floor") < 1 / n_classes:
         raise InvalidInput(
             f"floor is {value}; it must be above 0 and below 1/{n_classes}, as there are "
@@ -115,7 +115,7 @@ def floor(value: Any, n_classes: int) -> float:
 
 
 def choice(value: Any, name: str, known: Iterable[str]) -> str:
-    """Return one of the known words."""
+    """Return the value if it is one of the known strings."""
     words = tuple(known)
     if not isinstance(value, str) or value not in words:
         raise InvalidInput(f"{name} must be one of {', '.join(map(repr, words))}, not {value!r}")
@@ -123,7 +123,7 @@ def choice(value: Any, name: str, known: Iterable[str]) -> str:
 
 
 def read_only_array(values: Any, name: str, ndim: int) -> np.ndarray:
-    """Return a read-only float64 copy of a rule's parameter, of the right rank and size.
+    """Return a read-only float64 copy of a rule's array parameter, of rank ``ndim``.
 
     Finite numbers beyond 1e30 would overflow float32 once they are multiplied.
     """
@@ -152,7 +152,7 @@ def same_library(q: Array, p: Array) -> Namespace:
         ) from None
 
 
-# -- places in the caller's own array -------------------------------------------------------------
+# -- indices in the caller's array ----------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ class Layout:
         return tuple(start + i for i, start in zip(index, starts, strict=False))
 
     def place(self, index: Sequence[int]) -> str:
-        """Return the caller's own index of a canonical one; missing trailing axes are whole."""
+        """Return the name of a canonical index in the caller's axes, such as ``probs[:, 3]``."""
         entries = [":"] * len(self.order)
         for axis, i in zip(self.order, self.absolute(index), strict=False):
             entries[axis] = str(i)
@@ -202,7 +202,9 @@ def _first_false(ok: Array) -> tuple[int, ...] | None:
 def _axis(axis: Any, ndim: int, label: str, name: str) -> int:
     """An axis of an array, counted from the front."""
     if not isinstance(axis, Integral) or not -ndim <= int(axis) < ndim:
-        raise InvalidInput(f"{label}={axis!r} is no axis of {name}, which has {ndim} dimensions")
+        raise InvalidInput(
+            f"{label}={axis!r} is not an axis of {name}, which has {ndim} dimensions"
+        )
     return int(axis) % ndim
 
 
@@ -270,7 +272,7 @@ def masses(xp: Namespace, p: Array, where: Layout) -> None:
 def _raise_for_row(
     p: Array, index: tuple[int, ...] | None, where: Layout, *, must_sum_to_one: bool
 ) -> None:
-    """Say what is wrong with the row at that index, if there is one."""
+    """Raise the error that describes the row at an index; do nothing for None."""
     if index is None:
         return
     row = to_numpy(p[(*index, ...)]).astype(np.float64)
@@ -346,7 +348,7 @@ def unit_interval(xp: Namespace, p: Array, name: str) -> None:
 
 
 def same_instances(q: Array, p: Array) -> None:
-    """Raise unless two arrays ``(..., K)`` have the same instances, or one has a single one."""
+    """Raise unless two arrays ``(..., K)`` have the same instances, or one is a single instance."""
     if q.shape[-1] != p.shape[-1]:
         raise InvalidInput(f"the prediction has {q.shape[-1]} classes, the truth {p.shape[-1]}")
     try:
@@ -395,9 +397,9 @@ def weights(w: Any, members: Array) -> Array:
 
 
 def normalized_weights(w: Any, members: Array, layout: Layout, *, check: bool) -> Array:
-    """Return the weights of members of that layout, scaled to sum to 1."""
+    """Return the weights of members, scaled to sum to 1."""
     w = weights(w, members)
-    xp, own = namespace(w), namespace(members)
+    xp, members_xp = namespace(w), namespace(members)
     where = _own_axes(w, "weights", layout.origin if w.ndim > 1 else ())
     top = xp.max(w, axis=-1, keepdims=True)
     if check:
@@ -416,7 +418,9 @@ def normalized_weights(w: Any, members: Array, layout: Layout, *, check: bool) -
             )
     w = w / top
     w = w / xp.sum(w, axis=-1, keepdims=True)
-    return xp.astype(w, members.dtype) if own is xp else as_dtype_of(own, w, members)
+    if members_xp is xp:
+        return xp.astype(w, members.dtype)
+    return as_dtype_of(members_xp, w, members)
 
 
 def member_weight(xp: Namespace, weight: Any, theta: Array, *, check: bool) -> Array:
@@ -462,14 +466,14 @@ def require_two_weighted_members(weights: Array | None, layout: Layout) -> None:
     if index is not None:
         heavy = int(xp.argmax(weights[(*index, ...)]))
         place = f" of instance {list(layout.absolute(index))}" if index else ""
-        raise InvalidInput(f"{_NEED_TWO}; member {heavy}{place} has all of it")
+        raise InvalidInput(f"{_NEED_TWO}; member {heavy}{place} has all the weight")
 
 
 # -- labels, losses and scores --------------------------------------------------------------------
 
 
 def labels(xp: Namespace, y: Any, shape: tuple[int, ...], n_classes: int, like: Array) -> Array:
-    """Return class indices of that shape, each from 0 to K - 1."""
+    """Return class indices of this shape, each from 0 to K - 1."""
     if isinstance(y, np.ndarray) and y.dtype.kind == "u":
         y = y.astype(np.int64)  # torch cannot compare wide unsigned integers
     if _are_names(y):
@@ -503,7 +507,7 @@ def vector(values: Any, name: str, *, may_be_empty: bool = False) -> np.ndarray:
         raise InvalidInput(f"{name} has {x.ndim} dimensions; it must be a vector (n,)")
     if not len(x) and not may_be_empty:
         raise InvalidInput(f"{name} is empty; it must hold at least one number")
-    _raise_for_entry(np.isnan(x), x, name, "drop such rows, or fix what made them")
+    _raise_for_entry(np.isnan(x), x, name, "drop such rows, or fix their source")
     return x
 
 
@@ -549,7 +553,7 @@ def losses_and_scores(losses: Any, scores: Any, name: str) -> tuple[np.ndarray, 
     loss, score = loss_vector(losses), vector(scores, name)
     if len(loss) != len(score):
         raise InvalidInput(
-            f"losses has {len(loss)} entries, {name} {len(score)}; they must be about the same rows"
+            f"losses has {len(loss)} entries, {name} {len(score)}; both must be for the same rows"
         )
     return loss, score
 
@@ -560,14 +564,16 @@ def groups(values: Any, n: int) -> np.ndarray:
         raise InvalidInput("groups is a masked array; drop the rows that are masked")
     names = np.asarray(values)
     if names.shape != (n,):
-        raise InvalidInput(f"groups has shape {names.shape}; it must name the group of {n} rows")
+        raise InvalidInput(
+            f"groups has shape {names.shape}; it must have a group for each of {n} rows"
+        )
     missing = np.array([name is None or name != name for name in names.tolist()])
     if missing.any():
         raise InvalidInput(f"groups[{int(np.argmax(missing))}] is missing; give every row a group")
     try:
         np.sort(names)
     except TypeError as error:
-        raise InvalidInput(f"groups are of several kinds and cannot be sorted: {error}") from None
+        raise InvalidInput(f"groups are of several types and cannot be sorted: {error}") from None
     return names
 
 
@@ -588,7 +594,7 @@ def rows(values: Any, n_rows: int, name: str) -> np.ndarray:
     indices = entries.astype(np.int64)
     repeated = np.ones(len(indices), dtype=bool)
     repeated[np.unique(indices, return_index=True)[1]] = False
-    _raise_for_entry(repeated, indices, name, "it is there twice")
+    _raise_for_entry(repeated, indices, name, "it occurs twice")
     return indices
 
 
@@ -605,7 +611,7 @@ def class_labels(values: Any, name: str, n: int | None = None) -> np.ndarray:
         array = to_numpy(values) if is_array(values) else np.asarray(values, dtype=object)
         listed = array.tolist()
     except ValueError as error:
-        raise InvalidInput(f"{name} are no list of labels: {error}") from None
+        raise InvalidInput(f"{name} are not a list of labels: {error}") from None
     if not isinstance(listed, list):
         raise InvalidInput(f"{name} must be a list of labels, not {type(values).__name__}")
     if n is not None and len(listed) != n:
@@ -622,7 +628,9 @@ def class_labels(values: Any, name: str, n: int | None = None) -> np.ndarray:
         )
     if len(kinds) > 1:
         types = " and ".join(sorted(kind.__name__ for kind in kinds))
-        raise InvalidInput(f"{name} are of several kinds, {types}; give all labels in one")
+        raise InvalidInput(
+            f"{name} are of several types, {types}; all labels must have the same type"
+        )
     labels = np.array(listed)
     if listed and (
         labels.dtype.kind != _KIND_OF_ARRAY[type(listed[0])] or labels.tolist() != listed
@@ -632,7 +640,7 @@ def class_labels(values: Any, name: str, n: int | None = None) -> np.ndarray:
 
 
 def same_kind(known: np.ndarray, labels: np.ndarray, name: str) -> None:
-    """Raise unless labels are numbers, strings or booleans as the known ones are."""
+    """Raise unless labels have the same type as the known ones: numbers, strings or booleans."""
     if len(known) and len(labels) and known.dtype.kind != labels.dtype.kind:
         raise InvalidInput(f"{name} are of dtype {labels.dtype}, the other labels {known.dtype}")
 

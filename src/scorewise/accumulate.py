@@ -1,4 +1,4 @@
-"""Members that arrive one at a time, or in chunks: the decomposition in memory O(N·K)."""
+"""Decompose members that arrive one at a time, or in chunks, in memory O(N·K)."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Accumulator:
         member_probs : array (..., K)
             Probabilities, or logits with ``from_logits=True``.
         weight : float or array (...)
-            The member's weight, the same in all instances or one in each; not negative.
+            The member's weight, one number or one per instance; not negative.
         class_axis, from_logits, normalize, check
             As for :func:`scorewise.decompose`.
 
@@ -146,8 +146,8 @@ class Accumulator:
         Raises
         ------
         InvalidInput
-            If the predictions do not fit each other or what was added before. Nothing is then
-            added, nor where ``chunks`` itself raises.
+            If the chunks do not fit each other or the members added before. Nothing is then
+            added, nor if ``chunks`` itself raises.
 
         Examples
         --------
@@ -189,7 +189,7 @@ class Accumulator:
         Parameters
         ----------
         other : Accumulator
-            Of other members; it is not changed.
+            It is not changed.
 
         Raises
         ------
@@ -246,10 +246,10 @@ def _check_same_instances(summary: _Summary, theta: Array) -> None:
 
 @dataclass(frozen=True)
 class _Summary:
-    """The numbers that members are reduced to, from which more can be added and all decomposed.
+    """Statistics of the members so far, which can be merged and decomposed.
 
-    The mean is stored as ``anchor + deviation``, the anchor being the heaviest member so far: what
-    members have in common never enters a difference, so identical members leave exact zeros.
+    The mean is stored as ``anchor + deviation``, the anchor being the heaviest member so far, so
+    that identical members leave exact zeros.
     """
 
     weight: Array  # (...), in float64: the members' total weight
@@ -322,14 +322,14 @@ class _ChunkReader:
 
     @property
     def n_members(self) -> int:
-        """M."""
+        """Number of members M."""
         return 0 if self._first is None else int(self._first.shape[-2])
 
     def add(self, raw: RawPredictions) -> None:
         """Add the next instances."""
         self._check_fits(raw.values)
         raw = raw.block(raw.values, (self._n_instances,))
-        piece = _contents(Samples.of(raw, self._weights), self._rules)
+        piece = _summary_parts(Samples.of(raw, self._weights), self._rules)
         start, n = self._n_instances, raw.values.shape[0]
         self._n_instances += n
         if self._expected is None or not isinstance(piece[0], np.ndarray):
@@ -342,7 +342,7 @@ class _ChunkReader:
                 whole[start : start + n] = part
 
     def _check_fits(self, values: Array) -> None:
-        """All chunks are of the same members, library and precision."""
+        """Raise unless all chunks have the same members, library and precision."""
         if values.ndim != 3:
             raise InvalidInput(f"a chunk has shape {tuple(values.shape)}; it must be (n, M, K)")
         if self._first is None:
@@ -355,11 +355,11 @@ class _ChunkReader:
             for rule in self._rules.values():
                 rule.check_classes(values.shape[-1])
         validate.same_library(self._first, values)
-        first, own = tuple(self._first.shape[1:]), tuple(values.shape[1:])
-        if own != first or values.dtype != self._first.dtype:
+        first, shape = tuple(self._first.shape[1:]), tuple(values.shape[1:])
+        if shape != first or values.dtype != self._first.dtype:
             raise InvalidInput(
-                f"the chunk from instance {self._n_instances} on has {own} members and classes of "
-                f"{values.dtype}, the first {first} of {self._first.dtype}; all must be alike"
+                f"the chunk from instance {self._n_instances} on has {shape} members and classes "
+                f"of {values.dtype}, the first {first} of {self._first.dtype}; all must be alike"
             )
 
     def summary(self) -> _Summary:
@@ -384,7 +384,7 @@ class _ChunkReader:
         )
 
 
-def _contents(samples: Samples, rules: Mapping[str, ScoringRule]) -> list[Array]:
+def _summary_parts(samples: Samples, rules: Mapping[str, ScoringRule]) -> list[Array]:
     """Anchor, deviation, then E H(θ) under each rule, then the spread under each."""
     xp = namespace(samples.probs)
     means = samples.by_blocks(lambda block: [block.anchor + 0.0, block.shift])
@@ -421,7 +421,7 @@ def _merge(xp: Namespace, rules: list[ScoringRule], first: _Summary, second: _Su
         spread=(),
     )
     mean, mean_1, mean_2 = merged.mean, first.mean, second.mean
-    # What is possible in a set stays possible, however small its weight: divergences are finite.
+    # A class that is possible in either set stays possible, so that divergences are finite.
     mean = xp.where((mean > 0) | ((mean_1 == 0) & (mean_2 == 0)), mean, smallest(xp, mean))
     return replace(
         merged,

@@ -79,7 +79,7 @@ class Curve:
     def accuracy(self) -> np.ndarray:
         """1 − loss: the proportion of accepted rows that is right, where losses are 0 or 1."""
         if not np.all((self.ranked_losses == 0) | (self.ranked_losses == 1)):
-            raise InvalidInput("accuracy is 1 - loss where losses are 0 or 1, and these are not")
+            raise InvalidInput("accuracy is defined only for losses of 0 or 1")
         return 1 - self.loss
 
     @cached_property
@@ -121,7 +121,7 @@ class Curve:
     def normalized_aulc(self) -> float:
         """(AULC − oracle)/(random − oracle): 0 is the best order, 1 a random order.
 
-        It is 0 where all losses are equal, as every order is then the best.
+        0 if all losses are equal, as all orders are then equally good.
         """
         return self._normalized(self.aulc, self.oracle_aulc, self.random_aulc)
 
@@ -138,7 +138,7 @@ class Curve:
     def coverage_at(self, max_loss: float) -> float:
         """Return the largest coverage with a mean loss of at most ``max_loss``.
 
-        0 where no coverage does. It describes these rows; for a guarantee about new rows see
+        0 if there is none. It describes these rows; for a guarantee about new rows see
         :func:`scorewise.certify_threshold`.
         """
         max_loss = validate.number(max_loss, "max_loss")
@@ -213,7 +213,7 @@ def aulc(losses: Any, uncertainty: Any) -> float:
     """Return the area under the loss-rejection curve: the mean of its losses over all coverages.
 
     Use it to compare measures for abstaining: lower is better, and the total uncertainty of the
-    loss itself is the best order there is (Proposition 4.1 of the paper).
+    loss itself is the best order (Proposition 4.1 of the paper).
 
     AULC = (1/n) Σ_{k=1..n} (1/k) Σ_{j≤k} loss_π(j), the most certain first. Tied uncertainties
     count as their expected value over random orders, so the order of the rows never matters.

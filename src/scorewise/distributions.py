@@ -1,7 +1,7 @@
 """Second-order predictions: distributions Q over the class probabilities θ.
 
 :class:`Samples` holds the members of an ensemble or the draws of a posterior, :class:`Dirichlet`
-the parameters of a Dirichlet. Both have a mean θ̄ and can take an expectation over θ.
+the parameters of a Dirichlet. Both have a mean θ̄ and compute expectations over θ.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ def binary(p: Any) -> Array:
 
 
 def apply_floor(p: np.ndarray, floor: float | None) -> np.ndarray:
-    """Return (1 − K·floor)·p + floor: the prediction ``(..., K)`` without smaller probabilities.
+    """Return (1 − K·floor)·p + floor: the prediction ``(..., K)`` with no probability below it.
 
-    Use it before a loss that is infinite at 0. Without a floor ``p`` is returned unchanged.
+    Use it before a loss that is infinite at 0. If ``floor`` is None, ``p`` is returned unchanged.
     """
     if floor is None:
         return p
@@ -102,7 +102,7 @@ class Samples:
     Raises
     ------
     InvalidInput
-        If a row is no probability distribution, or the weights do not fit.
+        If a row is not a probability distribution, or the weights do not fit.
 
     Examples
     --------
@@ -155,7 +155,7 @@ class Samples:
 
     @property
     def n_classes(self) -> int:
-        """K."""
+        """Number of classes K."""
         return int(self.probs.shape[-1])
 
     @cached_property
@@ -182,7 +182,7 @@ class Samples:
 
     @property
     def deviations(self) -> Array:
-        """θ − θ̄, ``(..., M, K)``, with the digits that θ̄ had to round away.
+        """θ − θ̄, ``(..., M, K)``, accurate even where θ̄ is rounded.
 
         Examples
         --------
@@ -199,7 +199,7 @@ class Samples:
         xp = namespace(self.probs)
         mean = self.anchor + self.shift
         mean = xp.where(mean < 0, 0.0, mean)
-        # What is possible for a member stays possible, however small its weight: D(θ̄, θ) is finite.
+        # A class that is possible for a weighted member stays possible, so that D(θ̄, θ) is finite.
         possible = self.probs > 0
         if self.weights is not None:
             possible = possible & (self.weights > 0)[..., None]
@@ -212,7 +212,7 @@ class Samples:
         if self.weights is None:
             return sum_members(xp, values, axis) / values.shape[axis]
         w = self.weights if axis == -1 else self.weights[..., None]
-        # A member without weight does not count, not even with infinity.
+        # Members of weight 0 do not count, even where their value is infinite.
         return sum_members(xp, w * xp.where(w > 0, values, 0.0), axis)
 
     def expect(self, f: Callable[[Array], Array]) -> Array:
@@ -297,7 +297,7 @@ class Dirichlet:
 
     @property
     def n_classes(self) -> int:
-        """K."""
+        """Number of classes K."""
         return int(self.alpha.shape[-1])
 
     @cached_property
@@ -307,7 +307,7 @@ class Dirichlet:
 
     @cached_property
     def others(self) -> Array:
-        """α₀ − α_k, ``(..., K)``, which would be rounded away where one class dominates.
+        """α₀ − α_k, ``(..., K)``, computed as a sum, accurate even where one class dominates.
 
         Examples
         --------
@@ -323,7 +323,7 @@ class Dirichlet:
         return self.alpha / self.concentration[..., None]
 
     def widened(self, *, on_host: bool) -> Dirichlet:
-        """Return the same in float64, which its sums need; on the host if JAX has no float64.
+        """Return the distribution in float64, which sums need; on the host if JAX has none.
 
         Examples
         --------
@@ -371,7 +371,7 @@ class Dirichlet:
         return self.estimate(lambda theta, center: f(theta))[0]
 
     def estimate(self, f: Callable[[Array, Array], Array]) -> tuple[Array, Array]:
-        """Return E_Q f(θ, θ̄) by quasi-Monte-Carlo with some thousand draws, and its standard error.
+        """Return E_Q f(θ, θ̄) by quasi-Monte-Carlo with 8,192 draws, and its standard error.
 
         Parameters
         ----------
@@ -409,7 +409,7 @@ class Dirichlet:
 
 _POINTS, _REPEATS = 1024, 8  # points of a Sobol sequence (a power of 2), and sequences
 N_DRAWS = _POINTS * _REPEATS
-RARE = 0.01  # a class of a smaller parameter occurs in too few draws
+RARE = 0.01  # a class with a smaller parameter occurs in too few draws
 _DRAWN_ELEMENTS = 1 << 22
 
 
@@ -420,7 +420,7 @@ def _simulate(
 
     ``f`` takes points ``(b, n, K)`` and the rows that they are for, and returns ``(b, n)`` or
     ``(b, n, R)``. Independently scrambled Sobol sequences give the estimate and, by their spread,
-    its error, which is at least what the rounding of the points themselves would make of f.
+    its error, which is at least the effect of the rounding of the points on f.
     """
     k = alpha.shape[-1]
     sequences = _sobol(k)
@@ -460,7 +460,7 @@ def _points(alpha: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
 
 
 def _rounded_mean(alpha: np.ndarray) -> np.ndarray:
-    """The mean as far off as rounding may leave a point, ``(B, 2, K)``."""
+    """The mean, moved in two directions by the rounding error of a point, ``(B, 2, K)``."""
     log_alpha = np.log(alpha)[:, None, :]
     off = 4 * np.finfo(float).eps * (1 + np.abs(log_alpha))
     sign = (-1.0) ** np.arange(alpha.shape[-1])

@@ -25,7 +25,7 @@ class Remedy:
     argument : str
         Name of the argument in Python, such as ``"normalize"``.
     value : object
-        Value to pass; ``...`` where only the caller can know it.
+        Value to pass; ``...`` if the caller must choose it.
     effect : str
         What it does, or when to pass it, such as ``"to rescale rows"``.
 
@@ -86,8 +86,8 @@ class InvalidInput(ScorewiseError, ValueError):
     Attributes
     ----------
     index : tuple of int or None
-        Where the first wrong value is: its instance first, then its member and class. None if the
-        problem is not that of a single instance.
+        Index of the first wrong value: instance, then member and class. None if the problem does
+        not concern a single instance.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class InvalidInput(ScorewiseError, ValueError):
 
 
 class InvalidFile(InvalidInput):
-    """A file does not hold what it should; the message names the file."""
+    """The contents of a file are invalid; the message names the file."""
 
 
 class ImproperRule(ScorewiseError):
@@ -122,4 +122,4 @@ class ImproperRule(ScorewiseError):
 
 
 class KernelMismatch(ScorewiseError):
-    """A fused kernel does not agree with the array path, or breaks a law that the path obeys."""
+    """A fused kernel differs from the array path, or breaks a law that the path obeys."""

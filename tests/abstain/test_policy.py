@@ -469,13 +469,13 @@ def test_a_file_in_chunks_is_decided_as_in_memory(tmp_path, small_chunks, dtype,
     sw.write_predictions(tmp_path / f"new.{suffix}", new)
     read = sw.read_predictions(tmp_path / f"new.{suffix}")
     assert len(list(read.chunks())) > 3
-    one, two, three = policy.apply(read), policy.apply(new), policy.apply(sw.Samples(new))
-    for other in (two, three):
-        np.testing.assert_array_equal(one.accepted, other.accepted)
-        np.testing.assert_allclose(one.uncertainty, other.uncertainty, rtol=1e-6, atol=1e-7)
-        np.testing.assert_array_equal(one.prediction, other.prediction)
-    assert repr(one) == repr(two)
-    np.testing.assert_array_equal(one.accepted, policy.certificate.accepts(one.uncertainty))
+    first, second, third = policy.apply(read), policy.apply(new), policy.apply(sw.Samples(new))
+    for other in (second, third):
+        np.testing.assert_array_equal(first.accepted, other.accepted)
+        np.testing.assert_allclose(first.uncertainty, other.uncertainty, rtol=1e-6, atol=1e-7)
+        np.testing.assert_array_equal(first.prediction, other.prediction)
+    assert repr(first) == repr(second)
+    np.testing.assert_array_equal(first.accepted, policy.certificate.accepts(first.uncertainty))
 
 
 @parametrize("dtype", ["float32", "float64"])
@@ -500,7 +500,7 @@ def test_rows_exactly_at_the_threshold_are_accepted(tmp_path, small_chunks, dtyp
 
 @parametrize("dtype", ["float32", "float64"])
 @parametrize("rule", ["zero-one", "brier"])
-def test_what_is_accepted_does_not_depend_on_how_many_rows_come_at_a_time(dtype, rule):
+def test_accepted_rows_do_not_depend_on_the_size_of_a_batch(dtype, rule):
     """Of members that count votes, as trees do, many rows are tied, also at the threshold."""
     rng = np.random.default_rng(0)
     truth = rng.dirichlet(np.full(3, 0.3), size=20_000)
@@ -617,7 +617,7 @@ def test_drift_is_detected_and_does_not_change_the_policy():
 
 
 @parametrize("n_new", [1, 20, 300])
-def test_false_alarms_are_as_rare_as_asked_for(n_new):
+def test_the_rate_of_false_alarms_is_that_of_the_test(n_new):
     """Calibration rows and new rows are drawn anew each time, with ties."""
     draws, rate = 400, 0.1
     rng = np.random.default_rng(0)

@@ -448,11 +448,11 @@ def test_one_outcome_is_enough_to_run():
 # -- other kinds of input --------------------------------------------------------------------------
 
 
-def assert_same_batch(one, two, rtol=1e-12):
-    np.testing.assert_array_equal(one.rows, two.rows)
-    np.testing.assert_array_equal(one.starts, two.starts)
-    np.testing.assert_allclose(one.gains, two.gains, rtol=rtol)
-    assert one.is_exact == two.is_exact
+def assert_same_batch(first, second, rtol=1e-12):
+    np.testing.assert_array_equal(first.rows, second.rows)
+    np.testing.assert_array_equal(first.starts, second.starts)
+    np.testing.assert_allclose(first.gains, second.gains, rtol=rtol)
+    assert first.is_exact == second.is_exact
 
 
 @pytest.mark.parametrize("n_outcomes", [1000, 10])
@@ -576,11 +576,11 @@ def test_labelled_rows_are_never_in_a_batch_and_have_no_influence(seed, n_outcom
         ({"n": 5}, "n=5, but there are only 4"),
         ({"labelled": [0, 1, 2, 3]}, "no unlabelled rows"),
         ({"labelled": [4]}, r"labelled\[0\] is 4; there are 4 rows"),
-        ({"labelled": [1, 1]}, "it is there twice"),
+        ({"labelled": [1, 1]}, "it occurs twice"),
         ({"n_outcomes": 0}, "n_outcomes must be a whole number from 1 on"),
         ({"n_outcomes": 10.0}, "n_outcomes must be a whole number"),
         ({"rule": "nonsense"}, "nonsense"),
-        ({"rule": ["log"]}, "is no scoring rule"),
+        ({"rule": ["log"]}, "is not a scoring rule"),
         ({"rule": sw.rules.cost_matrix(np.eye(2))}, "for 2 classes"),
     ],
 )
@@ -637,11 +637,11 @@ def test_members_that_are_nearly_equal_have_no_gain():
 @pytest.mark.parametrize("scale", [2.0**40, 2.0**-20, pytest.param(2.0**-50)])
 def test_scaling_the_costs_changes_no_choice(scale):
     pool, costs = members(10, 4, 3), np.random.default_rng(1).uniform(0, 3, (3, 4))
-    one = sw.acquire_batch(pool, 6, sw.rules.cost_matrix(costs), 0)
+    first = sw.acquire_batch(pool, 6, sw.rules.cost_matrix(costs), 0)
     other = sw.acquire_batch(pool, 6, sw.rules.cost_matrix(scale * costs), 0)
-    np.testing.assert_array_equal(one.rows, other.rows)
-    np.testing.assert_array_equal(one.starts, other.starts)
-    np.testing.assert_allclose(one.gains, other.gains / scale, rtol=1e-9)
+    np.testing.assert_array_equal(first.rows, other.rows)
+    np.testing.assert_array_equal(first.starts, other.starts)
+    np.testing.assert_allclose(first.gains, other.gains / scale, rtol=1e-9)
 
 
 @pytest.mark.parametrize("rule", ["log", "brier", "zero-one"])
@@ -732,7 +732,7 @@ def test_a_users_rule_gets_arrays_of_the_library_of_the_predictions():
     assert len(sw.acquire_batch(pool, 4, rule, 0).rows) == 4
 
 
-def test_progress_is_shown_if_asked_for(capsys):
+def test_progress_true_shows_a_bar(capsys):
     sw.acquire_batch(members(4, 3, 2), 2, "log", 0, progress=True)
     assert "choosing" in capsys.readouterr().err
     sw.acquire_batch(members(4, 3, 2), 2, "log", 0, progress=False)

@@ -119,7 +119,7 @@ def test_low_precision_scores_are_read():
         ({"n": 1, "labelled": [True] * 4}, "no unlabelled rows"),
         ({"labelled": [0, 4]}, r"labelled\[1\] is 4; there are 4 rows"),
         ({"labelled": [-1]}, r"labelled\[0\] is -1; there are 4 rows"),
-        ({"labelled": [0, 2, 2]}, r"labelled\[2\] is 2; it is there twice"),
+        ({"labelled": [0, 2, 2]}, r"labelled\[2\] is 2; it occurs twice"),
         ({"labelled": [1.0]}, "indices of rows, or a mask, not float64"),
         ({"labelled": [[0, 1]]}, r"indices of rows, or a mask, not int64 of shape \(1, 2\)"),
         ({"labelled": 1}, r"not int64 of shape \(\)"),
@@ -291,8 +291,8 @@ def test_softmax_looks_at_differences_alone():
 def test_generators_advance_and_seeds_repeat():
     scores = np.zeros(1000)
     rng = np.random.default_rng(0)
-    one, two = sw.acquire(scores, 5, random_state=rng), sw.acquire(scores, 5, random_state=rng)
-    assert set(one) != set(two)
+    first, second = sw.acquire(scores, 5, random_state=rng), sw.acquire(scores, 5, random_state=rng)
+    assert set(first) != set(second)
     old = np.random.RandomState(0)
     assert set(sw.acquire(scores, 5, "random", old)) != set(sw.acquire(scores, 5, "random", old))
     assert set(sw.acquire(scores, 5, "random")) != set(sw.acquire(scores, 5, "random"))

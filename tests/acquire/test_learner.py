@@ -66,7 +66,7 @@ def test_by_hand_gives_the_rounds_of_an_oracle(method, retrain):
         learner.tell(free[:1], Y[free[:1]])
 
 
-def test_a_part_of_the_rows_or_others_may_be_told():
+def test_labels_of_fewer_or_other_rows_are_accepted():
     learner = sw.ActiveLearner(forest(50), X, rule="log", **SHORT, **EXAM)
     own_copy = learner.ask()
     own_copy[:] = 0
@@ -141,8 +141,8 @@ def test_labels_may_be_a_list_of_scalars(y):
         ([1], [3], r"labels\[0\] is 3"),
         ([1, 2], [0, None], r"labels\[1\] is None"),
         ([1, 2], [0.0, np.nan], r"labels\[1\] is nan"),
-        ([1, 2], [0, "a"], "several kinds"),
-        ([1, 2], [0, True], "several kinds"),
+        ([1, 2], [0, "a"], "several types"),
+        ([1, 2], [0, True], "several types"),
         ([1, 2], ["0", "1"], "labels"),
         ([1, 2], [0.0, 1.0], "dtype"),
         ([1, 2], [[0], [1]], r"labels\[0\] is \[0\]"),
@@ -237,7 +237,7 @@ BAD = {
     "oracle short": ({"y": Y[:-1]}, "100 rows"),
     "oracle nan": ({"y": np.where(Y == 1, np.nan, 1.0)}, "y_oracle"),
     "oracle none": ({"y": [None, *Y[1:].tolist()]}, r"y_oracle\[0\] is None"),
-    "oracle mixed": ({"y": ["a", *Y[1:].tolist()]}, "several kinds"),
+    "oracle mixed": ({"y": ["a", *Y[1:].tolist()]}, "several types"),
     "oracle wide": ({"y": np.eye(3)[Y]}, "y_oracle"),
     "empty pool": ({"X": X[:0], "y": []}, "empty"),
     "state a number": ({"state": 3}, "path"),
@@ -527,8 +527,8 @@ def test_several_progress_bars_do_not_disturb_each_other(capsys):
     abandoned = runs.pop()
     next(abandoned)
     pairs = list(zip(*runs, strict=True))
-    for one in zip(*pairs, strict=True):
-        assert_same(list(one), expected)
+    for rounds in zip(*pairs, strict=True):
+        assert_same(list(rounds), expected)
     abandoned.close()
     assert_same(rounds_of(progress=True), expected)
     assert "labelling" in capsys.readouterr().err

@@ -355,10 +355,10 @@ def test_rows_may_have_different_sizes(tmp_path):
 
 
 def test_pools_of_large_objects_are_distinguished(tmp_path):
-    one, two = np.empty(2, dtype=object), np.empty(2, dtype=object)
-    one[:] = two[:] = [np.zeros(5000), np.zeros(5000)]
-    two[1] = (np.arange(5000) == 2500).astype(float)
-    assert_distinguished(tmp_path / "s.json", {"pool": one}, {"pool": two})
+    first, second = np.empty(2, dtype=object), np.empty(2, dtype=object)
+    first[:] = second[:] = [np.zeros(5000), np.zeros(5000)]
+    second[1] = (np.arange(5000) == 2500).astype(float)
+    assert_distinguished(tmp_path / "s.json", {"pool": first}, {"pool": second})
 
 
 def test_the_state_stays_where_it_was(tmp_path, monkeypatch):
@@ -583,23 +583,23 @@ def test_a_read_only_folder_is_refused_at_once(tmp_path, monkeypatch):
 
 def test_a_state_that_another_run_changed_is_not_overwritten(tmp_path):
     path = tmp_path / "s.json"
-    one, two = (
+    first, second = (
         sw.ActiveLearner(forest(), X, strata=Y, classes=[0, 1, 2], state=path, **SHORT, **EXAM)
         for _ in range(2)
     )
-    rows = one.ask()
-    one.tell(rows, Y[rows])
+    rows = first.ask()
+    first.tell(rows, Y[rows])
     before = files_in(tmp_path)
     with pytest.raises(sw.InvalidInput, match="changed by another run"):
-        two.tell(rows, Y[rows])
-    assert two.rounds == []
+        second.tell(rows, Y[rows])
+    assert second.rounds == []
     assert files_in(tmp_path) == before
-    one.tell(one.ask(), Y[one.ask()])
+    first.tell(first.ask(), Y[first.ask()])
     path.unlink()
     with pytest.raises(sw.InvalidInput, match="is gone"):
-        one.tell(one.ask(), Y[one.ask()])
+        first.tell(first.ask(), Y[first.ask()])
     assert files_in(tmp_path) == {}
-    assert len(one.rounds) == 2
+    assert len(first.rounds) == 2
 
 
 def test_a_link_stays_a_link(tmp_path):

@@ -183,8 +183,8 @@ def test_random_choices_do_not_depend_on_the_model():
     assert_adds_up(rounds)
     assert all(r.scores is None for r in rounds)
     other = rounds_of(forest(2), method="random")
-    for one, two in zip(rounds, other, strict=True):
-        np.testing.assert_array_equal(one.rows, two.rows)
+    for first, second in zip(rounds, other, strict=True):
+        np.testing.assert_array_equal(first.rows, second.rows)
     again = rounds_of(method="random", random_state=1)
     assert set(again[1].rows) != set(rounds[1].rows)
 

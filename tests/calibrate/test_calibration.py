@@ -215,14 +215,14 @@ def test_the_order_of_rows_changes_nothing():
     rng = np.random.default_rng(0)
     total = rng.integers(1, 8, 300) / 10  # many ties
     for losses in ((rng.uniform(size=300) < total).astype(float), rng.exponential(total)):
-        one = sw.loss_calibration(losses, total)
+        first = sw.loss_calibration(losses, total)
         for _ in range(5):
             rows = rng.permutation(300)
-            two = sw.loss_calibration(losses[rows], total[rows])
+            second = sw.loss_calibration(losses[rows], total[rows])
             for name in ("error", "p_value", "predicted", "realized", "gap_interval"):
-                assert getattr(one, name) == pytest.approx(getattr(two, name), rel=1e-9), name
+                assert getattr(first, name) == pytest.approx(getattr(second, name), rel=1e-9), name
             for name in ("bin_predicted", "bin_realized", "bin_low", "bin_high", "bin_count"):
-                np.testing.assert_allclose(getattr(one, name), getattr(two, name), rtol=1e-9)
+                np.testing.assert_allclose(getattr(first, name), getattr(second, name), rtol=1e-9)
 
 
 def test_a_single_row():

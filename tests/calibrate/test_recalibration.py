@@ -57,9 +57,9 @@ def test_an_overconfident_total_is_recalibrated_on_other_rows():
     # the order stays the same up to ties, and so does the rejection curve
     order = np.argsort(total[rest])
     assert (np.diff(recalibrated[order]) >= 0).all()
-    one, two = (sw.aulc(losses[rest], u) for u in (total[rest], recalibrated))
-    assert two == pytest.approx(one, rel=0.02)
-    assert one < 0.8 * losses.mean()
+    first, second = (sw.aulc(losses[rest], u) for u in (total[rest], recalibrated))
+    assert second == pytest.approx(first, rel=0.02)
+    assert first < 0.8 * losses.mean()
 
 
 def test_cross_fitted_rows_never_saw_their_own_loss():
@@ -94,13 +94,13 @@ def test_cross_fitting_is_not_optimistic():
 def test_a_seed_gives_the_same_map_and_columns_are_mapped_by_themselves():
     total, losses = overconfident(200)
     both = np.stack([total, 1 - total], axis=1)
-    one = sw.LossRecalibrator(random_state=3).fit(both, losses).transform(both)
-    two = sw.LossRecalibrator(random_state=3).fit(both, losses).transform(both)
-    np.testing.assert_array_equal(one, two)
+    first = sw.LossRecalibrator(random_state=3).fit(both, losses).transform(both)
+    second = sw.LossRecalibrator(random_state=3).fit(both, losses).transform(both)
+    np.testing.assert_array_equal(first, second)
     alone = sw.LossRecalibrator(random_state=3).fit(both[:, :1], losses).transform(both[:, :1])
-    np.testing.assert_array_equal(one[:, 0], alone[:, 0])
+    np.testing.assert_array_equal(first[:, 0], alone[:, 0])
     other = sw.LossRecalibrator(random_state=4).fit(both, losses).transform(both)
-    assert not np.array_equal(one, other)
+    assert not np.array_equal(first, other)
 
 
 def test_few_rows_and_bad_losses():
@@ -215,7 +215,7 @@ def test_few_rows_are_enough_to_recalibrate(n):
         ({}, lambda X, y: (X, y[1:]), "inconsistent numbers of samples"),
     ],
 )
-def test_a_recalibrator_refuses_what_is_wrong_and_forgets_nothing(options, change, message):
+def test_a_refused_fit_leaves_the_recalibrator_unchanged(options, change, message):
     X, y = totals()
     frame = pd.DataFrame(X, columns=["log", "brier"])
     model = sw.LossRecalibrator(random_state=0).fit(frame, y)

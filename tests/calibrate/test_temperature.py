@@ -86,7 +86,7 @@ def test_the_loss_never_gets_worse_on_the_rows_it_was_fitted_on(seed, size, n):
     assert fitted.loss_after <= min(naive_loss(logits, y, t) for t in grid) + 1e-3
 
 
-def test_of_several_valleys_the_deepest_is_found():
+def test_the_temperature_is_the_global_minimum():
     grid = np.geomspace(0.05, 20, 100)
     several = 0
     for seed in range(150):
@@ -128,7 +128,7 @@ def test_calling_it_keeps_the_weights_of_samples_and_the_input_as_it_was():
     assert sw.task_losses(samples, y, "log").mean() == pytest.approx(fitted.loss_before, rel=1e-9)
 
 
-def test_every_array_library_is_kept(xp):
+def test_results_are_arrays_of_the_input_library(xp):
     logits, y = data(n=30)
     probs = softmax(logits)
     expected = sw.fit_temperature(probs, y)

@@ -41,7 +41,7 @@ def test_decide_does_what_the_function_does(
     for part in ("total", "aleatoric", "epistemic"):
         np.testing.assert_array_equal(table[part], getattr(expected, part))
     assert printed["costs"] == matrix.tolist()
-    assert {one["action"]: one["rows"] for one in printed["summary"]} == {
+    assert {row["action"]: row["rows"] for row in printed["summary"]} == {
         name: names.count(name) for name in set(names)
     }
     shown = succeeded(run("decide", "test.npz", *args, "--out", "d.csv"))
@@ -79,7 +79,7 @@ def test_the_costs_in_the_help_can_be_used(here: Path):
         (",a,b\nhealthy,1,2\nhealthy,1,1\nill,1,2\n", "two lines for the same class"),
         (",a,b\nhealthy,1,2\nunsure,1,1\nill,1,2\n", "a line for 'unsure'"),
         ("a,b\n1,2\n1,2\n", "2 classes, but the predictions have 3"),
-        ('"', "no CSV file"),
+        ('"', "not a valid CSV file"),
     ],
 )
 def test_wrong_costs_are_one_sentence(text: str, words: str, here: Path):

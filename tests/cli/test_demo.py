@@ -57,12 +57,12 @@ def test_what_demo_suggests_can_be_copied_where_names_have_spaces(here: Path):
 
 
 def test_demo_is_reproducible():
-    one = small_demo()
+    first = small_demo()
     small_demo.cache_clear()
-    two = small_demo()
-    assert one is not two
-    assert as_json(one.evaluation.to_dict()) == as_json(two.evaluation.to_dict())
-    assert one.predictions.probs.tobytes() == two.predictions.probs.tobytes()
+    second = small_demo()
+    assert first is not second
+    assert as_json(first.evaluation.to_dict()) == as_json(second.evaluation.to_dict())
+    assert first.predictions.probs.tobytes() == second.predictions.probs.tobytes()
 
 
 def test_a_seed_that_is_too_large_is_one_sentence(here: Path):

@@ -41,7 +41,7 @@ import os, sys, time
 import scorewise._progress as progress, scorewise.io._predictions as p, scorewise.io._score as s
 p.CHUNK_BYTES, s._PART_BYTES = int(os.environ.get("CHUNK", {CHUNK})), {PART}
 s._PART_BYTES = int(os.environ.get("PART", {PART}))
-progress._PATIENCE = 0
+progress._DELAY = 0
 hold = int(os.environ.get("HOLD", "-1"))
 chunks = s.decomposed_chunks
 def held(*args, **options):
@@ -235,7 +235,7 @@ def test_killed_again_and_again(seed: int, here: Path):
 
 
 @pytest.mark.usefixtures("small")
-def test_what_a_killed_run_has_left_is_tidied_up(here: Path):
+def test_leftovers_of_a_killed_run_are_removed(here: Path):
     Path(".U.parquet.0a1b2c3d.partial").write_text("of a run that was killed at the end")
     run("score", "test.parquet", *RULES, "--out", "U.parquet")
     assert hidden() == []
@@ -524,7 +524,7 @@ def test_folders_that_are_none(here: Path):
 
 
 def limited(n_bytes: int) -> Callable[[], None]:
-    """Files of at most so many bytes; a disk that is full, for those who are not root."""
+    """Files of a limited size; a disk that is full, for those who are not root."""
     return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, resource.RLIM_INFINITY))
 
 

@@ -137,7 +137,7 @@ def test_from_another_folder_with_spaces_and_letters_of_all_kinds(here: Path):
     assert (elsewhere / "policy.json").is_file()
 
 
-def test_what_goes_where_in_real_life(here: Path):
+def test_results_go_to_stdout_and_messages_to_stderr(here: Path):
     succeeded(run("certify", "test.npz", "--max-loss", "0.2"))
     sw.write_predictions("new.npz", sample_predictions(200, seed=4, sharp=5.0))
     result = run_process("apply", "policy.json", "new.npz")
@@ -150,6 +150,13 @@ def test_what_goes_where_in_real_life(here: Path):
     assert "scorewise evaluate test.npz --max-loss 0.001" in Path("report.html").read_text()
     result = run_process("label", "test.npz", "-n")
     assert (result.returncode, result.stdout) == (2, "")
+
+
+def test_paths_and_commands_are_not_wrapped_on_a_narrow_terminal(here: Path):
+    long = "a-file-name-that-is-longer-than-the-terminal-is-wide.parquet"
+    lines = run("score", "test.npz", "--out", long, COLUMNS="40").stdout.splitlines()
+    assert f"Written to {long}" in lines
+    assert max(map(len, lines[:-1])) <= 40
 
 
 def test_a_pipe_that_closes_early_is_no_accident(here: Path):

@@ -68,7 +68,7 @@ def test_advice_reads_as_text_and_cannot_be_changed():
         advice.rule = "log"
 
 
-def test_what_is_advised_is_in_the_table_of_the_comparison():
+def test_the_advised_rule_is_in_the_table_of_the_comparison():
     probs, y = members(30, 3, 3), np.arange(30) % 3
     options = {"n_resamples": 100, "random_state": 0, "progress": False}
     for rule in [*all_rules(3).values(), "tsallis:1.5", "top-k:2"]:

@@ -444,7 +444,7 @@ def test_the_guarantee_in_the_headline_holds(task_loss, n, draws):
         ({"floor": 0.5, "task_loss": "log"}, "floor is 0.5"),
     ],
 )
-def test_what_does_not_fit_is_refused(options, message):
+def test_inconsistent_inputs_are_refused(options, message):
     with pytest.raises(sw.InvalidInput, match=message):
         evaluate(**options)
 

@@ -48,7 +48,7 @@ def test_dask_names_weights_in_the_whole_array():
         with pytest.raises(sw.InvalidInput, match=r"weights\[2\] is -1.0"):
             sw.decompose(lazy(probs), "log", weights=w[13]).total.compute()
     weights[13] = [0, 0, 1, 0, 0]
-    with pytest.raises(sw.InvalidInput, match=r"member 2 of instance \[13\] has all of it"):
+    with pytest.raises(sw.InvalidInput, match=r"member 2 of instance \[13\] has all the weight"):
         sw.decompose(lazy(probs), "log", weights=weights, unbiased=True).total.compute()
 
 

@@ -261,7 +261,7 @@ def test_no_disagreement_among_the_draws_is_no_certainty():
 @pytest.mark.parametrize(
     "alpha", [(1e-6, 1.0), (1e-5, 1.0), (50.0, 1e-5), (1e-6, 1e-6, 1.0), (1e14,) * 3, (1e33, 2e33)]
 )
-def test_simulations_admit_what_they_cannot_see(alpha):
+def test_standard_errors_cover_the_errors_of_extreme_parameters(alpha):
     """Rare classes show in no draw, and huge parameters differ from the mean by rounding only."""
     q = sw.Dirichlet(np.array(alpha))
     exact = sw.decompose(q, "spherical").epistemic

@@ -163,7 +163,7 @@ def test_one_member_cannot_be_compared_with_itself(options):
         sw.decompose(members(3, 4, 3), "log", weights=[0, 1, 0, 0], **options)
     weights = np.ones((3, 4))
     weights[2] = [0, 1, 0, 0]
-    with pytest.raises(sw.InvalidInput, match=r"member 1 of instance \[2\] has all of it"):
+    with pytest.raises(sw.InvalidInput, match=r"member 1 of instance \[2\] has all the weight"):
         sw.decompose(members(3, 4, 3), "log", weights=weights, **options)
 
 

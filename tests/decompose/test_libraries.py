@@ -238,7 +238,7 @@ def test_dask_refuses_at_once_what_needs_no_values():
         sw.decompose(lazy, sw.rules.cost_matrix(np.eye(2)))
     with pytest.raises(sw.InvalidInput, match="no members"):
         sw.decompose(lazy[:, :0], "log")
-    with pytest.raises(sw.InvalidInput, match="member_axis=5 is no axis of probs"):
+    with pytest.raises(sw.InvalidInput, match="member_axis=5 is not an axis of probs"):
         sw.decompose(lazy, "log", member_axis=5)
 
 

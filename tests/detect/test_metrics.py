@@ -218,6 +218,6 @@ def test_bootstrap_intervals_are_those_of_resampled_rows():
         ([0], [1], {"n_resamples": 5, "random_state": "x"}, "random_state"),
     ],
 )
-def test_what_is_no_score_is_refused(u_in, u_out, options, message):
+def test_invalid_scores_are_refused(u_in, u_out, options, message):
     with pytest.raises(sw.InvalidInput, match=message):
         sw.ood_metrics(u_in, u_out, **options)

@@ -61,7 +61,7 @@ def test_text_keeps_every_number(tmp_path, dtype):
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_what_is_not_there_is_not_there(tmp_path, kind):
+def test_missing_fields_are_none(tmp_path, kind):
     result = back(tmp_path, kind, members(3, 2, 4))
     assert result.fields == {"probs"}
     assert result.logits is None
@@ -205,5 +205,5 @@ def test_class_names_of_the_user_do_not_rename_the_classes_of_a_file(tmp_path, k
     path = path_of(tmp_path, kind)
     sw.write_predictions(path, members(4, 2, 2), class_names=["cat", "dog"])
     assert sw.read_predictions(path, ["cat", "dog"]).class_names == ("cat", "dog")
-    with pytest.raises(sw.InvalidInput, match="has class names of its own"):
+    with pytest.raises(sw.InvalidInput, match="has class names that differ"):
         sw.read_predictions(path, ["dog", "cat"])

@@ -26,7 +26,7 @@ def test_row_groups_larger_than_memory_are_read_in_bounded_memory(tmp_path):
     assert peak < 16 * MEGABYTE
 
 
-def test_only_what_is_asked_for_is_read(tmp_path, monkeypatch):
+def test_only_the_needed_columns_are_read(tmp_path, monkeypatch):
     x = sw.io.Predictions(members(40, 2, 3), labels=np.zeros(40, int), ids=np.arange(40))
     path = tmp_path / "a.parquet"
     in_pieces(x, path, [10, 10, 10, 10])

@@ -88,11 +88,11 @@ MISFITS: dict[str, tuple[dict[str, Any], str]] = {
     "broken labels": ({"labels": np.zeros(7)}, "labels have dtype float64"),
     "names without classes": (
         {"labels": list("abcabca")},
-        "nothing says which classes they are; pass class_names=",
+        "the predictions have no class names; pass class_names=",
     ),
     "unknown names": (
         {"labels": list("xyzqxyz"), "class_names": list("xyz")},
-        r"labels\[3\] is .*'q'.*, which is none of the classes x, y, z",
+        r"labels\[3\] is .*'q'.*, which is not one of the classes x, y, z",
     ),
     "ids of other rows": ({"ids": [1]}, r"ids have shape \(1,\) for 7 rows"),
     "broken ids": ({"ids": [0.5] * 7}, r"ids\[0\] is 0.5"),
@@ -100,7 +100,7 @@ MISFITS: dict[str, tuple[dict[str, Any], str]] = {
     "large ids": ({"ids": [2**63] * 7}, "ids are too large"),
     "large unsigned ids": ({"ids": np.full(7, 2**63, np.uint64)}, "ids are too large"),
     "a null in an id": ({"ids": ["a\0", *"bcdefg"]}, r"ids\[0\] has a null character"),
-    "half a character": ({"ids": [*"abcdef", "\ud800"]}, r"ids\[6\] is no valid text"),
+    "half a character": ({"ids": [*"abcdef", "\ud800"]}, r"ids\[6\] is not valid text"),
     "too few names": ({"class_names": ["a"]}, "there are 1 class_names for 3 classes"),
     "a name for all": ({"class_names": "abc"}, "class_names must be 3 names"),
     "the same name twice": ({"class_names": list("aba")}, "two classes are called 'a'"),
@@ -110,7 +110,7 @@ MISFITS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", MISFITS)
-def test_what_does_not_fit_is_refused(case):
+def test_inconsistent_inputs_are_refused(case):
     source, message = MISFITS[case]
     with pytest.raises(sw.InvalidInput, match=message):
         sw.io.Predictions(**{"probs": GOOD} | source)
@@ -124,7 +124,7 @@ def test_what_does_not_fit_is_refused(case):
         pytest.param({"class_names": np.array("abc")}, id="0-d class_names: TypeError"),
     ],
 )
-def test_what_has_no_shape_is_refused(source):
+def test_sources_without_a_shape_are_refused(source):
     with pytest.raises(sw.InvalidInput):
         sw.io.Predictions(GOOD, **source)
 

@@ -336,7 +336,7 @@ def test_a_bad_weight_shared_by_all_rows_is_in_no_row(tmp_path):
     assert not str(caught.value).startswith("row")
 
 
-def test_what_cannot_be_done_is_said_before_any_work(tmp_path):
+def test_impossible_work_is_refused_before_it_starts(tmp_path):
     source, out = tmp_path / "in.npy", tmp_path / "out.parquet"
     sw.write_predictions(source, random_members())
     for rules, metadata in [
@@ -447,20 +447,20 @@ def test_work_on_another_rule_does_not_go_on_from_here(tmp_path, small_chunks, w
     sw.write_predictions(source, random_members(k=k))
     costs = np.random.default_rng(0).uniform(size=(k, k))
     if which == "custom":
-        one, two = (
+        first, second = (
             sw.rule_from_loss_vector(
                 lambda p, c=c: c * ((p * p).sum(-1, keepdims=True) + 1 - 2 * p), name="own"
             )
             for c in (1.0, 100.0)
         )
     else:
-        one = sw.rules.cost_matrix(costs)
+        first = sw.rules.cost_matrix(costs)
         other = costs.copy()
         other[:, 10 if which == "large" else 0] *= 1e-3 if which == "large" else 1 + 1e-10
-        two = sw.rules.cost_matrix(other)
-    score_until(20 if which == "large" else 8, source, {"cost": one}, out)
-    sw.score_file(source, {"cost": two}, out)
-    assert_scored(out, source, {"cost": two})
+        second = sw.rules.cost_matrix(other)
+    score_until(20 if which == "large" else 8, source, {"cost": first}, out)
+    sw.score_file(source, {"cost": second}, out)
+    assert_scored(out, source, {"cost": second})
 
 
 def test_a_part_that_was_cut_off_is_done_again(tmp_path, small_chunks):

@@ -163,7 +163,7 @@ def test_a_folder_in_the_way_stays(tmp_path, kind):
     path = path_of(tmp_path, kind)
     path.mkdir()
     (path / "thesis.txt").write_text("years of work")
-    with pytest.raises(sw.InvalidInput, match="is a folder; a file cannot take its place"):
+    with pytest.raises(sw.InvalidInput, match="is a folder, which a file cannot replace"):
         sw.write_predictions(path, GOOD)
     assert (path / "thesis.txt").read_text() == "years of work"
 
@@ -198,8 +198,8 @@ def test_a_file_in_the_way_of_a_folder_stays(tmp_path):
     ("name", "message"),
     [
         ("nowhere/all.npy", "there is no folder .*nowhere' to write 'all.npy' to"),
-        ("all.txt", "'all.txt' is of no known format; .*npz"),
-        ("all.json", "of no known format"),
+        ("all.txt", "'all.txt' has an unknown format; .*npz"),
+        ("all.json", "has an unknown format"),
     ],
 )
 def test_a_place_that_is_none_is_refused(tmp_path, name, message):
@@ -217,19 +217,19 @@ def test_npy_holds_probabilities_alone(tmp_path):
     assert contents(tmp_path) == {}
 
 
-def test_what_predictions_have_is_not_given_twice(tmp_path):
+def test_fields_of_predictions_cannot_be_passed_again(tmp_path):
     for stored, more in (
         (sw.io.Predictions(GOOD), {"labels": MORE["labels"]}),
         (sw.Samples(GOOD), {"weights": [1, 1]}),
     ):
-        with pytest.raises(sw.InvalidInput, match="have their own already"):
+        with pytest.raises(sw.InvalidInput, match="which have their own"):
             sw.write_predictions(tmp_path / "a.npz", stored, **more)
 
 
-def test_what_is_no_file_does_not_give_way_to_one(tmp_path):
+def test_a_pipe_or_device_is_not_replaced(tmp_path):
     pipe = tmp_path / "a.npz"
     os.mkfifo(pipe)
-    with pytest.raises(FileExistsError, match="a device is where a file is to be written"):
+    with pytest.raises(FileExistsError, match="cannot write a file over a device"):
         sw.write_predictions(pipe, GOOD)
     assert pipe.is_fifo()
     assert [x.name for x in tmp_path.iterdir()] == ["a.npz"]

@@ -101,7 +101,7 @@ WRONG: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     "two sets of columns": (
         "a.parquet",
         columns(probs=None, **{f"{x}_0_{k}": [0.5] * 7 for x in "pq" for k in (0, 1)}),
-        "'a.parquet': which columns are the probs: 'p_0_0', … or 'q_0_0', …",
+        "'a.parquet': several sets of columns could be the probs: 'p_0_0', … or 'q_0_0', …",
     ),
     "no columns of predictions": (
         "a.parquet",
@@ -113,26 +113,38 @@ WRONG: dict[str, tuple[str, Callable[[Path], Any], str]] = {
         columns(metadata={"scorewise": '{"weights": {"values": [1], "dtype": "f8"}}'}),
         r"'a.parquet': weights have shape \(1,\)",
     ),
-    "no Parquet": ("a.parquet", text("PAR1 but for the rest"), "'a.parquet' is no Parquet file"),
-    "empty Parquet": ("a.parquet", text(""), "'a.parquet' is no Parquet file"),
-    "no Arrow": ("a.arrow", text("ARROW1 but for the rest"), "'a.arrow' is no Arrow file"),
-    "empty Arrow": ("a.arrow", text(""), "'a.arrow' is no Arrow file"),
+    "no Parquet": (
+        "a.parquet",
+        text("PAR1 but for the rest"),
+        "'a.parquet' is not a valid Parquet file",
+    ),
+    "empty Parquet": ("a.parquet", text(""), "'a.parquet' is not a valid Parquet file"),
+    "no Arrow": ("a.arrow", text("ARROW1 but for the rest"), "'a.arrow' is not a valid Arrow file"),
+    "empty Arrow": ("a.arrow", text(""), "'a.arrow' is not a valid Arrow file"),
     "an empty folder": ("a", Path.mkdir, "the folder 'a' has no Parquet files"),
-    "no array": ("a.npy", text("x" * 100), "'a.npy' is no array"),
-    "empty": ("a.npy", text(""), "'a.npy' is no array"),
-    "too short": ("a.npy", npy(shaped((3, 2, 3))), r"'a.npy' is cut off: .* 144 bytes, and 48"),
+    "no array": ("a.npy", text("x" * 100), "'a.npy' is not an array"),
+    "empty": ("a.npy", text(""), "'a.npy' is not an array"),
+    "too short": (
+        "a.npy",
+        npy(shaped((3, 2, 3))),
+        r"'a.npy' is truncated: .* 144 bytes, but the file has 48",
+    ),
     "two dimensions": ("a.npy", npy(shaped((2, 3))), r"probs has shape \(2, 3\)"),
     "one class": ("a.npy", npy(shaped((2, 3, 1))), r"a.npy"),
     "ints": ("a.npy", npy(shaped((1, 2, 3), "'<i8'")), "'a.npy': probs has dtype int64"),
     "records": ("a.npy", npy(shaped((1, 2, 3), "[('a', '<f8')]")), "'a.npy': probs has dtype"),
-    "no zip": ("a.npz", text("PK but for the rest"), "'a.npz' is no .npz file"),
-    "empty zip": ("a.npz", text(""), "'a.npz' is no .npz file"),
+    "no zip": ("a.npz", text("PK but for the rest"), "'a.npz' is not a valid .npz file"),
+    "empty zip": ("a.npz", text(""), "'a.npz' is not a valid .npz file"),
     "other arrays": ("a.npz", npz(arr_0=GOOD), "'a.npz' has no array 'probs' .*, only 'arr_0'"),
     "no arrays": ("a.npz", npz(), "'a.npz' has no array 'probs' .*, only nothing"),
-    "no text": ("a.csv", lambda path: path.write_bytes(b"\xff\xfe"), "'a.csv' is no text in UTF-8"),
+    "no text": ("a.csv", lambda path: path.write_bytes(b"\xff\xfe"), "'a.csv' is not UTF-8 text"),
     "no lines": ("a.csv", text(""), "'a.csv' is empty"),
     "a comment alone": ("a.csv", text("# scorewise {}"), "'a.csv' is empty"),
-    "a bad comment": ("a.csv", text("# scorewise {\n" + CELLS), "first line of 'a.csv' is no JSON"),
+    "a bad comment": (
+        "a.csv",
+        text("# scorewise {\n" + CELLS),
+        "first line of 'a.csv' is not valid JSON",
+    ),
     "too many cells": (
         "a.csv",
         text(CELLS + "0.5,0.5,0.5\n"),
@@ -140,11 +152,19 @@ WRONG: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     ),
     "an empty cell": ("a.csv", text(CELLS + "0.5,\n"), "'a.csv': row 1, column 'probs_0_1' is ''"),
     "a word": ("a.csv", text(CELLS + "half,0.5\n"), "'a.csv': row 1, column 'probs_0_0' is 'half'"),
-    "an open quote": ("a.csv", text(CELLS + '"0.5,0.5\n'), "'a.csv' is no CSV"),
+    "an open quote": ("a.csv", text(CELLS + '"0.5,0.5\n'), "'a.csv' is not valid CSV"),
     "a column twice": ("a.csv", text("a,a\n1,2\n"), "'a.csv' has two columns 'a'"),
     "no predictions": ("a.csv", text("a,b\n1,2\n"), "'a.csv' has no columns of .*has a, b"),
-    "no safetensors": ("a.safetensors", text("x" * 100), "'a.safetensors' is no .safetensors file"),
-    "empty safetensors": ("a.safetensors", text(""), "'a.safetensors' is no .safetensors file"),
+    "no safetensors": (
+        "a.safetensors",
+        text("x" * 100),
+        "'a.safetensors' is not a valid .safetensors file",
+    ),
+    "empty safetensors": (
+        "a.safetensors",
+        text(""),
+        "'a.safetensors' is not a valid .safetensors file",
+    ),
     "other tensors": ("a.safetensors", tensors_file(x=GOOD), "no tensor 'probs' .*, only 'x'"),
     "bad names": (
         "a.safetensors",
@@ -167,7 +187,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
         with pytest.raises(FileNotFoundError, match=name):
             sw.read_predictions(tmp_path / name)
     (tmp_path / "a.txt").touch()
-    with pytest.raises(sw.InvalidInput, match=r"'a.txt' is of no known format"):
+    with pytest.raises(sw.InvalidInput, match=r"'a.txt' has an unknown format"):
         sw.read_predictions(tmp_path / "a.txt")
 
 
@@ -181,11 +201,12 @@ def test_a_file_of_a_folder_is_named(tmp_path):
         use(tmp_path / "all")
     table(tmp_path / "all" / "b.parquet", labels=[0] * 7)
     with pytest.raises(
-        sw.InvalidInput, match=r"'b.parquet' has other columns than 'a.parquet': labels \(int64\)"
+        sw.InvalidInput,
+        match=r"'b.parquet' has different columns from 'a.parquet': labels \(int64\)",
     ):
         use(tmp_path / "all")
     (tmp_path / "all" / "b.parquet").write_bytes(b"")
-    with pytest.raises(sw.InvalidInput, match=r"'b.parquet' is no Parquet file"):
+    with pytest.raises(sw.InvalidInput, match=r"'b.parquet' is not a valid Parquet file"):
         use(tmp_path / "all")
 
 

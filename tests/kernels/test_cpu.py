@@ -160,7 +160,7 @@ def test_one_instance_without_an_axis_gives_numbers():
     np.testing.assert_allclose(list(got), list(right), rtol=1e-12)
 
 
-def test_misaligned_and_foreign_byte_orders_are_read_right():
+def test_misaligned_and_swapped_bytes_are_read_right():
     probs = members(50, 5, 4)
     packed = np.zeros(50 * 5 * 4, dtype=[("flag", "u1"), ("p", "f8")])
     packed["p"] = probs.ravel()

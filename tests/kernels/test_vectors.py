@@ -113,7 +113,7 @@ ERRORS = {
 # What is added to that of power_excess for each unit of |β − 1|·(|log q| + |log p|).
 FOR_EACH_POWER = (6.5, 12.5)
 
-# Where a search over millions of points found the largest errors.
+# The points of largest error in a search over millions.
 HARDEST: dict[str, list[Any]] = {
     "log": [1.0303916, 1.0004829, 1.119105, 0.70633405, 1.4142123650438776, 0.7071067722735115],
     "exp": [-16.98011, 26.690577, -417.62078799730915],
@@ -527,7 +527,7 @@ def test_rounded_sums_over_lanes_are_the_same_in_every_lane(dtype: Any):
 
 
 @both
-def test_extremes_are_found_in_every_lane(dtype: Any):
+def test_every_lane_has_its_own_extremes(dtype: Any):
     lanes = BYTES // dtype().itemsize
     highest = lanewise(lambda a, b, c, x: max_lanes(a))
     lowest = lanewise(lambda a, b, c, x: min_lanes(a))
@@ -645,7 +645,7 @@ print("alive", flush=True)
 """
 
 
-def test_nothing_is_read_beyond_the_numbers_asked_for():
+def test_nothing_is_read_beyond_the_last_number():
     done = subprocess.run(
         [sys.executable, "-c", AT_THE_END_OF_A_PAGE], capture_output=True, text=True, check=False
     )

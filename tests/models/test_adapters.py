@@ -337,7 +337,7 @@ class Wrong(NoisySampler):
     ],
 )
 @pytest.mark.parametrize("in_pipeline", [False, True])
-def test_what_a_sampler_returns_must_be_probabilities(chunk, words, in_pipeline):
+def test_samplers_must_return_probabilities(chunk, words, in_pipeline):
     class Broken:
         pass
 

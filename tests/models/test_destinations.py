@@ -89,7 +89,7 @@ def failing(how: Any, after: int = 120) -> list[Any]:
 
 @pytest.mark.parametrize("suffix", ["npy", "zarr"])
 @pytest.mark.parametrize("batch_size", [None, 7, 33, 200, 1000])
-def test_a_file_has_what_memory_would_have(tmp_path, suffix, batch_size):
+def test_a_file_and_an_array_have_the_same_members(tmp_path, suffix, batch_size):
     path = tmp_path / f"members.{suffix}"
     samples = sw.predict_samples(forest(), X, out=path, batch_size=batch_size)
     np.testing.assert_array_equal(np.asarray(samples.probs), expected())
@@ -109,7 +109,7 @@ def test_a_path_may_be_a_string_and_the_result_is_mapped_not_read(tmp_path):
 
 @pytest.mark.parametrize("suffix", ["npy", "zarr"])
 @pytest.mark.parametrize("model", [forest, voting])
-def test_decompose_takes_what_was_written_as_it_is(tmp_path, suffix, model):
+def test_decompose_reads_a_written_file(tmp_path, suffix, model):
     samples = sw.predict_samples(model(), X, out=tmp_path / f"m.{suffix}", batch_size=33)
     in_memory = sw.predict_samples(model(), X)
     results = {name: [np.asarray(x) for x in d] for name, d in sw.decompose(samples, RULES).items()}
@@ -219,7 +219,7 @@ BAD_OUT = {
 
 @pytest.mark.parametrize("case", BAD_OUT)
 @pytest.mark.parametrize("batch_size", [None, 50])
-def test_what_cannot_be_written_to_is_refused(case, batch_size, tmp_path, monkeypatch):
+def test_unwritable_destinations_are_refused(case, batch_size, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     make, message = BAD_OUT[case]
     with pytest.raises(sw.InvalidInput, match=message):
@@ -352,7 +352,7 @@ def test_a_folder_that_is_no_array_is_not_replaced(tmp_path):
     assert float(zarr.open_group(str(tmp_path / "group.zarr"))["precious"][0]) == 7
 
 
-def test_what_a_link_points_to_is_replaced(tmp_path):
+def test_the_target_of_a_link_is_replaced(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     for name in ("a.npy", "a.zarr"):
         target = tmp_path / "elsewhere" / name

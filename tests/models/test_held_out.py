@@ -164,7 +164,7 @@ def test_probabilities_are_the_mean_of_the_members_and_uncertainty_is_theirs(wra
 
 
 @both
-def test_only_some_members_are_asked_if_so_wished(wrap):
+def test_n_samples_limits_the_members_that_predict(wrap):
     model = wrap(n_samples=2, batch_size=7).fit(IRIS, SPECIES)
     some = sw.predict_samples(model.estimator_, IRIS, 2, 0).probs.mean(axis=1)
     np.testing.assert_allclose(model.predict_proba(IRIS), some, rtol=1e-12, atol=1e-15)
@@ -205,7 +205,7 @@ def test_held_out_rows_calibrate_and_no_others(wrap):
 
 @both
 @pytest.mark.parametrize("kind", ["frozen", "list", "tuple", "frozen list"])
-def test_what_is_fitted_already_is_calibrated_on_all_rows(wrap, kind):
+def test_a_fitted_model_is_calibrated_on_all_rows(wrap, kind):
     other = RandomForestClassifier(3, max_depth=2, random_state=1).fit(IRIS[::2], SPECIES[::2])
     estimator = {
         "frozen": FrozenEstimator(SOME),
@@ -234,7 +234,7 @@ def test_a_frozen_model_stays_fitted_through_clones_and_searches(wrap):
 
 
 @both
-def test_draws_of_dropout_are_the_same_when_it_is_calibrated_and_asked(wrap):
+def test_draws_of_dropout_are_the_same_in_calibration_and_prediction(wrap):
     network = dropout_network()
     for seed in (7, None, np.random.default_rng(0)):
         options = {"max_loss": 0.95} if wrap is selective else {}
@@ -394,7 +394,7 @@ def test_one_classifier_alone_has_a_total_but_nothing_epistemic():
     [
         ({"component": "guess"}, "component must be one of 'total', 'aleatoric', 'epistemic'"),
         ({"rule": "guess"}, "no rule is called 'guess'"),
-        ({"rule": ["log", "brier"]}, "is no scoring rule"),
+        ({"rule": ["log", "brier"]}, "is not a scoring rule"),
         ({"calibration_size": 0}, "calibration_size must be above 0 and below 1"),
         ({"calibration_size": 1.0}, "calibration_size must be above 0 and below 1"),
         ({"random_state": -1}, "random_state must be a whole number"),
@@ -402,7 +402,7 @@ def test_one_classifier_alone_has_a_total_but_nothing_epistemic():
         ({"batch_size": 0}, "batch_size must be a whole number from 1 on"),
         ({"device": "cpu"}, "device= is for torch models"),
         ({"estimator": RidgeClassifier(), "component": "total"}, "has no predict_proba"),
-        ({"estimator": None, "component": "total"}, "is no classifier"),
+        ({"estimator": None, "component": "total"}, "is not a classifier"),
         ({"estimator": FrozenEstimator(GaussianNB()), "component": "total"}, "not fitted"),
         ({"estimator": [GaussianNB()]}, "not fitted"),
     ],
@@ -433,7 +433,7 @@ def test_bad_parameters_are_refused_and_nothing_is_lost(wrap, options, message):
         (IRIS, np.where(SPECIES == 0, np.nan, SPECIES), "NaN"),
         (IRIS, np.where(SPECIES == 0, np.nan, NAMES.astype(object)), "NaN"),
         (np.where(IRIS > 7, np.inf, IRIS), SPECIES, "infinity"),
-        (IRIS, np.zeros(150), "the model knows one class"),
+        (IRIS, np.zeros(150), "the model has only one class"),
         (IRIS[:1], SPECIES[:1], r"1 sample\(s\) cannot be split"),
         (IRIS[:0], SPECIES[:0], "sample"),
     ],
@@ -457,16 +457,16 @@ def test_a_bad_row_is_refused_wherever_it_falls(wrap):
 
 
 @both
-def test_one_row_and_one_class_can_calibrate_what_is_fitted(wrap):
-    one = wrap(FrozenEstimator(SOME)).fit(IRIS[1:2], SPECIES[1:2])
-    assert len(one.calibration_uncertainty_) == 1
+def test_one_row_or_one_class_can_calibrate_a_fitted_model(wrap):
+    single = wrap(FrozenEstimator(SOME)).fit(IRIS[1:2], SPECIES[1:2])
+    assert len(single.calibration_uncertainty_) == 1
     same = wrap(FrozenEstimator(SOME)).fit(IRIS[1:50:2], SPECIES[1:50:2])
     np.testing.assert_array_equal(same.classes_, [0, 1, 2])
     assert same.score(IRIS, SPECIES) > 0.9
 
 
 @both
-def test_before_it_is_fitted_it_says_so(wrap):
+def test_an_unfitted_model_raises_not_fitted(wrap):
     model = wrap()
     for name in (
         "predict",

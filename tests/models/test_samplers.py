@@ -211,7 +211,7 @@ def in_twos(answer: Any, **options: Any) -> list[Any]:
 BAD_MODELS = {
     "hard voting": (
         lambda: VotingClassifier([("a", GaussianNB())], voting="hard").fit(IRIS, SPECIES),
-        r"votes hard, on labels; set voting='soft'",
+        r"uses hard voting, on labels; set voting='soft'",
     ),
     "search without refit": (
         lambda: GridSearchCV(forest(), {"max_depth": [1]}, cv=2, refit=False).fit(IRIS, SPECIES),
@@ -256,18 +256,21 @@ BAD_MODELS = {
     ),
     "other classes": (
         lambda: [model_on(SPECIES), model_on(SPECIES + 1)],
-        r"member 1 \(GaussianNB\) knows the classes \[3\], which are not among \[0, 1, 2\]; "
+        r"member 1 \(GaussianNB\) has the classes \[3\], which are not among \[0, 1, 2\]; "
         r"fit all members on the same classes",
     ),
     "overlapping classes": (
         lambda: [model_on(SPECIES, slice(0, 100)), model_on(SPECIES, slice(50, 150))],
-        r"member 1 \(GaussianNB\) knows the classes \[2\], which are not among \[0, 1\]",
+        r"member 1 \(GaussianNB\) has the classes \[2\], which are not among \[0, 1\]",
     ),
     "words and numbers": (
         lambda: [model_on(SPECIES), model_on(NAMES)],
-        r"member 1 \(GaussianNB\) knows the classes \['setosa', 'versicolor', 'virginica'\]",
+        r"member 1 \(GaussianNB\) has the classes \['setosa', 'versicolor', 'virginica'\]",
     ),
-    "one class in all": (lambda: forest(2).fit(IRIS, np.zeros(150)), r"the model knows one class"),
+    "one class in all": (
+        lambda: forest(2).fit(IRIS, np.zeros(150)),
+        r"the model has only one class",
+    ),
     "several outputs of a forest": (
         lambda: forest(2).fit(IRIS, np.c_[SPECIES, SPECIES == 1]),
         r"the forest predicts 2 outputs; it must predict one",
@@ -309,7 +312,7 @@ BAD_MODELS = {
     ),
     "an unknown object in a list": (
         lambda: [model_on(SPECIES), "forest"],
-        r"member 1 \(str\) is no classifier; .*torch modules only",
+        r"member 1 \(str\) is not a classifier; .*torch modules only",
     ),
 }
 
@@ -341,12 +344,12 @@ def test_wrong_members_of_bagging_and_calibration_are_named():
 
 
 WHO_REFUSES = {
-    "forest": (forest, r"the model refuses X: X has 3 features, but RandomForest.* expecting 4"),
-    "bagging": (bagged_lines, r"refuses X: X has 3 features, but BaggingClassifier"),
-    "voting": (KINDS["voting"], r"member \d \(\w+\) refuses X: X has 3 features"),
-    "pipeline": (KINDS["pipeline"], r"refuses X: X has 3 features, but StandardScaler"),
-    "calibration": (KINDS["calibration"], r"refuses X: X has 3 features"),
-    "bootstrap": (KINDS["bootstrap"], r"member \d \(GaussianNB\) refuses X: X has 3 features"),
+    "forest": (forest, r"the model fails on X: X has 3 features, but RandomForest.* expecting 4"),
+    "bagging": (bagged_lines, r"fails on X: X has 3 features, but BaggingClassifier"),
+    "voting": (KINDS["voting"], r"member \d \(\w+\) fails on X: X has 3 features"),
+    "pipeline": (KINDS["pipeline"], r"fails on X: X has 3 features, but StandardScaler"),
+    "calibration": (KINDS["calibration"], r"fails on X: X has 3 features"),
+    "bootstrap": (KINDS["bootstrap"], r"member \d \(GaussianNB\) fails on X: X has 3 features"),
 }
 
 
@@ -369,7 +372,7 @@ def test_the_error_of_the_first_member_is_raised_whichever_thread_is_fastest():
         return np.ones((len(X), 3))
 
     wrong = [Says(last).fit(), *(Says(earlier).fit() for _ in range(7))]
-    X = np.zeros((1 << 15, 1))  # so many rows that threads are used
+    X = np.zeros((1 << 15, 1))  # enough rows for threads
     try:
         sw.set_num_threads(4)
         with pytest.raises(sw.InvalidInput, match=r"member 0 \(Says\) returns nan for row 0"):
@@ -380,7 +383,7 @@ def test_the_error_of_the_first_member_is_raised_whichever_thread_is_fastest():
 
 def test_a_member_with_another_number_of_columns_is_named():
     narrow = GaussianNB().fit(IRIS[:, :2], SPECIES)
-    with pytest.raises(sw.InvalidInput, match=r"member 1 \(GaussianNB\) refuses X: X has 4 feat"):
+    with pytest.raises(sw.InvalidInput, match=r"member 1 \(GaussianNB\) fails on X: X has 4 feat"):
         sw.predict_samples([model_on(SPECIES), narrow], IRIS)
 
 
@@ -389,14 +392,14 @@ def test_a_member_with_another_number_of_columns_is_named():
     [
         (None, "X has no rows"),
         (3.0, "X has no rows"),
-        (IRIS[0], "refuses X: Expected 2D array, got 1D"),
-        (IRIS[None], "refuses X: Found array with dim 3"),
-        (NAMES, "refuses X: could not convert string to float"),
-        (np.full((2, 4), np.inf), "refuses X: Input X contains infinity"),
+        (IRIS[0], "fails on X: Expected 2D array, got 1D"),
+        (IRIS[None], "fails on X: Found array with dim 3"),
+        (NAMES, "fails on X: could not convert string to float"),
+        (np.full((2, 4), np.inf), "fails on X: Input X contains infinity"),
     ],
 )
 @pytest.mark.parametrize("batch_size", [None, 1])
-def test_what_is_no_table_of_numbers_is_refused(X, message, batch_size):
+def test_inputs_that_are_no_tables_of_numbers_are_refused(X, message, batch_size):
     with pytest.raises(sw.InvalidInput, match=message):
         sw.predict_samples(fitted("forest"), X, batch_size=batch_size)
 

@@ -30,7 +30,7 @@ def test_bins_are_drawn_with_their_intervals():
     assert display.ax_.get_ylabel() == "mean incurred $loss"
 
 
-def test_a_model_that_is_too_sure_is_called_so():
+def test_miscalibration_is_named_in_the_title():
     losses = np.tile([0.0, 1.0], 200)
     display = draw(CalibrationDisplay.from_losses(losses, np.linspace(0, 0.1, 400)))
     assert "miscalibrated (p" in display.ax_.get_title()

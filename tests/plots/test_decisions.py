@@ -80,12 +80,12 @@ def test_parts_differ_without_colour():
 
 
 @pytest.mark.parametrize("n_actions", [1, 3, 12])
-@pytest.mark.parametrize("given", [True, False])
-def test_the_legend_hides_no_bar(n_actions, given):
+@pytest.mark.parametrize("has_axes", [True, False])
+def test_the_legend_hides_no_bar(n_actions, has_axes):
     costs = np.random.default_rng(0).uniform(-1, 1, (2, n_actions))
     costs[:, 0] = -1  # the first bar, below the legend, is the longest
     display = DecisionDisplay(decisions(costs))
-    display.plot(Figure(figsize=(6.4, 4.8)).subplots() if given else None)
+    display.plot(Figure(figsize=(6.4, 4.8)).subplots() if has_axes else None)
     display.figure_.canvas.draw()
     legend = display.ax_.get_legend().get_window_extent()
     for part in display.bars_.values():
@@ -123,7 +123,7 @@ def test_hostile_actions_are_shown_as_they_are():
     assert not display.ax_.xaxis.label.get_parse_math()
 
 
-def test_what_are_no_decisions_is_refused():
+def test_objects_that_are_no_decisions_are_refused():
     d = decisions()
     with pytest.raises(sw.InvalidInput, match="only Decisions can be drawn"):
         DecisionDisplay(Decomposition(d.total, d.aleatoric, d.epistemic))

@@ -66,9 +66,7 @@ def axes_of(display):
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("is_own_figure", [False, True])
-def test_every_display_is_rendered_on_the_axes_it_was_given_or_a_new_figure(
-    name, is_own_figure, tmp_path
-):
+def test_every_display_is_drawn_on_passed_axes_or_a_new_figure(name, is_own_figure, tmp_path):
     display, figure = displays()[name], Figure(figsize=(9, 4))
     callers = figure.subplots(1, 2 if name == "ood" else 1)
     assert display.plot(None if is_own_figure else callers) is display

@@ -182,6 +182,6 @@ def test_bad_curves_are_refused(bad, message):
         ({"a": [run_of([None])]}, "have no losses"),
     ],
 )
-def test_what_is_no_round_is_refused(bad, message):
+def test_objects_that_are_no_rounds_are_refused(bad, message):
     with pytest.raises(sw.InvalidInput, match=message):
         LearningCurveDisplay.from_rounds(bad)

@@ -68,6 +68,6 @@ def test_many_members_are_few_points():
         ([[0.2, 0.3, 0.5]], {"rule": "beta:1,1"}, "2"),
     ],
 )
-def test_what_no_triangle_shows_is_refused(probs, options, message):
+def test_members_that_do_not_fit_a_triangle_are_refused(probs, options, message):
     with pytest.raises(sw.InvalidInput, match=message):
         SimplexDisplay.from_predictions(probs, **options)

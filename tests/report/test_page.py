@@ -336,7 +336,7 @@ def test_a_page_is_whole_or_as_before(tmp_path, evaluation, monkeypatch):
     assert path.stat().st_size > 4_000_000
 
 
-def test_what_cannot_be_written(tmp_path, evaluation):
+def test_unwritable_paths_are_refused(tmp_path, evaluation):
     with pytest.raises(sw.InvalidInput, match=r"no folder .*missing"):
         write_report(evaluation, tmp_path / "missing" / "report.html")
     with pytest.raises(sw.InvalidInput, match="is a folder"):

@@ -285,9 +285,9 @@ def test_a_rule_of_the_user_cannot_be_stored(rule):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (3, "no scoring rule"),
-        ({}, "no scoring rule"),
-        ({"name": 3}, "no scoring rule"),
+        (3, "not a scoring rule"),
+        ({}, "not a scoring rule"),
+        ({"name": 3}, "not a scoring rule"),
         ({"name": "nothing"}, "no rule is called 'nothing'"),
         ({"name": "log", "base": 2}, "takes no parameters"),
         ({"name": "cost-matrix", "cost": [[0, 1], [1, 0]]}, "cannot make the rule 'cost-matrix'"),

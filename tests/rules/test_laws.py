@@ -271,13 +271,13 @@ def test_merge_identity_holds_for_every_rule(case):
     if probs.shape[1] < 2:
         return
     for name, rule in all_rules(probs.shape[-1]).items():
-        one, two = sw.Samples(probs[:, :1]), sw.Samples(probs[:, 1:])
+        first, second = sw.Samples(probs[:, :1]), sw.Samples(probs[:, 1:])
         all_members = sw.Samples(probs)
         w1, w2 = 1, probs.shape[1] - 1
         right = (
-            w2 * sw.decompose(two, rule).epistemic
-            + w1 * rule.divergence(all_members.mean, one.mean)
-            + w2 * rule.divergence(all_members.mean, two.mean)
+            w2 * sw.decompose(second, rule).epistemic
+            + w1 * rule.divergence(all_members.mean, first.mean)
+            + w2 * rule.divergence(all_members.mean, second.mean)
         )
         left = (w1 + w2) * sw.decompose(all_members, rule).epistemic
         np.testing.assert_allclose(left, right, rtol=1e-6, atol=1e-13, err_msg=name)

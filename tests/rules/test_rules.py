@@ -86,7 +86,7 @@ def test_names_are_read_generously():
         ("log:3", "takes no numbers"),
         ("beta:-1,2", "above -1"),
         ("cost-matrix:3", "dimensions"),
-        (3, "no scoring rule"),
+        (3, "not a scoring rule"),
     ],
 )
 def test_a_name_that_cannot_be_read_says_why(text, message):
@@ -151,7 +151,7 @@ def test_formulas_match_their_definitions(name):
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "k"),
+    ("first", "other", "k"),
     [
         (sw.rules.tsallis(2), sw.rules.brier, 4),
         (sw.rules.pseudospherical(2), sw.rules.spherical, 4),
@@ -163,11 +163,13 @@ def test_formulas_match_their_definitions(name):
         (sw.rules.beta(0, 0), sw.rules.log, 2),
     ],
 )
-def test_families_meet(one, other, k):
+def test_families_meet(first, other, k):
     q, p = members(2, 50, k)
-    np.testing.assert_allclose(one.entropy(q), other.entropy(q), rtol=1e-11, atol=1e-14)
-    np.testing.assert_allclose(one.divergence(q, p), other.divergence(q, p), rtol=1e-11, atol=1e-14)
-    offset = one.loss_vector(q) - other.loss_vector(q)
+    np.testing.assert_allclose(first.entropy(q), other.entropy(q), rtol=1e-11, atol=1e-14)
+    np.testing.assert_allclose(
+        first.divergence(q, p), other.divergence(q, p), rtol=1e-11, atol=1e-14
+    )
+    offset = first.loss_vector(q) - other.loss_vector(q)
     np.testing.assert_allclose(offset, 0, atol=1e-9)
 
 

@@ -102,8 +102,8 @@ def test_the_reference_is_the_integral_of_the_table():
         exact = mp.quad(lambda c, f=omega: (p[1] - c) * f(c), mp.linspace(q[1], p[1], 5))  # noqa: B023
         rule = sw.rules.beta(a, b)
         assert abs(reference.divergence(rule)(q, p) - exact) < 1e-30 * exact
-        one = mp.quad(lambda c, f=omega: (1 - c) * f(c), [p[1], 0.8, 0.95, 1])
-        assert abs(reference.beta_losses(rule, *p)[1] - one) < 1e-12 * one
+        loss = mp.quad(lambda c, f=omega: (1 - c) * f(c), [p[1], 0.8, 0.95, 1])
+        assert abs(reference.beta_losses(rule, *p)[1] - loss) < 1e-12 * loss
 
 
 @pytest.mark.parametrize("parameters", [*PARAMETERS, (1000, 1000)])

@@ -254,7 +254,7 @@ def _append(url: str, begun: Path, name: str, progress: bool | None) -> None:
 
 def _reason(error: requests.RequestException) -> str:
     if error.response is not None:
-        return f"the server says {error.response.status_code} ({error.response.reason})"
+        return f"the server answers {error.response.status_code} ({error.response.reason})"
     cause = error.args[0] if error.args else error
     cause = getattr(cause, "reason", cause)
     return f"{cause}; is there a network? The same command continues from here"

@@ -155,8 +155,8 @@ def loss_calibration(
 
 def _bin_starts(ranked: np.ndarray, n_bins: int) -> np.ndarray:
     """First rows of bins of about equal mass; tied rows stay together."""
-    wanted = np.unique(np.linspace(0, len(ranked), n_bins, endpoint=False).astype(int))
-    return np.unique(np.searchsorted(ranked, ranked[wanted], side="left"))
+    starts = np.unique(np.linspace(0, len(ranked), n_bins, endpoint=False).astype(int))
+    return np.unique(np.searchsorted(ranked, ranked[starts], side="left"))
 
 
 def _means(

@@ -114,7 +114,7 @@ def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
             except (ScorewiseError, OSError, ImportError, MemoryError) as error:
                 if options.get("debug"):
                     traceback.print_exc()
-                say_on_stderr(f"Error: {_sentence(error)}")
+                say_on_stderr(f"Error: {_sentence(error)}", color="red")
                 raise typer.Exit(BAD_INPUT) from None
             except Exception:
                 traceback.print_exc()

@@ -23,20 +23,23 @@ class _Screen(Console):
         raise BrokenPipeError
 
 
-def say(*items: Any) -> None:
-    """Print sentences and tables; control characters and markup in them have no effect."""
+def say(*items: Any, wrap: bool = True) -> None:
+    """Print sentences and tables; control characters and markup in them have no effect.
+
+    Lines that users copy, such as paths and commands, are printed with ``wrap=False``.
+    """
     console = _Screen(highlight=False)
     for item in items:
-        if isinstance(item, str):  # lines that users copy are not wrapped
-            console.print(Text(_printable(item)), soft_wrap=item.startswith(("  ", "Written to ")))
+        if isinstance(item, str):
+            console.print(Text(_printable(item)), soft_wrap=not wrap)
         else:
             console.print(item)
 
 
-def say_on_stderr(text: str) -> None:
+def say_on_stderr(text: str, color: str = "yellow") -> None:
     """Print an error or a warning on stderr."""
     console = Console(stderr=True, highlight=False)
-    console.print(Text(_printable(text), style="red" if text.startswith("Error") else "yellow"))
+    console.print(Text(_printable(text), style=color))
 
 
 def print_json(value: Any) -> None:

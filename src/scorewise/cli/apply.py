@@ -90,5 +90,5 @@ def apply(
         say(f"{n_accepted:,} of {n_rows:,} rows accepted ({n_accepted / n_rows:.1%}).")
         if not result.drift:
             say(f"No sign of drift: {result.drift}")
-        say(f"Written to {out}")
+        say(f"Written to {out}", wrap=False)
     return SUCCESS if is_guaranteed else NOT_GUARANTEED

@@ -69,5 +69,6 @@ def certify(
     if as_json:
         print_json(policy.to_dict())
     else:
-        say(str(policy), f"Written to {out}")
+        say(str(policy))
+        say(f"Written to {out}", wrap=False)
     return SUCCESS if policy.certificate.coverage else NOT_GUARANTEED

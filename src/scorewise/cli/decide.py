@@ -104,6 +104,6 @@ def decide(
                 (row["action"], f"{row['rows']:,}", *(f"{row[c]:.4g}" for c in COMPONENTS))
                 for row in summary
             ),
-        ),
-        f"Written to {out}",
+        )
     )
+    say(f"Written to {out}", wrap=False)

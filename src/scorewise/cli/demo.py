@@ -65,6 +65,7 @@ def demo(
         f"  scorewise evaluate {digits_file} --ood {ood_file} --task-loss brier",
         f"  scorewise certify {digits_file} --max-loss 0.02",
         f"  scorewise label {digits_file} -n 5",
+        wrap=False,
     )
 
 

@@ -125,7 +125,7 @@ def evaluate(
         print_json({**evaluation.to_dict(), "written": [str(path) for path in written]})
     else:
         show_evaluation(evaluation)
-        say(*(f"Written to {path}" for path in written))
+        say(*(f"Written to {path}" for path in written), wrap=False)
     certificates = evaluation.certificates
     if max_loss and not (certificates and all(c.coverage for c in certificates)):
         return NOT_GUARANTEED

@@ -114,7 +114,7 @@ def label(
     if n > _SHOWN and out is None:
         say(f"… and {n - _SHOWN} more; --out next.csv writes all of them.")
     if out is not None:
-        say(f"Written to {out}")
+        say(f"Written to {out}", wrap=False)
 
 
 def _labelled(predictions: Predictions) -> np.ndarray | None:

@@ -76,5 +76,6 @@ def score(
         return SUCCESS
     if result.resumed:
         say(f"{result.resumed:,} rows were scored by an earlier run.")
-    say(f"{result.n_rows:,} rows scored: {', '.join(result.columns)}.", f"Written to {result.path}")
+    say(f"{result.n_rows:,} rows scored: {', '.join(result.columns)}.")
+    say(f"Written to {result.path}", wrap=False)
     return SUCCESS

@@ -357,5 +357,5 @@ def _simplex(mean: np.ndarray, labelled: LabelledSamples) -> tuple[np.ndarray, n
     """Mean predictions and labels of some rows, where there are three classes."""
     if mean.shape[-1] != 3:
         return None
-    some = spread(len(mean), _SIMPLEX_POINTS)
-    return mean[some], labelled.labels[some]
+    shown = spread(len(mean), _SIMPLEX_POINTS)
+    return mean[shown], labelled.labels[shown]

@@ -204,10 +204,10 @@ def _same_order(a: Measure, b: Measure) -> bool:
     if a.order is not None and a.order == b.order:
         return True
     n = len(a.scores)
-    some = np.linspace(0, n - 1, min(n, _SCREENED_ROWS)).astype(int)
+    screened = np.linspace(0, n - 1, min(n, _SCREENED_ROWS)).astype(int)
     return all(
         _never_falls(first, second, rows)
-        for rows in (some, slice(None))  # most orders differ in some rows already
+        for rows in (screened, slice(None))  # most orders differ in the screened rows already
         for first, second in ((a, b), (b, a))
     )
 

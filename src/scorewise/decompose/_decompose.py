@@ -167,19 +167,19 @@ def decompose(
 def decompose_raw(
     raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule]
 ) -> list[Decomposition]:
-    """Return the decompositions of raw predictions, whose layout is known already."""
+    """Return one decomposition per rule of raw predictions, such as a chunk of a file."""
     return _of_members(Members(raw, weights), rules, NO_JACKKNIFE)
 
 
 def rule_name(rule: RuleLike) -> str:
-    """Return the name of a rule as it was written, or its own name."""
+    """Return the name of a rule: a string unchanged, or the name of a rule object."""
     return rule if isinstance(rule, str) else get_rule(rule).name
 
 
 def named_rules(
     rule: RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike],
 ) -> dict[str, ScoringRule]:
-    """Return rules by the names that their results will have."""
+    """Return the rules by the names of their results; a single rule has the name ""."""
     if isinstance(rule, str | ScoringRule):
         return {"": get_rule(rule)}
     if isinstance(rule, Mapping):
@@ -189,10 +189,10 @@ def named_rules(
     else:
         raise InvalidInput(f"{rule!r} is neither a scoring rule nor a list or mapping of rules")
     names = [name for name, _ in named]
-    twice = next((n for i, n in enumerate(names) if n in names[:i]), None)
-    if twice is not None:
+    duplicate = next((n for i, n in enumerate(names) if n in names[:i]), None)
+    if duplicate is not None:
         raise InvalidInput(
-            f"two rules are called {twice!r}; pass a mapping of different names to rules"
+            f"two rules are called {duplicate!r}; pass a mapping of different names to rules"
         )
     return dict(named)
 
@@ -202,7 +202,7 @@ def named_rules(
 
 @dataclass(frozen=True)
 class JackknifeOptions:
-    """What the jackknife is to estimate."""
+    """Which quantities the jackknife estimates."""
 
     unbiased: bool = False
     standard_errors: bool = False
@@ -234,7 +234,7 @@ def _decomposition(parts: Sequence[Array]) -> Decomposition:
 def _parts(
     members: Members, rules: Sequence[ScoringRule], jackknife: JackknifeOptions
 ) -> list[Array]:
-    """All components of all rules: by a kernel where one can do it, else by the array path."""
+    """All components of all rules, by a kernel if one is usable, else by the array path."""
     raw, weights = members.raw, members.weights
     kernel = None if jackknife else kernels.pick(raw, weights, rules)
     results = kernel.compute(raw, weights, rules) if kernel is not None else None
@@ -246,7 +246,7 @@ def _parts(
 def array_path(
     members: Members, rules: Sequence[ScoringRule], jackknife: JackknifeOptions = NO_JACKKNIFE
 ) -> list[Array]:
-    """All components of all rules, one rule after the other, from their own formulas."""
+    """All components of all rules, from the formulas of the rules."""
     samples = members.samples
     if jackknife:
         validate.require_two_weighted_members(samples.weights, members.raw.layout)
@@ -256,7 +256,7 @@ def array_path(
 
 
 def _components(samples: Samples, rule: ScoringRule, jackknife: JackknifeOptions) -> list[Array]:
-    """Total, aleatoric and epistemic by the array path, with their errors if wanted."""
+    """Total, aleatoric and epistemic by the array path, with standard errors if requested."""
     xp = namespace(samples.probs)
     entropies = rule._entropy(xp, samples.probs)
     total = rule._entropy(xp, samples.mean)
@@ -288,12 +288,10 @@ def _of_dirichlet(predictions: Dirichlet, rule: ScoringRule) -> Decomposition:
     parts = [total, aleatoric, epistemic]
     if error is not None:
         parts += [xp.zeros_like(total), error, error]
-    own = namespace(predictions.alpha)
-    if own is not xp:
-        return _decomposition([as_dtype_of(own, part, predictions.alpha) for part in parts])
-    return _decomposition(
-        [xp.astype(part, predictions.alpha.dtype) for part in parts]
-    )  # with its gradient
+    alpha = predictions.alpha
+    if namespace(alpha) is not xp:
+        return _decomposition([as_dtype_of(namespace(alpha), part, alpha) for part in parts])
+    return _decomposition([xp.astype(part, alpha.dtype) for part in parts])  # keeps gradients
 
 
 # -- which path a decomposition takes -------------------------------------------------------------
@@ -357,7 +355,7 @@ def explain_kernel(
     """
     rules = list(named_rules(rule).values())
     if isinstance(predictions, Dirichlet):
-        return Explanation("array", "a Dirichlet has closed forms, and no members")
+        return Explanation("array", "a Dirichlet has closed forms and no members")
     options = InputOptions(member_axis, class_axis, from_logits, normalize, check)
     members = Members.of(predictions, weights, options)
     members.check_rules(rules)
@@ -365,9 +363,9 @@ def explain_kernel(
         return Explanation("array", "only the array path leaves members out for the jackknife")
     if is_dask(members.raw.values):
         return Explanation("array", "a Dask array is lazy; each of its blocks chooses its own path")
-    answers = kernels.ask(members.raw, members.weights, rules)
+    answers = kernels.usability(members.raw, members.weights, rules)
     for name, answer in answers.items():
         if answer:
-            return Explanation(name, answer.because)
-    reasons = (f"not by the {name} kernel: {a.because}" for name, a in answers.items())
+            return Explanation(name, answer.reason)
+    reasons = (f"not by the {name} kernel: {a.reason}" for name, a in answers.items())
     return Explanation("array", "; ".join(reasons))

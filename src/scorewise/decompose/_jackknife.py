@@ -1,4 +1,4 @@
-"""The jackknife: bias and standard errors of a decomposition, from leaving members out."""
+"""The jackknife: bias and standard errors of a decomposition, by leaving out members."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scorewise.rules import ScoringRule
 
 
 class Jackknife:
-    """The weighted jackknife: what changes when member m, of weight w, is left out.
+    """The weighted jackknife, which leaves out one member m of weight w at a time.
 
     T₋ₘ is a quantity without member m and ψ_m = (1 − w_m)(T − T₋ₘ) its influence. The bias is
     −Σψ; the variance Σ(ψ_m − w_m Σψ)²/(1 − w_m). With equal weights both are Quenouille's and
@@ -25,7 +25,7 @@ class Jackknife:
         self.weight = xp.ones_like(samples.probs[..., 0]) / samples.probs.shape[-2]
         if samples.weights is not None:
             self.weight = samples.weights * xp.ones_like(self.weight)
-        self.rest = sum_of_others(xp, self.weight)  # 1 − w, also where w is all but 1
+        self.rest = sum_of_others(xp, self.weight)  # 1 − w, accurate also where w is almost 1
         self.center = samples.mean[..., None, :]
         self.deviation = samples.deviations
         shift = -(self.deviation / self.rest[..., None]) * self.weight[..., None]
@@ -33,18 +33,18 @@ class Jackknife:
         self.excess = rule._divergence(xp, self.center, self.mean, shift)  # D(θ̄, θ̄₋ₘ)
 
     def bias(self) -> Array:
-        """Return by how much the plug-in EU is expected to be too small."""
+        """Return the bias of the plug-in EU: how much too small it is in expectation."""
         return self.xp.sum(self.rest * self.excess, axis=-1)
 
     def errors(self, entropies: Array, total: Array, aleatoric: Array, eu: Array) -> list[Array]:
         """Return the standard errors of the three components."""
         xp, w, center = self.xp, self.weight, self.center
-        without = self.rule._entropy(self.xp, self.mean)
+        left_out_total = self.rule._entropy(self.xp, self.mean)
         divergence = self.rule._divergence(self.xp, center, self.samples.probs, self.deviation)
         return [
-            self._error(self.rest * (total[..., None] - without)),
+            self._error(self.rest * (total[..., None] - left_out_total)),
             self._error(w * (entropies - aleatoric[..., None])),
-            # A member without weight has no influence, not even an infinite one.
+            # A member of weight 0 has no influence, even at an infinite divergence.
             self._error(
                 w * xp.where(w > 0, divergence - eu[..., None], 0.0) + self.rest * self.excess
             ),
@@ -52,17 +52,17 @@ class Jackknife:
 
     def _error(self, influence: Array) -> Array:
         spread = influence - self.weight * self.xp.sum(influence, axis=-1, keepdims=True)
-        scaled = spread / self.xp.sqrt(self.rest)  # before it is squared: a light rest is tiny
+        scaled = spread / self.xp.sqrt(self.rest)  # before it is squared, as rest may be tiny
         return square_root(self.xp, self.xp.sum(scaled**2, axis=-1))
 
 
 def check_jackknife(n_members: int, rules: Sequence[ScoringRule], unbiased: bool) -> None:
-    """Raise for a single member, and for rules that the jackknife does not correct."""
+    """Raise for a single member, and for rules whose bias the jackknife does not correct."""
     validate.require_two_members(n_members)
-    rough = next((rule for rule in rules if not rule.jackknife_corrects), None)
-    if unbiased and rough is not None:
+    non_smooth = next((rule for rule in rules if not rule.jackknife_corrects), None)
+    if unbiased and non_smooth is not None:
         raise InvalidInput(
-            f"unbiased=True makes estimates worse for {rough!r}: the jackknife assumes a "
+            f"unbiased=True makes estimates worse for {non_smooth!r}: the jackknife assumes a "
             "smooth rule, and a decision jumps; use the plain estimate, or a smooth rule such as "
             "'log' or 'brier'"
         )

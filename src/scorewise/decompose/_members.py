@@ -1,4 +1,4 @@
-"""Members as the caller passed them, and computing on them: at once, or lazily on Dask blocks."""
+"""Members as the caller passed them, and computations on them, lazy for Dask arrays."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ class Members:
 
     raw: RawPredictions
     weights: Any = None
-    checked: Samples | None = None  # if the caller has made them already
+    checked: Samples | None = None  # if the caller passed Samples
 
     @classmethod
     def of(cls, predictions: Any, weights: Any, options: InputOptions) -> Members:
         """Return members from an array, or from Samples, which take no options."""
         if isinstance(predictions, Dirichlet):
             raise InvalidInput(
-                "this compares members, and a Dirichlet has none; draw some and pass them as an "
-                "array (..., M, K)"
+                "this needs members, and a Dirichlet has none; draw samples from it and pass them "
+                "as an array (..., M, K)"
             )
         if isinstance(predictions, Samples):
             if names := changed_options(weights, options):
-                raise InvalidInput(f"{names}: pass to Samples(...), not beside one")
+                raise InvalidInput(f"{names}: pass to Samples(...), not together with Samples")
             return cls(predictions.raw(), predictions.weights, predictions)
         raw = raw_members(predictions, options)
         if weights is not None and is_dask(raw.values):
@@ -53,7 +53,7 @@ class Members:
         return cls(raw, weights)
 
     def check_rules(self, rules: Iterable[ScoringRule]) -> None:
-        """Raise unless every rule can score that number of classes."""
+        """Raise unless every rule can score the number of classes."""
         for rule in rules:
             rule.check_classes(self.raw.values.shape[-1])
 

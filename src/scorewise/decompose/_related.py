@@ -17,8 +17,8 @@ from scorewise.rules import ScoringRule, get_rule
 def reverse_epistemic(probs: Any, rule: str | ScoringRule, **options: Any) -> Array:
     """Return E_Q D(θ, θ̄): the excess loss of predicting a single member when the mean is right.
 
-    Use it to compare with work that measures disagreement this way round; infinite under log when
-    a member gives 0 where another does not.
+    Use it to compare with work that measures disagreement in this direction. Infinite under log
+    when a member gives 0 where another does not.
 
     Parameters
     ----------

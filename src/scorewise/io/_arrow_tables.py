@@ -63,7 +63,7 @@ class RowGroup:
 
 
 class ArrowSource:
-    """Rows of predictions in row groups."""
+    """The rows of an Arrow or Parquet table, read by row groups."""
 
     def __init__(
         self, name: str, schema: pa.Schema, groups: Sequence[RowGroup], class_names: ClassNames
@@ -81,7 +81,7 @@ class ArrowSource:
         self.read_points: Sequence[int] = self._ends[:-1].tolist()
 
     def predictions(self) -> Predictions:
-        """The rows with class names and weights."""
+        """Return the predictions, with class names and weights."""
         return Predictions.from_source(self, self.class_names, self.member_weights)
 
     def _first_row(self, columns: list[str]) -> pa.RecordBatch | None:
@@ -92,7 +92,7 @@ class ArrowSource:
         return None
 
     def locate(self, row: int) -> str:
-        """The row group in which a row is stored, and its number there."""
+        """Return the row group of a row, and its index in the group."""
         i = int(np.searchsorted(self._ends, row, side="right"))
         first = int(self._ends[i - 1]) if i else 0
         return f"{self._groups[i].name}, row {row - first} there"
@@ -101,13 +101,13 @@ class ArrowSource:
         return f"row {row} ({self.locate(row)})"
 
     def parts(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Arrays]:
-        """The rows of one group after the other."""
+        """Yield the rows, one group after the other."""
         columns = self._columns.needed(fields)
         if start >= stop:
-            (nothing,) = self._schema.empty_table().select(columns).to_batches() or [
+            (empty,) = self._schema.empty_table().select(columns).to_batches() or [
                 pa.RecordBatch.from_pylist([], schema=pa.schema(map(self._schema.field, columns)))
             ]
-            yield self._columns.decode(nothing, fields, self._place)
+            yield self._columns.decode(empty, fields, self._place)
             return
         for i in range(int(np.searchsorted(self._ends, start, side="right")), len(self._groups)):
             group = self._groups[i]
@@ -115,15 +115,15 @@ class ArrowSource:
             if row >= stop:
                 return
             for batch in self._batches(group, columns, n):
-                before, after = max(0, start - row), min(batch.num_rows, stop - row)
-                if before < after:
-                    yield self._decoded(batch.slice(before, after - before), fields, row + before)
+                first, last = max(0, start - row), min(batch.num_rows, stop - row)
+                if first < last:
+                    yield self._decoded(batch.slice(first, last - first), fields, row + first)
                 row += batch.num_rows
                 if row >= stop:
                     break
 
     def _decoded(self, batch: pa.RecordBatch, fields: frozenset[str], first: int) -> Arrays:
-        """The arrays of a batch; errors say where they are wrong."""
+        """The arrays of a batch; errors name the file and the row."""
         try:
             return self._columns.decode(batch, fields, lambda row: self._place(first + row))
         except (pa.ArrowException, UnicodeDecodeError) as error:
@@ -133,7 +133,7 @@ class ArrowSource:
             raise with_file_name(error, self._name) from None
 
     def _batches(self, group: RowGroup, columns: Sequence[str], n: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a group; errors say that it is damaged."""
+        """Yield the rows of a group; raise InvalidFile if it is damaged."""
         name = f"{self._name!r}: {group.name}"
         n_read = 0
         try:
@@ -141,22 +141,22 @@ class ArrowSource:
                 n_read += batch.num_rows
                 yield batch
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            if getattr(error, "errno", None):  # the system's fault, not the file's
+            if getattr(error, "errno", None):  # an error of the system, not of the file
                 raise
             raise InvalidFile(f"{name} cannot be read: {_first_line(error)}") from None
         if n_read < group.n_rows:
             raise InvalidFile(f"{name} should have {group.n_rows} rows, and {n_read} were read")
 
 
-def opened(name: str, kind: str, open_it: Callable[[], T]) -> T:
-    """What ``open_it`` returns; errors say that the file is damaged."""
+def opened(name: str, kind: str, open_file: Callable[[], T]) -> T:
+    """Return the result of ``open_file``; raise InvalidFile if the file is damaged."""
     try:
-        return open_it()
+        return open_file()
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        if getattr(error, "errno", None):  # the system's fault, not the file's
+        if getattr(error, "errno", None):  # an error of the system, not of the file
             raise
         raise InvalidFile(
-            f"{name!r} is no {kind} file, or it is cut off: {_first_line(error)}"
+            f"{name!r} is not a valid {kind} file, or it is truncated: {_first_line(error)}"
         ) from None
 
 
@@ -165,7 +165,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def metadata_of(schema: pa.Schema) -> bytes | None:
-    """Class names and weights in the metadata of a schema, as they are written."""
+    """Return the metadata of a schema that holds class names and weights, as JSON."""
     return (schema.metadata or {}).get(_KEY)
 
 
@@ -175,7 +175,7 @@ def _metadata(schema: pa.Schema) -> tuple[ClassNames, np.ndarray | None]:
         metadata = json.loads(metadata_of(schema) or b"{}")
         names, weights = metadata.get("class_names"), metadata.get("weights")
         if isinstance(names, str):
-            raise TypeError("class_names are one text, not several")
+            raise TypeError("class_names is a string, not a list")
         return (
             None if names is None else tuple(map(str, names)),
             None if weights is None else np.array(weights["values"], np.dtype(weights["dtype"])),
@@ -188,18 +188,18 @@ def _metadata(schema: pa.Schema) -> tuple[ClassNames, np.ndarray | None]:
 
 
 class ColumnDecoder:
-    """Which columns of a table are which fields, and how to decode them.
+    """The columns of each field of a table, and how to decode them.
 
     Parameters
     ----------
     schema : pa.Schema
     first_row : callable
-        Returns one row of the table, which shows how long nested lists are, or None if there is
-        none.
+        Returns the first row of some columns, which shows the lengths of nested lists, or None if
+        there are no rows.
     class_names : tuple of str, optional
         From the table's metadata.
     user_class_names : tuple of str, optional
-        Those of the user, which count where neither the metadata nor the columns have names.
+        From the user; used where neither the metadata nor the columns have names.
     """
 
     def __init__(
@@ -210,9 +210,9 @@ class ColumnDecoder:
         user_class_names: ClassNames,
     ) -> None:
         names = list(schema.names)
-        twice = first_repeated(names)
-        if twice is not None:
-            raise InvalidInput(f"there are two columns {twice!r}")
+        duplicate = first_repeated(names)
+        if duplicate is not None:
+            raise InvalidInput(f"there are two columns {duplicate!r}")
         self._values: dict[str, _TensorColumn | _ListColumn | _GridColumns] = {}
         self._first_class = 0
         for field, known in (("probs", PROBS), ("logits", LOGITS)):
@@ -224,10 +224,10 @@ class ColumnDecoder:
                 class_names = class_names or grid.class_names
                 self._first_class = grid.first_class
         if not self._values:
-            there = ", ".join(names[:8]) + ", …" * (len(names) > 8)
+            shown = ", ".join(names[:8]) + ", …" * (len(names) > 8)
             raise InvalidInput(
                 "there is no column 'probs' or 'logits', and no column per member and class such "
-                f"as 'probs_0_1' (of one model 'probs_0_cat'); there are {there or 'no columns'}"
+                f"as 'probs_0_1' (of one model 'probs_0_cat'); the columns are {shown or 'none'}"
             )
         self.class_names = class_names or user_class_names
         self._labels = named_column(names, LABELS)
@@ -244,16 +244,16 @@ class ColumnDecoder:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """M, K."""
+        """Members and classes (M, K)."""
         return next(iter(self._values.values())).shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the probabilities or logits."""
+        """The dtype of the probabilities or logits."""
         return next(iter(self._values.values())).dtype
 
     def needed(self, fields: frozenset[str]) -> list[str]:
-        """The columns to read for some fields."""
+        """Return the columns to read for some fields."""
         columns = [c for name in self._values if name in fields for c in self._values[name].columns]
         for name, column in (("labels", self._labels), ("ids", self._ids)):
             if name in fields and column is not None:
@@ -261,7 +261,7 @@ class ColumnDecoder:
         return columns + self._weights * ("weights" in fields)
 
     def decode(self, batch: pa.RecordBatch, fields: frozenset[str], locate: LocateRow) -> Arrays:
-        """The rows of a batch as arrays."""
+        """Return the rows of a batch as arrays."""
         arrays = {
             name: values.decode(batch, locate)
             for name, values in self._values.items()
@@ -317,7 +317,7 @@ class ColumnDecoder:
 
 @dataclass(frozen=True)
 class _TensorColumn:
-    """A column of tensors (M, K), in Arrow's own extension type."""
+    """A column of tensors (M, K), in Arrow's extension type."""
 
     columns: tuple[str]
     shape: tuple[int, int]
@@ -328,9 +328,7 @@ class _TensorColumn:
         column = batch.column(name)
         _refuse_nulls(column, name, locate)
         flat = column.storage.flatten()
-        permutation = (
-            column.type.permutation
-        )  # the logical order of the axes, if not the stored one
+        permutation = column.type.permutation  # the logical order of the axes, if set
         swapped = permutation is not None and list(permutation) == [1, 0]
 
         def member(i: int) -> str:
@@ -407,7 +405,7 @@ def _member_column(
     row = first_row([name])
     if row is None:
         if not (_is_fixed(kind) and _is_fixed(kind.value_type)):
-            raise InvalidInput(f"column {name!r} is empty: nothing says how many members there are")
+            raise InvalidInput(f"column {name!r} is empty, so the number of members is unknown")
         lengths = (kind.list_size, kind.value_type.list_size)
     else:
         first = row.column(0)[0].as_py()
@@ -445,7 +443,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _as_integers(labels: pa.Array) -> pa.Array:
-    """Booleans, and whole numbers that pandas stores as floats to have gaps, as integers."""
+    """Booleans, and the floats that pandas writes for integers with gaps, as integers."""
     if pa.types.is_boolean(labels.type):
         return labels.cast(pa.int64())
     if pa.types.is_floating(labels.type):
@@ -456,7 +454,7 @@ def _as_integers(labels: pa.Array) -> pa.Array:
 
 
 def _unpacked(column: pa.Array) -> pa.Array:
-    """The values of what pandas stores as categories or as views."""
+    """The plain values of a column that pandas stores as categories or string views."""
     if pa.types.is_dictionary(column.type):
         column = pa.array(column.to_pylist())
     return column.cast(pa.string()) if pa.types.is_string_view(column.type) else column
@@ -495,7 +493,7 @@ def _refuse_nulls(values: pa.Array, name: str, locate: LocateRow) -> None:
 
 
 def schema_of(predictions: Predictions) -> pa.Schema:
-    """The columns and the metadata that predictions are written with."""
+    """Return the columns and the metadata of the file to write."""
     _, m, k = predictions.shape
     first = next(predictions.chunks(1))
     columns = []
@@ -522,7 +520,7 @@ def schema_of(predictions: Predictions) -> pa.Schema:
 
 
 def batches_of(predictions: Predictions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of predictions, a part at a time."""
+    """Yield the rows of predictions, a part at a time."""
     for part in predictions.chunks():
         yield pa.record_batch([_column(part, field) for field in schema], schema=schema)
 

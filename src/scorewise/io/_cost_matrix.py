@@ -10,17 +10,17 @@ import numpy as np
 from scorewise._text import shorten
 from scorewise.errors import InvalidFile, Remedy
 
-# what the first line may have above names of classes
+# possible headers of a column with the names of the classes
 _HEADS = {"", "class", "classes", "class_name", "label", "y", "truth", "true"}
 
 
 def read_cost_matrix(
     path: Path, class_names: tuple[str, ...] | None = None, *, ordered: bool = True
 ) -> tuple[np.ndarray, list[str]]:
-    """Costs ``(K, A)`` and the names of the actions, from a table with a line for each class.
+    """Return costs ``(K, A)`` and the names of the actions, from a CSV file.
 
-    The first line names the actions. If the first column has the names of the classes, or their
-    numbers from 0 on, lines are put in the order of the classes.
+    The first line names the actions; each further line is for a class. If the first column has the
+    names of the classes, or their numbers from 0 on, lines are put in the order of the classes.
 
     Parameters
     ----------
@@ -34,18 +34,18 @@ def read_cost_matrix(
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = [line for line in csv.reader(file, strict=True) if any(line)]
     except (csv.Error, UnicodeDecodeError) as error:
-        raise InvalidFile(f"{path.name!r} is no CSV file: {error}") from None
+        raise InvalidFile(f"{path.name!r} is not a valid CSV file: {error}") from None
     if len(lines) < 3 or min(map(len, lines)) != max(map(len, lines)):
         raise InvalidFile(
             f"{path.name!r} must have a line with the names of the actions, and then one line of "
             "costs for each class, all of the same length"
         )
     header, *table = lines
-    first = [line[0].strip() for line in table]
+    first_cells = [line[0].strip() for line in table]
     if (
-        any(_number(cell) is None for cell in first)
+        any(_number(cell) is None for cell in first_cells)
         or header[0].strip().lower() in _HEADS
-        or set(first) == set(class_names or ())
+        or set(first_cells) == set(class_names or ())
     ):
         header = header[1:]
         table = _in_order(table, class_names, path) if ordered else [line[1:] for line in table]
@@ -100,7 +100,7 @@ def _cost(cell: str, action: str, path: Path) -> float:
     if value is None:
         raise InvalidFile(
             f"{path.name!r}: a cost of the action {_quoted(action)} is {_quoted(cell)}, which is "
-            "no number"
+            "not a number"
         )
     return value
 

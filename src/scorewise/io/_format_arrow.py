@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _read(path: Path, class_names: ClassNames) -> Predictions:
-    """The rows of a file, which is mapped."""
+    """Return the predictions in a file, which is memory-mapped."""
     import pyarrow as pa
 
     from scorewise.io._arrow_tables import ArrowSource, RowGroup, opened
@@ -27,7 +27,7 @@ def _read(path: Path, class_names: ClassNames) -> Predictions:
     def group(i: int) -> RowGroup:
         def rows(columns: Sequence[str], n: int) -> Iterator[pa.RecordBatch]:
             batch = file.get_batch(i).select(list(columns))
-            batch.validate(full=True)  # a damaged one could crash the process
+            batch.validate(full=True)  # a damaged batch could crash the process
             for start in range(0, batch.num_rows, n):
                 yield batch.slice(start, n)
 
@@ -38,7 +38,7 @@ def _read(path: Path, class_names: ClassNames) -> Predictions:
 
 
 def _write(predictions: Predictions, path: Path) -> None:
-    """All rows, a batch at a time."""
+    """Write all rows, a batch at a time."""
     import pyarrow as pa
 
     from scorewise.io._arrow_tables import batches_of, schema_of

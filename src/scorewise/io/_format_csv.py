@@ -1,7 +1,7 @@
 """One column per member and class in a ``.csv`` file, for small files.
 
-The first line may be a comment with what columns cannot say: the dtype, whether ids are text, names
-of classes and the members' weights.
+The first line may be a comment with metadata: the dtype, whether ids are text, the names of the
+classes and the members' weights.
 """
 
 from __future__ import annotations
@@ -40,29 +40,29 @@ _Cells = dict[str, tuple[str, ...]]  # by column
 
 
 def _read(path: Path, class_names: ClassNames) -> Predictions:
-    """The whole table."""
+    """Return the predictions of the whole table."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             text = file.read()
     except UnicodeDecodeError as error:
-        raise InvalidFile(f"{path.name!r} is no text in UTF-8: {error}") from None
+        raise InvalidFile(f"{path.name!r} is not UTF-8 text: {error}") from None
     metadata, start = _comment(text, path)
     longest = csv.field_size_limit(len(text) + 1)
     try:
         lines = list(csv.reader(StringIO(text[start:], newline=""), strict=True))
     except csv.Error as error:
-        raise InvalidFile(f"{path.name!r} is no CSV: {error}") from None
+        raise InvalidFile(f"{path.name!r} is not valid CSV: {error}") from None
     finally:
         csv.field_size_limit(longest)
     lines = [line for line in lines if line]
     if not lines:
         raise InvalidFile(f"{path.name!r} is empty; its first line must name the columns")
     header, *table = lines
-    if (twice := first_repeated(header)) is not None:
-        raise InvalidFile(f"{path.name!r} has two columns {twice!r}")
+    if (duplicate := first_repeated(header)) is not None:
+        raise InvalidFile(f"{path.name!r} has two columns {duplicate!r}")
     if "rows" in metadata and (len(table) != metadata["rows"] or not text.endswith("\n")):
         raise InvalidFile(
-            f"{path.name!r} is cut off: it has {len(table)} rows of {metadata['rows']}"
+            f"{path.name!r} is truncated: it has {len(table)} of {metadata['rows']} rows"
         )
     for row, cells in enumerate(table):
         if len(cells) != len(header):
@@ -76,7 +76,7 @@ def _read(path: Path, class_names: ClassNames) -> Predictions:
     except InvalidInput:
         raise
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidFile(f"the first line of {path.name!r} makes no sense: {error}") from None
+        raise InvalidFile(f"the first line of {path.name!r} is invalid: {error}") from None
 
 
 def _comment(text: str, path: Path) -> tuple[dict[str, Any], int]:
@@ -87,9 +87,9 @@ def _comment(text: str, path: Path) -> tuple[dict[str, Any], int]:
     try:
         metadata = json.loads(line.removeprefix(_COMMENT))
         if not isinstance(metadata, dict):
-            raise ValueError(f"{metadata!r} is no mapping")
+            raise ValueError(f"{metadata!r} is not a mapping")
     except (ValueError, RecursionError) as error:
-        raise InvalidFile(f"the first line of {path.name!r} is no JSON: {error}") from None
+        raise InvalidFile(f"the first line of {path.name!r} is not valid JSON: {error}") from None
     return metadata, len(line) + 1
 
 
@@ -129,7 +129,7 @@ def _predictions(
 
 
 def _is_whole(text: str) -> bool:
-    """Whether text is how a 64-bit integer is written; 007 is a name."""
+    """Whether text is a 64-bit integer without leading zeros; 007 is a name."""
     return bool(_WHOLE.fullmatch(text)) and -(2**63) <= int(text) < 2**63
 
 
@@ -164,7 +164,7 @@ def _column_values(
     except ValueError:
         row = next(i for i, cell in enumerate(cells) if not _is_number(cell))
         raise InvalidFile(
-            f"{path.name!r}: row {row}, column {name!r} is {cells[row]!r}, which is no number"
+            f"{path.name!r}: row {row}, column {name!r} is {cells[row]!r}, which is not a number"
         ) from None
 
 
@@ -177,7 +177,7 @@ def _is_number(text: str) -> bool:
 
 
 def _write(predictions: Predictions, path: Path) -> None:
-    """A comment, a line of names, a line for each row."""
+    """Write a comment, a header, and a line for each row."""
     _, m, k = predictions.shape
     first = next(predictions.chunks(1))
     members = [name for name in ("probs", "logits") if name in predictions.fields]
@@ -198,10 +198,10 @@ def _write(predictions: Predictions, path: Path) -> None:
         header += [f"weights_{i}" for i in range(m)]
     with path.open("w", encoding="utf-8", newline="") as file:
         file.write(_COMMENT + json.dumps(metadata) + "\n")
-        lines = csv.writer(file)  # whose lines end in "\r\n", so that "\r" within is quoted
-        lines.writerow(header)
+        writer = csv.writer(file)  # its lines end in "\r\n", so that "\r" in a cell is quoted
+        writer.writerow(header)
         for part in predictions.chunks():
-            lines.writerows(_lines(part))
+            writer.writerows(_lines(part))
 
 
 def _lines(part: Predictions) -> Iterator[list[Any]]:
@@ -215,7 +215,7 @@ def _lines(part: Predictions) -> Iterator[list[Any]]:
     for name in ("probs", "logits", "weights"):
         if name in part.fields:
             values = getattr(part, name).reshape(len(part), -1)
-            # the shortest text that is read back exactly, in the array's own precision
+            # the shortest text that is read back exactly, in the array's precision
             columns += [[str(x) for x in column] for column in values.T]
     yield from map(list, zip(*columns, strict=True))
 

@@ -40,7 +40,7 @@ _LOCAL_HEADER = 30  # bytes before the name of a file in an archive
 
 @dataclass(frozen=True)
 class MappedArray:
-    """Where the numbers of an array are in a file."""
+    """The position, dtype and shape of an array in a file."""
 
     path: Path
     offset: int
@@ -50,7 +50,7 @@ class MappedArray:
 
     @classmethod
     def from_header(cls, file: IO[bytes], path: Path, name: str) -> MappedArray:
-        """The array whose header in NumPy's format the file begins with."""
+        """Return the array whose header, in NumPy's format, is next in the file."""
         try:
             version = np.lib.format.read_magic(file)
             if version == (1, 0):
@@ -61,23 +61,23 @@ class MappedArray:
                 raise ValueError(f"format version {version} is for structured arrays")
             shape, is_fortran, dtype = header
             if min(shape, default=0) < 0:
-                raise ValueError(f"the shape {shape} cannot be")
-        except Exception as error:  # NumPy reads the header as Python, so anything may come
-            raise InvalidFile(f"{name} is no array in NumPy's format: {error}") from None
+                raise ValueError(f"the shape {shape} is invalid")
+        except Exception as error:  # NumPy parses the header as Python, so any error may occur
+            raise InvalidFile(f"{name} is not an array in NumPy's format: {error}") from None
         if dtype.hasobject:
             raise InvalidFile(
-                f"{name} holds Python objects, which would have to be unpickled, and that can run "
-                "anything; save numbers, or strings with dtype=str"
+                f"{name} holds Python objects, and unpickling them can run any "
+                "code; save numbers, or strings with dtype=str"
             )
         return cls(path, file.tell(), dtype, shape, is_fortran)
 
     @property
     def nbytes(self) -> int:
-        """Size of the numbers."""
+        """Size of the values in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     def rows(self, start: int, stop: int) -> np.ndarray:
-        """Some of the rows, in a map of their own, so that its memory can be released."""
+        """Return some rows in a separate memory map, so that its memory can be released."""
         if self.is_fortran or not self.nbytes:
             return native(self.whole()[start:stop])
         row = self.nbytes // self.shape[0]
@@ -85,7 +85,7 @@ class MappedArray:
         return native(np.memmap(self.path, self.dtype, "r", self.offset + start * row, shape))
 
     def whole(self) -> np.ndarray:
-        """All rows: in memory, or mapped where they are large."""
+        """Return all rows, in memory or, if large, memory-mapped."""
         if not self.nbytes:
             return np.empty(self.shape, self.dtype)
         order: Any = "F" if self.is_fortran else "C"
@@ -106,7 +106,7 @@ class MappedSource:
         self.read_points: Sequence[int] = ()
 
     def parts(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Arrays]:
-        """Maps of the rows."""
+        """Yield memory maps of the rows."""
         is_whole = (start, stop) == (0, self.shape[0]) and n >= stop
         for first in range(start, max(stop, start + 1), n):
             rows = first, min(first + n, stop)
@@ -121,14 +121,14 @@ class MappedSource:
             yield arrays
 
     def locate(self, row: int) -> None:
-        """The number of a row is enough."""
+        """Return None: the number of a row identifies it."""
 
 
 # -- .npy ------------------------------------------------------------------------------------------
 
 
 def _read_npy(path: Path, class_names: ClassNames) -> Predictions:
-    """The array, mapped."""
+    """Return the predictions in the array, memory-mapped."""
     with path.open("rb") as file:
         array = MappedArray.from_header(file, path, repr(path.name))
     validate.floating(np.empty(0, array.dtype), "probs")
@@ -136,15 +136,15 @@ def _read_npy(path: Path, class_names: ClassNames) -> Predictions:
     n_bytes = path.stat().st_size - array.offset
     if n_bytes < array.nbytes:
         raise InvalidFile(
-            f"{path.name!r} is cut off: {array.shape} of {array.dtype} are {array.nbytes:,} bytes, "
-            f"and {n_bytes:,} are there"
+            f"{path.name!r} is truncated: {array.shape} of {array.dtype} are {array.nbytes:,} "
+            f"bytes, but the file has {n_bytes:,}"
         )
     source = MappedSource({"probs": array}, {})
     return Predictions.from_source(source, checked_names(class_names, array.shape[-1]))
 
 
 def _write_npy(predictions: Predictions, path: Path) -> None:
-    """The probabilities alone, a part at a time."""
+    """Write the probabilities alone, a part at a time."""
     others = sorted(predictions.fields - {"probs"})
     others += ["class_names"] * (predictions.class_names is not None)
     others += ["weights"] * (predictions.member_weights is not None)
@@ -168,10 +168,10 @@ def _write_npy(predictions: Predictions, path: Path) -> None:
 
 
 def _read_npz(path: Path, class_names: ClassNames) -> Predictions:
-    """All arrays; those of probabilities and logits stay in the file if not compressed."""
+    """Return all arrays; probabilities and logits stay in the file if not compressed."""
     arrays: dict[str, Any] = {}
     mapped = {}
-    with path.open("rb") as file, _damage_refused(path), zipfile.ZipFile(file) as archive:
+    with path.open("rb") as file, _damage_reported(path), zipfile.ZipFile(file) as archive:
         entries = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
         if named_column(list(entries), (*PROBS, *LOGITS)) is None:
             raise InvalidFile(
@@ -196,27 +196,27 @@ def _read_npz(path: Path, class_names: ClassNames) -> Predictions:
 
 
 @contextmanager
-def _damage_refused(path: Path) -> Iterator[None]:
-    """Refuse a damaged or encrypted archive, which can raise nearly anything."""
+def _damage_reported(path: Path) -> Iterator[None]:
+    """Raise InvalidFile for a damaged or encrypted archive, which can raise any error."""
     try:
         yield
     except InvalidInput:
         raise
     except Exception as error:
-        raise InvalidFile(f"{path.name!r} is no .npz file, or it is damaged: {error}") from None
+        raise InvalidFile(f"{path.name!r} is not a valid .npz file: {error}") from None
 
 
 def _archived(
     archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path
 ) -> MappedArray | np.ndarray:
-    """Where an array is in the file, or the array itself if it was compressed."""
+    """The position of an array in the file, or the array itself if it is compressed."""
     name = f"{info.filename!r} in {path.name!r}"
     with archive.open(info) as entry:
         array = MappedArray.from_header(entry, path, name)
         if info.file_size != array.offset + array.nbytes:
             raise InvalidFile(
                 f"{name} is damaged: {array.shape} of {array.dtype} are {array.nbytes:,} bytes, "
-                f"and {info.file_size - array.offset:,} are there"
+                f"but the file has {info.file_size - array.offset:,}"
             )
         if info.compress_type != zipfile.ZIP_STORED:
             values = np.frombuffer(entry.read(), array.dtype)
@@ -230,7 +230,7 @@ def _archived(
 
 
 def _write_npz(predictions: Predictions, path: Path) -> None:
-    """All arrays, not compressed, so that they can be mapped."""
+    """Write all arrays, not compressed, so that they can be memory-mapped."""
     arrays: dict[str, Any] = {
         name: getattr(predictions, name)
         for name in ("probs", "logits", "labels", "ids")
@@ -240,8 +240,8 @@ def _write_npz(predictions: Predictions, path: Path) -> None:
         longest = max(map(len, arrays["ids"]), default=0)
         if 4 * longest * len(predictions) > _MOST_TEXT:
             raise InvalidInput(
-                f"the longest id has {longest:,} characters, and .npz would take as many for every "
-                "row; use .parquet"
+                f"the longest id has {longest:,} characters, and .npz would store as many for "
+                "every row; use .parquet"
             )
         arrays["ids"] = arrays["ids"].astype(np.str_)
     if predictions.class_names is not None:

@@ -24,7 +24,7 @@ _BATCHES = 32  # of 8 MiB in a file of a folder
 
 
 def _read(path: Path, class_names: ClassNames) -> Predictions:
-    """The rows of a file, which are read when they are used."""
+    """Return the predictions in a file, whose rows are read when they are used."""
     from scorewise.io._arrow_tables import ArrowSource
 
     schema, groups = _open(path, path.name)
@@ -32,22 +32,22 @@ def _read(path: Path, class_names: ClassNames) -> Predictions:
 
 
 def _open(path: Path, name: str, of_file: str = "") -> tuple[pa.Schema, list[RowGroup]]:
-    """The columns and row groups of a file; ``of_file`` names the file of a group."""
+    """The columns and row groups of a file; ``of_file`` names the file in messages."""
     import pyarrow.parquet as pq
 
     from scorewise.io._arrow_tables import RowGroup, opened
 
-    def open_it() -> pq.ParquetFile:
+    def open_file() -> pq.ParquetFile:
         return pq.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False)
 
-    with opened(name, "Parquet", open_it) as file:
+    with opened(name, "Parquet", open_file) as file:
         schema, metadata = file.schema_arrow, file.metadata
         sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
 
     def group(i: int) -> RowGroup:
         def rows(columns: Sequence[str], n: int) -> Iterator[pa.RecordBatch]:
-            with open_it() as again:
-                yield from again.iter_batches(n, row_groups=[i], columns=list(columns))
+            with open_file() as reopened:
+                yield from reopened.iter_batches(n, row_groups=[i], columns=list(columns))
 
         return RowGroup(f"row group {i}{of_file}", sizes[i], rows)
 
@@ -55,7 +55,7 @@ def _open(path: Path, name: str, of_file: str = "") -> tuple[pa.Schema, list[Row
 
 
 def _write(predictions: Predictions, path: Path) -> None:
-    """All rows, in row groups of 64 MiB."""
+    """Write all rows, in row groups of 64 MiB."""
     from scorewise.io._arrow_tables import batches_of, schema_of
 
     schema = schema_of(predictions)
@@ -69,21 +69,21 @@ def _write_batches(batches: Iterator[pa.RecordBatch], schema: pa.Schema, path: P
     # tensors of floating-point numbers do not gain from dictionaries
     text = [field.name for field in schema if pa.types.is_string(field.type)]
     with pq.ParquetWriter(path, schema, use_dictionary=text or False) as writer:
-        waiting: list[pa.RecordBatch] = []
+        pending: list[pa.RecordBatch] = []
         for batch in batches:
-            waiting.append(batch)
-            if sum(b.nbytes for b in waiting) >= _ROW_GROUP_BYTES:
-                writer.write_table(pa.Table.from_batches(waiting))
-                waiting = []
-        if waiting:
-            writer.write_table(pa.Table.from_batches(waiting))
+            pending.append(batch)
+            if sum(b.nbytes for b in pending) >= _ROW_GROUP_BYTES:
+                writer.write_table(pa.Table.from_batches(pending))
+                pending = []
+        if pending:
+            writer.write_table(pa.Table.from_batches(pending))
 
 
 # -- a folder of files -----------------------------------------------------------------------------
 
 
 def _read_folder(path: Path, class_names: ClassNames) -> Predictions:
-    """The rows of all files, whose columns must be the same."""
+    """Return the predictions in all files, which must have the same columns."""
     from scorewise.io._arrow_tables import ArrowSource, metadata_of
 
     files = parquet_files(path)
@@ -96,15 +96,17 @@ def _read_folder(path: Path, class_names: ClassNames) -> Predictions:
     schema = opened_files[0][0]
     for name, (other, _) in zip(names, opened_files, strict=True):
         if (difference := _difference(schema, other)) is not None:
-            raise InvalidFile(f"{name!r} has other columns than {names[0]!r}: {difference}")
+            raise InvalidFile(f"{name!r} has different columns from {names[0]!r}: {difference}")
         if metadata_of(other) != metadata_of(schema):
-            raise InvalidFile(f"{name!r} has other class names or member weights than {names[0]!r}")
+            raise InvalidFile(
+                f"{name!r} has different class names or member weights from {names[0]!r}"
+            )
     groups = [group for _, groups in opened_files for group in groups]
     return ArrowSource(path.name, schema, groups, class_names).predictions()
 
 
 def parquet_files(folder: Path) -> list[Path]:
-    """The Parquet files in a folder and in its subfolders, except hidden ones."""
+    """Return the Parquet files in a folder and its subfolders, except hidden ones."""
     return sorted(
         file
         for file in folder.rglob("*.parquet")
@@ -122,7 +124,7 @@ def _difference(schema: pa.Schema, other: pa.Schema) -> str | None:
 
 
 def _write_folder(predictions: Predictions, path: Path) -> None:
-    """Files of 256 MiB each."""
+    """Write files of 256 MiB each."""
     from scorewise.io._arrow_tables import batches_of, schema_of
 
     schema = schema_of(predictions)

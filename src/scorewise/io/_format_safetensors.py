@@ -17,7 +17,7 @@ _TENSORS = ("probs", "logits", "labels", "ids", "weights")
 
 
 def _read(path: Path, class_names: ClassNames) -> Predictions:
-    """All tensors, and the names in the metadata."""
+    """Return the predictions in all tensors, with the names in the metadata."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -35,7 +35,7 @@ def _read(path: Path, class_names: ClassNames) -> Predictions:
                     fields[field] = _tensor(file, name, path)
     except SafetensorError as error:
         raise InvalidFile(
-            f"{path.name!r} is no .safetensors file, or it is cut off: {error}"
+            f"{path.name!r} is not a valid .safetensors file, or it is truncated: {error}"
         ) from None
     fields.setdefault("class_names", class_names)
     return Predictions(**fields)
@@ -53,7 +53,7 @@ def _tensor(file: Any, name: str, path: Path) -> np.ndarray:
 
 
 def _text_fields(metadata: dict[str, str], path: Path) -> dict[str, Any]:
-    """Class names and text ids, which are no tensors."""
+    """Class names and text ids, which are not stored as tensors."""
     fields: dict[str, Any] = {}
     for name in ("class_names", "ids"):
         if name in metadata:
@@ -61,13 +61,13 @@ def _text_fields(metadata: dict[str, str], path: Path) -> dict[str, Any]:
                 fields[name] = json.loads(metadata[name])
             except (ValueError, RecursionError) as error:
                 raise InvalidFile(
-                    f"{name!r} in the metadata of {path.name!r} is no JSON: {error}"
+                    f"{name!r} in the metadata of {path.name!r} is not valid JSON: {error}"
                 ) from None
     return fields
 
 
 def _write(predictions: Predictions, path: Path) -> None:
-    """All arrays as tensors, names as JSON in the metadata."""
+    """Write all arrays as tensors, and names as JSON in the metadata."""
     from safetensors.numpy import save
 
     tensors = {

@@ -21,7 +21,7 @@ from scorewise.io._predictions import Predictions, with_file_name
 
 @dataclass(frozen=True)
 class FileFormat:
-    """How predictions are read from a kind of file and written to it.
+    """A file format: how predictions are read and written.
 
     Attributes
     ----------
@@ -29,9 +29,9 @@ class FileFormat:
         Of the files, such as ``(".parquet",)``; ``""`` is for folders.
     read : callable
         ``read(path, class_names)`` returns :class:`Predictions`. ``class_names`` are the user's, or
-        None; they count where the file has none.
+        None; they are used where the file has none.
     write : callable
-        ``write(predictions, path)`` writes a new file at a path that is free.
+        ``write(predictions, path)`` writes a new file; nothing exists at the path.
     extra : str, optional
         The optional dependencies of scorewise that it needs.
     """
@@ -44,7 +44,7 @@ class FileFormat:
 
 @cache
 def _formats() -> dict[str, FileFormat]:
-    """All formats by suffix: those that the modules ``_format_….py`` list in ``FORMATS``.
+    """All formats by suffix: the entries of ``FORMATS`` in all modules ``_format_….py``.
 
     Such a module imports the library it needs, such as pyarrow, within its functions, so that the
     other formats can be used where that library is not installed.
@@ -63,9 +63,9 @@ def _formats() -> dict[str, FileFormat]:
 def read_predictions(
     path: str | os.PathLike[str], class_names: Sequence[str] | None = None
 ) -> Predictions:
-    """Predictions from a file, or from a folder of Parquet files.
+    """Return the predictions in a file, or in a folder of Parquet files.
 
-    The suffix of the path says what kind of file it is.
+    The suffix of the path determines the format.
 
     ==================  ============================================================================
     ``.npz``            arrays ``probs`` (N, M, K) or ``logits``; optionally ``labels``, ``ids``,
@@ -98,7 +98,7 @@ def read_predictions(
     Raises
     ------
     InvalidInput
-        If the file is not what it should be; the message says what is wrong and where.
+        If the contents are invalid; the message says what is wrong and where.
     FileNotFoundError
         If there is no such file.
 
@@ -127,7 +127,7 @@ def read_predictions(
     except UnicodeDecodeError as error:
         raise InvalidFile(f"{path.name!r} is damaged: {error}") from None
     if names is not None and predictions.class_names != names:
-        raise InvalidFile(f"{path.name!r} has class names of its own, other than class_names")
+        raise InvalidFile(f"{path.name!r} has class names that differ from class_names")
     predictions.file_name = path.name
     return predictions
 
@@ -142,17 +142,17 @@ def write_predictions(
     weights: Any = None,
     logits: Any = None,
 ) -> None:
-    """Write predictions to a file, which is written whole or not at all.
+    """Write predictions to a file, completely or not at all.
 
-    :func:`scorewise.read_predictions` gives back exactly what was written. Rows that come from a
+    :func:`scorewise.read_predictions` returns exactly what was written. Rows that come from a
     file are copied a part at a time to Parquet, Arrow, CSV and NPY, so that files larger than
     memory can be converted.
 
     Parameters
     ----------
     path : str or path
-        Its suffix says what is written; see :func:`scorewise.read_predictions`. Without a suffix, a
-        folder of Parquet files.
+        Its suffix determines the format; see :func:`scorewise.read_predictions`. Without a suffix,
+        a folder of Parquet files.
     probs : array (N, M, K), Samples or Predictions
         Member probabilities, or Predictions with all fields.
     labels, ids, class_names, weights, logits
@@ -161,9 +161,9 @@ def write_predictions(
     Raises
     ------
     InvalidInput
-        If the predictions do not fit each other or the kind of file.
+        If the fields do not fit each other or the format.
     OSError
-        If the file cannot be written; an older file is then still there.
+        If the file cannot be written; an older file is then unchanged.
 
     Examples
     --------
@@ -186,11 +186,13 @@ def write_predictions(
     if isinstance(probs, Predictions):
         passed = [name for name, value in others.items() if value is not None]
         if passed:
-            raise InvalidInput(f"{', '.join(passed)}: the predictions have their own already")
+            raise InvalidInput(
+                f"{', '.join(passed)}: cannot be passed with Predictions, which have their own"
+            )
         predictions = probs
     elif isinstance(probs, Samples):
         if weights is not None:
-            raise InvalidInput("weights: the Samples have their own already")
+            raise InvalidInput("weights: cannot be passed with Samples, which have their own")
         predictions = Predictions(probs.probs, **others | {"weights": probs.weights})
     else:
         predictions = Predictions(probs, **others)
@@ -204,14 +206,14 @@ def write_predictions(
 
 
 def prediction_suffixes() -> tuple[str, ...]:
-    """The suffixes of all files of predictions."""
+    """Return the suffixes of all file formats."""
     return tuple(suffix for suffix in _formats() if suffix)
 
 
 def _check_folder(path: Path) -> None:
-    """Refuse to replace a folder that holds anything but Parquet files."""
+    """Raise if a folder that would be replaced holds anything but Parquet files."""
     if path.suffix:
-        raise InvalidInput(f"{str(path)!r} is a folder; a file cannot take its place")
+        raise InvalidInput(f"{str(path)!r} is a folder, which a file cannot replace")
     other = next((x for x in path.iterdir() if x.suffix != ".parquet" or x.is_dir()), None)
     if other is not None:
         raise InvalidInput(
@@ -223,15 +225,15 @@ def _format_of(suffix: str, path: Path) -> FileFormat:
     file_format = _formats().get(suffix.lower())
     if file_format is None:
         raise InvalidFile(
-            f"{path.name!r} is of no known format; predictions are in "
-            f"{', '.join(prediction_suffixes())}, or in a folder of Parquet files"
+            f"{path.name!r} has an unknown format; known are "
+            f"{', '.join(prediction_suffixes())} and folders of Parquet files"
         )
     return file_format
 
 
 @contextmanager
 def _extra_installed(file_format: FileFormat, path: Path) -> Iterator[None]:
-    """Say what to install where the library that a format needs is missing."""
+    """Raise ImportError with the command to install a missing library."""
     try:
         yield
     except ModuleNotFoundError as error:

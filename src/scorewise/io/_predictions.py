@@ -1,4 +1,4 @@
-"""Predictions and what is known about their rows, in memory or in a file."""
+"""Predictions with labels, ids, class names and weights, in memory or in a file."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class RowSource(Protocol):
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """N, M, K."""
+        """Rows, members and classes (N, M, K)."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the probabilities or logits."""
+        """The dtype of the probabilities or logits."""
 
     @property
     def fields(self) -> frozenset[str]:
@@ -43,41 +43,41 @@ class RowSource(Protocol):
 
     @property
     def read_points(self) -> Sequence[int]:
-        """Rows, rising, at which reading can begin without reading those before."""
+        """Rows, in rising order, at which reading can start without earlier rows."""
 
     def parts(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Arrays]:
-        """The rows from ``start`` to ``stop``, at most ``n`` at a time; one empty part for none."""
+        """Yield rows ``start`` to ``stop``, at most ``n`` at a time; one empty part for none."""
 
     def locate(self, row: int) -> str | None:
-        """Where a row is stored, for a message; None where its number is enough."""
+        """Return where a row is stored, for a message; None if its number identifies it."""
 
 
 class Predictions:
-    """Predictions of M members for N rows and K classes, and what is known about the rows.
+    """Predictions of M members for N rows and K classes, with labels, ids, names and weights.
 
-    Use it to keep labels, ids, class names and weights together with the predictions. That of
-    :func:`scorewise.read_predictions` reads its rows from the file when they are needed.
+    Use it to keep these fields together. :func:`scorewise.read_predictions` returns one whose rows
+    are read from the file when they are needed.
 
     Parameters
     ----------
     probs : array (N, M, K), optional
-        Member probabilities; may be left out where there are logits.
+        Member probabilities; optional if there are logits.
     labels : array (N,), optional
         Class indices, or names of classes; −1 where a row has no label.
     ids : array (N,), optional
         Whole numbers or strings.
     class_names : sequence of K strings, optional
     weights : array (M,) or (N, M), optional
-        Of the members.
+        Member weights.
     logits : array (N, M, K), optional
         Logits of the members.
 
     Attributes
     ----------
     shape : tuple of int
-        N, M, K.
+        Rows, members and classes (N, M, K).
     dtype : numpy dtype
-        Of the probabilities, or of the logits where there are no probabilities.
+        Of the probabilities, or of the logits if there are no probabilities.
     probs : array (N, M, K)
         A memory map if the file is a large ``.npy`` or ``.npz``; the softmax of the logits where
         there are no probabilities.
@@ -143,7 +143,7 @@ class Predictions:
         class_names: tuple[str, ...] | None = None,
         member_weights: np.ndarray | None = None,
     ) -> Predictions:
-        """Predictions whose rows are read from elsewhere."""
+        """Return predictions whose rows are read from a source."""
         predictions = object.__new__(cls)
         predictions._set(source, class_names, member_weights)
         return predictions
@@ -161,14 +161,14 @@ class Predictions:
 
     def __repr__(self) -> str:
         n, m, k = self.shape
-        also: list[str] = [name for name in ("logits", "labels", "ids") if name in self.fields]
+        extras: list[str] = [name for name in ("logits", "labels", "ids") if name in self.fields]
         if self.class_names is not None:
-            also.append("class_names")
+            extras.append("class_names")
         if self.member_weights is not None or "weights" in self.fields:
-            also.append("weights")
+            extras.append("weights")
         return (
             f"Predictions({n:,} row{'s' * (n != 1)}, {m} member{'s' * (m != 1)}, {k} classes, "
-            f"{self.dtype}{', with ' * bool(also)}{', '.join(also)})"
+            f"{self.dtype}{', with ' * bool(extras)}{', '.join(extras)})"
         )
 
     def __len__(self) -> int:
@@ -176,12 +176,12 @@ class Predictions:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """N, M, K."""
+        """Rows, members and classes (N, M, K)."""
         return self.source.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the probabilities, or of the logits where there are no probabilities."""
+        """The dtype of the probabilities, or of the logits if there are none."""
         return self.source.dtype
 
     @property
@@ -190,7 +190,7 @@ class Predictions:
         return self.source.fields
 
     def _field(self, name: str) -> np.ndarray | None:
-        """A field of all rows, or None where there is none."""
+        """A field of all rows, or None if it is missing."""
         if name not in self.fields:
             return None
         if isinstance(self.source, ArraySource):
@@ -201,28 +201,28 @@ class Predictions:
 
     @cached_property
     def logits(self) -> np.ndarray | None:
-        """``(N, M, K)``, if there are any."""
+        """Logits ``(N, M, K)``, or None."""
         return self._field("logits")
 
     @cached_property
     def probs(self) -> np.ndarray:
-        """``(N, M, K)``."""
+        """Probabilities ``(N, M, K)``."""
         probs = self._field("probs")
         return to_numpy(self.samples.probs) if probs is None else probs
 
     @cached_property
     def labels(self) -> np.ndarray | None:
-        """Class indices ``(N,)``, −1 where a row has none; None where no row has one."""
+        """Class indices ``(N,)``, −1 for rows without a label; None if there are no labels."""
         return self._field("labels")
 
     @cached_property
     def ids(self) -> np.ndarray | None:
-        """``(N,)``, integers or strings, if there are any."""
+        """Ids ``(N,)``, integers or strings, or None."""
         return self._field("ids")
 
     @cached_property
     def weights(self) -> np.ndarray | None:
-        """Of the members, ``(M,)`` or ``(N, M)``, if there are any."""
+        """Member weights, ``(M,)`` or ``(N, M)``, or None."""
         return self._field("weights") if self.member_weights is None else self.member_weights
 
     @property
@@ -236,7 +236,7 @@ class Predictions:
         return self.to_samples()
 
     def to_samples(self, *, normalize: bool = False) -> Samples:
-        """The members of all rows as :class:`scorewise.Samples`, checked.
+        """Return the members of all rows as :class:`scorewise.Samples`, checked.
 
         Parameters
         ----------
@@ -262,13 +262,13 @@ class Predictions:
         stop: int | None = None,
         fields: Collection[str] | None = None,
     ) -> Iterator[Predictions]:
-        """Consecutive rows a part at a time, in memory; a file is read as the parts are used.
+        """Yield consecutive rows in parts, in memory; a file is read as the parts are used.
 
         Parameters
         ----------
         n_rows : int, optional
-            Largest number of rows of a part; by default, those of 8 MiB. Without rows there is one
-            empty part.
+            Largest number of rows of a part; by default, parts of 8 MiB. If there are no rows, one
+            empty part is yielded.
         start, stop : int
             The first row, and the one after the last; by default, all rows.
         fields : collection of str
@@ -292,8 +292,8 @@ class Predictions:
         stop = len(self) if stop is None else validate.whole(stop, "stop", at_least=0)
         if not 0 <= validate.whole(start, "start", at_least=0) <= stop <= len(self):
             raise InvalidInput(f"start={start}, stop={stop}: there are {len(self)} rows, from 0 on")
-        wanted = self.fields if fields is None else self.fields & frozenset(fields)
-        for arrays in self.source.parts(wanted, start, stop, n_rows):
+        selected = self.fields if fields is None else self.fields & frozenset(fields)
+        for arrays in self.source.parts(selected, start, stop, n_rows):
             yield Predictions.from_source(
                 ArraySource(arrays), self.class_names, self.member_weights
             )
@@ -301,9 +301,9 @@ class Predictions:
     def sample_chunks(
         self, *, normalize: bool = False
     ) -> Iterator[tuple[int, Predictions, Samples]]:
-        """For each chunk: the number of its first row, the chunk, and its checked members.
+        """Yield for each chunk the number of its first row, the chunk and its checked members.
 
-        Errors name a row by its place in the whole.
+        Errors use row numbers of the whole file.
         """
         row = 0
         for part in self.chunks(fields=self.member_fields):
@@ -320,7 +320,7 @@ class Predictions:
         return frozenset({"logits" if self.from_logits else "probs", "weights"})
 
     def unchecked(self, first_row: int, normalize: bool) -> RawPredictions:
-        """The members as a kernel takes them; errors count rows from ``first_row``."""
+        """Return the members as kernels take them; errors count rows from ``first_row``."""
         values = self.logits if self.from_logits else self.probs
         normalize = normalize and not self.from_logits  # a softmax sums to 1
         options = InputOptions(from_logits=self.from_logits, normalize=normalize)
@@ -329,16 +329,16 @@ class Predictions:
 
     @property
     def read_points(self) -> Sequence[int]:
-        """Rows, rising, at which reading can begin without reading those before."""
+        """Rows, in rising order, at which reading can start without earlier rows."""
         return self.source.read_points
 
     def locate(self, row: int) -> str:
-        """Where a row is, for a message: its number, and its row group if it has one."""
+        """Return the place of a row for a message: its number, and its row group if any."""
         stored = self.source.locate(row)
         return f"row {row}" if stored is None else f"row {row} ({stored})"
 
     def located(self, error: InvalidInput) -> InvalidInput:
-        """The same error with the name of the file and the place of the row that is wrong."""
+        """Return the error with the name of the file and the place of the wrong row."""
         if error.index is not None:
             problem = f"{self.locate(error.index[0])}: {error.problem}"
             error = InvalidInput(problem, *error.remedies, index=error.index)
@@ -346,7 +346,7 @@ class Predictions:
 
 
 def with_file_name(error: InvalidInput, name: str | None) -> InvalidInput:
-    """The same error with the name of the file, if there is one and the message lacks it."""
+    """Return the error with the name of the file, unless the message has it already."""
     if name is None or isinstance(error, InvalidFile):
         return error
     return InvalidFile(f"{name!r}: {error.problem}", *error.remedies, index=error.index)
@@ -365,10 +365,10 @@ class ArraySource:
         self.read_points: Sequence[int] = ()
 
     def parts(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Arrays]:
-        """Views of the rows."""
+        """Yield views of the rows."""
         for first in range(start, max(stop, start + 1), n):
             rows = slice(first, min(first + n, stop))
             yield {name: self.arrays[name][rows] for name in fields}
 
     def locate(self, row: int) -> None:
-        """The number of a row is enough."""
+        """Return None: the number of a row identifies it."""

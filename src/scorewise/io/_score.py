@@ -45,17 +45,17 @@ from scorewise.rules import ScoringRule
 _PART_BYTES = 256 << 20  # of input between two points from which a run can resume
 _MOST_ROWS = 1 << 20  # of a part
 
-_READERS = 2  # threads on different stretches of the file: decoding Parquet keeps a core busy
+_READERS = 2  # threads, as decoding Parquet keeps a core busy; each reads a stretch of the file
 _STRETCH_BYTES = 64 << 20
 _AHEAD = 12  # chunks of a stretch that are read before they are needed
-_PATIENCE = 0.1  # seconds after which a thread looks whether it should stop
+_POLL = 0.1  # seconds between checks whether a thread should stop
 
 _PLAN = "plan.json"
 
 
 @dataclass(frozen=True)
 class ScoredFile:
-    """The file that :func:`scorewise.score_file` has written.
+    """The file written by :func:`scorewise.score_file`.
 
     Attributes
     ----------
@@ -63,9 +63,9 @@ class ScoredFile:
     n_rows : int
     columns : tuple of str
     metadata : dict
-        The file's own metadata: version, rules, name and digest of the input, …
+        The metadata in the file: version, rules, name and digest of the input, …
     resumed : int
-        Number of rows that an interrupted run had scored before.
+        Number of rows that were scored by an earlier, interrupted run.
     """
 
     path: Path
@@ -107,7 +107,7 @@ def score_file(
     normalize : bool
         Rescale probabilities to sum to 1.
     resume : bool
-        Resume an interrupted run of the same work.
+        Resume an interrupted run with the same input and options.
     progress : bool, optional
         Show a progress bar; by default, on terminals and for long work.
 
@@ -118,7 +118,7 @@ def score_file(
     Raises
     ------
     InvalidInput
-        If the input is not what it must be; the message names file, row group, row and member.
+        If the input is invalid; the message names file, row group, row and member.
 
     Examples
     --------
@@ -136,19 +136,19 @@ def score_file(
     source, out = Path(path), Path(out)
     named = named_rules([rules] if isinstance(rules, str | ScoringRule) else rules)
     if not named:
-        raise InvalidInput("there is no rule to score by")
+        raise InvalidInput("there are no rules; pass at least one")
     check_table_path(out, source)
     predictions = read_predictions(source, class_names)
     for rule in named.values():
         rule.check_classes(predictions.shape[-1])
-    before = stamp(source)
+    stamp_before = stamp(source)
     metadata = {
         **input_summary(predictions, source),
         "rules": {name: _described(rule) for name, rule in named.items()},
         "normalize": normalize,
     }
-    plan = {**metadata, "source": str(source.resolve()), "stamp": before}
-    # of a user's own rule only the name is known, and tomorrow another rule may have it
+    plan = {**metadata, "source": str(source.resolve()), "stamp": stamp_before}
+    # A user-defined rule is identified by its name alone, which another rule may have later.
     resume = resume and all(map(_is_storable, named.values()))
     with ScoredParts.beside(out, plan, resume=resume) as parts, digest_in_background(source) as sha:
         resumed = parts.n_rows()
@@ -157,7 +157,7 @@ def score_file(
             for n in _score_rows(predictions, named, parts, resumed, normalize=normalize):
                 advance(n)
         metadata["sha256"] = sha.result()
-        if stamp(source) != before:
+        if stamp(source) != stamp_before:
             raise InvalidInput(f"{source.name!r} has changed while it was read; score it again")
         if parts.n_rows() != len(predictions):
             raise OSError(f"the stored progress of {out.name!r} is damaged; repeat the command")
@@ -174,9 +174,9 @@ def row_uncertainties(
     normalize: bool = False,
     progress: bool | None = None,
 ) -> np.ndarray:
-    """One uncertainty ``(N,)`` of every row, with the rows read a chunk at a time.
+    """Return the uncertainty of every row, ``(N,)``, reading a chunk of rows at a time.
 
-    Use it where only one number per row has to fit in memory.
+    Use it for files that do not fit in memory.
 
     Parameters
     ----------
@@ -212,12 +212,12 @@ def row_uncertainties(
 
 
 def column_name(rule: str, component: str) -> str:
-    """The column of a rule's component, such as ``total_log``."""
+    """Return the column name of a rule's component, such as ``total_log``."""
     return f"{component}_{rule}"
 
 
 def _described(rule: ScoringRule) -> str | dict[str, Any]:
-    """A rule as JSON can hold it; of a user's own rule the name."""
+    """A rule as a JSON value; only the name of a user-defined rule."""
     return rule.to_json() if _is_storable(rule) else rule.name
 
 
@@ -237,27 +237,27 @@ def _score_rows(
     *,
     normalize: bool,
 ) -> Iterator[int]:
-    """Score the rows from ``start`` on into parts; yields numbers of rows as they are scored."""
+    """Score the rows from ``start`` on into parts; yield the number of rows of each chunk."""
     _, m, k = predictions.shape
-    enough = min(_MOST_ROWS, max(1, _PART_BYTES // (m * k * predictions.dtype.itemsize)))
-    waiting: list[Any] = []
+    part_rows = min(_MOST_ROWS, max(1, _PART_BYTES // (m * k * predictions.dtype.itemsize)))
+    pending: list[Any] = []
     n, row = 0, start
     if start == len(predictions) and start:
         return
-    # Parts end where chunks do, so that a resumed run meets the same chunks, bit for bit.
+    # Parts end where chunks do, so that a resumed run has the same chunks and results.
     for first_row, part, results in decomposed_chunks(predictions, rules, start, normalize):
         columns = row_column(part.ids, first_row, len(part))
         for rule, result in zip(rules, results, strict=True):
             for component in COMPONENTS:
                 columns[column_name(rule, component)] = to_numpy(getattr(result, component))
-        waiting.append(record_batch(columns))
+        pending.append(record_batch(columns))
         n += len(part)
         yield len(part)
-        if n >= enough:
-            parts.add(row, waiting)
-            row, waiting, n = first_row + len(part), [], 0
-    if waiting:
-        parts.add(row, waiting)
+        if n >= part_rows:
+            parts.add(row, pending)
+            row, pending, n = first_row + len(part), [], 0
+    if pending:
+        parts.add(row, pending)
 
 
 def decomposed_chunks(
@@ -266,7 +266,7 @@ def decomposed_chunks(
     start: int = 0,
     normalize: bool = False,
 ) -> Iterator[tuple[int, Predictions, list[Any]]]:
-    """For each chunk: the number of its first row, the chunk, its decomposition by each rule."""
+    """Yield for each chunk the number of its first row, the chunk and its decompositions."""
     row = start
     for part in _chunks_ahead(predictions, start):
         try:
@@ -282,7 +282,7 @@ def decomposed_chunks(
 
 
 def _chunks_ahead(predictions: Predictions, start: int) -> Iterator[Predictions]:
-    """The chunks of predictions from ``start`` on, read by threads, with their ids."""
+    """Yield the chunks of predictions from ``start`` on, with ids, read ahead by threads."""
     stop = Event()
     with ThreadPoolExecutor(_READERS) as readers:
         try:
@@ -301,18 +301,18 @@ def _chunks_ahead(predictions: Predictions, start: int) -> Iterator[Predictions]
 
 
 def _stretches(predictions: Predictions, start: int) -> list[tuple[int, int]]:
-    """Rows from one point where reading can begin to another, at least 64 MiB of them."""
+    """Ranges of rows between points where reading can start, of at least 64 MiB each."""
     _, m, k = predictions.shape
-    enough = _STRETCH_BYTES // (m * k * predictions.dtype.itemsize)
+    min_rows = _STRETCH_BYTES // (m * k * predictions.dtype.itemsize)
     cuts = [start]
     for point in predictions.read_points:
-        if point - cuts[-1] >= max(1, enough):
+        if point - cuts[-1] >= max(1, min_rows):
             cuts.append(point)
     return list(pairwise([*cuts, len(predictions)]))
 
 
 class _Stretch:
-    """The chunks of some rows, as a thread reads them."""
+    """A range of rows, whose chunks are read by a thread."""
 
     def __init__(self, predictions: Predictions, first: int, last: int, stop: Event) -> None:
         self._predictions, self._rows, self._stop = predictions, (first, last), stop
@@ -334,13 +334,13 @@ class _Stretch:
     def _put(self, part: Predictions | None) -> None:
         while not self._stop.is_set():
             with suppress(Full):
-                return self._read.put(part, timeout=_PATIENCE)
+                return self._read.put(part, timeout=_POLL)
 
     def chunks(self) -> Iterator[Predictions]:
         while (part := self._read.get()) is not None:
             yield part
         if self._reading is not None:
-            self._reading.result()  # raises what went wrong
+            self._reading.result()  # raises the error of the thread
 
 
 # -- stored progress -------------------------------------------------------------------------------
@@ -349,7 +349,7 @@ class _Stretch:
 class ScoredParts:
     """Tables of scored rows from 0 on, one file after the other, in a hidden folder.
 
-    A file is written whole or not at all, so that an interrupted run resumes after the last.
+    Each file is written completely or not at all; an interrupted run resumes after the last.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -358,15 +358,15 @@ class ScoredParts:
     @classmethod
     @contextmanager
     def beside(cls, path: Path, plan: dict[str, Any], *, resume: bool) -> Iterator[ScoredParts]:
-        """The parts of what will be ``path``; those of another plan are deleted.
+        """Yield the stored parts of the output ``path``; those of another plan are deleted.
 
-        The folder is deleted in the end, or if something goes wrong before the first part.
+        The folder is deleted at the end, or on an error before the first part.
         """
         folder = path.with_name(f".{path.name}.parts")
         while True:
             folder.mkdir(exist_ok=True)
-            with locked(folder) as is_there:
-                if not is_there:  # another run of the same work has just ended
+            with locked(folder) as exists:
+                if not exists:  # another run of the same work has just ended
                     continue
                 parts = cls(folder)
                 parts._prepare(path, dumps(plan, indent=1), resume)
@@ -380,9 +380,9 @@ class ScoredParts:
                 return
 
     def _prepare(self, path: Path, plan: str, resume: bool) -> None:
-        """Delete what does not belong to this plan."""
-        for left in path.parent.glob(f".{escape(path.name)}.????????.partial"):
-            left.unlink()  # by a run that was killed in its last moment
+        """Delete files that do not belong to this plan."""
+        for leftover in path.parent.glob(f".{escape(path.name)}.????????.partial"):
+            leftover.unlink()  # of a run that was killed while writing the output
         plan_file = self._folder / _PLAN
         if resume and plan_file.is_file() and plan_file.read_text(encoding="utf-8") == plan:
             return
@@ -395,15 +395,17 @@ class ScoredParts:
         return self._folder / f"{first_row:015d}.arrow"
 
     def n_rows(self) -> int:
-        """Number of rows that are stored, up to the first part that is damaged."""
+        """Return the number of rows that are stored, up to the first damaged part."""
         row = 0
-        with suppress(pyarrow().ArrowException, OSError):  # the machine went down while writing
+        with suppress(
+            pyarrow().ArrowException, OSError
+        ):  # the last part may be damaged after a crash
             for batch in self.batches():
                 row += batch.num_rows
         return row
 
     def batches(self) -> Iterator[Any]:
-        """All rows that are stored, a part at a time."""
+        """Yield all rows that are stored, a part at a time."""
         row, n = 0, 1
         while n and (file := self._file(row)).is_file():
             with pyarrow().ipc.open_file(str(file)) as reader:

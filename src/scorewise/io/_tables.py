@@ -1,4 +1,4 @@
-"""Tables of results by row, and metadata that says which input they came from."""
+"""Tables of results by row, and metadata about their input."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _TableWriter(Protocol):
 
 
 def pyarrow() -> Any:
-    """The library; an error says how to install it."""
+    """Return pyarrow; the error says how to install it."""
     try:
         import pyarrow
     except ModuleNotFoundError as error:
@@ -40,7 +40,7 @@ def pyarrow() -> Any:
 
 
 def check_table_path(path: Path, *inputs: Path) -> None:
-    """Refuse a path that no table can be written to, before any work is done."""
+    """Raise if no table can be written to the path, before any work is done."""
     pyarrow()
     if path.suffix.lower() not in TABLE_SUFFIXES:
         raise InvalidInput(f"{path.name!r} must end in {', '.join(TABLE_SUFFIXES)}")
@@ -48,23 +48,23 @@ def check_table_path(path: Path, *inputs: Path) -> None:
 
 
 def check_output_path(path: Path, *inputs: Path) -> None:
-    """Refuse a path in a missing folder, an existing folder, and a path of or within an input."""
+    """Raise for a path in a missing folder, an existing folder, and a path in an input."""
     if not path.parent.is_dir():
         raise InvalidInput(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
     if path.is_dir():
-        raise InvalidInput(f"{str(path)!r} is a folder; a file cannot take its place")
+        raise InvalidInput(f"{str(path)!r} is a folder, which a file cannot replace")
     for source in inputs:
         if source.resolve() in (path.resolve(), *path.resolve().parents):
             raise InvalidInput(f"{str(path)!r} is, or is in, the input {str(source)!r}")
 
 
 def row_column(ids: np.ndarray | None, first_row: int, n: int) -> dict[str, np.ndarray]:
-    """The column that identifies rows: ``id``, or ``row`` with their numbers where none has one."""
+    """Return the column that identifies rows: ``id``, or ``row`` numbers if there are no ids."""
     return {"row": np.arange(first_row, first_row + n)} if ids is None else {"id": ids}
 
 
 def record_batch(columns: Mapping[str, Any]) -> Any:
-    """An Arrow record batch of arrays; those of objects hold text."""
+    """Return an Arrow record batch of arrays; object arrays hold text."""
     pa = pyarrow()
     return pa.record_batch(
         {
@@ -75,7 +75,7 @@ def record_batch(columns: Mapping[str, Any]) -> Any:
 
 
 def write_table(path: Path, columns: Mapping[str, np.ndarray], metadata: dict[str, Any]) -> None:
-    """Write columns to a Parquet, Arrow or CSV file, whole or not at all.
+    """Write columns to a Parquet, Arrow or CSV file, completely or not at all.
 
     The metadata goes into the schema as JSON, under the key ``scorewise``; a CSV file has none.
     Columns of objects are written as text.
@@ -95,18 +95,18 @@ def write_batches(path: Path, batches: Iterable[Any], metadata: dict[str, Any]) 
 
 
 def _row_groups(first: Any, others: Iterator[Any]) -> Iterator[list[Any]]:
-    """Batches for one row group after the other, each of the same number of rows."""
-    waiting, n = [first], first.num_rows
+    """Yield the batches of each row group; all groups but the last have the same size."""
+    pending, n = [first], first.num_rows
     for batch in others:
         rest = batch
         while n + rest.num_rows > _ROW_GROUP:
-            waiting.append(rest.slice(0, _ROW_GROUP - n))
-            yield waiting
+            pending.append(rest.slice(0, _ROW_GROUP - n))
+            yield pending
             rest = rest.slice(_ROW_GROUP - n)
-            waiting, n = [], 0
-        waiting.append(rest)
+            pending, n = [], 0
+        pending.append(rest)
         n += rest.num_rows
-    yield waiting
+    yield pending
 
 
 @contextmanager
@@ -127,16 +127,16 @@ def _writer(path: Path, suffix: str, schema: Any) -> Iterator[_TableWriter]:
             yield writer
 
 
-# -- which input -----------------------------------------------------------------------------------
+# -- metadata about the input ----------------------------------------------------------------------
 
 
 def input_metadata(predictions: Predictions, path: Path) -> dict[str, Any]:
-    """What results say about the file of predictions that they came from, with its digest."""
+    """Return metadata about the input file of some results, with its digest."""
     return {**input_summary(predictions, path), "sha256": digest(path)}
 
 
 def input_summary(predictions: Predictions, path: Path) -> dict[str, Any]:
-    """The same without the digest, for which the file must be read."""
+    """Return the metadata without the digest, which needs a pass over the file."""
     n, m, k = predictions.shape
     return {"version": __version__, "input": path.name, "rows": n, "members": m, "classes": k}
 
@@ -147,19 +147,19 @@ def _files_of(path: Path) -> list[Path]:
 
 
 def stamp(path: Path) -> list[list[str | int]]:
-    """Sizes, inodes and times, which differ where a file was replaced or changed."""
+    """Return names, sizes, inodes and times, which change when a file is replaced or edited."""
     stamps: list[list[str | int]] = []
     for file in _files_of(path):
-        now = file.stat()
-        times = (now.st_mtime_ns, now.st_ctime_ns)
-        stamps.append([str(file.relative_to(path)), now.st_size, now.st_ino, *times])
+        status = file.stat()
+        times = (status.st_mtime_ns, status.st_ctime_ns)
+        stamps.append([str(file.relative_to(path)), status.st_size, status.st_ino, *times])
     return stamps
 
 
 def digest(path: Path, stop: threading.Event | None = None) -> str:
-    """SHA-256 of a file as hexadecimal digits; of a folder, that of its files' names and digests.
+    """Return the SHA-256 of a file in hexadecimal, or of the names and digests in a folder.
 
-    ``stop`` ends it early, with a meaningless number.
+    If ``stop`` is set, it returns early, with a meaningless value.
     """
     if path.is_dir():
         lines = [f"{digest(file, stop)}  {file.relative_to(path)}\n" for file in _files_of(path)]
@@ -173,7 +173,7 @@ def digest(path: Path, stop: threading.Event | None = None) -> str:
 
 @contextmanager
 def digest_in_background(path: Path) -> Iterator[Future[str]]:
-    """The digest of a file, computed beside other work."""
+    """Yield the digest of a file as a future, computed in a thread."""
     stop = threading.Event()
     with ThreadPoolExecutor(1) as executor:
         try:

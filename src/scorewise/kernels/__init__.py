@@ -23,11 +23,11 @@ __all__ = [
     "Answer",
     "Components",
     "Kernel",
-    "ask",
     "get_num_threads",
     "pick",
     "run",
     "set_num_threads",
+    "usability",
 ]
 
 KERNELS: dict[str, Kernel] = {
@@ -37,8 +37,8 @@ KERNELS: dict[str, Kernel] = {
 }
 
 
-def ask(raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule]) -> dict[str, Answer]:
-    """Return the answer of each kernel to this work, up to the first that is usable."""
+def usability(raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule]) -> dict[str, Answer]:
+    """Return whether each kernel is usable for this input, up to the first that is."""
     answers: dict[str, Answer] = {}
     for name, kernel in KERNELS.items():
         answers[name] = kernel.is_usable(raw, weights, rules)
@@ -49,5 +49,5 @@ def ask(raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule]) -> dict
 
 def pick(raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule]) -> Kernel | None:
     """Return the first usable kernel, or None for the array path."""
-    answers = ask(raw, weights, rules)
+    answers = usability(raw, weights, rules)
     return next((KERNELS[name] for name, answer in answers.items() if answer), None)

@@ -15,10 +15,10 @@ Components = tuple[Array, Array, Array]  # total, aleatoric, epistemic
 
 @dataclass(frozen=True)
 class Answer:
-    """Whether a kernel is usable for some work, and why."""
+    """Whether a kernel is usable for some input, and why."""
 
     usable: bool
-    because: str
+    reason: str
 
     def __bool__(self) -> bool:
         return self.usable
@@ -35,6 +35,6 @@ class Kernel(Protocol):
     ) -> list[Components] | None:
         """Return the three components of each rule, checked and computed in a single pass.
 
-        None for invalid predictions or weights, and if the work cannot be done: the array path then
-        raises the error, or does the work.
+        None for invalid predictions or weights, and if the kernel cannot run: the array path then
+        raises the error, or computes the result.
         """

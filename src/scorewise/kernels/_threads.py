@@ -1,4 +1,4 @@
-"""Threads for kernels that release Python's lock: a pool per process, made when first needed."""
+"""Threads for kernels that release the GIL: one pool per process, made on first use."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pathlib import Path
 
 from scorewise import _validate as validate
 
-_QUOTA = Path("/sys/fs/cgroup/cpu.max")  # microseconds of how many, or "max"
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")  # quota and period in microseconds; the quota may be "max"
 _LIMITS = ("SCOREWISE_NUM_THREADS", "OMP_NUM_THREADS", "OMP_THREAD_LIMIT")
 
-_chosen: int | None = None
-_pools: dict[int, ThreadPoolExecutor] = {}  # by their number of threads; at most one
+_num_threads: int | None = None
+_pools: dict[int, ThreadPoolExecutor] = {}  # by number of threads; at most one pool
 _lock = threading.Lock()
 
 
 def set_num_threads(n: int | None) -> None:
-    """Set how many threads work on a large array together.
+    """Set the number of threads that process a large array.
 
     Use it where several processes or threads share the processors. By default a thread runs on each
     processor that this process may use, or fewer if ``SCOREWISE_NUM_THREADS``, ``OMP_NUM_THREADS``
@@ -34,7 +34,7 @@ def set_num_threads(n: int | None) -> None:
     Raises
     ------
     InvalidInput
-        If it is neither.
+        If ``n`` is neither.
 
     Examples
     --------
@@ -44,12 +44,12 @@ def set_num_threads(n: int | None) -> None:
     1
     >>> sw.set_num_threads(None)
     """
-    global _chosen
-    _chosen = None if n is None else validate.whole(n, "the number of threads", at_least=1)
+    global _num_threads
+    _num_threads = None if n is None else validate.whole(n, "the number of threads", at_least=1)
 
 
 def get_num_threads() -> int:
-    """Return how many threads work on a large array together.
+    """Return the number of threads that process a large array.
 
     Use it to see the effect of :func:`scorewise.set_num_threads` and of the environment.
 
@@ -63,8 +63,8 @@ def get_num_threads() -> int:
     >>> sw.get_num_threads() >= 1
     True
     """
-    if _chosen is not None:
-        return _chosen
+    if _num_threads is not None:
+        return _num_threads
     values = [os.environ.get(name, "").partition(",")[0].strip() for name in _LIMITS]
     limits = [int(text) for text in values if text.isdecimal() and int(text)]
     return min([_processors(), *limits])
@@ -96,12 +96,12 @@ def _executor(n_threads: int) -> ThreadPoolExecutor:
         return _pools[n_threads]
 
 
-def _forget() -> None:
-    """Start anew in a forked child, which has none of its parent's threads."""
+def _reset_after_fork() -> None:
+    """Drop the pools in a forked child, which has none of its parent's threads."""
     global _lock
     _lock = threading.Lock()
     _pools.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_reset_after_fork)

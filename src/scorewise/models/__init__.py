@@ -1,7 +1,7 @@
-"""A fitted model in, the probabilities of its members out.
+"""The probabilities of the members of a fitted model.
 
-:func:`predict_samples` samples from the model; a registry of adapters says how
-(:func:`register_adapter` adds one).
+:func:`predict_samples` samples from a model, with the adapter for its kind;
+:func:`register_adapter` adds an adapter.
 """
 
 from typing import TYPE_CHECKING

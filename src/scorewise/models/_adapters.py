@@ -1,9 +1,9 @@
-"""The registry of adapters: which code samples from which kind of model.
+"""The registry of adapters, which sample from different kinds of models.
 
-An adapter says whether it knows a model (``matches``), the model's labels (``classes``) and how
-its members are sampled (``sampler``). The registry asks the adapters in order: those that were
-registered last, then the built-in ones. A library's adapters are imported only where the library
-itself has been, since without it there is no such model.
+An adapter has three functions: whether a model is of its kind (``matches``), the model's labels
+(``classes``) and how to sample its members (``sampler``). The registry tries adapters in order:
+user-defined ones, the last registered first, then the built-in ones. Adapters for a library are
+imported only if the library itself has been, as without it there is no such model.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import numpy as np
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.models._samplers import Sampler, SamplingOptions, checked
 
-# Where the order matters: modules whose adapters are asked first, each with the library that must
-# have been imported for their models to exist. A module lists its adapters in ADAPTERS. All other
-# modules in the folder of a library are asked after these.
+# Modules whose adapters are tried first, in this order, each with the library that must have been
+# imported for their models to exist. A module lists its adapters in ADAPTERS. All other modules in
+# the folder of a library are tried after these.
 _MODULES = (
     ("torch", "scorewise.models.torch._dropout"),
     ("torch", "scorewise.models.torch._deep_ensembles"),
@@ -34,7 +34,7 @@ _MODULES = (
     ("sklearn", "scorewise.models.sklearn._wrappers"),
 )
 
-# Options that only some adapters take: the value that any may get, and what to say of others.
+# Options that only some adapters accept: the default, and the message for any other value.
 _SPECIAL = {
     "dropout": ("all", "dropout= is for a torch module; {} has no dropout layers to choose"),
     "output": (None, "output= is for torch modules; {} returns probabilities"),
@@ -56,18 +56,18 @@ class Adapter:
     Attributes
     ----------
     matches : callable
-        From any object to whether it is such a model. Called with all kinds of objects, so it
-        should only look at the type.
+        Returns whether an object is such a model. Called with all kinds of objects, so it should
+        only look at the type.
     sampler : callable
         From a fitted model and :class:`SamplingOptions` to a :class:`Sampler`;
-        :func:`member_sampler` makes one of functions. Raises InvalidInput if the model is not
+        :func:`member_sampler` makes one from functions. Raises InvalidInput if the model is not
         fitted.
     classes : callable
         From a fitted model to its labels in the order of the probabilities, or to None where
         classes are numbered from 0; the model's ``classes_`` by default.
     options : collection of str
-        Which of ``"device"``, ``"dropout"`` and ``"output"`` the sampler uses; the others are
-        refused when a user passes them.
+        Which of ``"device"``, ``"dropout"`` and ``"output"`` the sampler uses; the others raise
+        if a user passes them.
 
     Examples
     --------
@@ -81,13 +81,13 @@ class Adapter:
 
 
 def register_adapter(adapter: Adapter) -> None:
-    """Teach scorewise a new kind of model.
+    """Register an adapter, so that scorewise can sample from a new kind of model.
 
     Use it for ensembles and stochastic models of other libraries, or of your own. From then on
     :func:`scorewise.predict_samples`, :class:`scorewise.SelectiveClassifier` and everything else
     that takes a model takes such a model too: alone, in a list, at the end of a scikit-learn
     ``Pipeline``, or within a calibration, a search or a ``FrozenEstimator``. It takes precedence
-    over the adapters that are there already. Other processes have registries of their own.
+    over earlier adapters. Each process has its own registry.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def unregister_adapter(adapter: Adapter) -> None:
 
 
 def find_adapter(model: Any) -> Adapter | None:
-    """The first adapter that knows the model, or None: then it has no members."""
+    """Return the first adapter that matches the model, or None if it has no members."""
     return next((adapter for adapter in _adapters() if adapter.matches(model)), None)
 
 
@@ -157,7 +157,7 @@ def _adapters() -> Iterator[Adapter]:
 
 @cache
 def _other_modules() -> tuple[tuple[str, str], ...]:
-    """The modules in the folders of libraries, such as ``sklearn/``, that have no fixed place."""
+    """The modules in the folders of libraries, such as ``sklearn/``, that are not in _MODULES."""
     folder = Path(__file__).parent
     modules = [
         (library.name, f"scorewise.models.{library.name}.{module.name}")
@@ -165,24 +165,24 @@ def _other_modules() -> tuple[tuple[str, str], ...]:
         if library.ispkg
         for module in pkgutil.iter_modules([str(folder / library.name)])
     ]
-    placed = {module for _, module in _MODULES}
-    return tuple((library, module) for library, module in modules if module not in placed)
+    ordered = {module for _, module in _MODULES}
+    return tuple((library, module) for library, module in modules if module not in ordered)
 
 
 def has_members(model: Any) -> bool:
-    """Whether a model has members or draws, and is not one classifier alone."""
+    """Return whether a model has members or draws, rather than being a single classifier."""
     return find_adapter(model) is not None
 
 
 def known_classes(model: Any) -> np.ndarray | None:
-    """Labels in the order of a model's probabilities; None where classes are numbered."""
+    """Return labels in the order of a model's probabilities; None if classes are numbered."""
     adapter = find_adapter(model)
     labels = _own_classes(model) if adapter is None else adapter.classes(model)
     return None if labels is None else np.asarray(labels)
 
 
 def make_sampler(model: Any, options: SamplingOptions) -> Sampler:
-    """The sampler of a fitted model, by the first adapter that matches it.
+    """Return the sampler of a fitted model, from the first adapter that matches it.
 
     Use it in an adapter of your own for a model that holds another model.
 
@@ -198,7 +198,7 @@ def make_sampler(model: Any, options: SamplingOptions) -> Sampler:
     Raises
     ------
     InvalidInput
-        If no adapter matches the model, it is not fitted, or an option is not for it.
+        If no adapter matches the model, it is not fitted, or an option does not apply to it.
 
     Examples
     --------
@@ -223,10 +223,10 @@ def make_sampler(model: Any, options: SamplingOptions) -> Sampler:
     return checked(sampler) if adapter in _registered else sampler
 
 
-def check_options(kind: str, taken: Collection[str], options: SamplingOptions) -> None:
-    """Raise if the user set an option that is not taken."""
-    for name, (default, sentence) in _SPECIAL.items():
+def check_options(kind: str, accepted: Collection[str], options: SamplingOptions) -> None:
+    """Raise if the user set an option that is not accepted."""
+    for name, (default, message) in _SPECIAL.items():
         value = getattr(options, name)
         is_default = value is None if default is None else value == default
-        if not is_default and name not in taken:
-            raise InvalidInput(sentence.format(kind), Remedy(name, default))
+        if not is_default and name not in accepted:
+            raise InvalidInput(message.format(kind), Remedy(name, default))

@@ -1,4 +1,4 @@
-"""Where the chunks of a prediction go: memory, a file, an array or an accumulator."""
+"""Destinations of predicted chunks: memory, a file or an array."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Chunks = Iterator[np.ndarray]  # each (n, M, K): all members of consecutive rows
 
 
 def check_destination(out: Any, into: Any, n_rows: int | None) -> None:
-    """Raise where the destination cannot be written to, before any work is done."""
+    """Raise if the destination cannot be written to, before any work is done."""
     if into is not None and out is not None:
         raise InvalidInput("pass out= to store the members or into= to decompose them, not both")
     if into is not None and not isinstance(into, Accumulator):
@@ -40,7 +40,7 @@ def check_destination(out: Any, into: Any, n_rows: int | None) -> None:
 
 
 def _may_be_replaced(path: Path) -> bool:
-    """Whether it is a file for .npy, or a single Zarr array, not a group or another folder."""
+    """Whether the path is a .npy file or a Zarr array, not a group or another folder."""
     if path.suffix == ".npy":
         return path.is_file()
     import zarr
@@ -66,7 +66,7 @@ def _check_array(out: Any, n_rows: int | None) -> None:
 
 
 def collect(chunks: Chunks, n_rows: int | None, out: Any, weights: np.ndarray | None) -> Samples:
-    """The chunks as samples, in memory or in ``out``."""
+    """Return the chunks as samples, in memory or in ``out``."""
     if out is None:
         probs = _in_memory(chunks, n_rows)
     elif not isinstance(out, str | os.PathLike):

@@ -1,4 +1,4 @@
-"""``predict_samples``: a fitted model and rows in, the members' probabilities out."""
+"""``predict_samples``: the probabilities of a fitted model's members."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def predict_samples(
     into: Accumulator | None = None,
     progress: bool | None = None,
 ) -> Samples | Accumulator:
-    """The predictions of a model's members, or of draws from a stochastic model.
+    """Return the probabilities of a model's members, or of draws from a stochastic model.
 
-    Use it to turn a trained model into what :func:`scorewise.decompose` takes. A draw is one
+    Use it to make the input of :func:`scorewise.decompose` from a trained model. A draw is one
     function that is applied to all rows (a thinned network, a set of weights), so the same seed
     gives the same samples for every batch size.
 
@@ -80,25 +80,25 @@ def predict_samples(
         approximation of laplace-torch. The model is not changed.
         :func:`scorewise.models.register_adapter` adds other kinds.
     X : rows
-        What the model takes: an array, a frame, a tensor, a mapping of tensors (Hugging Face);
-        for modules also a DataLoader, whose batches may hold labels after the input.
+        In a form that the model takes: an array, a frame, a tensor, a mapping of tensors (Hugging
+        Face); for modules also a DataLoader, whose batches may hold labels after the input.
     n_samples : int, optional
         Number of members, a random subset, or number of draws of a stochastic model. By default
         all members, or 20 draws.
     random_state : int, RandomState or Generator, optional
         Seed of the subset or the draws.
     batch_size : int, optional
-        Rows at a time; by default fitted to memory.
+        Rows at a time; by default chosen to fit in memory.
     device : str or torch.device, optional
         For modules, which are moved there and back; by default CUDA where it is available.
     dropout : "all", "last" or list of str
         The dropout layers of a module that drop: all, the last one that runs, or some by name.
         Everything else is in evaluation mode. Layers before the first of them are computed once.
     output : "logits" or "probs", optional
-        What modules return. By default logits; values that look like probabilities are refused.
+        What modules return. By default logits; values that could be probabilities raise.
     out : path or array (N, M, K), optional
         Where to write members that do not fit in memory: a file ``.npy`` or ``.zarr``, which is
-        complete or absent also after an error, or an array of NumPy or Zarr.
+        complete or absent, even after an error, or an array of NumPy or Zarr.
     into : Accumulator, optional
         Decomposes the members instead of storing them; it gets all of them, or none on an error.
     progress : bool, optional
@@ -108,7 +108,7 @@ def predict_samples(
     -------
     Samples, whose ``probs`` is (N, M, K), or ``into``
         Classes are in the order of the model's ``classes_``; of a list, in the order of the member
-        with most classes; of modules, in the order of their logits.
+        with the most classes; of modules, in the order of their logits.
 
     Raises
     ------
@@ -146,5 +146,5 @@ def predict_samples(
 
 
 def predict_mean(model: Any, X: Any, device: Any = None) -> np.ndarray:
-    """θ̄ of all members ``(N, K)``, without storing them."""
+    """Return θ̄ of all members ``(N, K)``, without storing them."""
     return mean_of(make_sampler(model, SamplingOptions(device=device)), X)

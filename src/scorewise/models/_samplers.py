@@ -1,7 +1,7 @@
 """Samplers: a fitted model, ready to return the probabilities of its members.
 
 Most ensembles are a :class:`Committee`: members that can be called one by one. Its sampler calls
-them in threads, a chunk of rows at a time, and checks what they return.
+them in threads, a chunk of rows at a time, and checks their outputs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FEW = 1 << 17  # rows times members below which starting threads takes longer t
 
 @dataclass(frozen=True)
 class SamplingOptions:
-    """What a caller of :func:`scorewise.predict_samples` wants from a sampler.
+    """The options of :func:`scorewise.predict_samples` that concern sampling.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class SamplingOptions:
         return validate.whole(self.n_samples, "n_samples", at_least=1)
 
     def choose_members(self, n_members: int) -> list[int]:
-        """The indices of all members, or of a random subset, in rising order."""
+        """Return the indices of all members, or of a random subset, in rising order."""
         if self.n_samples is None:
             return list(range(n_members))
         size = validate.whole(self.n_samples, "n_samples", at_least=1)
@@ -68,7 +68,7 @@ class SamplingOptions:
 
 
 class Sampler(Protocol):
-    """What an adapter makes of a model.
+    """The interface of samplers, which adapters make from models.
 
     Attributes
     ----------
@@ -82,12 +82,12 @@ class Sampler(Protocol):
     weights: np.ndarray | None
 
     def n_rows(self, X: Any) -> int | None:
-        """The number of rows of X, or None where it is not known beforehand."""
+        """Return the number of rows of X, or None if it is not known beforehand."""
 
     def chunks(self, X: Any, batch_size: int | None) -> Generator[np.ndarray]:
         """Yield all members' probabilities ``(n, M, K)`` of the first rows, the next, and so on.
 
-        ``batch_size`` is the number of rows per chunk; None lets the sampler fit it to memory. A
+        ``batch_size`` is the number of rows per chunk; None lets the sampler choose. A
         member is one function: a row's probabilities do not depend on its chunk. A chunk may be
         overwritten when the next is taken.
         """
@@ -109,9 +109,9 @@ class Member:
     name : str
         For messages, such as ``"member 3 (GaussianNB)"``.
     predict : callable
-        From prepared rows to the probabilities ``(n, k)`` of the classes that the member knows.
+        From prepared rows to the probabilities ``(n, k)`` of the member's classes.
     columns : array (k,), optional
-        The indices of these classes in the committee's; None for all of them.
+        Indices of the member's classes among the committee's; None for all of them.
     decision_function : callable, optional
         From prepared rows to scores, where the member has one.
     is_tree : bool
@@ -146,7 +146,7 @@ class Committee:
     weights: np.ndarray | None = None
 
     def subset(self, indices: Sequence[int]) -> Committee:
-        """The committee of some members."""
+        """Return the committee of some members."""
         return replace(
             self,
             members=tuple(self.members[i] for i in indices),
@@ -160,10 +160,10 @@ def member_sampler(
     options: SamplingOptions,
     weights: Any = None,
 ) -> Sampler:
-    """A sampler of members that are functions, for an :class:`Adapter` of your own.
+    """Return a sampler of members that are functions, for a user-defined :class:`Adapter`.
 
     Use it where each member can be called with some rows. Members are called in threads and with
-    a chunk of rows at a time, and what they return is checked. For a stochastic model, make
+    a chunk of rows at a time, and their outputs are checked. For a stochastic model, make
     ``options.n_draws`` functions from ``options.seed``; each must be the same function for all
     rows.
 
@@ -174,7 +174,7 @@ def member_sampler(
     classes : array (K,)
         The labels, in the order of the probabilities.
     options : SamplingOptions
-        As the adapter got them; ``n_samples`` chooses a random subset.
+        Those passed to the adapter; ``n_samples`` selects a random subset.
     weights : array (M,), optional
         Weights of the members.
 
@@ -214,11 +214,11 @@ class CommitteeSampler:
 
     @classmethod
     def of(cls, committee: Committee, options: SamplingOptions) -> CommitteeSampler:
-        """The sampler of those members that the options choose."""
+        """Return the sampler of the members that the options select."""
         return cls(committee.subset(options.choose_members(len(committee.members))))
 
     def n_rows(self, X: Any) -> int:
-        """The number of rows of X."""
+        """Return the number of rows of X."""
         return count_rows(X)
 
     def chunks(self, X: Any, batch_size: int | None) -> Generator[np.ndarray]:
@@ -227,7 +227,7 @@ class CommitteeSampler:
         from sklearn.utils import _safe_indexing
 
         if self._n_classes < 2:
-            raise InvalidInput("the model knows one class, so that no prediction is uncertain")
+            raise InvalidInput("the model has only one class, so that no prediction is uncertain")
         n, m = self.n_rows(X), self.n_members
         if n == 0:
             yield np.empty((0, m, self._n_classes))
@@ -253,7 +253,7 @@ class CommitteeSampler:
 
             run((partial(write, i) for i in range(len(members))), n_threads)
             return probs
-        # Other members may do anything; scikit-learn's threads carry its settings over.
+        # Other members may run any code; scikit-learn's Parallel passes its settings to threads.
         parallel = Parallel(n_jobs=n_threads, require="sharedmem")
         results = parallel(delayed(self._predict_one)(member, rows, start, n) for member in members)
         for result in results:
@@ -271,28 +271,30 @@ class CommitteeSampler:
             check_member(probs, n, n_known, member.name, start)
         except InvalidInput as error:
             return error
-        return spread(probs, member.columns, self._n_classes)
+        return add_missing_classes(probs, member.columns, self._n_classes)
 
 
-def spread(probs: np.ndarray, columns: np.ndarray | None, n_classes: int) -> np.ndarray:
-    """Probabilities of all classes, 0 for those that the member does not know."""
+def add_missing_classes(
+    probs: np.ndarray, columns: np.ndarray | None, n_classes: int
+) -> np.ndarray:
+    """Return probabilities of all classes, 0 for those that the member does not have."""
     if columns is None:
         return probs
-    spread_probs = np.zeros((len(probs), n_classes), probs.dtype)
-    spread_probs[:, columns] = probs
-    return spread_probs
+    all_probs = np.zeros((len(probs), n_classes), probs.dtype)
+    all_probs[:, columns] = probs
+    return all_probs
 
 
-# Samplers of users, and samplers inside other models
+# User-defined samplers, and samplers inside other models
 
 
 def checked(sampler: Sampler) -> Sampler:
-    """The same sampler, whose chunks are checked; a committee's are already."""
+    """Return the sampler with checks of its chunks; those of a committee are checked already."""
     return sampler if isinstance(sampler, CommitteeSampler) else _CheckedSampler(sampler)
 
 
 class _CheckedSampler:
-    """A user's own sampler, whose chunks must be probabilities of its members."""
+    """A user-defined sampler, whose chunks must be probabilities of its members."""
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
@@ -303,7 +305,7 @@ class _CheckedSampler:
             _check_weights(self.weights, self.n_members)
 
     def n_rows(self, X: Any) -> int | None:
-        """The number of rows of X, where it is known."""
+        """Return the number of rows of X, or None if it is not known."""
         return self._sampler.n_rows(X)
 
     def chunks(self, X: Any, batch_size: int | None) -> Generator[np.ndarray]:
@@ -333,7 +335,7 @@ class PreparedSampler:
         self._prepare = prepare
 
     def n_rows(self, X: Any) -> int:
-        """The number of rows of X."""
+        """Return the number of rows of X."""
         return count_rows(X)
 
     def chunks(self, X: Any, batch_size: int | None) -> Generator[np.ndarray]:
@@ -343,7 +345,7 @@ class PreparedSampler:
 
 
 def prepared_sampler(sampler: Sampler, prepare: Callable[[Any], Any]) -> Sampler:
-    """The sampler for rows that are transformed first; a committee transforms by chunks."""
+    """Return the sampler for rows that are transformed first; a committee does so by chunks."""
     if not isinstance(sampler, CommitteeSampler):
         return PreparedSampler(sampler, prepare)
     committee = sampler.committee
@@ -351,9 +353,9 @@ def prepared_sampler(sampler: Sampler, prepare: Callable[[Any], Any]) -> Sampler
 
 
 def committee_of(sampler: Sampler, classes: np.ndarray) -> Committee:
-    """The members of any sampler one by one.
+    """Return the members of any sampler as a committee.
 
-    Where it is no committee, the preparation of rows computes all members, and each member picks
+    If the sampler is not one, the preparation of rows computes all members, and each member picks
     its part.
     """
     if isinstance(sampler, CommitteeSampler):
@@ -371,7 +373,7 @@ def committee_of(sampler: Sampler, classes: np.ndarray) -> Committee:
 
 
 def mean_of(sampler: Sampler, X: Any) -> np.ndarray:
-    """θ̄ of all members ``(N, K)``, chunk by chunk."""
+    """Return θ̄ of all members ``(N, K)``, computed by chunks."""
     weights = sampler.weights
 
     def mean(chunk: np.ndarray) -> np.ndarray:
@@ -387,7 +389,7 @@ def mean_of(sampler: Sampler, X: Any) -> np.ndarray:
 
 
 def count_rows(X: Any) -> int:
-    """The number of rows of an array, a frame or a list."""
+    """Return the number of rows of an array, a frame or a list."""
     from sklearn.utils.validation import _num_samples
 
     try:
@@ -397,7 +399,7 @@ def count_rows(X: Any) -> int:
 
 
 def call_named(function: Callable[[Any], Any], rows: Any, name: str, start: int = 0) -> Any:
-    """What the function returns; its errors get the member's name and the first row's index."""
+    """Return the function's result; errors name the member and the first row."""
     try:
         return function(rows)
     except InvalidInput as error:
@@ -407,7 +409,7 @@ def call_named(function: Callable[[Any], Any], rows: Any, name: str, start: int 
             ) from error
         raise
     except ValueError as error:
-        raise InvalidInput(f"{name} refuses X: {error}") from error
+        raise InvalidInput(f"{name} fails on X: {error}") from error
     except (TypeError, AttributeError, LookupError, ArithmeticError) as error:
         raise InvalidInput(f"{name} fails on X: {type(error).__name__}: {error}") from error
 
@@ -429,8 +431,8 @@ def check_member(probs: np.ndarray, n_rows: int, n_classes: int, name: str, star
         raise InvalidInput(f"{name} returns dtype {probs.dtype}; probabilities are floats")
     if probs.shape != (n_rows, n_classes):
         raise InvalidInput(
-            f"{name} returns shape {probs.shape}; for {n_rows} rows and the {n_classes} classes "
-            f"that it knows it must be {(n_rows, n_classes)}"
+            f"{name} returns shape {probs.shape}; for {n_rows} rows and its {n_classes} "
+            f"classes it must be {(n_rows, n_classes)}"
         )
     with np.errstate(all="ignore"):
         sums = probs.sum(axis=-1)

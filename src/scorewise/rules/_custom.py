@@ -1,4 +1,4 @@
-"""Rules of users, from a loss vector or from a concave entropy."""
+"""User-defined rules, from a loss vector or from a concave entropy."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class _CustomRule(ScoringRule):
         return self.label
 
     def _result(self, values: Any, p: Array, shape: tuple[int, ...], what: str) -> Array:
-        """The result of a user's function of ``p``; raises unless it is an array of that shape."""
+        """The result of a user's function of ``p``; raises unless it is an array of this shape."""
         what = f"{what} of rule {self.label!r}"
         if not is_array(values) or namespace(values) is not namespace(p):
             raise InvalidInput(
-                f"{what} is a {type(values).__name__}; for a {type(p).__name__} it must be one"
+                f"{what} is a {type(values).__name__}; it must be a {type(p).__name__}, as p is"
             )
         if tuple(values.shape) != tuple(shape):
             raise InvalidInput(f"{what} has shape {tuple(values.shape)}; it must be {shape}")
@@ -128,7 +128,7 @@ def _check_callable(fn: Any, name: str) -> None:
 
 
 def rule_from_loss_vector(fn: Callable[[Array], Array], *, name: str) -> ScoringRule:
-    """Return a rule from its loss vector ℓ(p, ·); everything else follows.
+    """Return a rule from its loss vector ℓ(p, ·), from which H and D follow.
 
     Use it for a loss of your own, and :func:`scorewise.check_rule` to see whether it is proper.
 

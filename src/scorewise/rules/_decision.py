@@ -41,11 +41,13 @@ def _excess(xp: Namespace, p: Array, q: Array) -> Array:
 
 
 class _LargestClassesRule(DecisionRule):
-    """With t the k-th largest entry of p, choosing the set S costs beyond the best choice
+    """Rules that depend on whether the label is among the k largest classes.
+
+    With t the k-th largest entry of p, the regret of choosing the set S is
 
         Σ_{j∉S} (p_j − t)⁺ + Σ_{j∈S} (t − p_j)⁺,
 
-    sums of terms that are never negative and additive over members: the regrets.
+    a sum of terms that are never negative, and additive over members.
     """
 
     k: int
@@ -97,7 +99,7 @@ class _LargestClassesRule(DecisionRule):
         return self._choose(xp, mean_regret, self._chosen(xp, gain))
 
     def _choose(self, xp: Namespace, regret: Array, chosen: Array) -> Array:
-        """The regret of a choice: what it takes below the threshold and leaves above it."""
+        """The regret of a choice: chosen classes below the threshold, and others above it."""
         if self.k == 1:
             return xp.sum(xp.where(chosen, regret, 0.0), axis=-1)
         n = regret.shape[-1] // 2
@@ -162,9 +164,11 @@ class CostMatrix(DecisionRule):
             actions = tuple(str(a) for a in self.actions)
             if len(actions) != costs.shape[1]:
                 raise InvalidInput(f"{len(actions)} action names for {costs.shape[1]} actions")
-            twice = next((a for i, a in enumerate(actions) if a in actions[:i]), None)
-            if twice is not None:
-                raise InvalidInput(f"two actions are called {twice!r}; give each a different name")
+            duplicate = next((a for i, a in enumerate(actions) if a in actions[:i]), None)
+            if duplicate is not None:
+                raise InvalidInput(
+                    f"two actions are called {duplicate!r}; give each a different name"
+                )
             object.__setattr__(self, "actions", actions)
 
     @property
@@ -200,7 +204,7 @@ class CostMatrix(DecisionRule):
 
     @cached_property
     def _opportunity(self) -> np.ndarray:
-        """The excess cost of each action over the best action for the class: the same regrets."""
+        """The excess cost of each action over the best action for the class."""
         return np.asarray(self.costs - self.costs.min(axis=1, keepdims=True))
 
     def _regret(self, xp: Namespace, p: Array) -> Array:
@@ -213,8 +217,8 @@ class CostMatrix(DecisionRule):
         regret = regret - xp.min(regret, axis=-1, keepdims=True)
         # Costs that differ by less than their own rounding errors are tied, so that equal rows
         # lead to the same action however a library orders the sums of a matrix product.
-        unit = (4 + p.shape[-1]) * eps(xp, wide) * 2.0 ** (4 - 2 * _slice_bits(xp, wide))
-        tied = regret <= unit * (expected + xp.min(expected, axis=-1, keepdims=True))
+        tolerance = (4 + p.shape[-1]) * eps(xp, wide) * 2.0 ** (4 - 2 * _slice_bits(xp, wide))
+        tied = regret <= tolerance * (expected + xp.min(expected, axis=-1, keepdims=True))
         return xp.astype(xp.where(tied, 0.0, regret), p.dtype)
 
     def _expected_parts(self, xp: Namespace, p: Array) -> tuple[Array, Array, Array]:
@@ -238,7 +242,7 @@ class CostMatrix(DecisionRule):
     def action_of_members(self, samples: Samples) -> Array:
         """Return a*(θ̄), ``(...)``, the first of the actions with the least mean regret.
 
-        Actions that tie for every member are tied, although the mean is rounded.
+        Actions that are tied for every member stay tied despite the rounding of the mean.
 
         Examples
         --------
@@ -249,13 +253,13 @@ class CostMatrix(DecisionRule):
         """
         xp = namespace(samples.probs)
 
-        def first(block: Samples) -> list[Array]:
+        def first_best(block: Samples) -> list[Array]:
             regret = block.average(self._regret(xp, block.probs))
-            behind = regret - xp.min(regret, axis=-1, keepdims=True)
-            is_best = behind <= 4 * eps(xp, regret) * regret
+            excess = regret - xp.min(regret, axis=-1, keepdims=True)
+            is_best = excess <= 4 * eps(xp, regret) * regret
             return [xp.argmax(xp.astype(is_best, xp.int8), axis=-1)]
 
-        return samples.by_blocks(first)[0]
+        return samples.by_blocks(first_best)[0]
 
     def _predict(self, xp: Namespace, p: Array) -> Array:
         """a*(p), the first of the cheapest actions."""
@@ -299,7 +303,7 @@ def _slice_bits(xp: Namespace, x: Array) -> int:
 
 
 def _slices(xp: Namespace, x: Array) -> tuple[Array, Array, Array]:
-    """x, at most 1 in size, in two slices and what is left."""
+    """x, at most 1 in size, as two slices and a remainder."""
     unit = 2.0 ** _slice_bits(xp, x)
     first = xp.round(x * unit) / unit
     second = xp.round((x - first) * unit * unit) / (unit * unit)
@@ -409,7 +413,7 @@ def _from_zero(pivot: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _expected_overlap(alpha: np.ndarray, beyond: np.ndarray, k: int) -> np.ndarray:
     """Σ_{i=1..k} P(A ≥ i)·P(B ≥ i) for sorted parameters ``(B, K)`` at nodes ``(B, J)``."""
-    # x − α_j is known better than x, which matters where α is large
+    # x − α_j is more accurate than x, which matters where α is large
     gap = beyond[..., None] + (alpha[:, k - 1, None] - alpha)[:, None, :]
     a = np.broadcast_to(alpha[:, None, :], gap.shape)
     below = _gamma_tail(a[..., :k], gap[..., :k], upper=False)

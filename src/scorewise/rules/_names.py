@@ -11,7 +11,7 @@ from scorewise.rules._rule import REGISTRY, ScoringRule
 
 
 def get_rule(rule: str | ScoringRule) -> ScoringRule:
-    """Return the scoring rule of that name; a rule is returned unchanged.
+    """Return the scoring rule with a name; a rule is returned unchanged.
 
     Use it where a rule comes from a configuration file or a command line.
 
@@ -38,7 +38,7 @@ def get_rule(rule: str | ScoringRule) -> ScoringRule:
         return rule
     if not isinstance(rule, str):
         raise InvalidInput(
-            f"{rule!r} is no scoring rule; pass a name such as 'log', or a rule from "
+            f"{rule!r} is not a scoring rule; pass a name such as 'log', or a rule from "
             "scorewise.rules"
         )
     name, colon, numbers = rule.partition(":")
@@ -51,7 +51,7 @@ def get_rule(rule: str | ScoringRule) -> ScoringRule:
 
 
 def _by_name(name: str) -> ScoringRule | Callable[..., ScoringRule]:
-    """The rule of that name, or the function that makes it from its parameters."""
+    """The rule with this name, or the function that makes it from its parameters."""
     plain = name.strip().lower().replace("_", "-")
     try:
         return REGISTRY[plain.replace("-", "_")]
@@ -80,7 +80,7 @@ def _make(maker: Callable[..., ScoringRule], rule: str, numbers: str) -> Scoring
 
 def _number(text: str) -> int | float:
     if "_" in text:
-        raise ValueError(f"{text!r} is no number")
+        raise ValueError(f"{text!r} is not a number")
     try:
         return int(text)
     except ValueError:
@@ -88,12 +88,12 @@ def _number(text: str) -> int | float:
 
 
 def rule_from_json(value: Any) -> ScoringRule:
-    """Return the rule that :meth:`ScoringRule.to_json` has written.
+    """Return a rule from the output of :meth:`ScoringRule.to_json`.
 
     Raises
     ------
     InvalidInput
-        If it is no such value, or its parameters do not fit.
+        If it is not such a value, or its parameters do not fit.
 
     Examples
     --------
@@ -104,13 +104,15 @@ def rule_from_json(value: Any) -> ScoringRule:
     if isinstance(value, str):
         return get_rule(value)
     if not isinstance(value, dict) or not isinstance(value.get("name"), str):
-        raise InvalidInput(f"{value!r} is no scoring rule: it must be a name or have a name")
+        raise InvalidInput(
+            f"{value!r} is not a scoring rule: it must be a name, or a mapping with a name"
+        )
     parameters = dict(value)
     name = parameters.pop("name")
-    make = _by_name(name)
-    if isinstance(make, ScoringRule):
+    maker = _by_name(name)
+    if isinstance(maker, ScoringRule):
         raise InvalidInput(f"{name!r} takes no parameters")
     try:
-        return make(**parameters)
+        return maker(**parameters)
     except TypeError as error:
         raise InvalidInput(f"cannot make the rule {name!r}: {error}") from error

@@ -50,7 +50,7 @@ class Spherical(_NormRule):
         return xp.sum(gini_terms(xp, p), axis=-1) / (xp.sum(p, axis=-1) + norm)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
-        # D does not change when q is scaled; of p only what is not parallel to q counts.
+        # D does not change when q is scaled; only the part of p that is not parallel to q counts.
         qq = xp.sum(q * q, axis=-1)
         parallel = xp.sum(d * q, axis=-1) / qq
         rest = d - q * parallel[..., None]
@@ -252,7 +252,7 @@ def _large_gammas(a: np.ndarray, exponent: int) -> tuple[np.ndarray, ...]:
     falling = mass * np.exp(-squares * np.exp(2 * y))
     missing = -(mass * np.expm1(-squares * np.exp(2 * y))).sum(axis=-1)
     omega = (falling * a * np.exp(2 * y)).sum(axis=-1)
-    # E G² − a² is exactly a; only what is beyond the first order in t is summed.
+    # E G² − a² is exactly a; only terms beyond the first order in t are summed.
     bend = expm1_minus(np, np.minimum(-squares * np.expm1(2 * y), 600.0))
     change = (mass * bend).sum(axis=-1) - (t * a)[..., 0]
     log_change = np.log1p(np.maximum(change, -1 + 1e-15))

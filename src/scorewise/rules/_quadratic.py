@@ -62,16 +62,16 @@ class Quadratic(_QuadraticRule):
         diagonal = np.diagonal(self.matrix)
         a_ii, a_jj = np.broadcast_arrays(diagonal[:, None], diagonal)
         both = a_ii + a_jj
-        lost = (a_ii - (both - a_jj)) + (a_jj - (both - (both - a_jj)))  # by rounding that sum
-        return np.asarray(np.maximum((both - 2 * self.matrix) + lost, 0.0))
+        rounding = (a_ii - (both - a_jj)) + (a_jj - (both - (both - a_jj)))  # error of that sum
+        return np.asarray(np.maximum((both - 2 * self.matrix) + rounding, 0.0))
 
     @cached_property
     def _root(self) -> np.ndarray:
         """R with RRᵀ = A, so that dᵀAd = ‖dR‖² is never negative.
 
-        A difference d of predictions sums to 0 but for what rounding left, and A may be huge along
-        (1, …, 1). So d is taken apart into steps away from class 0, whose products are made of
-        distances, and its sum, whose square is completed.
+        A difference d of predictions sums to 0 only up to rounding, and A may be huge along
+        (1, …, 1). So d is split into steps away from class 0, whose products are computed from
+        distances, and its sum, by completing the square.
         """
         k = len(self.matrix)
         to_first, last = self._distances[:, 0], self.matrix[:, 0] - self.matrix[0, 0]

@@ -1,4 +1,4 @@
-"""What a scoring rule is: its losses, what follows from them, and the facts it states of itself."""
+"""The base classes of scoring rules: formulas, derived quantities, and facts about a rule."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from scorewise._numerics import sum_product
 from scorewise.distributions import RARE, Dirichlet, Samples, apply_floor
 from scorewise.errors import InvalidInput, Remedy
 
-BY_LARGEST = "largest probability"  # the key of totals that fall as the largest probability rises
+BY_LARGEST = "largest probability"  # order key: totals fall as the largest probability rises
 
 
 @dataclass(frozen=True)
 class Unit:
-    """The unit of a rule's losses: what they are called, and how they are written.
+    """The unit of a rule's losses: its name, and how values are formatted.
 
     Attributes
     ----------
     noun : str
-        What a loss is called in a sentence, such as ``"error"``, ``"cost"`` or ``"brier loss"``.
+        The name of a loss in a sentence, such as ``"error"``, ``"cost"`` or ``"brier loss"``.
     is_proportion : bool
         Whether every loss is 0 or 1, so that a mean loss is a proportion of rows.
     label : str
-        What an axis of losses is called, such as ``"log loss (nats)"``.
+        The label of an axis of losses, such as ``"log loss (nats)"``.
 
     Examples
     --------
@@ -50,11 +50,11 @@ class Unit:
             object.__setattr__(self, "label", self.noun)
 
     def format(self, value: float) -> str:
-        """A mean loss in a few digits, as a percentage where losses are proportions."""
+        """Return a mean loss in a few digits, as a percentage if losses are proportions."""
         return f"{100 * value:.3g} %" if self.is_proportion else f"{value:.4g}"
 
     def format_exact(self, value: float) -> str:
-        """A mean loss in all the digits it was stated in, for guarantees: never rounded to less."""
+        """Return a mean loss in up to 12 digits, for guarantees, which must not be rounded."""
         return f"{100 * value:.12g} %" if self.is_proportion else f"{value:.12g}"
 
 
@@ -69,8 +69,8 @@ class ScoringRule(abc.ABC):
     - ``_entropy(xp, p)``: H(p), never negative by rounding;
     - ``_divergence(xp, q, p, d)``: D(q, p) with d = p − q, exactly 0 where d is.
 
-    It also states the facts that others rely on, where the defaults do not hold: ``family``,
-    ``structure``, ``is_symmetric``, ``unit``, ``_largest_loss`` and ``_order_of_totals``.
+    It also overrides the facts whose defaults do not hold: ``family``, ``structure``,
+    ``is_symmetric``, ``unit``, ``_largest_loss`` and ``_order_of_totals``.
     """
 
     family: ClassVar[str]
@@ -81,10 +81,10 @@ class ScoringRule(abc.ABC):
     ``"two-class"``, or ``"custom"`` where it is none of these."""
 
     is_symmetric: ClassVar[bool] = False
-    """Whether all classes count alike: permuting them changes nothing."""
+    """Whether permuting the classes changes nothing."""
 
     never_negative: ClassVar[bool] = True
-    """Whether no loss is ever negative, so that no uncertainty is."""
+    """Whether no loss, and so no uncertainty, is ever negative."""
 
     jackknife_corrects: ClassVar[bool] = True
     """Whether the jackknife removes bias from EU: it needs a smooth entropy."""
@@ -121,7 +121,7 @@ class ScoringRule(abc.ABC):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._parameters()
 
-    # -- the three formulas, and what may replace their defaults ----------------------------------
+    # -- the three formulas, and methods with defaults --------------------------------------------
 
     @abc.abstractmethod
     def _losses(self, xp: Namespace, p: Array) -> Array: ...
@@ -149,11 +149,10 @@ class ScoringRule(abc.ABC):
         estimate, error = q.estimate(divergence)
         # A class of tiny α may be in no draw. As D is convex in θ, it adds at most θ_k·D(m, e_k).
         k = q.n_classes
-        corners = as_dtype_of(xp, np.eye(k) + 1e-6 / k, q.mean) / (
-            1 + 1e-6
-        )  # rules of users may fail at 0
-        most = q.mean * (self._losses(xp, q.mean) - self._entropy(xp, corners))
-        return estimate, error + xp.sum(xp.where(q.alpha < RARE, most, 0.0), axis=-1)
+        # Custom rules may fail at probabilities of 0, so the corners are moved inwards.
+        corners = as_dtype_of(xp, np.eye(k) + 1e-6 / k, q.mean) / (1 + 1e-6)
+        bound = q.mean * (self._losses(xp, q.mean) - self._entropy(xp, corners))
+        return estimate, error + xp.sum(xp.where(q.alpha < RARE, bound, 0.0), axis=-1)
 
     # -- EU of members that arrive one after the other, by a spread that can be merged -------------
 
@@ -181,14 +180,14 @@ class ScoringRule(abc.ABC):
         first, second = shares
         to_first = self._divergence(xp, mean, means[0], -second[..., None] * step)
         to_second = self._divergence(xp, mean, means[1], first[..., None] * step)
-        # A set without weight changes nothing, however far away its mean is.
+        # A set of weight 0 changes nothing, even at an infinite divergence.
         merged = first * xp.where(first > 0, spreads[0] + to_first, 0.0) + second * xp.where(
             second > 0, spreads[1] + to_second, 0.0
         )
         return self._clip_rounding(xp, merged, mean)
 
     def _clip_rounding(self, xp: Namespace, epistemic: Array, mean: Array) -> Array:
-        """EU that was merged from parts; a rule whose D may round below 0 corrects it here."""
+        """EU merged from parts; a rule whose D may round below 0 sets such values to 0 here."""
         return epistemic
 
     def _epistemic_of_spread(self, xp: Namespace, spread: Array) -> Array:
@@ -205,13 +204,13 @@ class ScoringRule(abc.ABC):
     def largest_loss(self, n_classes: int, floor: float | None = None) -> float:
         """Return the largest loss that any prediction can incur.
 
-        Certificates rest on it, so every rule states it, and a rule that does not raises.
+        Certificates depend on it, so there is no default: a rule that does not define it raises.
 
         Parameters
         ----------
         n_classes : int
         floor : float, optional
-            The smallest probability that a prediction may give.
+            The smallest probability that a prediction may contain.
 
         Returns
         -------
@@ -221,7 +220,7 @@ class ScoringRule(abc.ABC):
         Raises
         ------
         InvalidInput
-            If the rule does not state it, or does not fit the number of classes.
+            If the rule does not define it, or does not fit the number of classes.
 
         Examples
         --------
@@ -235,21 +234,21 @@ class ScoringRule(abc.ABC):
         return self._largest_loss(apply_floor(np.eye(n_classes), floor))
 
     def _largest_loss(self, corners: np.ndarray) -> float:
-        """The largest loss of the predictions in the simplex with these corners, ``(K, K)``."""
+        """The largest loss of all predictions in the simplex with these corners, ``(K, K)``."""
         raise InvalidInput(
             f"the largest loss of {self!r} is not known",
             Remedy("loss_bound", ..., "the largest loss that can occur"),
         )
 
     def _largest_at(self, corners: np.ndarray) -> float:
-        """The largest loss of these predictions, for rules whose losses are largest there."""
+        """The largest loss at the corners, for rules whose losses are largest there."""
         return float(np.max(self._losses(namespace(corners), corners)))
 
     def total_order(self, n_classes: int) -> Hashable | None:
-        """Return a key of the order in which the rule's totals put instances.
+        """Return a key that identifies how the rule's total uncertainty orders instances.
 
-        Two rules with equal keys order all instances alike by a theorem, however their totals were
-        rounded; None where no theorem is known.
+        Two rules with equal keys provably order all instances alike, whatever the rounding of
+        their totals. None if no such theorem is known.
 
         Examples
         --------
@@ -285,7 +284,7 @@ class ScoringRule(abc.ABC):
         >>> sw.rules.log.predict([[0.2, 0.8], [0.5, 0.5]])
         array([1, 0])
         """
-        return self._predict(*self._admit(p))
+        return self._predict(*self._checked(p))
 
     def _predict(self, xp: Namespace, p: Array) -> Array:
         return xp.argmax(p, axis=-1)
@@ -295,21 +294,21 @@ class ScoringRule(abc.ABC):
         return n_classes
 
     def prediction_names(self, class_names: Sequence[str]) -> tuple[str, ...]:
-        """Return the names of what :meth:`predict` returns: of classes, or of actions."""
+        """Return the names of the predictions: of classes, or of the actions of a cost matrix."""
         return tuple(class_names)
 
     def to_json(self) -> str | dict[str, Any]:
-        """Return the rule as JSON can hold it; :func:`scorewise.rules.rule_from_json` reads it.
+        """Return the rule as a JSON value; :func:`scorewise.rules.rule_from_json` reads it.
 
         Returns
         -------
         str or dict
-            The name, with numbers; or the name and the arrays that the rule is made of.
+            The name with its numbers, or a dict of the name and the arrays that define the rule.
 
         Raises
         ------
         InvalidInput
-            If the rule consists of the user's functions, or is a class of the user's.
+            If the rule is user-defined, by functions or by a class.
 
         Examples
         --------
@@ -331,21 +330,21 @@ class ScoringRule(abc.ABC):
 
     # -- the public methods -----------------------------------------------------------------------
 
-    def _admit(self, p: Any) -> tuple[Namespace, Array]:
+    def _checked(self, p: Any) -> tuple[Namespace, Array]:
         p = raw_predictions(p, classes_last).probabilities()
         self.check_classes(p.shape[-1])
         return namespace(p), p
 
-    def _admit_pair(self, prediction: Any, truth: Any) -> tuple[Namespace, Array, Array]:
-        _, q = self._admit(prediction)
-        _, p = self._admit(truth)
+    def _checked_pair(self, prediction: Any, truth: Any) -> tuple[Namespace, Array, Array]:
+        _, q = self._checked(prediction)
+        _, p = self._checked(truth)
         xp = validate.same_library(q, p)
         validate.same_instances(q, p)
         q, p = xp.broadcast_arrays(q, p)
         return xp, q, p
 
     def loss_vector(self, p: Any) -> Array:
-        """Return ℓ(p, ·): the loss of predicting ``p`` for each label that may happen.
+        """Return ℓ(p, ·): the loss of predicting ``p`` for each possible label.
 
         Parameters
         ----------
@@ -361,7 +360,7 @@ class ScoringRule(abc.ABC):
         >>> sw.rules.zero_one.loss_vector([0.2, 0.7, 0.1])
         array([1., 0., 1.])
         """
-        xp, p = self._admit(p)
+        xp, p = self._checked(p)
         return self._losses(xp, p)
 
     def loss(self, p: Any, y: Any) -> Array:
@@ -382,10 +381,10 @@ class ScoringRule(abc.ABC):
         >>> sw.rules.brier.loss([[0.5, 0.5], [1.0, 0.0]], [0, 1])
         array([0.5, 2. ])
         """
-        return self._loss(*self._admit(p), y)
+        return self._loss(*self._checked(p), y)
 
     def _loss(self, xp: Namespace, p: Array, y: Any) -> Array:
-        """The loss of a prediction that was checked before."""
+        """The loss of a prediction that is already checked."""
         y = validate.labels(xp, y, tuple(p.shape[:-1]), p.shape[-1], like=p)
         picked = xp.where(one_hot(xp, y, p.shape[-1]), self._losses(xp, p), 0.0)
         return xp.sum(picked, axis=-1)
@@ -407,7 +406,7 @@ class ScoringRule(abc.ABC):
         >>> float(sw.rules.brier.entropy([0.5, 0.5]))
         0.5
         """
-        xp, p = self._admit(p)
+        xp, p = self._checked(p)
         return self._entropy(xp, p)
 
     def expected_loss(self, prediction: Any, truth: Any) -> Array:
@@ -427,7 +426,7 @@ class ScoringRule(abc.ABC):
         >>> float(sw.rules.zero_one.expected_loss([1.0, 0.0], [0.75, 0.25]))
         0.25
         """
-        xp, q, p = self._admit_pair(prediction, truth)
+        xp, q, p = self._checked_pair(prediction, truth)
         return sum_product(xp, p, self._losses(xp, q))
 
     def divergence(self, prediction: Any, truth: Any) -> Array:
@@ -448,7 +447,7 @@ class ScoringRule(abc.ABC):
         >>> float(sw.rules.brier.divergence([1.0, 0.0], [0.5, 0.5]))
         0.5
         """
-        xp, q, p = self._admit_pair(prediction, truth)
+        xp, q, p = self._checked_pair(prediction, truth)
         return self._divergence(xp, q, p, difference(xp, p, q))
 
 
@@ -500,7 +499,7 @@ class DecisionRule(ScoringRule):
 
 
 def norm_order(exponent: float) -> Hashable:
-    """The key of totals that fall as the norm ‖θ̄‖ of this exponent rises."""
+    """The order key of rules whose totals fall as the norm ‖θ̄‖ with this exponent rises."""
     return ("norm", float(exponent))
 
 
@@ -528,14 +527,16 @@ def _short(number: float) -> str:
     return f"{number:g}" if float(f"{number:g}") == number else repr(number)
 
 
-# -- the registry, in which get_rule looks rules up by name ---------------------------------------
+# -- the registry of rules by name, for get_rule --------------------------------------------------
 
-Made = TypeVar("Made", bound=ScoringRule | Callable[..., ScoringRule])
+RuleOrMaker = TypeVar("RuleOrMaker", bound=ScoringRule | Callable[..., ScoringRule])
 REGISTRY: dict[str, ScoringRule | Callable[..., ScoringRule]] = {}
 
 
-def register(made: Made) -> Made:
-    """Let :func:`get_rule` find a rule, or a function that makes rules, by its own name."""
-    name = made.family if isinstance(made, ScoringRule) else made.__name__
-    REGISTRY[name] = made
-    return made
+def register(rule_or_maker: RuleOrMaker) -> RuleOrMaker:
+    """Add a rule, or a function that makes rules, to the registry under its own name."""
+    name = (
+        rule_or_maker.family if isinstance(rule_or_maker, ScoringRule) else rule_or_maker.__name__
+    )
+    REGISTRY[name] = rule_or_maker
+    return rule_or_maker

@@ -1,7 +1,7 @@
 """Separable rules, H(p) = c − Σ_k w_k f(p_k): log and weighted log, Brier, Tsallis.
 
 A loss falls in p_y and rises in the others, as Σ_{k≠y} w_k g(p_k) with g(p) = p·f′(p) − f(p).
-It is largest where another class is certain if g is convex, which each rule here states of itself.
+It is largest where another class is certain if g is convex; each rule below names its g.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from scorewise.rules._rule import ScoringRule, Unit, norm_order, number_above, r
 
 
 def _surprise(xp: Namespace, p: Array) -> Array:
-    """−p·log(p/S) with S = Σp, elementwise: never negative, 0 at p = 0."""
+    """−p·log(p/S) with S = Σp, elementwise; never negative, 0 at p = 0."""
     share = p / xp.sum(p, axis=-1, keepdims=True)
     return -p * xp.log(xp.where(p > 0, share, 1.0))
 
@@ -179,12 +179,12 @@ class WeightedLog(ScoringRule):
     def _losses(self, xp: Namespace, p: Array) -> Array:
         w = as_dtype_of(xp, self.weights, p)
         # w_y·(−log p_y − 1 + p_y) + Σ_{k≠y} w_k p_k: no term is negative
-        own = relative_entropy(xp, p, xp.ones_like(p), 1 - p)
+        label_term = relative_entropy(xp, p, xp.ones_like(p), 1 - p)
         others = xp.sum(w * p, axis=-1, keepdims=True) - w * p
-        return w * own + xp.maximum(others, 0.0)
+        return w * label_term + xp.maximum(others, 0.0)
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
-        # A heavy class that is all but certain needs all digits of 1 − p.
+        # A heavy class that is almost certain needs all digits of 1 − p.
         total = xp.sum(p, axis=-1, keepdims=True)
         missing = sum_of_others(xp, p) / total
         sure = missing < 0.5
@@ -206,10 +206,10 @@ brier = register(Brier())
 
 @register
 def tsallis(beta: float) -> ScoringRule:
-    """H(p) = (1 − Σ p^β)/(β − 1): a family from the log loss (β → 1) over Brier (β = 2) on.
+    """H(p) = (1 − Σ p^β)/(β − 1): a family with the log loss at β → 1 and Brier at β = 2.
 
     ℓ(p, y) = [1 + (β−1)Σp^β − βp_y^{β−1}]/(β−1) and
-    D(q, p) = [Σp^β + (β−1)Σq^β − βΣp q^{β−1}]/(β−1). Larger β looks at likely classes only.
+    D(q, p) = [Σp^β + (β−1)Σq^β − βΣp q^{β−1}]/(β−1). A larger β puts more weight on likely classes.
 
     Parameters
     ----------

@@ -23,8 +23,8 @@ from scorewise._array import Array, Namespace, as_dtype_of, eps, is_traced
 from scorewise._numerics import quotient
 from scorewise.rules._rule import ScoringRule, number_above, register
 
-_DEPTH = 45.0  # what is e^−45 of the largest value of an integrand does not count
-_FLAT = 1e-8  # the least rate at which an integrand is taken to fall
+_DEPTH = 45.0  # integrands below e^−45 of their maximum are neglected
+_FLAT = 1e-8  # the smallest rate of decay that is assumed for an integrand
 
 
 @lru_cache(maxsize=8)
@@ -39,10 +39,10 @@ class _Shape(NamedTuple):
 
     alpha: Any
     beta: Any
-    bend: Any  # where it bends,
-    width: Any  # how sharply,
-    left: Any  # and how far it reaches to either side
-    right: Any
+    bend: Any  # location of its bend
+    width: Any  # of the bend
+    left: Any  # how far it reaches to the left of the bend
+    right: Any  # and to the right
 
     @classmethod
     def of(cls, alpha: float, beta: float) -> _Shape:
@@ -60,11 +60,11 @@ class _Shape(NamedTuple):
 
 
 class _Interval(NamedTuple):
-    """Log odds from a start, which stands for −∞ unless ``begun``, over a span."""
+    """An interval of log odds: its start and its length."""
 
     start: Array
     span: Array
-    begun: Array
+    has_start: Array  # False where the interval starts at −∞
 
 
 def _log_ratio(xp: Namespace, p: Array, q: Array, d: Array, valid: Array) -> Array:
@@ -80,19 +80,19 @@ def _integral(
 ) -> Array:
     """e^factor·∫ (1 − e^{x−end})·c^α (1−c)^β dx over an interval of log odds x.
 
-    ∞ where it begins at −∞ and α ≤ 0. In four pieces: both halves of what is to the left and to
-    the right of the bend, each by Gauss's rule on y = width·sinh s, whose nodes lie dense at the
-    outer end and at the bend, and geometrically sparser in between.
+    ∞ where it starts at −∞ and α ≤ 0. In four pieces: both halves of the part to the left and of
+    the part to the right of the bend, each by Gauss's rule on y = width·sinh s, whose nodes are
+    dense at the outer end and at the bend, and geometrically sparser in between.
     """
     alpha, beta, bend, width, left_reach, right_reach = shape
-    finite = over.begun | (alpha > 0) | (over.span == 0)
+    finite = over.has_start | (alpha > 0) | (over.span == 0)
     apart = finite & (over.span > 0)
     start, span = xp.where(apart, over.start, 0.0), xp.where(apart, over.span, 0.0)
     left = xp.minimum(xp.maximum(bend - start, 0.0), span)
     right = span - left
     middle = start + left
-    # Integrate where it counts. On the left that is the outer end where the weight rises outwards,
-    # α < 0.
+    # Integrate only where the integrand is not negligible. On the left that is the outer end if
+    # the weight rises outwards, α < 0.
     decay = xp.exp(-xp.abs(middle))
     slope = xp.where(middle > 0, alpha * decay - beta, alpha - beta * decay) / (1 + decay)
     left_length = xp.minimum(left, xp.minimum(left_reach, _DEPTH / xp.maximum(slope, _FLAT)))
@@ -137,7 +137,7 @@ class Beta(ScoringRule):
 
     @property
     def is_symmetric(self) -> bool:  # type: ignore[override]
-        """Whether both classes count alike."""
+        """Whether swapping the two classes changes nothing."""
         return self.a == self.b
 
     def _largest_loss(self, corners: np.ndarray) -> float:
@@ -157,7 +157,7 @@ class Beta(ScoringRule):
 
     @cached_property
     def _far(self) -> float:
-        """Log odds that stand for certainty: beyond all that contributes."""
+        """The log odds used for certainty, outside the range that contributes."""
         return 1000.0 + 2 * float(max(max(shape.left, shape.right) for shape in self._shapes))
 
     @cached_property
@@ -187,8 +187,8 @@ class Beta(ScoringRule):
         return _integral(xp, shape, _Interval(start, span, p > 0), log_factor, self._nodes)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
-        # Next to a corner only the small probability tells how far apart two points are. One choice
-        # for all members of a mean lets the rounding of the mean cancel in their sum.
+        # Near a corner only the smaller probability resolves small distances. The choice depends on
+        # q alone, so that rounding errors of the mean cancel in the sum over members.
         d = xp.where(q[..., 1] < q[..., 0], d[..., 1], -d[..., 0])
         up, d = d > 0, xp.abs(d)
         is_up = xp.astype(up, d.dtype)
@@ -208,8 +208,8 @@ class Beta(ScoringRule):
 def beta(a: float, b: float) -> ScoringRule:
     """The beta family for two classes, with p = p(class 1) and ω(c) = c^{a−1}(1−c)^{b−1}.
 
-    ℓ₁ = ∫_p^1 (1−c)ω(c)dc, ℓ₀ = ∫_0^p c·ω(c)dc and D(q, p) = ∫_q^p (p−c)ω(c)dc: ω is how much
-    it matters on which side of c a probability lies. a = b = 0 is the log loss, a = b = 1 a quarter
+    ℓ₁ = ∫_p^1 (1−c)ω(c)dc, ℓ₀ = ∫_0^p c·ω(c)dc and D(q, p) = ∫_q^p (p−c)ω(c)dc: ω(c) is
+    the weight of being on the wrong side of c. a = b = 0 is the log loss, a = b = 1 a quarter
     of Brier's; a/(a + b) is where ω is centred, for errors of unequal cost.
 
     Parameters

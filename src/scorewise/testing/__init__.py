@@ -1,4 +1,4 @@
-"""Conformance checks for rules and kernels of your own."""
+"""Conformance checks for user-defined rules and kernels."""
 
 from scorewise.testing._check_kernel import check_kernel
 from scorewise.testing._check_rule import check_rule

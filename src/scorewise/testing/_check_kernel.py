@@ -15,9 +15,9 @@ from scorewise.errors import KernelMismatch
 from scorewise.kernels import Answer, Kernel
 from scorewise.rules import ScoringRule, get_rule
 
-# Twice the error of either path: relative error, and absolute in units of rounding of 1.
+# Twice the error of either path: relative, and absolute for values of the size of 1.
 _ALLOWED = {"float16": (2e-4, 2.0**-20), "float32": (2e-4, 2.0**-20), "float64": (2e-12, 2.0**-49)}
-_SMALLEST = 1e-9  # the least epistemic uncertainty that must be accurate
+_SMALLEST = 1e-9  # the smallest epistemic uncertainty that must be accurate
 _MANY = 1 << 20  # instances, enough for kernels that decline small arrays
 
 
@@ -30,7 +30,7 @@ def check_kernel(
 ) -> None:
     """Raise if a kernel disagrees with the array path or breaks a law.
 
-    Use it on a kernel of your own. Every trial is a small array of awkward shape, kind, dtype,
+    Use it to test a new kernel. Every trial is a small array of awkward shape, kind, dtype,
     layout and weights: all components must agree with the array path, none may be negative, and
     the epistemic part of identical members must be exactly 0. Then an entry is made invalid, which
     the kernel must detect. Arrays that the kernel declines are skipped; those that it declines
@@ -57,20 +57,20 @@ def check_kernel(
     >>> import scorewise as sw
     >>> sw.check_kernel(sw.kernels.KERNELS["cpu"], ["brier"], n_trials=3)
     """
-    known = [get_rule(rule) for rule in rules]
+    supported = [get_rule(rule) for rule in rules]
     n_trials = validate.whole(n_trials, "n_trials", at_least=1)
     rng = np.random.default_rng(validate.whole(random_state, "random_state", at_least=0))
     answers = []
     for _ in range(n_trials):
         case = _draw(rng)
-        answers.append(_answer(kernel, known, case))
+        answers.append(_answer(kernel, supported, case))
         if answers[-1]:
-            _check_results(kernel, known, case)
-            _check_refusal(kernel, known, case, rng)
+            _check_results(kernel, supported, case)
+            _check_invalid_is_detected(kernel, supported, case, rng)
     if not any(answers):
         raise KernelMismatch(
-            f"the kernel declines all {n_trials} arrays under {known}, the last because: "
-            f"{answers[-1].because}"
+            f"the kernel declines all {n_trials} arrays under {supported}, the last because: "
+            f"{answers[-1].reason}"
         )
 
 
@@ -95,7 +95,7 @@ class _Case:
 
 
 def _answer(kernel: Kernel, rules: list[ScoringRule], case: _Case) -> Answer:
-    """The kernel's answer to a case; where it declines, its answer to many of these instances."""
+    """Whether the kernel is usable for a case, or for many instances like its first."""
     members = case.members()
     raw, weights = members.raw, members.weights
     answer = kernel.is_usable(raw, weights, rules)
@@ -117,33 +117,33 @@ def _check_results(kernel: Kernel, rules: list[ScoringRule], case: _Case) -> Non
     results = kernel.compute(members.raw, members.weights, rules)
     if results is None:
         raise KernelMismatch(f"the kernel declines valid predictions: {case}")
-    expected = iter(array_path(members, rules))
+    references = iter(array_path(members, rules))
     relative, absolute = _ALLOWED[str(case.array.dtype)]
-    # Rows that a path normalises itself are rounded differently: EU, a square, moves by its root.
+    # The paths round rows differently when they normalise them, which moves EU by about its root.
     rescaled = case.options.get("from_logits") or case.options.get("normalize")
     noise = 8 * absolute if rescaled else 0.0
     if [len(parts) for parts in results] != [3] * len(rules):
         raise KernelMismatch(f"the kernel does not return three components for each rule: {case}")
     for rule, parts in zip(rules, results, strict=True):
-        for name, got in zip(("total", "aleatoric", "epistemic"), parts, strict=True):
-            right = next(expected)
-            if np.shape(got) != np.shape(right):
-                raise KernelMismatch(f"{rule!r} {name} has shape {np.shape(got)}: {case}")
-            allowed = relative * right + absolute + noise
+        for name, values in zip(("total", "aleatoric", "epistemic"), parts, strict=True):
+            reference = next(references)
+            if np.shape(values) != np.shape(reference):
+                raise KernelMismatch(f"{rule!r} {name} has shape {np.shape(values)}: {case}")
+            allowed = relative * reference + absolute + noise
             if name == "epistemic":
-                allowed = relative * np.maximum(right, _SMALLEST) + noise * np.sqrt(right)
-            wrong = ~(np.abs(got - right) <= allowed) | (got < 0)
+                allowed = relative * np.maximum(reference, _SMALLEST) + noise * np.sqrt(reference)
+            wrong = ~(np.abs(values - reference) <= allowed) | (values < 0)
             if name == "epistemic" and (case.kind == "identical" or rule == get_rule("zero-one")):
-                wrong |= (right == 0) & (got != 0)
+                wrong |= (reference == 0) & (values != 0)
             if np.any(wrong):
-                i = np.unravel_index(int(np.argmax(wrong)), np.shape(right))
+                i = np.unravel_index(int(np.argmax(wrong)), np.shape(reference))
                 raise KernelMismatch(
-                    f"{rule!r} {name}{list(map(int, i))} is {got[i]} by the kernel, {right[i]} by "
-                    f"the array path: {case}"
+                    f"{rule!r} {name}{list(map(int, i))} is {values[i]} by the kernel, "
+                    f"{reference[i]} by the array path: {case}"
                 )
 
 
-def _check_refusal(
+def _check_invalid_is_detected(
     kernel: Kernel, rules: list[ScoringRule], case: _Case, rng: np.random.Generator
 ) -> None:
     if not case.array.size:
@@ -208,7 +208,7 @@ def _logits(rng: np.random.Generator, kind: str, n: int, m: int, k: int) -> np.n
 
 
 def _laid_out(rng: np.random.Generator, probs: np.ndarray) -> tuple[np.ndarray, dict[str, int]]:
-    """The same members (N, M, K) somewhere in memory, and where their axes are."""
+    """The members (N, M, K) in a random memory layout, and the options for its axes."""
 
     def moved(order: tuple[int, int, int]) -> np.ndarray:
         return np.ascontiguousarray(probs.transpose(order))

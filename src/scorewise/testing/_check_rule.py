@@ -17,7 +17,7 @@ def check_rule(
 ) -> None:
     """Raise if a scoring rule breaks a law of proper scoring rules.
 
-    Use it on every rule of your own before you trust its numbers. Every law is tested on random
+    Use it on every user-defined rule. Every law is tested on random
     predictions, corners, edges, ties, points next to corners and points next to each other, and a
     local search looks for worse counterexamples next to the worst pairs.
 
@@ -30,7 +30,7 @@ def check_rule(
     rule : str or ScoringRule
         The rule to check, on float64 NumPy arrays.
     n_classes : int
-        K.
+        Number of classes K.
     n_samples : int
         Number of random pairs.
     random_state : int
@@ -39,7 +39,7 @@ def check_rule(
     Raises
     ------
     InvalidInput
-        If an argument is invalid, or the rule does not fit that number of classes.
+        If an argument is invalid, or the rule does not fit the number of classes.
     ImproperRule
         With a counterexample, at the first law that breaks.
 
@@ -101,7 +101,7 @@ def _expected(p: np.ndarray, losses: np.ndarray) -> np.ndarray:
 
 
 def _unit(rule: ScoringRule, p: np.ndarray) -> float:
-    """The mean size of a loss; no law depends on the unit that losses are measured in."""
+    """The mean size of a loss, which makes tolerances independent of the unit of losses."""
     losses = rule.loss_vector(p)
     return float(np.abs(losses[np.isfinite(losses)]).mean())
 
@@ -121,7 +121,7 @@ def _fail(rule: ScoringRule, law: str, claim: str, **points: Any) -> None:
 
 
 def _worst(broken: np.ndarray, gap: np.ndarray) -> int | None:
-    """The index where a law is broken the most, None where it holds."""
+    """The index at which a law is broken the most, or None if it holds."""
     if not broken.any():
         return None
     return int(np.argmax(np.where(broken, np.nan_to_num(gap, nan=np.inf), -np.inf)))
@@ -144,14 +144,14 @@ def _check_values(rule: ScoringRule, p: np.ndarray) -> None:
 
 def _check_entropy(rule: ScoringRule, unit: float, p: np.ndarray) -> None:
     losses, entropy = rule.loss_vector(p), rule.entropy(p)
-    own = _expected(p, losses)
-    gap = np.abs(entropy - own)
-    if (i := _worst(gap > _tolerance(unit, entropy, own), gap)) is not None:
+    expected = _expected(p, losses)
+    gap = np.abs(entropy - expected)
+    if (i := _worst(gap > _tolerance(unit, entropy, expected), gap)) is not None:
         _fail(
             rule,
             "entropy",
-            f"has the entropy {entropy[i]:.6g}, but expects the loss {own[i]:.6g} "
-            "of itself: H(p) = L(p, p) is broken",
+            f"has the entropy {entropy[i]:.6g}, but the expected loss {expected[i]:.6g}: "
+            "H(p) = L(p, p) is broken",
             p=p[i],
         )
 
@@ -159,21 +159,21 @@ def _check_entropy(rule: ScoringRule, unit: float, p: np.ndarray) -> None:
 def _check_properness(
     rule: ScoringRule, unit: float, q: np.ndarray, p: np.ndarray, rng: np.random.Generator
 ) -> None:
-    own = _expected(p, rule.loss_vector(p))
-    best, gain = q, own - _expected(p, rule.loss_vector(q))
+    least = _expected(p, rule.loss_vector(p))
+    best, gain = q, least - _expected(p, rule.loss_vector(q))
     for scale in np.repeat([0.3, 0.1, 0.03, 0.01, 1e-3], 4):
-        # Step from the best false prediction so far towards a random point; keep improvements.
+        # Step from the best wrong prediction so far towards a random point; keep improvements.
         target = rng.dirichlet(np.full(q.shape[-1], 0.5), len(q))
         trial = _simplex((1 - scale) * best + scale * target)
-        trial_gain = own - _expected(p, rule.loss_vector(trial))
+        trial_gain = least - _expected(p, rule.loss_vector(trial))
         better = trial_gain > gain
         best, gain = np.where(better[:, None], trial, best), np.where(better, trial_gain, gain)
-    if (i := _worst(gain > _tolerance(unit, own), gain)) is not None:
+    if (i := _worst(gain > _tolerance(unit, least), gain)) is not None:
         _fail(
             rule,
             "properness",
-            f"is not proper: predicting something else than the truth lowers the expected loss "
-            f"from {own[i]:.6g} to {own[i] - gain[i]:.6g}",
+            f"is not proper: a prediction other than the truth lowers the expected loss "
+            f"from {least[i]:.6g} to {least[i] - gain[i]:.6g}",
             prediction=best[i],
             truth=p[i],
         )
@@ -208,9 +208,9 @@ def _check_divergence(rule: ScoringRule, unit: float, q: np.ndarray, p: np.ndarr
             prediction=q[i],
             truth=p[i],
         )
-    itself = rule.divergence(p, p)
-    if (i := _worst(itself != 0, np.abs(itself))) is not None:
-        _fail(rule, "divergence", f"has D(p, p) = {itself[i]:.6g}, not 0", p=p[i])
+    at_truth = rule.divergence(p, p)
+    if (i := _worst(at_truth != 0, np.abs(at_truth))) is not None:
+        _fail(rule, "divergence", f"has D(p, p) = {at_truth[i]:.6g}, not 0", p=p[i])
     loss, entropy = rule.expected_loss(q, p), rule.entropy(p)
     gap = np.where(np.isinf(loss) & np.isinf(divergence), 0, np.abs(loss - entropy - divergence))
     if (i := _worst(~(gap <= _tolerance(unit, loss, entropy, divergence)), gap)) is not None:

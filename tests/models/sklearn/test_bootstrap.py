@@ -313,7 +313,7 @@ def test_predicting_before_fit_raises_not_fitted():
         ({"estimator": None}, "NoneType has no predict_proba"),
     ],
 )
-def test_what_cannot_be_an_ensemble_is_refused_when_it_is_fitted(options, message):
+def test_invalid_options_are_refused_by_fit(options, message):
     ensemble = sw.BootstrapEnsemble(**{"estimator": GaussianNB(), "n_members": 2} | options)
     with pytest.raises(sw.InvalidInput, match=message):
         ensemble.fit(IRIS, SPECIES)

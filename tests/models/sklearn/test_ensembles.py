@@ -193,7 +193,7 @@ def test_tables_with_named_columns_are_rows():
     for batch_size in (None, 7):
         samples = sw.predict_samples(model, table, batch_size=batch_size)
         np.testing.assert_array_equal(samples.probs, expected)
-    with pytest.raises(sw.InvalidInput, match=r"(?s)refuses X: The feature names should match"):
+    with pytest.raises(sw.InvalidInput, match=r"(?s)fails on X: The feature names should match"):
         sw.predict_samples(model, table.select(names[::-1]))
     chooses = make_column_transformer((StandardScaler(), ["d", "a"]))
     model = make_pipeline(chooses, forest()).fit(table, SPECIES)

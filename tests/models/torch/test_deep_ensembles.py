@@ -218,7 +218,7 @@ def test_the_member_and_row_of_a_bad_logit_are_named(batch_size):
     ("odd", "words"),
     [
         (nn.Linear(4, 5), r"member 2 \(Linear\) returns 5 classes, member 0 \(Sequential\) 3"),
-        (nn.Linear(7, 3), r"member 2 \(Linear\) refuses X"),
+        (nn.Linear(7, 3), r"member 2 \(Linear\) fails on X"),
         (nn.Flatten(0), r"member 2 \(Flatten\)"),
         (nn.Sequential(mlp(), nn.Softmax(-1)), "member 2 .*could be probabilities"),
     ],
@@ -498,12 +498,12 @@ def test_an_interruption_keeps_the_finished_and_a_warm_start_completes_them(at, 
         cut.fit(X, y)
     assert len(getattr(cut, "members_", [])) == at
     assert torch.equal(torch.get_rng_state(), state)
-    kept = [m.state_dict() for m in getattr(cut, "members_", [])]
+    weights = [m.state_dict() for m in getattr(cut, "members_", [])]
     if at:
         assert cut.predict_samples(X).probs.shape == (150, at, 3)
     cut.fit(X, y)
     assert len(cut.members_) == 4
-    for member, before in zip(cut.members_, kept, strict=False):
+    for member, before in zip(cut.members_, weights, strict=False):
         assert all(torch.equal(v, before[k]) for k, v in member.state_dict().items())
     if seed is not None:
         undisturbed = ensemble(mlp, 4, epochs=2, random_state=seed).fit(X, y)
@@ -581,7 +581,7 @@ T = torch.zeros(6, 4)
         ((DataLoader(TensorDataset(T, torch.zeros(6)), 2),), "class indices .* from 0 to 2"),
         ((DataLoader(TensorDataset(T, torch.zeros(6, 1).long()), 2),), "class indices"),
         ((DataLoader(TensorDataset(T[:0], torch.zeros(0)), 2),), "no (rows|batch)"),
-        ((torch.zeros(6, 7), np.zeros(6, int)), "the model refuses X"),
+        ((torch.zeros(6, 7), np.zeros(6, int)), "the model fails on X"),
     ],
 )
 def test_data_that_cannot_be_learnt_from_are_refused(training_data, words):
@@ -752,6 +752,6 @@ def test_other_classes_are_no_warm_start(iris):
     X, y = iris
     fitted = ensemble(epochs=1, n_members=1, warm_start=True).fit(X, np.array(list("abc"))[y])
     fitted.n_members = 2
-    with pytest.raises(sw.InvalidInput, match="finished members know the classes"):
+    with pytest.raises(sw.InvalidInput, match="finished members have the classes"):
         fitted.fit(X, np.array(list("xyz"))[y])
     assert len(fitted.members_) == 1

@@ -91,18 +91,18 @@ class Ones(nn.Module):
         self.none = nn.Parameter(torch.zeros((), dtype=torch.float64))
 
     def forward(self, x):
-        kept = self.drop(x.new_ones(len(x), 500))
-        return kept.mean(1) * (1 - self.drop.p) + self.none - 1
+        passed = self.drop(x.new_ones(len(x), 500))
+        return passed.mean(1) * (1 - self.drop.p) + self.none - 1
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.8])
 def test_the_share_that_is_dropped_is_p(p):
     probs = samples(Ones(p), rows(2), 60)[..., 1]
-    kept = 1 + np.log(probs / (1 - probs))
-    np.testing.assert_allclose(kept[0], kept[1], rtol=1e-9)
-    assert abs(1 - kept[0].mean() - p) < 5 * np.sqrt(p * (1 - p) / (60 * 500))
+    passed = 1 + np.log(probs / (1 - probs))
+    np.testing.assert_allclose(passed[0], passed[1], rtol=1e-9)
+    assert abs(1 - passed[0].mean() - p) < 5 * np.sqrt(p * (1 - p) / (60 * 500))
     # and no draw is like another: each is binomial on its own
-    assert 0.5 < kept[0].std() / np.sqrt(p * (1 - p) / 500) < 1.6
+    assert 0.5 < passed[0].std() / np.sqrt(p * (1 - p) / 500) < 1.6
 
 
 LAYERS = {
@@ -133,8 +133,8 @@ def test_every_layer_takes_the_two_values_that_torch_takes(layer):
     # the mask is the same for all rows, and of channels where the layer drops channels
     dropped = (~np.isclose(drawn, (own[0] * 0 + X.flatten(1).numpy()) / 0.7)).reshape(40, 3, *shape)
     if isinstance(drop, nn.AlphaDropout | nn.FeatureAlphaDropout):
-        kept_value = np.where(np.median(own, 0) == high, high, low)  # kept more often than not
-        dropped = (~np.isclose(drawn, kept_value)).reshape(40, 3, *shape)
+        passed_value = np.where(np.median(own, 0) == high, high, low)  # passed more often than not
+        dropped = (~np.isclose(drawn, passed_value)).reshape(40, 3, *shape)
     assert (dropped == dropped[:, :1]).all()
     if layer not in {"Dropout", "AlphaDropout", "certain Dropout"}:
         channels = dropped.reshape(40, 3, 4, -1)

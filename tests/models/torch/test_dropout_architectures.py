@@ -43,8 +43,8 @@ def test_samples_do_not_depend_on_the_batch(kind):
 
 def test_a_layer_that_is_always_on_drops_once():
     probs = samples(Reveals(AlwaysOn(0.5)), n_samples=200)
-    kept = np.log(probs[0, :, 0] / probs[0, :, 1]) / 4  # the sum of both halves, of 50 at 1/0.5
-    assert abs(kept.mean() - 0.5) < 5 * np.sqrt(0.25 / (200 * 50))
+    passed = np.log(probs[0, :, 0] / probs[0, :, 1]) / 4  # the sum of both halves, of 50 at 1/0.5
+    assert abs(passed.mean() - 0.5) < 5 * np.sqrt(0.25 / (200 * 50))
 
 
 def test_a_layer_that_is_always_on_but_not_chosen_is_off():
@@ -99,7 +99,7 @@ class Moody(nn.Module):
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (Silent(), "do not change what Silent returns"),
+        (Silent(), "do not change the output of Silent"),
         (Functional(), "Functional returns different values for the same rows"),
     ],
 )

@@ -95,7 +95,7 @@ def test_half_precision_becomes_single():
 def test_values_that_are_no_parameters_are_named_by_row_and_class(output, value, shown, batch_size):
     returned = np.ones((9, 3))
     returned[7, 2] = value
-    words = f"Table returns {shown} for row 7, class 2, which is no {output}"
+    words = f"Table returns {shown} for row 7, class 2, which is not a valid {output}"
     with pytest.raises(sw.InvalidInput, match=words):
         sw.predict_dirichlet(Table(returned), index(9), batch_size, output=output)
 
@@ -115,7 +115,7 @@ def test_evidence_may_be_zero_and_small(value):
         (Table(np.ones((3, 2, 2))), {}, r"returns shape \(3, 2, 2\) for 3 rows"),
         (Table(np.ones((3, 1))), {}, "class"),
         (Table(np.ones((3, 2), int)), {}, "returns torch.int64"),
-        (nn.Linear(7, 2), {}, "Linear refuses X"),
+        (nn.Linear(7, 2), {}, "Linear fails on X"),
         ("a model", {}, "takes a torch module, not str"),
     ],
 )

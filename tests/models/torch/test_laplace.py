@@ -275,7 +275,7 @@ def test_loaders_may_yield_mappings():
         ((torch.zeros(6, 4), np.full(6, 7)), r"class indices \(n,\) from 0 to 2"),
         (({"x": torch.zeros(6, 4)}, np.zeros(6, int)), "DataLoader"),
         ((DataLoader(TensorDataset(torch.zeros(6, 4)), 2),), "yields no labels"),
-        ((torch.zeros(6, 7), np.zeros(6, int)), "Sequential refuses X"),
+        ((torch.zeros(6, 7), np.zeros(6, int)), "Sequential fails on X"),
     ],
 )
 def test_data_that_cannot_be_fitted_are_refused(training_data, words, net):
@@ -283,10 +283,10 @@ def test_data_that_cannot_be_fitted_are_refused(training_data, words, net):
         sw.fit_laplace(net, *training_data)
 
 
-def test_what_cannot_be_sampled_is_refused(fitted, data):
+def test_invalid_requests_for_samples_are_refused(fitted, data):
     with pytest.raises(sw.InvalidInput, match="one number per row; Laplace"):
         sw.fit_laplace(nn.Linear(4, 1), *data)
-    with pytest.raises(sw.InvalidInput, match=r"KronLLLaplace of .* refuses X"):
+    with pytest.raises(sw.InvalidInput, match=r"KronLLLaplace of .* fails on X"):
         samples(fitted, torch.zeros(3, 7))
     with pytest.raises(sw.InvalidInput, match=r"KronLLLaplace of .*, draw 0, row 2.* logit"):
         samples(fitted, torch.tensor([[0.0] * 4, [0.0] * 4, [torch.nan] * 4]))

@@ -85,7 +85,7 @@ def test_everything_is_restored_after_an_error(at, error):
     before = state_of(model)
     wrapped = error is RuntimeError  # torch's word for wrong input
     expected = sw.InvalidInput if wrapped else error
-    message = r"Sequential refuses X \(.*\): cut off" if wrapped else "cut off"
+    message = r"Sequential fails on X \(.*\): cut off" if wrapped else "cut off"
     with pytest.raises(expected, match=message):
         samples(model, rows(20), batch_size=2)
     assert_unchanged(model, before)
@@ -239,7 +239,7 @@ def test_modules_that_cannot_be_sampled_are_refused(model, words):
         ({"dropout": None}, "'all', 'last' or a list"),
         ({"dropout": 2}, "'all', 'last' or a list"),
         ({"output": "log-probs"}, "output='log-probs' must be 'logits' or 'probs'"),
-        ({"output": "probs"}, "draw 0, row 0.* no probabilities; pass output='logits'"),
+        ({"output": "probs"}, "draw 0, row 0.* not probabilities; pass output='logits'"),
         ({"device": "abacus"}, "device='abacus' cannot be used"),
         ({"device": "cuda:77"}, "device='cuda:77' cannot be used"),
         ({"batch_size": 0}, "batch_size must be a whole number from 1"),
@@ -274,8 +274,8 @@ class BadDraw(nn.Module):
         self.drop, self.last = nn.Dropout(0.5), nn.Linear(4, 3)
 
     def forward(self, x):
-        kept = self.drop(torch.ones(len(x), 1))
-        return self.last(x) * 0 + torch.where(kept > 0, torch.nan, 1.0)
+        passed = self.drop(torch.ones(len(x), 1))
+        return self.last(x) * 0 + torch.where(passed > 0, torch.nan, 1.0)
 
 
 def test_the_first_draw_with_a_bad_logit_is_named():

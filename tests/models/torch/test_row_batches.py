@@ -175,7 +175,7 @@ def test_a_batch_encoding_is_a_mapping(bert):
 @pytest.mark.parametrize(
     ("X", "words"),
     [
-        (rows(5, 7), r"Sequential refuses X \(\(2, 7\) of float32\): .*x7 and 4x6"),
+        (rows(5, 7), r"Sequential fails on X \(\(2, 7\) of float32\): .*x7 and 4x6"),
         (np.array([["a", "b", "c", "d"]]), "X has dtype <U1"),
         (np.ones((5, 4), complex), "complex128"),
         ("file.csv", "X is str"),

@@ -1,1 +1,1 @@
-"""Adapters of scikit-learn's ensembles and of what is put around them."""
+"""Adapters for scikit-learn's ensembles and meta-estimators."""

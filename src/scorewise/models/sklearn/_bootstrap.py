@@ -1,4 +1,4 @@
-"""An ensemble of any classifier: fitted several times, with other seeds on other samples."""
+"""An ensemble of any classifier, fitted with different seeds on different samples."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from scorewise.models.sklearn._ensembles import (
 
 
 class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
-    """An ensemble of one classifier, fitted with other seeds on other samples of the data.
+    """An ensemble of one classifier, fitted with different seeds on bootstrap samples.
 
-    Use it to measure the uncertainty of a classifier that has no members of its own: a logistic
+    Use it to measure the uncertainty of a classifier that has no members: a logistic
     regression, histogram gradient boosting, a pipeline. It is a scikit-learn estimator.
 
     Parameters
     ----------
     estimator : classifier with ``predict_proba``
-        Cloned for each member; each ``random_state`` in it gets a seed of its own.
+        Cloned for each member; each ``random_state`` in it gets a different seed.
     n_members : int
         Number of members.
     bootstrap : bool
         Whether each member is fitted on rows drawn with replacement (within each class, so that
-        every member sees every class); otherwise members differ by their seeds alone, and not at
-        all where the estimator has none.
+        every member has every class); otherwise members differ only by their seeds, and not at
+        all if the estimator has none.
     n_jobs : int, optional
         Number of members fitted at a time, through joblib, with any of its backends.
     random_state : int, RandomState or Generator, optional
@@ -94,7 +94,7 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array, sparse matrix, frame or list (n, ...)
-            Whatever the estimator takes.
+            In a form that the estimator takes.
         y : array (n,)
             Labels.
 
@@ -118,12 +118,12 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             )
         )
         if self.bootstrap:
-            _try_on_unseen(members, X, y, entropy)
+            _check_unseen_rows(members, X, y, entropy)
         self.members_, self.classes_ = members, np.unique(y)
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The mean θ̄ of the members' probabilities.
+        """Return the mean θ̄ of the members' probabilities.
 
         Parameters
         ----------
@@ -137,7 +137,7 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return predict_mean(self, X)
 
     def predict(self, X: Any) -> np.ndarray:
-        """The labels of largest mean probability.
+        """Return the labels with the largest mean probability.
 
         Parameters
         ----------
@@ -153,7 +153,7 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     def predict_samples(
         self, X: Any, n_samples: int | None = None, random_state: Any = None, **options: Any
     ) -> Any:
-        """The members' probabilities, with the options of :func:`scorewise.predict_samples`.
+        """Return the members' probabilities, with the options of :func:`scorewise.predict_samples`.
 
         Returns
         -------
@@ -163,7 +163,7 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return predict_samples(self, X, n_samples, random_state, **options)
 
     def __getattr__(self, name: str) -> Any:
-        """The members' facts about their input are the ensemble's."""
+        """Return ``n_features_in_`` and ``feature_names_in_`` of the members."""
         if name in {"n_features_in_", "feature_names_in_"} and "members_" in vars(self):
             return getattr(self.members_[0], name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -179,14 +179,14 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
 
 def indexable(X: Any) -> Any:
-    """X in a form that can be indexed by rows."""
+    """Return X in a form that can be indexed by rows."""
     if issparse(X):
         return X.tocsr()
     return X if hasattr(X, "shape") or hasattr(X, "__len__") else np.asarray(X)
 
 
 def set_seeds(estimator: Any, rng: np.random.Generator) -> None:
-    """Set each random state in an estimator, also of objects in it that split rows."""
+    """Set each random state in an estimator, including those of its splitters."""
     params: dict[str, Any] = {}
     for name, value in sorted(estimator.get_params(deep=True).items()):
         if name.rpartition("__")[2] == "random_state":
@@ -207,8 +207,8 @@ def _fit_member(
     return estimator.fit(X, y)
 
 
-def _try_on_unseen(members: list[Any], X: Any, y: np.ndarray, entropy: int) -> None:
-    """Predict rows that no member was fitted on, so that a bad row is refused for every seed."""
+def _check_unseen_rows(members: list[Any], X: Any, y: np.ndarray, entropy: int) -> None:
+    """Predict rows that no member was fitted on, so that an invalid row raises for every seed."""
     unseen = np.ones(len(y), dtype=bool)
     for member in range(len(members)):
         unseen[_draw_rows(y, entropy, member)] = False
@@ -217,7 +217,7 @@ def _try_on_unseen(members: list[Any], X: Any, y: np.ndarray, entropy: int) -> N
 
 
 def _draw_rows(y: np.ndarray, entropy: int, member: int) -> np.ndarray:
-    """Rows drawn with replacement, as many of each class as there were, in rising order."""
+    """Rows drawn with replacement within each class, in rising order."""
     rng = generator(entropy, member, 1)
     _, codes = np.unique(y, return_inverse=True)
     order = np.argsort(codes, kind="stable")

@@ -29,20 +29,22 @@ from scorewise.models._samplers import Committee, CommitteeSampler, Member, Samp
 def committee_of_classifiers(
     classifiers: Sequence[Any], classes: np.ndarray | None = None
 ) -> Committee:
-    """Fitted classifiers as one committee; the classes are those of the member with most."""
+    """Return fitted classifiers as a committee; classes are those of the member with most."""
     if not classifiers:
         raise InvalidInput("the list of classifiers is empty")
     members = [_member(model, f"member {i}") for i, model in enumerate(classifiers)]
     labels = [_labels(model, m.name) for model, m in zip(classifiers, members, strict=True)]
     if classes is None:
         classes = max(labels, key=len)
-    columns = [_align(own, classes, m.name) for own, m in zip(labels, members, strict=True)]
-    aligned = [replace(m, columns=own) for m, own in zip(members, columns, strict=True)]
-    return Committee(tuple(aligned), classes)
+    aligned = tuple(
+        replace(member, columns=_align(member_labels, classes, member.name))
+        for member, member_labels in zip(members, labels, strict=True)
+    )
+    return Committee(aligned, classes)
 
 
 def _member(model: Any, position: str) -> Member:
-    """A fitted classifier as one member, whatever members it has itself."""
+    """A fitted classifier as a single member, even if it is an ensemble."""
     name = f"{position} ({type(model).__name__})"
     if isinstance(model, type):
         raise InvalidInput(f"{position} is the class {model.__name__}; pass a fitted object of it")
@@ -52,7 +54,7 @@ def _member(model: Any, position: str) -> Member:
             return Member(name, partial(mean_of, make_sampler(model, SamplingOptions())))
         if not hasattr(model, "fit"):
             raise InvalidInput(
-                f"{name} is no classifier; a list must hold fitted classifiers only, or torch "
+                f"{name} is not a classifier; a list must hold fitted classifiers only, or torch "
                 "modules only (for state dicts see scorewise.DeepEnsemble.from_state_dicts)"
             )
     check_fitted(model, name)
@@ -64,24 +66,24 @@ def _member(model: Any, position: str) -> Member:
 
 
 def _labels(model: Any, name: str) -> np.ndarray:
-    own = getattr(model, "classes_", None)
-    if isinstance(own, list) and np.ndim(own[0]):
+    labels = getattr(model, "classes_", None)
+    if isinstance(labels, list) and np.ndim(labels[0]):
         raise InvalidInput(f"{name} predicts several outputs; it must predict one")
-    return np.asarray(known_classes(model) if own is None else own)
+    return np.asarray(known_classes(model) if labels is None else labels)
 
 
-def _align(own: np.ndarray, classes: np.ndarray, name: str) -> np.ndarray | None:
-    """The indices of a member's classes in the committee's; None where they are the same."""
-    if len(own) == len(classes) and bool(np.all(own == classes)):
+def _align(labels: np.ndarray, classes: np.ndarray, name: str) -> np.ndarray | None:
+    """The indices of a member's labels among the classes; None if they are the same."""
+    if len(labels) == len(classes) and bool(np.all(labels == classes)):
         return None
     index = {label: k for k, label in enumerate(classes.tolist())}
-    unknown = [label for label in own.tolist() if label not in index]
+    unknown = [label for label in labels.tolist() if label not in index]
     if unknown:
         raise InvalidInput(
-            f"{name} knows the classes {unknown}, which are not among {classes.tolist()}; fit all "
+            f"{name} has the classes {unknown}, which are not among {classes.tolist()}; fit all "
             "members on the same classes"
         )
-    return np.array([index[label] for label in own.tolist()])
+    return np.array([index[label] for label in labels.tolist()])
 
 
 def check_fitted(model: Any, name: str) -> None:
@@ -90,7 +92,7 @@ def check_fitted(model: Any, name: str) -> None:
         check_is_fitted(model)
     except NotFittedError:
         raise InvalidInput(f"{name} is not fitted; call its fit first") from None
-    except (TypeError, AttributeError):  # no estimator of scikit-learn
+    except (TypeError, AttributeError):  # not an estimator of scikit-learn
         return
 
 
@@ -104,7 +106,7 @@ def check_gives_probabilities(model: Any, name: str) -> None:
 
 
 # Forests. A tree's own predict_proba checks and converts its input each time. Here that is done
-# once for the whole forest, and each tree only finds its leaves.
+# once for the whole forest, and each tree only looks up its leaves.
 
 
 def _forest(forest: Any) -> Committee:
@@ -187,18 +189,20 @@ def _bagging(bagging: Any) -> Committee:
 def _columns_of_indices(model: Any, classes: np.ndarray, name: str) -> np.ndarray | None:
     """The columns of a member that was fitted on the indices of the classes.
 
-    A member that was fitted before, on the classes themselves, knows them all.
+    A member that was fitted beforehand, on the classes themselves, has all of them.
     """
-    own = _labels(model, name)
-    return None if np.array_equal(own, classes) else _align(own, np.arange(len(classes)), name)
+    labels = _labels(model, name)
+    if np.array_equal(labels, classes):
+        return None
+    return _align(labels, np.arange(len(classes)), name)
 
 
 def _voting(voting: Any) -> Committee:
     check_fitted(voting, type(voting).__name__)
     if voting.voting != "soft":
         raise InvalidInput(
-            "the VotingClassifier votes hard, on labels; set voting='soft' so that its members "
-            "give probabilities"
+            "the VotingClassifier uses hard voting, on labels; set voting='soft' so that its "
+            "members give probabilities"
         )
     members = []
     for i, model in enumerate(voting.estimators_):
@@ -213,12 +217,12 @@ def _voting(voting: Any) -> Committee:
 
 
 def committee_adapter(
-    types: type | tuple[type, ...], take_apart: Callable[[Any], Committee]
+    types: type | tuple[type, ...], make_committee: Callable[[Any], Committee]
 ) -> Adapter:
-    """The adapter of an ensemble that is a committee."""
+    """Return the adapter for ensembles of these types."""
     return Adapter(
         matches=lambda model: isinstance(model, types),
-        sampler=lambda model, options: CommitteeSampler.of(take_apart(model), options),
+        sampler=lambda model, options: CommitteeSampler.of(make_committee(model), options),
     )
 
 

@@ -1,6 +1,6 @@
-"""What scikit-learn puts around a model: pipelines, searches, frozen estimators, calibrations.
+"""Adapters for pipelines, searches, frozen estimators and calibrations of scikit-learn.
 
-The model inside may be of any kind that an adapter knows.
+The model inside may be of any kind that has an adapter.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from scorewise.models._samplers import (
     Member,
     Sampler,
     SamplingOptions,
+    add_missing_classes,
     committee_of,
     prepared_sampler,
-    spread,
 )
 from scorewise.models.sklearn._ensembles import check_fitted
 
@@ -54,7 +54,7 @@ def _sample_pipeline(pipeline: Pipeline, options: SamplingOptions) -> Sampler:
 
 
 def _is_search(model: Any) -> bool:
-    """Whether it is a search, fitted or not, also of another library."""
+    """Whether a model is a search, fitted or not, including those of other libraries."""
     if hasattr(model, "best_estimator_"):
         return has_members(model.best_estimator_)
     return isinstance(model, GridSearchCV | RandomizedSearchCV)
@@ -76,16 +76,18 @@ def _calibrated(calibrated: Any, options: SamplingOptions) -> Committee:
     """
     check_fitted(calibrated, type(calibrated).__name__)
     folds = calibrated.calibrated_classifiers_
-    inside = [_committee_in(fold.estimator, options) for fold in folds]
+    committees = [_committee_in(fold.estimator, options) for fold in folds]
     members: list[Member] = []
     weights: list[float] = []
-    for i, (fold, committee) in enumerate(zip(folds, inside, strict=True)):
+    for i, (fold, committee) in enumerate(zip(folds, committees, strict=True)):
         if committee is None:
             members.append(Member(f"fold {i}", _on_fold(fold.predict_proba, i)))
             weights.append(1.0)
             continue
-        own = np.ones(len(committee.members)) if committee.weights is None else committee.weights
-        weights.extend((own / own.sum()).tolist())
+        fold_weights = committee.weights
+        if fold_weights is None:
+            fold_weights = np.ones(len(committee.members))
+        weights.extend((fold_weights / fold_weights.sum()).tolist())
         for member in committee.members:
             calibration = copy.copy(fold)
             calibration.estimator = _stand_in(member, committee.classes, fold.estimator)
@@ -93,7 +95,7 @@ def _calibrated(calibrated: Any, options: SamplingOptions) -> Committee:
             members.append(Member(name, _on_fold(calibration.predict_proba, i)))
 
     def prepare(X: Any) -> _RowsPerFold:
-        prepared = [X if committee is None else committee.prepare(X) for committee in inside]
+        prepared = [X if committee is None else committee.prepare(X) for committee in committees]
         return _RowsPerFold(prepared, (_num_samples(X),))
 
     are_equal = len(set(weights)) == 1
@@ -103,7 +105,7 @@ def _calibrated(calibrated: Any, options: SamplingOptions) -> Committee:
 
 
 def _committee_in(model: Any, options: SamplingOptions) -> Committee | None:
-    """All members of a fold's classifier, or None where it has none."""
+    """All members of a fold's classifier, or None if it has none."""
     if not has_members(model):
         check_options(type(model).__name__, (), options)
         return None
@@ -115,7 +117,7 @@ def _committee_in(model: Any, options: SamplingOptions) -> Committee | None:
 
 @dataclass(frozen=True)
 class _RowsPerFold:
-    """The same rows as each fold's committee takes them, with the shape of rows."""
+    """The rows as prepared by each fold's committee, with the number of rows as shape."""
 
     rows: list[Any]
     shape: tuple[int]
@@ -128,22 +130,22 @@ def _on_fold(
 
 
 class _StandIn(ClassifierMixin, BaseEstimator):
-    """A member in the place of its ensemble, so that a fitted calibration can be applied to it."""
+    """A member that replaces its ensemble in a calibration, which is then applied to it."""
 
     def __init__(self, member: Member, classes_: np.ndarray) -> None:
         self.member = member
         self.classes_ = classes_
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The member's probabilities of all classes."""
-        return spread(self.member.predict(X), self.member.columns, len(self.classes_))
+        """Return the member's probabilities of all classes."""
+        return add_missing_classes(self.member.predict(X), self.member.columns, len(self.classes_))
 
 
 class _ScoringStandIn(_StandIn):
-    """The same where the calibration was fitted on scores."""
+    """A stand-in for calibrations that were fitted on scores."""
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """The member's scores."""
+        """Return the member's scores."""
         if self.member.decision_function is None or self.member.columns is not None:
             raise InvalidInput(
                 f"the calibration was fitted on decision_function, but {self.member.name} has none "

@@ -1,1 +1,1 @@
-"""Adapters of torch modules: dropout, deep ensembles, Laplace, evidential networks."""
+"""Adapters for torch modules: dropout, deep ensembles, Laplace, evidential networks."""

@@ -30,10 +30,10 @@ from scorewise.models._samplers import SamplingOptions
 from scorewise.models.torch._networks import (
     OutputReader,
     at_least_two,
-    borrowed,
     call_module,
     check_rows,
     choose_device,
+    evaluation_mode,
     logits_in,
     preserved_randomness,
 )
@@ -87,9 +87,9 @@ class DeepEnsemble:
     device : str or torch.device, optional
         By default CUDA where it is available; there, training uses mixed precision.
     random_state : int, RandomState or Generator, optional
-        Seed. Each member has a seed of its own, which does not depend on the other members.
+        Seed. Each member has its own seed, independent of the other members.
     warm_start : bool
-        Whether ``fit`` continues with the members that are finished, as after an interruption.
+        Whether ``fit`` keeps the finished members, for example after an interruption.
     progress : bool, optional
         Whether to show a progress bar; by default on terminals, for long work.
 
@@ -160,7 +160,7 @@ class DeepEnsemble:
         classes: Any = None,
         **options: Any,
     ) -> Self:
-        """An ensemble of networks that were trained elsewhere.
+        """Return an ensemble of networks that were trained elsewhere.
 
         Parameters
         ----------
@@ -171,7 +171,7 @@ class DeepEnsemble:
         classes : array (K,), optional
             The labels in the order of the logits; by default 0 to K - 1.
         **options
-            Of the ensemble, such as ``device``.
+            Other parameters of the ensemble, such as ``device``.
 
         Raises
         ------
@@ -228,7 +228,7 @@ class DeepEnsemble:
         earlier = getattr(self, "classes_", classes)
         if finished and not np.array_equal(earlier, classes):
             raise InvalidInput(
-                f"the finished members know the classes {earlier}, but y has {classes}"
+                f"the finished members have the classes {earlier}, but y has {classes}"
             )
         if not finished or not hasattr(self, "_entropy"):
             self._entropy = entropy_of(self.random_state)
@@ -250,7 +250,7 @@ class DeepEnsemble:
             if not hasattr(X, "__iter__") or isinstance(X, Tensor | np.ndarray | Mapping):
                 raise InvalidInput("pass labels y with X, or a DataLoader of rows and labels")
             if isinstance(X, Iterator):
-                raise InvalidInput("these batches come only once, but training takes many passes")
+                raise InvalidInput("X can be iterated only once, but training needs several passes")
             with preserved_randomness(_CPU):
                 inputs, _ = inputs_and_labels(next(iter(X), [torch.empty(0)]))
             return lambda: map(inputs_and_labels, X), np.arange(self._count_logits(inputs))
@@ -326,7 +326,7 @@ class DeepEnsemble:
         return torch.optim.AdamW(module.parameters(), **options)
 
     def fitted_members(self) -> list[nn.Module]:
-        """The finished members.
+        """Return the finished members.
 
         Raises
         ------
@@ -341,7 +341,7 @@ class DeepEnsemble:
     def predict_samples(
         self, X: Any, n_samples: int | None = None, random_state: Any = None, **options: Any
     ) -> Any:
-        """The members' probabilities, with the options of :func:`scorewise.predict_samples`.
+        """Return the members' probabilities, with the options of :func:`scorewise.predict_samples`.
 
         Returns
         -------
@@ -351,7 +351,7 @@ class DeepEnsemble:
         return predict_samples(self, X, n_samples, random_state, **options)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The mean θ̄ of the members' probabilities.
+        """Return the mean θ̄ of the members' probabilities.
 
         Parameters
         ----------
@@ -365,7 +365,7 @@ class DeepEnsemble:
         return predict_mean(self, X, device=self.device)
 
     def predict(self, X: Any) -> np.ndarray:
-        """The labels of largest mean probability.
+        """Return the labels with the largest mean probability.
 
         Parameters
         ----------
@@ -416,12 +416,12 @@ class NetworksSampler:
         self._tried_stack = False
 
     def n_rows(self, X: Any) -> int | None:
-        """The number of rows of X, where it is known."""
+        """Return the number of rows of X, or None if it is not known."""
         return count_rows(X)
 
     def chunks(self, X: Any, batch_size: int | None) -> Generator[np.ndarray]:
         """Yield all members' probabilities ``(n, M, K)`` of consecutive rows."""
-        with borrowed(self._modules, self._device) as self._home:
+        with evaluation_mode(self._modules, self._device) as self._home:
             yield from stream(X, self._draw, self._modules[0], self._home, batch_size)
             self._reader.finish()
 
@@ -435,7 +435,7 @@ class NetworksSampler:
         return self._reader.samples(values, first_row)
 
     def _try_stack(self, batch: Batch) -> StackedModules | None:
-        """The members as one module, where that is faster and returns the same values."""
+        """The members as one module, if that is faster and returns the same values."""
         if not isinstance(batch, Tensor) or not len(batch):
             return None
         if not is_worth_stacking(self._modules, self._home):
@@ -482,13 +482,13 @@ class StackedModules(nn.Module):
         self._dtype = next(iter(self._states[0].values())).dtype
 
     def forward(self, batch: Tensor) -> Tensor:
-        """The outputs of all members."""
+        """Return the outputs of all members."""
         batch = batch.to(self._dtype) if batch.is_floating_point() else batch
         return self._all(*self._states, batch).flatten(0, 1)
 
 
 def is_worth_stacking(modules: Sequence[nn.Module], device: torch.device) -> bool:
-    """Whether many small modules of one architecture are faster stacked, on this device."""
+    """Return whether the modules are faster when stacked, on this device."""
     sizes = [parameter.numel() for parameter in modules[0].parameters()]
     return (
         device.type == "cuda"
@@ -500,7 +500,7 @@ def is_worth_stacking(modules: Sequence[nn.Module], device: torch.device) -> boo
 
 
 def _architecture(module: nn.Module) -> Any:
-    """What modules of one architecture have in common."""
+    """A key that is equal for modules of the same architecture."""
     state = module.state_dict(keep_vars=True).items()
     tensors = tuple((name, value.shape, value.dtype) for name, value in state)
     return type(module), repr(module), tensors
@@ -512,7 +512,7 @@ def _is_list_of_modules(model: Any) -> bool:
 
 
 def _sample_ensemble(ensemble: DeepEnsemble, options: SamplingOptions) -> NetworksSampler:
-    output = options.output or "logits"  # which they were trained to return
+    output = options.output or "logits"  # as in training
     return NetworksSampler(ensemble.fitted_members(), replace(options, output=output))
 
 

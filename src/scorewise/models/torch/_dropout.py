@@ -1,8 +1,8 @@
 """Monte-Carlo dropout: draws of thinned networks.
 
-A draw fixes what every chosen dropout layer drops, for all rows alike. So it is one network, and
-its outputs do not depend on how rows are batched. Everything before the first chosen layer is
-computed once: that layer returns the rows of all draws as one large batch.
+A draw fixes the units that every chosen dropout layer drops, the same for all rows. So it is one
+network, and its outputs do not depend on how rows are batched. Everything before the first chosen
+layer is computed once: that layer returns the rows of all draws as one large batch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from scorewise._random import generator
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.models._adapters import ALL_OPTIONS, Adapter
 from scorewise.models._samplers import SamplingOptions
-from scorewise.models.torch._networks import OutputReader, borrowed, call_module, check_rows
+from scorewise.models.torch._networks import OutputReader, call_module, check_rows, evaluation_mode
 from scorewise.models.torch._row_batches import (
     Batch,
     count_rows,
@@ -37,7 +37,7 @@ _BY_CHANNEL = (nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.FeatureAlphaDropout)
 _ALPHA = (nn.AlphaDropout, nn.FeatureAlphaDropout)
 _SELU_FLOOR = -1.7580993408473766  # the limit of SELU, which alpha dropout inserts
 
-_DROP_ALL = -1  # stands for a draw that drops everything
+_DROP_ALL = -1  # index of a draw that drops everything
 
 LayerChoice = str | frozenset[str]  # "all", "last", or the names of layers
 
@@ -58,18 +58,18 @@ class ObservedCall(NamedTuple):
 
 @dataclass(frozen=True)
 class RowLayout:
-    """How rows lie in the input of a layer.
+    """The layout of rows in the input of a layer.
 
     Attributes
     ----------
     axis : int or None
-        The axis of the rows; None where the input is the same for all rows.
+        The axis of the rows; None if the input is the same for all rows.
     per_row : int
         Entries of a row along that axis.
     rows_first : bool
-        Whether a row's entries lie side by side, or one in each of ``per_row`` blocks of all rows.
+        Whether a row's entries are adjacent, or one in each of ``per_row`` blocks of all rows.
     is_certain : bool
-        Whether the trial could distinguish the two; it cannot where all rows are alike.
+        Whether the trial could distinguish the two; it cannot if all rows are equal.
     """
 
     axis: int | None
@@ -97,7 +97,7 @@ class DropoutPlan:
         return all(layout.is_certain for layout in self.layouts.values())
 
     def of_in_place_layers(self, layers: Mapping[str, _DropoutNd]) -> dict[str, DropoutPlan]:
-        """For each layer that works in place, the plan in which it alone drops."""
+        """Return, for each layer that works in place, the plan in which only it drops."""
         names = {call.layer for call in self.layouts if layers[call.layer].inplace}
         return {
             name: replace(
@@ -137,13 +137,13 @@ class DropoutSampler:
         self._routes: dict[Any, BatchRoute] = {}
 
     def n_rows(self, X: Any) -> int | None:
-        """The number of rows of X, where it is known."""
+        """Return the number of rows of X, or None if it is not known."""
         return count_rows(X)
 
     def chunks(self, X: Any, batch_size: int | None) -> Generator[np.ndarray]:
         """Yield all draws' probabilities ``(n, M, K)`` of consecutive rows."""
         with (
-            borrowed([self._module], self._device) as self._home,
+            evaluation_mode([self._module], self._device) as self._home,
             self._masks.attached(),
             _layer_by_layer(),
         ):
@@ -153,7 +153,7 @@ class DropoutSampler:
     def _draw(self, batch: Batch, first_row: int) -> Tensor:
         if not length(batch):
             return self._reader.samples(self._call(batch), first_row)
-        key = _shape_but_for_rows(batch)
+        key = _route_key(batch)
         if key not in self._routes or not self._routes[key].plan.is_certain:
             self._routes[key] = self._find_route(batch)
         return self._reader.samples(self._values(key, batch), first_row)
@@ -165,8 +165,8 @@ class DropoutSampler:
             try:
                 return self._thinned(plan, draws, batch)
             except InvalidInput:
-                # The first rows may not show it, such as the mask of a padded text. If one pass per
-                # draw fails too, its error is raised.
+                # The trial rows may not show that it fails, as with the mask of a padded text. If
+                # one pass per draw fails too, its error is raised.
                 self._routes[key] = BatchRoute(plan, in_one_pass=False)
         return torch.cat([self._thinned(plan, [draw], batch) for draw in draws])
 
@@ -183,8 +183,8 @@ class DropoutSampler:
     def _find_route(self, batch: Batch) -> BatchRoute:
         """Find the layers that run, and whether one pass can hold all draws.
 
-        It can unless the module goes around the first of them, as a skip connection does: then
-        shapes do not fit, or outputs differ from those of one draw at a time.
+        It can unless a connection bypasses the first of them: then shapes do not fit, or outputs
+        differ from those of one draw at a time.
         """
         few = few_rows(batch)
         with self._masks.observing() as two:
@@ -200,7 +200,9 @@ class DropoutSampler:
                 together, _ = self._thinned(plan, [0, _DROP_ALL], few).chunk(2)
                 in_one_pass = _are_same(together, apart, dropped - plain)
         if bool(plain.isfinite().any()) and _are_same(dropped, plain):
-            raise InvalidInput(f"the chosen dropout layers do not change what {self._name} returns")
+            raise InvalidInput(
+                f"the chosen dropout layers do not change the output of {self._name}"
+            )
         for name, alone in plan.of_in_place_layers(self._masks.layers).items():
             if _are_same(self._thinned(alone, [_DROP_ALL], few), plain):
                 raise InvalidInput(
@@ -210,24 +212,24 @@ class DropoutSampler:
         return BatchRoute(plan, in_one_pass)
 
 
-def _shape_but_for_rows(batch: Batch) -> Any:
-    """What batches of one route have in common."""
+def _route_key(batch: Batch) -> Any:
+    """A key that is equal for batches of the same route: their shapes without rows."""
     entries = batch.values() if isinstance(batch, Mapping) else [batch]
     shapes = tuple(tuple(entry.shape[1:]) for entry in entries if isinstance(entry, Tensor))
-    return shapes, length(batch) > 1  # a single row does not show how rows lie
+    return shapes, length(batch) > 1  # a single row does not show the layout
 
 
-def _are_same(x: Tensor, y: Tensor, usual: Tensor | None = None) -> bool:
+def _are_same(x: Tensor, y: Tensor, effect: Tensor | None = None) -> bool:
     """Whether two outputs are equal up to rounding.
 
-    ``usual`` are differences that dropping makes; a hundredth of them counts as rounding too.
+    ``effect`` is the change by dropping everything; a hundredth of it counts as rounding too.
     """
     if x.shape != y.shape or not bool((x.isfinite() == y.isfinite()).all()):
         return False
     x, y = (z.where(z.isfinite(), 0.0) for z in (x, y))
     rounding = 64 * torch.finfo(y.dtype).eps * y.abs().amax()
-    if usual is not None:
-        rounding = torch.maximum(rounding, 0.01 * usual.nan_to_num(0.0, 0.0, 0.0).abs().amax())
+    if effect is not None:
+        rounding = torch.maximum(rounding, 0.01 * effect.nan_to_num(0.0, 0.0, 0.0).abs().amax())
     return bool((x - y).abs().amax() <= rounding)
 
 
@@ -249,9 +251,9 @@ def _dropout_layers(module: nn.Module) -> dict[str, _DropoutNd]:
     layers = {name: part for name, part in module.named_modules() if isinstance(part, _DropoutNd)}
     if not layers:
         raise InvalidInput(
-            f"{type(module).__name__} has no dropout layer (torch.nn.functional.dropout is none), "
-            "so all draws would be equal; pass a module with torch.nn.Dropout, a list of modules "
-            "for an ensemble, or see scorewise.fit_laplace"
+            f"{type(module).__name__} has no dropout layer (torch.nn.functional.dropout is not "
+            "one), so all draws would be equal; pass a module with torch.nn.Dropout, a list of "
+            "modules for an ensemble, or see scorewise.fit_laplace"
         )
     return layers
 
@@ -275,8 +277,8 @@ def _choose(chosen: Any, layers: Mapping[str, _DropoutNd]) -> LayerChoice:
 class DropoutMasks:
     """The masks of a module's dropout layers.
 
-    Within :meth:`attached` a hook replaces what the layers return: within :meth:`drawing` by their
-    thinned input, otherwise by their input.
+    Within :meth:`attached` a hook replaces the outputs of the layers: within :meth:`drawing` by
+    their thinned input, otherwise by their input.
     """
 
     def __init__(self, layers: Mapping[str, _DropoutNd], n_draws: int, entropy: int) -> None:
@@ -294,7 +296,7 @@ class DropoutMasks:
 
     @contextmanager
     def attached(self) -> Iterator[None]:
-        """Replace what the layers return."""
+        """Replace the outputs of the layers."""
         with ExitStack() as hooks:
             for name, layer in self.layers.items():
                 hook = layer.register_forward_hook(partial(self._replace, name), with_kwargs=True)
@@ -303,7 +305,7 @@ class DropoutMasks:
 
     @contextmanager
     def observing(self) -> Iterator[list[ObservedCall]]:
-        """A pass in which no layer drops, and the list of the calls that it makes."""
+        """Run a pass in which no layer drops; yield the list of its calls."""
         self._begin()
         observed: list[ObservedCall] = []
         self._observed = observed
@@ -314,7 +316,7 @@ class DropoutMasks:
 
     @contextmanager
     def drawing(self, plan: DropoutPlan, draws: Sequence[int], n_rows: int) -> Iterator[None]:
-        """A pass in which the layers of the plan drop.
+        """Run a pass in which the layers of the plan drop.
 
         With several draws, the first of these layers gets n rows and returns n rows of each draw,
         one draw after the other.
@@ -383,7 +385,7 @@ def _make_plan(
     layers: Mapping[str, _DropoutNd],
     choice: LayerChoice,
 ) -> DropoutPlan:
-    """The plan that follows from the calls of a pass with two rows and of one with three."""
+    """The plan, from the calls of a pass with two rows and of a pass with three."""
     calls = tuple(observed.call for observed in two)
     if calls != tuple(observed.call for observed in three):
         raise InvalidInput("which dropout layers run depends on the number of rows")
@@ -410,7 +412,7 @@ def _make_plan(
 
 
 def _find_layout(small: ObservedCall, large: ObservedCall) -> RowLayout:
-    """The axis that grows with the number of rows, and how rows lie along it."""
+    """The axis that grows with the number of rows, and the layout of rows along it."""
     two, three = small.input, large.input
     sizes = list(zip(two.shape, three.shape, strict=True)) if two.ndim == three.ndim else []
     grown = [axis for axis, (a, b) in enumerate(sizes) if a != b]
@@ -429,7 +431,7 @@ def _find_layout(small: ObservedCall, large: ObservedCall) -> RowLayout:
             return RowLayout(grown[0], per_row, side_by_side <= in_blocks, is_certain)
     raise InvalidInput(
         f"the dropout layer {small.call.layer!r} gets shapes {tuple(small.input.shape)} for two "
-        f"rows and {tuple(large.input.shape)} for three, which does not show the values of a row"
+        f"rows and {tuple(large.input.shape)} for three, which does not show its layout of rows"
     )
 
 

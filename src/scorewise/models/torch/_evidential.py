@@ -12,7 +12,7 @@ from scorewise import _validate as validate
 from scorewise._progress import bar, counted
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput, Remedy
-from scorewise.models.torch._networks import borrowed, call_module, check_rows, widened
+from scorewise.models.torch._networks import call_module, check_rows, evaluation_mode, widened
 from scorewise.models.torch._row_batches import Batch, count_rows, length, stream
 
 _OUTPUTS = ("alpha", "evidence", "log-alpha")
@@ -27,7 +27,7 @@ def predict_dirichlet(
     output: str = "alpha",
     progress: bool | None = None,
 ) -> Dirichlet:
-    """The Dirichlet distributions that an evidential or prior network predicts.
+    """Return the Dirichlet distributions that an evidential or prior network predicts.
 
     Use it for modules that return parameters α or evidence instead of probabilities.
 
@@ -66,7 +66,7 @@ def predict_dirichlet(
         raise InvalidInput(f"predict_dirichlet takes a torch module, not {type(model).__name__}")
     validate.choice(output, "output", _OUTPUTS)
     name = type(model).__name__
-    with borrowed([model], device) as home:
+    with evaluation_mode([model], device) as home:
 
         def draw(batch: Batch, first_row: int) -> Tensor:
             values = call_module(model, batch, home, name)
@@ -81,19 +81,19 @@ def predict_dirichlet(
 
 
 def _alpha(values: Tensor, output: str, name: str, first_row: int) -> Tensor:
-    """The parameters α that follow from the outputs of a module."""
+    """The parameters α, from the outputs of a module."""
     values = widened(values)
     if output == "evidence":
-        alpha, fine = values + 1, values >= 0
+        alpha, is_valid = values + 1, values >= 0
     else:
         alpha = values.exp() if output == "log-alpha" else values
-        fine = alpha > 0
-    wrong = ~(fine & alpha.isfinite())
+        is_valid = alpha > 0
+    wrong = ~(is_valid & alpha.isfinite())
     if bool(wrong.any()):
         row, k = (int(i) for i in wrong.nonzero()[0])
         raise InvalidInput(
             f"{name} returns {float(values[row, k]):.6g} for row {first_row + row}, class {k}, "
-            f"which is no {output}; alpha must be positive, evidence must not be negative",
+            f"which is not a valid {output}; alpha must be positive, evidence must not be negative",
             Remedy("output", "log-alpha", "if the network returns logits z with alpha = exp(z)"),
         )
     return alpha

@@ -19,12 +19,12 @@ from scorewise.models._adapters import Adapter
 from scorewise.models._samplers import SamplingOptions
 from scorewise.models.torch._networks import (
     OutputReader,
-    borrowed,
     call_module,
     check_rows,
     choose_device,
+    errors_named,
+    evaluation_mode,
     preserved_randomness,
-    refusals_named,
 )
 from scorewise.models.torch._row_batches import (
     Batch,
@@ -61,7 +61,7 @@ def fit_laplace(
     progress: bool | None = None,
     **options: Any,
 ) -> Any:
-    """A Laplace approximation around a trained network: a Gaussian over its last layer's weights.
+    """Return a Laplace approximation of a trained network: a Gaussian over its last weights.
 
     Use it to measure the uncertainty of a network that was trained once and has no dropout. The
     defaults are the paper's: last layer, Kronecker-factored curvature.
@@ -128,7 +128,7 @@ def fit_laplace(
                 **options,
             )
         except (ValueError, TypeError) as error:
-            raise InvalidInput(f"laplace-torch refuses these options: {error}") from error
+            raise InvalidInput(f"laplace-torch rejects these options: {error}") from error
         approximation.fit(_CheckedLoader(loader, n_classes), progress_bar=bar)
         if tune:
             approximation.optimize_prior_precision(method="marglik")
@@ -185,14 +185,14 @@ class _CheckedLoader:
 
 
 class _TakesMapping(nn.Module):
-    """A module of Hugging Face's kind in the form of laplace-torch: a mapping in, logits out."""
+    """A Hugging Face module in the form of laplace-torch, from a mapping to logits."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
         self.module = module
 
     def forward(self, batch: Mapping[str, Any]) -> Tensor:
-        """The logits of a batch, which may hold labels too."""
+        """Return the logits of a batch, which may also hold labels."""
         inputs, _ = inputs_and_labels(batch)
         home = next(self.module.parameters()).device
         return call_module(self.module, inputs, home, type(self.module).__name__)
@@ -222,18 +222,18 @@ class LaplaceSampler:
             raise InvalidInput(f"the Laplace approximation is on {self._home}; fit it on {device}")
 
     def n_rows(self, X: Any) -> int | None:
-        """The number of rows of X, where it is known."""
+        """Return the number of rows of X, or None if it is not known."""
         return count_rows(X)
 
     def chunks(self, X: Any, batch_size: int | None) -> Generator[np.ndarray]:
         """Yield all draws' probabilities ``(n, M, K)`` of consecutive rows."""
         random = torch.Generator(self._home).manual_seed(self._seed % 2**63)
-        with borrowed([self._laplace.model], self._home):
+        with evaluation_mode([self._laplace.model], self._home):
             logits = self._functions(random)
 
             def draw(batch: Batch, first_row: int) -> Tensor:
                 batch = move(batch, self._home, [self._laplace._dtype])
-                with refusals_named(self._name, batch):
+                with errors_named(self._name, batch):
                     values = logits(batch)
                 return self._reader.samples(values.flatten(0, 1), first_row)
 
@@ -250,7 +250,7 @@ class LaplaceSampler:
         return self._of_network(drawn, self._laplace.params)
 
     def _of_last_layer(self, drawn: Tensor) -> Logits:
-        """Features are computed once, unless something follows the last layer."""
+        """Logits by the last layer; features are computed once if it is really the last."""
         network, last = self._laplace.model, self._laplace.model.last_layer
         heads = [_named(vector, dict(last.named_parameters())) for vector in drawn]
         whole = self._of_network(drawn, list(last.parameters()))
@@ -270,12 +270,12 @@ class LaplaceSampler:
         weights = [_named(vector, shaped_like) for vector in drawn]
 
         def logits(batch: Batch) -> Tensor:
-            return torch.stack([functional_call(network, own, (batch,)) for own in weights])
+            return torch.stack([functional_call(network, draw, (batch,)) for draw in weights])
 
         return logits
 
     def _of_moments(self, random: torch.Generator) -> Logits:
-        """Function-space approximations have no weights; their Gaussian noise is drawn once."""
+        """Logits of function-space approximations, without weights; noise is drawn once."""
         moments = getattr(
             self._laplace, "predictive_moments", self._laplace._glm_predictive_distribution
         )
@@ -283,7 +283,7 @@ class LaplaceSampler:
 
         def logits(batch: Batch) -> Tensor:
             nonlocal noise
-            with torch.inference_mode(mode=False):  # it differentiates
+            with torch.inference_mode(mode=False):  # the moments need gradients
                 mean, covariance = moments(batch.clone() if isinstance(batch, Tensor) else batch)
             values, vectors = torch.linalg.eigh(covariance)
             root = vectors * values.clamp(min=0).sqrt()[..., None, :] @ vectors.mT

@@ -19,7 +19,7 @@ from scorewise._validate import SUM_TOLERANCE
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.models.torch._row_batches import Batch, describe, move
 
-_REFUSALS = (
+_MODULE_ERRORS = (
     RuntimeError,
     ValueError,
     TypeError,
@@ -29,28 +29,28 @@ _REFUSALS = (
     AssertionError,
 )
 
-_ENOUGH = 32  # rows that all sum to 1 are probabilities
+_ENOUGH = 32  # if this many rows sum to 1, outputs are probabilities
 
 _lock = threading.RLock()
 
 
-def _forget_lock() -> None:
+def _reset_lock() -> None:
     """Make a new lock in a forked child, where the parent's threads do not exist."""
     global _lock
     _lock = threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_lock)
+    os.register_at_fork(after_in_child=_reset_lock)
 
 
 @contextmanager
-def borrowed(modules: Sequence[nn.Module], device: Any) -> Iterator[torch.device]:
+def evaluation_mode(modules: Sequence[nn.Module], device: Any) -> Iterator[torch.device]:
     """Put modules in evaluation mode on a device, and restore everything afterwards.
 
     Modes, devices and the global random states are restored, also after an error. Without a device
-    they run on CUDA where it is available, or stay where they are if that is an accelerator. One
-    thread at a time, since hooks and random states are shared by all threads.
+    they run on CUDA if it is available, or stay where they are if that is an accelerator. Only one
+    thread at a time, as hooks and random states are shared by all threads.
     """
     with _lock, ExitStack() as restored:
         for module in modules:
@@ -72,9 +72,9 @@ def borrowed(modules: Sequence[nn.Module], device: Any) -> Iterator[torch.device
 
 @contextmanager
 def preserved_randomness(device: torch.device, seed: int | None = None) -> Iterator[None]:
-    """Restore torch's global random states afterwards; set them first if there is a seed.
+    """Restore the random states of the CPU and the device afterwards; seed them first if set.
 
-    Those of the CPU and of the device; torch.manual_seed would change all devices.
+    torch.manual_seed would change all devices.
     """
     on_cuda = device.type == "cuda"
     with torch.random.fork_rng(devices=[device] if on_cuda else []):
@@ -95,13 +95,13 @@ def _tensors(module: nn.Module) -> Iterable[Tensor]:
 
 
 def _home(module: nn.Module) -> torch.device | None:
-    """The device of a module; None where it has no tensors or is on several devices."""
+    """The device of a module; None if it has no tensors or is on several devices."""
     homes = {tensor.device for tensor in _tensors(module)}
     return homes.pop() if len(homes) == 1 else None
 
 
 def choose_device(device: Any, homes: Sequence[torch.device | None] = ()) -> torch.device:
-    """The device that was passed, or the accelerator that modules are on, or the fastest."""
+    """Return the device that was passed, or the modules' accelerator, or the fastest."""
     if device is not None:
         try:
             chosen = torch.device(device)
@@ -122,7 +122,7 @@ def choose_device(device: Any, homes: Sequence[torch.device | None] = ()) -> tor
 
 
 def call_module(module: nn.Module, batch: Batch, device: torch.device, name: str) -> Tensor:
-    """The values ``(n, K)`` that a module returns for a batch of n rows.
+    """Return the output ``(n, K)`` of a module for a batch of n rows.
 
     They are read from tensors, ``.logits`` of objects, ``"logits"`` of mappings, or the first
     entry of tuples. A single value per row, that of class 1 of two, becomes ``(n, 1)``.
@@ -130,7 +130,7 @@ def call_module(module: nn.Module, batch: Batch, device: torch.device, name: str
     tensors = [tensor for tensor in _tensors(module) if tensor.is_floating_point()]
     home = tensors[0].device if tensors else device
     batch = move(batch, home, [tensor.dtype for tensor in tensors])
-    with refusals_named(name, batch):
+    with errors_named(name, batch):
         by_name = isinstance(batch, Mapping) and _takes_names(module, batch)
         output = module(**batch) if by_name else module(batch)
     values = logits_in(output)
@@ -141,17 +141,17 @@ def call_module(module: nn.Module, batch: Batch, device: torch.device, name: str
 
 
 @contextmanager
-def refusals_named(name: str, batch: Batch) -> Iterator[None]:
+def errors_named(name: str, batch: Batch) -> Iterator[None]:
     """Add the module's name and the shape of its input to its errors."""
     try:
         yield
     except (InvalidInput, torch.OutOfMemoryError):
         raise
-    except _REFUSALS as error:
+    except _MODULE_ERRORS as error:
         hint = ""
         if isinstance(batch, Tensor) and not batch.is_floating_point():
             hint = "; if it takes floats, convert X to float32"
-        raise InvalidInput(f"{name} refuses X ({describe(batch)}): {error}{hint}") from error
+        raise InvalidInput(f"{name} fails on X ({describe(batch)}): {error}{hint}") from error
 
 
 def check_rows(values: Tensor, n_rows: int, name: str) -> None:
@@ -171,7 +171,7 @@ def _takes_names(module: nn.Module, batch: Mapping[str, Any]) -> bool:
 
 
 def logits_in(output: Any) -> Any:
-    """The tensor in what a module returned."""
+    """Return the tensor of logits in the output of a module."""
     if hasattr(output, "logits"):
         return output.logits
     if isinstance(output, Mapping):
@@ -183,15 +183,15 @@ def logits_in(output: Any) -> Any:
 
 
 class OutputReader:
-    """Turns the outputs of members into probabilities.
+    """Converts the outputs of members to probabilities.
 
     Parameters
     ----------
     names : sequence of str
         Of the members, for messages.
     output : "logits", "probs" or None
-        What members return. None stands for logits, but outputs that could all be probabilities
-        are refused, because a softmax would flatten them silently.
+        What members return. None means logits, but outputs that could all be probabilities raise,
+        because a softmax would flatten them silently.
     of_one_model : bool
         Whether the members are draws of one model, all of which return the same kind of output.
     """
@@ -208,7 +208,7 @@ class OutputReader:
         self._n_rows = 0
 
     def samples(self, values: Tensor, first_row: int) -> Tensor:
-        """Samples ``(n, M, K)`` from outputs ``(M · n, K)``, one member after the other."""
+        """Return samples ``(n, M, K)`` from outputs ``(M · n, K)``, one member after the other."""
         n = len(values) // len(self._names)
 
         def position(i: int) -> str:
@@ -258,7 +258,7 @@ class OutputReader:
 
 
 def at_least_two(logits: Tensor) -> Tensor:
-    """Logits of at least two classes; a single logit is that of class 1 against class 0."""
+    """Return logits of at least two classes; a single logit is that of class 1."""
     if logits.shape[-1] > 1:
         return logits
     return torch.cat([torch.zeros_like(logits), logits], dim=-1)
@@ -273,7 +273,7 @@ def _as_probabilities(values: Tensor, position: Callable[[int], str]) -> Tensor:
         i = int(wrong.int().argmax())
         row = np.array2string(values[i].cpu().numpy(), precision=4, threshold=8)
         raise InvalidInput(
-            f"{position(i)}: {row} are no probabilities",
+            f"{position(i)}: {row} are not probabilities",
             Remedy("output", "logits", "if these are logits"),
         )
     return probs
@@ -285,5 +285,5 @@ def _tolerance(probs: Tensor) -> float:
 
 
 def widened(values: Tensor) -> Tensor:
-    """Values of half precision in float32, others as they are."""
+    """Return half precision values in float32, others unchanged."""
     return values.float() if values.dtype in {torch.float16, torch.bfloat16} else values

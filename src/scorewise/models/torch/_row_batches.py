@@ -1,4 +1,4 @@
-"""Rows for torch modules: as tensors, in batches, and streamed as memory allows.
+"""Rows for torch modules: as tensors, in batches that fit in memory.
 
 Rows come as tensors, arrays, mappings of them (Hugging Face), data sets, or loaders that yield
 batches.
@@ -31,7 +31,7 @@ Batch = Any  # a tensor (n, ...), or a mapping in which some entries are such te
 FEW = 3  # rows for a trial
 
 _MOST_ROWS = 4096  # at a time; more are not faster
-_ON_HOST = 1 << 27  # bytes of the largest layer's input and output; more only waits for memory
+_ON_HOST = 1 << 27  # bytes of the largest layer's input and output; more is not faster
 _CHUNK = 1 << 26  # bytes of a chunk of samples
 _ROUNDING = 1e-3  # of the largest value, between batches of different sizes
 
@@ -42,7 +42,7 @@ _LABELS = ("labels", "label")  # entries of a batch that are not input
 
 
 def count_rows(X: Any) -> int | None:
-    """The number of rows, or None where it is not known beforehand."""
+    """Return the number of rows, or None if it is not known beforehand."""
     if isinstance(X, DataLoader):
         plain = type(X.batch_sampler) is BatchSampler and not isinstance(X.dataset, IterableDataset)
         return _len(X.batch_sampler.sampler) if plain else None
@@ -78,7 +78,7 @@ def _check_order(loader: DataLoader[Any]) -> None:
 
 
 def batches(X: Any) -> Iterator[Batch]:
-    """The batches of a loader without labels; anything else is a single batch."""
+    """Yield the batches of a loader, without labels; anything else is a single batch."""
     if isinstance(X, Dataset):
         X = DataLoader(X, batch_size=256)
     if not _yields_batches(X):
@@ -95,7 +95,7 @@ def batches(X: Any) -> Iterator[Batch]:
 
 
 def inputs_and_labels(batch: Any) -> tuple[Batch, Any]:
-    """Inputs and labels of a pair, of a mapping with ``labels``, or of inputs alone (then None)."""
+    """Return inputs and labels of a pair or of a mapping; labels are None if there are none."""
     inputs, labels = batch, None
     if isinstance(batch, list | tuple):
         inputs = batch[0]
@@ -107,7 +107,7 @@ def inputs_and_labels(batch: Any) -> tuple[Batch, Any]:
 
 
 def check_labels(labels: Any, n_classes: int) -> Tensor:
-    """Labels of a loader as class indices (n,)."""
+    """Return the labels of a loader as class indices (n,)."""
     if labels is None:
         raise InvalidInput("the DataLoader yields no labels; it must yield pairs (rows, labels)")
     labels = torch.as_tensor(labels)
@@ -125,7 +125,7 @@ def _yields_batches(X: Any) -> bool:
 
 
 def as_batch(X: Any) -> Batch:
-    """The caller's rows as a tensor, or as a mapping of tensors."""
+    """Return the caller's rows as a tensor, or as a mapping of tensors."""
     if isinstance(X, Mapping):
         return {name: _as_tensor(value, name) for name, value in X.items()}
     return _as_tensor(X, "X")
@@ -148,7 +148,7 @@ def _as_tensor(values: Any, name: str) -> Any:
 
 
 def length(batch: Batch) -> int:
-    """The number of rows in a batch."""
+    """Return the number of rows in a batch."""
     entries = batch.values() if isinstance(batch, Mapping) else [batch]
     for entry in entries:
         if isinstance(entry, Tensor) and entry.ndim:
@@ -160,15 +160,14 @@ def length(batch: Batch) -> int:
 
 
 def few_rows(batch: Batch, n: int = FEW) -> Batch:
-    """The first n rows of a batch, repeated where it has fewer."""
+    """Return the first n rows of a batch, repeated if it has fewer."""
     return take(batch, torch.arange(n) % length(batch))
 
 
 def distinct_rows(batch: Batch, n: int) -> Batch:
-    """A batch of n rows that differ from the first where possible.
+    """Return n rows of a batch that differ from the first where possible.
 
-    In two such batches of different sizes, values that differ between rows show how rows lie in
-    what a layer gets.
+    Two such batches of different sizes show the layout of rows in the input of a layer.
     """
     entries = list(batch.values()) if isinstance(batch, Mapping) else [batch]
     size = length(batch)
@@ -181,7 +180,7 @@ def distinct_rows(batch: Batch, n: int) -> Batch:
 
 
 def describe(batch: Batch) -> str:
-    """Shape and dtype, for messages."""
+    """Return shape and dtype, for messages."""
     if isinstance(batch, Mapping):
         return ", ".join(f"{name} {describe(entry)}" for name, entry in batch.items())
     if not isinstance(batch, Tensor):
@@ -190,7 +189,7 @@ def describe(batch: Batch) -> str:
 
 
 def take(batch: Batch, rows: Any) -> Batch:
-    """Some rows of a batch."""
+    """Return some rows of a batch."""
     if isinstance(batch, Tensor):
         return batch[rows]
     n = length(batch)
@@ -201,7 +200,7 @@ def take(batch: Batch, rows: Any) -> Batch:
 
 
 def move(batch: Batch, device: torch.device, dtypes: Collection[torch.dtype]) -> Batch:
-    """A batch on a module's device, floats in a precision that the module has."""
+    """Return the batch on a module's device, with floats in a precision of the module."""
     if isinstance(batch, Mapping):
         return {name: move(entry, device, dtypes) for name, entry in batch.items()}
     if not isinstance(batch, Tensor):
@@ -217,37 +216,37 @@ def move(batch: Batch, device: torch.device, dtypes: Collection[torch.dtype]) ->
 def stream(
     X: Any, draw: Draw, module: nn.Module, device: torch.device, batch_size: int | None
 ) -> Generator[np.ndarray]:
-    """Yield samples ``(n, M, K)`` of consecutive rows, as many at a time as memory allows.
+    """Yield samples ``(n, M, K)`` of consecutive rows, in batches that fit in memory.
 
-    Where memory runs out nevertheless, batches are halved.
+    If memory still runs out, batches are halved.
     """
-    most, first = 0, 0
+    max_rows, first = 0, 0
     for batch in batches(X):
         n, start = length(batch), 0
-        if n and not most:
-            _check_steady(draw, batch, type(module).__name__)
-            most = batch_size or _rows_that_fit(draw, batch, module, device)
+        if n and not max_rows:
+            _check_deterministic(draw, batch, type(module).__name__)
+            max_rows = batch_size or _rows_that_fit(draw, batch, module, device)
         if n == 0:
             with torch.inference_mode():
                 yield draw(batch, first).cpu().numpy()
         while start < n:
             try:
                 with torch.inference_mode():
-                    drawn = draw(take(batch, slice(start, start + most)), first)
+                    drawn = draw(take(batch, slice(start, start + max_rows)), first)
             except torch.OutOfMemoryError:
-                if most == 1:
+                if max_rows == 1:
                     raise
-                most //= 2
+                max_rows //= 2
                 torch.cuda.empty_cache()
                 continue
             yield drawn.cpu().numpy()
             start, first = start + len(drawn), first + len(drawn)
 
 
-def _check_steady(draw: Draw, batch: Batch, name: str) -> None:
-    """Raise if a row's samples depend on chance, or on the other rows of its batch.
+def _check_deterministic(draw: Draw, batch: Batch, name: str) -> None:
+    """Raise if a row's samples are random, or depend on the other rows of its batch.
 
-    Not in inference mode, since modules may store tensors that they make in their first pass.
+    Not in inference mode, as modules may store tensors that they make in their first pass.
     """
     with torch.no_grad():
         three, again, two = (draw(few_rows(batch, n), 0) for n in (3, 3, 2))
@@ -260,13 +259,13 @@ def _check_steady(draw: Draw, batch: Batch, name: str) -> None:
         )
     if float((three[:2] - two).abs().amax()) > rounding:
         raise InvalidInput(
-            f"what {name} returns for a row depends on the other rows of its batch, as with batch "
+            f"the output of {name} for a row depends on the other rows of its batch, as with batch "
             "norm without running statistics"
         )
 
 
 def _rows_that_fit(draw: Draw, batch: Batch, module: nn.Module, device: torch.device) -> int:
-    """The number of rows per batch, from a trial with few rows."""
+    """The number of rows per batch that fit in memory, from a trial with few rows."""
     largest = 0
 
     def measure(part: nn.Module, inputs: Any, outputs: Any) -> None:
