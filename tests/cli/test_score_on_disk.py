@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import pty
-import resource
 import signal
 import subprocess
 import sys
@@ -37,7 +36,10 @@ HANG = 600  # seconds after which a process is taken for hanging
 # The command with small chunks and parts. Before chunk HOLD it waits until there is a file "go", so
 # that the test decides what happens at this moment.
 DRIVER = f"""
-import os, sys, time
+import os, resource, sys, time
+if "LIMIT" in os.environ:
+    limit = int(os.environ["LIMIT"])
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
 import scorewise._progress as progress, scorewise.io._predictions as p, scorewise.io._score as s
 p.CHUNK_BYTES, s._PART_BYTES = int(os.environ.get("CHUNK", {CHUNK})), {PART}
 s._PART_BYTES = int(os.environ.get("PART", {PART}))
@@ -523,18 +525,14 @@ def test_folders_that_are_none(here: Path):
     assert hidden() == []
 
 
-def limited(n_bytes: int) -> Callable[[], None]:
-    """Files of a limited size; a disk that is full, for those who are not root."""
-    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, resource.RLIM_INFINITY))
-
-
 @pytest.mark.parametrize("limit", [300, 1500, 5000])
 def test_a_full_disk_leaves_the_old_result_and_can_be_resumed(limit: int, here: Path):
+    # a limit on the size of files is a full disk for those who are not root;
     # too small for the plan, for a part, for the result
     expected = undisturbed("test.parquet", "U.parquet")
     Path("U.parquet").write_text("the old one")
     args = ("score", "test.parquet", *RULES, "--out", "U.parquet")
-    code, out, err = finish(drive(*args, preexec_fn=limited(limit)))
+    code, out, err = finish(drive(*args, LIMIT=limit))
     assert (code, out) == (2, "")
     assert err.startswith("Error: ")
     assert "too large" in " ".join(err.split())

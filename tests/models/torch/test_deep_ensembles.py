@@ -232,7 +232,7 @@ def test_probabilities_are_taken_as_such_only_where_said():
     members = several(lambda: nn.Sequential(mlp(), nn.Softmax(-1)), 2)
     expected = samples([member[0] for member in members], rows(5))
     np.testing.assert_allclose(samples(members, rows(5), output="probs"), expected, atol=1e-6)
-    with pytest.raises(sw.InvalidInput, match=r"member 0 .*, row 0.* no probabilities"):
+    with pytest.raises(sw.InvalidInput, match=r"member 0 .*, row 0.* not probabilities"):
         samples(several(mlp), rows(5), output="probs")
 
 
