@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
+from scorewise._estimators import indexable
 from scorewise._progress import bar
 from scorewise._random import entropy_of
 from scorewise.acquire._rounds import Round, StoppingRule, concatenate
@@ -25,9 +26,8 @@ from scorewise.acquire._steps import (
     count_rows,
     untrained_copy,
 )
-from scorewise.decompose import RuleLike
 from scorewise.errors import InvalidInput, Remedy
-from scorewise.models import indexable
+from scorewise.rules import RuleLike
 
 _FINISHING = threading.Lock()  # rounds are added by one thread at a time
 

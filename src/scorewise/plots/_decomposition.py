@@ -11,10 +11,10 @@ from scorewise import _validate as validate
 from scorewise._array import to_numpy
 from scorewise._numerics import spread
 from scorewise._text import shorten
-from scorewise.decompose import Decomposition, RuleLike, decompose
+from scorewise.decompose import Decomposition, decompose
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
-from scorewise.plots._style import (
+from scorewise.plots.style import (
     BLUE,
     ORANGE,
     VERMILLION,
@@ -26,7 +26,7 @@ from scorewise.plots._style import (
     loss_label,
     percent_axis,
 )
-from scorewise.rules import Unit, get_rule
+from scorewise.rules import RuleLike, Unit, get_rule
 
 _MOST_BARS = 150
 _PARTS = {

@@ -12,7 +12,7 @@ from scorewise import _validate as validate
 from scorewise._numerics import spread
 from scorewise._text import shorten
 from scorewise.detect import OODMetrics, ood_metrics
-from scorewise.plots._style import (
+from scorewise.plots.style import (
     BLUE,
     GREY,
     VERMILLION,

@@ -16,12 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-from scorewise._files import replacing
+from scorewise._files import check_output_path, replacing
 from scorewise._numerics import spread
 from scorewise._version import __version__
 from scorewise.compare import ClassSummary, Evaluation, UncertainRow
 from scorewise.errors import InvalidInput
-from scorewise.io import check_output_path
 from scorewise.plots import displays_of
 from scorewise.report import _format as text
 from scorewise.report._plotly import (

@@ -10,7 +10,8 @@ import numpy as np
 
 from scorewise._numerics import spread
 from scorewise.compare import VERDICTS, Comparison, Evaluation, OODEvaluation, Standing
-from scorewise.plots import BLUE, COLORS, GREY, VERMILLION, LearningCurveDisplay, OODDisplay
+from scorewise.plots import LearningCurveDisplay, OODDisplay
+from scorewise.plots.style import BLUE, COLORS, GREY, VERMILLION
 from scorewise.report import _format as text
 
 Trace = dict[str, Any]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, Self
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import Tags, _safe_indexing, get_tags
 from sklearn.utils.multiclass import check_classification_targets
@@ -19,6 +17,7 @@ from sklearn.utils.validation import (
 )
 
 from scorewise import _validate as validate
+from scorewise._estimators import indexable, set_seeds
 from scorewise._random import entropy_of, generator
 from scorewise.models._predict import predict_mean, predict_samples
 from scorewise.models._samplers import Committee
@@ -176,25 +175,6 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         tags.input_tags = get_tags(self.estimator).input_tags
         tags.classifier_tags = get_tags(self.estimator).classifier_tags
         return tags
-
-
-def indexable(X: Any) -> Any:
-    """Return X in a form that can be indexed by rows."""
-    if issparse(X):
-        return X.tocsr()
-    return X if hasattr(X, "shape") or hasattr(X, "__len__") else np.asarray(X)
-
-
-def set_seeds(estimator: Any, rng: np.random.Generator) -> None:
-    """Set each random state in an estimator, including those of its splitters."""
-    params: dict[str, Any] = {}
-    for name, value in sorted(estimator.get_params(deep=True).items()):
-        if name.rpartition("__")[2] == "random_state":
-            params[name] = int(rng.integers(2**31 - 1))
-        elif hasattr(value, "random_state") and not hasattr(value, "get_params"):
-            params[name] = copy.copy(value)
-            params[name].random_state = int(rng.integers(2**31 - 1))
-    estimator.set_params(**params)
 
 
 def _fit_member(

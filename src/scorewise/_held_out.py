@@ -23,17 +23,21 @@ from sklearn.utils.validation import (
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
+from scorewise._estimators import indexable
+from scorewise._mean_losses import measure
 from scorewise._progress import bar, counted
 from scorewise._random import entropy_of, generator
 from scorewise.accumulate import Accumulator
 from scorewise.decompose import COMPONENTS
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
-from scorewise.losses import measure
-from scorewise.models._adapters import has_members, known_classes, make_sampler
-from scorewise.models._predict import predict_samples
-from scorewise.models._samplers import SamplingOptions
-from scorewise.models.sklearn._bootstrap import indexable
+from scorewise.models import (
+    SamplingOptions,
+    has_members,
+    known_classes,
+    make_sampler,
+    predict_samples,
+)
 from scorewise.rules import ScoringRule, get_rule
 
 
