@@ -24,7 +24,6 @@ from scorewise.models._samplers import Committee
 from scorewise.models.sklearn._ensembles import (
     check_fitted,
     check_gives_probabilities,
-    committee_adapter,
     committee_of_classifiers,
 )
 
@@ -207,9 +206,7 @@ def _draw_rows(y: np.ndarray, entropy: int, member: int) -> np.ndarray:
     return np.sort(order[drawn])
 
 
-def _committee(ensemble: BootstrapEnsemble) -> Committee:
+def committee_of_bootstrap(ensemble: BootstrapEnsemble) -> Committee:
+    """Return a fitted bootstrap ensemble as a committee."""
     check_fitted(ensemble, type(ensemble).__name__)
     return committee_of_classifiers(ensemble.members_, ensemble.classes_)
-
-
-ADAPTERS = (committee_adapter(BootstrapEnsemble, _committee),)

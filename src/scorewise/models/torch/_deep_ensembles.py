@@ -24,7 +24,6 @@ from scorewise import _validate as validate
 from scorewise._progress import bar
 from scorewise._random import entropy_of, generator
 from scorewise.errors import InvalidInput
-from scorewise.models._adapters import Adapter
 from scorewise.models._predict import predict_mean, predict_samples
 from scorewise.models._samplers import SamplingOptions
 from scorewise.models.torch._networks import (
@@ -506,26 +505,7 @@ def _architecture(module: nn.Module) -> Any:
     return type(module), repr(module), tensors
 
 
-def _is_list_of_modules(model: Any) -> bool:
-    is_list = isinstance(model, list | tuple) and len(model) > 0
-    return is_list and all(isinstance(member, nn.Module) for member in model)
-
-
-def _sample_ensemble(ensemble: DeepEnsemble, options: SamplingOptions) -> NetworksSampler:
+def sample_ensemble(ensemble: DeepEnsemble, options: SamplingOptions) -> NetworksSampler:
+    """Return the sampler of a fitted ensemble."""
     output = options.output or "logits"  # as in training
     return NetworksSampler(ensemble.fitted_members(), replace(options, output=output))
-
-
-ADAPTERS = (
-    Adapter(
-        matches=lambda model: isinstance(model, DeepEnsemble),
-        sampler=_sample_ensemble,
-        options=("device", "output"),
-    ),
-    Adapter(
-        matches=_is_list_of_modules,
-        classes=lambda modules: None,
-        sampler=NetworksSampler,
-        options=("device", "output"),
-    ),
-)

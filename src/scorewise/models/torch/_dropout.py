@@ -21,7 +21,6 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from scorewise._random import generator
 from scorewise.errors import InvalidInput, Remedy
-from scorewise.models._adapters import ALL_OPTIONS, Adapter
 from scorewise.models._samplers import SamplingOptions
 from scorewise.models.torch._networks import OutputReader, call_module, check_rows, evaluation_mode
 from scorewise.models.torch._row_batches import (
@@ -446,13 +445,3 @@ def _thin(layer: Any, x: Tensor, mask: Tensor) -> Tensor:
         return x * mask * (1 / (1 - p) if p < 1 else 0.0)
     scale = ((1 - p) * (1 + p * _SELU_FLOOR**2)) ** -0.5 if p < 1 else 0.0
     return torch.where(mask, x, _SELU_FLOOR) * scale - scale * _SELU_FLOOR * p
-
-
-ADAPTERS = (
-    Adapter(
-        matches=lambda model: isinstance(model, nn.Module),
-        classes=lambda model: None,
-        sampler=DropoutSampler,
-        options=ALL_OPTIONS,
-    ),
-)
