@@ -70,7 +70,7 @@ def expected_of_mean(mean: np.ndarray, rule: RuleLike, floor: float | None = Non
     return np.asarray(sum_product(namespace(mean), mean, losses), dtype=np.float64)
 
 
-def measure(
+def mean_and_uncertainty(
     samples: Samples, rule: RuleLike, component: str = "total"
 ) -> tuple[np.ndarray, np.ndarray]:
     """θ̄ (n, K) in float64, and the uncertainty (n,) to ten digits.

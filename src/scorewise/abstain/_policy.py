@@ -22,7 +22,7 @@ from scorewise._fields import checked_names
 from scorewise._files import replacing
 from scorewise._inputs import apply_floor
 from scorewise._json import dumps
-from scorewise._mean_losses import finite_loss_bound, losses_of_mean, measure
+from scorewise._mean_losses import finite_loss_bound, losses_of_mean, mean_and_uncertainty
 from scorewise._progress import bar
 from scorewise._rows import receive_labelled, receive_samples
 from scorewise.abstain._certificate import Certificate, certify_threshold
@@ -450,7 +450,7 @@ def _measure(
     rows = predictions.probs if isinstance(predictions, Samples) else predictions
     with bar("deciding", len(rows), progress) as advance:
         for samples in _parts(predictions, normalize):
-            yield measure(samples, rule, component)
+            yield mean_and_uncertainty(samples, rule, component)
             advance(len(samples.probs))
 
 

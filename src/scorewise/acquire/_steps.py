@@ -268,7 +268,7 @@ class LearningSteps:
     classes: np.ndarray | None
     retrain: str
     options: dict[str, Any]  # of predict_samples
-    entropy: int = 0
+    seed: int = 0
 
     def __post_init__(self) -> None:
         """Raises if rules, test labels and classes do not fit each other."""
@@ -397,7 +397,7 @@ class LearningSteps:
         return np.unique(y) if self.held_out is None else np.union1d(y, self.held_out.y)
 
     def _seed(self, index: int, purpose: int) -> int:
-        return int(generator(self.entropy, index, purpose).integers(2**31 - 1))
+        return int(generator(self.seed, index, purpose).integers(2**31 - 1))
 
     def _prediction_options(self, index: int) -> dict[str, Any]:
         return self.options | {"random_state": self._seed(index, _PREDICT)}

@@ -12,7 +12,7 @@ import numpy as np
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
 from scorewise._progress import bar
-from scorewise._random import entropy_of, generator
+from scorewise._random import generator, seed_of
 from scorewise._resampling import Metric, ResampledAulc, ResampledAuroc, Resamples
 from scorewise._rows import receive_labelled, receive_rows
 from scorewise._threads import get_num_threads, run
@@ -187,7 +187,7 @@ class Resampling:
         return cls(
             validate.share(confidence, "confidence"),
             validate.whole(n_resamples, "n_resamples", at_least=100),
-            entropy_of(random_state),
+            seed_of(random_state),
             progress,
         )
 

@@ -11,7 +11,7 @@ from scorewise import _validate as validate
 from scorewise._array import to_numpy
 from scorewise._inputs import apply_floor
 from scorewise._mean_losses import finite_loss_bound
-from scorewise._numerics import spread
+from scorewise._numerics import evenly_spaced
 from scorewise._rows import LabelledSamples, receive_labelled, receive_samples
 from scorewise.abstain import Certificate, certify_threshold
 from scorewise.acquire import learning_curves
@@ -326,7 +326,7 @@ def _uncertain_rows(
     # members are checked already; in half precision their sum may be further from 1
     predictions = np.asarray(rule.predict(floored / floored.sum(axis=-1, keepdims=True)))
     ids = order if labelled.ids is None else labelled.ids[order]
-    members = spread(probs.shape[-2], _SHOWN_MEMBERS)
+    members = evenly_spaced(probs.shape[-2], _SHOWN_MEMBERS)
     rows = []
     for place, (i, row_id) in enumerate(zip(order.tolist(), ids.tolist(), strict=True)):
         classes = np.argsort(-mean[i], kind="stable")[:_SHOWN_CLASSES]
@@ -359,5 +359,5 @@ def _simplex(mean: np.ndarray, labelled: LabelledSamples) -> tuple[np.ndarray, n
     """Mean predictions and labels of some rows, where there are three classes."""
     if mean.shape[-1] != 3:
         return None
-    shown = spread(len(mean), _SIMPLEX_POINTS)
+    shown = evenly_spaced(len(mean), _SIMPLEX_POINTS)
     return mean[shown], labelled.labels[shown]

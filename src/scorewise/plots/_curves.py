@@ -10,7 +10,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
-from scorewise._numerics import spread
+from scorewise._numerics import evenly_spaced
 from scorewise._text import shorten
 from scorewise.acquire import Round, learning_curves
 from scorewise.curves import Curve, rejection_curve
@@ -211,7 +211,7 @@ class RejectionCurveDisplay:
 
 def _points(curve: Curve, attribute: str) -> tuple[np.ndarray, np.ndarray]:
     """Shares rejected and heights, thinned to as many points as can be seen."""
-    at = spread(len(curve))
+    at = evenly_spaced(len(curve))
     return curve.rejection[at], getattr(curve, attribute)[at]
 
 

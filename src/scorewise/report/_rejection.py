@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from scorewise._numerics import spread
+from scorewise._numerics import evenly_spaced
 from scorewise.compare import Evaluation
 from scorewise.curves import Curve
 from scorewise.plots.style import BLUE, GREY, VERMILLION
@@ -91,7 +91,7 @@ def rejection_figure(evaluation: Evaluation, slider: Slider) -> PageFigure:
     curves |= {name: evaluation.curves[name] for name in slider.steps}
     first = next(iter(curves.values()))
     n = len(first)
-    at = spread(n, _POINTS)
+    at = evenly_spaced(n, _POINTS)
     coverage = 100 * (at + 1) / n
     heights = {name: scale * _mean_loss(curve, at) for name, curve in curves.items()}
     oracle = scale * first.oracle_total_loss[at] / (at + 1)

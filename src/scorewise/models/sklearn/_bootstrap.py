@@ -18,7 +18,7 @@ from sklearn.utils.validation import (
 
 from scorewise import _validate as validate
 from scorewise._estimators import indexable, set_seeds
-from scorewise._random import entropy_of, generator
+from scorewise._random import generator, seed_of
 from scorewise.models._predict import predict_mean, predict_samples
 from scorewise.models._samplers import Committee
 from scorewise.models.sklearn._ensembles import (
@@ -108,15 +108,15 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         X = indexable(X)
         check_consistent_length(X, y)
         check_classification_targets(y)
-        entropy = entropy_of(self.random_state)
+        seed = seed_of(self.random_state)
         members = list(
             Parallel(n_jobs=self.n_jobs, verbose=self.verbose)(
-                delayed(_fit_member)(clone(self.estimator), X, y, entropy, member, self.bootstrap)
+                delayed(_fit_member)(clone(self.estimator), X, y, seed, member, self.bootstrap)
                 for member in range(self.n_members)
             )
         )
         if self.bootstrap:
-            _check_unseen_rows(members, X, y, entropy)
+            _check_unseen_rows(members, X, y, seed)
         self.members_, self.classes_ = members, np.unique(y)
         return self
 
@@ -177,27 +177,27 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
 
 def _fit_member(
-    estimator: Any, X: Any, y: np.ndarray, entropy: int, member: int, bootstrap: bool
+    estimator: Any, X: Any, y: np.ndarray, seed: int, member: int, bootstrap: bool
 ) -> Any:
-    set_seeds(estimator, generator(entropy, member))
+    set_seeds(estimator, generator(seed, member))
     if bootstrap:
-        rows = _draw_rows(y, entropy, member)
+        rows = _draw_rows(y, seed, member)
         X, y = _safe_indexing(X, rows), y[rows]
     return estimator.fit(X, y)
 
 
-def _check_unseen_rows(members: list[Any], X: Any, y: np.ndarray, entropy: int) -> None:
+def _check_unseen_rows(members: list[Any], X: Any, y: np.ndarray, seed: int) -> None:
     """Predict rows that no member was fitted on, so that an invalid row raises for every seed."""
     unseen = np.ones(len(y), dtype=bool)
     for member in range(len(members)):
-        unseen[_draw_rows(y, entropy, member)] = False
+        unseen[_draw_rows(y, seed, member)] = False
     if unseen.any():
         members[0].predict_proba(_safe_indexing(X, np.flatnonzero(unseen)))
 
 
-def _draw_rows(y: np.ndarray, entropy: int, member: int) -> np.ndarray:
+def _draw_rows(y: np.ndarray, seed: int, member: int) -> np.ndarray:
     """Rows drawn with replacement within each class, in rising order."""
-    rng = generator(entropy, member, 1)
+    rng = generator(seed, member, 1)
     _, codes = np.unique(y, return_inverse=True)
     order = np.argsort(codes, kind="stable")
     counts = np.bincount(codes)
