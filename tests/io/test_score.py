@@ -481,7 +481,7 @@ def test_a_file_that_changes_meanwhile_is_noticed(tmp_path, small_chunks, monkey
     work = score.decompose
 
     def changing(received: Any, *args: Any) -> Any:
-        if received.layout.origin == (96,):
+        if received.raw.layout.origin == (96,):
             os.utime(source, ns=(1, 1))
         return work(received, *args)
 
