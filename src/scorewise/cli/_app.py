@@ -139,12 +139,17 @@ _OPTIONS = {
     "normalize": "--normalize",
     "rules": "--rules",
 }
+# Arguments of the library whose values files contain, as an array or column of this name.
+_IN_FILES = {
+    "from_logits": 'call the array or column "logits"',
+    "y": 'add an array or column "labels" with',
+}
 
 
 def remedy_text(remedy: Remedy) -> str:
     """A remedy for the command line: the option instead of the argument."""
-    if remedy.argument == "from_logits":  # files mark logits by the name of the array
-        return f'call the array or column "logits" {remedy.effect}'.rstrip()
+    if remedy.argument in _IN_FILES:
+        return f"{_IN_FILES[remedy.argument]} {remedy.effect}".rstrip()
     option = _OPTIONS.get(remedy.argument)
     if option is None:
         return str(remedy)
