@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from scorewise import _validate as validate
 from scorewise._progress import bar
-from scorewise._random import entropy_of, generator
+from scorewise._random import generator, seed_of
 from scorewise.errors import InvalidInput
 from scorewise.models._predict import predict_mean, predict_samples
 from scorewise.models._samplers import SamplingOptions
@@ -229,8 +229,8 @@ class DeepEnsemble:
             raise InvalidInput(
                 f"the finished members have the classes {earlier}, but y has {classes}"
             )
-        if not finished or not hasattr(self, "_entropy"):
-            self._entropy = entropy_of(self.random_state)
+        if not finished or not hasattr(self, "_seed"):
+            self._seed = seed_of(self.random_state)
         n_left = self.n_members - len(finished)
         with bar("training", n_left * self.epochs, self.progress) as advance:
             for member in range(len(finished), self.n_members):
@@ -288,7 +288,7 @@ class DeepEnsemble:
         """Train a member from its initial weights to its last epoch."""
         device = choose_device(self.device)
         name = f"member {member}"
-        seed = int(generator(self._entropy, member).integers(2**63))
+        seed = int(generator(self._seed, member).integers(2**63))
         with preserved_randomness(device, seed):
             module = self._make().to(device).train()
             optimizer = self._optimizer(module)

@@ -280,11 +280,11 @@ class DropoutMasks:
     their thinned input, otherwise by their input.
     """
 
-    def __init__(self, layers: Mapping[str, _DropoutNd], n_draws: int, entropy: int) -> None:
+    def __init__(self, layers: Mapping[str, _DropoutNd], n_draws: int, seed: int) -> None:
         self.layers = layers
         self._numbers = {name: i for i, name in enumerate(layers)}
         self._n_draws = n_draws
-        self._entropy = entropy
+        self._seed = seed
         self._masks: dict[LayerCall, Tensor] = {}  # True where a unit is not dropped
         self._calls: list[LayerCall] = []
         self._counts: Counter[str] = Counter()
@@ -374,7 +374,7 @@ class DropoutMasks:
         return torch.stack([masks[draw] for draw in self._draws])
 
     def _draw_mask(self, draw: int, call: LayerCall, shape: tuple[int, ...]) -> Tensor:
-        rng = generator(self._entropy, draw, self._numbers[call.layer], call.n_before)
+        rng = generator(self._seed, draw, self._numbers[call.layer], call.n_before)
         return torch.from_numpy(rng.random(shape, dtype="float32") >= self.layers[call.layer].p)
 
 
