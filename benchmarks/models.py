@@ -26,7 +26,6 @@ from torch import Tensor, nn
 import memory
 import scorewise as sw
 from measuring import Others, Sheet, Work, fastest, machine, options, write_between
-from scorewise.models import choose_device
 from scorewise.models.torch._deep_ensembles import StackedModules, is_worth_stacking
 
 N_DRAWS = 20
@@ -37,7 +36,7 @@ TOLERANCE = 1.1  # the way that predict_samples goes may be so much slower by ch
 
 Cells = list[str]
 
-DEVICE = choose_device(None)
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 @dataclass(frozen=True)

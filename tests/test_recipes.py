@@ -28,8 +28,10 @@ class Copy:
 
     def add(self, path: str, text: str) -> None:
         """Write a new file."""
-        assert not (self.folder / "scorewise" / path).exists()
-        (self.folder / "scorewise" / path).write_text(dedent(text))
+        file = self.folder / "scorewise" / path
+        assert not file.exists()
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(dedent(text))
 
     def append(self, path: str, text: str) -> None:
         """Add lines to the end of a file."""
@@ -136,23 +138,24 @@ def test_a_rule_is_lines_in_the_file_of_its_structure_and_an_export(copy: Copy):
     assert "exponential loss" in output
 
 
-def test_a_model_is_one_file(copy: Copy):
+@pytest.mark.parametrize("folder", ["models/sklearn", "models/neighbors"])
+def test_a_model_is_one_file_also_in_a_new_folder(copy: Copy, folder):
     copy.add(
-        "models/sklearn/_neighbors.py",
+        f"{folder}/_adapter_neighbors.py",
         '''
         """Nearest neighbours: each neighbour is a member that votes for its own label."""
 
         from functools import partial
 
         import numpy as np
-        from sklearn.neighbors import KNeighborsClassifier
 
-        from scorewise.models._adapters import Adapter
+        from scorewise.models._adapters import Adapter, instance_of
         from scorewise.models._samplers import member_sampler
-        from scorewise.models.sklearn._ensembles import check_fitted
 
 
         def _sample(model, options):
+            from scorewise.models.sklearn._ensembles import check_fitted
+
             check_fitted(model, type(model).__name__)
             one_hot = np.eye(len(model.classes_))
 
@@ -165,7 +168,9 @@ def test_a_model_is_one_file(copy: Copy):
 
 
         ADAPTERS = (
-            Adapter(matches=lambda model: isinstance(model, KNeighborsClassifier), sampler=_sample),
+            Adapter(
+                matches=instance_of("sklearn.neighbors.KNeighborsClassifier"), sampler=_sample
+            ),
         )
         ''',
     )

@@ -1,15 +1,33 @@
-"""Atomic writing of files, and locks on folders."""
+"""Files: checks of output paths, atomic writing, locks on folders, and digests."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from errno import EEXIST
 from pathlib import Path
 from uuid import uuid4
+
+from scorewise.errors import InvalidInput
+
+_BLOCK = 8 << 20  # bytes
+
+
+def check_output_path(path: Path, *inputs: Path) -> None:
+    """Raise for a path in a missing folder, an existing folder, and a path in an input."""
+    if not path.parent.is_dir():
+        raise InvalidInput(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
+    if path.is_dir():
+        raise InvalidInput(f"{str(path)!r} is a folder, which a file cannot replace")
+    for source in inputs:
+        if source.resolve() in (path.resolve(), *path.resolve().parents):
+            raise InvalidInput(f"{str(path)!r} is, or is in, the input {str(source)!r}")
 
 
 @contextmanager
@@ -69,3 +87,57 @@ def _remove(path: Path) -> None:
         if not path.exists():
             return
         time.sleep(0.05)
+
+
+# -- contents ----
+
+
+def parquet_files(folder: Path) -> list[Path]:
+    """Return the Parquet files in a folder and its subfolders, except hidden ones."""
+    return sorted(
+        file
+        for file in folder.rglob("*.parquet")
+        if file.is_file()
+        and not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
+    )
+
+
+def _files_of(path: Path) -> list[Path]:
+    """The file itself, or the Parquet files of a folder."""
+    return parquet_files(path) if path.is_dir() else [path]
+
+
+def stamp(path: Path) -> list[list[str | int]]:
+    """Return names, sizes, inodes and times, which change when a file is replaced or edited."""
+    stamps: list[list[str | int]] = []
+    for file in _files_of(path):
+        status = file.stat()
+        times = (status.st_mtime_ns, status.st_ctime_ns)
+        stamps.append([str(file.relative_to(path)), status.st_size, status.st_ino, *times])
+    return stamps
+
+
+def digest(path: Path, stop: threading.Event | None = None) -> str:
+    """Return the SHA-256 of a file in hexadecimal, or of the names and digests in a folder.
+
+    If ``stop`` is set, it returns early, with a meaningless value.
+    """
+    if path.is_dir():
+        lines = [f"{digest(file, stop)}  {file.relative_to(path)}\n" for file in _files_of(path)]
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+    sha = hashlib.sha256()
+    with path.open("rb") as file:
+        while (block := file.read(_BLOCK)) and not (stop and stop.is_set()):
+            sha.update(block)
+    return sha.hexdigest()
+
+
+@contextmanager
+def digest_in_background(path: Path) -> Iterator[Future[str]]:
+    """Yield the digest of a file as a future, computed in a thread."""
+    stop = threading.Event()
+    with ThreadPoolExecutor(1) as executor:
+        try:
+            yield executor.submit(digest, path, stop)
+        finally:
+            stop.set()

@@ -121,3 +121,14 @@ def raw_members(values: Any, options: InputOptions) -> RawPredictions:
 def classes_last(ndim: int, name: str) -> validate.Layout:
     """Return the layout of first-order predictions ``(..., K)``."""
     return validate.Layout(tuple(range(ndim)), name)
+
+
+def apply_floor(p: np.ndarray, floor: float | None) -> np.ndarray:
+    """Return (1 − K·floor)·p + floor: the prediction ``(..., K)`` with no probability below it.
+
+    Use it before a loss that is infinite at 0. If ``floor`` is None, ``p`` is returned unchanged.
+    """
+    if floor is None:
+        return p
+    n_classes = p.shape[-1]
+    return np.asarray((1 - n_classes * validate.floor(floor, n_classes)) * p + floor)

@@ -196,7 +196,7 @@ def log_gamma_drop(xp: Namespace, x: Array, r: Array, e: float) -> Array:
 MOST_POINTS = 2000  # of a drawn line; no figure resolves more
 
 
-def spread(n: int, most: int = MOST_POINTS) -> np.ndarray:
+def evenly_spaced(n: int, most: int = MOST_POINTS) -> np.ndarray:
     """Return at most ``most`` evenly spaced indices of n items, with both ends."""
     return np.arange(n) if n <= most else np.linspace(0, n - 1, most).round().astype(int)
 

@@ -9,7 +9,7 @@ import numpy as np
 from scorewise import _validate as validate
 
 
-def entropy_of(random_state: Any) -> int:
+def seed_of(random_state: Any) -> int:
     """Return the seed of all draws; a fresh one if ``random_state`` is None."""
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
@@ -20,6 +20,6 @@ def entropy_of(random_state: Any) -> int:
     return validate.whole(random_state, "random_state", at_least=0)
 
 
-def generator(entropy: int, *place: int) -> np.random.Generator:
-    """Return an independent generator for each place, such as a member or a layer."""
-    return np.random.default_rng(np.random.SeedSequence([entropy, *place]))
+def generator(seed: int, *keys: int) -> np.random.Generator:
+    """Return an independent generator for each tuple of keys, such as a member or a layer."""
+    return np.random.default_rng(np.random.SeedSequence([seed, *keys]))

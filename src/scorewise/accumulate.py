@@ -20,10 +20,10 @@ from scorewise._array import (
     widest,
 )
 from scorewise._inputs import InputOptions, RawPredictions, raw_members, raw_predictions
-from scorewise.decompose import Decomposition, RuleLike, decompose, named_rules
+from scorewise.decompose import Decomposition, decompose
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
-from scorewise.rules import ScoringRule
+from scorewise.rules import RuleLike, ScoringRule, get_rules
 
 __all__ = ["Accumulator"]
 
@@ -50,7 +50,7 @@ class Accumulator:
     """
 
     def __init__(self, rule: RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike]) -> None:
-        self._rules = named_rules(rule)
+        self._rules = get_rules(rule)
         self._single = isinstance(rule, str | ScoringRule)
         self._summary: _Summary | None = None
         self.n_members = 0
@@ -196,7 +196,10 @@ class Accumulator:
         InvalidInput
             If its rules or instances differ; nothing is then added.
         """
-        if not isinstance(other, Accumulator) or other._rules != self._rules:
+        # in the same order, as the statistics are
+        if not isinstance(other, Accumulator) or [*other._rules.values()] != [
+            *self._rules.values()
+        ]:
             raise InvalidInput(f"cannot merge {other!r} into {self!r}: the rules must be the same")
         if other is self:
             raise InvalidInput("cannot merge an accumulator into itself: its members count once")
@@ -224,7 +227,7 @@ class Accumulator:
                 self._rules.items(), totals, summary.aleatoric, summary.spread, strict=True
             )
         }
-        return results[""] if self._single else results
+        return next(iter(results.values())) if self._single else results
 
 
 def _check_same_instances(summary: _Summary, theta: Array) -> None:

@@ -55,6 +55,11 @@ class Curve:
     def __len__(self) -> int:
         return len(self.total_loss)
 
+    @property
+    def steady_coverage(self) -> float:
+        """The smallest coverage whose mean loss is not mostly noise: of 10 rows and of 2 %."""
+        return min(1.0, max(10 / len(self), 0.02))
+
     @cached_property
     def coverage(self) -> np.ndarray:
         """Proportion of the rows that is accepted, k/n."""

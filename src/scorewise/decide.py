@@ -11,7 +11,8 @@ import numpy as np
 from scorewise import _validate as validate
 from scorewise._array import Array, namespace, to_numpy
 from scorewise._inputs import InputOptions
-from scorewise.decompose import Decomposition, Members, array_path, decompose
+from scorewise._members import Members
+from scorewise.decompose import Decomposition, decompose
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.rules import CostMatrix, ScoringRule
@@ -144,7 +145,7 @@ def decide(
     rule = _with_names(matrix, abstain_cost, action_names)
 
     def costs_and_action(block: Members) -> list[Array]:
-        costs = array_path(block, [rule])
+        costs = list(decompose(block.samples, rule))
         action = rule.action_of_members(block.samples)
         return [*costs, namespace(action).astype(action, costs[0].dtype)]
 

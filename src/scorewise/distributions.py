@@ -35,7 +35,7 @@ from scorewise._inputs import InputOptions, RawPredictions, classes_last, raw_me
 from scorewise._numerics import sum_of_others
 from scorewise.errors import InvalidInput
 
-__all__ = ["N_DRAWS", "RARE", "Dirichlet", "Samples", "apply_floor", "binary"]
+__all__ = ["Dirichlet", "Samples", "binary"]
 
 
 def binary(p: Any) -> Array:
@@ -69,17 +69,6 @@ def binary(p: Any) -> Array:
     xp = namespace(p)
     validate.unit_interval(xp, p, "p")
     return xp.stack([1 - p, p], axis=-1)
-
-
-def apply_floor(p: np.ndarray, floor: float | None) -> np.ndarray:
-    """Return (1 − K·floor)·p + floor: the prediction ``(..., K)`` with no probability below it.
-
-    Use it before a loss that is infinite at 0. If ``floor`` is None, ``p`` is returned unchanged.
-    """
-    if floor is None:
-        return p
-    n_classes = p.shape[-1]
-    return np.asarray((1 - n_classes * validate.floor(floor, n_classes)) * p + floor)
 
 
 class Samples:
@@ -282,6 +271,7 @@ class Dirichlet:
     """
 
     alpha: Array
+    n_draws = 8192  #: number of points that :meth:`estimate` averages over
 
     def __init__(self, alpha: Any, *, check: bool = True) -> None:
         alpha = validate.floating(alpha, "alpha")
@@ -321,6 +311,11 @@ class Dirichlet:
     def mean(self) -> Array:
         """θ̄ = α/α₀, ``(..., K)``."""
         return self.alpha / self.concentration[..., None]
+
+    @property
+    def rare(self) -> Array:
+        """Whether α_k is so small that :meth:`estimate` may miss class k, boolean ``(..., K)``."""
+        return self.alpha < 0.01
 
     def widened(self, *, on_host: bool) -> Dirichlet:
         """Return the distribution in float64, which sums need; on the host if JAX has none.
@@ -407,9 +402,8 @@ class Dirichlet:
 
 # -- expectations over a Dirichlet by quasi-Monte-Carlo -------------------------------------------
 
-_POINTS, _REPEATS = 1024, 8  # points of a Sobol sequence (a power of 2), and sequences
-N_DRAWS = _POINTS * _REPEATS
-RARE = 0.01  # a class with a smaller parameter occurs in too few draws
+_REPEATS = 8  # Sobol sequences
+_POINTS = Dirichlet.n_draws // _REPEATS  # of a sequence, a power of 2
 _DRAWN_ELEMENTS = 1 << 22
 
 

@@ -109,7 +109,7 @@ def test_a_killed_run_continues_to_the_same_result(killed, name):
     assert len(state["rounds"]) == (3 if moment == "after saving" else 2)
     stray = [path.name for path in killed[name].parent.iterdir() if "partial" in path.name]
     assert len(stray) == (moment == "before saving")
-    expected = rounds_of(train, **(options | {"random_state": state["entropy"]}))
+    expected = rounds_of(train, **(options | {"random_state": state["seed"]}))
     learner = sw.ActiveLearner(
         train, X, strata=Y, classes=[0, 1, 2], state=killed[name], **(SHORT | EXAM | options)
     )
@@ -136,8 +136,8 @@ def test_a_run_continues_after_any_round_to_the_same_result(tmp_path, n_before, 
     begun.close()
     actual = rounds_of(train, **options)
     assert_same(actual[:n_before], before)
-    entropy = json.loads((tmp_path / "s.json").read_text())["entropy"]
-    assert_same(actual, rounds_of(train, retrain=retrain, random_state=entropy))
+    seed = json.loads((tmp_path / "s.json").read_text())["seed"]
+    assert_same(actual, rounds_of(train, retrain=retrain, random_state=seed))
     assert list(files_in(tmp_path)) == ["s.json"]
 
 
@@ -494,7 +494,7 @@ def test_files_that_are_no_state_are_refused_and_unchanged(tmp_path):
         b'{"format": 1}',
         b'{"format": 2}',
         content + b"x",
-        b'{"format": 1, "entropy": null}',
+        b'{"format": 1, "seed": null}',
         content.replace(b'"format": 1', b'"format": 2'),
         content.replace(b'"rounds"', b'"round"'),
         content.replace(b'"loss"', b'"l"'),
@@ -524,8 +524,8 @@ CRASH = {
     "scores of words": {"scores": ["a"] * 8},
     "loss missing": {"loss": None},
     "loss of words": {"loss": "small"},
-    "entropy below 0": {"entropy": -1},
-    "entropy infinite": {"entropy": float("inf")},
+    "seed below 0": {"seed": -1},
+    "seed infinite": {"seed": float("inf")},
 }
 
 
@@ -539,7 +539,7 @@ def test_a_state_with_invalid_rounds_is_refused(tmp_path, name):
         change = {"rows": first.rows[:8].tolist(), "labels": first.labels[:8].tolist()}
     if name == "rows broken":
         change = {"rows": [row + 0.5 for row in saved["rounds"][1]["rows"]]}
-    (saved if "entropy" in change else saved["rounds"][1]).update(change)
+    (saved if "seed" in change else saved["rounds"][1]).update(change)
     path.write_text(json.dumps(saved))
     with pytest.raises(sw.InvalidInput):
         sw.ActiveLearner(

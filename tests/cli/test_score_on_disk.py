@@ -22,9 +22,9 @@ from typer.testing import CliRunner
 
 import scorewise as sw
 from io_support import set_chunk_bytes
+from scorewise import _tables as tables
 from scorewise.cli import app
 from scorewise.io import _score as score
-from scorewise.io import _tables as tables
 from support import members
 
 N, M, K = 400, 4, 3

@@ -385,7 +385,7 @@ class Stopped(Exception):
 
 def score_until(chunks: int, *args: Any, **options: Any) -> None:
     """Work that breaks off after some chunks."""
-    work, done = score.decompose_raw, []
+    work, done = score.decompose, []
 
     def breaking(*args: Any, **options: Any) -> Any:
         if len(done) == chunks:
@@ -394,7 +394,7 @@ def score_until(chunks: int, *args: Any, **options: Any) -> None:
         return work(*args, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(score, "decompose_raw", breaking)
+        patch.setattr(score, "decompose", breaking)
         with pytest.raises(Stopped):
             sw.score_file(*args, **options)
 
@@ -478,31 +478,31 @@ def test_a_file_that_changes_meanwhile_is_noticed(tmp_path, small_chunks, monkey
     source, out = tmp_path / "in.npy", tmp_path / "out.parquet"
     sw.write_predictions(source, random_members())
     out.write_text("what was there before")
-    work = score.decompose_raw
+    work = score.decompose
 
     def changing(received: Any, *args: Any) -> Any:
-        if received.layout.origin == (96,):
+        if received.raw.layout.origin == (96,):
             os.utime(source, ns=(1, 1))
         return work(received, *args)
 
-    monkeypatch.setattr(score, "decompose_raw", changing)
+    monkeypatch.setattr(score, "decompose", changing)
     with pytest.raises(sw.InvalidInput, match=r"'in.npy' has changed while it was read"):
         sw.score_file(source, RULES, out)
     assert out.read_text() == "what was there before"
-    monkeypatch.setattr(score, "decompose_raw", work)
+    monkeypatch.setattr(score, "decompose", work)
     assert sw.score_file(source, RULES, out).resumed == 0
     assert_scored(out, source, ("log", "brier", "zero-one", "spherical"))
 
 
 def test_a_file_that_joins_a_folder_meanwhile_is_noticed(tmp_path, small_chunks, monkeypatch):
     folder = folder_of(tmp_path / "in", random_members())
-    work = score.decompose_raw
+    work = score.decompose
 
     def changing(*args: Any, **options: Any) -> Any:
         (folder / "part-9.parquet").write_bytes((folder / "part-0.parquet").read_bytes())
         return work(*args, **options)
 
-    monkeypatch.setattr(score, "decompose_raw", changing)
+    monkeypatch.setattr(score, "decompose", changing)
     with pytest.raises(sw.InvalidInput, match="has changed while it was read"):
         sw.score_file(folder, RULES, tmp_path / "out.parquet")
     assert not (tmp_path / "out.parquet").exists()

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 import scorewise as sw
+from scorewise import _threads
 from scorewise import _validate as validate
-from scorewise.kernels import KERNELS, _threads, cpu
+from scorewise.kernels import KERNELS, cpu
 from scorewise.kernels.cpu import _launching as launching
 from scorewise.kernels.cpu import _loading as loading
 from support import all_rules, by_array, by_kernel, kernel_only, known_to_kernel, members, softmax

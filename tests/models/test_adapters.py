@@ -171,6 +171,23 @@ def test_the_adapter_that_was_registered_last_is_preferred_also_to_built_in_ones
     assert sw.predict_samples(forest, IRIS).probs.shape == (150, 5, 3)
 
 
+def test_a_fallback_is_tried_after_the_adapters_that_are_not():
+    everything = Adapter(
+        matches=lambda model: True,
+        classes=lambda model: [0, 1, 2],
+        sampler=lambda model, options: member_sampler([lambda X: X[:, :3]], [0, 1, 2], options),
+        is_fallback=True,
+    )
+    forest = RandomForestClassifier(5, random_state=0).fit(IRIS, SPECIES)
+    rows = np.full((4, 4), 1 / 3)
+    register_adapter(everything)
+    try:
+        assert sw.predict_samples(forest, rows).probs.shape == (4, 5, 3)
+        assert sw.predict_samples("anything", rows).probs.shape == (4, 1, 3)
+    finally:
+        unregister_adapter(everything)
+
+
 def test_classes_are_those_of_the_adapter_whatever_is_around_the_model():
     fitted = panel(NAMES)
     plain = Plain(fitted)

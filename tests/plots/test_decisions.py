@@ -10,7 +10,8 @@ import scorewise as sw
 from plots_support import COSTS, GAINS, HOSTILE, decisions, legend_texts, render
 from scorewise.decide import Decisions
 from scorewise.decompose import Decomposition
-from scorewise.plots import BLUE, DecisionDisplay
+from scorewise.plots import DecisionDisplay
+from scorewise.plots.style import BLUE
 from support import members
 
 pytestmark = pytest.mark.usefixtures("no_screen")

@@ -19,8 +19,8 @@ from scorewise.plots import (
     OODDisplay,
     RejectionCurveDisplay,
     SimplexDisplay,
-    line_style,
 )
+from scorewise.plots.style import line_style
 
 pytestmark = pytest.mark.usefixtures("no_screen")
 

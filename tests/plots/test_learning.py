@@ -9,7 +9,8 @@ from sklearn.linear_model import LogisticRegression
 import scorewise as sw
 from plots_support import HOSTILE, curve, curves, legend_texts, render
 from scorewise.acquire import Round
-from scorewise.plots import BLUE, COLORS, GREY, LearningCurveDisplay
+from scorewise.plots import LearningCurveDisplay
+from scorewise.plots.style import BLUE, COLORS, GREY
 
 pytestmark = pytest.mark.usefixtures("no_screen")
 

@@ -20,22 +20,18 @@ from scorewise import _validate as validate
 from scorewise._array import namespace
 from scorewise._fields import checked_names
 from scorewise._files import replacing
+from scorewise._inputs import apply_floor
 from scorewise._json import dumps
+from scorewise._mean_losses import finite_loss_bound, losses_of_mean, mean_and_uncertainty
 from scorewise._progress import bar
+from scorewise._rows import receive_labelled, receive_samples
 from scorewise.abstain._certificate import Certificate, certify_threshold
 from scorewise.abstain._drift import Drift, compare_with_calibration
-from scorewise.decompose import COMPONENTS, RuleLike
-from scorewise.distributions import Samples, apply_floor
+from scorewise.decompose import COMPONENTS
+from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 from scorewise.io import Predictions
-from scorewise.losses import (
-    finite_loss_bound,
-    losses_of_mean,
-    measure,
-    receive_labelled,
-    receive_samples,
-)
-from scorewise.rules import ScoringRule, get_rule, rule_from_json
+from scorewise.rules import RuleLike, ScoringRule, get_rule, rule_from_json
 
 _KIND = "scorewise policy"
 _N_REFERENCE = 10_000  # calibration uncertainties that a policy holds, to detect drift
@@ -454,7 +450,7 @@ def _measure(
     rows = predictions.probs if isinstance(predictions, Samples) else predictions
     with bar("deciding", len(rows), progress) as advance:
         for samples in _parts(predictions, normalize):
-            yield measure(samples, rule, component)
+            yield mean_and_uncertainty(samples, rule, component)
             advance(len(samples.probs))
 
 

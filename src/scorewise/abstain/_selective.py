@@ -8,12 +8,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from scorewise import _validate as validate
+from scorewise._held_out import HeldOutClassifier, MeasuredRows
+from scorewise._mean_losses import finite_loss_bound
 from scorewise.abstain._certificate import Certificate
 from scorewise.abstain._drift import Drift
 from scorewise.abstain._policy import Policy, certify_rows
 from scorewise.errors import InvalidInput
-from scorewise.losses import finite_loss_bound
-from scorewise.models import HeldOutClassifier, MeasuredRows
 from scorewise.rules import get_rule
 
 

@@ -5,12 +5,7 @@ from typing import TYPE_CHECKING
 from scorewise._lazy import lazy_names
 from scorewise.acquire._batches import JointBatch, acquire_batch
 from scorewise.acquire._choose import METHODS, acquire
-from scorewise.acquire._rounds import (
-    Round,
-    is_list_of_runs,
-    learning_curve,
-    losses_at_shared_labels,
-)
+from scorewise.acquire._rounds import Round, learning_curves
 
 if TYPE_CHECKING:
     from scorewise.acquire._learner import ActiveLearner, active_learning
@@ -23,9 +18,7 @@ __all__ = [
     "acquire",
     "acquire_batch",
     "active_learning",
-    "is_list_of_runs",
-    "learning_curve",
-    "losses_at_shared_labels",
+    "learning_curves",
 ]
 
 # Rounds train models, which needs scikit-learn.

@@ -11,13 +11,13 @@ import numpy as np
 from scorewise import _validate as validate
 from scorewise._array import namespace, on_device_of, to_numpy
 from scorewise._progress import bar
-from scorewise._random import entropy_of, generator
+from scorewise._random import generator, seed_of
+from scorewise._rows import receive_rows
 from scorewise.acquire._choose import check_batch_size, unlabelled_rows
-from scorewise.decompose import RuleLike, decompose
+from scorewise.decompose import decompose
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
-from scorewise.losses import receive_rows
-from scorewise.rules import ScoringRule, get_rule
+from scorewise.rules import RuleLike, ScoringRule, get_rule
 
 _BLOCK = 1 << 21  # conditional predictions that are computed at a time
 _ROUNDING = 64  # units in the last place below which a gain counts as 0
@@ -123,7 +123,7 @@ def acquire_batch(
     candidates = unlabelled_rows(len(samples.probs), labelled)
     n = check_batch_size(n, len(candidates))
     validate.whole(n_outcomes, "n_outcomes", at_least=1)
-    rng = generator(entropy_of(random_state))
+    rng = generator(seed_of(random_state))
     candidates = rng.permutation(candidates)  # so that ties are broken at random
     search = _GreedySearch(samples, candidates, rule, n_outcomes, rng)
     with bar("choosing", n, progress) as advance:

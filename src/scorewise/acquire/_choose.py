@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._random import entropy_of, generator
+from scorewise._random import generator, seed_of
 from scorewise.errors import InvalidInput, Remedy
 
 METHODS = ("top", "power", "softmax", "softrank", "random")
@@ -76,7 +76,7 @@ def acquire(
     coldness = check_coldness(coldness)
     candidates = unlabelled_rows(len(scores), labelled)
     n = check_batch_size(n, len(candidates))
-    rng = generator(entropy_of(random_state))
+    rng = generator(seed_of(random_state))
     keys = _sort_keys(scores[candidates], method, coldness, rng)
     return np.asarray(candidates[_largest(keys, n, rng)])
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
+from scorewise._estimators import indexable
 from scorewise._progress import bar
-from scorewise._random import entropy_of
+from scorewise._random import seed_of
 from scorewise.acquire._rounds import Round, StoppingRule, concatenate
 from scorewise.acquire._state import StateFile
 from scorewise.acquire._steps import (
@@ -25,9 +26,8 @@ from scorewise.acquire._steps import (
     count_rows,
     untrained_copy,
 )
-from scorewise.decompose import RuleLike
 from scorewise.errors import InvalidInput, Remedy
-from scorewise.models import indexable
+from scorewise.rules import RuleLike
 
 _FINISHING = threading.Lock()  # rounds are added by one thread at a time
 
@@ -182,7 +182,7 @@ class ActiveLearner:
             None if classes is None else np.unique(validate.class_labels(classes, "classes")),
             retrain,
             {"n_samples": n_samples, "device": device},
-            entropy_of(random_state),
+            seed_of(random_state),
         )
         self._rounds: list[Round] = []
         self._model: Any = None
@@ -196,10 +196,10 @@ class ActiveLearner:
             return
         saved = self._state.read(self._steps.n_rows)
         if saved is None:
-            self._state.begin(self._steps.entropy)
+            self._state.begin(self._steps.seed)
             return
-        entropy, rounds = saved
-        if is_seeded and entropy != self._steps.entropy:
+        seed, rounds = saved
+        if is_seeded and seed != self._steps.seed:
             raise InvalidInput(
                 "the state was saved with another random_state; use the same",
                 Remedy("random_state", None, "to use the saved one"),
@@ -215,7 +215,7 @@ class ActiveLearner:
             validate.same_kind(rounds[0].labels, past.labels, "labels")
             self._steps.check_labels(past.labels)
         self._rounds = [self._with_reason_to_stop(rounds[: i + 1]) for i in range(len(rounds))]
-        self._steps = replace(self._steps, entropy=entropy)
+        self._steps = replace(self._steps, seed=seed)
 
     # -- results so far --------------------------------------------------------------------------
 
@@ -363,7 +363,7 @@ class ActiveLearner:
                 raise InvalidInput("another thread added labels meanwhile; call tell again")
             if self._state is not None:
                 with self._note_on_error(index, "saving"):
-                    self._state.write(steps.entropy, rounds)
+                    self._state.write(steps.seed, rounds)
             self._rounds, self._model, self._next = rounds, model, None
         return replace(finished, model=model)
 

@@ -117,21 +117,47 @@ def concatenate(parts: list[np.ndarray]) -> np.ndarray:
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
 
-def learning_curve(runs: Sequence[Sequence[Round]], name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers of labels that all R runs reached (T,), and their losses there (R, T).
+def learning_curves(
+    runs: Mapping[str, Sequence[Sequence[Round]]],
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Return the learning curve of every measure, from repeated runs of active learning.
+
+    Use it for tables and plots of your own; :class:`scorewise.plots.LearningCurveDisplay` draws
+    the curves, and :func:`scorewise.compare` compares them.
 
     Parameters
     ----------
-    runs : sequence of lists of Round
-        Repeated runs of active learning.
-    name : str
-        The measure that chose the rows, for messages.
+    runs : mapping of str to lists of runs
+        By the measure that chose the rows, R runs, each a list of :class:`Round`.
+
+    Returns
+    -------
+    dict of str to (integer array (T,), array (R, T))
+        The numbers of labels that all runs of the measure reached, and the losses there.
 
     Raises
     ------
     InvalidInput
-        If the runs share no number of labels, or rounds have no losses.
+        If ``runs`` is no such mapping, runs share no number of labels, or rounds have no losses.
+
+    Examples
+    --------
+    >>> from scorewise.acquire import Round, learning_curves
+    >>> run = [Round(i, [i], [0], None, n_labelled=10 * i, loss=1 / i) for i in (1, 2)]
+    >>> learning_curves({"random": [run, run]})["random"]
+    (array([10, 20]), array([[1. , 0.5], [1. , 0.5]]))
     """
+    if not isinstance(runs, Mapping):
+        raise InvalidInput("runs must be a mapping of names to lists of runs")
+    return {name: _learning_curve(repeats, name) for name, repeats in runs.items()}
+
+
+def _learning_curve(runs: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
+    if not _is_list_of_runs(runs):
+        raise InvalidInput(
+            f"runs[{name!r}] must be a list of runs, each a list of rounds, such as "
+            "[list(sw.active_learning(…)), …]"
+        )
     by_labels = [{finished.n_labelled: finished.loss for finished in run} for run in runs]
     shared = sorted(set.intersection(*(set(run) for run in by_labels)))
     if not shared:
@@ -142,24 +168,7 @@ def learning_curve(runs: Sequence[Sequence[Round]], name: str) -> tuple[np.ndarr
     return np.array(shared), np.array(losses, dtype=np.float64)
 
 
-def losses_at_shared_labels(runs: Mapping[str, Sequence[Sequence[Round]]]) -> dict[str, np.ndarray]:
-    """Return the losses (R, T) of every measure at the numbers of labels that all runs reached.
-
-    Raises
-    ------
-    InvalidInput
-        If the runs share no number of labels, or rounds have no losses.
-    """
-    curves = {name: learning_curve(repeats, name) for name, repeats in runs.items()}
-    numbers = [n_labelled for n_labelled, _ in curves.values()]
-    shared = numbers[0][np.all([np.isin(numbers[0], other) for other in numbers], axis=0)]
-    if not len(shared):
-        reached = {name: n_labelled.tolist() for name, (n_labelled, _) in curves.items()}
-        raise InvalidInput(f"runs have no number of labels in common: {reached}")
-    return {name: losses[:, np.isin(n, shared)] for name, (n, losses) in curves.items()}
-
-
-def is_list_of_runs(runs: Any) -> bool:
+def _is_list_of_runs(runs: Any) -> bool:
     """Whether this is a non-empty list of runs, each a non-empty list of :class:`Round`."""
     if not isinstance(runs, list | tuple) or not runs:
         return False

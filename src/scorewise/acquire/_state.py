@@ -64,7 +64,7 @@ class StateFile:
             saved = json.loads(content)
             if saved["format"] != _FORMAT:
                 raise InvalidInput(f"format {saved['format']}, not {_FORMAT}")
-            entropy = validate.whole(saved["entropy"], "entropy", at_least=0)
+            seed = validate.whole(saved["seed"], "seed", at_least=0)
             settings = dict(saved["settings"])
             rounds: list[Round] = []
             for fields in saved["rounds"]:
@@ -79,7 +79,7 @@ class StateFile:
                 _ANOTHER_PATH,
             ) from error
         self._check_settings(settings)
-        return entropy, rounds
+        return seed, rounds
 
     def _content(self) -> bytes | None:
         try:
@@ -98,18 +98,18 @@ class StateFile:
                     _ANOTHER_PATH,
                 )
 
-    def begin(self, entropy: int) -> None:
+    def begin(self, seed: int) -> None:
         """Write a state without rounds, to refuse at once a path that cannot be written."""
         try:
-            self.write(entropy, [])
+            self.write(seed, [])
         except OSError as error:
             raise InvalidInput(f"{self._name} cannot be written: {error}") from error
 
-    def write(self, entropy: int, rounds: list[Round]) -> None:
+    def write(self, seed: int, rounds: list[Round]) -> None:
         """Replace the file in one step, unless another run has written to it."""
         state = {
             "format": _FORMAT,
-            "entropy": entropy,
+            "seed": seed,
             "settings": self._settings,
             "rounds": [_fields(finished) for finished in rounds],
         }

@@ -15,16 +15,18 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from scorewise import _validate as validate
+from scorewise._estimators import indexable, set_seeds
+from scorewise._held_out import MemberPredictor, numbered_classes
+from scorewise._mean_losses import losses_of_mean
 from scorewise._random import generator
 from scorewise.acquire._batches import acquire_batch
 from scorewise.acquire._choose import METHODS, acquire, check_coldness
 from scorewise.acquire._rounds import Round, concatenate
 from scorewise.acquire._state import describe, describe_rule, digest
-from scorewise.decompose import COMPONENTS, RuleLike
+from scorewise.decompose import COMPONENTS
 from scorewise.errors import InvalidInput, Remedy
-from scorewise.losses import losses_of_mean
-from scorewise.models import MemberPredictor, indexable, known_classes, numbered_classes, set_seeds
-from scorewise.rules import ScoringRule, get_rule
+from scorewise.models import known_classes
+from scorewise.rules import RuleLike, ScoringRule, get_rule
 
 RETRAIN = ("scratch", "warm")
 JOINT = "joint"
@@ -266,7 +268,7 @@ class LearningSteps:
     classes: np.ndarray | None
     retrain: str
     options: dict[str, Any]  # of predict_samples
-    entropy: int = 0
+    seed: int = 0
 
     def __post_init__(self) -> None:
         """Raises if rules, test labels and classes do not fit each other."""
@@ -395,7 +397,7 @@ class LearningSteps:
         return np.unique(y) if self.held_out is None else np.union1d(y, self.held_out.y)
 
     def _seed(self, index: int, purpose: int) -> int:
-        return int(generator(self.entropy, index, purpose).integers(2**31 - 1))
+        return int(generator(self.seed, index, purpose).integers(2**31 - 1))
 
     def _prediction_options(self, index: int) -> dict[str, Any]:
         return self.options | {"random_state": self._seed(index, _PREDICT)}

@@ -13,7 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from scorewise import _validate as validate
-from scorewise._random import entropy_of
+from scorewise._random import seed_of
 
 
 class LossRecalibrator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -104,7 +104,7 @@ class LossRecalibrator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X, y = validate_data(fresh, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         losses = validate.loss_vector(y, "y")
         shuffled = KFold(
-            min(cv, len(X)), shuffle=True, random_state=entropy_of(self.random_state) % 2**32
+            min(cv, len(X)), shuffle=True, random_state=seed_of(self.random_state) % 2**32
         )
         folds = list(shuffled.split(X))
         fresh.maps_ = [

@@ -11,9 +11,10 @@ import numpy as np
 from scorewise import _validate as validate
 from scorewise._array import Array, namespace, to_numpy
 from scorewise._inputs import softmax
+from scorewise._mean_losses import FLOOR_REMEDY
+from scorewise._rows import receive_rows
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
-from scorewise.losses import FLOOR_REMEDY, receive_rows
 
 _LOWEST, _HIGHEST = 0.05, 20.0
 _FLAT = 1e-12  # a smaller gain in loss is rounding

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from scorewise.decompose import RULES, RuleLike
 from scorewise.errors import InvalidInput
 from scorewise.io import Predictions, read_cost_matrix
-from scorewise.rules import CostMatrix, get_rule
+from scorewise.rules import DEFAULT_RULES, CostMatrix, RuleLike, get_rule
 
-ALL_RULES = ",".join(RULES)
+ALL_RULES = ",".join(DEFAULT_RULES)
 
 
 def parse_rules(text: str) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from scorewise._tables import check_table_path, input_metadata, row_column, write_table
 from scorewise.abstain import load_policy
 from scorewise.cli._app import (
     NOT_GUARANTEED,
@@ -22,7 +23,7 @@ from scorewise.cli._app import (
 )
 from scorewise.cli._arguments import parse_names
 from scorewise.cli._screen import print_json, say
-from scorewise.io import check_table_path, input_metadata, read_predictions, row_column, write_table
+from scorewise.io import read_predictions
 
 
 @command(
@@ -70,7 +71,7 @@ def apply(
         "uncertainty": result.uncertainty,
         "accept": result.accepted,
     }
-    metadata = {**input_metadata(predictions, file), "guarantee": str(policy)}
+    metadata = {**input_metadata(file, predictions.shape), "guarantee": str(policy)}
     write_table(out, columns, metadata)
     if as_json:
         print_json(

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from scorewise._files import check_output_path
+from scorewise._tables import input_metadata
 from scorewise.abstain import certify as certify_predictions
 from scorewise.cli._app import (
     NOT_GUARANTEED,
@@ -23,7 +25,7 @@ from scorewise.cli._app import (
 )
 from scorewise.cli._arguments import parse_loss, parse_names
 from scorewise.cli._screen import print_json, say
-from scorewise.io import check_output_path, input_metadata, read_predictions
+from scorewise.io import read_predictions
 
 
 @command(
@@ -62,7 +64,7 @@ def certify(
         confidence=confidence,
         task_loss=parse_loss(task_loss, predictions),
         floor=floor,
-        metadata=input_metadata(predictions, file),
+        metadata=input_metadata(file, predictions.shape),
         normalize=normalize,
     )
     policy.save(out)

@@ -10,19 +10,13 @@ import typer
 
 from scorewise._array import to_numpy
 from scorewise._progress import bar
+from scorewise._tables import check_table_path, input_metadata, row_column, write_table
 from scorewise.cli._app import AsJson, ClassNames, Debug, Normalize, PredictionsFile, command
 from scorewise.cli._arguments import parse_names
 from scorewise.cli._screen import print_json, say, table
 from scorewise.decide import decide as decide_samples
 from scorewise.decompose import COMPONENTS
-from scorewise.io import (
-    check_table_path,
-    input_metadata,
-    read_cost_matrix,
-    read_predictions,
-    row_column,
-    write_table,
-)
+from scorewise.io import read_cost_matrix, read_predictions
 
 
 @command(
@@ -78,7 +72,7 @@ def decide(
         **by_component,
     }
     metadata = {
-        **input_metadata(predictions, file),
+        **input_metadata(file, predictions.shape),
         "costs": matrix.tolist(),
         "actions": list(action_names),
         "abstain_cost": abstain_cost,

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from scorewise._files import check_output_path, digest
 from scorewise.cli._app import (
     NOT_GUARANTEED,
     SUCCESS,
@@ -32,7 +33,7 @@ from scorewise.cli._screen import comparison_table, print_json, say, table
 from scorewise.compare import Evaluation, percent_text
 from scorewise.compare import evaluate as evaluate_predictions
 from scorewise.errors import InvalidInput
-from scorewise.io import check_output_path, digest, read_predictions
+from scorewise.io import read_predictions
 from scorewise.report import check_report, write_report
 
 _SHOWN = 6  # measures of a comparison on the screen

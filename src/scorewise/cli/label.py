@@ -9,21 +9,14 @@ import numpy as np
 import typer
 
 from scorewise._fields import UNLABELLED
+from scorewise._tables import check_table_path, input_metadata, write_table
 from scorewise.acquire import METHODS, acquire, acquire_batch
 from scorewise.cli._app import AsJson, ClassNames, Debug, Normalize, PredictionsFile, Seed, command
 from scorewise.cli._arguments import parse_loss, parse_names
 from scorewise.cli._screen import print_json, say, table
-from scorewise.decompose import rule_name
 from scorewise.errors import InvalidInput
-from scorewise.io import (
-    Predictions,
-    check_table_path,
-    column_name,
-    input_metadata,
-    read_predictions,
-    row_uncertainties,
-    write_table,
-)
+from scorewise.io import Predictions, read_predictions, row_uncertainties
+from scorewise.rules import get_rules
 
 _SHOWN = 20  # rows of a table on the screen
 
@@ -68,6 +61,7 @@ def label(
         check_table_path(out, file)
     predictions = read_predictions(file, parse_names(class_names))
     loss = parse_loss(rule, predictions)
+    [loss_name] = get_rules(loss)
     labelled = _labelled(predictions)
     progress = False if as_json else None
     if method == "joint":
@@ -81,19 +75,19 @@ def label(
             labelled=labelled,
             progress=progress,
         )
-        rows, scores, score_name = batch.rows, batch.gains, f"joint_gain_{rule_name(loss)}"
+        rows, scores, score_name = batch.rows, batch.gains, f"joint_gain_{loss_name}"
     else:
         uncertainty = row_uncertainties(
             predictions, loss, component, normalize=normalize, progress=progress
         )
         rows = acquire(uncertainty, n, method, random_state=seed, labelled=labelled)
-        scores, score_name = uncertainty[rows], column_name(rule_name(loss), component)
+        scores, score_name = uncertainty[rows], f"{component}_{loss_name}"
     columns = {"row": rows}
     if predictions.ids is not None:
         columns["id"] = predictions.ids[rows]
     columns[score_name] = np.asarray(scores)
     if out is not None:
-        write_table(out, columns, {**input_metadata(predictions, file), "method": method})
+        write_table(out, columns, {**input_metadata(file, predictions.shape), "method": method})
     if as_json:
         ids = columns.get("id", rows).tolist()
         print_json({"rows": rows.tolist(), "ids": ids, score_name: scores.tolist()})

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scorewise import _validate as validate
-from scorewise.decompose import RuleLike, rule_name
-from scorewise.rules import ScoringRule, brier, get_rule, zero_one
+from scorewise.rules import RuleLike, ScoringRule, brier, get_rule, get_rules, zero_one
 
 TASKS = ("selective", "ood", "active")
 
@@ -101,7 +100,7 @@ def advise(task: str, task_loss: RuleLike = "zero-one") -> Advice:
     not matter here.
     """
     loss = get_rule(task_loss)
-    name = rule_name(task_loss)
+    [name] = get_rules(task_loss)
     match validate.choice(task, "task", TASKS):
         case "selective":
             return Advice(

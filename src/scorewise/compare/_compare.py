@@ -12,9 +12,11 @@ import numpy as np
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
 from scorewise._progress import bar
-from scorewise._random import entropy_of, generator
+from scorewise._random import generator, seed_of
 from scorewise._resampling import Metric, ResampledAulc, ResampledAuroc, Resamples
-from scorewise.acquire import is_list_of_runs, losses_at_shared_labels
+from scorewise._rows import receive_labelled, receive_rows
+from scorewise._threads import get_num_threads, run
+from scorewise.acquire import Round, learning_curves
 from scorewise.calibrate import LossCalibration, loss_calibration
 from scorewise.compare._advise import TASKS, Advice, advise
 from scorewise.compare._comparison import (
@@ -30,13 +32,11 @@ from scorewise.compare._measurements import (
     first_of_same_order,
     own_measures,
 )
-from scorewise.decompose import COMPONENTS, RULES, RuleLike, named_rules
+from scorewise.decompose import COMPONENTS
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.io import Predictions
-from scorewise.kernels import get_num_threads, run
-from scorewise.losses import receive_labelled, receive_rows
-from scorewise.rules import ScoringRule, get_rule
+from scorewise.rules import DEFAULT_RULES, RuleLike, ScoringRule, get_rule, get_rules
 
 Rules = RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike]
 
@@ -49,7 +49,7 @@ def compare(
     task: str = "selective",
     task_loss: RuleLike = "zero-one",
     *,
-    rules: Rules = RULES,
+    rules: Rules = DEFAULT_RULES,
     components: str | Sequence[str] = COMPONENTS,
     ood: Any = None,
     scores: Mapping[str, Any] | None = None,
@@ -151,7 +151,7 @@ def compare(
         return compare_runs(runs, advice, confidence)
     _refuse(task, runs=runs, **({"floor": floor} if task == "ood" else {"ood": ood}))
     resampling = Resampling.of(confidence, n_resamples, random_state, progress)
-    named = rules_by_name(rules)
+    named = get_rules(rules)
     parts = [components] if isinstance(components, str) else list(dict.fromkeys(components))
     if task == "ood":
         inside = Measurements.of(_rows(probs, "probs", options), named.values())
@@ -187,14 +187,9 @@ class Resampling:
         return cls(
             validate.share(confidence, "confidence"),
             validate.whole(n_resamples, "n_resamples", at_least=100),
-            entropy_of(random_state),
+            seed_of(random_state),
             progress,
         )
-
-
-def rules_by_name(rules: Rules) -> dict[str, ScoringRule]:
-    """One rule or several, by the names that their measures will have."""
-    return named_rules([rules] if isinstance(rules, str | ScoringRule) else rules)
 
 
 def measures_for_abstaining(
@@ -270,8 +265,8 @@ def compare_runs(runs: Any, advice: Advice, confidence: float) -> Comparison:
     if not isinstance(runs, Mapping) or not runs:
         remedy = Remedy("runs", ..., "a mapping of the name of each measure to its losses (R, T)")
         raise InvalidInput("task='active' compares repeated runs", remedy)
-    if all(is_list_of_runs(values) for values in runs.values()):
-        runs = losses_at_shared_labels(runs)
+    if any(_has_rounds(repeats) for repeats in runs.values()):
+        runs = _losses_at_shared_labels(runs)
     curves = {name: _losses_of_runs(values, name) for name, values in runs.items()}
     if len({curve.shape for curve in curves.values()}) != 1:
         shapes = {name: curve.shape for name, curve in curves.items()}
@@ -288,6 +283,27 @@ def compare_runs(runs: Any, advice: Advice, confidence: float) -> Comparison:
     return Comparison(
         "active", advice.task_loss, "mean loss", standings, confidence, advice.measure
     )
+
+
+def _has_rounds(runs: Any) -> bool:
+    """Whether a list of runs, or one of its runs, has rounds rather than losses."""
+    return isinstance(runs, list | tuple) and any(
+        isinstance(run, Round) or (isinstance(run, list | tuple) and _has_rounds(run))
+        for run in runs
+    )
+
+
+def _losses_at_shared_labels(
+    runs: Mapping[str, Sequence[Sequence[Round]]],
+) -> dict[str, np.ndarray]:
+    """The losses (R, T) of every measure at the numbers of labels that all runs reached."""
+    curves = learning_curves(runs)
+    numbers = [n_labelled for n_labelled, _ in curves.values()]
+    shared = numbers[0][np.all([np.isin(numbers[0], other) for other in numbers], axis=0)]
+    if not len(shared):
+        reached = {name: n_labelled.tolist() for name, (n_labelled, _) in curves.items()}
+        raise InvalidInput(f"runs have no number of labels in common: {reached}")
+    return {name: losses[:, np.isin(n, shared)] for name, (n, losses) in curves.items()}
 
 
 def _compare_measures(

@@ -9,9 +9,12 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
-from scorewise._numerics import spread
+from scorewise._inputs import apply_floor
+from scorewise._mean_losses import finite_loss_bound
+from scorewise._numerics import evenly_spaced
+from scorewise._rows import LabelledSamples, receive_labelled, receive_samples
 from scorewise.abstain import Certificate, certify_threshold
-from scorewise.acquire import learning_curve
+from scorewise.acquire import learning_curves
 from scorewise.calibrate import loss_calibration
 from scorewise.compare._advise import advise
 from scorewise.compare._compare import (
@@ -22,7 +25,6 @@ from scorewise.compare._compare import (
     compare_runs,
     measures_for_abstaining,
     measures_of_both,
-    rules_by_name,
 )
 from scorewise.compare._evaluation import (
     ClassSummary,
@@ -35,13 +37,12 @@ from scorewise.compare._evaluation import (
 from scorewise.compare._measurements import Measurements, TaskLosses
 from scorewise.compare._verdict import Note
 from scorewise.curves import rejection_curve
-from scorewise.decompose import COMPONENTS, RULES, Decomposition, RuleLike, rule_name
+from scorewise.decompose import COMPONENTS, Decomposition
 from scorewise.detect import ood_metrics
-from scorewise.distributions import Samples, apply_floor
+from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.io import Predictions
-from scorewise.losses import LabelledSamples, finite_loss_bound, receive_labelled, receive_samples
-from scorewise.rules import ScoringRule, get_rule
+from scorewise.rules import DEFAULT_RULES, RuleLike, ScoringRule, get_rule, get_rules
 
 # Mean losses to certify by default, as fractions of the loss of a uniform guess. They are fixed
 # beforehand and share the confidence, so that the best of them may be picked afterwards.
@@ -56,7 +57,7 @@ def evaluate(
     *,
     ood: Any = None,
     task_loss: RuleLike = "zero-one",
-    rules: Rules = RULES,
+    rules: Rules = DEFAULT_RULES,
     max_loss: float | Sequence[float] | None = None,
     confidence: float = 0.95,
     floor: float | None = None,
@@ -135,8 +136,9 @@ def evaluate(
     Abstain on 32.8 % and the error falls from 19.7 % to under 10 %, with 95 % confidence.
     """
     labelled = receive_labelled(predictions, y, options, ids=ids, class_names=class_names)
-    rule, loss_name = get_rule(task_loss), rule_name(task_loss)
-    named = rules_by_name(rules)
+    rule = get_rule(task_loss)
+    [loss_name] = get_rules(task_loss)
+    named = get_rules(rules)
     n_uncertain = validate.whole(n_uncertain, "n_uncertain", at_least=0)
     resampling = Resampling.of(confidence, n_resamples, random_state, progress)
     confidence = resampling.confidence
@@ -274,7 +276,7 @@ def _learning(
     if runs is None:
         return None
     comparison = compare_runs(runs, advise("active", task_loss), confidence)
-    curves = {name: learning_curve(rounds, name) for name, rounds in runs.items()}
+    curves = learning_curves(runs)
     return LearningEvaluation(curves, comparison)
 
 
@@ -324,7 +326,7 @@ def _uncertain_rows(
     # members are checked already; in half precision their sum may be further from 1
     predictions = np.asarray(rule.predict(floored / floored.sum(axis=-1, keepdims=True)))
     ids = order if labelled.ids is None else labelled.ids[order]
-    members = spread(probs.shape[-2], _SHOWN_MEMBERS)
+    members = evenly_spaced(probs.shape[-2], _SHOWN_MEMBERS)
     rows = []
     for place, (i, row_id) in enumerate(zip(order.tolist(), ids.tolist(), strict=True)):
         classes = np.argsort(-mean[i], kind="stable")[:_SHOWN_CLASSES]
@@ -357,5 +359,5 @@ def _simplex(mean: np.ndarray, labelled: LabelledSamples) -> tuple[np.ndarray, n
     """Mean predictions and labels of some rows, where there are three classes."""
     if mean.shape[-1] != 3:
         return None
-    shown = spread(len(mean), _SIMPLEX_POINTS)
+    shown = evenly_spaced(len(mean), _SIMPLEX_POINTS)
     return mean[shown], labelled.labels[shown]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from scorewise._numerics import spread
+from scorewise._numerics import evenly_spaced
 from scorewise.abstain import Certificate
 from scorewise.calibrate import LossCalibration
 from scorewise.compare._advise import measure_name
@@ -67,7 +67,7 @@ class UncertainRow:
     classes : tuple of str
         The likeliest classes, the likeliest first.
     members : array (m, c)
-        Probabilities of those classes, of some members evenly spread.
+        Probabilities of those classes, of some members evenly spaced.
     mean : array (c,)
         θ̄ of those classes, over all members.
     """
@@ -287,7 +287,7 @@ def headline(certificates: tuple[Certificate, ...]) -> Certificate | None:
 
 
 def _curve(curve: Curve) -> dict[str, Any]:
-    k = spread(len(curve), _POINTS)
+    k = evenly_spaced(len(curve), _POINTS)
     return {
         "coverage": curve.coverage[k].tolist(),
         "loss": curve.loss[k].tolist(),

@@ -11,11 +11,16 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
+from scorewise._mean_losses import (
+    expected_of_mean,
+    finite_losses_of_mean,
+    mean_in_float64,
+    total_of_mean,
+)
 from scorewise.compare._advise import measure_name
 from scorewise.decompose import COMPONENTS, Decomposition, decompose
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
-from scorewise.losses import expected_of_mean, finite_losses_of_mean, mean_in_float64, total_of_mean
 from scorewise.rules import ScoringRule, zero_one
 
 _SCREENED_ROWS = 2_000  # enough to distinguish most orders at little cost

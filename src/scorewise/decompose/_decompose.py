@@ -11,16 +11,14 @@ import numpy as np
 from scorewise import _validate as validate
 from scorewise import kernels
 from scorewise._array import Array, as_dtype_of, is_dask, namespace
-from scorewise._inputs import InputOptions, RawPredictions
+from scorewise._inputs import InputOptions
+from scorewise._members import Members, changed_options
 from scorewise.decompose._jackknife import Jackknife, check_jackknife
-from scorewise.decompose._members import Members, changed_options
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
-from scorewise.rules import ScoringRule, get_rule
+from scorewise.rules import RuleLike, ScoringRule, get_rules
 
 COMPONENTS = ("total", "aleatoric", "epistemic")
-RULES = ("log", "brier", "zero-one", "spherical")  # of the paper; compared by default
-RuleLike = str | ScoringRule
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,10 +144,10 @@ def decompose(
     >>> many["brier"].epistemic.round(4)
     array([0.32, 0.  ])
     """
-    named = named_rules(rule)
+    named = get_rules(rule)
     rules = list(named.values())
     options = InputOptions(member_axis, class_axis, from_logits, normalize, check)
-    jackknife = JackknifeOptions(unbiased, standard_errors)
+    jackknife = _JackknifeOptions(unbiased, standard_errors)
     if isinstance(predictions, Dirichlet):
         if names := changed_options(weights, options, jackknife):
             raise InvalidInput(
@@ -164,44 +162,11 @@ def decompose(
     return dict(zip(named, results, strict=True))
 
 
-def decompose_raw(
-    raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule]
-) -> list[Decomposition]:
-    """Return one decomposition per rule of raw predictions, such as a chunk of a file."""
-    return _of_members(Members(raw, weights), rules, NO_JACKKNIFE)
-
-
-def rule_name(rule: RuleLike) -> str:
-    """Return the name of a rule: a string unchanged, or the name of a rule object."""
-    return rule if isinstance(rule, str) else get_rule(rule).name
-
-
-def named_rules(
-    rule: RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike],
-) -> dict[str, ScoringRule]:
-    """Return the rules by the names of their results; a single rule has the name ""."""
-    if isinstance(rule, str | ScoringRule):
-        return {"": get_rule(rule)}
-    if isinstance(rule, Mapping):
-        named = [(name, get_rule(r)) for name, r in rule.items()]
-    elif isinstance(rule, Iterable):
-        named = [(rule_name(r), get_rule(r)) for r in rule]
-    else:
-        raise InvalidInput(f"{rule!r} is neither a scoring rule nor a list or mapping of rules")
-    names = [name for name, _ in named]
-    duplicate = next((n for i, n in enumerate(names) if n in names[:i]), None)
-    if duplicate is not None:
-        raise InvalidInput(
-            f"two rules are called {duplicate!r}; pass a mapping of different names to rules"
-        )
-    return dict(named)
-
-
 # -- members --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class JackknifeOptions:
+class _JackknifeOptions:
     """Which quantities the jackknife estimates."""
 
     unbiased: bool = False
@@ -211,11 +176,8 @@ class JackknifeOptions:
         return bool(self.unbiased or self.standard_errors)
 
 
-NO_JACKKNIFE = JackknifeOptions()
-
-
 def _of_members(
-    members: Members, rules: Sequence[ScoringRule], jackknife: JackknifeOptions
+    members: Members, rules: Sequence[ScoringRule], jackknife: _JackknifeOptions
 ) -> list[Decomposition]:
     members.check_rules(rules)
     if jackknife:
@@ -232,7 +194,7 @@ def _decomposition(parts: Sequence[Array]) -> Decomposition:
 
 
 def _parts(
-    members: Members, rules: Sequence[ScoringRule], jackknife: JackknifeOptions
+    members: Members, rules: Sequence[ScoringRule], jackknife: _JackknifeOptions
 ) -> list[Array]:
     """All components of all rules, by a kernel if one is usable, else by the array path."""
     raw, weights = members.raw, members.weights
@@ -240,13 +202,6 @@ def _parts(
     results = kernel.compute(raw, weights, rules) if kernel is not None else None
     if results is not None:
         return [part for parts in results for part in parts]
-    return array_path(members, rules, jackknife)
-
-
-def array_path(
-    members: Members, rules: Sequence[ScoringRule], jackknife: JackknifeOptions = NO_JACKKNIFE
-) -> list[Array]:
-    """All components of all rules, from the formulas of the rules."""
     samples = members.samples
     if jackknife:
         validate.require_two_weighted_members(samples.weights, members.raw.layout)
@@ -255,7 +210,7 @@ def array_path(
     )
 
 
-def _components(samples: Samples, rule: ScoringRule, jackknife: JackknifeOptions) -> list[Array]:
+def _components(samples: Samples, rule: ScoringRule, jackknife: _JackknifeOptions) -> list[Array]:
     """Total, aleatoric and epistemic by the array path, with standard errors if requested."""
     xp = namespace(samples.probs)
     entropies = rule._entropy(xp, samples.probs)
@@ -353,7 +308,7 @@ def explain_kernel(
     >>> sw.explain_kernel(probs, ["log", "rps"]).reason
     'not by the cpu kernel: it does not support rps'
     """
-    rules = list(named_rules(rule).values())
+    rules = list(get_rules(rule).values())
     if isinstance(predictions, Dirichlet):
         return Explanation("array", "a Dirichlet has closed forms and no members")
     options = InputOptions(member_axis, class_axis, from_logits, normalize, check)

@@ -7,9 +7,9 @@ from typing import Any
 
 from scorewise._array import Array, namespace
 from scorewise._inputs import InputOptions
+from scorewise._members import Members
 from scorewise._numerics import gini_terms
 from scorewise.decompose._decompose import Decomposition
-from scorewise.decompose._members import Members
 from scorewise.distributions import Samples
 from scorewise.rules import ScoringRule, get_rule
 

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from scorewise import _validate as validate
-from scorewise.models import HeldOutClassifier, MeasuredRows
+from scorewise._held_out import HeldOutClassifier, MeasuredRows
 
 
 class OODDetector(HeldOutClassifier):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._random import entropy_of, generator
+from scorewise._random import generator, seed_of
 from scorewise._resampling import Resamples, auroc_of_counts
 
 METRICS = ("auroc", "aupr_out", "aupr_in", "fpr95")
@@ -114,9 +114,9 @@ def ood_metrics(
     values = {name: float(value[0]) for name, value in metrics_of_counts(c_in, c_out).items()}
     intervals = {"auroc": _delong(c_in[0], c_out[0], values["auroc"], confidence)}
     if n_resamples:
-        entropy = entropy_of(random_state)
-        drawn_in = Resamples(len(inside), n_resamples, generator(entropy, 0))
-        drawn_out = Resamples(len(outside), n_resamples, generator(entropy, 1))
+        seed = seed_of(random_state)
+        drawn_in = Resamples(len(inside), n_resamples, generator(seed, 0))
+        drawn_out = Resamples(len(outside), n_resamples, generator(seed, 1))
         drawn: dict[str, list[np.ndarray]] = {name: [] for name in METRICS[1:]}
         size = max(1, (1 << 21) // max(n_codes, len(codes)))
         for rows_in, rows_out in zip(drawn_in.rows(size), drawn_out.rows(size), strict=True):

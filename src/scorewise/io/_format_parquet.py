@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scorewise._fields import ClassNames
+from scorewise._files import parquet_files
 from scorewise.errors import InvalidFile
 from scorewise.io._formats import FileFormat
 from scorewise.io._predictions import Predictions
@@ -103,16 +104,6 @@ def _read_folder(path: Path, class_names: ClassNames) -> Predictions:
             )
     groups = [group for _, groups in opened_files for group in groups]
     return ArrowSource(path.name, schema, groups, class_names).predictions()
-
-
-def parquet_files(folder: Path) -> list[Path]:
-    """Return the Parquet files in a folder and its subfolders, except hidden ones."""
-    return sorted(
-        file
-        for file in folder.rglob("*.parquet")
-        if file.is_file()
-        and not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
-    )
 
 
 def _difference(schema: pa.Schema, other: pa.Schema) -> str | None:

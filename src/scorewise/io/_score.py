@@ -23,24 +23,23 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
-from scorewise._files import locked, replacing
+from scorewise._files import digest_in_background, locked, replacing, stamp
 from scorewise._json import dumps
+from scorewise._members import Members
 from scorewise._progress import bar
-from scorewise.decompose import COMPONENTS, RuleLike, decompose_raw, named_rules, rule_name
-from scorewise.errors import InvalidInput
-from scorewise.io._formats import read_predictions
-from scorewise.io._predictions import Predictions
-from scorewise.io._tables import (
+from scorewise._tables import (
     check_table_path,
-    digest_in_background,
     input_summary,
     pyarrow,
     record_batch,
     row_column,
-    stamp,
     write_batches,
 )
-from scorewise.rules import ScoringRule
+from scorewise.decompose import COMPONENTS, decompose
+from scorewise.errors import InvalidInput
+from scorewise.io._formats import read_predictions
+from scorewise.io._predictions import Predictions
+from scorewise.rules import RuleLike, ScoringRule, get_rules
 
 _PART_BYTES = 256 << 20  # of input between two points from which a run can resume
 _MOST_ROWS = 1 << 20  # of a part
@@ -134,7 +133,7 @@ def score_file(
     100
     """
     source, out = Path(path), Path(out)
-    named = named_rules([rules] if isinstance(rules, str | ScoringRule) else rules)
+    named = get_rules(rules)
     if not named:
         raise InvalidInput("there are no rules; pass at least one")
     check_table_path(out, source)
@@ -143,7 +142,7 @@ def score_file(
         rule.check_classes(predictions.shape[-1])
     stamp_before = stamp(source)
     metadata = {
-        **input_summary(predictions, source),
+        **input_summary(source, predictions.shape),
         "rules": {name: _described(rule) for name, rule in named.items()},
         "normalize": normalize,
     }
@@ -202,18 +201,13 @@ def row_uncertainties(
     array([0.75, 0.75])
     """
     validate.choice(component, "component", COMPONENTS)
-    rules = named_rules({rule_name(rule): rule})
+    rules = get_rules(rule)
     values = []
     with bar("scoring", len(predictions), progress) as advance:
         for _, part, (result,) in decomposed_chunks(predictions, rules, normalize=normalize):
             values.append(to_numpy(getattr(result, component)))
             advance(len(part))
     return np.concatenate(values)
-
-
-def column_name(rule: str, component: str) -> str:
-    """Return the column name of a rule's component, such as ``total_log``."""
-    return f"{component}_{rule}"
 
 
 def _described(rule: ScoringRule) -> str | dict[str, Any]:
@@ -249,7 +243,7 @@ def _score_rows(
         columns = row_column(part.ids, first_row, len(part))
         for rule, result in zip(rules, results, strict=True):
             for component in COMPONENTS:
-                columns[column_name(rule, component)] = to_numpy(getattr(result, component))
+                columns[f"{component}_{rule}"] = to_numpy(getattr(result, component))
         pending.append(record_batch(columns))
         n += len(part)
         yield len(part)
@@ -270,8 +264,8 @@ def decomposed_chunks(
     row = start
     for part in _chunks_ahead(predictions, start):
         try:
-            members = part.unchecked(row, normalize)
-            results = decompose_raw(members, part.weights, list(rules.values()))
+            members = Members(part.unchecked(row, normalize), part.weights)
+            results = list(decompose(members, rules).values())
         except InvalidInput as error:
             raise predictions.located(error) from None
         yield row, part, results

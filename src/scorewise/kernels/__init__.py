@@ -15,20 +15,9 @@ from typing import Any, cast
 
 from scorewise._inputs import RawPredictions
 from scorewise.kernels._kernel import Answer, Components, Kernel
-from scorewise.kernels._threads import get_num_threads, run, set_num_threads
 from scorewise.rules import ScoringRule
 
-__all__ = [
-    "KERNELS",
-    "Answer",
-    "Components",
-    "Kernel",
-    "get_num_threads",
-    "pick",
-    "run",
-    "set_num_threads",
-    "usability",
-]
+__all__ = ["KERNELS", "Answer", "Components", "Kernel", "pick", "usability"]
 
 KERNELS: dict[str, Kernel] = {
     module.name: cast(Kernel, importlib.import_module(f"{__name__}.{module.name}"))

@@ -1,16 +1,14 @@
 """The registry of adapters, which sample from different kinds of models.
 
 An adapter has three functions: whether a model is of its kind (``matches``), the model's labels
-(``classes``) and how to sample its members (``sampler``). The registry tries adapters in order:
-user-defined ones, the last registered first, then the built-in ones. Adapters for a library are
-imported only if the library itself has been, as without it there is no such model.
+(``classes``) and how to sample its members (``sampler``). User-defined adapters are tried first,
+the last registered before the others; then the built-in ones, which the registry finds by file.
 """
 
 from __future__ import annotations
 
-import pkgutil
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -21,18 +19,6 @@ import numpy as np
 
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.models._samplers import Sampler, SamplingOptions, checked
-
-# Modules whose adapters are tried first, in this order, each with the library that must have been
-# imported for their models to exist. A module lists its adapters in ADAPTERS. All other modules in
-# the folder of a library are tried after these.
-_MODULES = (
-    ("torch", "scorewise.models.torch._dropout"),
-    ("torch", "scorewise.models.torch._deep_ensembles"),
-    ("laplace.baselaplace", "scorewise.models.torch._laplace"),
-    ("builtins", "scorewise.models.sklearn._ensembles"),  # lists of classifiers
-    ("sklearn", "scorewise.models.sklearn._bootstrap"),
-    ("sklearn", "scorewise.models.sklearn._wrappers"),
-)
 
 # Options that only some adapters accept: the default, and the message for any other value.
 _SPECIAL = {
@@ -57,7 +43,7 @@ class Adapter:
     ----------
     matches : callable
         Returns whether an object is such a model. Called with all kinds of objects, so it should
-        only look at the type.
+        only look at the type, and import no library.
     sampler : callable
         From a fitted model and :class:`SamplingOptions` to a :class:`Sampler`;
         :func:`member_sampler` makes one from functions. Raises InvalidInput if the model is not
@@ -68,6 +54,9 @@ class Adapter:
     options : collection of str
         Which of ``"device"``, ``"dropout"`` and ``"output"`` the sampler uses; the others raise
         if a user passes them.
+    is_fallback : bool
+        Whether the adapter is tried only after all those that are not fallbacks. For kinds that
+        include others, such as any list.
 
     Examples
     --------
@@ -78,6 +67,22 @@ class Adapter:
     sampler: Callable[[Any, SamplingOptions], Sampler]
     classes: Callable[[Any], Any] = _own_classes
     options: Collection[str] = ()
+    is_fallback: bool = False
+
+
+def instance_of(*types: str) -> Callable[[Any], bool]:
+    """Return a function that tells whether an object is of one of these types.
+
+    Types are named with a module that is imported whenever such an object exists, such as
+    ``"sklearn.ensemble.RandomForestClassifier"``. The function imports nothing.
+    """
+    places = [name.rpartition(".") for name in types]
+
+    def matches(model: Any) -> bool:
+        loaded = (getattr(sys.modules.get(module), name, None) for module, _, name in places)
+        return isinstance(model, tuple(kind for kind in loaded if kind is not None))
+
+    return matches
 
 
 def register_adapter(adapter: Adapter) -> None:
@@ -148,25 +153,22 @@ def find_adapter(model: Any) -> Adapter | None:
     return next((adapter for adapter in _adapters() if adapter.matches(model)), None)
 
 
-def _adapters() -> Iterator[Adapter]:
-    yield from tuple(_registered)
-    for library, module in (*_MODULES, *_other_modules()):
-        if sys.modules.get(library) is not None:
-            yield from getattr(import_module(module), "ADAPTERS", ())
+def _adapters() -> list[Adapter]:
+    """All adapters in the order in which they are tried."""
+    return sorted((*_registered, *_built_in()), key=lambda adapter: adapter.is_fallback)
 
 
 @cache
-def _other_modules() -> tuple[tuple[str, str], ...]:
-    """The modules in the folders of libraries, such as ``sklearn/``, that are not in _MODULES."""
+def _built_in() -> tuple[Adapter, ...]:
+    """The entries of ``ADAPTERS`` in all files ``_adapter_….py`` of this folder and those in it.
+
+    Such a file imports the library of its models within functions, so that finding the adapter of
+    one library imports no other.
+    """
     folder = Path(__file__).parent
-    modules = [
-        (library.name, f"scorewise.models.{library.name}.{module.name}")
-        for library in pkgutil.iter_modules([str(folder)])
-        if library.ispkg
-        for module in pkgutil.iter_modules([str(folder / library.name)])
-    ]
-    ordered = {module for _, module in _MODULES}
-    return tuple((library, module) for library, module in modules if module not in ordered)
+    files = sorted(file.relative_to(folder) for file in folder.rglob("_adapter_*.py"))
+    modules = [".".join(("scorewise.models", *file.with_suffix("").parts)) for file in files]
+    return tuple(adapter for module in modules for adapter in import_module(module).ADAPTERS)
 
 
 def has_members(model: Any) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._progress import bar, counted
-from scorewise._random import entropy_of
+from scorewise._random import seed_of
 from scorewise.accumulate import Accumulator
 from scorewise.distributions import Samples
 from scorewise.models._adapters import make_sampler
@@ -128,7 +128,7 @@ def predict_samples(
     """
     if batch_size is not None:
         validate.whole(batch_size, "batch_size", at_least=1)
-    options = SamplingOptions(n_samples, entropy_of(random_state), device, dropout, output)
+    options = SamplingOptions(n_samples, seed_of(random_state), device, dropout, output)
     sampler = make_sampler(model, options)
     n_rows = sampler.n_rows(X)
     check_destination(out, into, n_rows)

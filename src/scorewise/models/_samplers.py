@@ -16,9 +16,9 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._random import generator
+from scorewise._threads import get_num_threads, run
 from scorewise._validate import SUM_TOLERANCE
 from scorewise.errors import InvalidInput, Remedy
-from scorewise.kernels import get_num_threads, run
 
 N_DRAWS = 20  # of a stochastic model, as in the paper
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from scorewise.calibrate import LossCalibration, loss_calibration
 from scorewise.errors import InvalidInput
-from scorewise.plots._style import (
+from scorewise.plots.style import (
     BLUE,
     GREY,
     Axes,

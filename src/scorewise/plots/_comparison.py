@@ -7,7 +7,7 @@ from typing import Any, Self
 from scorewise._text import shorten
 from scorewise.compare import VERDICTS, Comparison, Standing, compare
 from scorewise.errors import InvalidInput
-from scorewise.plots._style import BLUE, GREY, Axes, Figure, add_legend, axes_for, despine
+from scorewise.plots.style import BLUE, GREY, Axes, Figure, add_legend, axes_for, despine
 
 # by verdict: how the point looks
 _LOOKS: dict[str, dict[str, Any]] = {

@@ -10,12 +10,12 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
-from scorewise._numerics import spread
+from scorewise._numerics import evenly_spaced
 from scorewise._text import shorten
-from scorewise.acquire import Round, is_list_of_runs, learning_curve
+from scorewise.acquire import Round, learning_curves
 from scorewise.curves import Curve, rejection_curve
 from scorewise.errors import InvalidInput, Remedy
-from scorewise.plots._style import (
+from scorewise.plots.style import (
     GREY,
     Axes,
     Figure,
@@ -34,7 +34,6 @@ _VIEWS = {
     "accuracy": ("accuracy", "aulc", "accuracy of accepted predictions"),
     "generalized": ("generalized_loss", "augrc", "{} of accepted predictions, per row"),
 }
-_STEADY_ROWS, _STEADY_SHARE = 10, 0.02  # means of fewer rows are too noisy to set limits
 _BASELINE = "random"
 _BASELINE_LOOK = {"color": GREY, "linestyle": "--"}
 _BAND = "band: ± one standard deviation\nof the runs"
@@ -212,13 +211,8 @@ class RejectionCurveDisplay:
 
 def _points(curve: Curve, attribute: str) -> tuple[np.ndarray, np.ndarray]:
     """Shares rejected and heights, thinned to as many points as can be seen."""
-    at = spread(len(curve))
+    at = evenly_spaced(len(curve))
     return curve.rejection[at], getattr(curve, attribute)[at]
-
-
-def steady_coverage(n_rows: int) -> float:
-    """Return the smallest coverage at which enough rows are accepted for a steady mean loss."""
-    return min(1.0, max(_STEADY_ROWS / n_rows, _STEADY_SHARE))
 
 
 def _limits(
@@ -227,7 +221,7 @@ def _limits(
     """The range of the heights where enough rows are accepted for a steady mean."""
     steady = []
     for curve, (rejected, height) in drawn.items():
-        steady.append(height[1 - rejected >= steady_coverage(len(curve)) * (1 - 1e-9)])
+        steady.append(height[1 - rejected >= curve.steady_coverage * (1 - 1e-9)])
     heights = np.concatenate(steady)
     low, high = float(np.min(heights)), float(np.max(heights))
     margin = 0.05 * (high - low) or 0.05 * abs(high) or 0.05
@@ -325,17 +319,7 @@ class LearningCurveDisplay:
             If these are not rounds, rounds have no losses, or the runs of a measure share no
             number of labels.
         """
-        if not isinstance(runs, Mapping):
-            raise InvalidInput("runs must be a mapping of names to lists of runs")
-        for name, repeats in runs.items():
-            if not is_list_of_runs(repeats):
-                raise InvalidInput(
-                    f"runs[{name!r}] must be a list of runs, each a list of rounds, such as "
-                    "[list(sw.active_learning(…)), …]"
-                )
-        return cls(
-            {name: learning_curve(repeats, name) for name, repeats in runs.items()}, loss_name
-        )
+        return cls(learning_curves(runs), loss_name)
 
     def plot(self, ax: Axes | None = None) -> Self:
         """Draw the mean of the runs of every measure, and a band of one standard deviation.

@@ -11,7 +11,7 @@ from scorewise._array import to_numpy
 from scorewise._text import shorten
 from scorewise.decide import Decisions, decide
 from scorewise.errors import InvalidInput
-from scorewise.plots._style import BLUE, GREY, ORANGE, Axes, Figure, add_legend, axes_for, despine
+from scorewise.plots.style import BLUE, GREY, ORANGE, Axes, Figure, add_legend, axes_for, despine
 
 _HEIGHT = 0.62  # of a bar, in rows
 _LEGEND_ROWS = 1.3  # left free above the first action

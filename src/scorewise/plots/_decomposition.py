@@ -9,12 +9,12 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
-from scorewise._numerics import spread
+from scorewise._numerics import evenly_spaced
 from scorewise._text import shorten
-from scorewise.decompose import Decomposition, RuleLike, decompose
+from scorewise.decompose import Decomposition, decompose
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
-from scorewise.plots._style import (
+from scorewise.plots.style import (
     BLUE,
     ORANGE,
     VERMILLION,
@@ -26,7 +26,7 @@ from scorewise.plots._style import (
     loss_label,
     percent_axis,
 )
-from scorewise.rules import Unit, get_rule
+from scorewise.rules import RuleLike, Unit, get_rule
 
 _MOST_BARS = 150
 _PARTS = {
@@ -273,7 +273,7 @@ class SimplexDisplay:
         self.figure_, (self.ax_,) = axes_for(ax, (6.2, 4.8))
         self._plot_levels(validate.whole(levels, "levels", at_least=1))
         self.ax_.fill(*_CORNERS.T, fill=False, edgecolor="black", linewidth=1.2, zorder=2.5)
-        members = _CORNERS.T @ self.probs[spread(len(self.probs))].T
+        members = _CORNERS.T @ self.probs[evenly_spaced(len(self.probs))].T
         self.points_ = self.ax_.scatter(
             *members, s=26, color=BLUE, edgecolors="white", linewidths=0.7, zorder=3, clip_on=False
         )

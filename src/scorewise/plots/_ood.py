@@ -9,10 +9,10 @@ from typing import Any, Self
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._numerics import spread
+from scorewise._numerics import evenly_spaced
 from scorewise._text import shorten
 from scorewise.detect import OODMetrics, ood_metrics
-from scorewise.plots._style import (
+from scorewise.plots.style import (
     BLUE,
     GREY,
     VERMILLION,
@@ -206,7 +206,7 @@ class OODDisplay:
         )
 
     def _plot_roc(self, ax: Axes) -> None:
-        at = spread(len(self.fpr))
+        at = evenly_spaced(len(self.fpr))
         corner = int(np.argmax(self.tpr >= _TRUE_POSITIVE_RATE * (1 - 1e-12)))
         fpr95, tpr95 = float(self.fpr[corner]), float(self.tpr[corner])
         chance = ax.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1.2)[0]

@@ -16,12 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-from scorewise._files import replacing
-from scorewise._numerics import spread
+from scorewise._files import check_output_path, replacing
+from scorewise._numerics import evenly_spaced
 from scorewise._version import __version__
 from scorewise.compare import ClassSummary, Evaluation, UncertainRow
 from scorewise.errors import InvalidInput
-from scorewise.io import check_output_path
 from scorewise.plots import displays_of
 from scorewise.report import _format as text
 from scorewise.report._plotly import (
@@ -290,7 +289,7 @@ def _cards(evaluation: Evaluation) -> list[Card]:
 
 
 def _strips(row: UncertainRow) -> tuple[Strip, ...]:
-    members = row.members[spread(len(row.members), _MOST_MEMBERS)]
+    members = row.members[evenly_spaced(len(row.members), _MOST_MEMBERS)]
     # a member has the same position in every strip, in falling order of the likeliest class
     members = members[np.argsort(-members[:, 0], kind="stable")]
     is_class = row.is_wrong is not None  # an action may have the name of a class

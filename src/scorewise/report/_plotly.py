@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from scorewise._numerics import spread
+from scorewise._numerics import evenly_spaced
 from scorewise.compare import VERDICTS, Comparison, Evaluation, OODEvaluation, Standing
-from scorewise.plots import BLUE, COLORS, GREY, VERMILLION, LearningCurveDisplay, OODDisplay
+from scorewise.plots import LearningCurveDisplay, OODDisplay
+from scorewise.plots.style import BLUE, COLORS, GREY, VERMILLION
 from scorewise.report import _format as text
 
 Trace = dict[str, Any]
@@ -353,7 +354,7 @@ def learning_figure(evaluation: Evaluation, display: LearningCurveDisplay) -> Pa
         color = COLORS[i % len(COLORS)] if i >= 0 else GREY
         dash = _DASHES[i % len(_DASHES)] if i >= 0 else "dash"
         group = {"legendgroup": f"run{i}"}
-        at = spread(len(labels), _ROUNDS)
+        at = evenly_spaced(len(labels), _ROUNDS)
         x, mean, deviation = labels[at], display.means[name][at], display.deviations[name]
         if deviation is not None:
             deviation = deviation[at]
@@ -368,7 +369,7 @@ def learning_figure(evaluation: Evaluation, display: LearningCurveDisplay) -> Pa
                 text.loss_text(float(mean[k]), unit),
                 text.MISSING if deviation is None else text.loss_text(float(deviation[k]), unit),
             )
-            for k in spread(len(x), max(2, _TABLE_ROWS // len(display.curves)))
+            for k in evenly_spaced(len(x), max(2, _TABLE_ROWS // len(display.curves)))
         ]
     noun = text.plotly_name(unit.noun, LEGEND_WIDTH)
     return PageFigure(

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from scorewise._numerics import spread
+from scorewise._numerics import evenly_spaced
 from scorewise.compare import Evaluation
 from scorewise.curves import Curve
-from scorewise.plots import BLUE, GREY, VERMILLION, steady_coverage
+from scorewise.plots.style import BLUE, GREY, VERMILLION
 from scorewise.report import _format as text
 from scorewise.report._plotly import LEGEND_WIDTH, PALE, PageFigure, Trace, axis, layout, line
 
@@ -91,7 +91,7 @@ def rejection_figure(evaluation: Evaluation, slider: Slider) -> PageFigure:
     curves |= {name: evaluation.curves[name] for name in slider.steps}
     first = next(iter(curves.values()))
     n = len(first)
-    at = spread(n, _POINTS)
+    at = evenly_spaced(n, _POINTS)
     coverage = 100 * (at + 1) / n
     heights = {name: scale * _mean_loss(curve, at) for name, curve in curves.items()}
     oracle = scale * first.oracle_total_loss[at] / (at + 1)
@@ -106,7 +106,7 @@ def rejection_figure(evaluation: Evaluation, slider: Slider) -> PageFigure:
     for rank, trace in enumerate([*followed, *references, *other_lines]):
         trace["legendrank"] = rank  # first in the legend, drawn last
         trace["hovertemplate"] = f"%{{x:.3g}} % accepted: %{{y:.3g}}{suffix}"
-    steady = coverage >= 100 * steady_coverage(n) * (1 - 1e-9)
+    steady = coverage >= 100 * first.steady_coverage * (1 - 1e-9)
     visible = np.r_[*(h[steady] for h in heights.values()), oracle[steady], scale * evaluation.loss]
     noun = text.plotly_name(unit.noun, LEGEND_WIDTH)
     spec = {

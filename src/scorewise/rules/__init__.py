@@ -7,7 +7,7 @@ make a rule from its parameters.
 
 from scorewise.rules._custom import rule_from_entropy, rule_from_loss_vector
 from scorewise.rules._decision import CostMatrix, ZeroOne, cost_matrix, top_k, zero_one
-from scorewise.rules._names import get_rule, rule_from_json
+from scorewise.rules._names import DEFAULT_RULES, RuleLike, get_rule, get_rules, rule_from_json
 from scorewise.rules._norm import Pseudospherical, Spherical, pseudospherical, spherical
 from scorewise.rules._quadratic import quadratic, rps
 from scorewise.rules._rule import DecisionRule, ScoringRule, Unit
@@ -15,11 +15,13 @@ from scorewise.rules._separable import Brier, Log, Tsallis, brier, log, tsallis,
 from scorewise.rules._two_class import beta
 
 __all__ = [
+    "DEFAULT_RULES",
     "Brier",
     "CostMatrix",
     "DecisionRule",
     "Log",
     "Pseudospherical",
+    "RuleLike",
     "ScoringRule",
     "Spherical",
     "Tsallis",
@@ -29,6 +31,7 @@ __all__ = [
     "brier",
     "cost_matrix",
     "get_rule",
+    "get_rules",
     "log",
     "pseudospherical",
     "quadratic",

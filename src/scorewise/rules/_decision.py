@@ -23,7 +23,7 @@ from scorewise._array import (
     widest,
 )
 from scorewise._numerics import log1p_minus, polynomial
-from scorewise.distributions import N_DRAWS, Dirichlet, Samples
+from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
 from scorewise.rules._rule import (
     BY_LARGEST,
@@ -293,8 +293,8 @@ class CostMatrix(DecisionRule):
         epistemic, error = of_best(means[..., :n]), of_best(errors[..., :n])
         hits = of_best(means[..., n:])
         # Where few draws have any regret, the next draw might have the largest.
-        next_draw = of_best(as_dtype_of(xp, self._opportunity.max(axis=0) / N_DRAWS, means))
-        return epistemic, error + xp.where(hits * N_DRAWS < 50, next_draw, 0.0)
+        next_draw = of_best(as_dtype_of(xp, self._opportunity.max(axis=0) / q.n_draws, means))
+        return epistemic, error + xp.where(hits * q.n_draws < 50, next_draw, 0.0)
 
 
 def _slice_bits(xp: Namespace, x: Array) -> int:

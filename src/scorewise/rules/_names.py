@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from scorewise.errors import InvalidInput
 from scorewise.rules._rule import REGISTRY, ScoringRule
 
+RuleLike = str | ScoringRule
+DEFAULT_RULES = ("log", "brier", "zero-one", "spherical")
 
-def get_rule(rule: str | ScoringRule) -> ScoringRule:
+
+def get_rule(rule: RuleLike) -> ScoringRule:
     """Return the scoring rule with a name; a rule is returned unchanged.
 
     Use it where a rule comes from a configuration file or a command line.
@@ -48,6 +51,54 @@ def get_rule(rule: str | ScoringRule) -> ScoringRule:
     if colon:
         raise InvalidInput(f"{name!r} takes no numbers, but {rule!r} has some")
     return rule_or_maker
+
+
+def get_rules(
+    rules: RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike],
+) -> dict[str, ScoringRule]:
+    """Return scoring rules by name: strings as they are written, or the keys of a mapping.
+
+    Use it for an argument that takes a single rule or several, as that of
+    :func:`scorewise.decompose` does.
+
+    Parameters
+    ----------
+    rules : str, ScoringRule, or several in a list or a mapping
+
+    Raises
+    ------
+    InvalidInput
+        If two rules have the same name, or there is no such rule.
+
+    Examples
+    --------
+    >>> from scorewise import rules
+    >>> rules.get_rules(["log", rules.tsallis(1.5)])
+    {'log': log, 'tsallis(1.5)': tsallis(1.5)}
+    >>> rules.get_rules({"mine": "brier"})
+    {'mine': brier}
+    """
+    if isinstance(rules, Mapping):
+        named = [(name, get_rule(rule)) for name, rule in rules.items()]
+    elif isinstance(rules, str | ScoringRule):
+        named = [_named(rules)]
+    elif isinstance(rules, Iterable):
+        named = [_named(rule) for rule in rules]
+    else:
+        raise InvalidInput(f"{rules!r} is neither a scoring rule nor a list or mapping of rules")
+    names = [name for name, _ in named]
+    duplicate = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if duplicate is not None:
+        raise InvalidInput(
+            f"two rules are called {duplicate!r}; pass a mapping of different names to rules"
+        )
+    return dict(named)
+
+
+def _named(rule: RuleLike) -> tuple[str, ScoringRule]:
+    """A rule with its name: as it is written, or that of the rule."""
+    scoring_rule = get_rule(rule)
+    return (rule if isinstance(rule, str) else scoring_rule.name), scoring_rule
 
 
 def _by_name(name: str) -> ScoringRule | Callable[..., ScoringRule]:

@@ -13,9 +13,9 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import Array, Namespace, as_dtype_of, difference, namespace, one_hot
-from scorewise._inputs import classes_last, raw_predictions
+from scorewise._inputs import apply_floor, classes_last, raw_predictions
 from scorewise._numerics import sum_product
-from scorewise.distributions import RARE, Dirichlet, Samples, apply_floor
+from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput, Remedy
 
 BY_LARGEST = "largest probability"  # order key: totals fall as the largest probability rises
@@ -152,7 +152,7 @@ class ScoringRule(abc.ABC):
         # Custom rules may fail at probabilities of 0, so the corners are moved inwards.
         corners = as_dtype_of(xp, np.eye(k) + 1e-6 / k, q.mean) / (1 + 1e-6)
         bound = q.mean * (self._losses(xp, q.mean) - self._entropy(xp, corners))
-        return estimate, error + xp.sum(xp.where(q.alpha < RARE, bound, 0.0), axis=-1)
+        return estimate, error + xp.sum(xp.where(q.rare, bound, 0.0), axis=-1)
 
     # -- EU of members that arrive one after the other, by a spread that can be merged -------------
 

@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
+from scorewise._array import Array, namespace
 from scorewise._inputs import InputOptions
-from scorewise.decompose import Members, RuleLike, array_path
+from scorewise._members import Members
+from scorewise.decompose import COMPONENTS
+from scorewise.distributions import Samples
 from scorewise.errors import KernelMismatch
 from scorewise.kernels import Answer, Kernel
-from scorewise.rules import ScoringRule, get_rule
+from scorewise.rules import DEFAULT_RULES, RuleLike, ScoringRule, get_rule
 
 # Twice the error of either path: relative, and absolute for values of the size of 1.
 _ALLOWED = {"float16": (2e-4, 2.0**-20), "float32": (2e-4, 2.0**-20), "float64": (2e-12, 2.0**-49)}
@@ -23,7 +26,7 @@ _MANY = 1 << 20  # instances, enough for kernels that decline small arrays
 
 def check_kernel(
     kernel: Kernel,
-    rules: Iterable[RuleLike] = ("log", "brier", "zero-one", "spherical"),
+    rules: Iterable[RuleLike] = DEFAULT_RULES,
     *,
     n_trials: int = 200,
     random_state: int = 0,
@@ -117,7 +120,7 @@ def _check_results(kernel: Kernel, rules: list[ScoringRule], case: _Case) -> Non
     results = kernel.compute(members.raw, members.weights, rules)
     if results is None:
         raise KernelMismatch(f"the kernel declines valid predictions: {case}")
-    references = iter(array_path(members, rules))
+    samples = members.samples
     relative, absolute = _ALLOWED[str(case.array.dtype)]
     # The paths round rows differently when they normalise them, which moves EU by about its root.
     rescaled = case.options.get("from_logits") or case.options.get("normalize")
@@ -125,8 +128,8 @@ def _check_results(kernel: Kernel, rules: list[ScoringRule], case: _Case) -> Non
     if [len(parts) for parts in results] != [3] * len(rules):
         raise KernelMismatch(f"the kernel does not return three components for each rule: {case}")
     for rule, parts in zip(rules, results, strict=True):
-        for name, values in zip(("total", "aleatoric", "epistemic"), parts, strict=True):
-            reference = next(references)
+        references = _by_formulas(samples, rule)
+        for name, values, reference in zip(COMPONENTS, parts, references, strict=True):
             if np.shape(values) != np.shape(reference):
                 raise KernelMismatch(f"{rule!r} {name} has shape {np.shape(values)}: {case}")
             allowed = relative * reference + absolute + noise
@@ -141,6 +144,13 @@ def _check_results(kernel: Kernel, rules: list[ScoringRule], case: _Case) -> Non
                     f"{rule!r} {name}{list(map(int, i))} is {values[i]} by the kernel, "
                     f"{reference[i]} by the array path: {case}"
                 )
+
+
+def _by_formulas(samples: Samples, rule: ScoringRule) -> tuple[Array, Array, Array]:
+    """Total, aleatoric and epistemic uncertainty as the array path computes them."""
+    xp = namespace(samples.probs)
+    aleatoric = samples.average(rule._entropy(xp, samples.probs))
+    return rule._entropy(xp, samples.mean), aleatoric, rule._epistemic(xp, samples)
 
 
 def _check_invalid_is_detected(

@@ -27,10 +27,10 @@ from scorewise._array import (
     working_precision,
 )
 from scorewise._inputs import RawPredictions
+from scorewise._threads import get_num_threads, run
 from scorewise._validate import SUM_TOLERANCE
 from scorewise.errors import InvalidInput
 from scorewise.kernels._kernel import Answer, Components
-from scorewise.kernels._threads import get_num_threads, run
 from scorewise.rules import Brier, Log, Pseudospherical, ScoringRule, Spherical, Tsallis, ZeroOne
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from scorewise.kernels._threads import get_num_threads
+from scorewise._threads import get_num_threads
 from scorewise.kernels.cpu._loading import load
 from scorewise.kernels.cpu._records import (
     BYTES,

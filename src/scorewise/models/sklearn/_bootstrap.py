@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, Self
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import Tags, _safe_indexing, get_tags
 from sklearn.utils.multiclass import check_classification_targets
@@ -19,13 +17,13 @@ from sklearn.utils.validation import (
 )
 
 from scorewise import _validate as validate
-from scorewise._random import entropy_of, generator
+from scorewise._estimators import indexable, set_seeds
+from scorewise._random import generator, seed_of
 from scorewise.models._predict import predict_mean, predict_samples
 from scorewise.models._samplers import Committee
 from scorewise.models.sklearn._ensembles import (
     check_fitted,
     check_gives_probabilities,
-    committee_adapter,
     committee_of_classifiers,
 )
 
@@ -110,15 +108,15 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         X = indexable(X)
         check_consistent_length(X, y)
         check_classification_targets(y)
-        entropy = entropy_of(self.random_state)
+        seed = seed_of(self.random_state)
         members = list(
             Parallel(n_jobs=self.n_jobs, verbose=self.verbose)(
-                delayed(_fit_member)(clone(self.estimator), X, y, entropy, member, self.bootstrap)
+                delayed(_fit_member)(clone(self.estimator), X, y, seed, member, self.bootstrap)
                 for member in range(self.n_members)
             )
         )
         if self.bootstrap:
-            _check_unseen_rows(members, X, y, entropy)
+            _check_unseen_rows(members, X, y, seed)
         self.members_, self.classes_ = members, np.unique(y)
         return self
 
@@ -178,47 +176,28 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return tags
 
 
-def indexable(X: Any) -> Any:
-    """Return X in a form that can be indexed by rows."""
-    if issparse(X):
-        return X.tocsr()
-    return X if hasattr(X, "shape") or hasattr(X, "__len__") else np.asarray(X)
-
-
-def set_seeds(estimator: Any, rng: np.random.Generator) -> None:
-    """Set each random state in an estimator, including those of its splitters."""
-    params: dict[str, Any] = {}
-    for name, value in sorted(estimator.get_params(deep=True).items()):
-        if name.rpartition("__")[2] == "random_state":
-            params[name] = int(rng.integers(2**31 - 1))
-        elif hasattr(value, "random_state") and not hasattr(value, "get_params"):
-            params[name] = copy.copy(value)
-            params[name].random_state = int(rng.integers(2**31 - 1))
-    estimator.set_params(**params)
-
-
 def _fit_member(
-    estimator: Any, X: Any, y: np.ndarray, entropy: int, member: int, bootstrap: bool
+    estimator: Any, X: Any, y: np.ndarray, seed: int, member: int, bootstrap: bool
 ) -> Any:
-    set_seeds(estimator, generator(entropy, member))
+    set_seeds(estimator, generator(seed, member))
     if bootstrap:
-        rows = _draw_rows(y, entropy, member)
+        rows = _draw_rows(y, seed, member)
         X, y = _safe_indexing(X, rows), y[rows]
     return estimator.fit(X, y)
 
 
-def _check_unseen_rows(members: list[Any], X: Any, y: np.ndarray, entropy: int) -> None:
+def _check_unseen_rows(members: list[Any], X: Any, y: np.ndarray, seed: int) -> None:
     """Predict rows that no member was fitted on, so that an invalid row raises for every seed."""
     unseen = np.ones(len(y), dtype=bool)
     for member in range(len(members)):
-        unseen[_draw_rows(y, entropy, member)] = False
+        unseen[_draw_rows(y, seed, member)] = False
     if unseen.any():
         members[0].predict_proba(_safe_indexing(X, np.flatnonzero(unseen)))
 
 
-def _draw_rows(y: np.ndarray, entropy: int, member: int) -> np.ndarray:
+def _draw_rows(y: np.ndarray, seed: int, member: int) -> np.ndarray:
     """Rows drawn with replacement within each class, in rising order."""
-    rng = generator(entropy, member, 1)
+    rng = generator(seed, member, 1)
     _, codes = np.unique(y, return_inverse=True)
     order = np.argsort(codes, kind="stable")
     counts = np.bincount(codes)
@@ -227,9 +206,7 @@ def _draw_rows(y: np.ndarray, entropy: int, member: int) -> np.ndarray:
     return np.sort(order[drawn])
 
 
-def _committee(ensemble: BootstrapEnsemble) -> Committee:
+def committee_of_bootstrap(ensemble: BootstrapEnsemble) -> Committee:
+    """Return a fitted bootstrap ensemble as a committee."""
     check_fitted(ensemble, type(ensemble).__name__)
     return committee_of_classifiers(ensemble.members_, ensemble.classes_)
-
-
-ADAPTERS = (committee_adapter(BootstrapEnsemble, _committee),)

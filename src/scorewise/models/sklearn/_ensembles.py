@@ -9,19 +9,13 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.ensemble import (
-    BaggingClassifier,
-    ExtraTreesClassifier,
-    RandomForestClassifier,
-    VotingClassifier,
-)
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from scorewise.errors import InvalidInput
-from scorewise.models._adapters import Adapter, find_adapter, known_classes, make_sampler
-from scorewise.models._samplers import Committee, CommitteeSampler, Member, SamplingOptions, mean_of
+from scorewise.models._adapters import find_adapter, known_classes, make_sampler
+from scorewise.models._samplers import Committee, Member, SamplingOptions, mean_of
 
 # Lists of classifiers
 
@@ -109,7 +103,8 @@ def check_gives_probabilities(model: Any, name: str) -> None:
 # once for the whole forest, and each tree only looks up its leaves.
 
 
-def _forest(forest: Any) -> Committee:
+def committee_of_forest(forest: Any) -> Committee:
+    """Return a fitted forest as a committee."""
     check_fitted(forest, type(forest).__name__)
     if forest.n_outputs_ > 1:
         raise InvalidInput(f"the forest predicts {forest.n_outputs_} outputs; it must predict one")
@@ -152,7 +147,8 @@ def _rows_for_trees(forest: Any, X: Any) -> Any:
 # Bagging and voting
 
 
-def _bagging(bagging: Any) -> Committee:
+def committee_of_bagging(bagging: Any) -> Committee:
+    """Return a fitted bagging classifier as a committee."""
     check_fitted(bagging, type(bagging).__name__)
 
     def prepare(X: Any) -> Any:
@@ -197,7 +193,8 @@ def _columns_of_indices(model: Any, classes: np.ndarray, name: str) -> np.ndarra
     return _align(labels, np.arange(len(classes)), name)
 
 
-def _voting(voting: Any) -> Committee:
+def committee_of_voting(voting: Any) -> Committee:
+    """Return a fitted soft-voting classifier as a committee."""
     check_fitted(voting, type(voting).__name__)
     if voting.voting != "soft":
         raise InvalidInput(
@@ -214,24 +211,3 @@ def _voting(voting: Any) -> Committee:
         used = [model != "drop" for _, model in voting.estimators]
         weights = np.asarray(voting.weights, dtype=np.float64)[used]
     return Committee(tuple(members), voting.classes_, weights=weights)
-
-
-def committee_adapter(
-    types: type | tuple[type, ...], make_committee: Callable[[Any], Committee]
-) -> Adapter:
-    """Return the adapter for ensembles of these types."""
-    return Adapter(
-        matches=lambda model: isinstance(model, types),
-        sampler=lambda model, options: CommitteeSampler.of(make_committee(model), options),
-    )
-
-
-ADAPTERS = (
-    committee_adapter((RandomForestClassifier, ExtraTreesClassifier), _forest),
-    committee_adapter(BaggingClassifier, _bagging),
-    committee_adapter(VotingClassifier, _voting),
-    replace(
-        committee_adapter((list, tuple), committee_of_classifiers),
-        classes=lambda models: committee_of_classifiers(models).classes,
-    ),
-)

@@ -22,9 +22,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from scorewise import _validate as validate
 from scorewise._progress import bar
-from scorewise._random import entropy_of, generator
+from scorewise._random import generator, seed_of
 from scorewise.errors import InvalidInput
-from scorewise.models._adapters import Adapter
 from scorewise.models._predict import predict_mean, predict_samples
 from scorewise.models._samplers import SamplingOptions
 from scorewise.models.torch._networks import (
@@ -230,8 +229,8 @@ class DeepEnsemble:
             raise InvalidInput(
                 f"the finished members have the classes {earlier}, but y has {classes}"
             )
-        if not finished or not hasattr(self, "_entropy"):
-            self._entropy = entropy_of(self.random_state)
+        if not finished or not hasattr(self, "_seed"):
+            self._seed = seed_of(self.random_state)
         n_left = self.n_members - len(finished)
         with bar("training", n_left * self.epochs, self.progress) as advance:
             for member in range(len(finished), self.n_members):
@@ -289,7 +288,7 @@ class DeepEnsemble:
         """Train a member from its initial weights to its last epoch."""
         device = choose_device(self.device)
         name = f"member {member}"
-        seed = int(generator(self._entropy, member).integers(2**63))
+        seed = int(generator(self._seed, member).integers(2**63))
         with preserved_randomness(device, seed):
             module = self._make().to(device).train()
             optimizer = self._optimizer(module)
@@ -506,26 +505,7 @@ def _architecture(module: nn.Module) -> Any:
     return type(module), repr(module), tensors
 
 
-def _is_list_of_modules(model: Any) -> bool:
-    is_list = isinstance(model, list | tuple) and len(model) > 0
-    return is_list and all(isinstance(member, nn.Module) for member in model)
-
-
-def _sample_ensemble(ensemble: DeepEnsemble, options: SamplingOptions) -> NetworksSampler:
+def sample_ensemble(ensemble: DeepEnsemble, options: SamplingOptions) -> NetworksSampler:
+    """Return the sampler of a fitted ensemble."""
     output = options.output or "logits"  # as in training
     return NetworksSampler(ensemble.fitted_members(), replace(options, output=output))
-
-
-ADAPTERS = (
-    Adapter(
-        matches=lambda model: isinstance(model, DeepEnsemble),
-        sampler=_sample_ensemble,
-        options=("device", "output"),
-    ),
-    Adapter(
-        matches=_is_list_of_modules,
-        classes=lambda modules: None,
-        sampler=NetworksSampler,
-        options=("device", "output"),
-    ),
-)

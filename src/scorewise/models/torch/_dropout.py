@@ -21,7 +21,6 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from scorewise._random import generator
 from scorewise.errors import InvalidInput, Remedy
-from scorewise.models._adapters import ALL_OPTIONS, Adapter
 from scorewise.models._samplers import SamplingOptions
 from scorewise.models.torch._networks import OutputReader, call_module, check_rows, evaluation_mode
 from scorewise.models.torch._row_batches import (
@@ -281,11 +280,11 @@ class DropoutMasks:
     their thinned input, otherwise by their input.
     """
 
-    def __init__(self, layers: Mapping[str, _DropoutNd], n_draws: int, entropy: int) -> None:
+    def __init__(self, layers: Mapping[str, _DropoutNd], n_draws: int, seed: int) -> None:
         self.layers = layers
         self._numbers = {name: i for i, name in enumerate(layers)}
         self._n_draws = n_draws
-        self._entropy = entropy
+        self._seed = seed
         self._masks: dict[LayerCall, Tensor] = {}  # True where a unit is not dropped
         self._calls: list[LayerCall] = []
         self._counts: Counter[str] = Counter()
@@ -375,7 +374,7 @@ class DropoutMasks:
         return torch.stack([masks[draw] for draw in self._draws])
 
     def _draw_mask(self, draw: int, call: LayerCall, shape: tuple[int, ...]) -> Tensor:
-        rng = generator(self._entropy, draw, self._numbers[call.layer], call.n_before)
+        rng = generator(self._seed, draw, self._numbers[call.layer], call.n_before)
         return torch.from_numpy(rng.random(shape, dtype="float32") >= self.layers[call.layer].p)
 
 
@@ -446,13 +445,3 @@ def _thin(layer: Any, x: Tensor, mask: Tensor) -> Tensor:
         return x * mask * (1 / (1 - p) if p < 1 else 0.0)
     scale = ((1 - p) * (1 + p * _SELU_FLOOR**2)) ** -0.5 if p < 1 else 0.0
     return torch.where(mask, x, _SELU_FLOOR) * scale - scale * _SELU_FLOOR * p
-
-
-ADAPTERS = (
-    Adapter(
-        matches=lambda model: isinstance(model, nn.Module),
-        classes=lambda model: None,
-        sampler=DropoutSampler,
-        options=ALL_OPTIONS,
-    ),
-)

@@ -15,7 +15,6 @@ from torch.func import functional_call
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from scorewise.errors import InvalidInput
-from scorewise.models._adapters import Adapter
 from scorewise.models._samplers import SamplingOptions
 from scorewise.models.torch._networks import (
     OutputReader,
@@ -302,13 +301,3 @@ def _named(vector: Tensor, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
         name: part.view_as(parameter)
         for (name, parameter), part in zip(like.items(), parts, strict=True)
     }
-
-
-ADAPTERS = (
-    Adapter(
-        matches=lambda model: isinstance(model, BaseLaplace),
-        classes=lambda model: None,
-        sampler=LaplaceSampler,
-        options=("device",),
-    ),
-)

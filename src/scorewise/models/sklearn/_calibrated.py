@@ -1,7 +1,4 @@
-"""Adapters for pipelines, searches, frozen estimators and calibrations of scikit-learn.
-
-The model inside may be of any kind that has an adapter.
-"""
+"""A calibration of scikit-learn as a committee; the model inside may be of any kind."""
 
 from __future__ import annotations
 
@@ -12,65 +9,22 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.calibration import CalibratedClassifierCV
-from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _num_samples
 
 from scorewise.errors import InvalidInput
-from scorewise.models._adapters import (
-    ALL_OPTIONS,
-    Adapter,
-    check_options,
-    has_members,
-    known_classes,
-    make_sampler,
-)
+from scorewise.models._adapters import check_options, has_members, known_classes, make_sampler
 from scorewise.models._samplers import (
     Committee,
-    CommitteeSampler,
     Member,
-    Sampler,
     SamplingOptions,
     add_missing_classes,
     committee_of,
-    prepared_sampler,
 )
 from scorewise.models.sklearn._ensembles import check_fitted
 
-# Pipelines, searches, frozen estimators
 
-
-def _last_step(pipeline: Pipeline) -> Any:
-    return pipeline.steps[-1][1] if pipeline.steps else None
-
-
-def _sample_pipeline(pipeline: Pipeline, options: SamplingOptions) -> Sampler:
-    sampler = make_sampler(_last_step(pipeline), options)
-    if len(pipeline.steps) == 1:
-        return sampler
-    return prepared_sampler(sampler, pipeline[:-1].transform)
-
-
-def _is_search(model: Any) -> bool:
-    """Whether a model is a search, fitted or not, including those of other libraries."""
-    if hasattr(model, "best_estimator_"):
-        return has_members(model.best_estimator_)
-    return isinstance(model, GridSearchCV | RandomizedSearchCV)
-
-
-def _sample_search(search: Any, options: SamplingOptions) -> Sampler:
-    if not hasattr(search, "best_estimator_"):
-        raise InvalidInput(f"{type(search).__name__} is not fitted, or refit=False was set")
-    return make_sampler(search.best_estimator_, options)
-
-
-# Calibrations
-
-
-def _calibrated(calibrated: Any, options: SamplingOptions) -> Committee:
-    """All members of all folds' classifiers, each passed through its fold's calibration.
+def committee_of_calibrated(calibrated: Any, options: SamplingOptions) -> Committee:
+    """Return all members of all folds' classifiers, each passed through its fold's calibration.
 
     A fold whose classifier has no members is one member.
     """
@@ -158,30 +112,3 @@ class _ScoringStandIn(_StandIn):
 def _stand_in(member: Member, classes: np.ndarray, ensemble: Any) -> _StandIn:
     has_scores = hasattr(ensemble, "decision_function")
     return (_ScoringStandIn if has_scores else _StandIn)(member, classes)
-
-
-ADAPTERS = (
-    Adapter(
-        matches=lambda model: isinstance(model, Pipeline) and has_members(_last_step(model)),
-        classes=lambda model: known_classes(_last_step(model)),
-        sampler=_sample_pipeline,
-        options=ALL_OPTIONS,
-    ),
-    Adapter(
-        matches=lambda model: isinstance(model, FrozenEstimator) and has_members(model.estimator),
-        classes=lambda model: known_classes(model.estimator),
-        sampler=lambda model, options: make_sampler(model.estimator, options),
-        options=ALL_OPTIONS,
-    ),
-    Adapter(
-        matches=lambda model: isinstance(model, CalibratedClassifierCV),
-        sampler=lambda model, options: CommitteeSampler.of(_calibrated(model, options), options),
-        options=ALL_OPTIONS,
-    ),
-    Adapter(
-        matches=_is_search,
-        classes=lambda model: known_classes(getattr(model, "best_estimator_", None)),
-        sampler=_sample_search,
-        options=ALL_OPTIONS,
-    ),
-)

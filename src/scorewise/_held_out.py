@@ -23,17 +23,21 @@ from sklearn.utils.validation import (
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
+from scorewise._estimators import indexable
+from scorewise._mean_losses import mean_and_uncertainty
 from scorewise._progress import bar, counted
-from scorewise._random import entropy_of, generator
+from scorewise._random import generator, seed_of
 from scorewise.accumulate import Accumulator
 from scorewise.decompose import COMPONENTS
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
-from scorewise.losses import measure
-from scorewise.models._adapters import has_members, known_classes, make_sampler
-from scorewise.models._predict import predict_samples
-from scorewise.models._samplers import SamplingOptions
-from scorewise.models.sklearn._bootstrap import indexable
+from scorewise.models import (
+    SamplingOptions,
+    has_members,
+    known_classes,
+    make_sampler,
+    predict_samples,
+)
 from scorewise.rules import ScoringRule, get_rule
 
 
@@ -119,7 +123,7 @@ class MemberPredictor:
         """Mean predictions and comparable uncertainties, without holding the members."""
         means, uncertainties, n_members, weighted = [], [], 0, False
         for samples in self._chunks(X):
-            mean, uncertainty = measure(samples, self.rule, self.component)
+            mean, uncertainty = mean_and_uncertainty(samples, self.rule, self.component)
             means.append(mean)
             uncertainties.append(uncertainty)
             n_members, weighted = int(samples.probs.shape[-2]), samples.weights is not None
@@ -243,11 +247,11 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         X = indexable(X)
         check_consistent_length(X, y)
         self._check(None if self._model_is_fitted() else len(np.unique(y)))
-        entropy = entropy_of(self.random_state)
-        model, X_rest, y_rest = self._fit_model(X, y, entropy)
+        seed = seed_of(self.random_state)
+        model, X_rest, y_rest = self._fit_model(X, y, seed)
         options = {
             "n_samples": self.n_samples,
-            "random_state": entropy,
+            "random_state": seed,
             "batch_size": self.batch_size,
             "device": self.device,
         }
@@ -273,7 +277,7 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
             self.estimator, "get_params"
         )
 
-    def _fit_model(self, X: Any, y: np.ndarray, entropy: int) -> tuple[Any, Any, np.ndarray]:
+    def _fit_model(self, X: Any, y: np.ndarray, seed: int) -> tuple[Any, Any, np.ndarray]:
         """The fitted model, and the rows and labels that it was not fitted on."""
         if self._model_is_fitted():
             return self.estimator, X, y
@@ -284,7 +288,7 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
                 f"{n} sample(s) cannot be split into rows to fit and rows to calibrate"
             )
         # at random and not by class, so that held-out rows and new rows are exchangeable
-        rows = generator(entropy, 0).permutation(n)
+        rows = generator(seed, 0).permutation(n)
         train, rest = np.sort(rows[n_rest:]), np.sort(rows[:n_rest])
         model = clone(self.estimator).fit(_safe_indexing(X, train), y[train])
         return model, _safe_indexing(X, rest), y[rest]

@@ -1,4 +1,4 @@
-"""Shared by the displays: colours, line styles, Axes, legends and labels."""
+"""The look of the displays, for figures of your own: colours, lines, Axes, legends."""
 
 from __future__ import annotations
 
@@ -8,6 +8,20 @@ from typing import Any
 from scorewise._text import shorten
 from scorewise.errors import InvalidInput
 from scorewise.rules import Unit
+
+__all__ = [
+    "BLUE",
+    "COLORS",
+    "GREY",
+    "ORANGE",
+    "VERMILLION",
+    "add_legend",
+    "axes_for",
+    "despine",
+    "line_style",
+    "loss_label",
+    "percent_axis",
+]
 
 Axes = Any  # matplotlib is imported only when something is drawn
 Figure = Any

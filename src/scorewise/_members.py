@@ -37,6 +37,8 @@ class Members:
     @classmethod
     def of(cls, predictions: Any, weights: Any, options: InputOptions) -> Members:
         """Return members from an array, or from Samples, which take no options."""
+        if isinstance(predictions, Members):
+            return predictions
         if isinstance(predictions, Dirichlet):
             raise InvalidInput(
                 "this needs members, and a Dirichlet has none; draw samples from it and pass them "

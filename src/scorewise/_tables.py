@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import threading
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from scorewise._files import replacing
+from scorewise._files import check_output_path, digest, replacing
 from scorewise._version import __version__
 from scorewise.errors import InvalidInput
-from scorewise.io._format_parquet import parquet_files
-from scorewise.io._predictions import Predictions
 
 TABLE_SUFFIXES = (".parquet", ".arrow", ".feather", ".csv")
 _ROW_GROUP = 1 << 20  # rows of a row group
-_BLOCK = 8 << 20  # bytes
 
 # -- the table -------------------------------------------------------------------------------------
 
@@ -45,17 +39,6 @@ def check_table_path(path: Path, *inputs: Path) -> None:
     if path.suffix.lower() not in TABLE_SUFFIXES:
         raise InvalidInput(f"{path.name!r} must end in {', '.join(TABLE_SUFFIXES)}")
     check_output_path(path, *inputs)
-
-
-def check_output_path(path: Path, *inputs: Path) -> None:
-    """Raise for a path in a missing folder, an existing folder, and a path in an input."""
-    if not path.parent.is_dir():
-        raise InvalidInput(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
-    if path.is_dir():
-        raise InvalidInput(f"{str(path)!r} is a folder, which a file cannot replace")
-    for source in inputs:
-        if source.resolve() in (path.resolve(), *path.resolve().parents):
-            raise InvalidInput(f"{str(path)!r} is, or is in, the input {str(source)!r}")
 
 
 def row_column(ids: np.ndarray | None, first_row: int, n: int) -> dict[str, np.ndarray]:
@@ -130,53 +113,12 @@ def _writer(path: Path, suffix: str, schema: Any) -> Iterator[_TableWriter]:
 # -- metadata about the input ----------------------------------------------------------------------
 
 
-def input_metadata(predictions: Predictions, path: Path) -> dict[str, Any]:
-    """Return metadata about the input file of some results, with its digest."""
-    return {**input_summary(predictions, path), "sha256": digest(path)}
+def input_metadata(path: Path, shape: tuple[int, int, int]) -> dict[str, Any]:
+    """Return metadata about a file of predictions ``(N, M, K)``, with its digest."""
+    return {**input_summary(path, shape), "sha256": digest(path)}
 
 
-def input_summary(predictions: Predictions, path: Path) -> dict[str, Any]:
+def input_summary(path: Path, shape: tuple[int, int, int]) -> dict[str, Any]:
     """Return the metadata without the digest, which needs a pass over the file."""
-    n, m, k = predictions.shape
+    n, m, k = shape
     return {"version": __version__, "input": path.name, "rows": n, "members": m, "classes": k}
-
-
-def _files_of(path: Path) -> list[Path]:
-    """The file itself, or the Parquet files of a folder."""
-    return parquet_files(path) if path.is_dir() else [path]
-
-
-def stamp(path: Path) -> list[list[str | int]]:
-    """Return names, sizes, inodes and times, which change when a file is replaced or edited."""
-    stamps: list[list[str | int]] = []
-    for file in _files_of(path):
-        status = file.stat()
-        times = (status.st_mtime_ns, status.st_ctime_ns)
-        stamps.append([str(file.relative_to(path)), status.st_size, status.st_ino, *times])
-    return stamps
-
-
-def digest(path: Path, stop: threading.Event | None = None) -> str:
-    """Return the SHA-256 of a file in hexadecimal, or of the names and digests in a folder.
-
-    If ``stop`` is set, it returns early, with a meaningless value.
-    """
-    if path.is_dir():
-        lines = [f"{digest(file, stop)}  {file.relative_to(path)}\n" for file in _files_of(path)]
-        return hashlib.sha256("".join(lines).encode()).hexdigest()
-    sha = hashlib.sha256()
-    with path.open("rb") as file:
-        while (block := file.read(_BLOCK)) and not (stop and stop.is_set()):
-            sha.update(block)
-    return sha.hexdigest()
-
-
-@contextmanager
-def digest_in_background(path: Path) -> Iterator[Future[str]]:
-    """Yield the digest of a file as a future, computed in a thread."""
-    stop = threading.Event()
-    with ThreadPoolExecutor(1) as executor:
-        try:
-            yield executor.submit(digest, path, stop)
-        finally:
-            stop.set()

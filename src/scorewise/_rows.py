@@ -1,0 +1,111 @@
+"""Predictions for rows, with or without labels, as the tasks receive them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from scorewise._fields import LABELS, UNLABELLED, checked_ids, checked_labels, checked_names
+from scorewise.distributions import Dirichlet, Samples
+from scorewise.errors import InvalidInput
+from scorewise.io import Predictions
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledSamples:
+    """Samples with the labels and ids of their rows, and the names of the classes."""
+
+    samples: Samples
+    labels: np.ndarray
+    ids: np.ndarray | None
+    class_names: tuple[str, ...]
+
+
+def receive_labelled(
+    predictions: Any,
+    y: Any,
+    options: dict[str, Any],
+    *,
+    ids: Any = None,
+    class_names: Sequence[str] | None = None,
+) -> LabelledSamples:
+    """Predictions and labels, checked; arguments take precedence over what a file contains."""
+    if isinstance(predictions, Predictions):
+        y = predictions.labels if y is None else y
+        ids = predictions.ids if ids is None else ids
+        class_names = predictions.class_names if class_names is None else class_names
+    samples = receive_samples(predictions, "predictions", options)
+    if not len(samples.probs):
+        raise InvalidInput("there are no rows to evaluate")
+    if y is None:
+        raise InvalidInput(
+            "there are no labels, and they are needed here; in files they are called "
+            f"{', '.join(LABELS)}"
+        )
+    shape = samples.probs.shape
+    names = checked_names(class_names, shape[-1])
+    labels = checked_labels(y, shape, names)
+    missing = labels == UNLABELLED
+    if missing.any():
+        first = int(np.argmax(missing))
+        where = f" ({predictions.locate(first)})" if isinstance(predictions, Predictions) else ""
+        raise InvalidInput(
+            f"labels[{first}]{where} is missing; {int(missing.sum())} of {len(labels)} rows "
+            "have no label, and each row needs one here"
+        )
+    return LabelledSamples(
+        samples,
+        labels,
+        None if ids is None else checked_ids(ids, shape[0]),
+        names or tuple(str(k) for k in range(shape[-1])),
+    )
+
+
+def receive_samples(predictions: Any, name: str, options: dict[str, Any]) -> Samples:
+    """Samples (n, M, K) from the predictions of a file, an array, or Samples."""
+    distribution = receive_rows(predictions, name, options)
+    if not isinstance(distribution, Samples):
+        raise InvalidInput(f"{name} must have members (n, M, K), which a Dirichlet does not have")
+    return distribution
+
+
+def receive_rows(predictions: Any, name: str, options: dict[str, Any]) -> Samples | Dirichlet:
+    """Predictions for rows; the options are those of :class:`scorewise.Samples` for arrays."""
+    _check_known(options)
+    if isinstance(predictions, Predictions):
+        _refuse(set(options) - {"normalize"}, "the file decides it")
+        return predictions.to_samples(**options)
+    if isinstance(predictions, Samples | Dirichlet):
+        _refuse(set(options), f"the {predictions!r} was made before")
+        distribution = predictions
+    else:
+        distribution = Samples(predictions, **options)
+    n_axes = len(distribution.mean.shape)
+    if n_axes == 1:
+        raise InvalidInput(
+            f"{name} are members of one row, (M, K); pass rows (n, M, K): {name}[None] for this "
+            f"row, or {name}[:, None] if these are n rows of one member"
+        )
+    if n_axes != 2:
+        raise InvalidInput(f"{name} must be rows (n, M, K); reshape arrays with more axes")
+    return distribution
+
+
+def _refuse(options: set[str], reason: str) -> None:
+    """Raise if options are left that predictions of this kind do not take."""
+    if options:
+        raise InvalidInput(f"{', '.join(sorted(options))}: not an option here, as {reason}")
+
+
+def _check_known(options: Iterable[str]) -> None:
+    """Raise if an option is none of :class:`scorewise.Samples`, as a misspelt one is."""
+    known = set(inspect.signature(Samples).parameters) - {"probs"}
+    unknown = next((option for option in options if option not in known), None)
+    if unknown is not None:
+        raise InvalidInput(
+            f"there is no option {unknown!r}; predictions take {', '.join(sorted(known))}"
+        )

@@ -1,0 +1,143 @@
+"""Adapters for scikit-learn: ensembles, lists of classifiers, and what may be put around a model.
+
+The model in a pipeline, a search, a frozen estimator or a calibration may be of any kind that has
+an adapter.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scorewise.errors import InvalidInput
+from scorewise.models._adapters import (
+    ALL_OPTIONS,
+    Adapter,
+    has_members,
+    instance_of,
+    known_classes,
+    make_sampler,
+)
+from scorewise.models._samplers import CommitteeSampler, Sampler, SamplingOptions, prepared_sampler
+
+# Ensembles
+
+
+def _sample_forest(forest: Any, options: SamplingOptions) -> Sampler:
+    from scorewise.models.sklearn._ensembles import committee_of_forest
+
+    return CommitteeSampler.of(committee_of_forest(forest), options)
+
+
+def _sample_bagging(bagging: Any, options: SamplingOptions) -> Sampler:
+    from scorewise.models.sklearn._ensembles import committee_of_bagging
+
+    return CommitteeSampler.of(committee_of_bagging(bagging), options)
+
+
+def _sample_voting(voting: Any, options: SamplingOptions) -> Sampler:
+    from scorewise.models.sklearn._ensembles import committee_of_voting
+
+    return CommitteeSampler.of(committee_of_voting(voting), options)
+
+
+def _sample_bootstrap(ensemble: Any, options: SamplingOptions) -> Sampler:
+    from scorewise.models.sklearn._bootstrap import committee_of_bootstrap
+
+    return CommitteeSampler.of(committee_of_bootstrap(ensemble), options)
+
+
+def _sample_list(classifiers: Any, options: SamplingOptions) -> Sampler:
+    from scorewise.models.sklearn._ensembles import committee_of_classifiers
+
+    return CommitteeSampler.of(committee_of_classifiers(classifiers), options)
+
+
+def _classes_of_list(classifiers: Any) -> Any:
+    from scorewise.models.sklearn._ensembles import committee_of_classifiers
+
+    return committee_of_classifiers(classifiers).classes
+
+
+# Pipelines, frozen estimators, searches, calibrations
+
+_is_pipeline = instance_of("sklearn.pipeline.Pipeline")
+_is_frozen = instance_of("sklearn.frozen.FrozenEstimator")
+_is_search_of_sklearn = instance_of(
+    "sklearn.model_selection.GridSearchCV", "sklearn.model_selection.RandomizedSearchCV"
+)
+
+
+def _last_step(pipeline: Any) -> Any:
+    return pipeline.steps[-1][1] if pipeline.steps else None
+
+
+def _sample_pipeline(pipeline: Any, options: SamplingOptions) -> Sampler:
+    sampler = make_sampler(_last_step(pipeline), options)
+    if len(pipeline.steps) == 1:
+        return sampler
+    return prepared_sampler(sampler, pipeline[:-1].transform)
+
+
+def _is_search(model: Any) -> bool:
+    """Whether a model is a search, fitted or not, including those of other libraries."""
+    if hasattr(model, "best_estimator_"):
+        return has_members(model.best_estimator_)
+    return _is_search_of_sklearn(model)
+
+
+def _sample_search(search: Any, options: SamplingOptions) -> Sampler:
+    if not hasattr(search, "best_estimator_"):
+        raise InvalidInput(f"{type(search).__name__} is not fitted, or refit=False was set")
+    return make_sampler(search.best_estimator_, options)
+
+
+def _sample_calibrated(calibrated: Any, options: SamplingOptions) -> Sampler:
+    from scorewise.models.sklearn._calibrated import committee_of_calibrated
+
+    return CommitteeSampler.of(committee_of_calibrated(calibrated, options), options)
+
+
+ADAPTERS = (
+    Adapter(
+        matches=instance_of(
+            "sklearn.ensemble.RandomForestClassifier", "sklearn.ensemble.ExtraTreesClassifier"
+        ),
+        sampler=_sample_forest,
+    ),
+    Adapter(matches=instance_of("sklearn.ensemble.BaggingClassifier"), sampler=_sample_bagging),
+    Adapter(matches=instance_of("sklearn.ensemble.VotingClassifier"), sampler=_sample_voting),
+    Adapter(
+        matches=instance_of("scorewise.models.sklearn._bootstrap.BootstrapEnsemble"),
+        sampler=_sample_bootstrap,
+    ),
+    Adapter(
+        matches=lambda model: _is_pipeline(model) and has_members(_last_step(model)),
+        classes=lambda pipeline: known_classes(_last_step(pipeline)),
+        sampler=_sample_pipeline,
+        options=ALL_OPTIONS,
+    ),
+    Adapter(
+        matches=lambda model: _is_frozen(model) and has_members(model.estimator),
+        classes=lambda frozen: known_classes(frozen.estimator),
+        sampler=lambda frozen, options: make_sampler(frozen.estimator, options),
+        options=ALL_OPTIONS,
+    ),
+    Adapter(
+        matches=instance_of("sklearn.calibration.CalibratedClassifierCV"),
+        sampler=_sample_calibrated,
+        options=ALL_OPTIONS,
+    ),
+    Adapter(
+        matches=_is_search,
+        classes=lambda search: known_classes(getattr(search, "best_estimator_", None)),
+        sampler=_sample_search,
+        options=ALL_OPTIONS,
+        is_fallback=True,
+    ),
+    Adapter(
+        matches=lambda model: isinstance(model, list | tuple),
+        classes=_classes_of_list,
+        sampler=_sample_list,
+        is_fallback=True,
+    ),
+)
