@@ -17,12 +17,9 @@ _HEADS = {"", "class", "classes", "class_name", "label", "y", "truth", "true"}
 
 
 def read_cost_matrix(
-    path: str | os.PathLike[str],
-    class_names: Sequence[str] | None = None,
-    *,
-    ordered: bool = True,
+    path: str | os.PathLike[str], class_names: Sequence[str] | None = None, *, ordered: bool = True
 ) -> tuple[np.ndarray, list[str]]:
-    """Return costs ``(K, A)`` and the names of the actions, from a CSV file.
+    r"""Return costs ``(K, A)`` and the names of the actions, from a CSV file.
 
     The first line names the actions; each further line is for a class. If the first column has the
     names of the classes, or their numbers from 0 on, lines are put in the order of the classes.
@@ -45,7 +42,7 @@ def read_cost_matrix(
     >>> import pathlib, tempfile
     >>> import scorewise as sw
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "costs.csv"
-    >>> _ = path.write_text("class,dismiss,treat\\nill,50,0\\nhealthy,0,5\\n")
+    >>> _ = path.write_text("class,dismiss,treat\nill,50,0\nhealthy,0,5\n")
     >>> sw.io.read_cost_matrix(path, class_names=["healthy", "ill"])
     (array([[ 0.,  5.],
            [50.,  0.]]), ['dismiss', 'treat'])
