@@ -473,7 +473,7 @@ def test_more_rows_would_not_help_where_the_loss_is_too_large():
     assert cert.needed is None
     assert str(cert) == (
         "Nothing can be accepted: 100 calibration rows do not certify a mean loss of at most 0.05 "
-        "with 95% confidence; more of them may not help at the losses observed: allow a larger "
+        "with 95 % confidence; more of them may not help at the losses observed: allow a larger "
         "loss, or use a better model or measure."
     )
 
@@ -481,19 +481,35 @@ def test_more_rows_would_not_help_where_the_loss_is_too_large():
 def test_messages():
     assert str(sw.certify_threshold(np.zeros(20), np.arange(20), 0.05)) == (
         "Nothing can be accepted: 20 calibration rows do not certify a mean loss of at most 0.05 "
-        "with 95% confidence; at the losses observed, about 39 more would be needed."
+        "with 95 % confidence; at the losses observed, about 39 more would be needed."
     )
     losses = np.r_[0.0, 1.0, np.zeros(1998)]
     assert str(sw.certify_threshold(losses, np.zeros(2000), 0.05, 0.9)) == (
-        "Accept where uncertainty <= 0: 100.0% of 2,000 calibration rows, with a mean loss of "
-        "0.0005. The mean loss of new rows that are accepted is at most 0.05, with 90% confidence."
+        "Accept where uncertainty <= 0: 100.0 % of 2,000 calibration rows, with a mean loss of "
+        "0.0005. The mean loss of new rows that are accepted is at most 0.05, with 90 % confidence."
     )
+
+
+def test_the_message_is_in_the_unit_of_the_losses():
+    losses = np.r_[0.0, 1.0, np.zeros(1998)]
+    groups = np.repeat(["a", "b"], 1000)
+    errors, costs = sw.rules.zero_one.unit, sw.rules.cost_matrix(1 - np.eye(2)).unit
+    cert = sw.certify_threshold(losses, np.zeros(2000), 0.05, 0.9, unit=errors)
+    assert str(cert).endswith(
+        "with a mean error of 0.05 %. The mean error of new rows that are accepted is at most 5 %, "
+        "with 90 % confidence."
+    )
+    certs = sw.certify_threshold(losses, np.zeros(2000), 0.05, groups=groups, unit=costs)
+    assert "with a mean cost of 0.001. The mean cost of new rows" in str(certs["a"])
+    assert {cert.unit for cert in certs.values()} == {costs}
+    nothing = sw.certify_threshold(np.ones(100), np.arange(100), 0.05, unit=errors)
+    assert "do not certify a mean error of at most 5 % with 95 % confidence" in str(nothing)
 
 
 @pytest.mark.parametrize("n", [20, 2000])
 def test_the_message_does_not_round_the_confidence(n):
     cert = sw.certify_threshold(np.zeros(n), np.arange(n), 0.05, 0.999)
-    assert "99.9% confidence" in str(cert)
+    assert "99.9 % confidence" in str(cert)
 
 
 @pytest.mark.parametrize(
