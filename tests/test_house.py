@@ -22,7 +22,6 @@ PRIVATE_NAMES = {
     "tests/acquire/test_batches.py": SIZES,
     "tests/cli/test_remedies.py": "no command has a remedy that is no option of it",
     "tests/cli/test_score_on_disk.py": f"{SIZES}, and stops between two of them",
-    "tests/io/test_numpy.py": SIZES,
     "tests/io/test_score.py": f"{SIZES}, and fails or changes files between two of them",
     "tests/io_support.py": SIZES,
     "tests/kernels/test_cpu.py": KERNEL,
@@ -31,7 +30,6 @@ PRIVATE_NAMES = {
     "tests/rules/test_laws.py": "replaces the matrix product, to sum in another order",
     "tests/test_recipes.py": "writes modules that become part of the package",
     "tests/test_resampling.py": "compares single resamples; results have only their quantiles",
-    "tests/test_text.py": "one function that all displays, pages and tables call",
 }
 
 

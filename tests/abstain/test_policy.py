@@ -664,6 +664,18 @@ def test_the_guarantee_holds_over_the_population():
     assert broken <= binom.ppf(1 - 1e-4, draws, 1 - confidence)
 
 
+def test_infinities_numpy_values_and_keys_that_are_numbers_become_json(tmp_path):
+    metadata = {
+        1: np.float64("nan"),
+        "a": [np.inf, -np.inf, np.array([1.0, np.nan]), np.bool_(True)],
+        "b": (np.int64(3), None, "ü", Path("x.npz")),
+    }
+    path = tmp_path / "policy.json"
+    sw.certify(PROBS, Y, max_loss=0.1, metadata=metadata).save(path)
+    stored = json.loads(path.read_text(), parse_constant=pytest.fail)["metadata"]
+    assert stored == {"1": None, "a": [None, None, [1.0, None], True], "b": [3, None, "ü", "x.npz"]}
+
+
 def test_everything_is_in_the_dictionary():
     policy = sw.certify(PROBS, Y, max_loss=0.2, metadata={"input": "x"})
     content = policy.to_dict()
