@@ -131,7 +131,7 @@ class MemberPredictor:
         if self._has_one_class:
             yield self._one_class_predictions(X)
             return
-        batch_size = self.options["batch_size"]
+        batch_size = self.options.get("batch_size")
         if batch_size is not None:
             validate.whole(batch_size, "batch_size", at_least=1)
         options = SamplingOptions(

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
@@ -20,7 +22,7 @@ def test_rejection_curves_are_the_curves():
     assert np.allclose(line.get_ydata(), [0, 0, 1 / 3, 0.5])
     assert np.allclose(display.random_.get_ydata(), 0.5)
     assert np.allclose(display.oracle_.get_ydata(), [0, 0, 1 / 3, 0.5])
-    assert legend_texts(display.ax_) == ["a: 0.208", "best possible: 0.208", "random: 0.5"]
+    assert legend_texts(display.ax_) == ["a: 0.208", "best possible: 0.208", "random order: 0.5"]
     assert display.ax_.get_ylabel() == "mean zero-one loss of accepted predictions"
 
 
@@ -48,7 +50,7 @@ def test_references_can_be_chosen():
     display = RejectionCurveDisplay.from_uncertainty([0, 1, 0, 1], {"total": [0.1, 0.4, 0.2, 0.3]})
     display.plot(Figure().subplots(), show_oracle=False)
     assert display.oracle_ is None
-    assert [text.split(":")[0] for text in legend_texts(display.ax_)] == ["total", "random"]
+    assert [text.split(":")[0] for text in legend_texts(display.ax_)] == ["total", "random order"]
 
 
 def test_hostile_names_are_shown_as_they_are():
@@ -62,6 +64,31 @@ def test_hostile_names_are_shown_as_they_are():
     assert display.ax_.get_ylabel() == "mean $loss_ of accepted predictions"
 
 
+def shown_names(names: list[str]) -> list[str]:
+    """The names in the legend, without the areas that follow them."""
+    u = {name: np.arange(4) for name in names}
+    display = RejectionCurveDisplay.from_uncertainty([0, 1, 0, 1], u)
+    display.plot(Figure().subplots(), show_oracle=False, show_random=False)
+    return [text.rpartition(":")[0] for text in legend_texts(display.ax_)]
+
+
+def test_long_names_that_differ_at_either_end_stay_apart():
+    names = ["a" + 100 * "x", "b" + 100 * "x", 100 * "x" + "a", 100 * "x" + "b"]
+    assert len(set(shown_names(names))) == 4
+
+
+@settings(max_examples=25)
+@given(st.lists(st.text(max_size=60), min_size=1, max_size=8, unique=True))
+def test_a_name_is_one_line_of_at_most_30_characters(names):
+    shown = shown_names(names)
+    assert len(shown) == len(names)
+    for name, line in zip(names, shown, strict=True):
+        words = " ".join(name.split())
+        assert line == words if len(words) <= 30 else len(line) <= 30
+        assert line == line.strip()
+        assert len(line.splitlines()) <= 1
+
+
 def test_a_noisy_end_does_not_set_the_limits():
     losses = np.r_[500.0, np.ones(999)]
     display = draw(RejectionCurveDisplay.from_uncertainty(losses, np.arange(1000)))
@@ -71,7 +98,7 @@ def test_a_noisy_end_does_not_set_the_limits():
     assert 1.499 < high < 30
 
 
-def test_a_million_rows_are_drawn_fast_with_few_vertices():
+def test_a_million_rows_are_drawn_with_few_vertices():
     rng = np.random.default_rng(0)
     losses, u = rng.uniform(size=10**6), rng.uniform(size=10**6)
     display = RejectionCurveDisplay.from_uncertainty(losses, u)

@@ -233,7 +233,9 @@ def _certificates(
         return (), (Note(note),)
     confidence_of_each = 1 - (1 - confidence) / len(targets)
     return tuple(
-        certify_threshold(losses.incurred, totals, target, confidence_of_each, loss_bound=bound)
+        certify_threshold(
+            losses.incurred, totals, target, confidence_of_each, loss_bound=bound, unit=rule.unit
+        )
         for target in targets
     ), ()
 

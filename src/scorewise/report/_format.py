@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from scorewise._text import shorten
-from scorewise.compare import percent_text
+from scorewise._text import PERCENT, percent, shorten
 from scorewise.rules import Unit
 
-WIDTH = 40  # characters of a name in a sentence
-FULL = 200  # characters of a name in its tooltip
-SENTENCE = 800  # characters of a sentence, names included
+NAME_WIDTH = 40  # characters of a name in a sentence
+TOOLTIP_WIDTH = 200  # characters of a name in its tooltip
+SENTENCE_WIDTH = 800  # characters of a sentence, names included
 MISSING = "–"  # where there is no number
 _RIGHT_TO_LEFT = {"R", "AL", "AN"}
 _DIRECTIONS = set("\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -28,12 +27,12 @@ _DIGITS = 6  # of a number in a figure
 # -- names -----------------------------------------------------------------------------------------
 
 
-def clean(text: object, width: int = FULL) -> str:
+def clean(text: object, width: int = TOOLTIP_WIDTH) -> str:
     """The text on one line of at most ``width`` characters, without control characters."""
     return "".join("�" if _is_control(char) else char for char in shorten(text, width))
 
 
-def name_text(text: object, width: int = WIDTH) -> str:
+def name_text(text: object, width: int = NAME_WIDTH) -> str:
     """A name within a sentence: short, and isolated from the text direction of the sentence."""
     name = clean(text, width)
     if any(unicodedata.bidirectional(char) in _RIGHT_TO_LEFT for char in name):
@@ -41,7 +40,7 @@ def name_text(text: object, width: int = WIDTH) -> str:
     return name
 
 
-def plotly_name(text: object, width: int = WIDTH) -> str:
+def plotly_name(text: object, width: int = NAME_WIDTH) -> str:
     """A name for Plotly, which would interpret tags and entities in it."""
     return plotly_text(name_text(text, width))
 
@@ -53,7 +52,7 @@ def plotly_text(text: str) -> str:
 
 def sentence_text(sentence: str) -> str:
     """A sentence with rendered names; a number stays on the same line as its unit."""
-    return _unbroken(clean(sentence, SENTENCE))
+    return _unbroken(clean(sentence, SENTENCE_WIDTH))
 
 
 # -- numbers ---------------------------------------------------------------------------------------
@@ -71,27 +70,16 @@ def exact_text(value: float, unit: Unit) -> str:
     return _unbroken(unit.format_exact(value))
 
 
-def share_text(value: float | None) -> str:
+def share_text(value: float | None, form: str = ".3g") -> str:
     """A proportion as a percentage."""
-    return MISSING if value is None or not math.isfinite(value) else _unbroken(percent_text(value))
+    return MISSING if value is None or not math.isfinite(value) else _unbroken(percent(value, form))
 
 
 def loss_cell(value: float | None, unit: Unit) -> str:
     """A mean loss in a column, with as many decimals as its neighbours."""
     if value is None or not math.isfinite(value):
         return MISSING
-    fixed = f"{100 * value:.2f} %" if unit.is_proportion else f"{value:.4f}"
-    if _hides_the_value(fixed, value):
-        return loss_text(value, unit)
-    return _unbroken(fixed.replace("-", "−"))
-
-
-def share_cell(value: float | None) -> str:
-    """A proportion in a column, with as many decimals as its neighbours."""
-    if value is None or not math.isfinite(value):
-        return MISSING
-    fixed = f"{100 * value:.1f} %"
-    return share_text(value) if _hides_the_value(fixed, value) else _unbroken(fixed)
+    return _unbroken(unit.format_fixed(value)).replace("-", "−")
 
 
 def number(value: float | None, form: str = ".4g") -> str:
@@ -115,13 +103,13 @@ def decimals(values: Iterable[float]) -> int:
 # -- data ------------------------------------------------------------------------------------------
 
 
-def flat(values: Mapping[Any, Any], prefix: str = "") -> list[tuple[str, str]]:
+def flattened(values: Mapping[Any, Any], prefix: str = "") -> list[tuple[str, str]]:
     """Names and values of a mapping and of the mappings within it."""
     pairs: list[tuple[str, str]] = []
     for key, value in values.items():
         name = f"{prefix}{key}"
         if isinstance(value, Mapping):
-            pairs += flat(value, f"{name} · ")
+            pairs += flattened(value, f"{name} · ")
         elif isinstance(value, list | tuple):
             pairs.append((name, ", ".join(map(str, value)) or MISSING))
         else:
@@ -153,11 +141,5 @@ def _is_control(char: str) -> bool:
     return char in _DIRECTIONS or unicodedata.category(char) in {"Cc", "Cs"}
 
 
-def _hides_the_value(fixed: str, value: float) -> bool:
-    """Whether fixed decimals show 0 for a value above 0, or 100 % for less than all."""
-    shows_zero = re.search("[1-9]", fixed) is None
-    return (shows_zero and value != 0) or (fixed == "100.0 %" and value != 1)
-
-
 def _unbroken(text: str) -> str:
-    return text.replace(" %", "\u00a0%")
+    return text.replace(PERCENT, "\u00a0%")
