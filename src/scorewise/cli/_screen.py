@@ -70,17 +70,16 @@ def table(
 
 def comparison_table(comparison: Comparison, most: int | None = None) -> Table:
     """Measures from the best to the worst, at most ``most`` of them."""
-    of = f" of {comparison.task_loss} losses" if comparison.task == "selective" else ""
     interval = f"{percent(comparison.confidence, '.6g')} interval"
     return table(
-        f"{comparison.task}: {comparison.metric}{of}",
-        ["measure", "", comparison.metric, f"behind [{interval}]"],
+        comparison.title,
+        ["measure", "", comparison.metric_name, f"distance to the best [{interval}]"],
         (
             (
                 row.name,
                 row.verdict if row.same_order_as is None else f"as {row.same_order_as}",
                 f"{row.value:.4f}",
-                f"{row.behind:.4f} [{row.low:+.4f}, {row.high:+.4f}]",
+                f"{row.distance_to_best:.4f} [{row.low:+.4f}, {row.high:+.4f}]",
             )
             for row in comparison.standings[:most]
         ),
