@@ -245,7 +245,8 @@ def class_count(shape: Sequence[int], name: str) -> None:
     if not shape or shape[-1] < 2:
         raise InvalidInput(
             f"{name} has {shape[-1] if shape else 0} class(es) along its class axis and needs at "
-            "least 2; for probabilities of class 1 see scorewise.binary"
+            "least 2; two classes have two probabilities, 1 - p and p",
+            Remedy("probs", ..., "made by scorewise.binary from the probabilities of class 1"),
         )
 
 
@@ -540,10 +541,8 @@ def loss_vector(values: Any, name: str = "losses") -> np.ndarray:
         np.isinf(losses),
         losses,
         name,
-        "losses must be finite: the log loss of a probability of 0 is infinite, and so is every "
-        "mean of it; choose the smallest probability that counts, as in "
-        "sw.task_losses(probs, y, 'log', floor=1e-6), or a largest loss, as in "
-        "np.minimum(losses, 20)",
+        "losses must be finite",
+        Remedy("floor", 1e-6, "in task_losses to set the smallest probability that counts"),
     )
     return losses
 
