@@ -132,3 +132,14 @@ def apply_floor(p: np.ndarray, floor: float | None) -> np.ndarray:
         return p
     n_classes = p.shape[-1]
     return np.asarray((1 - n_classes * validate.floor(floor, n_classes)) * p + floor)
+
+
+def add_missing_classes(
+    probs: np.ndarray, columns: np.ndarray | None, n_classes: int
+) -> np.ndarray:
+    """Return probabilities (..., K) of all classes, 0 for those that the member does not have."""
+    if columns is None:
+        return probs
+    all_probs = np.zeros((*probs.shape[:-1], n_classes), probs.dtype)
+    all_probs[..., columns] = probs
+    return all_probs

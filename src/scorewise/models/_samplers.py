@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from scorewise import _validate as validate
+from scorewise._inputs import add_missing_classes
 from scorewise._random import generator
 from scorewise._threads import get_num_threads, run
 from scorewise._validate import SUM_TOLERANCE
@@ -272,17 +273,6 @@ class CommitteeSampler:
         except InvalidInput as error:
             return error
         return add_missing_classes(probs, member.columns, self._n_classes)
-
-
-def add_missing_classes(
-    probs: np.ndarray, columns: np.ndarray | None, n_classes: int
-) -> np.ndarray:
-    """Return probabilities of all classes, 0 for those that the member does not have."""
-    if columns is None:
-        return probs
-    all_probs = np.zeros((len(probs), n_classes), probs.dtype)
-    all_probs[:, columns] = probs
-    return all_probs
 
 
 # User-defined samplers, and samplers inside other models
