@@ -43,7 +43,7 @@ def print_error(text: str, color: str = "yellow") -> None:
 
 
 def print_json(value: Any) -> None:
-    """One line of JSON."""
+    """Print one line of JSON."""
     sys.stdout.write(dumps(value) + "\n")
 
 
@@ -69,6 +69,6 @@ def table(
 
 
 def comparison_table(comparison: Comparison, most: int | None = None) -> Table:
-    """Measures from the best to the worst, at most ``most`` of them."""
+    """Return the measures from the best to the worst, at most ``most`` of them."""
     heading, *rows = comparison.table()
     return table(comparison.title, heading, rows[:most], n_names=2)
