@@ -216,9 +216,8 @@ def test_a_comparison_as_a_dictionary_a_frame_and_text():
     assert "90 % interval" in lines[1]
     for line, row in zip(lines[2:], comparison.standings, strict=False):
         assert line.startswith(row.name)
-        alike = f"same order as {row.same_order_as}"
-        assert line.endswith(alike if row.same_order_as else row.verdict)
-        assert row.verdict in line
+        assert (f"same order as {row.same_order_as}" if row.same_order_as else row.verdict) in line
+        assert f"{row.value:.4f}" in line
     assert lines[-1] == comparison.notes[-1]
     with pytest.raises(KeyError, match="nothing"):
         comparison["nothing"]
