@@ -222,9 +222,9 @@ class Accumulator:
         validate.require_positive_weight(summary.weight)
         totals = summary.totals(list(self._rules.values()))
         results = {
-            name: Decomposition(total, aleatoric, rule._epistemic_of_spread(xp, spread))
-            for (name, rule), total, aleatoric, spread in zip(
-                self._rules.items(), totals, summary.aleatoric, summary.spread, strict=True
+            name: Decomposition(total, aleatoric, rule._epistemic_of_state(xp, state))
+            for (name, rule), total, aleatoric, state in zip(
+                self._rules.items(), totals, summary.aleatoric, summary.states, strict=True
             )
         }
         return next(iter(results.values())) if self._single else results
@@ -260,7 +260,8 @@ class _Summary:
     anchor: Array  # (..., K)
     deviation: Array  # (..., K): θ̄ − anchor
     aleatoric: tuple[Array, ...]  # (...) per rule: E H(θ)
-    spread: tuple[Array, ...]  # per rule: EU (...), or numbers (..., R) that EU follows from
+    # epistemic states per rule: EU (...), or numbers (..., R) that EU follows from
+    states: tuple[Array, ...]
 
     @property
     def mean(self) -> Array:
@@ -298,7 +299,7 @@ def _summary_of_member(
         anchor=theta + 0.0,  # a copy: the caller may reuse its buffer
         deviation=xp.zeros_like(theta),
         aleatoric=tuple(rule._entropy(xp, theta) for rule in rules),
-        spread=tuple(rule._spread_of_member(xp, theta) for rule in rules),
+        states=tuple(rule._state_of_member(xp, theta) for rule in rules),
     )
 
 
@@ -383,20 +384,19 @@ class _ChunkReader:
             anchor=anchor,
             deviation=deviation,
             aleatoric=tuple(values[: len(self._rules)]),
-            spread=tuple(values[len(self._rules) :]),
+            states=tuple(values[len(self._rules) :]),
         )
 
 
 def _summary_parts(samples: Samples, rules: Mapping[str, ScoringRule]) -> list[Array]:
-    """Anchor, deviation, then E H(θ) under each rule, then the spread under each."""
+    """Anchor, deviation, then E H(θ) under each rule, then the epistemic state under each."""
     xp = namespace(samples.probs)
     means = samples.by_blocks(lambda block: [block.anchor + 0.0, block.shift])
     results = decompose(samples, rules)
-    spreads = [
-        rule._spread_of_members(xp, samples, results[name].epistemic)
-        for name, rule in rules.items()
+    states = [
+        rule._state_of_members(xp, samples, results[name].epistemic) for name, rule in rules.items()
     ]
-    return [*means, *(results[name].aleatoric for name in rules), *spreads]
+    return [*means, *(results[name].aleatoric for name in rules), *states]
 
 
 def _merge(xp: Namespace, rules: list[ScoringRule], first: _Summary, second: _Summary) -> _Summary:
@@ -421,7 +421,7 @@ def _merge(xp: Namespace, rules: list[ScoringRule], first: _Summary, second: _Su
             first.deviation + share[..., None] * step,
         ),
         aleatoric=(),
-        spread=(),
+        states=(),
     )
     mean, mean_1, mean_2 = merged.mean, first.mean, second.mean
     # A class that is possible in either set stays possible, so that divergences are finite.
@@ -431,8 +431,8 @@ def _merge(xp: Namespace, rules: list[ScoringRule], first: _Summary, second: _Su
         aleatoric=tuple(
             rest * a + share * b for a, b in zip(first.aleatoric, second.aleatoric, strict=True)
         ),
-        spread=tuple(
-            rule._merge_spreads(xp, (a, b), (rest, share), mean, (mean_1, mean_2), step)
-            for rule, a, b in zip(rules, first.spread, second.spread, strict=True)
+        states=tuple(
+            rule._merge_states(xp, (a, b), (rest, share), mean, (mean_1, mean_2), step)
+            for rule, a, b in zip(rules, first.states, second.states, strict=True)
         ),
     )

@@ -296,13 +296,13 @@ class Dirichlet:
         return namespace(self.alpha).sum(self.alpha, axis=-1)
 
     @cached_property
-    def others(self) -> Array:
+    def alpha_of_others(self) -> Array:
         """α₀ − α_k, ``(..., K)``, computed as a sum, accurate even where one class dominates.
 
         Examples
         --------
         >>> import scorewise as sw
-        >>> sw.Dirichlet([10.0, 1e-20]).others
+        >>> sw.Dirichlet([10.0, 1e-20]).alpha_of_others
         array([1.e-20, 1.e+01])
         """
         return sum_of_others(namespace(self.alpha), self.alpha)
@@ -313,17 +313,17 @@ class Dirichlet:
         return self.alpha / self.concentration[..., None]
 
     @property
-    def rare(self) -> Array:
+    def is_rare(self) -> Array:
         """Whether α_k is so small that :meth:`estimate` may miss class k, boolean ``(..., K)``."""
         return self.alpha < 0.01
 
-    def widened(self, *, on_host: bool) -> Dirichlet:
+    def in_float64(self, *, on_host: bool) -> Dirichlet:
         """Return the distribution in float64, which sums need; on the host if JAX has none.
 
         Examples
         --------
         >>> import numpy as np, scorewise as sw
-        >>> sw.Dirichlet(np.ones(3, dtype=np.float32)).widened(on_host=True)
+        >>> sw.Dirichlet(np.ones(3, dtype=np.float32)).in_float64(on_host=True)
         Dirichlet(3 classes, batch (), float64)
         """
         if on_host and is_jax(self.alpha) and not is_traced(self.alpha):
@@ -354,7 +354,7 @@ class Dirichlet:
     def expect(self, f: Callable[[Array], Array]) -> Array:
         """Return E_Q f(θ) by quasi-Monte-Carlo, for ``f`` from ``(B, m, K)`` to ``(B, m)``.
 
-        Use it for a quantity of your own; the rules have closed forms.
+        Use it for a quantity of your own; most rules have closed forms.
 
         Examples
         --------

@@ -282,7 +282,7 @@ class _GreedySearch:
 
     def _in_rules_library(self, probs: np.ndarray) -> Any:
         """The same array in the library that a user's own rule is written for."""
-        if self._rule.any_library:
+        if self._rule.runs_on_any_library:
             return probs
         return on_device_of(namespace(self._like), probs, self._like)
 

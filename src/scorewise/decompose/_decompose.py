@@ -233,7 +233,7 @@ def _components(samples: Samples, rule: ScoringRule, jackknife: _JackknifeOption
 
 def _of_dirichlet(predictions: Dirichlet, rule: ScoringRule) -> Decomposition:
     rule.check_classes(predictions.n_classes)
-    q = predictions.widened(on_host=rule.any_library)
+    q = predictions.in_float64(on_host=rule.runs_on_any_library)
     xp = namespace(q.alpha)
     total = rule._entropy(xp, q.mean)
     epistemic, error = rule._dirichlet_epistemic(xp, q)

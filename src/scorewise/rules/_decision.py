@@ -36,7 +36,7 @@ from scorewise.rules._rule import (
 
 
 def _excess(xp: Namespace, p: Array, q: Array) -> Array:
-    """(p − q)⁺, exactly 0 where the two are equal, also for a compiler."""
+    """Return (p − q)⁺, exactly 0 where the two are equal, also for a compiler."""
     return xp.maximum(difference(xp, p, q), 0.0)
 
 
@@ -67,7 +67,7 @@ class _LargestClassesRule(DecisionRule):
     def total_order(self, n_classes: int) -> Hashable | None:
         return BY_LARGEST if self.k == 1 else None  # with k = K = 2 all totals are 0
 
-    def _chosen(self, xp: Namespace, p: Array) -> Array:
+    def _is_chosen(self, xp: Namespace, p: Array) -> Array:
         """Boolean ``(..., K)``: the k largest entries, ties to the first index."""
         if self.k == 1:
             return one_hot(xp, xp.argmax(p, axis=-1), p.shape[-1])
@@ -75,7 +75,7 @@ class _LargestClassesRule(DecisionRule):
         return xp.argsort(order, axis=-1, stable=True) < self.k
 
     def _losses(self, xp: Namespace, p: Array) -> Array:
-        return xp.astype(~self._chosen(xp, p), p.dtype)
+        return xp.astype(~self._is_chosen(xp, p), p.dtype)
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
         if self.k == 1:
@@ -83,7 +83,7 @@ class _LargestClassesRule(DecisionRule):
         return xp.sum(xp.sort(p, axis=-1)[..., : p.shape[-1] - self.k], axis=-1)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
-        return self._choose(xp, self._regret(xp, p), self._chosen(xp, q))
+        return self._regret_of_choice(xp, self._regret(xp, p), self._is_chosen(xp, q))
 
     def _regret(self, xp: Namespace, p: Array) -> Array:
         if self.k == 1:
@@ -96,9 +96,9 @@ class _LargestClassesRule(DecisionRule):
             return xp.min(mean_regret, axis=-1)
         n = mean_regret.shape[-1] // 2
         gain = mean_regret[..., n:] - mean_regret[..., :n]
-        return self._choose(xp, mean_regret, self._chosen(xp, gain))
+        return self._regret_of_choice(xp, mean_regret, self._is_chosen(xp, gain))
 
-    def _choose(self, xp: Namespace, regret: Array, chosen: Array) -> Array:
+    def _regret_of_choice(self, xp: Namespace, regret: Array, chosen: Array) -> Array:
         """The regret of a choice: chosen classes below the threshold, and others above it."""
         if self.k == 1:
             return xp.sum(xp.where(chosen, regret, 0.0), axis=-1)
@@ -203,13 +203,13 @@ class CostMatrix(DecisionRule):
         validate.same_classes(n_classes, len(self.costs), "this cost matrix")
 
     @cached_property
-    def _opportunity(self) -> np.ndarray:
+    def _excess_costs(self) -> np.ndarray:
         """The excess cost of each action over the best action for the class."""
         return np.asarray(self.costs - self.costs.min(axis=1, keepdims=True))
 
     def _regret(self, xp: Namespace, p: Array) -> Array:
         wide = widest(xp, p)
-        expected = matmul(xp, wide, as_dtype_of(xp, self._opportunity, wide))
+        expected = matmul(xp, wide, as_dtype_of(xp, self._excess_costs, wide))
         best = one_hot(xp, xp.argmin(expected, axis=-1), expected.shape[-1])
         regret = 0.0 * expected
         for cost in self._expected_parts(xp, wide):
@@ -293,7 +293,7 @@ class CostMatrix(DecisionRule):
         epistemic, error = of_best(means[..., :n]), of_best(errors[..., :n])
         hits = of_best(means[..., n:])
         # Where few draws have any regret, the next draw might have the largest.
-        next_draw = of_best(as_dtype_of(xp, self._opportunity.max(axis=0) / q.n_draws, means))
+        next_draw = of_best(as_dtype_of(xp, self._excess_costs.max(axis=0) / q.n_draws, means))
         return epistemic, error + xp.where(hits * q.n_draws < 50, next_draw, 0.0)
 
 
@@ -315,7 +315,7 @@ zero_one = register(ZeroOne())
 
 @register
 def top_k(k: int) -> ScoringRule:
-    """ℓ(p, y) = 1 − [y among the k largest of p]: 1 if the label is not in a short list.
+    """Return the rule ℓ(p, y) = 1 − [y among the k largest of p]: 1 if y is not in a short list.
 
     H(p) = 1 − Σ of the k largest; D(q, p) = Σ of the k largest of p − Σ_{j∈top-k(q)} p_j.
 
@@ -335,7 +335,7 @@ def top_k(k: int) -> ScoringRule:
 
 @register
 def cost_matrix(costs: Any, actions: Sequence[str] | None = None) -> ScoringRule:
-    """ℓ(p, y) = C[y, a*(p)] with a*(p) the action of least expected cost.
+    """Return the rule ℓ(p, y) = C[y, a*(p)], with a*(p) the action of least expected cost.
 
     H(p) = min_a (pᵀC)_a, and EU is the expected value of perfect information about θ. An abstain
     or defer action is just another column.

@@ -1,7 +1,7 @@
 """Norm rules, H(p) = 1 − ‖p‖_α: spherical and pseudo-spherical; only p's direction counts.
 
-Their losses 1 − (p_y/‖p‖)^{α−1} are largest where another class is certain: p_j/p_y is then as
-large as it can be for that class, and as small as it can be for all others.
+Their losses 1 − (p_y/‖p‖)^{α−1} are largest where another class is certain: p_y/‖p‖ is smallest at
+a corner e_j, j ≠ y, also where a floor moves the corners inwards.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ spherical = register(Spherical())
 
 @register
 def pseudospherical(alpha: float) -> ScoringRule:
-    """ℓ(p, y) = 1 − (p_y/‖p‖_α)^{α−1}: the spherical family, with ``spherical`` at α = 2.
+    """Return the rule ℓ(p, y) = 1 − (p_y/‖p‖_α)^{α−1}, which is ``spherical`` at α = 2.
 
     H(p) = 1 − ‖p‖_α and D(q, p) = ‖p‖_α − Σ p q^{α−1}/‖q‖_α^{α−1}.
 

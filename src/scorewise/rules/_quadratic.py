@@ -133,9 +133,10 @@ rps = register(RankedProbability())
 
 @register
 def quadratic(matrix: Any) -> ScoringRule:
-    """ℓ(p, y) = (p − e_y)ᵀA(p − e_y): Brier's score where some confusions cost more.
+    """Return the rule ℓ(p, y) = (p − e_y)ᵀA(p − e_y): Brier's, with a matrix of weights.
 
-    H(p) = tr A(diag p − ppᵀ) and D(q, p) = (q − p)ᵀA(q − p).
+    Use it where some confusions cost more. H(p) = tr A(diag p − ppᵀ) and
+    D(q, p) = (q − p)ᵀA(q − p).
 
     Parameters
     ----------
