@@ -93,7 +93,7 @@ class Others:
         return max(0.0, _busy_elsewhere() - self._busy) / (elapsed * (os.cpu_count() or 1))
 
     def __str__(self) -> str:
-        return f"Other work took {self.share():.0%} of the machine meanwhile."
+        return f"Other work took {100 * self.share():.0f} % of the machine meanwhile."
 
 
 def _busy_elsewhere() -> float:

@@ -9,6 +9,10 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+# Threads of OpenMP that wait for work sleep: while they spin, other workers of pytest wait too.
+# OpenMP reads this when scikit-learn or torch is loaded, here and in child processes.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 import hypothesis
 import pytest
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 import scorewise as sw
 from scorewise.decompose import Decomposition
@@ -100,6 +101,21 @@ def as_json(value: Any) -> Any:
     """A result as JSON has it: arrays are lists, and numbers that are not finite are None."""
     text = json.dumps(value, default=lambda x: x.tolist())
     return json.loads(text, parse_constant=lambda _: None)
+
+
+def is_at_most(rate: float, chunks: Iterable[np.ndarray]) -> bool:
+    """Whether events occur at this rate or less, by draws that stop when the answer is clear.
+
+    At each look, a wrong answer about events of exactly this rate has a probability of 1 in 10,000.
+    """
+    occurred, draws = 0, 0
+    for chunk in chunks:
+        occurred, draws = occurred + int(chunk.sum()), draws + len(chunk)
+        if binom.cdf(occurred, draws, rate) < 1e-4:
+            return True
+        if binom.sf(occurred - 1, draws, rate) < 1e-4:
+            return False
+    return True
 
 
 def softmax(z: np.ndarray) -> np.ndarray:

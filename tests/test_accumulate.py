@@ -165,6 +165,10 @@ def test_memory_does_not_grow_with_members():
             "class_axis=2 is not an axis",
         ),
         (lambda acc: acc.merge(sw.Accumulator("brier")), "rules must be the same"),
+        (
+            lambda acc: acc.merge(fill(members(5, 2, 3), ["zero-one", "log"])),
+            "rules must be the same",
+        ),
         (lambda acc: acc.merge(fill(members(4, 2, 3), ["log", "zero-one"])), r"this one \(4, 3\)"),
     ],
 )

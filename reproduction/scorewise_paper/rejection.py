@@ -198,8 +198,9 @@ def _certain_and_wrong(group: Group) -> str:
     """How many rows depend on the floor of the log loss, which the paper does not state."""
     share = np.mean([stored.numbers["certain_and_wrong"] for stored in group.results])
     return (
-        f"{group.title()}: for {share:.2%} of the rows all members gave probability 0 to the class "
-        f"that occurred; the log loss counts that as {FLOOR:.2g}, or as the floor that is named."
+        f"{group.title()}: for {100 * share:.2f} % of the rows all members gave probability 0 to "
+        f"the class that occurred; the log loss counts that as {FLOOR:.2g}, or as the floor that "
+        "is named."
     )
 
 

@@ -1,6 +1,26 @@
-"""Shortening of names for display."""
+"""Names and proportions as text."""
 
 from __future__ import annotations
+
+PERCENT = " %"  # what follows a number of percent, also along an axis
+
+
+def percent(share: float, form: str = ".3g") -> str:
+    """Return a proportion as a percentage; only exact values are shown as 0 % or 100 %.
+
+    Examples
+    --------
+    >>> percent(0.0512), percent(0.5, ".1f"), percent(0.0001, ".1f"), percent(0.99999)
+    ('5.12 %', '50.0 %', '0.01 %', 'more than 99.9 %')
+    """
+    number = format(100 * share, form)
+    if 0 < share < 1e-6:
+        return f"less than 0.0001{PERCENT}"
+    if share > 0 == float(number):
+        return percent(share)
+    if share < 1 and float(number) == 100:
+        return f"more than 99.9{PERCENT}"
+    return number + PERCENT
 
 
 def shorten(text: object, width: int = 40) -> str:

@@ -7,8 +7,9 @@ threshold accepts is known, and so is how often a guarantee about it fails.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +19,10 @@ from scipy.stats import beta as beta_distribution
 from scipy.stats import binom
 
 import scorewise as sw
+from support import is_at_most
 
 MAX_LOSS, CONFIDENCE = 0.08, 0.9
-DRAWS, DRAWS_BOUNDED = 600, 300
+DRAWS, CHUNK = 2_000, 200
 Array = np.ndarray
 
 
@@ -65,25 +67,30 @@ def certified(losses: Array, scores: Array, max_loss: float, delta: float) -> fl
     return sw.certify_threshold(losses, scores, max_loss, 1 - delta).threshold
 
 
-def thresholds_of(
+def chunks_of(
     population: Population, n: int, draws: int = DRAWS, seed: int = 0, rule: Callable = certified
-) -> Array:
-    bound, chunks = population.loss_bound, []
-    for first in range(0, draws, 250):
-        losses, scores = population.draw(n, min(250, draws - first), seed + first)
-        chunks += [
-            rule(a / bound, b, population.max_loss / bound, 1 - CONFIDENCE)
-            for a, b in zip(losses, scores, strict=True)
-        ]
-    return np.array(chunks)
+) -> Iterator[Array]:
+    """Thresholds of independent calibration sets of n rows, some at a time."""
+    bound = population.loss_bound
+    for first in range(0, draws, CHUNK):
+        losses, scores = population.draw(n, min(CHUNK, draws - first), seed + first)
+        yield np.array(
+            [
+                rule(a / bound, b, population.max_loss / bound, 1 - CONFIDENCE)
+                for a, b in zip(losses, scores, strict=True)
+            ]
+        )
 
 
-def allowed(draws: int = DRAWS) -> float:
-    """A rate of failures that a valid guarantee exceeds with a probability of 1 in 10,000.
+def guarantee_holds(population: Population, n: int, **options: Any) -> bool:
+    """Whether the guarantee fails at most as often as stated, in up to 2,000 draws."""
+    chunks = chunks_of(population, n, **options)
+    return is_at_most(1 - CONFIDENCE, map(population.fails, chunks))
 
-    The number of failures is then at most binomial, with the probability 1 - confidence.
-    """
-    return float(binom.ppf(1 - 1e-4, draws, 1 - CONFIDENCE)) / draws
+
+def mean_coverage(population: Population, n: int, draws: int, seed: int = 0) -> float:
+    thresholds = np.concatenate(list(chunks_of(population, n, draws, seed)))
+    return float(population.truth(thresholds)[0].mean())
 
 
 def at_atoms(*edges: float) -> Callable[[Array], Array]:
@@ -179,26 +186,15 @@ BOUNDED = {
 }
 
 
-def report(name: str, population: Population, n: int, thresholds: Array) -> tuple[float, float]:
-    failed, coverage = population.fails(thresholds).mean(), population.truth(thresholds)[0]
-    print(
-        f"{name}, n = {n}: failed {failed:.4f}, mean coverage {coverage.mean():.3f} of at best "
-        f"{population.best_coverage():.3f}"
-    )
-    return float(failed), float(coverage.mean())
-
-
 @pytest.mark.parametrize("n", [50, 200, 1000])
 @pytest.mark.parametrize("name", POPULATIONS)
 def test_the_guarantee_holds_for_losses_of_0_and_1(name, n):
-    failed, _ = report(name, POPULATIONS[name], n, thresholds_of(POPULATIONS[name], n))
-    assert failed <= allowed()
+    assert guarantee_holds(POPULATIONS[name], n)
 
 
 @pytest.mark.parametrize("name", ["issue", "flat above the limit", "few values at the limit"])
 def test_the_guarantee_holds_for_many_rows(name):
-    failed, _ = report(name, POPULATIONS[name], 5000, thresholds_of(POPULATIONS[name], 5000))
-    assert failed <= allowed()
+    assert guarantee_holds(POPULATIONS[name], 5000)
 
 
 @pytest.mark.parametrize(
@@ -209,8 +205,7 @@ def test_the_guarantee_holds_for_many_rows(name):
     ],
 )
 def test_the_guarantee_holds_for_bounded_losses(name, n):
-    failed, _ = report(name, BOUNDED[name], n, thresholds_of(BOUNDED[name], n, DRAWS_BOUNDED))
-    assert failed <= allowed(DRAWS_BOUNDED)
+    assert guarantee_holds(BOUNDED[name], n)
 
 
 @pytest.mark.long
@@ -218,8 +213,13 @@ def test_the_guarantee_holds_for_bounded_losses(name, n):
 @pytest.mark.parametrize("name", [*POPULATIONS, *BOUNDED])
 def test_the_guarantee_holds_in_many_more_draws(name, n):
     population, draws = (POPULATIONS | BOUNDED)[name], 10_000 if name in POPULATIONS else 4_000
-    failed, _ = report(name, population, n, thresholds_of(population, n, draws, seed=10**6))
-    assert failed <= allowed(draws)
+    thresholds = np.concatenate(list(chunks_of(population, n, draws, seed=10**6)))
+    failed, coverage = population.fails(thresholds), population.truth(thresholds)[0]
+    print(
+        f"{name}, n = {n}: failed {failed.mean():.4f}, mean coverage {coverage.mean():.3f} of at "
+        f"best {population.best_coverage():.3f}"
+    )
+    assert failed.sum() <= binom.ppf(1 - 1e-4, draws, 1 - CONFIDENCE)
 
 
 def without_correction(losses: Array, scores: Array, max_loss: float, delta: float) -> float:
@@ -253,9 +253,7 @@ def by_the_mean_alone(losses: Array, scores: Array, max_loss: float, delta: floa
 
 @pytest.mark.parametrize("rule", [without_correction, without_sharing, by_the_mean_alone])
 def test_a_careless_search_would_be_caught(rule):
-    population = POPULATIONS["flat at the limit"]
-    failed, _ = report(rule.__name__, population, 1000, thresholds_of(population, 1000, rule=rule))
-    assert failed > 1.3 * allowed()
+    assert not guarantee_holds(POPULATIONS["flat at the limit"], 1000, rule=rule)
 
 
 def test_careless_betting_would_be_caught():
@@ -267,31 +265,24 @@ def test_careless_betting_would_be_caught():
         passed = np.flatnonzero(wealth >= -np.log(delta))
         return np.sort(scores)[passed[-1]] if len(passed) else -np.inf
 
-    population = BOUNDED["mostly 0 and 1 at the limit"]
-    failed, _ = report("best bet", population, 1000, thresholds_of(population, 1000, rule=rule))
-    assert failed > 1.3 * allowed()
+    assert not guarantee_holds(BOUNDED["mostly 0 and 1 at the limit"], 1000, rule=rule)
 
 
 def test_the_coverage_is_near_the_best_possible():
     population = POPULATIONS["issue"]
     assert abs(population.best_coverage() - np.sqrt(0.45)) < 1e-4  # where 0.02 + 0.4 t²/3 is 0.08
-    least = {200: 0.12, 1000: 0.45, 5000: 0.6}
-    for n, wanted in least.items():
-        _, coverage = report("issue", population, n, thresholds_of(population, n, seed=7))
-        assert coverage >= wanted
+    for n, draws, least in ((200, 2_000, 0.12), (1000, 600, 0.45), (5000, 200, 0.6)):
+        assert mean_coverage(population, n, draws, seed=7) >= least
 
 
 def test_the_coverage_of_bounded_losses_is_near_the_best_possible():
     name = "issue, losses of 0.5 to 1"
-    _, coverage = report(name, BOUNDED[name], 1000, thresholds_of(BOUNDED[name], 1000, 500))
-    assert coverage >= 0.55  # the best is 0.806
+    assert mean_coverage(BOUNDED[name], 1000, 500) >= 0.55  # the best is 0.806
 
 
 def test_a_huge_atom_that_would_pass_alone_is_certified():
     """3,000 rows of uncertainty 0 lose 0.05: by themselves they show a loss below 0.06."""
-    population = POPULATIONS["huge atom at 0 below the limit"]
-    _, coverage = report("huge atom", population, 5000, thresholds_of(population, 5000, 500))
-    assert coverage >= 0.6
+    assert mean_coverage(POPULATIONS["huge atom at 0 below the limit"], 5000, 500) >= 0.6
 
 
 @given(st.integers(1, 300), st.data(), st.floats(0.001, 0.999), st.floats(0.01, 0.99))
@@ -308,14 +299,19 @@ def test_tied_rows_of_0_and_1_are_certified_by_the_binomial_test(n, data, chance
 @pytest.mark.parametrize("n", [30, 300])
 @pytest.mark.parametrize("name", [name for name in BOUNDED if "at the limit" in name])
 def test_tied_rows_at_the_limit_are_certified_by_betting_as_rarely_as_stated(name, n, delta):
-    population, draws = BOUNDED[name], 200
-    losses, _ = population.draw(n, draws, 5)
-    bound = population.loss_bound
-    passed = [
-        sw.certify_threshold(row, np.zeros(n), population.max_loss, 1 - delta, loss_bound=bound)
-        for row in losses
-    ]
-    assert sum(bool(cert.coverage) for cert in passed) <= binom.ppf(1 - 1e-4, draws, delta)
+    population = BOUNDED[name]
+    limits = population.max_loss, 1 - delta
+
+    def certified_sets() -> Iterator[Array]:
+        for seed in range(5, 5 + DRAWS // CHUNK):
+            losses, _ = population.draw(n, CHUNK, seed)
+            certificates = [
+                sw.certify_threshold(row, np.zeros(n), *limits, loss_bound=population.loss_bound)
+                for row in losses
+            ]
+            yield np.array([certificate.coverage > 0 for certificate in certificates])
+
+    assert is_at_most(delta, certified_sets())
 
 
 def test_betting_certifies_losses_that_are_clearly_smaller():
@@ -477,7 +473,7 @@ def test_more_rows_would_not_help_where_the_loss_is_too_large():
     assert cert.needed is None
     assert str(cert) == (
         "Nothing can be accepted: 100 calibration rows do not certify a mean loss of at most 0.05 "
-        "with 95% confidence; more of them may not help at the losses observed: allow a larger "
+        "with 95 % confidence; more of them may not help at the losses observed: allow a larger "
         "loss, or use a better model or measure."
     )
 
@@ -485,19 +481,35 @@ def test_more_rows_would_not_help_where_the_loss_is_too_large():
 def test_messages():
     assert str(sw.certify_threshold(np.zeros(20), np.arange(20), 0.05)) == (
         "Nothing can be accepted: 20 calibration rows do not certify a mean loss of at most 0.05 "
-        "with 95% confidence; at the losses observed, about 39 more would be needed."
+        "with 95 % confidence; at the losses observed, about 39 more would be needed."
     )
     losses = np.r_[0.0, 1.0, np.zeros(1998)]
     assert str(sw.certify_threshold(losses, np.zeros(2000), 0.05, 0.9)) == (
-        "Accept where uncertainty <= 0: 100.0% of 2,000 calibration rows, with a mean loss of "
-        "0.0005. The mean loss of new rows that are accepted is at most 0.05, with 90% confidence."
+        "Accept where uncertainty <= 0: 100.0 % of 2,000 calibration rows, with a mean loss of "
+        "0.0005. The mean loss of new rows that are accepted is at most 0.05, with 90 % confidence."
     )
+
+
+def test_the_message_is_in_the_unit_of_the_losses():
+    losses = np.r_[0.0, 1.0, np.zeros(1998)]
+    groups = np.repeat(["a", "b"], 1000)
+    errors, costs = sw.rules.zero_one.unit, sw.rules.cost_matrix(1 - np.eye(2)).unit
+    cert = sw.certify_threshold(losses, np.zeros(2000), 0.05, 0.9, unit=errors)
+    assert str(cert).endswith(
+        "with a mean error of 0.05 %. The mean error of new rows that are accepted is at most 5 %, "
+        "with 90 % confidence."
+    )
+    certs = sw.certify_threshold(losses, np.zeros(2000), 0.05, groups=groups, unit=costs)
+    assert "with a mean cost of 0.001. The mean cost of new rows" in str(certs["a"])
+    assert {cert.unit for cert in certs.values()} == {costs}
+    nothing = sw.certify_threshold(np.ones(100), np.arange(100), 0.05, unit=errors)
+    assert "do not certify a mean error of at most 5 % with 95 % confidence" in str(nothing)
 
 
 @pytest.mark.parametrize("n", [20, 2000])
 def test_the_message_does_not_round_the_confidence(n):
     cert = sw.certify_threshold(np.zeros(n), np.arange(n), 0.05, 0.999)
-    assert "99.9% confidence" in str(cert)
+    assert "99.9 % confidence" in str(cert)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,8 @@ NOTHING = sw.certify_threshold([1.0], [0.0], max_loss=0.1)
 def by_hand(probs: Any, y: Any, rule: Any, max_loss: float, bound: float, floor: float | None):
     losses = sw.task_losses(probs, y, rule, floor=floor)
     total = [float(f"{u:.9e}") for u in sw.decompose(probs, rule).total]  # ten digits
-    return sw.certify_threshold(losses, total, max_loss, 0.9, loss_bound=bound)
+    unit = sw.get_rule(rule).unit
+    return sw.certify_threshold(losses, total, max_loss, 0.9, loss_bound=bound, unit=unit)
 
 
 # -- certify ---------------------------------------------------------------------------------------
@@ -253,7 +254,7 @@ def test_any_threshold_survives_to_the_last_bit(tmp_path_factory, threshold, cov
     )
     policy.save(path)
     again = sw.load_policy(path).certificate
-    assert again == cert
+    assert again == replace(cert, unit=sw.rules.log.unit)
     assert np.signbit(again.threshold) == np.signbit(threshold)
 
 
@@ -333,7 +334,12 @@ def test_a_missing_field_is_named(tmp_path, content, field):
 
 
 @parametrize(
-    "field", [f.name for f in fields(sw.abstain.Certificate) if f.name not in ("needed", "drift")]
+    "field",
+    [
+        field.name
+        for field in fields(sw.abstain.Certificate)
+        if field.name not in ("needed", "drift", "unit")
+    ],
 )
 def test_a_missing_number_is_named(tmp_path, content, field):
     damaged = copy.deepcopy(content)
@@ -543,7 +549,7 @@ def test_a_policy_may_accept_all_rows_or_none():
     assert sw.certify(calm, y, max_loss=0.1).apply(calm).accepted.all()
     result = sw.certify(calm, 1 - y, max_loss=0.1).apply(calm)
     assert not result.accepted.any()
-    assert repr(result).startswith("0 of 2,000 rows accepted (0.0%); new inputs look like")
+    assert repr(result).startswith("0 of 2,000 rows accepted (0.0 %); new inputs look like")
 
 
 def test_predictions_are_the_actions_of_least_cost():
@@ -658,11 +664,24 @@ def test_the_guarantee_holds_over_the_population():
     assert broken <= binom.ppf(1 - 1e-4, draws, 1 - confidence)
 
 
+def test_infinities_numpy_values_and_keys_that_are_numbers_become_json(tmp_path):
+    metadata = {
+        1: np.float64("nan"),
+        "a": [np.inf, -np.inf, np.array([1.0, np.nan]), np.bool_(True)],
+        "b": (np.int64(3), None, "ü", Path("x.npz")),
+    }
+    path = tmp_path / "policy.json"
+    sw.certify(PROBS, Y, max_loss=0.1, metadata=metadata).save(path)
+    stored = json.loads(path.read_text(), parse_constant=pytest.fail)["metadata"]
+    assert stored == {"1": None, "a": [None, None, [1.0, None], True], "b": [3, None, "ü", "x.npz"]}
+
+
 def test_everything_is_in_the_dictionary():
     policy = sw.certify(PROBS, Y, max_loss=0.2, metadata={"input": "x"})
     content = policy.to_dict()
     assert content["guarantee"] == repr(policy)
-    assert content["certificate"] | {"drift": None} == asdict(policy.certificate)
+    unit = asdict(policy.rule.unit)
+    assert content["certificate"] | {"unit": unit, "drift": None} == asdict(policy.certificate)
     assert (content["members"], content["classes"], content["metadata"]) == (8, 3, {"input": "x"})
 
 

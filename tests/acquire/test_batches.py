@@ -704,6 +704,17 @@ def test_rows_that_are_not_computed_again_would_not_have_been_chosen(rule, monke
     assert n_places > 30
 
 
+def test_blocks_of_rows_change_nothing(monkeypatch):
+    """One row at a time, a few, and all; some rows are left out by their bounds."""
+    for seed in range(4):
+        pool = np.concatenate([members(20, 4, 3, seed), members(20, 4, 3, seed, 20.0)])
+        whole = sw.acquire_batch(pool, 4, "log", 0)
+        for size in (1, 100, 1000):
+            with monkeypatch.context() as patch:
+                patch.setattr(import_module("scorewise.acquire._batches"), "_BLOCK", size)
+                assert_same_batch(sw.acquire_batch(pool, 4, "log", 0), whole)
+
+
 @pytest.mark.parametrize("rule", ["log", "brier", "spherical", "rps"])
 def test_gains_within_rounding_are_zero(rule):
     """Members agree on all rows but one; the label of that one changes nothing for them."""

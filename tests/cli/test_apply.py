@@ -23,7 +23,7 @@ from cli_support import (
 
 def test_drift_is_a_warning_and_exit_code_1(here: Path):
     certified = succeeded(run("certify", "test.npz", "--max-loss", "0.2"))
-    assert "95% confidence" in " ".join(certified.stdout.split())
+    assert "95 % confidence" in " ".join(certified.stdout.split())
     sw.write_predictions("new.npz", sample_predictions(200, seed=4, sharp=5.0))
     result = succeeded(run("apply", "policy.json", "new.npz"), 1)
     said = " ".join(result.stdout.split())

@@ -313,6 +313,19 @@ def test_a_seed_gives_the_same_comparison_again():
     assert compared(None) != compared(None)
 
 
+def test_resamples_in_several_batches_are_as_those_in_one():
+    """1,000 resamples of 4,000 rows are drawn in four batches, 250 in one."""
+    probs = members(4_000, 3, 3)
+    y = labels(probs)
+    few, many = (
+        sw.compare(probs, y, rules=["log", "brier"], n_resamples=n, random_state=0)
+        for n in (250, 1_000)
+    )
+    errors = {row.name: row.standard_error for row in few.standings if row.behind}
+    assert len(errors) > 3
+    assert errors == pytest.approx({name: many[name].standard_error for name in errors}, rel=0.2)
+
+
 def test_the_order_of_measures_changes_nothing():
     probs = members(200, 5, 4)
     y = labels(probs)

@@ -212,7 +212,7 @@ def test_a_comparison_as_a_dictionary_a_frame_and_text():
     assert frame["value"].tolist() == [row.value for row in comparison.standings]
     lines = str(comparison).splitlines()
     assert lines[0] == "selective: aulc of zero-one losses"
-    assert "90% interval" in lines[1]
+    assert "90 % interval" in lines[1]
     for line, row in zip(lines[2:], comparison.standings, strict=False):
         assert line.startswith(row.name)
         alike = f"same order as {row.same_order_as}"

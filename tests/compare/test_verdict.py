@@ -7,13 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import scorewise as sw
 from evaluate_support import MORE, PROBS, RIGHT, TRIAGE, Y, evaluate
 from report_support import members, with_learning
-from scorewise.compare import Evaluation, Standing, percent_text
+from scorewise.compare import Evaluation, Standing
 from support import as_json
 
 parametrize = pytest.mark.parametrize
@@ -321,28 +319,3 @@ def test_names_are_listed_up_to_a_few(others, listed):
     assert replace(evaluation, comparison=comparison).verdict.measures == (
         f"For abstaining, a uncertainty is best here; {listed} indistinguishable from it."
     )
-
-
-@parametrize(
-    ("value", "text"),
-    [
-        (0, "0 %"),
-        (1, "100 %"),
-        (0.5, "50 %"),
-        (1e-9, "less than 0.1 %"),
-        (0.0512, "5.12 %"),
-        (1 - 1e-9, "more than 99.9 %"),
-        (0.001, "0.1 %"),
-        (0.999, "99.9 %"),
-        (0.12345, "12.3 %"),
-    ],
-)
-def test_percentages_in_words(value, text):
-    assert percent_text(value) == text
-
-
-@settings(max_examples=200)
-@given(st.floats(0, 1, exclude_min=True, exclude_max=True))
-def test_a_percentage_is_never_rounded_to_all_or_nothing(value):
-    assert percent_text(value) not in ("0 %", "100 %", "-0 %")
-    assert "e" not in percent_text(value).replace("less", "").replace("more", "")

@@ -18,17 +18,18 @@ def test_read_is_the_inverse_of_write_for_npy(tmp_path, x):
     assert_same(back(tmp_path, "npy", x), x)
 
 
-def test_a_large_array_is_mapped_and_a_small_one_is_not(tmp_path, monkeypatch):
-    from scorewise.io import _format_numpy as mapped
-
-    values = members(50, 2, 3)
-    for large in (True, False):
-        monkeypatch.setattr(mapped, "_LARGE", 0 if large else 1 << 30)
-        for kind in ("npy", "npz"):
-            result = back(tmp_path, kind, values).probs
-            assert isinstance(result, np.memmap) == large
-            np.testing.assert_array_equal(result, values)
-            assert result.flags.writeable != large
+def test_an_array_of_64_mib_is_mapped_and_a_smaller_one_is_not(tmp_path):
+    values = np.full((1 << 21, 2, 2), 0.5)
+    assert values.nbytes == 64 << 20
+    for array in (values, values[1:]):
+        is_large = len(array) == len(values)
+        np.save(tmp_path / "a.npy", array)
+        np.savez(tmp_path / "a.npz", probs=array)
+        for name in ("a.npy", "a.npz"):
+            probs = sw.read_predictions(tmp_path / name).probs
+            assert isinstance(probs, np.memmap) == is_large
+            assert probs.flags.writeable != is_large
+            np.testing.assert_array_equal(probs, array)
 
 
 @pytest.mark.parametrize("dtype", ["<f8", ">f8", ">f4", "<f2", ">f2"])

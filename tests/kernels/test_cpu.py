@@ -102,10 +102,10 @@ def test_a_mask_of_classes_counts_as_impossible():
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_million_members_do_not_drown_in_rounding(weighted: bool):
+def test_many_members_do_not_drown_in_rounding(weighted: bool):
     rng = np.random.default_rng(0)
-    probs = rng.dirichlet([3.0, 2.0, 1.0], (1, 700_000)).astype(np.float32)
-    weights = rng.uniform(size=700_000) if weighted else None
+    probs = rng.dirichlet([3.0, 2.0, 1.0], (1, 250_000)).astype(np.float32)
+    weights = rng.uniform(size=250_000) if weighted else None
     exact = by_array(probs[0].astype(np.float64), RULES, weights)
     for name, d in by_kernel(probs, RULES, weights).items():
         for a, b in zip(d, exact[name], strict=True):
@@ -271,7 +271,7 @@ def test_jax_arrays_take_the_kernel_and_come_back_as_such():
     import jax
 
     probs = jax.numpy.asarray(members(50, 5, 4), dtype="float32")
-    got, right = by_kernel(probs, RULES), sw.decompose(probs, RULES)
+    got, right = by_kernel(probs, RULES), by_array(np.asarray(probs), RULES)
     for name in RULES:
         for a, b in zip(got[name], right[name], strict=True):
             assert isinstance(a, jax.Array)
@@ -556,19 +556,6 @@ def test_both_of_two_threads_work(monkeypatch):
     assert len(names) == 2
 
 
-def test_of_several_threads_that_need_compiled_code_one_compiles(tmp_path: Path):
-    code = """
-import threading, numpy as np, scorewise as sw
-probs = np.broadcast_to(np.float32(0.1), (2_700, 10, 10))
-workers = [threading.Thread(target=sw.decompose, args=(probs, "log")) for _ in range(4)]
-for worker in workers: worker.start()
-for worker in workers: worker.join()
-"""
-    said = python(code, SCOREWISE_CACHE_DIR=str(tmp_path)).stderr
-    assert said.count("compiling") == 1
-    assert len(list(tmp_path.iterdir())) == 1
-
-
 def test_several_threads_may_decompose_at_once():
     probs = large_members()
     expected = sw.decompose(probs, RULES[:4])
@@ -712,26 +699,41 @@ print({"llvmlite", "numba", "scipy", "sklearn", "torch", "pyarrow"} & set(sys.mo
     assert list(tmp_path.iterdir()) == []
 
 
-def test_compiled_code_is_stored_on_disk_and_compiling_is_logged(tmp_path: Path):
+def damaged(folder: Path) -> Path:
+    """A copy of the compiled code in this folder, with one bit changed."""
+    by_kernel(members(2, 2, 2).astype(np.float32), "brier")  # compiled, if it was not
+    name = loading._file_name("float32")
+    files = [path / name for path in loading.cache_folders() if (path / name).is_file()]
+    content = bytearray(files[0].read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / name).write_bytes(content)
+    return folder / name
+
+
+def test_code_is_compiled_by_one_thread_logged_and_stored_on_disk(tmp_path: Path):
+    """In place of a file that is not whole, which is not loaded; the next process compiles none."""
     code = """
-import sys, numpy as np, scorewise as sw
+import sys, threading, numpy as np, scorewise as sw
 probs = np.random.default_rng(0).dirichlet(np.ones(10), (2_700, 10)).astype(np.float32)
-print(sw.decompose(probs, "log").epistemic.tobytes().hex(), "numba" in sys.modules)
+values = []
+def work():
+    values.append(sw.decompose(probs, "log").epistemic.tobytes().hex())
+workers = [threading.Thread(target=work) for _ in range(4)]
+for worker in workers: worker.start()
+for worker in workers: worker.join()
+print(*set(values), "numba" in sys.modules)
 """
+    stored = damaged(tmp_path)
+    before = stored.read_bytes()
     first = python(code, SCOREWISE_CACHE_DIR=str(tmp_path))
-    (stored,) = tmp_path.iterdir()
     assert first.stderr.count("compiling the fused kernel for float32") == 1
+    assert list(tmp_path.iterdir()) == [stored]
+    assert stored.read_bytes() != before
     second = python(code, SCOREWISE_CACHE_DIR=str(tmp_path))
     assert second.stderr == ""
     values, compiled = first.stdout.split()
     assert second.stdout.split() == [values, "False"]
     assert compiled == "True"
-
-    content = bytearray(stored.read_bytes())  # a file that is not whole is not loaded
-    content[len(content) // 2] ^= 1
-    stored.write_bytes(content)
-    third = python(code, SCOREWISE_CACHE_DIR=str(tmp_path))
-    assert third.stdout == first.stdout
 
 
 def test_where_nothing_can_be_written_the_kernel_works_all_the_same(tmp_path: Path, monkeypatch):

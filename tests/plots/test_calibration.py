@@ -26,7 +26,7 @@ def test_bins_are_drawn_with_their_intervals():
     assert display.ax_.get_xlim() == display.ax_.get_ylim()
     assert f"{expected.gap:+.3g}" in display.ax_.get_title()
     assert "no sign of miscalibration" in display.ax_.get_title()
-    assert legend_texts(display.ax_)[0] == "5 bins of 100 predictions, 95% intervals"
+    assert legend_texts(display.ax_)[0] == "5 bins of 100 predictions, 95 % intervals"
     assert display.ax_.get_ylabel() == "mean incurred $loss"
 
 

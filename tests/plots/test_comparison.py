@@ -27,7 +27,7 @@ def test_intervals_are_those_of_the_standings_best_on_top():
     ]
     assert display.ax_.get_xlabel() == (
         "AULC (mean loss over all coverages), distance to the best\n"
-        "(best: 0.1; simultaneous 95% intervals)"
+        "(best: 0.1; simultaneous 95 % intervals)"
     )
 
 

@@ -55,9 +55,9 @@ def test_actions_stand_in_the_order_of_the_matrix_with_their_rows():
         )
     )
     assert tick_labels(display) == [
-        "wait\n2 rows (66.7%)",
+        "wait\n2 rows (66.7 %)",
         "never\n0 rows",
-        "act\n1 row (33.3%)",
+        "act\n1 row (33.3 %)",
         "abstain\n0 rows",
     ]
     bottom, top = display.ax_.get_ylim()

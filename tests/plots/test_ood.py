@@ -21,8 +21,8 @@ def test_the_roc_has_the_area_and_the_mark_of_the_metrics():
     assert display.lines_["fpr95"].get_ydata()[0] >= 0.95
     low, high = metrics.auroc_interval
     roc, detected, chance = legend_texts(display.axes_[1])
-    assert roc == f"AUROC {metrics.auroc:.3f}\n(90% interval {low:.3f} to {high:.3f})"
-    assert detected == f"95% detected: {metrics.fpr95:.1%} false alarms"
+    assert roc == f"AUROC {metrics.auroc:.3f}\n(90 % interval {low:.3f} to {high:.3f})"
+    assert detected == f"95 % detected: {100 * metrics.fpr95:.1f} % false alarms"
     assert chance == "chance: AUROC 0.5"
     assert display.axes_[0].get_xlabel() == "_s$"
 
@@ -44,8 +44,8 @@ def test_exact_zeros_stand_apart():
     assert np.isclose(shares[2], 100 / 401)
     assert edges[1] < 0 == edges[2]
     texts = legend_texts(display.axes_[0])
-    assert texts[0] == "in-distribution: 401 rows, 74.8% exactly 0"
-    assert texts[1].endswith("0.0% exactly 0")
+    assert texts[0] == "in-distribution: 401 rows, 74.8 % exactly 0"
+    assert texts[1].endswith("0.0 % exactly 0")
     assert display.axes_[0].get_ylim()[1] > shares[0]
 
 

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
@@ -60,6 +62,31 @@ def test_hostile_names_are_shown_as_they_are():
     assert len(set(shown)) == len(HOSTILE) + 2
     assert not any(text.get_parse_math() for text in display.ax_.get_legend().get_texts())
     assert display.ax_.get_ylabel() == "mean $loss_ of accepted predictions"
+
+
+def shown_names(names: list[str]) -> list[str]:
+    """The names in the legend, without the areas that follow them."""
+    u = {name: np.arange(4) for name in names}
+    display = RejectionCurveDisplay.from_uncertainty([0, 1, 0, 1], u)
+    display.plot(Figure().subplots(), show_oracle=False, show_random=False)
+    return [text.rpartition(":")[0] for text in legend_texts(display.ax_)]
+
+
+def test_long_names_that_differ_at_either_end_stay_apart():
+    names = ["a" + 100 * "x", "b" + 100 * "x", 100 * "x" + "a", 100 * "x" + "b"]
+    assert len(set(shown_names(names))) == 4
+
+
+@settings(max_examples=25)
+@given(st.lists(st.text(max_size=60), min_size=1, max_size=8, unique=True))
+def test_a_name_is_one_line_of_at_most_30_characters(names):
+    shown = shown_names(names)
+    assert len(shown) == len(names)
+    for name, line in zip(names, shown, strict=True):
+        words = " ".join(name.split())
+        assert line == words if len(words) <= 30 else len(line) <= 30
+        assert line == line.strip()
+        assert len(line.splitlines()) <= 1
 
 
 def test_a_noisy_end_does_not_set_the_limits():

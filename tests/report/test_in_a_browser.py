@@ -138,7 +138,7 @@ def is_within(browser) -> bool:
 def test_the_page_of_the_demo(browser, tmp_path):
     from selenium.webdriver.common.keys import Keys
 
-    page = run_demo(n_trees=20, progress=False).write(tmp_path)[0]
+    page = run_demo(n_trees=20, progress=False, n_runs=2, budget=40).write(tmp_path)[0]
     open_page(browser, page)
     plots = browser.find_elements("css selector", ".plot")
     assert len(plots) == 5

@@ -227,6 +227,39 @@ def test_a_unit_writes_losses():
     assert loss.format_exact(0.123456789) == "0.123456789"
 
 
+@pytest.mark.parametrize(
+    ("method", "proportion", "text"),
+    [
+        ("format", 0, "0 %"),
+        ("format", 1, "100 %"),
+        ("format", 0.5, "50 %"),
+        ("format", 0.12345, "12.3 %"),
+        ("format", 1.2e-5, "0.0012 %"),
+        ("format", 1e-9, "less than 0.0001 %"),
+        ("format", 1 - 1e-9, "more than 99.9 %"),
+        ("format_fixed", 0, "0.00 %"),
+        ("format_fixed", 0.884, "88.40 %"),
+        ("format_fixed", 1.2e-5, "0.0012 %"),
+        ("format_fixed", 0.99999, "more than 99.9 %"),
+        ("format_fixed", 1, "100.00 %"),
+        ("format_exact", 0.99999, "99.999 %"),
+    ],
+)
+def test_a_unit_of_proportions_writes_percentages(method, proportion, text):
+    assert getattr(sw.rules.zero_one.unit, method)(proportion) == text
+
+
+@given(
+    st.floats(0, 1, exclude_min=True, exclude_max=True),
+    st.sampled_from(["format", "format_exact", "format_fixed"]),
+)
+def test_a_percentage_is_never_rounded_to_all_or_nothing(proportion, method):
+    text = getattr(sw.rules.zero_one.unit, method)(proportion)
+    number = text.removeprefix("less than ").removeprefix("more than ").removesuffix(" %")
+    assert 0 < float(number) < 100
+    assert "e" not in number
+
+
 # -- predictions ----------------------------------------------------------------------------------
 
 

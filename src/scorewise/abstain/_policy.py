@@ -25,13 +25,14 @@ from scorewise._json import dumps
 from scorewise._mean_losses import finite_loss_bound, losses_of_mean, mean_and_uncertainty
 from scorewise._progress import bar
 from scorewise._rows import receive_labelled, receive_samples
+from scorewise._text import percent
 from scorewise.abstain._certificate import Certificate, certify_threshold
 from scorewise.abstain._drift import Drift, compare_with_calibration
 from scorewise.decompose import COMPONENTS
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 from scorewise.io import Predictions
-from scorewise.rules import RuleLike, ScoringRule, get_rule, rule_from_json
+from scorewise.rules import RuleLike, ScoringRule, Unit, get_rule, rule_from_json
 
 _KIND = "scorewise policy"
 _N_REFERENCE = 10_000  # calibration uncertainties that a policy holds, to detect drift
@@ -303,7 +304,8 @@ class PolicyResult:
 
     def __repr__(self) -> str:
         n, n_accepted = len(self.accepted), int(self.accepted.sum())
-        return f"{n_accepted:,} of {n:,} rows accepted ({n_accepted / n:.1%}); {self.drift}"
+        share = percent(n_accepted / n, ".1f")
+        return f"{n_accepted:,} of {n:,} rows accepted ({share}); {self.drift}"
 
 
 def certify(
@@ -369,11 +371,11 @@ def certify(
     >>> probs = np.stack([truth, truth], axis=1)
     >>> policy = sw.certify(probs[:1000], y[:1000], max_loss=0.1)
     >>> print(policy)
-    By total zero-one uncertainty: Accept where uncertainty <= 0.286135: 71.3% of 1,000 calibration
-    rows, with a mean loss of 0.07994. The mean loss of new rows that are accepted is at most 0.1,
-    with 95% confidence.
+    By total zero-one uncertainty: Accept where uncertainty <= 0.286135: 71.3 % of 1,000
+    calibration rows, with a mean error of 7.99 %. The mean error of new rows that are accepted is
+    at most 10 %, with 95 % confidence.
     >>> print(policy.apply(probs[1000:]))
-    691 of 1,000 rows accepted (69.1%); new inputs look like the calibration data: ...
+    691 of 1,000 rows accepted (69.1 %); new inputs look like the calibration data: ...
     """
     component = validate.choice(component, "component", COMPONENTS)
     rule = get_rule(task_loss)
@@ -426,7 +428,9 @@ def certify_rows(
     n_reference = min(n, _N_REFERENCE)
     ranks = (2 * np.arange(n_reference) + 1) * n // (2 * n_reference)
     return Policy(
-        certify_threshold(losses, uncertainty, max_loss, confidence, loss_bound=bound),
+        certify_threshold(
+            losses, uncertainty, max_loss, confidence, loss_bound=bound, unit=rule.unit
+        ),
         rule,
         component,
         floor,
@@ -534,7 +538,7 @@ def _policy_from_json(content: dict[str, Any]) -> Policy:
     if not isinstance(content["metadata"], dict):
         raise TypeError("metadata must be a mapping")
     return Policy(
-        _certificate_from_json(content["certificate"]),
+        _certificate_from_json(content["certificate"], rule.unit),
         rule,
         validate.choice(content["component"], "component", COMPONENTS),
         None if floor is None else validate.floor(floor, n_classes),
@@ -547,7 +551,7 @@ def _policy_from_json(content: dict[str, Any]) -> Policy:
     )
 
 
-def _certificate_from_json(content: dict[str, Any]) -> Certificate:
+def _certificate_from_json(content: dict[str, Any], unit: Unit) -> Certificate:
     """A certificate whose numbers are possible; those that are not finite are null in a file."""
     if unknown := set(content) - set(_CERTIFICATE_FIELDS):
         raise ValueError(f"{', '.join(sorted(unknown))} is not a number of a certificate")
@@ -574,4 +578,5 @@ def _certificate_from_json(content: dict[str, Any]) -> Certificate:
         validate.share(content["confidence"], "confidence"),
         validate.whole(content["n_calibration"], "n_calibration", at_least=1),
         None if needed is None else validate.whole(needed, "needed", at_least=1),
+        unit,
     )

@@ -79,8 +79,8 @@ class SelectiveClassifier(HeldOutClassifier):
     >>> forest = RandomForestClassifier(50, random_state=0)
     >>> model = sw.SelectiveClassifier(forest, max_loss=0.02, random_state=0).fit(X, y)
     >>> print(model.certificate_)
-    Accept where uncertainty <= 0.48: 88.4% of 337 calibration rows, with a mean loss of 0.003356.
-    The mean loss of new rows that are accepted is at most 0.02, with 95% confidence.
+    Accept where uncertainty <= 0.48: 88.4 % of 337 calibration rows, with a mean error of 0.336 %.
+    The mean error of new rows that are accepted is at most 2 %, with 95 % confidence.
     >>> model.predict_or_abstain(X_new[44:50], abstain=-1)
     array([ 1,  0, -1, -1,  2,  1])
     >>> accepted = model.accepts(X_new)

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scorewise._json import dumps
-from scorewise._text import shorten
+from scorewise._text import percent, shorten
 from scorewise.compare import Comparison
 
 
@@ -71,9 +71,10 @@ def table(
 def comparison_table(comparison: Comparison, most: int | None = None) -> Table:
     """Measures from the best to the worst, at most ``most`` of them."""
     of = f" of {comparison.task_loss} losses" if comparison.task == "selective" else ""
+    interval = f"{percent(comparison.confidence, '.6g')} interval"
     return table(
         f"{comparison.task}: {comparison.metric}{of}",
-        ["measure", "", comparison.metric, f"behind [{100 * comparison.confidence:.6g}% interval]"],
+        ["measure", "", comparison.metric, f"behind [{interval}]"],
         (
             (
                 row.name,

@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from scorewise._tables import check_table_path, input_metadata, row_column, write_table
+from scorewise._text import percent
 from scorewise.abstain import load_policy
 from scorewise.cli._app import (
     NOT_GUARANTEED,
@@ -88,7 +89,8 @@ def apply(
         if result.drift:
             say(f"WARNING: {result.drift}")
         say(str(policy))
-        say(f"{n_accepted:,} of {n_rows:,} rows accepted ({n_accepted / n_rows:.1%}).")
+        share = percent(n_accepted / n_rows, ".1f")
+        say(f"{n_accepted:,} of {n_rows:,} rows accepted ({share}).")
         if not result.drift:
             say(f"No sign of drift: {result.drift}")
         say(f"Written to {out}", wrap=False)

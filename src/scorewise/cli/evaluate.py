@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from scorewise._files import check_output_path, digest
+from scorewise._text import percent
 from scorewise.cli._app import (
     NOT_GUARANTEED,
     SUCCESS,
@@ -30,7 +31,7 @@ from scorewise.cli._app import (
 )
 from scorewise.cli._arguments import ALL_RULES, parse_loss, parse_names, parse_rules
 from scorewise.cli._screen import comparison_table, print_json, say, table
-from scorewise.compare import Evaluation, percent_text
+from scorewise.compare import Evaluation
 from scorewise.compare import evaluate as evaluate_predictions
 from scorewise.errors import InvalidInput
 from scorewise.io import read_predictions
@@ -137,15 +138,15 @@ def show_evaluation(evaluation: Evaluation) -> None:
     """Print the verdict, the certificates and the comparisons."""
     say(*evaluation.sentences(remedy_text), "")
     if evaluation.certificates:
-        unit = evaluation.unit
+        unit, confidence = evaluation.unit, percent(evaluation.confidence, ".12g")
         say(
             table(
-                f"Risk guarantees, jointly with {100 * evaluation.confidence:.12g} % confidence",
+                f"Risk guarantees, jointly with {confidence} confidence",
                 [f"{unit.noun} at most", "accept", "observed", "where uncertainty is at most"],
                 (
                     (
                         unit.format_exact(cert.max_loss),
-                        percent_text(cert.coverage) if cert.coverage else "nothing",
+                        percent(cert.coverage) if cert.coverage else "nothing",
                         unit.format(cert.loss) if cert.coverage else "",
                         f"{cert.threshold:.10g}" if cert.coverage else "",
                     )

@@ -11,7 +11,7 @@ from scorewise.compare._evaluation import (
     OODEvaluation,
     UncertainRow,
 )
-from scorewise.compare._verdict import Note, Verdict, percent_text
+from scorewise.compare._verdict import Note, Verdict
 
 __all__ = [
     "VERDICTS",
@@ -28,5 +28,4 @@ __all__ = [
     "advise",
     "compare",
     "evaluate",
-    "percent_text",
 ]

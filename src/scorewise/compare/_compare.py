@@ -134,7 +134,7 @@ def compare(
     >>> probs /= probs.sum(axis=-1, keepdims=True)
     >>> print(sw.compare(probs, y, rules=["log", "zero-one"], baselines=False, random_state=0))
     selective: aulc of zero-one losses
-    measure                  aulc     behind  [   95% interval    ]
+    measure                  aulc     behind  [   95 % interval   ]
     total zero-one        0.19625    0.00000  [ +0.00000, +0.00000]  best
     aleatoric zero-one    0.19896    0.00271  [ -0.00388, +0.00930]  indistinguishable
     total log             0.20878    0.01254  [ -0.00381, +0.02888]  indistinguishable

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from scorewise._text import percent
 from scorewise.calibrate import LossCalibration
 
 VERDICTS = {
@@ -153,11 +154,11 @@ class Comparison:
 
     def __repr__(self) -> str:
         width = max(len(row.name) for row in self.standings)
+        interval = f"{percent(self.confidence, '.6g')} interval"
         lines = [
             f"{self.task}: {self.metric}"
             + (f" of {self.task_loss} losses" if self.task == "selective" else ""),
-            f"{'measure':{width}}  {self.metric:>9}  {'behind':>9}  "
-            f"[{f'{100 * self.confidence:.6g}% interval':^19}]",
+            f"{'measure':{width}}  {self.metric:>9}  {'behind':>9}  [{interval:^19}]",
         ]
         for row in self.standings:
             numbers = f"{row.value:9.5f}  {row.behind:9.5f}  [{row.low:+9.5f}, {row.high:+8.5f}]"

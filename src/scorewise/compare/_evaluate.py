@@ -239,7 +239,9 @@ def _certificates(
         return (), (Note(note),)
     each = 1 - (1 - confidence) / len(targets)
     return tuple(
-        certify_threshold(incurred.losses, incurred.totals, target, each, loss_bound=bound)
+        certify_threshold(
+            incurred.losses, incurred.totals, target, each, loss_bound=bound, unit=rule.unit
+        )
         for target in targets
     ), ()
 

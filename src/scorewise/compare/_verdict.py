@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING
 
+from scorewise._text import percent
 from scorewise.errors import Remedy
 
 if TYPE_CHECKING:
@@ -103,16 +104,6 @@ def verdict_of(evaluation: Evaluation, remedy_text: RemedyText, name_text: NameT
     )
 
 
-def percent_text(value: float) -> str:
-    """A proportion as a percentage; only exact values are shown as 0 % or 100 %."""
-    percent = 100 * value
-    if 0 < percent < 0.1:
-        return "less than 0.1 %"
-    if 99.9 < percent < 100:
-        return "more than 99.9 %"
-    return f"{percent:.3g} %"
-
-
 def listed(names: Sequence[str]) -> str:
     """Names in a sentence, at most the first few of them."""
     names = list(names)
@@ -124,7 +115,7 @@ def listed(names: Sequence[str]) -> str:
 def _abstain(evaluation: Evaluation, noun: str) -> str:
     unit, certificate = evaluation.unit, evaluation.headline
     loss = unit.format(evaluation.loss)
-    confidence = f"with {100 * evaluation.confidence:.12g} % confidence"
+    confidence = f"with {percent(evaluation.confidence, '.12g')} confidence"
     rows = f"on {evaluation.n_rows:,} rows" if evaluation.n_rows != 1 else "on one row"
     if not evaluation.certificates:
         return f"The {noun} is {loss} {rows}."
@@ -146,7 +137,7 @@ def _abstain(evaluation: Evaluation, noun: str) -> str:
         loss = unit.format_exact(evaluation.loss)
     if certificate.coverage == 1:
         return f"Accept all rows: the {noun} is {loss}, and under {target} {confidence}."
-    abstained = percent_text(1 - certificate.coverage)
+    abstained = percent(1 - certificate.coverage)
     if certificate.max_loss < evaluation.loss:
         return (
             f"Abstain on {abstained} and the {noun} falls from {loss} to under {target}, "
@@ -183,7 +174,7 @@ def _ood(ood: OODEvaluation, name_text: NameText) -> str:
         return f"{measure} does not separate out-of-distribution inputs ({auroc})."
     return (
         f"{measure} separates out-of-distribution inputs ({auroc}); detecting 95 % of them raises "
-        f"false alarms on {percent_text(ood.metrics.fpr95)} of the in-distribution inputs."
+        f"false alarms on {percent(ood.metrics.fpr95)} of the in-distribution inputs."
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,21 +17,38 @@ _HEADS = {"", "class", "classes", "class_name", "label", "y", "truth", "true"}
 
 
 def read_cost_matrix(
-    path: Path, class_names: tuple[str, ...] | None = None, *, ordered: bool = True
+    path: str | os.PathLike[str], class_names: Sequence[str] | None = None, *, ordered: bool = True
 ) -> tuple[np.ndarray, list[str]]:
-    """Return costs ``(K, A)`` and the names of the actions, from a CSV file.
+    r"""Return costs ``(K, A)`` and the names of the actions, from a CSV file.
 
     The first line names the actions; each further line is for a class. If the first column has the
     names of the classes, or their numbers from 0 on, lines are put in the order of the classes.
 
     Parameters
     ----------
-    path : Path
-    class_names : tuple of str, optional
+    path : str or path
+    class_names : sequence of str, optional
         Names of the classes in the order of the predictions.
     ordered : bool
         Put lines in the order of the classes; False where that order does not matter.
+
+    Raises
+    ------
+    InvalidFile
+        If the file is no such table, or its classes are not those of the predictions.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import scorewise as sw
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "costs.csv"
+    >>> _ = path.write_text("class,dismiss,treat\nill,50,0\nhealthy,0,5\n")
+    >>> sw.io.read_cost_matrix(path, class_names=["healthy", "ill"])
+    (array([[ 0.,  5.],
+           [50.,  0.]]), ['dismiss', 'treat'])
     """
+    path = Path(path)
+    class_names = None if class_names is None else tuple(class_names)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = [line for line in csv.reader(file, strict=True) if any(line)]

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from scorewise._text import percent
 from scorewise.calibrate import LossCalibration, loss_calibration
 from scorewise.errors import InvalidInput
 from scorewise.plots.style import (
@@ -130,11 +131,12 @@ class CalibrationDisplay:
         if across == up:
             self.ax_.set_aspect("equal")
         self._name_axes()
+        confidence = percent(calibration.confidence, ".6g")
         add_legend(
             self.ax_,
             [self.points_, self.diagonal_],
             [
-                f"{_bins(calibration.bin_count)}, {100 * calibration.confidence:.6g}% intervals",
+                f"{_bins(calibration.bin_count)}, {confidence} intervals",
                 "calibrated (above: overconfident; below: underconfident)",
             ],
             loc="upper left",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from scorewise._text import shorten
+from scorewise._text import percent, shorten
 from scorewise.compare import VERDICTS, Comparison, Standing, compare
 from scorewise.errors import InvalidInput
 from scorewise.plots.style import BLUE, GREY, Axes, Figure, add_legend, axes_for, despine
@@ -65,7 +65,7 @@ class ComparisonDisplay:
     ... )
     >>> print(display.plot(Figure().subplots()).ax_.get_xlabel())
     AULC (mean loss over all coverages), distance to the best
-    (best: 0.666; simultaneous 95% intervals)
+    (best: 0.666; simultaneous 95 % intervals)
     """
 
     ax_: Axes
@@ -134,7 +134,7 @@ class ComparisonDisplay:
         comparison = self.comparison
         metric = _METRICS.get(comparison.metric, comparison.metric)
         best = comparison.standings[0].value
-        intervals = f"simultaneous {100 * comparison.confidence:.6g}% intervals"
+        intervals = f"simultaneous {percent(comparison.confidence, '.6g')} intervals"
         self.ax_.set_xlabel(f"{metric}, distance to the best\n(best: {best:.3g}; {intervals})")
         loss = f" ({shorten(comparison.task_loss)})" if comparison.task == "selective" else ""
         task = _TASKS.get(comparison.task, comparison.task)

@@ -8,7 +8,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
-from scorewise._text import shorten
+from scorewise._text import percent, shorten
 from scorewise.decide import Decisions, decide
 from scorewise.errors import InvalidInput
 from scorewise.plots.style import BLUE, GREY, ORANGE, Axes, Figure, add_legend, axes_for, despine
@@ -70,11 +70,11 @@ class DecisionDisplay:
     >>> for label in display.plot(Figure().subplots()).ax_.get_yticklabels():
     ...     print(label.get_text())
     dismiss
-    1 row (50.0%)
+    1 row (50.0 %)
     treat
     0 rows
     abstain
-    1 row (50.0%)
+    1 row (50.0 %)
     """
 
     ax_: Axes
@@ -208,4 +208,4 @@ class DecisionDisplay:
 def _rows(n: int, n_all: int) -> str:
     if n == 0:
         return "0 rows"
-    return f"{n:,} {'row' if n == 1 else 'rows'} ({n / n_all:.1%})"
+    return f"{n:,} {'row' if n == 1 else 'rows'} ({percent(n / n_all, '.1f')})"

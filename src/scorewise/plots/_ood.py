@@ -10,7 +10,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._numerics import evenly_spaced
-from scorewise._text import shorten
+from scorewise._text import percent, shorten
 from scorewise.detect import OODMetrics, ood_metrics
 from scorewise.plots.style import (
     BLUE,
@@ -183,7 +183,7 @@ class OODDisplay:
             ("out", self.u_out, histogram.shares_out),
         ):
             self.histograms_[key] = ax.stairs(shares, edges, fill=True, linewidth=1.4, **looks[key])
-            zeros = f", {shares[0]:.1%} exactly 0" if has_zeros else ""
+            zeros = f", {percent(shares[0], '.1f')} exactly 0" if has_zeros else ""
             labels.append(f"{names[key]}: {len(scores):,} rows{zeros}")
         top = max(float(np.max(patch.get_data().values)) for patch in self.histograms_.values())
         ax.set_ylim(0, top * 1.25)  # room for the legend
@@ -233,8 +233,8 @@ class OODDisplay:
         low, high = self.metrics.auroc_interval
         labels = [
             f"AUROC {self.metrics.auroc:.3f}\n"
-            f"({100 * self.metrics.confidence:.6g}% interval {low:.3f} to {high:.3f})",
-            f"95% detected: {fpr95:.1%} false alarms",
+            f"({percent(self.metrics.confidence, '.6g')} interval {low:.3f} to {high:.3f})",
+            f"95 % detected: {percent(fpr95, '.1f')} false alarms",
             "chance: AUROC 0.5",
         ]
         free = "lower right" if self.metrics.auroc >= 0.5 else "upper left"

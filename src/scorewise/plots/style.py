@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from scorewise._text import shorten
+from scorewise._text import PERCENT, shorten
 from scorewise.errors import InvalidInput
 from scorewise.rules import Unit
 
@@ -115,7 +115,7 @@ def percent_axis(axis: Any) -> None:
     """Show the proportions along a matplotlib axis as percentages."""
     from matplotlib.ticker import PercentFormatter
 
-    axis.set_major_formatter(PercentFormatter(1.0))
+    axis.set_major_formatter(PercentFormatter(1.0, symbol=PERCENT))
 
 
 def despine(ax: Axes) -> None:

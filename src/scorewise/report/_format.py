@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from scorewise._text import shorten
-from scorewise.compare import percent_text
+from scorewise._text import PERCENT, percent, shorten
 from scorewise.rules import Unit
 
 WIDTH = 40  # characters of a name in a sentence
@@ -71,27 +70,16 @@ def exact_text(value: float, unit: Unit) -> str:
     return _unbroken(unit.format_exact(value))
 
 
-def share_text(value: float | None) -> str:
+def share_text(value: float | None, form: str = ".3g") -> str:
     """A proportion as a percentage."""
-    return MISSING if value is None or not math.isfinite(value) else _unbroken(percent_text(value))
+    return MISSING if value is None or not math.isfinite(value) else _unbroken(percent(value, form))
 
 
 def loss_cell(value: float | None, unit: Unit) -> str:
     """A mean loss in a column, with as many decimals as its neighbours."""
     if value is None or not math.isfinite(value):
         return MISSING
-    fixed = f"{100 * value:.2f} %" if unit.is_proportion else f"{value:.4f}"
-    if _hides_the_value(fixed, value):
-        return loss_text(value, unit)
-    return _unbroken(fixed.replace("-", "−"))
-
-
-def share_cell(value: float | None) -> str:
-    """A proportion in a column, with as many decimals as its neighbours."""
-    if value is None or not math.isfinite(value):
-        return MISSING
-    fixed = f"{100 * value:.1f} %"
-    return share_text(value) if _hides_the_value(fixed, value) else _unbroken(fixed)
+    return _unbroken(unit.format_fixed(value)).replace("-", "−")
 
 
 def number(value: float | None, form: str = ".4g") -> str:
@@ -153,11 +141,5 @@ def _is_control(char: str) -> bool:
     return char in _DIRECTIONS or unicodedata.category(char) in {"Cc", "Cs"}
 
 
-def _hides_the_value(fixed: str, value: float) -> bool:
-    """Whether fixed decimals show 0 for a value above 0, or 100 % for less than all."""
-    shows_zero = re.search("[1-9]", fixed) is None
-    return (shows_zero and value != 0) or (fixed == "100.0 %" and value != 1)
-
-
 def _unbroken(text: str) -> str:
-    return text.replace(" %", "\u00a0%")
+    return text.replace(PERCENT, "\u00a0%")

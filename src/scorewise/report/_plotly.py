@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from scorewise._numerics import evenly_spaced
+from scorewise._text import PERCENT
 from scorewise.compare import VERDICTS, Comparison, Evaluation, OODEvaluation, Standing
 from scorewise.plots import LearningCurveDisplay, OODDisplay
 from scorewise.plots.style import BLUE, COLORS, GREY, VERMILLION
@@ -82,9 +83,8 @@ def dark_colors() -> dict[str, str]:
     return _DARK | {faint(light): faint(dark) for light, dark in _DARK.items()}
 
 
-def axis(title: str, *, percent: bool = False, **more: Any) -> dict[str, Any]:
-    """An axis with a pale grid."""
-    suffix = {"ticksuffix": " %"} if percent else {}
+def axis(title: str, *, suffix: str = "", **more: Any) -> dict[str, Any]:
+    """An axis with a pale grid, whose numbers are followed by the suffix."""
     style = {
         "automargin": True,
         "gridcolor": GRID,
@@ -97,7 +97,7 @@ def axis(title: str, *, percent: bool = False, **more: Any) -> dict[str, Any]:
     return {
         "title": {"text": title, "standoff": 10, "font": {"size": 13}},
         **style,
-        **suffix,
+        "ticksuffix": suffix,
         **more,
     }
 
@@ -198,14 +198,13 @@ def _dots(rows: list[Standing], places: dict[str, int], verdict: str) -> Trace:
 def calibration_figure(evaluation: Evaluation) -> PageFigure:
     """The incurred loss against the expected loss, in bins."""
     bins, unit = evaluation.calibration, evaluation.unit
-    scale = 100 if unit.is_proportion else 1
+    scale = unit.scale
     x, y, low, high = (
         scale * np.asarray(values)
         for values in (bins.bin_predicted, bins.bin_realized, bins.bin_low, bins.bin_high)
     )
     low, high = (np.where(np.isfinite(limit), limit, y) for limit in (low, high))
     ends = [min(0.0, *x.tolist(), *low.tolist()), max(*x.tolist(), *high.tolist(), 1e-9)]
-    suffix = " %" if unit.is_proportion else ""
     points = {
         "type": "scatter",
         "mode": "markers",
@@ -222,7 +221,8 @@ def calibration_figure(evaluation: Evaluation) -> PageFigure:
             "width": 4,
         },
         "marker": {"color": BLUE, "size": 9},
-        "hovertemplate": f"expected %{{x:.3g}}{suffix}, incurred %{{y:.3g}}{suffix}<extra></extra>",
+        "hovertemplate": f"expected %{{x:.3g}}{unit.suffix}, incurred %{{y:.3g}}{unit.suffix}"
+        "<extra></extra>",
     }
     diagonal = line("calibrated", ends, ends, GREY, width=1.4, dash="dash", hoverinfo="skip")
     noun = text.plotly_name(unit.noun, LEGEND_WIDTH)
@@ -238,8 +238,8 @@ def calibration_figure(evaluation: Evaluation) -> PageFigure:
             "data": [points, diagonal],
             "layout": layout(
                 440,
-                xaxis=axis(f"mean expected {noun}", percent=unit.is_proportion),
-                yaxis=axis(f"mean incurred {noun}", percent=unit.is_proportion),
+                xaxis=axis(f"mean expected {noun}", suffix=unit.suffix),
+                yaxis=axis(f"mean incurred {noun}", suffix=unit.suffix),
             ),
         },
         ("Rows", "Expected", "Incurred", "Interval of the incurred"),
@@ -330,7 +330,7 @@ def ood_figure(ood: OODEvaluation, display: OODDisplay) -> PageFigure:
                 400,
                 barmode="overlay",
                 xaxis=axis(f"{text.plotly_name(ood.measure)} uncertainty", **ticks),
-                yaxis=axis("share of the set's rows", percent=True),
+                yaxis=axis("share of the set's rows", suffix=PERCENT),
             ),
         },
         ("Uncertainty", *(name.capitalize() for name in sets)),
@@ -345,7 +345,7 @@ def ood_figure(ood: OODEvaluation, display: OODDisplay) -> PageFigure:
 def learning_figure(evaluation: Evaluation, display: LearningCurveDisplay) -> PageFigure:
     """The mean loss of the runs by the number of labels, with one standard deviation."""
     unit = evaluation.unit
-    scale = 100 if unit.is_proportion else 1
+    scale = unit.scale
     traces: list[Trace] = []
     rows, ends = [], []
     measures = [name for name in display.curves if name != "random"]
@@ -381,7 +381,7 @@ def learning_figure(evaluation: Evaluation, display: LearningCurveDisplay) -> Pa
         {
             "data": traces,
             "layout": layout(
-                400, xaxis=axis("number of labels"), yaxis=axis(noun, percent=unit.is_proportion)
+                400, xaxis=axis("number of labels"), yaxis=axis(noun, suffix=unit.suffix)
             ),
         },
         ("Chosen by", "Labels", "Mean", "Standard deviation"),

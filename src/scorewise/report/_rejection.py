@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from scorewise._numerics import evenly_spaced
+from scorewise._text import PERCENT
 from scorewise.compare import Evaluation
 from scorewise.curves import Curve
 from scorewise.plots.style import BLUE, GREY, VERMILLION
@@ -68,7 +69,7 @@ def slider_of(evaluation: Evaluation) -> Slider:
     start = _START
     if certificate is not None:
         start = int(np.clip(np.floor(100 * certificate.coverage), 1, _STEPS))
-    noun, scale = text.name_text(evaluation.unit.noun), _scale(evaluation)
+    noun, scale = text.name_text(evaluation.unit.noun), evaluation.unit.scale
     random_order = f"In random order: {noun} {text.loss_text(evaluation.loss, evaluation.unit)}."
     return Slider(
         steps,
@@ -86,7 +87,7 @@ def slider_of(evaluation: Evaluation) -> Slider:
 
 def rejection_figure(evaluation: Evaluation, slider: Slider) -> PageFigure:
     """The mean loss of the accepted rows at every coverage, for all measures."""
-    unit, scale = evaluation.unit, _scale(evaluation)
+    unit, scale = evaluation.unit, evaluation.unit.scale
     curves = evaluation.distinct_curves
     curves |= {name: evaluation.curves[name] for name in slider.steps}
     first = next(iter(curves.values()))
@@ -102,10 +103,9 @@ def rejection_figure(evaluation: Evaluation, slider: Slider) -> PageFigure:
         line("best possible", coverage, oracle, GREY, width=1.2),
     ]
     followed = _followed_lines(evaluation, list(slider.steps), coverage, heights)
-    suffix = " %" if unit.is_proportion else ""
     for rank, trace in enumerate([*followed, *references, *other_lines]):
         trace["legendrank"] = rank  # first in the legend, drawn last
-        trace["hovertemplate"] = f"%{{x:.3g}} % accepted: %{{y:.3g}}{suffix}"
+        trace["hovertemplate"] = f"%{{x:.3g}}{PERCENT} accepted: %{{y:.3g}}{unit.suffix}"
     steady = coverage >= 100 * first.steady_coverage * (1 - 1e-9)
     visible = np.r_[*(h[steady] for h in heights.values()), oracle[steady], scale * evaluation.loss]
     noun = text.plotly_name(unit.noun, LEGEND_WIDTH)
@@ -114,10 +114,8 @@ def rejection_figure(evaluation: Evaluation, slider: Slider) -> PageFigure:
         "layout": layout(
             440,
             shapes=[_vertical_line(slider.start)],
-            xaxis=axis("coverage: share of rows accepted", percent=True, range=[0, 101]),
-            yaxis=axis(
-                f"mean {noun} of accepted rows", percent=unit.is_proportion, range=_range(visible)
-            ),
+            xaxis=axis("coverage: share of rows accepted", suffix=PERCENT, range=[0, 101]),
+            yaxis=axis(f"mean {noun} of accepted rows", suffix=unit.suffix, range=_range(visible)),
         ),
     }
     pale = f" The pale lines are {text.count(len(others), 'other measure')}." if others else ""
@@ -129,10 +127,6 @@ def rejection_figure(evaluation: Evaluation, slider: Slider) -> PageFigure:
         spec,
         *_table(evaluation, slider, first),
     )
-
-
-def _scale(evaluation: Evaluation) -> int:
-    return 100 if evaluation.unit.is_proportion else 1
 
 
 def _role(evaluation: Evaluation, name: str) -> str:
@@ -249,7 +243,7 @@ def _alternative(evaluation: Evaluation, slider: Slider) -> str:
     unit = evaluation.unit
     details = "; ".join(
         f"by {text.name_text(name)} it is {text.loss_text(steps[49].loss, unit)} at half of the "
-        f"rows and {text.loss_text(steps[89].loss, unit)} at 90\u00a0%"
+        f"rows and {text.loss_text(steps[89].loss, unit)} at {text.share_text(0.9)}"
         for name, steps in slider.steps.items()
     )
     return (
@@ -265,12 +259,12 @@ def _table(evaluation: Evaluation, slider: Slider, first: Curve) -> tuple[Any, .
     oracle = first.oracle_total_loss[accepted - 1] / accepted
     rows = [
         (
-            f"{percent}\u00a0%",
-            *(text.loss_text(steps[percent - 1].loss, unit) for steps in slider.steps.values()),
+            text.share_text(percentage / 100),
+            *(text.loss_text(steps[percentage - 1].loss, unit) for steps in slider.steps.values()),
             text.loss_text(float(least), unit),
             text.loss_text(evaluation.loss, unit),
         )
-        for percent, least in zip(tens.tolist(), oracle, strict=True)
+        for percentage, least in zip(tens.tolist(), oracle, strict=True)
     ]
     names = [f"By {text.name_text(name)}" for name in slider.steps]
     return ("Coverage of at least", *names, "Best possible", "Random order"), tuple(rows)

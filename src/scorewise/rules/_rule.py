@@ -15,6 +15,7 @@ from scorewise import _validate as validate
 from scorewise._array import Array, Namespace, as_dtype_of, difference, namespace, one_hot
 from scorewise._inputs import apply_floor, classes_last, raw_predictions
 from scorewise._numerics import sum_product
+from scorewise._text import PERCENT, percent
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput, Remedy
 
@@ -51,11 +52,28 @@ class Unit:
 
     def format(self, value: float) -> str:
         """Return a mean loss in a few digits, as a percentage if losses are proportions."""
-        return f"{100 * value:.3g} %" if self.is_proportion else f"{value:.4g}"
+        return percent(value) if self.is_proportion else f"{value:.4g}"
 
     def format_exact(self, value: float) -> str:
         """Return a mean loss in up to 12 digits, for guarantees, which must not be rounded."""
-        return f"{100 * value:.12g} %" if self.is_proportion else f"{value:.12g}"
+        return percent(value, ".12g") if self.is_proportion else f"{value:.12g}"
+
+    def format_fixed(self, value: float) -> str:
+        """Return a mean loss with fixed decimals, for columns; in more if these are all 0."""
+        if self.is_proportion:
+            return percent(value, ".2f")
+        fixed = f"{value:.4f}"
+        return fixed if value == 0 or float(fixed) != 0 else self.format(value)
+
+    @property
+    def scale(self) -> int:
+        """The factor from losses to the numbers that are shown: 100 for percentages, or 1."""
+        return 100 if self.is_proportion else 1
+
+    @property
+    def suffix(self) -> str:
+        """What follows these numbers: ``" %"`` for percentages, or nothing."""
+        return PERCENT if self.is_proportion else ""
 
 
 class ScoringRule(abc.ABC):
