@@ -92,13 +92,18 @@ def _row_groups(first: Any, others: Iterator[Any]) -> Iterator[list[Any]]:
     yield pending
 
 
+def parquet_writer(path: Path, schema: Any) -> Any:
+    """Return a Parquet writer with dictionaries for text; floats do not gain from them."""
+    import pyarrow.parquet as pq
+
+    text = [field.name for field in schema if pyarrow().types.is_string(field.type)]
+    return pq.ParquetWriter(path, schema, use_dictionary=text or False)
+
+
 @contextmanager
 def _writer(path: Path, suffix: str, schema: Any) -> Iterator[_TableWriter]:
     if suffix == ".parquet":
-        import pyarrow.parquet as pq
-
-        text = [field.name for field in schema if pyarrow().types.is_string(field.type)]
-        with pq.ParquetWriter(path, schema, use_dictionary=text or False) as writer:
+        with parquet_writer(path, schema) as writer:
             yield writer
     elif suffix == ".csv":
         from pyarrow import csv

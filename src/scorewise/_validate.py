@@ -122,6 +122,16 @@ def choice(value: Any, name: str, known: Iterable[str]) -> str:
     return str(value)
 
 
+def first_repeated(names: Iterable[str]) -> str | None:
+    """Return the first name that occurs for the second time, or None."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
 def read_only_array(values: Any, name: str, ndim: int) -> np.ndarray:
     """Return a read-only float64 copy of a rule's array parameter, of rank ``ndim``.
 

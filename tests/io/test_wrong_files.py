@@ -321,7 +321,7 @@ UNPLACED: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     "a wrong label of a table": (
         "a.parquet",
         columns(labels=[0, 1, 2, 7, 0, 0, 0]),
-        r"row 3 .*row group 1, row 1 there",
+        r"row 3 .*row group 1, row 1 of that group",
     ),
     "labels of a wrong type": ("a.parquet", columns(labels=[0.5] * 7), "a.parquet"),
     "ids of a wrong type": ("a.parquet", columns(ids=[0.5] * 7), "a.parquet"),

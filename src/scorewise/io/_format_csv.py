@@ -17,19 +17,17 @@ from typing import Any
 
 import numpy as np
 
-from scorewise._fields import (
+from scorewise import _validate as validate
+from scorewise._fields import LABELS, UNLABELLED, ClassNames
+from scorewise.errors import InvalidFile, InvalidInput
+from scorewise.io._columns import (
     IDS,
-    LABELS,
-    UNLABELLED,
-    ClassNames,
     ColumnGrid,
-    first_repeated,
     grid_of,
     indices_from,
     named_column,
     weight_columns,
 )
-from scorewise.errors import InvalidFile, InvalidInput
 from scorewise.io._formats import FileFormat
 from scorewise.io._predictions import Predictions
 
@@ -58,7 +56,7 @@ def _read(path: Path, class_names: ClassNames) -> Predictions:
     if not lines:
         raise InvalidFile(f"{path.name!r} is empty; its first line must name the columns")
     header, *table = lines
-    if (duplicate := first_repeated(header)) is not None:
+    if (duplicate := validate.first_repeated(header)) is not None:
         raise InvalidFile(f"{path.name!r} has two columns {duplicate!r}")
     if "rows" in metadata and (len(table) != metadata["rows"] or not text.endswith("\n")):
         raise InvalidFile(
@@ -200,21 +198,21 @@ def _write(predictions: Predictions, path: Path) -> None:
         file.write(_COMMENT + json.dumps(metadata) + "\n")
         writer = csv.writer(file)  # its lines end in "\r\n", so that "\r" in a cell is quoted
         writer.writerow(header)
-        for part in predictions.chunks():
-            writer.writerows(_lines(part))
+        for chunk in predictions.chunks():
+            writer.writerows(_lines(chunk))
 
 
-def _lines(part: Predictions) -> Iterator[list[Any]]:
+def _lines(chunk: Predictions) -> Iterator[list[Any]]:
     columns: list[list[Any]] = []
-    if not len(part):
+    if not len(chunk):
         return
-    if part.ids is not None:
-        columns.append(part.ids.tolist())
-    if part.labels is not None:
-        columns.append(["" if y == UNLABELLED else y for y in part.labels.tolist()])
+    if chunk.ids is not None:
+        columns.append(chunk.ids.tolist())
+    if chunk.labels is not None:
+        columns.append(["" if y == UNLABELLED else y for y in chunk.labels.tolist()])
     for name in ("probs", "logits", "weights"):
-        if name in part.fields:
-            values = getattr(part, name).reshape(len(part), -1)
+        if name in chunk.fields:
+            values = getattr(chunk, name).reshape(len(chunk), -1)
             # the shortest text that is read back exactly, in the array's precision
             columns += [[str(x) for x in column] for column in values.T]
     yield from map(list, zip(*columns, strict=True))

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from scorewise._fields import FIELD_NAMES, LOGITS, PROBS, ClassNames, named_column
+from scorewise._fields import ClassNames
 from scorewise.errors import InvalidFile
+from scorewise.io._columns import FIELD_NAMES, LOGITS, PROBS, named_column
 from scorewise.io._formats import FileFormat
 from scorewise.io._predictions import Predictions
 

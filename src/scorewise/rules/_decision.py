@@ -164,7 +164,7 @@ class CostMatrix(DecisionRule):
             actions = tuple(str(a) for a in self.actions)
             if len(actions) != costs.shape[1]:
                 raise InvalidInput(f"{len(actions)} action names for {costs.shape[1]} actions")
-            duplicate = next((a for i, a in enumerate(actions) if a in actions[:i]), None)
+            duplicate = validate.first_repeated(actions)
             if duplicate is not None:
                 raise InvalidInput(
                     f"two actions are called {duplicate!r}; give each a different name"

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from scorewise import _validate as validate
 from scorewise.errors import InvalidInput
 from scorewise.rules._rule import REGISTRY, ScoringRule
 
@@ -86,8 +87,7 @@ def get_rules(
         named = [_named(rule) for rule in rules]
     else:
         raise InvalidInput(f"{rules!r} is neither a scoring rule nor a list or mapping of rules")
-    names = [name for name, _ in named]
-    duplicate = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    duplicate = validate.first_repeated(name for name, _ in named)
     if duplicate is not None:
         raise InvalidInput(
             f"two rules are called {duplicate!r}; pass a mapping of different names to rules"
