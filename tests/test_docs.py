@@ -1,11 +1,14 @@
-"""The pages and examples: their code runs, and every public name is in one of them."""
+"""The pages and examples: their code runs, and the names and files that they mention exist."""
 
 from __future__ import annotations
 
+import ast
+import importlib
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +16,12 @@ import scorewise as sw
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+GUIDES = [ROOT / "CONTRIBUTING.md", ROOT / "docs" / "architecture.md"]  # for developers
+SOURCES = [
+    path
+    for folder in ("src", "reproduction", "examples", "tests", "benchmarks")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+]
 
 
 def code_of(page: Path) -> str:
@@ -44,3 +53,88 @@ def test_links_of_a_page_lead_to_files(page: Path):
 def test_public_name_is_in_a_page_and_in_the_changelog(name: str):
     assert any(name in page.read_text() for page in PAGES), f"{name} is in no page"
     assert name in (ROOT / "CHANGELOG.md").read_text(), f"{name} is not in the CHANGELOG"
+
+
+def sources_named(name: str) -> list[Path]:
+    """The source files whose paths end like this."""
+    return [path for path in SOURCES if f"/{path.relative_to(ROOT)}".endswith(f"/{name}")]
+
+
+def names_defined_in(path: Path) -> set[str]:
+    """The functions, classes and variables of a module."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    return names
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda p: p.stem)
+def test_files_that_a_guide_mentions_exist(page: Path):
+    files = re.findall(r"`([\w/]+\.py)`", page.read_text())
+    assert files
+    assert not [file for file in files if not sources_named(file)]
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda p: p.stem)
+def test_names_that_a_guide_places_in_a_file_are_defined_there(page: Path):
+    pairs = re.findall(r"`(\w+)`(?:\s+\S+)?\s+(?:in|of)\s+`([\w/]+\.py)`", page.read_text())
+    assert not [
+        f"{name} in {file}"
+        for name, file in pairs
+        if not any(name in names_defined_in(path) for path in sources_named(file))
+    ]
+
+
+def text_of(path: Path) -> str:
+    """The text of a page without former names, or the docstrings and messages of a module."""
+    text = path.read_text()
+    if path.suffix == ".py":
+        constants = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant))
+        return "\n".join(node.value for node in constants if isinstance(node.value, str))
+    if path.name == "CHANGELOG.md":
+        return re.sub(r"^\|[^|]*\|", "", text, flags=re.MULTILINE)  # the column "before"
+    return text
+
+
+def references_in(path: Path) -> list[str]:
+    """The dotted names of scorewise, such as ``sw.rules.log``, in a page or module."""
+    prefix = r"(?<![\w.\-/])(?:sw|scorewise(?:_paper)?)"
+    names = re.findall(rf"{prefix}(?:\.[A-Za-z_]\w*)+", text_of(path))
+    return [re.sub(r"^sw\.", "scorewise.", name) for name in names if not name.endswith("_")]
+
+
+def resolves(reference: str) -> bool:
+    """Whether a dotted name leads to a module, or to an attribute of one."""
+    names = reference.split(".")
+    return any(has_attribute(".".join(names[:i]), names[i:]) for i in range(len(names), 0, -1))
+
+
+def has_attribute(module: str, names: list[str]) -> bool:
+    """Whether a module can be imported and has an attribute with these dotted names."""
+    try:
+        value: Any = importlib.import_module(module)
+    except ModuleNotFoundError:
+        return False
+    for i, name in enumerate(names, start=1):
+        if i == len(names) and name in getattr(value, "__dataclass_fields__", ()):
+            return True
+        if not hasattr(value, name):
+            return False
+        value = getattr(value, name)
+    return True
+
+
+def test_every_reference_to_a_name_of_scorewise_resolves():
+    pages = [*PAGES, *GUIDES, ROOT / "CHANGELOG.md", *(ROOT / "reproduction").glob("*.md")]
+    sources = [path for path in SOURCES if path.is_relative_to(ROOT / "src")]
+    sources += (ROOT / "examples").glob("*.py")
+    unresolved = {
+        f"{path.relative_to(ROOT)}: {reference}"
+        for path in (*pages, *sources)
+        for reference in references_in(path)
+        if not resolves(reference)
+    }
+    assert not unresolved

@@ -406,6 +406,7 @@ def test_no_row_tied_at_the_threshold_is_rejected_by_rounding():
             sw.task_losses(probs[first], y_new[first]),
             sw.decompose(probs[first], "zero-one").total,
             max_loss=0.03,
+            unit=sw.rules.zero_one.unit,
         )
         for route, certificate, rows, accepted in (
             ("classifier", policy.certificate, slice(None), model.accepts(X_new)),

@@ -71,7 +71,12 @@ def test_numbers_are_those_of_the_single_functions(rule, floor, bound, targets):
     for certificate in evaluation.certificates:
         total = [float(f"{u:.9e}") for u in own.total]  # ten digits
         by_hand = sw.certify_threshold(
-            losses, total, certificate.max_loss, 1 - (1 - 0.9) / len(targets), loss_bound=bound
+            losses,
+            total,
+            certificate.max_loss,
+            1 - (1 - 0.9) / len(targets),
+            loss_bound=bound,
+            unit=sw.get_rule(rule).unit,
         )
         np.testing.assert_equal(vars(certificate), vars(by_hand))
     mean = PROBS.mean(axis=1)

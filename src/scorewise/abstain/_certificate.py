@@ -12,9 +12,12 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._numerics import ten_digits
+from scorewise._text import percent
 from scorewise.abstain._drift import Drift
 from scorewise.errors import InvalidInput
+from scorewise.rules import Unit
 
+_LOSS = Unit("loss")  # where the losses are bare numbers
 _RATIO = 1.5  # of the ranks of consecutive starts of the search
 _ROUNDING = 1e-4  # of losses computed from float32 probabilities, relative to their bound
 _PRECISION = 1e-4  # of the bound, relative to max_loss
@@ -49,6 +52,8 @@ class Certificate:
     needed : int, optional
         Number of further rows that would be needed at the observed losses, where nothing could be
         certified; None where a threshold was certified, or no number of rows would help.
+    unit : Unit
+        The unit of the losses, in which the certificate is printed.
     drift : Drift, optional
         The last check whether new inputs still look like the calibration data.
     """
@@ -61,6 +66,7 @@ class Certificate:
     confidence: float
     n_calibration: int
     needed: int | None = None
+    unit: Unit = _LOSS
     drift: Drift | None = field(default=None, compare=False)
 
     def accepts(self, uncertainty: Any) -> np.ndarray:
@@ -95,15 +101,16 @@ class Certificate:
 
     def _guarantee(self) -> str:
         rows = f"{self.n_calibration:,} calibration row{'s' * (self.n_calibration != 1)}"
+        noun, max_loss = self.unit.noun, self.unit.format_exact(self.max_loss)
+        confidence = percent(self.confidence, ".12g")
         if self.coverage:
             return (
-                f"Accept where uncertainty <= {self.threshold:.6g}: {self.coverage:.1%} of {rows}, "
-                f"with a mean loss of {self.loss:.4g}. The mean loss of new rows that are accepted "
-                f"is at most {self.max_loss:g}, with {100 * self.confidence:.6g}% confidence."
+                f"Accept where uncertainty <= {self.threshold:.6g}: "
+                f"{percent(self.coverage, '.1f')} of {rows}, with a mean {noun} of "
+                f"{self.unit.format(self.loss)}. The mean {noun} of new rows that are accepted is "
+                f"at most {max_loss}, with {confidence} confidence."
             )
-        target = (
-            f"a mean loss of at most {self.max_loss:g} with {100 * self.confidence:.6g}% confidence"
-        )
+        target = f"a mean {noun} of at most {max_loss} with {confidence} confidence"
         if self.needed is None:
             advice = (
                 "more of them may not help at the losses observed: allow a larger loss, or use a "
@@ -123,6 +130,7 @@ def certify_threshold(
     *,
     loss_bound: float = ...,
     groups: None = ...,
+    unit: Unit = ...,
 ) -> Certificate: ...
 @overload
 def certify_threshold(
@@ -133,6 +141,7 @@ def certify_threshold(
     *,
     loss_bound: float = ...,
     groups: Any,
+    unit: Unit = ...,
 ) -> dict[Any, Certificate]: ...
 def certify_threshold(
     losses: Any,
@@ -142,6 +151,7 @@ def certify_threshold(
     *,
     loss_bound: float = 1.0,
     groups: Any = None,
+    unit: Unit = _LOSS,
 ) -> Certificate | dict[Any, Certificate]:
     """Return the largest threshold whose mean loss is certified to be at most ``max_loss``.
 
@@ -180,6 +190,8 @@ def certify_threshold(
         −log(floor) for a floored log loss.
     groups : array (n,), optional
         Names of groups. Each group gets its own certificate, each with that confidence.
+    unit : Unit, optional
+        The unit in which certificates are printed: that of the losses' rule, ``rule.unit``.
 
     Returns
     -------
@@ -200,13 +212,13 @@ def certify_threshold(
     >>> wrong = rng.uniform(size=1000) < 0.02 + 0.4 * u**2
     >>> cert = sw.certify_threshold(wrong, u, max_loss=0.08, confidence=0.9)
     >>> print(cert)
-    Accept where uncertainty <= 0.424106: 39.7% of 1,000 calibration rows, with a mean loss of
-    0.05793. The mean loss of new rows that are accepted is at most 0.08, with 90% confidence.
+    Accept where uncertainty <= 0.424106: 39.7 % of 1,000 calibration rows, with a mean loss of
+    0.05793. The mean loss of new rows that are accepted is at most 0.08, with 90 % confidence.
     >>> cert.accepts([0.1, 0.9])
     array([ True, False])
     >>> print(sw.certify_threshold([0] * 20, range(20), max_loss=0.05))
-    Nothing can be accepted: 20 calibration rows do not certify a mean loss of at most 0.05 with 95%
-    confidence; at the losses observed, about 39 more would be needed.
+    Nothing can be accepted: 20 calibration rows do not certify a mean loss of at most 0.05 with
+    95 % confidence; at the losses observed, about 39 more would be needed.
     """
     loss, score = validate.losses_and_scores(losses, uncertainty, "uncertainty")
     bound = validate.number(loss_bound, "loss_bound")
@@ -228,22 +240,29 @@ def certify_threshold(
         )
     confidence = validate.share(confidence, "confidence")
     if groups is None:
-        return _certificate(loss, score, max_loss, confidence, bound)
+        return _certificate(loss, score, max_loss, confidence, bound, unit)
     names = validate.groups(groups, len(loss))
     return {
-        name: _certificate(loss[names == name], score[names == name], max_loss, confidence, bound)
+        name: _certificate(
+            loss[names == name], score[names == name], max_loss, confidence, bound, unit
+        )
         for name in np.unique(names).tolist()
     }
 
 
 def _certificate(
-    loss: np.ndarray, score: np.ndarray, max_loss: float, confidence: float, loss_bound: float
+    loss: np.ndarray,
+    score: np.ndarray,
+    max_loss: float,
+    confidence: float,
+    loss_bound: float,
+    unit: Unit,
 ) -> Certificate:
     ranked = _Ranked.of(loss / loss_bound, score)
     search = _Search(max_loss / loss_bound, 1 - confidence)
     accepted, level = search.reached(ranked)
     certify = partial(
-        Certificate, max_loss=max_loss, confidence=confidence, n_calibration=len(loss)
+        Certificate, max_loss=max_loss, confidence=confidence, n_calibration=len(loss), unit=unit
     )
     if not accepted:
         return certify(-np.inf, 0.0, np.nan, np.nan, needed=search.needed(ranked))

@@ -156,7 +156,7 @@ def write_predictions(
     probs : array (N, M, K), Samples or Predictions
         Member probabilities, or Predictions with all fields.
     labels, ids, class_names, weights, logits
-        As for :class:`scorewise.Predictions`.
+        As for :class:`scorewise.io.Predictions`.
 
     Raises
     ------

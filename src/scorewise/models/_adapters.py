@@ -3,6 +3,7 @@
 An adapter has three functions: whether a model is of its kind (``matches``), the model's labels
 (``classes``) and how to sample its members (``sampler``). User-defined adapters are tried first,
 the last registered before the others; then the built-in ones, which the registry finds by file.
+Fallbacks come after all others, in the same order.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def register_adapter(adapter: Adapter) -> None:
     :func:`scorewise.predict_samples`, :class:`scorewise.SelectiveClassifier` and everything else
     that takes a model takes such a model too: alone, in a list, at the end of a scikit-learn
     ``Pipeline``, or within a calibration, a search or a ``FrozenEstimator``. It takes precedence
-    over earlier adapters. Each process has its own registry.
+    over earlier adapters, unless it is a fallback. Each process has its own registry.
 
     Parameters
     ----------
