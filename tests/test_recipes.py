@@ -336,7 +336,7 @@ def test_a_kernel_is_one_file(copy: Copy):
 
         import numpy as np
 
-        from scorewise.kernels import Answer
+        from scorewise.kernels import Usability
         from scorewise.rules import Brier
 
 
@@ -346,7 +346,7 @@ def test_a_kernel_is_one_file(copy: Copy):
             fits = isinstance(values, np.ndarray) and small
             plain = not predictions.from_logits and not predictions.normalize and weights is None
             known = all(isinstance(rule, Brier) for rule in rules)
-            return Answer(fits and plain and known, "it knows Brier for small arrays")
+            return Usability(fits and plain and known, "it knows Brier for small arrays")
 
 
         def compute(predictions, weights, rules):

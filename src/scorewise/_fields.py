@@ -78,7 +78,7 @@ def as_array(values: Any, name: str) -> np.ndarray:
 def _indices_by_name(
     labels: list[Any], names: tuple[str, ...] | None, n_classes: int, locate: Callable[[int], str]
 ) -> np.ndarray:
-    """Class indices from names; None is no label."""
+    """Return class indices from names; None is no label."""
     example = next((label for label in labels if label is not None), None)
     if names is None and example is not None:
         raise InvalidInput(

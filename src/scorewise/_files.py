@@ -117,13 +117,15 @@ def file_versions(path: Path) -> list[list[str | int]]:
     return versions
 
 
-def digest(path: Path, stop: threading.Event | None = None) -> str:
+def file_digest(path: Path, stop: threading.Event | None = None) -> str:
     """Return the SHA-256 of a file in hexadecimal, or of the names and digests in a folder.
 
     If ``stop`` is set, it returns early, with a meaningless value.
     """
     if path.is_dir():
-        lines = [f"{digest(file, stop)}  {file.relative_to(path)}\n" for file in _files_of(path)]
+        lines = [
+            f"{file_digest(file, stop)}  {file.relative_to(path)}\n" for file in _files_of(path)
+        ]
         return hashlib.sha256("".join(lines).encode()).hexdigest()
     sha = hashlib.sha256()
     with path.open("rb") as file:
@@ -133,11 +135,11 @@ def digest(path: Path, stop: threading.Event | None = None) -> str:
 
 
 @contextmanager
-def digest_in_background(path: Path) -> Iterator[Future[str]]:
+def file_digest_in_background(path: Path) -> Iterator[Future[str]]:
     """Yield the digest of a file as a future, computed in a thread."""
     stop = threading.Event()
     with ThreadPoolExecutor(1) as executor:
         try:
-            yield executor.submit(digest, path, stop)
+            yield executor.submit(file_digest, path, stop)
         finally:
             stop.set()

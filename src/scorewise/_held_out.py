@@ -281,7 +281,7 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         """The fitted model, and the rows and labels that it was not fitted on."""
         if self._model_is_fitted():
             return self.estimator, X, y
-        n, share = len(y), validate.share(self.calibration_size, "calibration_size")
+        n, share = len(y), validate.proportion(self.calibration_size, "calibration_size")
         n_rest = max(1, round(share * n))
         if n_rest >= n:
             raise InvalidInput(

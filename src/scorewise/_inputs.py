@@ -50,7 +50,7 @@ class RawPredictions:
             return softmax(xp, contiguous_rows(xp, p))
         if self.normalize:
             if self.check:
-                validate.masses(xp, p, self.layout)
+                validate.unnormalized(xp, p, self.layout)
             p = contiguous_rows(xp, p)
             return p / xp.sum(p, axis=-1, keepdims=True)
         if self.check:
@@ -105,7 +105,7 @@ def raw_members(values: Any, options: InputOptions) -> RawPredictions:
     """Return the raw predictions of members ``(..., M, K)``, whose axes may be anywhere."""
 
     def layout(ndim: int, name: str) -> validate.Layout:
-        return validate.layout(ndim, options.member_axis, options.class_axis, name)
+        return validate.layout_of_members(ndim, options.member_axis, options.class_axis, name)
 
     predictions = raw_predictions(
         values,

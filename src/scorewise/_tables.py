@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from scorewise._files import check_output_path, digest, replacing
+from scorewise._files import check_output_path, file_digest, replacing
 from scorewise._version import __version__
 from scorewise.errors import InvalidInput
 
@@ -120,7 +120,7 @@ def _writer(path: Path, suffix: str, schema: Any) -> Iterator[_TableWriter]:
 
 def input_metadata(path: Path, shape: tuple[int, int, int]) -> dict[str, Any]:
     """Return metadata about a file of predictions ``(N, M, K)``, with its digest."""
-    return {**input_summary(path, shape), "sha256": digest(path)}
+    return {**input_summary(path, shape), "sha256": file_digest(path)}
 
 
 def input_summary(path: Path, shape: tuple[int, int, int]) -> dict[str, Any]:

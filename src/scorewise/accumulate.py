@@ -15,9 +15,9 @@ from scorewise._array import (
     blocks,
     difference,
     namespace,
-    smallest,
+    smallest_normal,
+    to_float64,
     to_numpy,
-    widest,
 )
 from scorewise._inputs import InputOptions, RawPredictions, raw_members, raw_predictions
 from scorewise.decompose import Decomposition, decompose
@@ -103,7 +103,7 @@ class Accumulator:
         """
 
         def layout(ndim: int, name: str) -> validate.Layout:
-            return validate.member_layout(ndim, class_axis, name)
+            return validate.layout_of_member(ndim, class_axis, name)
 
         theta = raw_predictions(
             member_probs, layout, from_logits=from_logits, normalize=normalize, check=check
@@ -377,7 +377,7 @@ class _ChunkReader:
         first_xp = namespace(self._first)
         statistics = self._whole or _concatenate(first_xp, self._statistics_by_chunk)
         anchor, deviation, *values = statistics
-        ones = namespace(anchor).ones_like(widest(namespace(anchor), anchor[..., 0]))
+        ones = namespace(anchor).ones_like(to_float64(namespace(anchor), anchor[..., 0]))
         return _Summary(
             weight=ones * float(weights.sum()),
             anchor_weight=ones * float(weights.max()),
@@ -425,7 +425,7 @@ def _merge(xp: Namespace, rules: list[ScoringRule], first: _Summary, second: _Su
     )
     mean, mean_1, mean_2 = merged.mean, first.mean, second.mean
     # A class that is possible in either set stays possible, so that divergences are finite.
-    mean = xp.where((mean > 0) | ((mean_1 == 0) & (mean_2 == 0)), mean, smallest(xp, mean))
+    mean = xp.where((mean > 0) | ((mean_1 == 0) & (mean_2 == 0)), mean, smallest_normal(xp, mean))
     return replace(
         merged,
         aleatoric=tuple(

@@ -25,10 +25,10 @@ from scorewise._array import (
     namespace,
     needs_gradient,
     one_hot,
-    smallest,
+    smallest_normal,
     sum_members,
+    to_float64,
     to_numpy,
-    widest,
     working_precision,
 )
 from scorewise._inputs import InputOptions, RawPredictions, classes_last, raw_members
@@ -192,7 +192,7 @@ class Samples:
         possible = self.probs > 0
         if self.weights is not None:
             possible = possible & (self.weights > 0)[..., None]
-        return xp.where((mean > 0) | ~xp.any(possible, axis=-2), mean, smallest(xp, mean))
+        return xp.where((mean > 0) | ~xp.any(possible, axis=-2), mean, smallest_normal(xp, mean))
 
     def average(self, values: Array) -> Array:
         """Return E_Q of values per member, ``(..., M)`` or ``(..., M, R)``, as ``probs`` are."""
@@ -328,7 +328,7 @@ class Dirichlet:
         """
         if on_host and is_jax(self.alpha) and not is_traced(self.alpha):
             return Dirichlet(self._values(), check=False)
-        return Dirichlet(widest(namespace(self.alpha), self.alpha), check=False)
+        return Dirichlet(to_float64(namespace(self.alpha), self.alpha), check=False)
 
     def integrate(self, f: Callable[[np.ndarray], np.ndarray]) -> Array:
         """Return a number per instance, from a NumPy function of the parameters ``(..., K)``.
@@ -439,7 +439,7 @@ def _sobol(k: int) -> list[np.ndarray]:
 
 
 def _points(alpha: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
-    """θ ``(B, n, K)`` for parameters ``(B, K)`` and uniforms ``(n, K)``: normalised gammas.
+    """Return θ ``(B, n, K)`` for parameters ``(B, K)`` and uniforms ``(n, K)``: normalised gammas.
 
     Gamma quantiles of small parameters underflow, so they are normalised by their logarithms.
     """

@@ -223,7 +223,7 @@ class _GreedySearch:
         return best
 
     def _is_exhausted(self) -> bool:
-        """Whether every row has lost nearly all of its initial gain."""
+        """Return whether every row has lost nearly all of its initial gain."""
         positive = self._initial_gains > 0
         remaining = np.divide(
             self._upper_bounds,
@@ -241,7 +241,7 @@ class _GreedySearch:
         return True
 
     def _blocks(self, priorities: np.ndarray) -> Iterator[np.ndarray]:
-        """Eligible rows in falling order of priority, in blocks that fit in a cache."""
+        """Yield eligible rows in falling order of priority, in blocks that fit in a cache."""
         rows = np.flatnonzero(self._is_eligible)
         rows = rows[np.argsort(-priorities[rows], kind="stable")]
         size = max(1, _BLOCK // (len(self._outcomes.chances) * self._probs.shape[-1]))
@@ -267,7 +267,7 @@ class _GreedySearch:
         self._outcomes = outcomes.after(probs[self.chosen[-1]])
 
     def _gains(self, rows: np.ndarray, outcomes: _AllOutcomes | _SampledOutcomes) -> np.ndarray:
-        """E_y EU(row | y): the expected entropy of the mean, less the mean entropy of members."""
+        """Return E_y EU(row | y): the expected entropy of the mean less the members' mean entropy."""
         # with the outcomes' mean predictions as members, AU is E_y H(mean | y)
         _, total, _ = self._decompose(outcomes.weights @ self._probs[rows], outcomes.chances)
         aleatoric = self._entropies[rows] @ (outcomes.chances @ outcomes.weights)
@@ -276,7 +276,7 @@ class _GreedySearch:
         return np.where(np.abs(gains) > self._rounding, gains, 0.0)
 
     def _decompose(self, probs: np.ndarray, weights: np.ndarray) -> list[np.ndarray]:
-        """Total, aleatoric and epistemic in float64."""
+        """Return total, aleatoric and epistemic in float64."""
         samples = Samples(self._in_rules_library(probs), weights, check=False)
         return [to_numpy(part).astype(np.float64) for part in decompose(samples, self._rule)]
 
@@ -288,7 +288,7 @@ class _GreedySearch:
 
 
 def _equals(probs: np.ndarray, row: np.ndarray) -> np.ndarray:
-    """Which rows have the same predictions of all members as this row, up to rounding."""
+    """Return which rows have the same predictions of all members as this row, up to rounding."""
     is_same = np.asarray(np.abs(probs[:, 0, 0] - row[0, 0]) <= _SAME)  # most differ here already
     is_same[is_same] = (np.abs(probs[is_same] - row) <= _SAME).all(axis=(1, 2))
     return is_same

@@ -129,7 +129,7 @@ class StateFile:
 
 
 def _fields(finished: Round) -> dict[str, Any]:
-    """A round as JSON; its index, number of labels and reason to stop follow from the others."""
+    """Return a round as JSON; index, number of labels and reason to stop follow from the rest."""
     return {
         "rows": finished.rows.tolist(),
         "labels": finished.labels.tolist(),
@@ -154,7 +154,7 @@ def _round(fields: dict[str, Any], before: Round | None, n_rows: int) -> Round:
 
 
 def _if_short(saved: Any, current: Any) -> str:
-    """Both values, where they are short enough to read."""
+    """Return both values, where they are short enough to read."""
     is_short = all(len(str(value)) <= 30 for value in (saved, current))
     return f" ({saved!r}, not {current!r})" if is_short else ""
 
@@ -162,8 +162,8 @@ def _if_short(saved: Any, current: Any) -> str:
 # -- the configuration: rows, rules and models by content, the same in every process ---------------
 
 
-def digest(X: Any) -> str | None:
-    """A hash of the content of rows or labels, with their dtype, shape and column names."""
+def rows_digest(X: Any) -> str | None:
+    """Return a hash of the content of rows or labels, with their dtype, shape and column names."""
     if X is None:
         return None
     sha = hashlib.sha256()
@@ -179,7 +179,7 @@ def digest(X: Any) -> str | None:
         if part.dtype.kind != "O":
             sha.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
         else:
-            sha.update("\n".join(map(describe, part.ravel().tolist())).encode())
+            sha.update("\n".join(map(stable_text, part.ravel().tolist())).encode())
     return sha.hexdigest()[:32]
 
 
@@ -194,28 +194,28 @@ def _as_numpy(X: Any) -> np.ndarray:
         return rows
 
 
-def describe_rule(rule: ScoringRule) -> str:
-    """A rule as text, with all digits of its parameters; its repr shortens them."""
+def rule_text(rule: ScoringRule) -> str:
+    """Return a rule as text, with all digits of its parameters; its repr shortens them."""
     fields = dataclasses.fields(rule)  # type: ignore[arg-type]
-    return f"{rule!r} {[describe(getattr(rule, field.name)) for field in fields]}"
+    return f"{rule!r} {[stable_text(getattr(rule, field.name)) for field in fields]}"
 
 
-def describe(value: Any, depth: int = 0, is_listed: bool = False) -> str:
-    """A model, or any value within it, as text that is the same in every process.
+def stable_text(value: Any, depth: int = 0, is_listed: bool = False) -> str:
+    """Return a model, or any value within it, as text that is the same in every process.
 
     A function is described by its name, so that it may be corrected between two runs.
     ``is_listed``: whether the parameters of nested estimators are described separately.
     """
 
     def within(inner: Any) -> str:
-        return describe(inner, depth + 1, is_listed)
+        return stable_text(inner, depth + 1, is_listed)
 
     if value is None or isinstance(value, str | bytes | int | float | complex | np.generic):
         return repr(value)
     if hasattr(value, "__qualname__"):
         return str(value.__qualname__)
     if hasattr(value, "shape"):
-        return str(digest(value))
+        return str(rows_digest(value))
     if depth == _MAX_DEPTH or (is_listed and hasattr(value, "get_params")):
         return type(value).__qualname__
     if isinstance(value, list | tuple):
@@ -237,7 +237,7 @@ def _parameters(instance: Any, depth: int) -> str:
     is_listed = hasattr(instance, "get_params")
     values = instance.get_params(deep=True) if is_listed else vars(instance)
     described = {
-        name: describe(value, depth + 1, is_listed)
+        name: stable_text(value, depth + 1, is_listed)
         for name, value in sorted(values.items())
         if "_" not in name[0] + name[-1] and name.rpartition("__")[2] not in _IRRELEVANT
     }

@@ -118,7 +118,7 @@ def loss_calibration(
     """
     loss, predicted = validate.losses_and_scores(losses, total, "total")
     predicted = validate.finite(predicted, "total")
-    confidence = validate.share(confidence, "confidence")
+    confidence = validate.proportion(confidence, "confidence")
     n_bins = validate.whole(n_bins, "n_bins", at_least=1)
     order = np.argsort(predicted, kind="stable")
     loss, predicted = loss[order], predicted[order]

@@ -188,7 +188,7 @@ def _of_members(
 
 
 def _decomposition(parts: Sequence[Array]) -> Decomposition:
-    """A decomposition from three components, or from six with their standard errors."""
+    """Return a decomposition from three components, or from six with their standard errors."""
     total, aleatoric, epistemic, *errors = parts
     return Decomposition(total, aleatoric, epistemic, Decomposition(*errors) if errors else None)
 
@@ -196,7 +196,7 @@ def _decomposition(parts: Sequence[Array]) -> Decomposition:
 def _parts(
     members: Members, rules: Sequence[ScoringRule], jackknife: _JackknifeOptions
 ) -> list[Array]:
-    """All components of all rules, by a kernel if one is usable, else by the array path."""
+    """Return all components of all rules, by a kernel if one is usable, else by the array path."""
     raw, weights = members.raw, members.weights
     kernel = None if jackknife else kernels.pick(raw, weights, rules)
     results = kernel.compute(raw, weights, rules) if kernel is not None else None
@@ -211,7 +211,7 @@ def _parts(
 
 
 def _components(samples: Samples, rule: ScoringRule, jackknife: _JackknifeOptions) -> list[Array]:
-    """Total, aleatoric and epistemic by the array path, with standard errors if requested."""
+    """Return the three components by the array path, and their standard errors if requested."""
     xp = namespace(samples.probs)
     entropies = rule._entropy(xp, samples.probs)
     total = rule._entropy(xp, samples.mean)

@@ -118,7 +118,7 @@ def _of_rule(
     options: dict[str, Any],
     measure: Callable[[Samples, ScoringRule], Array],
 ) -> Array:
-    """A measure of members under one rule."""
+    """Return a measure of members under one rule."""
     members, rule = _members(probs, **options), get_rule(rule)
     members.check_rules([rule])
     return members.compute(lambda m: m.samples.by_blocks(lambda s: [measure(s, rule)]), 1)[0]

@@ -165,7 +165,7 @@ def metadata_of(schema: pa.Schema) -> bytes | None:
 
 
 def _metadata(schema: pa.Schema) -> tuple[ClassNames, np.ndarray | None]:
-    """Class names and the members' weights, from the metadata of a schema."""
+    """Return class names and the members' weights, from the metadata of a schema."""
     try:
         metadata = json.loads(metadata_of(schema) or b"{}")
         names, weights = metadata.get("class_names"), metadata.get("weights")
@@ -438,7 +438,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _as_integers(labels: pa.Array) -> pa.Array:
-    """Booleans, and the floats that pandas writes for integers with gaps, as integers."""
+    """Return booleans, and the floats that pandas writes for integers with gaps, as integers."""
     if pa.types.is_boolean(labels.type):
         return labels.cast(pa.int64())
     if pa.types.is_floating(labels.type):

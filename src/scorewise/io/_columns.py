@@ -111,7 +111,7 @@ _Group = list[tuple[str, tuple[str, ...]]]  # columns and the parts of their nam
 
 
 def _grouped(columns: Sequence[str], pattern: re.Pattern[str]) -> list[_Group]:
-    """Columns whose names differ only in member and class."""
+    """Return columns whose names differ only in member and class."""
     groups: dict[tuple[str, ...], _Group] = {}
     for column in columns:
         if match := pattern.fullmatch(column):
@@ -122,7 +122,7 @@ def _grouped(columns: Sequence[str], pattern: re.Pattern[str]) -> list[_Group]:
 
 
 def _numbered_grid(group: _Group) -> ColumnGrid | None:
-    """Members and classes that are numbered from 0 or 1."""
+    """Return the grid of members and classes that are numbered from 0 or 1, or None."""
     head, _, between, _, _ = group[0][1]
     class_comes_first = _counts_classes_first(head, between)
     by_number: dict[tuple[int, int], str] = {}
@@ -157,7 +157,7 @@ def _counts_classes_first(head: str, between: str) -> bool:
 
 
 def _named_grid(group: _Group, field: str) -> ColumnGrid | None:
-    """Members by number and classes by name, in the order of the first member's."""
+    """Return the grid of members by number and classes by name, or None."""
     by_name = {(int(parts[1]), parts[3]): column for column, parts in group}
     members = sorted({m for m, _ in by_name})
     classes = list(dict.fromkeys(name for _, name in by_name))
@@ -172,7 +172,7 @@ def _named_grid(group: _Group, field: str) -> ColumnGrid | None:
 
 
 def _counts_up(numbers: list[int]) -> bool:
-    """Whether numbers count up from 0 or 1."""
+    """Return whether numbers count up from 0 or 1."""
     return numbers[0] in {0, 1} and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 
 

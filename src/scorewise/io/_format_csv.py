@@ -127,12 +127,12 @@ def _predictions(
 
 
 def _is_whole(text: str) -> bool:
-    """Whether text is a 64-bit integer without leading zeros; 007 is a name."""
+    """Return whether text is a 64-bit integer without leading zeros; 007 is a name."""
     return bool(_WHOLE.fullmatch(text)) and -(2**63) <= int(text) < 2**63
 
 
 def _labels(cells: tuple[str, ...], first_class: int) -> np.ndarray:
-    """Class indices, or names; an empty cell is a row without a label."""
+    """Return class indices, or names; an empty cell is a row without a label."""
     # pandas writes whole numbers with gaps as 1.0
     numbers = [cell.removesuffix(".0") for cell in cells]
     if all(_is_whole(cell) for cell in numbers if cell):

@@ -54,7 +54,7 @@ def _tensor(file: Any, name: str, path: Path) -> np.ndarray:
 
 
 def _text_fields(metadata: dict[str, str], path: Path) -> dict[str, Any]:
-    """Class names and text ids, which are not stored as tensors."""
+    """Return class names and text ids, which are not stored as tensors."""
     fields: dict[str, Any] = {}
     for name in ("class_names", "ids"):
         if name in metadata:

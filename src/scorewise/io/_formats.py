@@ -44,7 +44,7 @@ class FileFormat:
 
 @cache
 def _formats() -> dict[str, FileFormat]:
-    """All formats by suffix: the entries of ``FORMATS`` in all modules ``_format_….py``.
+    """Return all formats by suffix: the entries of ``FORMATS`` in all modules ``_format_….py``.
 
     Such a module imports the library it needs, such as pyarrow, within its functions, so that the
     other formats can be used where that library is not installed.

@@ -184,7 +184,7 @@ class Predictions:
         return self.source.fields
 
     def _field(self, name: str) -> np.ndarray | None:
-        """A field of all rows, or None if it is missing."""
+        """Return a field of all rows, or None if it is missing."""
         if name not in self.fields:
             return None
         if isinstance(self.source, ArraySource):

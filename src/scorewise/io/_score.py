@@ -23,7 +23,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
-from scorewise._files import digest_in_background, file_versions, locked, replacing
+from scorewise._files import file_digest_in_background, file_versions, locked, replacing
 from scorewise._json import dumps
 from scorewise._members import Members
 from scorewise._progress import bar
@@ -151,7 +151,7 @@ def score_file(
     resume = resume and all(map(_is_storable, named.values()))
     with (
         ScoredParts.for_output(out, settings, resume=resume) as parts,
-        digest_in_background(source) as sha,
+        file_digest_in_background(source) as sha,
     ):
         resumed = parts.n_rows()
         with bar("scoring", len(predictions), progress) as advance:
@@ -298,7 +298,7 @@ def _chunks_ahead(predictions: Predictions, start: int) -> Iterator[Predictions]
 
 
 def _row_ranges(predictions: Predictions, start: int) -> list[tuple[int, int]]:
-    """Ranges of rows between points where reading can start, of at least 64 MiB each."""
+    """Return ranges of rows between points where reading can start, of at least 64 MiB each."""
     _, m, k = predictions.shape
     min_rows = _RANGE_BYTES // (m * k * predictions.dtype.itemsize)
     cuts = [start]

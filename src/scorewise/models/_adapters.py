@@ -155,7 +155,7 @@ def find_adapter(model: Any) -> Adapter | None:
 
 
 def _adapters() -> list[Adapter]:
-    """All adapters in the order in which they are tried."""
+    """Return all adapters in the order in which they are tried."""
     return sorted((*_registered, *_built_in()), key=lambda adapter: adapter.is_fallback)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._random import generator
-from scorewise._threads import get_num_threads, run
+from scorewise._threads import get_num_threads, run_in_threads
 from scorewise._validate import SUM_TOLERANCE
 from scorewise.errors import InvalidInput, Remedy
 
@@ -251,7 +251,7 @@ class CommitteeSampler:
                 members[i].predict(rows, out=probs[:, i])
                 return True
 
-            run((partial(write, i) for i in range(len(members))), n_threads)
+            run_in_threads((partial(write, i) for i in range(len(members))), n_threads)
             return probs
         # Other members may run any code; scikit-learn's Parallel passes its settings to threads.
         parallel = Parallel(n_jobs=n_threads, require="sharedmem")
@@ -264,7 +264,7 @@ class CommitteeSampler:
     def _predict_one(
         self, member: Member, rows: Any, start: int, n: int
     ) -> np.ndarray | InvalidInput:
-        """A member's probabilities, or its error, so that the first member's error is raised."""
+        """Return a member's probabilities, or its error: that of the first member is raised."""
         try:
             probs = np.asarray(call_named(member.predict, rows, member.name))
             n_known = self._n_classes if member.columns is None else len(member.columns)

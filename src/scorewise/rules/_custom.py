@@ -54,7 +54,7 @@ class _CustomRule(ScoringRule):
     def _divergence_and_scale(
         self, xp: Namespace, q: Array, p: Array, d: Array
     ) -> tuple[Array, Array]:
-        """D(q, p) by the formulas, exactly 0 for d = 0, and the size of its terms."""
+        """Return D(q, p) by the formulas, exactly 0 for d = 0, and the size of its terms."""
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         value = _clip_rounding_to_zero(xp, *self._divergence_and_scale(xp, q, p, d))

@@ -20,7 +20,7 @@ from scorewise._array import (
     matmul,
     namespace,
     one_hot,
-    widest,
+    to_float64,
 )
 from scorewise._numerics import log1p_minus, polynomial
 from scorewise.distributions import Dirichlet, Samples
@@ -68,7 +68,7 @@ class _LargestClassesRule(DecisionRule):
         return BY_LARGEST if self.k == 1 else None  # with k = K = 2 all totals are 0
 
     def _is_chosen(self, xp: Namespace, p: Array) -> Array:
-        """Boolean ``(..., K)``: the k largest entries, ties to the first index."""
+        """Return which are the k largest entries, boolean ``(..., K)``; ties go to the first index."""
         if self.k == 1:
             return one_hot(xp, xp.argmax(p, axis=-1), p.shape[-1])
         order = xp.argsort(p, axis=-1, descending=True, stable=True)
@@ -208,7 +208,7 @@ class CostMatrix(DecisionRule):
         return np.asarray(self.costs - self.costs.min(axis=1, keepdims=True))
 
     def _regret(self, xp: Namespace, p: Array) -> Array:
-        wide = widest(xp, p)
+        wide = to_float64(xp, p)
         expected = matmul(xp, wide, as_dtype_of(xp, self._excess_costs, wide))
         best = one_hot(xp, xp.argmin(expected, axis=-1), expected.shape[-1])
         regret = 0.0 * expected
@@ -222,7 +222,7 @@ class CostMatrix(DecisionRule):
         return xp.astype(xp.where(tied, 0.0, regret), p.dtype)
 
     def _expected_parts(self, xp: Namespace, p: Array) -> tuple[Array, Array, Array]:
-        """pᵀC as a sum of three parts, ``(..., A)``, of which the first two are exact.
+        """Return pᵀC as a sum of three parts, ``(..., A)``, of which the first two are exact.
 
         Both factors are cut into slices of few bits, whose products and sums lose nothing, so the
         small difference of two large expected costs keeps its digits.
@@ -262,7 +262,7 @@ class CostMatrix(DecisionRule):
         return samples.by_blocks(first_best)[0]
 
     def _predict(self, xp: Namespace, p: Array) -> Array:
-        """a*(p), the first of the cheapest actions."""
+        """Return a*(p), the first of the cheapest actions."""
         return xp.argmin(self._regret(xp, p), axis=-1)
 
     def _losses(self, xp: Namespace, p: Array) -> Array:
@@ -298,12 +298,12 @@ class CostMatrix(DecisionRule):
 
 
 def _slice_bits(xp: Namespace, x: Array) -> int:
-    """Bits of a slice, such that products of two and sums of many of them are exact."""
+    """Return how many bits a slice has, so that sums of products of two slices are exact."""
     return 20 if eps(xp, x) < 1e-10 else 8
 
 
 def _slices(xp: Namespace, x: Array) -> tuple[Array, Array, Array]:
-    """x, at most 1 in size, as two slices and a remainder."""
+    """Return x, at most 1 in size, as two slices and a remainder."""
     unit = 2.0 ** _slice_bits(xp, x)
     first = xp.round(x * unit) / unit
     second = xp.round((x - first) * unit * unit) / (unit * unit)
@@ -367,7 +367,7 @@ _BLOCK_ELEMENTS = 1 << 20
 
 
 def _expected_regret(alpha: np.ndarray, k: int) -> np.ndarray:
-    """E[Σ k largest of θ − Σ_{j∈S} θ_j] for θ ~ Dirichlet(α), S the k largest α, ``(..., K)``.
+    """Return E[Σ k largest of θ − Σ_{j∈S} θ_j], θ ~ Dirichlet(α ``(..., K)``), S the k largest α.
 
     θ is a vector of independent gammas G_j divided by their independent sum, so with B the number
     of j ∈ S below x and A the number of j ∉ S above x the regret is (1/α₀)∫ E min(A, B) dx, and
@@ -391,7 +391,7 @@ def _expected_regret(alpha: np.ndarray, k: int) -> np.ndarray:
 
 
 def _near_pivot(pivot: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Trapezoid nodes x − pivot and weights for a large pivot: even steps of √x around √pivot.
+    """Return trapezoid nodes x − pivot and weights for a large pivot: even steps of √x.
 
     Below √pivot − 10 no class of S is left under x, above √pivot + 8 no other class is over it
     (to within 1e-40).
@@ -412,7 +412,7 @@ def _from_zero(pivot: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _expected_overlap(alpha: np.ndarray, beyond: np.ndarray, k: int) -> np.ndarray:
-    """Σ_{i=1..k} P(A ≥ i)·P(B ≥ i) for sorted parameters ``(B, K)`` at nodes ``(B, J)``."""
+    """Return Σ_{i=1..k} P(A ≥ i)·P(B ≥ i) for sorted parameters ``(B, K)`` at nodes ``(B, J)``."""
     # x − α_j is more accurate than x, which matters where α is large
     gap = beyond[..., None] + (alpha[:, k - 1, None] - alpha)[:, None, :]
     a = np.broadcast_to(alpha[:, None, :], gap.shape)
@@ -422,7 +422,7 @@ def _expected_overlap(alpha: np.ndarray, beyond: np.ndarray, k: int) -> np.ndarr
 
 
 def _gamma_tail(a: np.ndarray, gap: np.ndarray, *, upper: bool) -> np.ndarray:
-    """P(G > a + gap) or P(G ≤ a + gap) for G ~ Gamma(a), with a relative error of a few units.
+    """Return P(G > a + gap) or P(G ≤ a + gap) for G ~ Gamma(a), to a few units of rounding.
 
     For large a, where scipy loses digits, by Temme's uniform expansion: with ½η² = μ − log(1 + μ)
     and μ = gap/a, it is ½erfc(±η√(a/2)) ± e^{−aη²/2}/√(2πa)·Σ_k c_k(η)a^{−k}.
@@ -445,7 +445,7 @@ def _gamma_tail(a: np.ndarray, gap: np.ndarray, *, upper: bool) -> np.ndarray:
 
 @lru_cache
 def _temme_coefficients(orders: int = 5, terms: int = 16) -> tuple[tuple[float, ...], ...]:
-    """Coefficients of c_k(η) in powers of η (Temme 1979; DLMF 8.12)."""
+    """Return coefficients of c_k(η) in powers of η (Temme 1979; DLMF 8.12)."""
     n = terms + 2 * orders
     inverse = [0.0, 1.0]  # of 1 + μ in powers of η
     for i in range(2, n + 2):
@@ -463,7 +463,7 @@ def _temme_coefficients(orders: int = 5, terms: int = 16) -> tuple[tuple[float, 
 
 
 def _at_least(chances: np.ndarray, k: int) -> np.ndarray:
-    """P(N ≥ i), i = 1..k, for N the number of successes with these chances (last axis)."""
+    """Return P(N ≥ i), i = 1..k, for N the number of successes with these chances (last axis)."""
     if k == 1:
         with np.errstate(divide="ignore"):
             return np.asarray(-np.expm1(np.log1p(-chances).sum(axis=-1, keepdims=True)))

@@ -96,7 +96,7 @@ def get_rules(
 
 
 def _named(rule: RuleLike) -> tuple[str, ScoringRule]:
-    """A rule with its name: as it is written, or that of the rule."""
+    """Return a rule with its name: as it is written, or that of the rule."""
     scoring_rule = get_rule(rule)
     return (rule if isinstance(rule, str) else scoring_rule.name), scoring_rule
 

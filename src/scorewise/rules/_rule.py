@@ -547,7 +547,7 @@ def _show(parameter: Any) -> str:
 
 
 def _short(number: float) -> str:
-    """A number in the fewest digits that parse back to it."""
+    """Return a number in the fewest digits that parse back to it."""
     return f"{number:g}" if float(f"{number:g}") == number else repr(number)
 
 

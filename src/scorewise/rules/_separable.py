@@ -31,13 +31,13 @@ from scorewise.rules._rule import ScoringRule, Unit, norm_order, number_above, r
 
 
 def _surprise(xp: Namespace, p: Array) -> Array:
-    """−p·log(p/S) with S = Σp, elementwise; never negative, 0 at p = 0."""
+    """Return −p·log(p/S) with S = Σp, elementwise; never negative, 0 at p = 0."""
     share = p / xp.sum(p, axis=-1, keepdims=True)
     return -p * xp.log(xp.where(p > 0, share, 1.0))
 
 
 def _dirichlet_terms(xp: Namespace, q: Dirichlet) -> Array:
-    """m_k·[ψ(α_k + 1) − log α_k − ψ(α₀ + 1) + log α₀], each the expected excess of its class."""
+    """Return m_k·[ψ(α_k + 1) − log α_k − ψ(α₀ + 1) + log α₀], the expected excess by class."""
     return q.mean * digamma_drop(xp, q.alpha, q.alpha_of_others)
 
 

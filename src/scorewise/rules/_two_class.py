@@ -29,7 +29,7 @@ _FLAT = 1e-8  # the smallest rate of decay that is assumed for an integrand
 
 @lru_cache(maxsize=8)
 def _gauss(n: int) -> tuple[list[float], list[float]]:
-    """Nodes and weights for ∫₀¹ f(v) dv."""
+    """Return nodes and weights for ∫₀¹ f(v) dv."""
     x, w = np.polynomial.legendre.leggauss(n)
     return ((1 + x) / 2).tolist(), (w / 2).tolist()
 
@@ -71,7 +71,7 @@ class _Interval(NamedTuple):
 
 
 def _log_ratio(xp: Namespace, p: Array, q: Array, d: Array, valid: Array) -> Array:
-    """log(p/q) for p = q + d ≥ q > 0 where valid, to full relative precision however small d is."""
+    """Return log(p/q) for p = q + d ≥ q > 0 where valid, to full precision however small d is."""
     near = valid & (d < q)
     far = valid & ~near & (p > 0)
     ratio = xp.log1p(quotient(xp, xp.where(near, d, 0.0), xp.where(near, q, 1.0)))
@@ -81,7 +81,7 @@ def _log_ratio(xp: Namespace, p: Array, q: Array, d: Array, valid: Array) -> Arr
 def _integral(
     xp: Namespace, odds_weight: _OddsWeight, over: _Interval, log_factor: Array, nodes: int
 ) -> Array:
-    """e^factor·∫ (1 − e^{x−end})·c^α (1−c)^β dx over an interval of log odds x.
+    """Return e^factor·∫ (1 − e^{x−end})·c^α (1−c)^β dx over an interval of log odds x.
 
     ∞ where it starts at −∞ and α ≤ 0. In four pieces: both halves of the part to the left and of
     the part to the right of the bend, each by Gauss's rule on y = width·sinh s, whose nodes are
@@ -181,7 +181,7 @@ class Beta(ScoringRule):
         return xp.sum(xp.where(p > 0, self._scaled_losses(xp, p, log_p), 0.0), axis=-1)
 
     def _scaled_losses(self, xp: Namespace, p: Array, log_factor: Array) -> Array:
-        """e^factor·ℓ(p, ·) as D(p, e_y): for each class up to its own certainty."""
+        """Return e^factor·ℓ(p, ·) as D(p, e_y): for each class up to its own certainty."""
         both = zip(*self._odds_weights, strict=True)
         odds_weight = _OddsWeight(*(as_dtype_of(xp, x, like=p) + 0.0 * p for x in both))
         other = xp.flip(p, axis=-1)

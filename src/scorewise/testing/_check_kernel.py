@@ -15,7 +15,7 @@ from scorewise._members import Members
 from scorewise.decompose import COMPONENTS
 from scorewise.distributions import Samples
 from scorewise.errors import KernelMismatch
-from scorewise.kernels import Answer, Kernel
+from scorewise.kernels import Kernel, Usability
 from scorewise.rules import DEFAULT_RULES, RuleLike, ScoringRule, get_rule
 
 # Twice the error of either path: relative, and absolute for values of the size of 1.
@@ -97,8 +97,8 @@ class _Case:
         return Members.of(self.array, self.weights, InputOptions(**self.options))
 
 
-def _answer(kernel: Kernel, rules: list[ScoringRule], case: _Case) -> Answer:
-    """Whether the kernel is usable for a case, or for many instances like its first."""
+def _answer(kernel: Kernel, rules: list[ScoringRule], case: _Case) -> Usability:
+    """Return whether the kernel is usable for a case, or for many instances like its first."""
     members = case.members()
     raw, weights = members.raw, members.weights
     answer = kernel.is_usable(raw, weights, rules)
@@ -147,7 +147,7 @@ def _check_results(kernel: Kernel, rules: list[ScoringRule], case: _Case) -> Non
 
 
 def _by_formulas(samples: Samples, rule: ScoringRule) -> tuple[Array, Array, Array]:
-    """Total, aleatoric and epistemic uncertainty as the array path computes them."""
+    """Return total, aleatoric and epistemic uncertainty as the array path computes them."""
     xp = namespace(samples.probs)
     aleatoric = samples.average(rule._entropy(xp, samples.probs))
     return rule._entropy(xp, samples.mean), aleatoric, rule._epistemic(xp, samples)

@@ -70,7 +70,7 @@ def check_rule(
 
 
 def _pairs(k: int, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of predictions and truths to test."""
+    """Return pairs of predictions and truths to test."""
     corners = np.eye(k)
     uniform = np.full((1, k), 1 / k)
     edges = (corners[:, None] + corners[None, :]).reshape(-1, k) / 2

@@ -79,7 +79,7 @@ def _sample_pipeline(pipeline: Any, options: SamplingOptions) -> Sampler:
 
 
 def _is_search(model: Any) -> bool:
-    """Whether a model is a search, fitted or not, including those of other libraries."""
+    """Return whether a model is a search, fitted or not, including those of other libraries."""
     if hasattr(model, "best_estimator_"):
         return has_members(model.best_estimator_)
     return _is_search_of_sklearn(model)

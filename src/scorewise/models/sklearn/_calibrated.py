@@ -59,7 +59,7 @@ def committee_of_calibrated(calibrated: Any, options: SamplingOptions) -> Commit
 
 
 def _committee_in(model: Any, options: SamplingOptions) -> Committee | None:
-    """All members of a fold's classifier, or None if it has none."""
+    """Return all members of a fold's classifier, or None if it has none."""
     if not has_members(model):
         check_options(type(model).__name__, (), options)
         return None

@@ -38,7 +38,7 @@ def committee_of_classifiers(
 
 
 def _member(model: Any, position: str) -> Member:
-    """A fitted classifier as a single member, even if it is an ensemble."""
+    """Return a fitted classifier as a single member, even if it is an ensemble."""
     name = f"{position} ({type(model).__name__})"
     if isinstance(model, type):
         raise InvalidInput(f"{position} is the class {model.__name__}; pass a fitted object of it")
@@ -116,7 +116,7 @@ def committee_of_forest(forest: Any) -> Committee:
 
 
 def _leaf_reader(tree: Any) -> Callable[..., np.ndarray]:
-    """From rows of :func:`_rows_for_trees` to the class probabilities ``(n, K)`` of a tree."""
+    """Return a function from rows of :func:`_rows_for_trees` to a tree's probabilities ``(n, K)``."""
     structure = tree.tree_
     values = structure.value[:, 0, :]  # a copy, made once
 
@@ -128,7 +128,7 @@ def _leaf_reader(tree: Any) -> Callable[..., np.ndarray]:
 
 
 def _rows_for_trees(forest: Any, X: Any) -> Any:
-    """Rows in the form that trees read, checked as ``forest.predict_proba`` checks them."""
+    """Return rows in the form that trees read, checked as ``forest.predict_proba`` checks them."""
     may_have_nan = get_tags(forest).input_tags.allow_nan and not issparse(X)
     rows = validate_data(
         forest,

@@ -278,7 +278,7 @@ class DeepEnsemble:
         return int(at_least_two(logits).shape[-1])
 
     def _make(self) -> nn.Module:
-        """A new module."""
+        """Return a new module."""
         module = self.make_model()
         if not isinstance(module, nn.Module):
             raise InvalidInput(f"make_model returned {type(module).__name__}, not a torch module")
@@ -499,7 +499,7 @@ def is_worth_stacking(modules: Sequence[nn.Module], device: torch.device) -> boo
 
 
 def _architecture(module: nn.Module) -> Any:
-    """A key that is equal for modules of the same architecture."""
+    """Return a key that is equal for modules of the same architecture."""
     state = module.state_dict(keep_vars=True).items()
     tensors = tuple((name, value.shape, value.dtype) for name, value in state)
     return type(module), repr(module), tensors

@@ -212,14 +212,14 @@ class DropoutSampler:
 
 
 def _route_key(batch: Batch) -> Any:
-    """A key that is equal for batches of the same route: their shapes without rows."""
+    """Return a key that is equal for batches of the same route: their shapes without rows."""
     entries = batch.values() if isinstance(batch, Mapping) else [batch]
     shapes = tuple(tuple(entry.shape[1:]) for entry in entries if isinstance(entry, Tensor))
     return shapes, length(batch) > 1  # a single row does not show the layout
 
 
 def _are_same(x: Tensor, y: Tensor, effect: Tensor | None = None) -> bool:
-    """Whether two outputs are equal up to rounding.
+    """Return whether two outputs are equal up to rounding.
 
     ``effect`` is the change by dropping everything; a hundredth of it counts as rounding too.
     """

@@ -249,7 +249,7 @@ class LaplaceSampler:
         return self._of_network(drawn, self._laplace.params)
 
     def _of_last_layer(self, drawn: Tensor) -> Logits:
-        """Logits by the last layer; features are computed once if it is really the last."""
+        """Return logits by the last layer; features are computed once if it is really the last."""
         network, last = self._laplace.model, self._laplace.model.last_layer
         heads = [_named(vector, dict(last.named_parameters())) for vector in drawn]
         whole = self._of_network(drawn, list(last.parameters()))
@@ -274,7 +274,7 @@ class LaplaceSampler:
         return logits
 
     def _of_moments(self, random: torch.Generator) -> Logits:
-        """Logits of function-space approximations, without weights; noise is drawn once."""
+        """Return logits of function-space approximations, without weights; noise is drawn once."""
         moments = getattr(
             self._laplace, "predictive_moments", self._laplace._glm_predictive_distribution
         )
@@ -295,7 +295,7 @@ class LaplaceSampler:
 
 
 def _named(vector: Tensor, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A vector of weights, split into named parameters."""
+    """Return a vector of weights, split into named parameters."""
     parts = vector.split([parameter.numel() for parameter in like.values()])
     return {
         name: part.view_as(parameter)

@@ -17,7 +17,7 @@ from torch.nn.parameter import is_lazy
 
 from scorewise._validate import SUM_TOLERANCE
 from scorewise.errors import InvalidInput, Remedy
-from scorewise.models.torch._row_batches import Batch, describe, move
+from scorewise.models.torch._row_batches import Batch, describe_batch, move
 
 _MODULE_ERRORS = (
     RuntimeError,
@@ -151,7 +151,7 @@ def errors_named(name: str, batch: Batch) -> Iterator[None]:
         hint = ""
         if isinstance(batch, Tensor) and not batch.is_floating_point():
             hint = "; if it takes floats, convert X to float32"
-        raise InvalidInput(f"{name} fails on X ({describe(batch)}): {error}{hint}") from error
+        raise InvalidInput(f"{name} fails on X ({describe_batch(batch)}): {error}{hint}") from error
 
 
 def check_rows(values: Tensor, n_rows: int, name: str) -> None:
@@ -164,7 +164,7 @@ def check_rows(values: Tensor, n_rows: int, name: str) -> None:
 
 
 def _takes_names(module: nn.Module, batch: Mapping[str, Any]) -> bool:
-    """Whether the module takes the entries of a mapping as arguments, as Hugging Face's do."""
+    """Return whether the module takes a mapping as keyword arguments, as Hugging Face's do."""
     parameters = inspect.signature(module.forward).parameters
     any_name = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     return any_name or set(batch) <= set(parameters)
@@ -265,7 +265,7 @@ def at_least_two(logits: Tensor) -> Tensor:
 
 
 def _as_probabilities(values: Tensor, position: Callable[[int], str]) -> Tensor:
-    """Outputs that are probabilities; a single one is that of class 1."""
+    """Return outputs that are probabilities; a single one is that of class 1."""
     tolerance, values = _tolerance(values), widened(values)
     probs = torch.cat([1 - values, values], dim=-1) if values.shape[-1] == 1 else values
     wrong = ~(((probs.sum(-1) - 1).abs() <= tolerance) & (probs.amin(-1) >= 0))

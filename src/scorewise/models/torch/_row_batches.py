@@ -179,10 +179,10 @@ def distinct_rows(batch: Batch, n: int) -> Batch:
     return chosen
 
 
-def describe(batch: Batch) -> str:
+def describe_batch(batch: Batch) -> str:
     """Return shape and dtype, for messages."""
     if isinstance(batch, Mapping):
-        return ", ".join(f"{name} {describe(entry)}" for name, entry in batch.items())
+        return ", ".join(f"{name} {describe_batch(entry)}" for name, entry in batch.items())
     if not isinstance(batch, Tensor):
         return type(batch).__name__
     return f"{tuple(batch.shape)} of {str(batch.dtype).removeprefix('torch.')}"
