@@ -22,7 +22,7 @@ import scorewise as sw
 from support import is_at_most
 
 MAX_LOSS, CONFIDENCE = 0.08, 0.9
-DRAWS, CHUNK = 2_000, 200
+DRAWS, CHUNK = 2_000, 100
 Array = np.ndarray
 
 

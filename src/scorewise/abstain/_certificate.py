@@ -325,7 +325,8 @@ class _Search:
 
     def starts(self, n: float) -> np.ndarray:
         """Ranks at which the search starts, each 1.5 times the one before."""
-        n_starts = 1
+        # More starts need more rows; there are never 200, which bounds their number from below.
+        n_starts = 1 + max(0, int(math.log(n / self.fewest(200), _RATIO)))
         while self.fewest(n_starts + 1) * _RATIO**n_starts <= n:
             n_starts += 1
         starts = np.floor(self.fewest(n_starts) * _RATIO ** np.arange(n_starts))
@@ -415,9 +416,8 @@ class _Search:
 # Both functions take losses in order and return a p-value for each prefix, of the hypothesis that
 # these are independent losses with a mean of at least ``level``.
 
-_BETS = 40  # number of sizes of a bet; with the largest, wealth stays above 0
+_BETS = np.geomspace(1e-3, 0.99, 40)  # sizes of bets; with the largest, wealth stays above 0
 _BLOCK = 1 << 16  # numbers that are computed at a time
-_SMALLEST_BET, _LARGEST_BET = 1e-3, 0.99
 _NARROW, _WIDE = 0.7, 20.0  # range of bets around the best one for the largest variance
 _TYPICAL_CAPITAL = np.log(10)  # the bets are chosen for a confidence of about 0.9
 
@@ -463,7 +463,7 @@ def _betting(losses: np.ndarray, sizes: np.ndarray, level: float, copies: float)
     -------
     array (k,)
     """
-    bets = np.geomspace(_SMALLEST_BET, _LARGEST_BET, _BETS) / (1 - level)
+    bets = _BETS / (1 - level)
     # The best bet on n losses of variance v ≤ level(1 − level) is about sqrt(2 log(1/δ) / (n v)).
     suited = np.sqrt(2 * _TYPICAL_CAPITAL / (sizes * copies * level * (1 - level)))
     lowest, highest = np.minimum(_NARROW * suited, bets[-1]), np.maximum(_WIDE * suited, bets[0])
