@@ -267,7 +267,7 @@ class _GreedySearch:
         self._outcomes = outcomes.after(probs[self.chosen[-1]])
 
     def _gains(self, rows: np.ndarray, outcomes: _AllOutcomes | _SampledOutcomes) -> np.ndarray:
-        """Return E_y EU(row | y): the expected entropy of the mean less the members' mean entropy."""
+        """Return E_y EU(row | y): the mean's expected entropy, less the members' mean entropy."""
         # with the outcomes' mean predictions as members, AU is E_y H(mean | y)
         _, total, _ = self._decompose(outcomes.weights @ self._probs[rows], outcomes.chances)
         aleatoric = self._entropies[rows] @ (outcomes.chances @ outcomes.weights)

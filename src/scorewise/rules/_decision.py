@@ -68,7 +68,7 @@ class _LargestClassesRule(DecisionRule):
         return BY_LARGEST if self.k == 1 else None  # with k = K = 2 all totals are 0
 
     def _is_chosen(self, xp: Namespace, p: Array) -> Array:
-        """Return which are the k largest entries, boolean ``(..., K)``; ties go to the first index."""
+        """Return which entries are the k largest, ``(..., K)``; ties go to the first index."""
         if self.k == 1:
             return one_hot(xp, xp.argmax(p, axis=-1), p.shape[-1])
         order = xp.argsort(p, axis=-1, descending=True, stable=True)

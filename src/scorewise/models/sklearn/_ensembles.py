@@ -116,7 +116,7 @@ def committee_of_forest(forest: Any) -> Committee:
 
 
 def _leaf_reader(tree: Any) -> Callable[..., np.ndarray]:
-    """Return a function from rows of :func:`_rows_for_trees` to a tree's probabilities ``(n, K)``."""
+    """Return a function from :func:`_rows_for_trees` to the probabilities ``(n, K)`` of a tree."""
     structure = tree.tree_
     values = structure.value[:, 0, :]  # a copy, made once
 
