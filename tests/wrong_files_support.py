@@ -112,7 +112,7 @@ def tensors_file(metadata: dict[str, str] | None = None, **source: Any) -> Calla
     return lambda path: safetensors.numpy.save_file(source, path, metadata)
 
 
-PLACE = r"row 3 \(row group 1, row 1 there\)"
+PLACE = r"row 3 \(row 1 of row group 1\)"
 
 CELLS = "probs_0_0,probs_0_1\n0.5,0.5\n"
 

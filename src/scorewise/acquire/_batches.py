@@ -22,7 +22,7 @@ from scorewise.rules import RuleLike, ScoringRule, get_rule
 _BLOCK = 1 << 21  # conditional predictions that are computed at a time
 _ROUNDING = 64  # units in the last place below which a gain counts as 0
 _SAME = 1e-6  # tolerance: matrix products round copies of a row differently
-_EXHAUSTED = 0.01  # share of its initial gain below which the gain of a row is negligible
+_NEGLIGIBLE_GAIN = 0.01  # of the initial gain of a row
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +194,7 @@ class _GreedySearch:
             self._start()
         self._condition_on_last_choice()
         best = self._best()
-        negligible = _EXHAUSTED * self._initial_gains[self._is_eligible].max()
+        negligible = _NEGLIGIBLE_GAIN * self._initial_gains[self._is_eligible].max()
         if self._upper_bounds[best] < negligible and self._is_exhausted():
             self._start()
             best = self._best()
@@ -232,10 +232,10 @@ class _GreedySearch:
             where=positive,
         )
         for block in self._blocks(remaining):
-            if (remaining[block] < _EXHAUSTED).all():
+            if (remaining[block] < _NEGLIGIBLE_GAIN).all():
                 break
             self._update(block)
-            least = _EXHAUSTED * self._initial_gains[block]
+            least = _NEGLIGIBLE_GAIN * self._initial_gains[block]
             if (positive[block] & (self._upper_bounds[block] >= least)).any():
                 return False
         return True
@@ -244,7 +244,7 @@ class _GreedySearch:
         """Yield eligible rows in falling order of priority, in blocks that fit in a cache."""
         rows = np.flatnonzero(self._is_eligible)
         rows = rows[np.argsort(-priorities[rows], kind="stable")]
-        size = max(1, _BLOCK // (len(self._outcomes.chances) * self._probs.shape[-1]))
+        size = max(1, _BLOCK // (len(self._outcomes.probabilities) * self._probs.shape[-1]))
         for start in range(0, len(rows), size):
             yield rows[start : start + size]
 
@@ -259,7 +259,7 @@ class _GreedySearch:
         if self.starts[-1] == len(self.chosen):
             return
         outcomes, probs = self._outcomes, self._probs
-        n_after = len(outcomes.chances) * probs.shape[-1]
+        n_after = len(outcomes.probabilities) * probs.shape[-1]
         if isinstance(outcomes, _AllOutcomes) and n_after > self._n_outcomes:
             earlier = self.chosen[self.starts[-1] : -1]
             outcomes = _SampledOutcomes.of(probs[earlier], self._prior, self._n_outcomes, self._rng)
@@ -269,8 +269,8 @@ class _GreedySearch:
     def _gains(self, rows: np.ndarray, outcomes: _AllOutcomes | _SampledOutcomes) -> np.ndarray:
         """Return E_y EU(row | y): the mean's expected entropy, less the members' mean entropy."""
         # with the outcomes' mean predictions as members, AU is E_y H(mean | y)
-        _, total, _ = self._decompose(outcomes.weights @ self._probs[rows], outcomes.chances)
-        aleatoric = self._entropies[rows] @ (outcomes.chances @ outcomes.weights)
+        _, total, _ = self._decompose(outcomes.weights @ self._probs[rows], outcomes.probabilities)
+        aleatoric = self._entropies[rows] @ (outcomes.probabilities @ outcomes.weights)
         gains = np.asarray(total - aleatoric)
         # gains within rounding are exactly 0, so that such rows stay tied
         return np.where(np.abs(gains) > self._rounding, gains, 0.0)
@@ -298,21 +298,22 @@ def _equals(probs: np.ndarray, row: np.ndarray) -> np.ndarray:
 class _AllOutcomes:
     """Every joint outcome of some labels.
 
-    ``weights`` (S, M) are the members' weights after each outcome, ``chances`` (S,) its
+    ``weights`` (S, M) are the members' weights after each outcome, ``probabilities`` (S,) its
     probability.
     """
 
     weights: np.ndarray
-    chances: np.ndarray
+    probabilities: np.ndarray
 
     def after(self, row: np.ndarray) -> _AllOutcomes:
         """The outcomes with the label of a row ``(M, K)`` as well."""
         joint = self.weights[:, None, :] * row.T  # (S, K, M)
-        chances = self.chances[:, None] * joint.sum(axis=-1)
-        is_possible = chances > 0
+        probabilities = self.probabilities[:, None] * joint.sum(axis=-1)
+        is_possible = probabilities > 0
         weights = joint[is_possible]
         return _AllOutcomes(
-            weights / weights.sum(axis=1, keepdims=True), chances[is_possible] / chances.sum()
+            weights / weights.sum(axis=1, keepdims=True),
+            probabilities[is_possible] / probabilities.sum(),
         )
 
 
@@ -325,7 +326,7 @@ class _SampledOutcomes:
 
     drawn_from: np.ndarray
     weights: np.ndarray
-    chances: np.ndarray
+    probabilities: np.ndarray
     rng: np.random.Generator
 
     @classmethod
@@ -348,4 +349,4 @@ class _SampledOutcomes:
         labels = (drawn[:, None] >= cumulative).sum(axis=1)
         joint = self.weights * row.T[labels]
         weights = joint / joint.sum(axis=1, keepdims=True)
-        return _SampledOutcomes(self.drawn_from, weights, self.chances, self.rng)
+        return _SampledOutcomes(self.drawn_from, weights, self.probabilities, self.rng)

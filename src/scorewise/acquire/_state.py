@@ -52,12 +52,12 @@ class StateFile:
             raise InvalidInput(f"{self._name} must be the path of a file ({error})") from error
         self._settings = json.loads(json.dumps(settings))  # as they are read back
         # contents that this run wrote or read; any others were written by another run
-        self._own: list[bytes | None] = [None]
+        self._known_contents: list[bytes | None] = [None]
 
     def read(self, n_rows: int) -> tuple[int, list[Round]] | None:
         """The seed and the rounds that were saved for a pool of ``n_rows``; None without a file."""
         content = self._content()
-        self._own = [content]
+        self._known_contents = [content]
         if content is None:
             return None
         try:
@@ -90,11 +90,11 @@ class StateFile:
             raise InvalidInput(f"{self._name} cannot be read: {error}") from error
 
     def _check_settings(self, settings: dict[str, Any]) -> None:
-        for name, ours in self._settings.items():
-            if settings.get(name) != ours:
+        for name, current in self._settings.items():
+            if settings.get(name) != current:
                 raise InvalidInput(
                     f"{self._name} was saved with another {name}"
-                    f"{_if_short(settings.get(name), ours)}; use the same {name} as then",
+                    f"{_shown_if_short(settings.get(name), current)}; use the same {name} as then",
                     _ANOTHER_PATH,
                 )
 
@@ -116,12 +116,15 @@ class StateFile:
         content = json.dumps(state).encode()
         with locked(self._path.parent):
             current = self._content()
-            if current not in self._own:
+            if current not in self._known_contents:
                 problem = "is gone" if current is None else "was changed by another run"
                 raise InvalidInput(
                     f"{self._name} {problem}; nothing was written: let only one run use the file"
                 )
-            self._own = [current, content]  # either may be on disk if this is interrupted
+            self._known_contents = [
+                current,
+                content,
+            ]  # either may be on disk if this is interrupted
             with replacing(self._path) as partial_path:
                 partial_path.write_bytes(content)
                 with partial_path.open("r+b") as file:
@@ -153,7 +156,7 @@ def _round(fields: dict[str, Any], before: Round | None, n_rows: int) -> Round:
     return Round(index, rows, labels, scores, n_before + len(rows), loss)
 
 
-def _if_short(saved: Any, current: Any) -> str:
+def _shown_if_short(saved: Any, current: Any) -> str:
     """Return both values, where they are short enough to read."""
     is_short = all(len(str(value)) <= 30 for value in (saved, current))
     return f" ({saved!r}, not {current!r})" if is_short else ""

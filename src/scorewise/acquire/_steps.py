@@ -15,7 +15,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from scorewise import _validate as validate
-from scorewise._estimators import indexable, set_seeds
+from scorewise._estimators import count_rows, indexable, set_seeds
 from scorewise._held_out import MemberPredictor, numbered_classes
 from scorewise._mean_losses import losses_of_mean
 from scorewise._random import generator
@@ -67,9 +67,8 @@ class RowSelection:
         if self.method == "random":
             return acquire(np.zeros(_num_samples(X)), n, "random", seed), None
         predictor = MemberPredictor.of(model, self.rule, self.component, options, classes)
-        if (
-            predictor.classes is not None and len(predictor.classes) < 2
-        ):  # no prediction is uncertain
+        # with one class no prediction is uncertain
+        if predictor.classes is not None and len(predictor.classes) < 2:
             return acquire(np.zeros(_num_samples(X)), n, "random", seed), None
         if self.method == JOINT:
             batch = acquire_batch(predictor.samples(X), n, self.rule, seed)
@@ -216,15 +215,15 @@ class HeldOutLoss:
         X = indexable(X)
         if floor is not None:
             floor = validate.proportion(floor, "floor")
-        return cls(X, validate.class_labels(y, "y_test", count_rows(X, "X_test")), rule, floor)
+        return cls(X, validate.class_labels(y, "y_test", check_rows(X, "X_test")), rule, floor)
 
     def check_floor(self, n_classes: int) -> None:
         """Raise if the floor is too large for this number of classes."""
         if self.floor is not None:
             validate.floor(self.floor, n_classes)
 
-    def mean(self, model: Any, classes: np.ndarray, options: dict[str, Any]) -> float:
-        """The mean loss of the model's mean prediction."""
+    def mean_loss(self, model: Any, classes: np.ndarray, options: dict[str, Any]) -> float:
+        """Return the mean loss of the model's mean prediction."""
         predictor = MemberPredictor.of(model, self.rule, "total", options, classes)
         if predictor.classes is not None and len(predictor.classes) < 2:
             return 0.0
@@ -234,17 +233,14 @@ class HeldOutLoss:
         return float(validate.loss_vector(losses).mean())
 
 
-def count_rows(X: Any, name: str) -> int:
-    """The number of rows; raises if there are none, or if rows cannot be indexed."""
+def check_rows(X: Any, name: str) -> int:
+    """Return the number of rows; raise if there are none, or if rows cannot be indexed."""
     if not hasattr(X, "shape") and (isinstance(X, str | bytes) or not isinstance(X, Sequence)):
         raise InvalidInput(
             f"{name} must be rows that can be indexed: an array, a frame, a sparse matrix, a "
             f"tensor or a list, not {type(X).__name__}"
         )
-    try:
-        n = int(_num_samples(X))
-    except TypeError as error:
-        raise InvalidInput(f"{name} must hold rows: {error}") from None
+    n = count_rows(X, name)
     if not n:
         raise InvalidInput(f"{name} is empty; there must be at least one row")
     return n
@@ -388,7 +384,7 @@ class LearningSteps:
             return None
         _, y = _labelled(rounds)
         options = self._prediction_options(len(rounds) - 1)
-        return self.held_out.mean(model, self._known_classes(y), options)
+        return self.held_out.mean_loss(model, self._known_classes(y), options)
 
     def _known_classes(self, y: np.ndarray) -> np.ndarray:
         """Return all classes: those of the run, or those that occur in labels and test labels."""

@@ -100,7 +100,7 @@ class ArrowSource:
         """Return the row group of a row, and its index in the group."""
         i = int(np.searchsorted(self._ends, row, side="right"))
         first = int(self._ends[i - 1]) if i else 0
-        return f"{self._groups[i].name}, row {row - first} of that group"
+        return f"row {row - first} of {self._groups[i].name}"
 
     def _place(self, row: int) -> str:
         return f"row {row} ({self.locate(row)})"

@@ -15,12 +15,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from scorewise import _validate as validate
+from scorewise._estimators import count_rows
 from scorewise._random import generator
 from scorewise._threads import get_num_threads, run_in_threads
 from scorewise._validate import SUM_TOLERANCE
 from scorewise.errors import InvalidInput, Remedy
 
-N_DRAWS = 20  # of a stochastic model, as in the paper
+DEFAULT_DRAWS = 20  # of a stochastic model, as in the paper
 
 # Numbers per chunk. Each chunk reads every tree again; other members' results are held twice.
 _TREES_CHUNK, _CHUNK = 1 << 24, 1 << 22
@@ -51,7 +52,7 @@ class SamplingOptions:
     def n_draws(self) -> int:
         """The number of draws from a stochastic model."""
         if self.n_samples is None:
-            return N_DRAWS
+            return DEFAULT_DRAWS
         return validate.whole(self.n_samples, "n_samples", at_least=1)
 
     def choose_members(self, n_members: int) -> list[int]:
@@ -93,7 +94,7 @@ class Sampler(Protocol):
         """
 
 
-# Committees
+# -- committees -----------------------------------------------------------------------------------
 
 
 def _unchanged(X: Any) -> Any:
@@ -285,7 +286,7 @@ def add_missing_classes(
     return all_probs
 
 
-# User-defined samplers, and samplers inside other models
+# -- user-defined samplers, and samplers inside other models
 
 
 def checked(sampler: Sampler) -> Sampler:
@@ -385,17 +386,7 @@ def mean_of(sampler: Sampler, X: Any) -> np.ndarray:
         return np.concatenate([mean(chunk) for chunk in chunks])
 
 
-# Checks
-
-
-def count_rows(X: Any) -> int:
-    """Return the number of rows of an array, a frame or a list."""
-    from sklearn.utils.validation import _num_samples
-
-    try:
-        return int(_num_samples(X))
-    except TypeError as error:
-        raise InvalidInput(f"X has no rows: {error}") from None
+# -- checks ---------------------------------------------------------------------------------------
 
 
 def call_named(function: Callable[[Any], Any], rows: Any, name: str, start: int = 0) -> Any:

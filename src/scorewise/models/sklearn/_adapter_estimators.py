@@ -19,7 +19,7 @@ from scorewise.models._adapters import (
 )
 from scorewise.models._samplers import CommitteeSampler, Sampler, SamplingOptions, prepared_sampler
 
-# Ensembles
+# -- ensembles ------------------------------------------------------------------------------------
 
 
 def _sample_forest(forest: Any, options: SamplingOptions) -> Sampler:
@@ -58,7 +58,7 @@ def _classes_of_list(classifiers: Any) -> Any:
     return committee_of_classifiers(classifiers).classes
 
 
-# Pipelines, frozen estimators, searches, calibrations
+# -- pipelines, frozen estimators, searches, calibrations -----------------------------------------
 
 _is_pipeline = instance_of("sklearn.pipeline.Pipeline")
 _is_frozen = instance_of("sklearn.frozen.FrozenEstimator")

@@ -17,7 +17,7 @@ from scorewise.errors import InvalidInput
 from scorewise.models._adapters import find_adapter, known_classes, make_sampler
 from scorewise.models._samplers import Committee, Member, SamplingOptions, mean_of
 
-# Lists of classifiers
+# -- lists of classifiers -------------------------------------------------------------------------
 
 
 def committee_of_classifiers(
@@ -99,7 +99,9 @@ def check_gives_probabilities(model: Any, name: str) -> None:
         )
 
 
-# Forests. A tree's own predict_proba checks and converts its input each time. Here that is done
+# -- forests --------------------------------------------------------------------------------------
+
+# A tree's own predict_proba checks and converts its input each time. Here that is done
 # once for the whole forest, and each tree only looks up its leaves.
 
 
@@ -144,7 +146,7 @@ def _rows_for_trees(forest: Any, X: Any) -> Any:
     return rows
 
 
-# Bagging and voting
+# -- bagging and voting ---------------------------------------------------------------------------
 
 
 def committee_of_bagging(bagging: Any) -> Committee:
