@@ -227,15 +227,15 @@ def map_dask_rows(
     function: Callable[[Array, Array | None, tuple[int, ...]], Array],
     x: Array,
     w: Array | None,
-    n_parts: int,
+    n_results: int,
     *,
     keep_classes: bool = False,
 ) -> Array:
     """Apply ``function`` lazily to blocks of instances of a Dask array ``(..., M, K)``.
 
     ``function`` takes a block, its weights (``w`` is None, ``(M,)`` or ``(..., M)``) and the index
-    of its first instance. It returns a stack of ``n_parts`` arrays ``(...)``, or ``(..., K)`` with
-    ``keep_classes``; the returned Dask array has the same form.
+    of its first instance. It returns a stack of ``n_results`` arrays ``(...)``, or ``(..., K)``
+    with ``keep_classes``; the returned Dask array has the same form.
     """
     import dask.array as da
 
@@ -256,7 +256,7 @@ def map_dask_rows(
         *arrays,
         drop_axis=[batch] if keep_classes else [batch, batch + 1],
         new_axis=0,
-        chunks=((n_parts,), *x.chunks[:batch], *rest),
+        chunks=((n_results,), *x.chunks[:batch], *rest),
         dtype=dtype,
         meta=np.empty((0,) * (1 + batch + len(rest)), dtype=dtype),
     )

@@ -160,7 +160,7 @@ def untrained_copy(model: Any) -> Any:
     return clone(model) if hasattr(model, "get_params") else copy.deepcopy(model)
 
 
-def _trained(model: Any, X: Any, y: np.ndarray, seed: int, previous: Any = None) -> Any:
+def _train_model(model: Any, X: Any, y: np.ndarray, seed: int, previous: Any = None) -> Any:
     """Return a model trained on these rows: a new one, or one that continues from the previous.
 
     Neither ``model`` nor ``previous`` is changed. Every ``random_state`` in the model is seeded. If
@@ -170,7 +170,7 @@ def _trained(model: Any, X: Any, y: np.ndarray, seed: int, previous: Any = None)
         before = [None] * len(model) if previous is None else previous
         seeds = generator(seed).integers(2**31 - 1, size=len(model)).tolist()
         return [
-            _trained(member, X, y, own_seed, earlier)
+            _train_model(member, X, y, own_seed, earlier)
             for member, own_seed, earlier in zip(model, seeds, before, strict=True)
         ]
     if not hasattr(model, "fit"):
@@ -347,7 +347,7 @@ class LearningSteps:
         rows, y = _labelled(rounds)
         X = _safe_indexing(self.X, rows)
         try:
-            model = _trained(self.model, X, y, self._seed(index, _TRAIN), previous)
+            model = _train_model(self.model, X, y, self._seed(index, _TRAIN), previous)
         except Exception as error:
             if len(np.unique(y)) == 1:
                 error.add_note(

@@ -94,7 +94,7 @@ def label_wise(probs: Any, **options: Any) -> Decomposition:
     array([0.04, 0.04, 0.  ])
     """
 
-    def parts(samples: Samples) -> list[Array]:
+    def components(samples: Samples) -> list[Array]:
         xp = namespace(samples.probs)
         return [
             gini_terms(xp, samples.mean),
@@ -104,7 +104,7 @@ def label_wise(probs: Any, **options: Any) -> Decomposition:
 
     members = _members(probs, **options)
     return Decomposition(
-        *members.compute(lambda m: m.samples.by_blocks(parts), 3, keep_classes=True)
+        *members.compute(lambda m: m.samples.by_blocks(components), 3, keep_classes=True)
     )
 
 

@@ -114,8 +114,9 @@ class _LargestClassesRule(DecisionRule):
 class ZeroOne(_LargestClassesRule):
     """ℓ(p, y) = 1 − [argmax p = y]: 1 if the label is wrong.
 
-    Use its total part to abstain when you care about errors, its epistemic part to choose what to
-    label next. Proper, but not strictly: EU is 0 where all members prefer the same class.
+    Use its total uncertainty to abstain when you care about errors, its epistemic uncertainty to
+    choose what to label next. Proper, but not strictly: EU is 0 where all members prefer the same
+    class.
     """
 
     family = "zero_one"

@@ -46,7 +46,7 @@ def _dirichlet_terms(xp: Namespace, q: Dirichlet) -> Array:
 class Log(ScoringRule):
     """ℓ(p, y) = −log p_y; H is Shannon's entropy, D Kullback–Leibler's, EU mutual information.
 
-    Use its epistemic part to detect inputs that are out of distribution.
+    Use its epistemic uncertainty to detect inputs that are out of distribution.
     """
 
     family = "log"
