@@ -98,7 +98,7 @@ def test_a_noisy_end_does_not_set_the_limits():
     assert 1.499 < high < 30
 
 
-def test_a_million_rows_are_drawn_fast_with_few_vertices():
+def test_a_million_rows_are_drawn_with_few_vertices():
     rng = np.random.default_rng(0)
     losses, u = rng.uniform(size=10**6), rng.uniform(size=10**6)
     display = RejectionCurveDisplay.from_uncertainty(losses, u)
