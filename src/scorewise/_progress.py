@@ -27,11 +27,8 @@ def bar(task: str, total: int | None, show: bool | None) -> Iterator[Advance]:
         yield _ignore
         return
     try:
-        with (
-            nullcontext(_ignore)
-            if show is False
-            else _visible_bar(task, total, bool(show)) as advance
-        ):
+        shown = nullcontext(_ignore) if show is False else _visible_bar(task, total, bool(show))
+        with shown as advance:
             yield advance
     finally:
         _showing.release()
