@@ -255,7 +255,8 @@ def class_count(shape: Sequence[int], name: str) -> None:
     if not shape or shape[-1] < 2:
         raise InvalidInput(
             f"{name} has {shape[-1] if shape else 0} class(es) along its class axis and needs at "
-            "least 2; for probabilities of class 1 see scorewise.binary"
+            "least 2; two classes have two probabilities, 1 - p and p",
+            Remedy("probs", ..., "made by scorewise.binary from the probabilities of class 1"),
         )
 
 

@@ -56,8 +56,8 @@ class Curve:
         return len(self.total_loss)
 
     @property
-    def steady_coverage(self) -> float:
-        """The smallest coverage whose mean loss is not mostly noise: of 10 rows and of 2 %."""
+    def stable_coverage(self) -> float:
+        """The smallest coverage whose mean loss is not mostly noise: 10 rows, and 2 %."""
         return min(1.0, max(10 / len(self), 0.02))
 
     @cached_property

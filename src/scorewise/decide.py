@@ -17,9 +17,30 @@ from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.rules import CostMatrix, ScoringRule
 
-__all__ = ["Decisions", "decide"]
+__all__ = ["ActionSummary", "Decisions", "decide"]
 
 ABSTAIN = "abstain"
+
+
+@dataclass(frozen=True)
+class ActionSummary:
+    """How often an action is chosen, and its mean expected cost there.
+
+    Attributes
+    ----------
+    action : str
+        The name of the action.
+    rows : int
+        Number of rows in which it is chosen.
+    total, aleatoric, epistemic : float
+        Means over these rows; NaN if there are none.
+    """
+
+    action: str
+    rows: int
+    total: float
+    aleatoric: float
+    epistemic: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,16 +74,26 @@ class Decisions:
     rule: CostMatrix
     standard_error: Decomposition | None = None
 
-    def __repr__(self) -> str:
-        """A table of the actions: how often each is chosen, and its mean expected cost there."""
+    def by_action(self) -> tuple[ActionSummary, ...]:
+        """Return how often each action is chosen and its mean expected cost, for all actions."""
         action = to_numpy(self.action)
         costs = [to_numpy(x) for x in (self.total, self.aleatoric, self.epistemic)]
-        table = [["action", "rows", "cost", "aleatoric", "epistemic"]]
+        summaries = []
         for index, name in enumerate(self.action_names):
-            is_chosen = action == index
-            if is_chosen.any():
-                means = (f"{cost[is_chosen].mean():.4g}" for cost in costs)
-                table.append([" ".join(name.split()), str(is_chosen.sum()), *means])
+            rows = action == index
+            n_rows = int(rows.sum())
+            means = (float(cost[rows].mean()) if n_rows else np.nan for cost in costs)
+            summaries.append(ActionSummary(name, n_rows, *means))
+        return tuple(summaries)
+
+    def __repr__(self) -> str:
+        """A table of the actions that are chosen."""
+        table = [["action", "rows", "cost", "aleatoric", "epistemic"]]
+        for summary in self.by_action():
+            if summary.rows:
+                means = (summary.total, summary.aleatoric, summary.epistemic)
+                name = " ".join(summary.action.split())
+                table.append([name, str(summary.rows), *(f"{mean:.4g}" for mean in means)])
         first, *others = (max(map(len, column)) for column in zip(*table, strict=True))
         return "\n".join(
             "  ".join([f"{name:{first}}", *(f"{x:>{w}}" for x, w in zip(row, others, strict=True))])

@@ -71,10 +71,12 @@ class ScorewiseError(Exception):
         self.remedies = remedies
 
     def render(self, remedy_text: Callable[[Remedy], str] = str) -> str:
-        """Return the problem and its remedies in a sentence; the caller words the remedies."""
-        if not self.remedies:
-            return self.problem
-        return f"{self.problem}; {', or '.join(map(remedy_text, self.remedies))}"
+        """Return the problem and its remedies in a sentence; the caller words the remedies.
+
+        A remedy for which ``remedy_text`` returns an empty text is left out.
+        """
+        advice = ", or ".join(filter(None, map(remedy_text, self.remedies)))
+        return f"{self.problem}; {advice}" if advice else self.problem
 
     def __str__(self) -> str:
         return self.render()

@@ -53,4 +53,4 @@ def test_rows_with_a_label_are_left_out(here: Path):
     assert "200 rows have a label already" in result.stdout
     rows = from_json(run("label", "pool.parquet", "-n", "50", "--json"))["rows"]
     assert sorted(rows) == list(range(200, 250))
-    assert "only 50 rows to choose from" in sentence_of(run("label", "pool.parquet", "-n", "51"))
+    assert "only 50 rows to choose 51 from" in sentence_of(run("label", "pool.parquet", "-n", "51"))

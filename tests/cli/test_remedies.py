@@ -79,7 +79,31 @@ def test_the_verdict_advises_options(here: Path):
     assert "floor=" not in said
 
 
-def test_a_remedy_without_an_option_is_in_the_words_of_python():
-    assert remedy_text(Remedy("dropout", "all", "for all layers")) == (
-        "pass dropout='all' for all layers"
-    )
+@pytest.mark.usefixtures("wrong")
+@pytest.mark.parametrize(
+    ("args", "problem"),
+    [
+        ("score test.npz --rules weighted-log", "cannot be written in a name"),
+        ("score test.npz --rules foo", "known: beta, brier, log, pseudospherical, rps, spherical"),
+        ("score test.npz --rules tsallis", "needs numbers, as in 'tsallis:1.5'"),
+        ("score flat.npz", "predictions of one model have shape (250, 1, 3)"),
+        ("score single.npz", "two classes have two probabilities, 1 - p and p"),
+        ("label test.npz -n 1000", "there are only 250 rows to choose 1000 from"),
+        ("evaluate bare.npz --no-report", "labels"),
+        ("compare bare.npz", "labels"),
+        ("decide test.npz --costs abstain.csv --abstain-cost 1", "leave out --abstain-cost if"),
+    ],
+)
+def test_no_sentence_advises_python(args: str, problem: str):
+    np.savez("flat.npz", probs=PREDICTIONS.probs[:, 0])
+    np.savez("single.npz", probs=PREDICTIONS.probs[..., :1])
+    Path("abstain.csv").write_text(",treat,abstain\nhealthy,5,1\ndoubtful,2,1\nill,0,1\n")
+    sentence = sentence_of(run(*args.split()))
+    assert problem in sentence
+    assert not re.search(r"\bscorewise\.|\bsw\.|\bnp\.|pass |=(True|None|…)", sentence)
+
+
+def test_a_remedy_without_an_option_is_left_out():
+    error = sw.InvalidInput("no layer", Remedy("dropout", "all", "for all layers"))
+    assert error.render(remedy_text) == "no layer"
+    assert str(error) == "no layer; pass dropout='all' for all layers"

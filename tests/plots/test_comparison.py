@@ -49,7 +49,7 @@ def test_verdicts_differ_without_colour():
         "best here",
         "indistinguishable from the best",
         "worse than the best",
-        "orders rows as the measure named",
+        "same order as the measure after “=”",
     ]
 
 

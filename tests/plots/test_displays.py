@@ -35,7 +35,7 @@ def displays():
         "ood": OODDisplay.from_scores(d.total[:30], d.total[30:] + 0.1),
         "comparison": ComparisonDisplay(comparison()),
         "calibration": CalibrationDisplay.from_losses(losses, d.total),
-        "simplex": SimplexDisplay.from_predictions(probs[0], "log"),
+        "simplex": SimplexDisplay(probs[0], "log"),
         "learning": LearningCurveDisplay(curves(), "zero-one loss"),
         "learning, one run": LearningCurveDisplay({"a": curve(1), "b": curve(1)}),
         "decisions": DecisionDisplay(decisions()),

@@ -22,7 +22,7 @@ def test_rejection_curves_are_the_curves():
     assert np.allclose(line.get_ydata(), [0, 0, 1 / 3, 0.5])
     assert np.allclose(display.random_.get_ydata(), 0.5)
     assert np.allclose(display.oracle_.get_ydata(), [0, 0, 1 / 3, 0.5])
-    assert legend_texts(display.ax_) == ["a: 0.208", "best possible: 0.208", "random: 0.5"]
+    assert legend_texts(display.ax_) == ["a: 0.208", "best possible: 0.208", "random order: 0.5"]
     assert display.ax_.get_ylabel() == "mean zero-one loss of accepted predictions"
 
 
@@ -50,7 +50,7 @@ def test_references_can_be_chosen():
     display = RejectionCurveDisplay.from_uncertainty([0, 1, 0, 1], {"total": [0.1, 0.4, 0.2, 0.3]})
     display.plot(Figure().subplots(), show_oracle=False)
     assert display.oracle_ is None
-    assert [text.split(":")[0] for text in legend_texts(display.ax_)] == ["total", "random"]
+    assert [text.split(":")[0] for text in legend_texts(display.ax_)] == ["total", "random order"]
 
 
 def test_hostile_names_are_shown_as_they_are():

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("no_screen")
 
 def test_members_and_mean_lie_where_they_belong():
     probs = np.array([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [1 / 3, 1 / 3, 1 / 3]])
-    display = draw(SimplexDisplay.from_predictions(probs, "zero-one", ["$a_", "_b", "c" * 200]))
+    display = draw(SimplexDisplay(probs, "zero-one", ["$a_", "_b", "c" * 200]))
     corners = [[0, 0], [1, 0], [0.5, 0.75**0.5]]
     assert np.allclose(display.points_.get_offsets(), [*corners, np.mean(corners, axis=0)])
     assert np.allclose(display.mean_.get_offsets(), [np.mean(corners, axis=0)])
@@ -70,4 +70,4 @@ def test_many_members_are_few_points():
 )
 def test_members_that_do_not_fit_a_triangle_are_refused(probs, options, message):
     with pytest.raises(sw.InvalidInput, match=message):
-        SimplexDisplay.from_predictions(probs, **options)
+        SimplexDisplay(probs, **options)

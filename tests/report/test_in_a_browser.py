@@ -192,7 +192,7 @@ def test_the_slider_moves_the_sentence_and_the_marks(opened):
     assert text != before[0]
     assert (percent, value, line) == ("40 %", "40 % of the rows", 40)
     assert mark == pytest.approx(40, abs=1)
-    assert "abstain on 180 of 300 rows" in text
+    assert "abstain on the 180 of 300 rows" in text
     press(opened, "#coverage", Keys.END)
     assert "accept all 300 rows" in state()[0]
     emulate(opened, "dark")  # drawn anew, where the reader has left it
@@ -305,6 +305,11 @@ def test_all_but_the_figures_is_there_without_script(browser, path):
         text = browser.find_element("tag name", "main").text
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
-    for expected in ("Abstain on", "need JavaScript", "In random order", "The most uncertain rows"):
+    for expected in (
+        "Abstain on",
+        "need JavaScript",
+        "Abstaining at random",
+        "The most uncertain rows",
+    ):
         assert expected in text
     assert "Dark theme" not in text

@@ -18,7 +18,13 @@ import pytest
 import scorewise as sw
 from report_support import HOSTILE, evaluated, full, hostile, huge, members
 from scorewise.compare import ClassSummary
-from scorewise.plots import displays_of
+from scorewise.plots import (
+    CalibrationDisplay,
+    ComparisonDisplay,
+    LearningCurveDisplay,
+    OODDisplay,
+    RejectionCurveDisplay,
+)
 from scorewise.report import write_report
 
 VOID = {"meta", "link", "input", "path", "br"}
@@ -230,19 +236,19 @@ def test_a_line_of_the_slider_is_what_the_curve_says(page, evaluation):
         loss = evaluation.unit.format(float(curve.loss[accepted - 1]))
         assert loss in sentence.replace("\u00a0", " ")
         if accepted < len(curve):
-            assert f"abstain on {len(curve) - accepted:,} of" in sentence
+            assert f"abstain on the {len(curve) - accepted:,} of" in sentence
             assert f"{scores[k - 1]:.4g}" in sentence
         at = page.data["points"][percent - 1]
         assert at["x"][0] == pytest.approx(100 * accepted / len(curve), rel=1e-5)
         assert at["y"][0] == pytest.approx(100 * curve.loss[accepted - 1], rel=1e-5)
-    assert page.data["sentences"][99][0].endswith("accept all 300 rows.")
+    assert page.data["sentences"][99][0].partition(": ")[2].startswith("accept all 300 rows;")
 
 
 def test_tied_rows_are_accepted_together(tmp_path):
     probs = np.tile([[[0.9, 0.1]], [[0.6, 0.4]]], (5, 1, 1))
     evaluation = sw.evaluate(probs, np.zeros(10, int), n_resamples=100)
     sentences = shown(evaluation, tmp_path).data["sentences"]
-    assert "abstain on 5 of 10 rows" in sentences[0][0]
+    assert "abstain on the 5 of 10 rows" in sentences[0][0]
     assert sentences[0] == sentences[49]
 
 
@@ -370,22 +376,46 @@ def test_text_can_be_read_in_both_themes():
                 assert contrast >= 4.5, (theme, ground, text, contrast)
 
 
+def same_range(figure, axis, limits):
+    return figure["layout"][axis]["range"] == pytest.approx([100 * x for x in limits], rel=1e-5)
+
+
 def test_the_page_draws_what_the_displays_store(page, evaluation):
-    displays, figures = displays_of(evaluation), page.data["figures"]
-    histogram = displays["ood"].histogram()
+    figures = page.data["figures"]
+    rejection = RejectionCurveDisplay(evaluation.distinct_curves)
+    lines = {line["name"].partition(" (")[0]: line for line in figures["rejection"]["data"][:-1]}
+    for name, curve in [*rejection.curves.items(), *rejection.references.items()]:
+        coverage, losses = rejection.points(curve, most=400)
+        np.testing.assert_allclose(lines[name]["x"], 100 * coverage, rtol=1e-5)
+        np.testing.assert_allclose(lines[name]["y"], 100 * losses, rtol=1e-5)
+    assert same_range(figures["rejection"], "yaxis", rejection.limits())
+    for row in evaluation.comparison.standings:
+        if row.same_order_as is not None and row.name != evaluation.measure:
+            assert row.name not in lines
+
+    comparison = ComparisonDisplay(evaluation.comparison)
+    axis = figures["comparison-selective"]["layout"]["xaxis"]
+    assert axis["title"]["text"] == comparison.axis_label
+
+    calibration = CalibrationDisplay(evaluation.calibration)
+    for name, limits in zip(("xaxis", "yaxis"), calibration.limits, strict=True):
+        assert same_range(figures["calibration"], name, limits)
+    bars = figures["calibration"]["data"][0]["error_y"]
+    lengths = 100 * calibration.errors
+    np.testing.assert_allclose([bars["arrayminus"], bars["array"]], lengths, rtol=1e-5)
+
+    ood = OODDisplay(evaluation.ood.u_in, evaluation.ood.u_out)
+    histogram = ood.histogram()
     for bars, shares in zip(
         figures["ood"]["data"], (histogram.shares_in, histogram.shares_out), strict=True
     ):
         np.testing.assert_allclose(bars["y"], 100 * shares, rtol=1e-5)
-    learning = displays["learning"]
-    lines = [trace for trace in figures["learning"]["data"] if "name" in trace]
-    for line, mean in zip(lines, learning.means.values(), strict=True):
-        np.testing.assert_allclose(line["y"], 100 * mean, rtol=1e-5)
-    names = {trace["name"].partition(" (")[0] for trace in figures["rejection"]["data"][:-1]}
-    assert set(displays["rejection"].curves) <= names
-    for row in evaluation.comparison.standings:
-        if row.same_order_as is not None and row.name != evaluation.measure:
-            assert row.name not in names
+
+    learning = LearningCurveDisplay(evaluation.learning.curves)
+    traces = [trace for trace in figures["learning"]["data"] if "name" in trace]
+    for trace, (name, mean) in zip(traces, learning.means.items(), strict=True):
+        np.testing.assert_allclose(trace["y"], 100 * mean, rtol=1e-5)
+        assert trace["line"]["color"] == learning.line_styles[name]["color"]
 
 
 def test_numbers_in_columns_are_aligned_and_hide_nothing(tmp_path):

@@ -103,7 +103,7 @@ def check_batch_size(n: Any, n_candidates: int) -> int:
     if not n_candidates:
         raise InvalidInput("there are no unlabelled rows to choose from")
     if size > n_candidates:
-        raise InvalidInput(f"n={n}, but there are only {n_candidates} rows to choose from")
+        raise InvalidInput(f"there are only {n_candidates} rows to choose {n} from")
     return size
 
 

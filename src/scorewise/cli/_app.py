@@ -133,6 +133,7 @@ def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
 
 # Arguments of the library and the command-line options for them.
 _OPTIONS = {
+    "abstain_cost": "--abstain-cost",
     "class_names": "--class-names",
     "floor": "--floor",
     "method": "--method",
@@ -142,12 +143,16 @@ _OPTIONS = {
 
 
 def remedy_text(remedy: Remedy) -> str:
-    """A remedy for the command line: the option instead of the argument."""
+    """A remedy for the command line: the option instead of the argument; empty if there is none."""
     if remedy.argument == "from_logits":  # files mark logits by the name of the array
         return f'call the array or column "logits" {remedy.effect}'.rstrip()
+    if remedy.argument == "y":
+        return 'add an array or column "labels"'
     option = _OPTIONS.get(remedy.argument)
     if option is None:
-        return str(remedy)
+        return ""
+    if remedy.value is None or remedy.value is False:
+        return f"leave out {option} {remedy.effect}".rstrip()
     if remedy.value is ...:  # the value is the user's to choose
         return f"use {option}, {remedy.effect}".rstrip(", ")
     value = "" if remedy.value is True else f" {remedy.value}"

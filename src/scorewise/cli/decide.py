@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -60,16 +61,20 @@ def decide(
         for _, part, samples in predictions.sample_chunks(normalize=normalize):
             parts.append(decide_samples(samples, matrix, abstain_cost, action_names=actions))
             advance(len(part))
-    action, *expected_costs = (
+    action, total, aleatoric, epistemic = (
         np.concatenate([to_numpy(getattr(part, name)) for part in parts])
         for name in ("action", *COMPONENTS)
     )
-    by_component = dict(zip(COMPONENTS, expected_costs, strict=True))
-    action_names = parts[0].action_names
+    decisions = replace(
+        parts[0], action=action, total=total, aleatoric=aleatoric, epistemic=epistemic
+    )
+    action_names = decisions.action_names
     columns = {
         **row_column(predictions.ids, 0, len(action)),
         "action": np.array(action_names, dtype=object)[action],
-        **by_component,
+        "total": total,
+        "aleatoric": aleatoric,
+        "epistemic": epistemic,
     }
     metadata = {
         **input_metadata(file, predictions.shape),
@@ -78,15 +83,7 @@ def decide(
         "abstain_cost": abstain_cost,
     }
     write_table(out, columns, metadata)
-    summary = [
-        {
-            "action": name,
-            "rows": int((action == i).sum()),
-            **{c: float(values[action == i].mean()) for c, values in by_component.items()},
-        }
-        for i, name in enumerate(action_names)
-        if (action == i).any()
-    ]
+    summary = [asdict(row) for row in decisions.by_action() if row.rows]
     if as_json:
         print_json({"path": str(out), "n_rows": len(action), "summary": summary, **metadata})
         return

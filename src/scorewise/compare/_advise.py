@@ -16,7 +16,7 @@ _TWO_CLASSES = (
 _ALWAYS_ALIKE = "The totals of Brier and spherical order rows alike for any number of classes."
 _MISCALIBRATED = (
     "All this assumes a calibrated model. For a badly calibrated model another measure can do "
-    "better: see scorewise.loss_calibration, and scorewise.compare on your own data."
+    "better: evaluate the model, and compare the measures on your own data."
 )
 _MEMBERS = (
     "Epistemic uncertainty measures how much members disagree: few or very similar members show "

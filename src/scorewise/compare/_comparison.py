@@ -124,8 +124,8 @@ class Comparison:
         if self.calibration.is_calibrated:
             return worse, f"Miscalibration does not explain it: {self.calibration}."
         return worse, (
-            f"Miscalibration may explain it: {self.calibration}. Recalibrate with "
-            "scorewise.fit_temperature and compare again."
+            f"Miscalibration may explain it: {self.calibration}. Recalibrate (in Python, with "
+            "scorewise.fit_temperature) and compare again."
         )
 
     def __getitem__(self, name: str) -> Standing:

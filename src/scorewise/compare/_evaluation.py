@@ -114,6 +114,11 @@ class OODEvaluation:
         """The name of the recommended measure, such as ``"epistemic log"``."""
         return measure_name(self.rule, self.component)
 
+    @property
+    def score_name(self) -> str:
+        """The name of its values, such as ``"epistemic log uncertainty"``."""
+        return f"{self.measure} uncertainty"
+
 
 @dataclass(frozen=True, eq=False)
 class LearningEvaluation:

@@ -8,7 +8,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from scorewise._text import percent
-from scorewise.errors import Remedy
+from scorewise.errors import Remedy, ScorewiseError
 
 if TYPE_CHECKING:
     from scorewise.compare._comparison import Comparison
@@ -81,8 +81,7 @@ class Note:
 
     def render(self, remedy_text: RemedyText = str) -> str:
         """The note as a sentence, each remedy as ``remedy_text`` renders it."""
-        advice = ", or ".join(map(remedy_text, self.remedies))
-        return f"{self.problem}; {advice}." if advice else f"{self.problem}."
+        return f"{ScorewiseError(self.problem, *self.remedies).render(remedy_text)}."
 
     def __str__(self) -> str:
         return self.render()

@@ -401,9 +401,10 @@ def native(array: np.ndarray) -> np.ndarray:
 def check_shape(shape: Sequence[int], name: str) -> None:
     """Raise unless the shape is ``(N, M, K)``, with at least one member and two classes."""
     if len(shape) != 3:
-        hint = f"; for one model pass {name}[:, None]" if len(shape) == 2 else ""
+        n_rows, n_classes = shape if len(shape) == 2 else ("N", "K")
         raise InvalidInput(
-            f"{name} has shape {tuple(shape)}; it must be (N, M, K): rows, members, classes{hint}"
+            f"{name} has shape {tuple(shape)}; it must be (N, M, K): rows, members, classes; "
+            f"predictions of one model have shape ({n_rows}, 1, {n_classes})"
         )
     validate.class_count(tuple(shape), name)
     validate.member_count(tuple(shape))

@@ -10,7 +10,7 @@ from scorewise.plots._comparison import ComparisonDisplay
 from scorewise.plots._curves import LearningCurveDisplay, RejectionCurveDisplay
 from scorewise.plots._decisions import DecisionDisplay
 from scorewise.plots._decomposition import DecompositionDisplay, SimplexDisplay
-from scorewise.plots._figures import displays_of, save_figures
+from scorewise.plots._figures import save_figures
 from scorewise.plots._ood import OODDisplay
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "OODDisplay",
     "RejectionCurveDisplay",
     "SimplexDisplay",
-    "displays_of",
     "save_figures",
     "style",
 ]

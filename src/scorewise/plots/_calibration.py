@@ -40,6 +40,10 @@ class CalibrationDisplay:
     Attributes
     ----------
     calibration : LossCalibration
+    limits : pair of (float, float)
+        The ranges of the two axes.
+    errors : array (2, B)
+        Lengths of the intervals below and above the incurred losses.
     ax_, figure_
         The Axes and the Figure that were drawn on, once ``plot`` was called.
     points_ : ErrorbarContainer
@@ -113,13 +117,12 @@ class CalibrationDisplay:
         """
         self.figure_, (self.ax_,) = axes_for(ax, (5.4, 5.4))
         calibration = self.calibration
-        across, up = self._limits()
-        low, high = (np.clip(limit, *up) for limit in (calibration.bin_low, calibration.bin_high))
+        x_range, y_range = self.limits
         self.diagonal_ = self.ax_.axline((0, 0), slope=1, color=GREY, linestyle="--", zorder=1)
         self.points_ = self.ax_.errorbar(
             calibration.bin_predicted,
             calibration.bin_realized,
-            yerr=[calibration.bin_realized - low, high - calibration.bin_realized],
+            yerr=self.errors,
             fmt="o",
             markersize=5.5,
             color=BLUE,
@@ -127,8 +130,8 @@ class CalibrationDisplay:
             elinewidth=1.4,
             capsize=3,
         )
-        self.ax_.set(xlim=across, ylim=up)
-        if across == up:
+        self.ax_.set(xlim=x_range, ylim=y_range)
+        if x_range == y_range:
             self.ax_.set_aspect("equal")
         self._name_axes()
         confidence = percent(calibration.confidence, ".6g")
@@ -145,17 +148,28 @@ class CalibrationDisplay:
         )
         return self
 
-    def _limits(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Ranges of the axes: one for both, unless the data would shrink to a line in it."""
+    @property
+    def limits(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """The ranges of the two axes: the same, unless the data would shrink to a line in it."""
         calibration = self.calibration
         ends = np.r_[calibration.bin_realized, calibration.bin_low, calibration.bin_high]
-        across = _span(calibration.bin_predicted)
-        up = _span(ends[np.isfinite(ends)])
-        widths = [high - low for low, high in (across, up)]
+        x_range = _span(calibration.bin_predicted)
+        y_range = _span(ends[np.isfinite(ends)])
+        widths = [high - low for low, high in (x_range, y_range)]
         if max(widths) > _LARGEST_RATIO * min(widths):
-            return _with_room(across, 0.05), _with_room(up, 0.25)
-        both = _with_room((min(across[0], up[0]), max(across[1], up[1])), 0.18)
+            return _with_room(x_range, 0.05), _with_room(y_range, 0.25)
+        both = _with_room((min(x_range[0], y_range[0]), max(x_range[1], y_range[1])), 0.18)
         return both, both
+
+    @property
+    def errors(self) -> np.ndarray:
+        """Lengths (2, B) of the intervals below and above the incurred losses, within the axes."""
+        calibration = self.calibration
+        _, y_range = self.limits
+        low, high = (
+            np.clip(ends, *y_range) for ends in (calibration.bin_low, calibration.bin_high)
+        )
+        return np.stack([calibration.bin_realized - low, high - calibration.bin_realized])
 
     def _name_axes(self) -> None:
         calibration = self.calibration

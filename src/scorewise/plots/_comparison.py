@@ -7,20 +7,10 @@ from typing import Any, Self
 from scorewise._text import percent, shorten
 from scorewise.compare import VERDICTS, Comparison, Standing, compare
 from scorewise.errors import InvalidInput
-from scorewise.plots.style import BLUE, GREY, Axes, Figure, add_legend, axes_for, despine
+from scorewise.plots.style import GREY, VERDICT_MARKS, Axes, Figure, add_legend, axes_for, despine
 
-# by verdict: how the point looks
-_LOOKS: dict[str, dict[str, Any]] = {
-    "best": {"marker": "D", "markersize": 7.5, "color": BLUE},
-    "indistinguishable": {"marker": "o", "markersize": 6.5, "color": BLUE},
-    "worse": {"marker": "o", "markersize": 6.5, "color": GREY, "markerfacecolor": "white"},
-}
 _LEGEND_ROWS = 2  # left free above the best measure
-_METRICS = {
-    "aulc": "AULC (mean loss over all coverages)",
-    "auroc": "AUROC",
-    "mean loss": "mean loss over the rounds",
-}
+_MEANINGS = {"aulc": " (mean loss over all coverages)", "mean loss": " over the rounds"}
 _TASKS = {
     "selective": "abstaining",
     "ood": "out-of-distribution detection",
@@ -43,6 +33,8 @@ class ComparisonDisplay:
     Attributes
     ----------
     comparison : Comparison
+    axis_label : str
+        The metric, and that its distance to the best is shown.
     ax_, figure_
         The Axes and the Figure that were drawn on, once ``plot`` was called.
     intervals_ : dict of str to ErrorbarContainer
@@ -76,6 +68,8 @@ class ComparisonDisplay:
         if not isinstance(comparison, Comparison) or not comparison.standings:
             raise InvalidInput("only a Comparison can be drawn; make one with sw.compare")
         self.comparison = comparison
+        meaning = _MEANINGS.get(comparison.metric, "")
+        self.axis_label = f"{comparison.metric_name}{meaning}, distance to the best"
 
     @classmethod
     def from_predictions(cls, probs: Any = None, y: Any = None, **options: Any) -> Self:
@@ -123,7 +117,7 @@ class ComparisonDisplay:
             capsize=3,
             elinewidth=1.6,
             markeredgewidth=1.6,
-            **_LOOKS[row.verdict],
+            **_marker_options(row.verdict),
         )
         if row.same_order_as is not None:
             for bar in drawn.lines[2]:
@@ -132,10 +126,9 @@ class ComparisonDisplay:
 
     def _name_axes(self) -> None:
         comparison = self.comparison
-        metric = _METRICS.get(comparison.metric, comparison.metric)
         best = comparison.standings[0].value
         intervals = f"simultaneous {percent(comparison.confidence, '.6g')} intervals"
-        self.ax_.set_xlabel(f"{metric}, distance to the best\n(best: {best:.3g}; {intervals})")
+        self.ax_.set_xlabel(f"{self.axis_label}\n(best: {best:.3g}; {intervals})")
         loss = f" ({shorten(comparison.task_loss)})" if comparison.task == "selective" else ""
         task = _TASKS.get(comparison.task, comparison.task)
         self.ax_.set_title(f"Best measures for {task}{loss}", parse_math=False)
@@ -148,12 +141,15 @@ class ComparisonDisplay:
 
         rows = self.comparison.standings
         verdicts = {row.verdict for row in rows}
-        shown = [verdict for verdict in _LOOKS if verdict in verdicts]
-        handles = [Line2D([], [], linewidth=1.6, markeredgewidth=1.6, **_LOOKS[v]) for v in shown]
+        shown = [verdict for verdict in VERDICTS if verdict in verdicts]
+        handles = [
+            Line2D([], [], linewidth=1.6, markeredgewidth=1.6, **_marker_options(verdict))
+            for verdict in shown
+        ]
         labels = [VERDICTS[verdict] for verdict in shown]
         if any(row.same_order_as for row in rows):
             handles.append(Line2D([], [], color="black", linewidth=1.6, linestyle=(0, (2, 1.5))))
-            labels.append("orders rows as the measure named")
+            labels.append("same order as the measure after “=”")
         add_legend(
             self.ax_,
             handles,
@@ -164,6 +160,13 @@ class ComparisonDisplay:
             framealpha=1,
             edgecolor="none",
         )
+
+
+def _marker_options(verdict: str) -> dict[str, Any]:
+    mark = VERDICT_MARKS[verdict]
+    size = 7.5 if verdict == "best" else 6.5
+    face = mark.color if mark.is_filled else "white"
+    return {"marker": mark.marker, "markersize": size, "color": mark.color, "markerfacecolor": face}
 
 
 def _label(row: Standing) -> str:

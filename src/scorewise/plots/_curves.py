@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
-from scorewise._numerics import evenly_spaced
+from scorewise._numerics import MOST_POINTS, evenly_spaced
 from scorewise._text import shorten
 from scorewise.acquire import Round, learning_curves
 from scorewise.curves import Curve, rejection_curve
@@ -28,14 +29,15 @@ from scorewise.plots.style import (
 )
 from scorewise.rules import Unit
 
-# by view: the attribute of a Curve, its area, and the label of the axis
+# by view: the area under a Curve, and the label of the axis
 _VIEWS = {
-    "loss": ("loss", "aulc", "mean {} of accepted predictions"),
-    "accuracy": ("accuracy", "aulc", "accuracy of accepted predictions"),
-    "generalized": ("generalized_loss", "augrc", "{} of accepted predictions, per row"),
+    "loss": ("aulc", "mean {} of accepted predictions"),
+    "accuracy": ("aulc", "accuracy of accepted predictions"),
+    "generalized": ("augrc", "summed {} of accepted predictions / number of rows"),
 }
+_BEST_POSSIBLE, _RANDOM_ORDER = "best possible", "random order"
 _BASELINE = "random"
-_BASELINE_LOOK = {"color": GREY, "linestyle": "--"}
+_BASELINE_STYLE = {"color": GREY, "linestyle": "--"}
 _BAND = "band: ± one standard deviation\nof the runs"
 
 
@@ -55,6 +57,8 @@ class RejectionCurveDisplay:
     Attributes
     ----------
     curves : dict of str to Curve
+    references : dict of str to Curve
+        The curves of the "best possible" and of a "random order" of the same losses.
     ax_, figure_
         The Axes and the Figure that were drawn on, once ``plot`` was called.
     lines_ : dict of str to Line2D
@@ -146,41 +150,49 @@ class RejectionCurveDisplay:
             drawn for curves of different losses.
         """
         view = validate.choice(view, "view", _VIEWS)
-        attribute, area, label = _VIEWS[view]
-        references = self._references() if show_oracle or show_random else {}
-        shown = {"oracle": show_oracle, "random": show_random}
-        references = {name: curve for name, curve in references.items() if shown[name]}
-        drawn = {
-            curve: _points(curve, attribute)
-            for curve in [*self.curves.values(), *references.values()]
-        }
-        self.figure_, (self.ax_,) = axes_for(ax, _size(n_legend_entries=len(drawn)))
+        area, label = _VIEWS[view]
+        limits = self.limits(view, show_oracle, show_random)
+        curves = self._curves(show_oracle, show_random)
+        self.figure_, (self.ax_,) = axes_for(ax, _size(n_legend_entries=len(curves)))
         self.lines_ = {
-            name: self._line(*drawn[curve], linewidth=1.8, label=shorten(name), **line_style(i))
+            name: self._line(curve, view, linewidth=1.8, label=shorten(name), **line_style(i))
             for i, (name, curve) in enumerate(self.curves.items())
         }
-        grey = {
-            name: self._line(*drawn[curve], color=GREY, linewidth=1.2, zorder=1.5, linestyle=dash)
-            for (name, curve), dash in zip(references.items(), ("-", ":"), strict=False)
-        }
-        self.oracle_, self.random_ = grey.get("oracle"), grey.get("random")
+        self.oracle_, self.random_ = (
+            self._line(
+                self.references[name], view, color=GREY, linewidth=1.2, zorder=1.5, linestyle=dash
+            )
+            if is_shown
+            else None
+            for name, dash, is_shown in (
+                (_BEST_POSSIBLE, "-", show_oracle),
+                (_RANDOM_ORDER, ":", show_random),
+            )
+        )
+        grey = [line for line in (self.oracle_, self.random_) if line is not None]
         self._name_axes(label)
-        self.ax_.set_ylim(*_limits(drawn, within_one=view == "accuracy"))
-        names = [shorten(name, 30) for name in self.curves]
-        names += [{"oracle": "best possible", "random": "random"}[name] for name in grey]
+        self.ax_.set_ylim(*limits)
+        names = [shorten(name, 30) for name, _ in curves]
         loss = "1 − accuracy" if view == "accuracy" else "the loss"
-        areas = [f"{getattr(curve, area):.3g}" for curve in drawn]
+        areas = [f"{getattr(curve, area):.3g}" for _, curve in curves]
         add_legend(
             self.ax_,
-            [*self.lines_.values(), *grey.values()],
+            [*self.lines_.values(), *grey],
             [f"{name}: {value}" for name, value in zip(names, areas, strict=True)],
             title=f"{area.upper()}: mean of {loss} over\nall coverages (lower is better)",
             **_legend_options(is_own_figure=ax is None),
         )
         return self
 
-    def _references(self) -> dict[str, Curve]:
-        """The curves of the best possible and of a random order."""
+    @cached_property
+    def references(self) -> dict[str, Curve]:
+        """The curves of the best possible and of a random order, by these names.
+
+        Raises
+        ------
+        InvalidInput
+            If the curves are not of the same losses.
+        """
         first, *others = self.curves.values()
         for other in others:
             if len(other) != len(first) or not np.allclose(
@@ -192,13 +204,66 @@ class RejectionCurveDisplay:
                     Remedy("show_oracle", False, "together with show_random=False"),
                 )
         return {
-            "oracle": replace(first, total_loss=first.oracle_total_loss),
-            "random": replace(first, total_loss=first.coverage * first.total_loss[-1]),
+            _BEST_POSSIBLE: replace(first, total_loss=first.oracle_total_loss),
+            _RANDOM_ORDER: replace(first, total_loss=first.coverage * first.total_loss[-1]),
         }
 
-    def _line(self, x: np.ndarray, y: np.ndarray, **options: Any) -> Any:
-        marker = {"marker": "o"} if len(x) == 1 else {}
-        return self.ax_.plot(x, y, **options, **marker)[0]
+    def limits(
+        self, view: str = "loss", show_oracle: bool = True, show_random: bool = True
+    ) -> tuple[float, float]:
+        """Return the range of the vertical axis: of heights where enough rows are accepted.
+
+        Parameters
+        ----------
+        view, show_oracle, show_random
+            As for :meth:`plot`.
+        """
+        stable_heights = []
+        for _, curve in self._curves(show_oracle, show_random):
+            coverage, heights = self.points(curve, view)
+            stable_heights.append(heights[coverage >= curve.stable_coverage * (1 - 1e-9)])
+        low = min(float(heights.min()) for heights in stable_heights)
+        high = max(float(heights.max()) for heights in stable_heights)
+        margin = 0.05 * (high - low) or 0.05 * abs(high) or 0.05
+        if view == "accuracy":
+            return low - margin, 1 + 0.2 * margin
+        return (low - margin if low < 0 else -0.2 * margin), high + margin
+
+    @staticmethod
+    def points(
+        curve: Curve, view: str = "loss", most: int = MOST_POINTS
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the coverages and heights of a curve, at no more points than can be seen.
+
+        Parameters
+        ----------
+        curve : Curve
+        view : "loss", "accuracy" or "generalized"
+            As for :meth:`plot`.
+        most : int
+            The largest number of points.
+        """
+        view = validate.choice(view, "view", _VIEWS)
+        k = evenly_spaced(len(curve), most)
+        if view == "accuracy":
+            heights = curve.accuracy[k]
+        else:  # not curve.loss, which would store an array of all rows for each curve
+            heights = curve.total_loss[k] / (k + 1 if view == "loss" else len(curve))
+        return (k + 1) / len(curve), heights
+
+    def _curves(self, show_oracle: bool, show_random: bool) -> list[tuple[str, Curve]]:
+        """The curves to draw, with their names; two may have the same name."""
+        shown = {_BEST_POSSIBLE: show_oracle, _RANDOM_ORDER: show_random}
+        references = self.references if any(shown.values()) else {}
+        return [
+            *self.curves.items(),
+            *((name, curve) for name, curve in references.items() if shown[name]),
+        ]
+
+    def _line(self, curve: Curve, view: str, **options: Any) -> Any:
+        coverage, heights = self.points(curve, view)
+        marker = {"marker": "o"} if len(heights) == 1 else {}
+        return self.ax_.plot(1 - coverage, heights, **options, **marker)[0]
 
     def _name_axes(self, label: str) -> None:
         self.ax_.set_xlim(0, 1)
@@ -207,27 +272,6 @@ class RejectionCurveDisplay:
         self.ax_.set_ylabel(label.format(loss_label(self.loss_name)), parse_math=False)
         self.ax_.set_title("Loss after rejecting uncertain predictions")
         despine(self.ax_)
-
-
-def _points(curve: Curve, attribute: str) -> tuple[np.ndarray, np.ndarray]:
-    """Shares rejected and heights, thinned to as many points as can be seen."""
-    at = evenly_spaced(len(curve))
-    return curve.rejection[at], getattr(curve, attribute)[at]
-
-
-def _limits(
-    drawn: Mapping[Curve, tuple[np.ndarray, np.ndarray]], *, within_one: bool
-) -> tuple[float, float]:
-    """The range of the heights where enough rows are accepted for a steady mean."""
-    steady = []
-    for curve, (rejected, height) in drawn.items():
-        steady.append(height[1 - rejected >= curve.steady_coverage * (1 - 1e-9)])
-    heights = np.concatenate(steady)
-    low, high = float(np.min(heights)), float(np.max(heights))
-    margin = 0.05 * (high - low) or 0.05 * abs(high) or 0.05
-    if within_one:
-        return low - margin, 1 + 0.2 * margin
-    return (low - margin if low < 0 else -0.2 * margin), high + margin
 
 
 class LearningCurveDisplay:
@@ -251,6 +295,8 @@ class LearningCurveDisplay:
         Mean losses of the runs, by the name of the measure.
     deviations : dict of str to array (T,) or None
         Their standard deviations; None for a single run.
+    line_styles : dict of str to dict
+        Colour and dashes of the lines, as keywords of matplotlib's ``plot``.
     ax_, figure_
         The Axes and the Figure that were drawn on, once ``plot`` was called.
     lines_ : dict of str to Line2D
@@ -297,6 +343,11 @@ class LearningCurveDisplay:
             name: losses.std(axis=0, ddof=1) if len(losses) > 1 else None
             for name, (_, losses) in self.curves.items()
         }
+        measures = [name for name in self.curves if name != _BASELINE]
+        self.line_styles = {
+            name: _BASELINE_STYLE if name == _BASELINE else line_style(measures.index(name))
+            for name in self.curves
+        }
 
     @classmethod
     def from_rounds(
@@ -330,28 +381,25 @@ class LearningCurveDisplay:
             Axes to draw on; by default those of a new figure.
         """
         self.figure_, (self.ax_,) = axes_for(ax, _size(len(self.curves)))
-        measures = [name for name in self.curves if name != _BASELINE]
-        looks = {name: line_style(i) for i, name in enumerate(measures)} | {
-            _BASELINE: _BASELINE_LOOK
-        }
         self.lines_, self.bands_ = {}, {}
         for name, (n_labelled, _) in self.curves.items():
-            self._draw(name, n_labelled, looks[name])
+            self._draw(name, n_labelled)
         self._name_axes()
         self._explain(is_own_figure=ax is None)
         return self
 
-    def _draw(self, name: str, n_labelled: np.ndarray, look: dict[str, Any]) -> None:
+    def _draw(self, name: str, n_labelled: np.ndarray) -> None:
         mean, deviation = self.means[name], self.deviations[name]
+        style = self.line_styles[name]
         is_point = len(n_labelled) == 1
         marker = {"marker": "o"} if is_point else {}
-        (self.lines_[name],) = self.ax_.plot(n_labelled, mean, linewidth=1.8, **look, **marker)
+        (self.lines_[name],) = self.ax_.plot(n_labelled, mean, linewidth=1.8, **style, **marker)
         if deviation is not None:
             self.bands_[name] = self.ax_.fill_between(
                 n_labelled,
                 mean - deviation,
                 mean + deviation,
-                color=look["color"],
+                color=style["color"],
                 alpha=0.15,
                 linewidth=5 if is_point else 0,  # a band over one number of labels has no width
                 zorder=1.5,

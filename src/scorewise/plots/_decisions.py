@@ -10,6 +10,7 @@ from scorewise import _validate as validate
 from scorewise._array import to_numpy
 from scorewise._text import percent, shorten
 from scorewise.decide import Decisions, decide
+from scorewise.decompose import COMPONENTS
 from scorewise.errors import InvalidInput
 from scorewise.plots.style import BLUE, GREY, ORANGE, Axes, Figure, add_legend, axes_for, despine
 
@@ -88,16 +89,12 @@ class DecisionDisplay:
                 "only Decisions can be drawn; make them with sw.decide, or use "
                 "DecisionDisplay.from_predictions"
             )
-        action = np.ravel(to_numpy(decisions.action))
-        n_actions = len(decisions.action_names)
-        self.n_rows = np.bincount(action, minlength=n_actions)
-
-        def mean(part: str) -> np.ndarray:
-            costs = validate.finite(np.ravel(to_numpy(getattr(decisions, part))), part)
-            sums = np.bincount(action, costs, minlength=n_actions)
-            return np.where(self.n_rows > 0, sums / np.maximum(self.n_rows, 1), np.nan)
-
-        self.total, self.aleatoric, self.epistemic = map(mean, ("total", "aleatoric", "epistemic"))
+        for component in COMPONENTS:
+            validate.finite(np.ravel(to_numpy(getattr(decisions, component))), component)
+        self.n_rows, self.total, self.aleatoric, self.epistemic = (
+            np.array([getattr(summary, name) for summary in decisions.by_action()])
+            for name in ("rows", *COMPONENTS)
+        )
         self.decisions = decisions
         self.cost_name = cost_name
 

@@ -214,7 +214,7 @@ class SimplexDisplay:
     >>> import scorewise as sw
     >>> from matplotlib.figure import Figure
     >>> probs = [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.4, 0.4, 0.2]]
-    >>> display = sw.plots.SimplexDisplay.from_predictions(probs, "brier", ["cat", "dog", "fox"])
+    >>> display = sw.plots.SimplexDisplay(probs, "brier", ["cat", "dog", "fox"])
     >>> display.mean.round(2), round(display.total, 3)
     (array([0.4 , 0.47, 0.13]), 0.604)
     >>> display.plot(Figure().subplots()).points_.get_offsets().shape
@@ -244,19 +244,6 @@ class SimplexDisplay:
         if isinstance(names, str) or len(names) != 3:
             raise InvalidInput(f"class_names is {names!r}; it must hold three names")
         self.class_names = tuple(str(name) for name in names)
-
-    @classmethod
-    def from_predictions(
-        cls, predictions: Any, rule: RuleLike = "log", class_names: Sequence[str] | None = None
-    ) -> Self:
-        """Return the display of one instance; the same as calling the class.
-
-        Parameters
-        ----------
-        predictions, rule, class_names
-            As for the class.
-        """
-        return cls(predictions, rule, class_names)
 
     def plot(self, ax: Axes | None = None, levels: int = 8, colorbar: bool = True) -> Self:
         """Draw the triangle with the members and their mean.

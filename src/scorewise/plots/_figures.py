@@ -80,12 +80,12 @@ def save_figures(
     target.mkdir(parents=True, exist_ok=True)
     return [
         path
-        for name, display in displays_of(evaluation).items()
+        for name, display in _displays(evaluation).items()
         for path in _save(display, target / name, names)
     ]
 
 
-def displays_of(evaluation: Evaluation) -> dict[str, Any]:
+def _displays(evaluation: Evaluation) -> dict[str, Any]:
     """The displays of an evaluation, by the names of the files that they are saved to."""
     unit, ood, learning = evaluation.unit, evaluation.ood, evaluation.learning
     displays: dict[str, Any] = {
@@ -96,8 +96,7 @@ def displays_of(evaluation: Evaluation) -> dict[str, Any]:
     if evaluation.uncertainty is not None:
         displays["decomposition"] = DecompositionDisplay(evaluation.uncertainty, unit)
     if ood is not None:
-        score_name = f"{ood.measure} uncertainty"
-        displays["ood"] = OODDisplay(ood.u_in, ood.u_out, ood.metrics, score_name)
+        displays["ood"] = OODDisplay(ood.u_in, ood.u_out, ood.metrics, ood.score_name)
         displays["comparison_ood"] = ComparisonDisplay(ood.comparison)
     if learning is not None:
         displays["learning"] = LearningCurveDisplay(learning.curves, unit)

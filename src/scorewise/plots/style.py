@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from scorewise._text import PERCENT, shorten
 from scorewise.errors import InvalidInput
@@ -14,7 +14,9 @@ __all__ = [
     "COLORS",
     "GREY",
     "ORANGE",
+    "VERDICT_MARKS",
     "VERMILLION",
+    "VerdictMark",
     "add_legend",
     "axes_for",
     "despine",
@@ -40,8 +42,37 @@ _DASHES = (
 )
 
 
+class VerdictMark(NamedTuple):
+    """The mark of a measure in a comparison; verdicts differ by shape, not only by colour.
+
+    Attributes
+    ----------
+    color : str
+    marker : str
+        Marker of matplotlib.
+    is_filled : bool
+    symbol : str
+        Marker of Plotly.
+    character : str
+        The mark within a text.
+    """
+
+    color: str
+    marker: str
+    is_filled: bool
+    symbol: str
+    character: str
+
+
+VERDICT_MARKS = {
+    "best": VerdictMark(BLUE, "D", True, "diamond", "◆"),
+    "indistinguishable": VerdictMark(BLUE, "o", True, "circle", "●"),
+    "worse": VerdictMark(GREY, "o", False, "circle-open", "○"),
+}
+
+
 def axes_for(ax: Any, size: tuple[float, float], n: int = 1) -> tuple[Figure, list[Axes]]:
-    """The figure and the Axes to draw on: those of the caller, or new ones.
+    """Return the figure and the Axes to draw on: those passed, or new ones.
 
     Parameters
     ----------
@@ -70,11 +101,11 @@ def axes_for(ax: Any, size: tuple[float, float], n: int = 1) -> tuple[Figure, li
 
         figure, grid = pyplot.subplots(1, n, figsize=size, layout="constrained", squeeze=False)
         return figure, list(grid[0])
-    callers = [ax] if n == 1 else list(ax) if isinstance(ax, Iterable) else []
-    if len(callers) != n or not all(isinstance(item, axes.Axes) for item in callers):
+    passed_axes = [ax] if n == 1 else list(ax) if isinstance(ax, Iterable) else []
+    if len(passed_axes) != n or not all(isinstance(item, axes.Axes) for item in passed_axes):
         expected = "one matplotlib Axes" if n == 1 else f"{n} matplotlib Axes"
         raise InvalidInput(f"{expected} can be drawn on, not {ax!r}")
-    return callers[0].figure, callers
+    return passed_axes[0].figure, passed_axes
 
 
 def add_legend(ax: Axes, handles: Sequence[Any], labels: Sequence[str], **options: Any) -> Any:
@@ -98,7 +129,7 @@ def add_legend(ax: Axes, handles: Sequence[Any], labels: Sequence[str], **option
 
 
 def line_style(i: int) -> dict[str, Any]:
-    """Colour and dashes of the i-th line, as keywords of matplotlib's ``plot``.
+    """Return colour and dashes of the i-th line, as keywords of matplotlib's ``plot``.
 
     The first six differ in both; up to 36 lines no combination repeats.
     """
@@ -107,7 +138,7 @@ def line_style(i: int) -> dict[str, Any]:
 
 
 def loss_label(loss_name: str | Unit) -> str:
-    """The name of a loss as an axis shows it, on one line."""
+    """Return the name of a loss as an axis shows it, on one line."""
     return shorten(loss_name.label if isinstance(loss_name, Unit) else loss_name)
 
 

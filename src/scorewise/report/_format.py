@@ -14,9 +14,9 @@ from scorewise._json import plain
 from scorewise._text import PERCENT, percent, shorten
 from scorewise.rules import Unit
 
-WIDTH = 40  # characters of a name in a sentence
-FULL = 200  # characters of a name in its tooltip
-SENTENCE = 800  # characters of a sentence, names included
+NAME_WIDTH = 40  # characters of a name in a sentence
+TOOLTIP_WIDTH = 200  # characters of a name in its tooltip
+SENTENCE_WIDTH = 800  # characters of a sentence, names included
 MISSING = "–"  # where there is no number
 _RIGHT_TO_LEFT = {"R", "AL", "AN"}
 _DIRECTIONS = set("\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -26,12 +26,12 @@ _DIGITS = 6  # of a number in a figure
 # -- names -----------------------------------------------------------------------------------------
 
 
-def clean(text: object, width: int = FULL) -> str:
+def clean(text: object, width: int = TOOLTIP_WIDTH) -> str:
     """The text on one line of at most ``width`` characters, without control characters."""
     return "".join("�" if _is_control(char) else char for char in shorten(text, width))
 
 
-def name_text(text: object, width: int = WIDTH) -> str:
+def name_text(text: object, width: int = NAME_WIDTH) -> str:
     """A name within a sentence: short, and isolated from the text direction of the sentence."""
     name = clean(text, width)
     if any(unicodedata.bidirectional(char) in _RIGHT_TO_LEFT for char in name):
@@ -39,7 +39,7 @@ def name_text(text: object, width: int = WIDTH) -> str:
     return name
 
 
-def plotly_name(text: object, width: int = WIDTH) -> str:
+def plotly_name(text: object, width: int = NAME_WIDTH) -> str:
     """A name for Plotly, which would interpret tags and entities in it."""
     return plotly_text(name_text(text, width))
 
@@ -51,7 +51,7 @@ def plotly_text(text: str) -> str:
 
 def sentence_text(sentence: str) -> str:
     """A sentence with rendered names; a number stays on the same line as its unit."""
-    return _unbroken(clean(sentence, SENTENCE))
+    return _unbroken(clean(sentence, SENTENCE_WIDTH))
 
 
 # -- numbers ---------------------------------------------------------------------------------------
@@ -102,13 +102,13 @@ def decimals(values: Iterable[float]) -> int:
 # -- data ------------------------------------------------------------------------------------------
 
 
-def flat(values: Mapping[Any, Any], prefix: str = "") -> list[tuple[str, str]]:
+def flattened(values: Mapping[Any, Any], prefix: str = "") -> list[tuple[str, str]]:
     """Names and values of a mapping and of the mappings within it."""
     pairs: list[tuple[str, str]] = []
     for key, value in values.items():
         name = f"{prefix}{key}"
         if isinstance(value, Mapping):
-            pairs += flat(value, f"{name} · ")
+            pairs += flattened(value, f"{name} · ")
         elif isinstance(value, list | tuple):
             pairs.append((name, ", ".join(map(str, value)) or MISSING))
         else:

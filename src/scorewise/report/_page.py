@@ -21,7 +21,14 @@ from scorewise._numerics import evenly_spaced
 from scorewise._version import __version__
 from scorewise.compare import ClassSummary, Evaluation, UncertainRow
 from scorewise.errors import InvalidInput
-from scorewise.plots import displays_of
+from scorewise.plots import (
+    CalibrationDisplay,
+    ComparisonDisplay,
+    LearningCurveDisplay,
+    OODDisplay,
+    RejectionCurveDisplay,
+)
+from scorewise.plots.style import VERDICT_MARKS
 from scorewise.report import _format as text
 from scorewise.report._plotly import (
     PageFigure,
@@ -35,7 +42,6 @@ from scorewise.report._plotly import (
 from scorewise.report._rejection import Slider, rejection_figure, slider_of
 
 _TITLE = "How far these predictions can be trusted"
-_MARKS = {"best": "◆", "indistinguishable": "●", "worse": "○"}
 _MOST_CLASSES = 50
 _MOST_CARDS = 25
 _MOST_FACTS = 200
@@ -137,7 +143,7 @@ def _render(evaluation: Evaluation, title: str, provenance: Mapping[str, object]
         "decimals": text.decimals,
         # the whole name in a tooltip, isolated from the text direction around it
         "name": lambda name: Markup('<bdi title="{}">{}</bdi>').format(
-            text.clean(name), text.clean(name, text.WIDTH)
+            text.clean(name), text.clean(name, text.NAME_WIDTH)
         ),
     }
     scripts = [get_plotlyjs().replace("\r\n", "\n"), _resource("page.js")]
@@ -161,7 +167,7 @@ def _render(evaluation: Evaluation, title: str, provenance: Mapping[str, object]
         strip_size=(_STRIP_WIDTH, _STRIP_HEIGHT),
         classes=_classes(evaluation.classes),
         most_classes=_MOST_CLASSES,
-        marks=_MARKS,
+        marks=VERDICT_MARKS,
         facts=_facts(evaluation, provenance),
         policy=_policy(scripts),
         style=Markup(_resource("page.css")),
@@ -185,17 +191,19 @@ def _policy(scripts: list[str]) -> str:
 
 
 def _figures(evaluation: Evaluation, slider: Slider) -> dict[str, PageFigure]:
-    """The figures by name; histograms and means come from the displays of the same evaluation."""
-    displays = displays_of(evaluation)
+    """The figures by name, each from its display; the triangle shows the evaluation itself."""
+    unit, ood, learning = evaluation.unit, evaluation.ood, evaluation.learning
     figures = [
-        rejection_figure(evaluation, slider),
-        comparison_figure(evaluation.comparison),
-        calibration_figure(evaluation),
+        rejection_figure(
+            RejectionCurveDisplay(evaluation.distinct_curves, unit), evaluation, slider
+        ),
+        comparison_figure(ComparisonDisplay(evaluation.comparison)),
+        calibration_figure(CalibrationDisplay(evaluation.calibration, unit), unit),
     ]
-    if evaluation.ood is not None:
-        figures.append(ood_figure(evaluation.ood, displays["ood"]))
-    if evaluation.learning is not None:
-        figures.append(learning_figure(evaluation, displays["learning"]))
+    if ood is not None:
+        figures.append(ood_figure(OODDisplay(ood.u_in, ood.u_out, ood.metrics, ood.score_name)))
+    if learning is not None:
+        figures.append(learning_figure(LearningCurveDisplay(learning.curves, unit), unit))
     if evaluation.simplex is not None:
         figures.append(simplex_figure(evaluation, evaluation.simplex))
     return {figure.name: figure for figure in figures}
@@ -223,7 +231,7 @@ def _facts(
     return {
         heading: [(text.clean(key, 80), text.clean(value, 400)) for key, value in pairs]
         for heading, values in facts.items()
-        if (pairs := text.flat(values)[:_MOST_FACTS])
+        if (pairs := text.flattened(values)[:_MOST_FACTS])
     }
 
 

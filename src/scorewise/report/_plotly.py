@@ -1,4 +1,4 @@
-"""The figures of the page as plain Plotly dictionaries, thinned to screen resolution."""
+"""The displays that the page shows, as plain Plotly dictionaries."""
 
 from __future__ import annotations
 
@@ -10,23 +10,19 @@ import numpy as np
 
 from scorewise._numerics import evenly_spaced
 from scorewise._text import PERCENT
-from scorewise.compare import VERDICTS, Comparison, Evaluation, OODEvaluation, Standing
-from scorewise.plots import LearningCurveDisplay, OODDisplay
-from scorewise.plots.style import BLUE, COLORS, GREY, VERMILLION
+from scorewise.compare import VERDICTS, Evaluation, Standing
+from scorewise.plots import CalibrationDisplay, ComparisonDisplay, LearningCurveDisplay, OODDisplay
+from scorewise.plots.style import BLUE, COLORS, GREY, VERDICT_MARKS, VERMILLION
 from scorewise.report import _format as text
+from scorewise.rules import Unit
 
 Trace = dict[str, Any]
 
 INK, PAPER, GRID, PALE = "#1C2128", "#FFFFFF", "#E4E7EB", "#C3C9D1"
 LEGEND_WIDTH = 26  # characters of a name, so that it fits on a phone
-_DASHES = ("solid", "dash", "dashdot", "dot", "longdash", "longdashdot")
 _SYMBOLS = ("circle", "diamond-open", "triangle-up-open")
 _FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif'
-_STANDING_STYLES = {
-    "best": (BLUE, "diamond"),
-    "indistinguishable": (BLUE, "circle"),
-    "worse": (GREY, "circle-open"),
-}
+_DASHES = {"-": "solid", "--": "dash"}  # of matplotlib's line styles that have a name
 _ROUNDS = 200  # of a learning curve
 _TABLE_ROWS = 40  # below a figure of learning curves
 
@@ -138,9 +134,9 @@ def line(name: str, x: Any, y: Any, color: str, **more: Any) -> Trace:
 # -- the figures -----------------------------------------------------------------------------------
 
 
-def comparison_figure(comparison: Comparison) -> PageFigure:
-    """Measures from the best down, each with its distance from the best."""
-    metric, standings = comparison.metric_name, comparison.standings
+def comparison_figure(display: ComparisonDisplay) -> PageFigure:
+    """Measures from the best down, each with its distance to the best."""
+    comparison, standings = display.comparison, display.comparison.standings
     places = {row.name: i for i, row in enumerate(standings)}
     groups = {v: [row for row in standings if row.verdict == v] for v in VERDICTS}
     n_worse, n = len(groups["worse"]), len(places)
@@ -148,7 +144,7 @@ def comparison_figure(comparison: Comparison) -> PageFigure:
         "data": [_dots(rows, places, verdict) for verdict, rows in groups.items() if rows],
         "layout": layout(
             120 + 26 * n,
-            xaxis=axis(f"{metric} behind the best", zeroline=True, zerolinecolor=PALE, nticks=6),
+            xaxis=axis(display.axis_label, zeroline=True, zerolinecolor=PALE, nticks=6),
             yaxis=axis(
                 "",
                 tickmode="array",
@@ -162,18 +158,18 @@ def comparison_figure(comparison: Comparison) -> PageFigure:
     together = ", which hold for all measures together" if n > 1 else ""
     return PageFigure(
         f"comparison-{comparison.task}",
-        f"Distance of each measure from the best, with {text.share_text(comparison.confidence)} "
+        f"Distance of each measure to the best, with {text.share_text(comparison.confidence)} "
         f"intervals{together}. A measure whose interval reaches 0 is indistinguishable from the "
         "best.",
         f"Dot chart of {text.count(n, 'measure')}: {text.name_text(comparison.best)} is best with "
-        f"{metric} {text.number(standings[0].value)}, {n_worse} of the others "
+        f"{comparison.metric_name} {text.number(standings[0].value)}, {n_worse} of the others "
         f"{'is' if n_worse == 1 else 'are'} worse. The table below has all numbers.",
         spec,
     )
 
 
 def _dots(rows: list[Standing], places: dict[str, int], verdict: str) -> Trace:
-    color, symbol = _STANDING_STYLES[verdict]
+    mark = VERDICT_MARKS[verdict]
     return {
         "type": "scatter",
         "mode": "markers",
@@ -184,38 +180,39 @@ def _dots(rows: list[Standing], places: dict[str, int], verdict: str) -> Trace:
         "error_x": {
             "type": "data",
             "symmetric": False,
-            "color": color,
+            "color": mark.color,
             "thickness": 1.6,
             "width": 4,
             "array": [row.high - row.behind for row in rows],
             "arrayminus": [row.behind - row.low for row in rows],
         },
-        "marker": {"color": color, "symbol": symbol, "size": 10, "line": {"color": color}},
-        "hovertemplate": "%{text}: %{x:.3g} behind<extra></extra>",
+        "marker": {
+            "color": mark.color,
+            "symbol": mark.symbol,
+            "size": 10,
+            "line": {"color": mark.color},
+        },
+        "hovertemplate": "%{text}: %{x:.3g} from the best<extra></extra>",
     }
 
 
-def calibration_figure(evaluation: Evaluation) -> PageFigure:
+def calibration_figure(display: CalibrationDisplay, unit: Unit) -> PageFigure:
     """The incurred loss against the expected loss, in bins."""
-    bins, unit = evaluation.calibration, evaluation.unit
-    scale = unit.scale
-    x, y, low, high = (
-        scale * np.asarray(values)
-        for values in (bins.bin_predicted, bins.bin_realized, bins.bin_low, bins.bin_high)
-    )
-    low, high = (np.where(np.isfinite(limit), limit, y) for limit in (low, high))
-    ends = [min(0.0, *x.tolist(), *low.tolist()), max(*x.tolist(), *high.tolist(), 1e-9)]
+    bins = display.calibration
+    below, above = unit.scale * display.errors
+    x_range, y_range = unit.scale * np.array(display.limits)
+    ends = [min(x_range[0], y_range[0]), max(x_range[1], y_range[1])]
     points = {
         "type": "scatter",
         "mode": "markers",
         "name": "rows of similar uncertainty",
-        "x": x,
-        "y": y,
+        "x": unit.scale * bins.bin_predicted,
+        "y": unit.scale * bins.bin_realized,
         "error_y": {
             "type": "data",
             "symmetric": False,
-            "array": high - y,
-            "arrayminus": y - low,
+            "array": above,
+            "arrayminus": below,
             "color": BLUE,
             "thickness": 1.5,
             "width": 4,
@@ -232,17 +229,18 @@ def calibration_figure(evaluation: Evaluation) -> PageFigure:
         f"{text.share_text(bins.confidence)} interval. Above the dashed line rows incur more loss "
         "than expected: the model is overconfident there. Below it the model is underconfident.",
         f"Scatter chart of incurred against expected {text.name_text(unit.noun)} in "
-        f"{text.count(len(x), 'group')}: on average {text.loss_text(bins.predicted, unit)} "
-        f"expected, {text.loss_text(bins.realized, unit)} incurred.",
+        f"{text.count(len(bins.bin_count), 'group')}: on average "
+        f"{text.loss_text(bins.predicted, unit)} expected, {text.loss_text(bins.realized, unit)} "
+        "incurred.",
         {
             "data": [points, diagonal],
             "layout": layout(
                 440,
-                xaxis=axis(f"mean expected {noun}", suffix=unit.suffix),
-                yaxis=axis(f"mean incurred {noun}", suffix=unit.suffix),
+                xaxis=axis(f"mean expected {noun}", suffix=unit.suffix, range=x_range),
+                yaxis=axis(f"mean incurred {noun}", suffix=unit.suffix, range=y_range),
             ),
         },
-        ("Rows", "Expected", "Incurred", "Interval of the incurred"),
+        ("Rows", "Expected", "Incurred", "Interval of the incurred loss"),
         tuple(
             (
                 f"{n:,}",
@@ -251,23 +249,18 @@ def calibration_figure(evaluation: Evaluation) -> PageFigure:
                 f"{text.loss_text(lower, unit)} to {text.loss_text(upper, unit)}",
             )
             for n, expected, incurred, lower, upper in zip(
-                *(
-                    np.asarray(values).tolist()
-                    for values in (
-                        bins.bin_count,
-                        bins.bin_predicted,
-                        bins.bin_realized,
-                        bins.bin_low,
-                        bins.bin_high,
-                    )
-                ),
+                bins.bin_count.tolist(),
+                bins.bin_predicted.tolist(),
+                bins.bin_realized.tolist(),
+                bins.bin_low.tolist(),
+                bins.bin_high.tolist(),
                 strict=True,
             )
         ),
     )
 
 
-def ood_figure(ood: OODEvaluation, display: OODDisplay) -> PageFigure:
+def ood_figure(display: OODDisplay) -> PageFigure:
     """Histograms of in-distribution and out-of-distribution scores over the same bins."""
     histogram = display.histogram()
     edges = histogram.edges
@@ -276,10 +269,10 @@ def ood_figure(ood: OODEvaluation, display: OODDisplay) -> PageFigure:
     if histogram.has_zeros:
         bin_names[0] = "exactly 0"
     sets: dict[str, tuple[np.ndarray, int, str, dict[str, Any]]] = {
-        "in-distribution rows": (histogram.shares_in, len(ood.u_in), BLUE, {"shape": ""}),
+        "in-distribution rows": (histogram.shares_in, len(display.u_in), BLUE, {"shape": ""}),
         "out-of-distribution rows": (
             histogram.shares_out,
-            len(ood.u_out),
+            len(display.u_out),
             VERMILLION,
             {"shape": "/", "size": 6, "fgcolor": VERMILLION},
         ),
@@ -315,21 +308,21 @@ def ood_figure(ood: OODEvaluation, display: OODDisplay) -> PageFigure:
             f"{text.share_text(float(histogram.shares_out[0]))} of the out-of-distribution rows "
             "are exactly 0."
         )
-    measure = text.name_text(ood.measure)
+    score = text.name_text(display.score_name)
     return PageFigure(
         "ood",
-        f"Distribution of {measure} uncertainty in both sets. The less the histograms overlap, the "
-        f"better out-of-distribution rows are detected.{zeros}",
-        f"Two histograms of {measure} uncertainty: its median is "
-        f"{text.number(float(np.median(ood.u_in)))} in-distribution and "
-        f"{text.number(float(np.median(ood.u_out)))} out-of-distribution; AUROC "
-        f"{ood.metrics.auroc:.3f}.{zeros}",
+        f"Distribution of {score} in both sets. The less the histograms overlap, the better "
+        f" out-of-distribution rows are detected.{zeros}",
+        f"Two histograms of {score}: its median is "
+        f"{text.number(float(np.median(display.u_in)))} in-distribution and "
+        f"{text.number(float(np.median(display.u_out)))} out-of-distribution; AUROC "
+        f"{display.metrics.auroc:.3f}.{zeros}",
         {
             "data": bars,
             "layout": layout(
                 400,
                 barmode="overlay",
-                xaxis=axis(f"{text.plotly_name(ood.measure)} uncertainty", **ticks),
+                xaxis=axis(text.plotly_name(display.score_name), **ticks),
                 yaxis=axis("share of the set's rows", suffix=PERCENT),
             ),
         },
@@ -342,24 +335,21 @@ def ood_figure(ood: OODEvaluation, display: OODDisplay) -> PageFigure:
     )
 
 
-def learning_figure(evaluation: Evaluation, display: LearningCurveDisplay) -> PageFigure:
+def learning_figure(display: LearningCurveDisplay, unit: Unit) -> PageFigure:
     """The mean loss of the runs by the number of labels, with one standard deviation."""
-    unit = evaluation.unit
     scale = unit.scale
     traces: list[Trace] = []
     rows, ends = [], []
-    measures = [name for name in display.curves if name != "random"]
-    for name, (labels, _) in display.curves.items():
-        i = measures.index(name) if name != "random" else -1
-        color = COLORS[i % len(COLORS)] if i >= 0 else GREY
-        dash = _DASHES[i % len(_DASHES)] if i >= 0 else "dash"
+    for i, (name, (labels, _)) in enumerate(display.curves.items()):
+        color, linestyle = display.line_styles[name].values()
         group = {"legendgroup": f"run{i}"}
-        at = evenly_spaced(len(labels), _ROUNDS)
-        x, mean, deviation = labels[at], display.means[name][at], display.deviations[name]
+        rounds = evenly_spaced(len(labels), _ROUNDS)
+        x, mean = labels[rounds], display.means[name][rounds]
+        deviation = display.deviations[name]
         if deviation is not None:
-            deviation = deviation[at]
+            deviation = deviation[rounds]
             traces.append(_band(x, scale * mean, scale * deviation, color) | group)
-        curve_name = text.name_text(name, LEGEND_WIDTH)
+        curve_name, dash = text.name_text(name, LEGEND_WIDTH), _dash(linestyle, 2.5)
         traces.append(line(curve_name, x, scale * mean, color, dash=dash, width=2.5) | group)
         ends.append(f"{text.name_text(name)} ends at {text.loss_text(float(mean[-1]), unit)}")
         rows += [
@@ -387,6 +377,14 @@ def learning_figure(evaluation: Evaluation, display: LearningCurveDisplay) -> Pa
         ("Chosen by", "Labels", "Mean", "Standard deviation"),
         tuple(rows),
     )
+
+
+def _dash(linestyle: Any, width: float) -> str:
+    """Plotly's name or pixels for a line style of matplotlib, which counts in widths."""
+    if isinstance(linestyle, str):
+        return _DASHES[linestyle]
+    _, lengths = linestyle
+    return ",".join(f"{width * length:g}px" for length in lengths)
 
 
 def _band(x: np.ndarray, mean: np.ndarray, deviation: np.ndarray, color: str) -> Trace:

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from scorewise._numerics import evenly_spaced
 from scorewise._text import PERCENT
 from scorewise.compare import Evaluation
 from scorewise.curves import Curve
+from scorewise.plots import RejectionCurveDisplay
 from scorewise.plots.style import BLUE, GREY, VERMILLION
 from scorewise.report import _format as text
 from scorewise.report._plotly import LEGEND_WIDTH, PALE, PageFigure, Trace, axis, layout, line
+from scorewise.rules import Unit
 
 _POINTS = 400  # of a curve
 _STEPS = 100  # of the slider, in per cent
@@ -49,7 +50,7 @@ class Slider:
     start : int
         The percentage to begin with.
     sentences : list of list of str
-        For every position: one sentence for each measure, and one for a random order.
+        For every position: one sentence for each measure, and one for abstaining at random.
     points : list of dict of str to list of float
         For every position: the marks on the curves, as ``x`` and ``y`` of the figure.
     """
@@ -70,44 +71,37 @@ def slider_of(evaluation: Evaluation) -> Slider:
     if certificate is not None:
         start = int(np.clip(np.floor(100 * certificate.coverage), 1, _STEPS))
     noun, scale = text.name_text(evaluation.unit.noun), evaluation.unit.scale
-    random_order = f"In random order: {noun} {text.loss_text(evaluation.loss, evaluation.unit)}."
+    at_random = f"Abstaining at random: {noun} {text.loss_text(evaluation.loss, evaluation.unit)}."
     return Slider(
         steps,
         start,
         [
-            [*(_sentence(evaluation, name, s[i]) for name, s in steps.items()), random_order]
+            [*(_sentence(evaluation, name, s[i]) for name, s in steps.items()), at_random]
             for i in range(_STEPS)
         ],
         [
-            {"x": [100 * step.coverage for step in at], "y": [scale * step.loss for step in at]}
-            for at in zip(*steps.values(), strict=True)
+            {"x": [100 * s.coverage for s in marks], "y": [scale * s.loss for s in marks]}
+            for marks in zip(*steps.values(), strict=True)
         ],
     )
 
 
-def rejection_figure(evaluation: Evaluation, slider: Slider) -> PageFigure:
+def rejection_figure(
+    display: RejectionCurveDisplay, evaluation: Evaluation, slider: Slider
+) -> PageFigure:
     """The mean loss of the accepted rows at every coverage, for all measures."""
-    unit, scale = evaluation.unit, evaluation.unit.scale
-    curves = evaluation.distinct_curves
-    curves |= {name: evaluation.curves[name] for name in slider.steps}
-    first = next(iter(curves.values()))
-    n = len(first)
-    at = evenly_spaced(n, _POINTS)
-    coverage = 100 * (at + 1) / n
-    heights = {name: scale * _mean_loss(curve, at) for name, curve in curves.items()}
-    oracle = scale * first.oracle_total_loss[at] / (at + 1)
-    others = [name for name in curves if name not in slider.steps]
-    other_lines = _other_lines(others, coverage, heights)
+    unit = evaluation.unit
+    others = {name: curve for name, curve in display.curves.items() if name not in slider.steps}
+    other_lines = _other_lines(others, unit)
     references = [
-        line("random order", coverage, np.full(len(at), scale * evaluation.loss), GREY, dash="dot"),
-        line("best possible", coverage, oracle, GREY, width=1.2),
+        _curve_line(name, curve, unit, GREY, dash=dash, width=1.5)
+        for (name, curve), dash in zip(display.references.items(), ("solid", "dot"), strict=True)
     ]
-    followed = _followed_lines(evaluation, list(slider.steps), coverage, heights)
+    followed = _followed_lines(evaluation, list(slider.steps))
     for rank, trace in enumerate([*followed, *references, *other_lines]):
         trace["legendrank"] = rank  # first in the legend, drawn last
         trace["hovertemplate"] = f"%{{x:.3g}}{PERCENT} accepted: %{{y:.3g}}{unit.suffix}"
-    steady = coverage >= 100 * first.steady_coverage * (1 - 1e-9)
-    visible = np.r_[*(h[steady] for h in heights.values()), oracle[steady], scale * evaluation.loss]
+    y_range = unit.scale * np.array(display.limits())
     noun = text.plotly_name(unit.noun, LEGEND_WIDTH)
     spec = {
         "data": [*other_lines, *references, *followed, _marks(slider)],
@@ -115,7 +109,7 @@ def rejection_figure(evaluation: Evaluation, slider: Slider) -> PageFigure:
             440,
             shapes=[_vertical_line(slider.start)],
             xaxis=axis("coverage: share of rows accepted", suffix=PERCENT, range=[0, 101]),
-            yaxis=axis(f"mean {noun} of accepted rows", suffix=unit.suffix, range=_range(visible)),
+            yaxis=axis(f"mean {noun} of accepted rows", suffix=unit.suffix, range=y_range),
         ),
     }
     pale = f" The pale lines are {text.count(len(others), 'other measure')}." if others else ""
@@ -125,7 +119,7 @@ def rejection_figure(evaluation: Evaluation, slider: Slider) -> PageFigure:
         f"Lower is better.{pale}",
         _alternative(evaluation, slider),
         spec,
-        *_table(evaluation, slider, first),
+        *_table(evaluation, slider, display.references),
     )
 
 
@@ -135,22 +129,17 @@ def _role(evaluation: Evaluation, name: str) -> str:
     return "recommended, best here" if name == evaluation.comparison.best else "recommended"
 
 
-def _mean_loss(curve: Curve, at: np.ndarray) -> np.ndarray:
-    # not curve.loss, which would cache an array of n values for each curve
-    return np.asarray(curve.total_loss[at] / (at + 1))
-
-
-def _rows_at(n: int, percentages: np.ndarray) -> np.ndarray:
-    """The fewest rows that are at least these percentages of n."""
-    return np.ceil(percentages * n / _STEPS - 1e-9).astype(int)
+def _rows_at(n: int, percentage: int) -> int:
+    """The fewest rows that are at least this percentage of n."""
+    return -(-percentage * n // _STEPS)
 
 
 def _steps(curve: Curve) -> list[Step]:
     n = len(curve)
-    fewest = _rows_at(n, np.arange(1, _STEPS + 1))
+    fewest = np.array([_rows_at(n, percentage) for percentage in range(1, _STEPS + 1)])
     # a threshold accepts all rows that are tied with the last one
     accepted = np.searchsorted(curve.threshold, curve.threshold[fewest - 1], side="right")
-    losses = _mean_loss(curve, accepted - 1)
+    losses = curve.total_loss[accepted - 1] / accepted
     return [
         Step(int(k) / n, float(mean), float(curve.threshold[k - 1]), n - int(k))
         for k, mean in zip(accepted, losses, strict=True)
@@ -159,27 +148,29 @@ def _steps(curve: Curve) -> list[Step]:
 
 def _sentence(evaluation: Evaluation, name: str, step: Step) -> str:
     rows = text.count(evaluation.n_rows, "row")
-    action = (
-        f"abstain on {step.abstained:,} of {rows}, those above {text.number(step.threshold)}"
-        if step.abstained
-        else f"accept {'all ' if evaluation.n_rows > 1 else ''}{rows}"
-    )
+    noun, loss = text.name_text(evaluation.unit.noun), text.loss_text(step.loss, evaluation.unit)
+    measure = f"By {text.name_text(name)} uncertainty ({_role(evaluation, name)})"
+    if not step.abstained:
+        all_rows = f"all {rows}" if evaluation.n_rows > 1 else rows
+        return f"{measure}: accept {all_rows}; {noun} {loss}."
     return (
-        f"By {text.name_text(name)} ({_role(evaluation, name)}): "
-        f"{text.name_text(evaluation.unit.noun)} {text.loss_text(step.loss, evaluation.unit)}; "
-        f"{action}."
+        f"{measure}: abstain on the {step.abstained:,} of {rows} with an uncertainty above "
+        f"{text.number(step.threshold)}; {noun} of the others {loss}."
     )
 
 
-def _followed_lines(
-    evaluation: Evaluation, names: list[str], coverage: np.ndarray, heights: dict[str, np.ndarray]
-) -> list[Trace]:
+def _curve_line(name: str, curve: Curve, unit: Unit, color: str, **style: Any) -> Trace:
+    coverage, losses = RejectionCurveDisplay.points(curve, most=_POINTS)
+    return line(name, 100 * coverage, unit.scale * losses, color, **style)
+
+
+def _followed_lines(evaluation: Evaluation, names: list[str]) -> list[Trace]:
     """The lines of the measures that the slider follows."""
     return [
-        line(
+        _curve_line(
             f"{text.name_text(name, LEGEND_WIDTH)} ({_role(evaluation, name)})",
-            coverage,
-            heights[name],
+            evaluation.curves[name],
+            evaluation.unit,
             color,
             width=3,
             dash=dash,
@@ -188,21 +179,18 @@ def _followed_lines(
     ]
 
 
-def _other_lines(
-    names: list[str], coverage: np.ndarray, heights: dict[str, np.ndarray]
-) -> list[Trace]:
+def _other_lines(curves: dict[str, Curve], unit: Unit) -> list[Trace]:
     """Pale lines, which the legend shows or hides together."""
-    if not names:
+    if not curves:
         return []
-    entry = text.count(len(names), "other measure")
+    entry = text.count(len(curves), "other measure")
     key = line(entry, [None, None], [None, None], PALE, legendgroup="others")
     hidden = {"legendgroup": "others", "showlegend": False}
     return [
         key,
         *(
-            line(text.name_text(name, LEGEND_WIDTH), coverage, heights[name], PALE, width=1.3)
-            | hidden
-            for name in names
+            _curve_line(text.name_text(name, LEGEND_WIDTH), curve, unit, PALE, width=1.3) | hidden
+            for name, curve in curves.items()
         ),
     ]
 
@@ -233,12 +221,6 @@ def _vertical_line(percent: int) -> dict[str, Any]:
     }
 
 
-def _range(heights: np.ndarray) -> list[float]:
-    low, high = min(0.0, float(heights.min())), float(heights.max())
-    room = 0.05 * (high - low) or 0.05
-    return [low - 0.3 * room, high + room]
-
-
 def _alternative(evaluation: Evaluation, slider: Slider) -> str:
     unit = evaluation.unit
     details = "; ".join(
@@ -253,18 +235,18 @@ def _alternative(evaluation: Evaluation, slider: Slider) -> str:
     )
 
 
-def _table(evaluation: Evaluation, slider: Slider, first: Curve) -> tuple[Any, ...]:
-    tens, unit = np.arange(10, _STEPS + 1, 10), evaluation.unit
-    accepted = _rows_at(len(first), tens)
-    oracle = first.oracle_total_loss[accepted - 1] / accepted
-    rows = [
-        (
-            text.share_text(percentage / 100),
-            *(text.loss_text(steps[percentage - 1].loss, unit) for steps in slider.steps.values()),
-            text.loss_text(float(least), unit),
-            text.loss_text(evaluation.loss, unit),
+def _table(evaluation: Evaluation, slider: Slider, references: dict[str, Curve]) -> tuple[Any, ...]:
+    unit = evaluation.unit
+    rows = []
+    for percentage in range(10, _STEPS + 1, 10):
+        accepted = _rows_at(evaluation.n_rows, percentage)
+        losses = [
+            *(steps[percentage - 1].loss for steps in slider.steps.values()),
+            *(curve.total_loss[accepted - 1] / accepted for curve in references.values()),
+        ]
+        rows.append(
+            (text.share_text(percentage / 100), *(text.loss_text(loss, unit) for loss in losses))
         )
-        for percentage, least in zip(tens.tolist(), oracle, strict=True)
-    ]
     names = [f"By {text.name_text(name)}" for name in slider.steps]
-    return ("Coverage of at least", *names, "Best possible", "Random order"), tuple(rows)
+    names += [name.capitalize() for name in references]
+    return ("Coverage of at least", *names), tuple(rows)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from scorewise import _validate as validate
-from scorewise.errors import InvalidInput
+from scorewise.errors import InvalidInput, Remedy
 from scorewise.rules._rule import REGISTRY, ScoringRule
 
 RuleLike = str | ScoringRule
+_EXAMPLES = "as in 'tsallis:1.5' or 'beta:0.5,2'"
+_NUMBERS = ("int", "float", int, float)  # annotations of parameters that a name can hold
 DEFAULT_RULES = ("log", "brier", "zero-one", "spherical")
 
 
@@ -107,16 +110,20 @@ def _by_name(name: str) -> ScoringRule | Callable[..., ScoringRule]:
     try:
         return REGISTRY[plain.replace("-", "_")]
     except KeyError:
-        known = sorted(name.replace("_", "-") for name in REGISTRY)
+        known = sorted(name.replace("_", "-") for name in REGISTRY if _has_text(REGISTRY[name]))
         close = difflib.get_close_matches(plain, known, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
         raise InvalidInput(f"no rule is called {name!r}; {hint}known: {', '.join(known)}") from None
 
 
 def _make(maker: Callable[..., ScoringRule], rule: str, numbers: str) -> ScoringRule:
-    name = maker.__name__
+    if not _has_text(maker):
+        raise InvalidInput(
+            f"{rule!r} has parameters that cannot be written in a name",
+            Remedy("rule", ..., f"made by scorewise.rules.{maker.__name__}"),
+        )
     if not numbers.strip():
-        raise InvalidInput(f"{rule!r} needs parameters; make it with scorewise.rules.{name}(...)")
+        raise InvalidInput(f"{rule!r} needs numbers, {_EXAMPLES}")
     try:
         parameters = [_number(x) for x in numbers.split(",")]
         return maker(*parameters)
@@ -124,9 +131,16 @@ def _make(maker: Callable[..., ScoringRule], rule: str, numbers: str) -> Scoring
         raise
     except (TypeError, ValueError) as error:
         raise InvalidInput(
-            f"cannot read {rule!r}: {error}; write it like 'tsallis:1.5' or 'beta:0.5,2', and make "
-            f"rules of arrays with scorewise.rules.{name}(...)"
+            f"cannot read {rule!r}: {error}; it needs numbers, {_EXAMPLES}"
         ) from error
+
+
+def _has_text(rule_or_maker: ScoringRule | Callable[..., ScoringRule]) -> bool:
+    """Whether a name can hold all parameters: numbers, but not arrays."""
+    if isinstance(rule_or_maker, ScoringRule):
+        return True
+    parameters = inspect.signature(rule_or_maker).parameters.values()
+    return all(parameter.annotation in _NUMBERS for parameter in parameters)
 
 
 def _number(text: str) -> int | float:
