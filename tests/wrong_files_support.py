@@ -43,13 +43,13 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 class BreaksOff:
-    """Rows of which the first part only can be had."""
+    """Rows of which only the first chunk can be read."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
         self.shape, self.dtype, self.fields = (100, 2, 3), np.dtype("f8"), frozenset({"probs"})
 
-    def parts(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Any]:
+    def chunks(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Any]:
         yield {"probs": members(min(n, 50), 2, 3)}
         if n > 1:
             raise self.error
