@@ -264,7 +264,7 @@ class _Summary:
 
     @property
     def mean(self) -> Array:
-        """θ̄, ``(..., K)``."""
+        """The mean θ̄, ``(..., K)``."""
         return _mean(self.anchor, self.deviation)
 
     def totals(self, rules: Sequence[ScoringRule]) -> list[Array]:
@@ -325,7 +325,7 @@ class _ChunkReader:
 
     @property
     def n_members(self) -> int:
-        """Number of members M."""
+        """The number of members M."""
         return 0 if self._first is None else int(self._first.shape[-2])
 
     def add(self, raw: RawPredictions) -> None:

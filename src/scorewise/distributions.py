@@ -144,7 +144,7 @@ class Samples:
 
     @property
     def n_classes(self) -> int:
-        """Number of classes K."""
+        """The number of classes K."""
         return int(self.probs.shape[-1])
 
     @cached_property
@@ -166,12 +166,12 @@ class Samples:
 
     @cached_property
     def shift(self) -> Array:
-        """θ̄ − anchor, ``(..., K)``, exactly 0 where members are identical."""
+        """The difference θ̄ − anchor, ``(..., K)``, exactly 0 where members are identical."""
         return self.average(self._from_anchor)
 
     @property
     def deviations(self) -> Array:
-        """θ − θ̄, ``(..., M, K)``, accurate even where θ̄ is rounded.
+        """The deviations θ − θ̄, ``(..., M, K)``, accurate even where θ̄ is rounded.
 
         Examples
         --------
@@ -184,7 +184,7 @@ class Samples:
 
     @cached_property
     def mean(self) -> Array:
-        """θ̄ = E_Q θ, ``(..., K)``; the members themselves where they are identical."""
+        """The mean θ̄ = E_Q θ, ``(..., K)``; the members themselves where they are identical."""
         xp = namespace(self.probs)
         mean = self.anchor + self.shift
         mean = xp.where(mean < 0, 0.0, mean)
@@ -287,17 +287,17 @@ class Dirichlet:
 
     @property
     def n_classes(self) -> int:
-        """Number of classes K."""
+        """The number of classes K."""
         return int(self.alpha.shape[-1])
 
     @cached_property
     def concentration(self) -> Array:
-        """α₀ = Σ_k α_k, ``(...)``."""
+        """The concentration α₀ = Σ_k α_k, ``(...)``."""
         return namespace(self.alpha).sum(self.alpha, axis=-1)
 
     @cached_property
     def alpha_of_others(self) -> Array:
-        """α₀ − α_k, ``(..., K)``, computed as a sum, accurate even where one class dominates.
+        """The sum α₀ − α_k of the other parameters, ``(..., K)``, with all digits.
 
         Examples
         --------
@@ -309,7 +309,7 @@ class Dirichlet:
 
     @cached_property
     def mean(self) -> Array:
-        """θ̄ = α/α₀, ``(..., K)``."""
+        """The mean θ̄ = α/α₀, ``(..., K)``."""
         return self.alpha / self.concentration[..., None]
 
     @property

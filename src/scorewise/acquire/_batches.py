@@ -205,7 +205,7 @@ class _GreedySearch:
 
     @property
     def _is_eligible(self) -> np.ndarray:
-        """Which rows may be chosen now."""
+        """Whether each row may be chosen now."""
         return self._is_unchosen & ~self._is_copy
 
     def _best(self) -> int:

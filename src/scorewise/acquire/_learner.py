@@ -241,7 +241,7 @@ class ActiveLearner:
 
     @property
     def stop(self) -> str | None:
-        """Why the run has stopped, or None."""
+        """The reason why the run has stopped, or None."""
         return self._rounds[-1].stop if self._rounds else None
 
     @property

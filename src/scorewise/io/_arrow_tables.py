@@ -239,7 +239,7 @@ class ColumnDecoder:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Members and classes (M, K)."""
+        """The numbers of members and classes (M, K)."""
         return next(iter(self._values.values())).shape
 
     @property

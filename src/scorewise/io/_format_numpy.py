@@ -65,7 +65,7 @@ class MappedArray:
 
     @property
     def nbytes(self) -> int:
-        """Size of the values in bytes."""
+        """The size of the values in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     def rows(self, start: int, stop: int) -> np.ndarray:

@@ -25,7 +25,7 @@ class RowSource(Protocol):
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Rows, members and classes (N, M, K)."""
+        """The numbers of rows, members and classes (N, M, K)."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -37,7 +37,7 @@ class RowSource(Protocol):
 
     @property
     def row_group_starts(self) -> Sequence[int]:
-        """Rows, in rising order, at which reading can start without earlier rows."""
+        """The rows, in rising order, at which reading can start without earlier rows."""
 
     def chunks(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Arrays]:
         """Yield rows ``start`` to ``stop``, at most ``n`` at a time; one empty chunk for none."""
@@ -170,7 +170,7 @@ class Predictions:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Rows, members and classes (N, M, K)."""
+        """The numbers of rows, members and classes (N, M, K)."""
         return self.source.shape
 
     @property
@@ -324,7 +324,7 @@ class Predictions:
 
     @property
     def row_group_starts(self) -> Sequence[int]:
-        """Rows, in rising order, at which reading can start without earlier rows."""
+        """The rows, in rising order, at which reading can start without earlier rows."""
         return self.source.row_group_starts
 
     def locate(self, row: int) -> str:

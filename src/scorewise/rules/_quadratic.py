@@ -58,7 +58,7 @@ class Quadratic(_QuadraticRule):
 
     @cached_property
     def _distances(self) -> np.ndarray:
-        """(e_i − e_j)ᵀA(e_i − e_j): all of A that matters for predictions that sum to 1."""
+        """The distances (e_i − e_j)ᵀA(e_i − e_j): all of A that matters for predictions that sum to 1."""
         diagonal = np.diagonal(self.matrix)
         a_ii, a_jj = np.broadcast_arrays(diagonal[:, None], diagonal)
         both = a_ii + a_jj
@@ -67,7 +67,7 @@ class Quadratic(_QuadraticRule):
 
     @cached_property
     def _root(self) -> np.ndarray:
-        """R with RRᵀ = A, so that dᵀAd = ‖dR‖² is never negative.
+        """The matrix R with RRᵀ = A, so that dᵀAd = ‖dR‖² is never negative.
 
         A difference d of predictions sums to 0 only up to rounding, and A may be huge along
         (1, …, 1). So d is split into steps away from class 0, whose products are computed from

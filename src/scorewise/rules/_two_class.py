@@ -165,7 +165,7 @@ class Beta(ScoringRule):
 
     @cached_property
     def _nodes(self) -> int:
-        """Nodes per piece of an integral: more for longer pieces, exact to rounding."""
+        """The number of nodes per piece of an integral: more for longer pieces."""
         longest = max(max(w.left, w.right) / w.width for w in self._odds_weights)
         return min(math.ceil(13 + 3 * math.asinh(longest / 2)), 56)
 
