@@ -58,7 +58,7 @@ class Quadratic(_QuadraticRule):
 
     @cached_property
     def _distances(self) -> np.ndarray:
-        """The distances (e_i − e_j)ᵀA(e_i − e_j): all of A that matters for predictions that sum to 1."""
+        """The distances (e_i − e_j)ᵀA(e_i − e_j): all that matters of A for probabilities."""
         diagonal = np.diagonal(self.matrix)
         a_ii, a_jj = np.broadcast_arrays(diagonal[:, None], diagonal)
         both = a_ii + a_jj
