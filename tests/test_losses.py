@@ -96,9 +96,9 @@ def test_losses_of_single_precision_are_above_the_largest_by_rounding_alone(rule
         ({"predictions": members(6, 3, 4).reshape(3, 2, 3, 4)}, "reshape arrays with more axes"),
         (
             {"predictions": sw.Samples(members(3, 3, 4)), "weights": [1, 1, 1]},
-            "weights: not an option",
+            "weights cannot be passed with Samples, only with arrays",
         ),
-        ({"predictions": sw.Dirichlet(np.ones((3, 4))), "from_logits": True}, "not an option"),
+        ({"predictions": sw.Dirichlet(np.ones((3, 4))), "from_logits": True}, "with Dirichlet"),
         ({"predictions": members(3, 3, 4) * 2}, "sum"),
     ],
 )

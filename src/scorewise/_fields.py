@@ -14,7 +14,6 @@ from scorewise.errors import InvalidInput, Remedy
 ClassNames = tuple[str, ...] | None
 
 UNLABELLED = -1
-LABELS = ("labels", "label", "y", "target", "y_true")  # names of the field in files
 
 
 def checked_names(names: Any, n_classes: int) -> tuple[str, ...] | None:

@@ -22,12 +22,11 @@ from sklearn.utils.validation import (
 )
 
 from scorewise import _validate as validate
-from scorewise._array import to_numpy
 from scorewise._estimators import indexable
+from scorewise._inputs import add_missing_classes
 from scorewise._mean_losses import mean_and_uncertainty
 from scorewise._progress import bar, counted
 from scorewise._random import generator, seed_of
-from scorewise.accumulate import Accumulator
 from scorewise.decompose import COMPONENTS
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
@@ -42,8 +41,8 @@ from scorewise.rules import ScoringRule, get_rule
 
 
 @dataclass(frozen=True, eq=False)
-class MeasuredRows:
-    """Mean predictions and uncertainties of rows, as :class:`MemberPredictor` measures them.
+class MeanPredictions:
+    """Mean predictions and uncertainties of rows, made by :class:`MemberPredictor`.
 
     Attributes
     ----------
@@ -92,7 +91,7 @@ class MemberPredictor:
     def of(
         cls, model: Any, rule: ScoringRule, component: str, options: dict[str, Any], y: np.ndarray
     ) -> MemberPredictor:
-        """A predictor for all classes that occur in the model or among the labels y."""
+        """Return a predictor for all classes that occur in the model or among the labels y."""
         known = known_classes(model)
         if not has_members(model):
             if component != "total":
@@ -108,42 +107,31 @@ class MemberPredictor:
         columns = None if np.array_equal(classes, known) else np.searchsorted(classes, known)
         return cls(model, rule, component, options, classes, columns)
 
-    def __call__(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """θ̄ (n, K) and the uncertainty (n,) of every row, in the precision of the model."""
-        members = Accumulator(self.rule)
-        if self.columns is None:
-            predict_samples(self.model, X, into=members, **self.options)
-        else:
-            samples = self.samples(X)
-            members.update_chunks([samples.probs], samples.weights, check=False)
-        uncertainty = to_numpy(getattr(members.result(), self.component))
-        return to_numpy(members.mean), uncertainty.astype(np.float64)
-
-    def measure(self, X: Any) -> MeasuredRows:
-        """Mean predictions and comparable uncertainties, without holding the members."""
+    def mean_predictions(self, X: Any) -> MeanPredictions:
+        """Return mean predictions and uncertainties to ten digits, some rows at a time."""
         means, uncertainties, n_members, weighted = [], [], 0, False
         for samples in self._chunks(X):
             mean, uncertainty = mean_and_uncertainty(samples, self.rule, self.component)
             means.append(mean)
             uncertainties.append(uncertainty)
             n_members, weighted = int(samples.probs.shape[-2]), samples.weights is not None
-        return MeasuredRows(
+        return MeanPredictions(
             np.concatenate(means), np.concatenate(uncertainties), n_members, weighted
         )
 
     def samples(self, X: Any) -> Samples:
-        """The members' probabilities of all classes."""
+        """Return the members' probabilities of all classes."""
         if self._has_one_class:
-            return self._certain(X)
+            return self._one_class_predictions(X)
         samples: Samples = predict_samples(self.model, X, **self.options)
         return Samples(self._all_classes(samples.probs), samples.weights, check=False)
 
     def _chunks(self, X: Any) -> Iterator[Samples]:
-        """The members' probabilities of all classes, some rows at a time."""
+        """Yield the members' probabilities of all classes, some rows at a time."""
         if self._has_one_class:
-            yield self._certain(X)
+            yield self._one_class_predictions(X)
             return
-        batch_size = self.options["batch_size"]
+        batch_size = self.options.get("batch_size")
         if batch_size is not None:
             validate.whole(batch_size, "batch_size", at_least=1)
         options = SamplingOptions(
@@ -161,22 +149,18 @@ class MemberPredictor:
     def _has_one_class(self) -> bool:
         return self.columns is not None and len(self.columns) == 1
 
-    def _certain(self, X: Any) -> Samples:
-        """Predictions of a model that was fitted on a single class: probability 1."""
+    def _one_class_predictions(self, X: Any) -> Samples:
+        """Return the predictions of a model that was fitted on a single class: probability 1."""
         return Samples(self._all_classes(np.ones((_num_samples(X), 1, 1))), check=False)
 
     def _all_classes(self, probs: np.ndarray) -> np.ndarray:
-        """Probabilities of all classes: 0 for those that the model was not fitted on."""
-        if self.columns is None:
-            return probs
-        assert self.classes is not None
-        padded = np.zeros((*probs.shape[:-1], len(self.classes)), dtype=probs.dtype)
-        padded[..., self.columns] = probs
-        return padded
+        """Return probabilities of all classes: 0 for those that the model was not fitted on."""
+        n_classes = probs.shape[-1] if self.classes is None else len(self.classes)
+        return add_missing_classes(probs, self.columns, n_classes)
 
 
 def numbered_classes(n_classes: int, y: np.ndarray) -> np.ndarray:
-    """The classes 0 to K − 1 of a model without labels; raises if a label is not among them."""
+    """Return the classes 0 to K − 1 of a model without labels; raises for other labels."""
     wrong = ~np.isin(y, np.arange(n_classes))
     if wrong.any():
         raise InvalidInput(
@@ -216,9 +200,9 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
 
     @abc.abstractmethod
     def _calibrate(
-        self, rows: MeasuredRows, labels: np.ndarray, classes: np.ndarray
+        self, rows: MeanPredictions, labels: np.ndarray, classes: np.ndarray
     ) -> dict[str, Any]:
-        """Values learned from held-out rows and the indices of their labels, by attribute."""
+        """Return the attributes learned from held-out rows and the indices of their labels."""
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the model on a part of the rows, and calibrate it on the rest.
@@ -248,7 +232,7 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         check_consistent_length(X, y)
         self._check(None if self._model_is_fitted() else len(np.unique(y)))
         seed = seed_of(self.random_state)
-        model, X_rest, y_rest = self._fit_model(X, y, seed)
+        model, X_held_out, y_held_out = self._fit_model(X, y, seed)
         options = {
             "n_samples": self.n_samples,
             "random_state": seed,
@@ -257,7 +241,7 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         }
         predictor = MemberPredictor.of(model, rule, component, options, y)
         try:
-            rows = predictor.measure(X_rest)
+            rows = predictor.mean_predictions(X_held_out)
         except InvalidInput as error:
             if isinstance(error.__cause__, TypeError):
                 raise error.__cause__ from None  # the error that fit raises for such rows
@@ -265,40 +249,40 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         classes = predictor.classes
         if classes is None:
             classes = numbered_classes(rows.mean.shape[-1], y)
-        learned = self._calibrate(rows, np.searchsorted(classes, y_rest), classes)
+        learned = self._calibrate(rows, np.searchsorted(classes, y_held_out), classes)
         learned |= {"classes_": classes, "estimator_": model, "_predictor": predictor}
         for name, value in learned.items():
             setattr(self, name, value)
         return self
 
     def _model_is_fitted(self) -> bool:
-        """Whether the model is used as it is."""
+        """Return whether the model is used as it is."""
         return isinstance(self.estimator, FrozenEstimator) or not hasattr(
             self.estimator, "get_params"
         )
 
     def _fit_model(self, X: Any, y: np.ndarray, seed: int) -> tuple[Any, Any, np.ndarray]:
-        """The fitted model, and the rows and labels that it was not fitted on."""
+        """Return the fitted model, and the rows and labels that it was not fitted on."""
         if self._model_is_fitted():
             return self.estimator, X, y
         n, share = len(y), validate.proportion(self.calibration_size, "calibration_size")
-        n_rest = max(1, round(share * n))
-        if n_rest >= n:
+        n_held_out = max(1, round(share * n))
+        if n_held_out >= n:
             raise InvalidInput(
                 f"{n} sample(s) cannot be split into rows to fit and rows to calibrate"
             )
         # at random and not by class, so that held-out rows and new rows are exchangeable
         rows = generator(seed, 0).permutation(n)
-        train, rest = np.sort(rows[n_rest:]), np.sort(rows[:n_rest])
+        train, held_out = np.sort(rows[n_held_out:]), np.sort(rows[:n_held_out])
         model = clone(self.estimator).fit(_safe_indexing(X, train), y[train])
-        return model, _safe_indexing(X, rest), y[rest]
+        return model, _safe_indexing(X, held_out), y[held_out]
 
-    def _measure(self, X: Any) -> MeasuredRows:
+    def _mean_predictions(self, X: Any) -> MeanPredictions:
         check_is_fitted(self)
-        return self._predictor.measure(X)
+        return self._predictor.mean_predictions(X)
 
     def uncertainty(self, X: Any) -> np.ndarray:
-        """The uncertainty under the chosen rule and component, to ten digits.
+        """Return the uncertainty under the chosen rule and component, to ten digits.
 
         Parameters
         ----------
@@ -308,10 +292,10 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         -------
         array (n,)
         """
-        return self._measure(X).uncertainty
+        return self._mean_predictions(X).uncertainty
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The mean θ̄ of the members' probabilities.
+        """Return the mean θ̄ of the members' probabilities.
 
         Parameters
         ----------
@@ -321,10 +305,10 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         -------
         array (n, K)
         """
-        return self._measure(X).mean
+        return self._mean_predictions(X).mean
 
     def predict(self, X: Any) -> np.ndarray:
-        """Labels for all rows: the class of the largest mean probability.
+        """Return labels for all rows: the class of the largest mean probability.
 
         Parameters
         ----------
@@ -338,11 +322,11 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         return self._labels(mean)
 
     def _labels(self, mean: np.ndarray) -> np.ndarray:
-        """The labels that mean predictions lead to."""
+        """Return the labels that mean predictions lead to."""
         return np.asarray(self.classes_[mean.argmax(axis=-1)])
 
     def __getattr__(self, name: str) -> Any:
-        """Names and number of the features, from the fitted model."""
+        """Return names and number of the features, from the fitted model."""
         if name in {"n_features_in_", "feature_names_in_"} and "_predictor" in vars(self):
             return getattr(self.estimator_, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

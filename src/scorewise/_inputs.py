@@ -133,3 +133,14 @@ def apply_floor(p: np.ndarray, floor: float | None, n_classes: int | None = None
         return p
     k = p.shape[-1] if n_classes is None else n_classes
     return np.asarray((1 - k * validate.floor(floor, k)) * p + floor)
+
+
+def add_missing_classes(
+    probs: np.ndarray, columns: np.ndarray | None, n_classes: int
+) -> np.ndarray:
+    """Return probabilities (..., K) of all classes, 0 for those that the member does not have."""
+    if columns is None:
+        return probs
+    all_probs = np.zeros((*probs.shape[:-1], n_classes), probs.dtype)
+    all_probs[..., columns] = probs
+    return all_probs

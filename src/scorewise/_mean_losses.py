@@ -1,7 +1,8 @@
-"""Losses and totals of the mean prediction θ̄, in digits that can be compared."""
+"""Losses of the mean prediction θ̄, and uncertainties in digits that can be compared."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -9,39 +10,53 @@ import numpy as np
 from scorewise._array import namespace, to_numpy
 from scorewise._inputs import apply_floor
 from scorewise._numerics import sum_product, ten_digits
-from scorewise.decompose import decompose
+from scorewise.decompose import Decomposition, decompose
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput, Remedy
-from scorewise.rules import RuleLike, get_rule
+from scorewise.rules import RuleLike, ScoringRule, get_rule
 
 FLOOR_REMEDY = Remedy("floor", 1e-6, "to set the smallest probability that counts")
 
+_CHUNK_ELEMENTS = 1 << 23  # probabilities that are decomposed at a time
+
 
 def mean_in_float64(predictions: Samples | Dirichlet) -> np.ndarray:
-    """θ̄ (n, K), averaged in float64 in one pass over the members.
+    """Return θ̄ (n, K), averaged in float64.
 
     Files often hold float32. Rows with equal votes have equal means to ten digits only in float64.
     """
     if isinstance(predictions, Dirichlet):
-        alpha = to_numpy(predictions.alpha).astype(np.float64)
-        return np.asarray(Dirichlet(alpha, check=False).mean)
+        return np.asarray(_in_float64(predictions).mean)
     weights = None if predictions.weights is None else to_numpy(predictions.weights)
     on_host = Samples(to_numpy(predictions.probs), weights, check=False)
     [mean] = on_host.by_blocks(lambda block: [_in_float64(block).mean])
     return np.asarray(mean)
 
 
-def _in_float64(samples: Samples) -> Samples:
-    """The same members on the host, in float64."""
-    probs = to_numpy(samples.probs).astype(np.float64, copy=False)
-    weights = None if samples.weights is None else to_numpy(samples.weights)
+def _in_float64(predictions: Samples | Dirichlet) -> Samples | Dirichlet:
+    """Return the same predictions on the host, in float64."""
+    if isinstance(predictions, Dirichlet):
+        return Dirichlet(to_numpy(predictions.alpha).astype(np.float64), check=False)
+    probs = to_numpy(predictions.probs).astype(np.float64, copy=False)
+    weights = None if predictions.weights is None else to_numpy(predictions.weights)
     return Samples(probs, weights, check=False)
+
+
+def row_chunks(samples: Samples) -> Iterator[Samples]:
+    """Yield the samples (n, M, K), some rows at a time."""
+    probs, weights = samples.probs, samples.weights
+    n, m, k = probs.shape
+    step = max(1, _CHUNK_ELEMENTS // (m * k))
+    for start in range(0, max(n, 1), step):  # a single chunk without rows, if there are none
+        rows = slice(start, start + step)
+        chunk_weights = weights if weights is None or weights.ndim == 1 else weights[rows]
+        yield Samples(probs[rows], chunk_weights, check=False)
 
 
 def losses_of_mean(
     mean: np.ndarray, y: Any, rule: RuleLike, floor: float | None = None
 ) -> np.ndarray:
-    """ℓ(θ̄, y), with all probabilities at least ``floor``; θ̄ was checked with its members."""
+    """Return ℓ(θ̄, y), with all probabilities at least ``floor``; θ̄ itself is not checked."""
     rule = get_rule(rule)
     rule.check_classes(mean.shape[-1])
     prediction = apply_floor(mean, floor)
@@ -51,7 +66,7 @@ def losses_of_mean(
 def finite_losses_of_mean(
     mean: np.ndarray, y: Any, rule: RuleLike, floor: float | None = None
 ) -> np.ndarray:
-    """ℓ(θ̄, y); raises where a loss is infinite, since every mean of it is then."""
+    """Return ℓ(θ̄, y); raises if a loss is infinite, as its mean would be."""
     losses = losses_of_mean(mean, y, rule, floor)
     infinite = np.isinf(losses)
     if infinite.any():
@@ -64,36 +79,76 @@ def finite_losses_of_mean(
 
 
 def expected_of_mean(mean: np.ndarray, rule: RuleLike, floor: float | None = None) -> np.ndarray:
-    """The expected loss of the mean prediction: L(θ̄, θ̄), or more with a floor."""
+    """Return L(p, θ̄), the expected loss of the deployed prediction p: θ̄ with the floor."""
     prediction = apply_floor(mean, floor)
     losses = get_rule(rule)._losses(namespace(prediction), prediction)
     return np.asarray(sum_product(namespace(mean), mean, losses), dtype=np.float64)
 
 
+# -- uncertainties that can be compared ------------------------------------------------------------
+#
+# All uncertainties that order rows, or are compared with a threshold, are computed here. Rows with
+# equal votes differ in the last digits of float64, and in more digits of float32. They are tied
+# only if their uncertainties are computed in float64 and rounded to ten digits.
+
+
 def mean_and_uncertainty(
     samples: Samples, rule: RuleLike, component: str = "total"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """θ̄ (n, K) in float64, and the uncertainty (n,) to ten digits.
-
-    Such uncertainties can be compared with those of other rows and with a threshold. The total is
-    that of θ̄.
-    """
+    """Return θ̄ (n, K) in float64, and the uncertainty (n,) to ten digits."""
+    rule = get_rule(rule)
     mean = mean_in_float64(samples)
     if component == "total":
         return mean, total_of_mean(mean, rule)
-    parts = decompose(_in_float64(samples), get_rule(rule))
-    return mean, ten_digits(getattr(parts, component))
+    [uncertainty] = comparable_decompositions(samples, mean, [rule])
+    return mean, np.asarray(getattr(uncertainty, component))
 
 
 def total_of_mean(mean: np.ndarray, rule: RuleLike) -> np.ndarray:
-    """H(θ̄) to ten digits, to be compared with a threshold."""
+    """Return H(θ̄) to ten digits."""
     return ten_digits(get_rule(rule)._entropy(namespace(mean), mean))
+
+
+def comparable_decompositions(
+    predictions: Samples | Dirichlet, mean: np.ndarray, rules: Iterable[ScoringRule]
+) -> list[Decomposition]:
+    """Return the uncertainty of rows under each rule, to ten digits; totals are those of θ̄."""
+    by_key = {str(i): rule for i, rule in enumerate(rules)}
+    chunks = [predictions] if isinstance(predictions, Dirichlet) else row_chunks(predictions)
+    results = [decompose(_in_float64(chunk), by_key) for chunk in chunks]
+    return [
+        Decomposition(
+            total_of_mean(mean, rule),
+            ten_digits(np.concatenate([result[key].aleatoric for result in results])),
+            ten_digits(np.concatenate([result[key].epistemic for result in results])),
+        )
+        for key, rule in by_key.items()
+    ]
+
+
+# -- bounds ----------------------------------------------------------------------------------------
+
+
+def certifiable_bound(
+    losses: np.ndarray,
+    rule: ScoringRule,
+    n_classes: int,
+    floor: float | None,
+    loss_bound: float | None,
+) -> float:
+    """Return the largest loss that can occur; raises if no guarantee on these losses exists."""
+    bound = finite_loss_bound(rule, n_classes, floor, loss_bound)
+    if (losses < 0).any():
+        raise InvalidInput(
+            "a cost is below 0, and a guarantee needs losses from 0 on; add a constant to the costs"
+        )
+    return bound
 
 
 def finite_loss_bound(
     rule: RuleLike, n_classes: int, floor: float | None, loss_bound: float | None = None
 ) -> float:
-    """The largest loss that can occur; raises where it is infinite or unknown.
+    """Return the largest loss that can occur; raises if it is infinite or unknown.
 
     No guarantee on a mean loss exists without such a bound.
     """

@@ -17,14 +17,15 @@ class Resamples:
     n_resamples: int
     rng: np.random.Generator
 
-    def rows(self, size: int) -> Iterator[np.ndarray]:
-        """Yield the indices of drawn rows ``(B, n)``, at most ``size`` resamples at a time."""
-        for start in range(0, self.n_resamples, size):
-            yield self.rng.integers(self.n, size=(min(size, self.n_resamples - start), self.n))
+    def rows(self, batch_size: int) -> Iterator[np.ndarray]:
+        """Yield the indices of drawn rows ``(B, n)``, of at most ``batch_size`` resamples."""
+        for start in range(0, self.n_resamples, batch_size):
+            n_resamples = min(batch_size, self.n_resamples - start)
+            yield self.rng.integers(self.n, size=(n_resamples, self.n))
 
-    def counts(self, size: int) -> Iterator[np.ndarray]:
-        """Yield how often each row is drawn, ``(B, n)``, at most ``size`` resamples at a time."""
-        for rows in self.rows(size):
+    def counts(self, batch_size: int) -> Iterator[np.ndarray]:
+        """Yield how often each row is drawn, ``(B, n)``, in at most ``batch_size`` resamples."""
+        for rows in self.rows(batch_size):
             yield np.stack([np.bincount(drawn, minlength=self.n) for drawn in rows])
 
 
@@ -92,7 +93,7 @@ class ResampledAulc:
 
 
 def auroc_of_counts(c_in: np.ndarray, c_out: np.ndarray) -> np.ndarray:
-    """AUROC from how many rows have each distinct score, in rising order, ``(B, G)``; ties half."""
+    """Return the AUROC from the number of rows with each score, in rising order, ``(B, G)``."""
     up_to_in = np.cumsum(c_in, axis=1)
     pairs = np.einsum("bg,bg->b", c_out, up_to_in - c_in / 2)
     return np.asarray(pairs / (up_to_in[:, -1] * c_out.sum(axis=1)))

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from scorewise._fields import LABELS, UNLABELLED, checked_ids, checked_labels, checked_names
+from scorewise._fields import UNLABELLED, checked_ids, checked_labels, checked_names
 from scorewise.distributions import Dirichlet, Samples
-from scorewise.errors import InvalidInput
+from scorewise.errors import InvalidInput, Remedy
 from scorewise.io import Predictions
 
 
@@ -33,18 +33,17 @@ def receive_labelled(
     ids: Any = None,
     class_names: Sequence[str] | None = None,
 ) -> LabelledSamples:
-    """Predictions and labels, checked; arguments take precedence over what a file contains."""
+    """Return checked predictions and labels; arguments take precedence over those of a file."""
     if isinstance(predictions, Predictions):
         y = predictions.labels if y is None else y
         ids = predictions.ids if ids is None else ids
         class_names = predictions.class_names if class_names is None else class_names
     samples = receive_samples(predictions, "predictions", options)
     if not len(samples.probs):
-        raise InvalidInput("there are no rows to evaluate")
+        raise InvalidInput("there are no rows")
     if y is None:
         raise InvalidInput(
-            "there are no labels, and they are needed here; in files they are called "
-            f"{', '.join(LABELS)}"
+            "the predictions have no labels", Remedy("y", ..., "the labels of the rows")
         )
     shape = samples.probs.shape
     names = checked_names(class_names, shape[-1])
@@ -66,7 +65,7 @@ def receive_labelled(
 
 
 def receive_samples(predictions: Any, name: str, options: dict[str, Any]) -> Samples:
-    """Samples (n, M, K) from the predictions of a file, an array, or Samples."""
+    """Return Samples (n, M, K) from the predictions of a file, an array, or Samples."""
     distribution = receive_rows(predictions, name, options)
     if not isinstance(distribution, Samples):
         raise InvalidInput(f"{name} must have members (n, M, K), which a Dirichlet does not have")
@@ -74,13 +73,13 @@ def receive_samples(predictions: Any, name: str, options: dict[str, Any]) -> Sam
 
 
 def receive_rows(predictions: Any, name: str, options: dict[str, Any]) -> Samples | Dirichlet:
-    """Predictions for rows; the options are those of :class:`scorewise.Samples` for arrays."""
+    """Return predictions for rows; arrays take the options of :class:`scorewise.Samples`."""
     _check_known(options)
     if isinstance(predictions, Predictions):
-        _refuse(set(options) - {"normalize"}, "the file decides it")
+        _refuse(set(options) - {"normalize"}, predictions)
         return predictions.to_samples(**options)
     if isinstance(predictions, Samples | Dirichlet):
-        _refuse(set(options), f"the {predictions!r} was made before")
+        _refuse(set(options), predictions)
         distribution = predictions
     else:
         distribution = Samples(predictions, **options)
@@ -95,10 +94,13 @@ def receive_rows(predictions: Any, name: str, options: dict[str, Any]) -> Sample
     return distribution
 
 
-def _refuse(options: set[str], reason: str) -> None:
+def _refuse(options: set[str], predictions: Samples | Dirichlet | Predictions) -> None:
     """Raise if options are left that predictions of this kind do not take."""
     if options:
-        raise InvalidInput(f"{', '.join(sorted(options))}: not an option here, as {reason}")
+        raise InvalidInput(
+            f"{', '.join(sorted(options))} cannot be passed with {type(predictions).__name__}, "
+            "only with arrays"
+        )
 
 
 def _check_known(options: Iterable[str]) -> None:

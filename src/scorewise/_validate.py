@@ -552,10 +552,8 @@ def loss_vector(values: Any, name: str = "losses") -> np.ndarray:
         np.isinf(losses),
         losses,
         name,
-        "losses must be finite: the log loss of a probability of 0 is infinite, and so is every "
-        "mean of it; choose the smallest probability that counts, as in "
-        "sw.task_losses(probs, y, 'log', floor=1e-6), or a largest loss, as in "
-        "np.minimum(losses, 20)",
+        "losses must be finite",
+        Remedy("floor", 1e-6, "in task_losses to set the smallest probability that counts"),
     )
     return losses
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
+from scorewise._numerics import ten_digits
 from scorewise.errors import InvalidInput
 
 __all__ = ["Curve", "augrc", "aulc", "rejection_curve"]
@@ -23,8 +24,8 @@ class Curve:
     Attributes
     ----------
     threshold : array (n,)
-        The uncertainties in rising order: accepting up to ``threshold[k - 1]`` accepts k rows (or
-        more, where rows are tied).
+        The uncertainties to ten digits, in rising order: accepting up to ``threshold[k - 1]``
+        accepts k rows (or more, where rows are tied).
     total_loss : array (n,)
         Summed loss of the k most certain rows, an expected value where rows are tied.
     ranked_losses : array (n,)
@@ -168,7 +169,8 @@ def rejection_curve(losses: Any, uncertainty: Any) -> Curve:
     """Return the mean loss of the accepted rows at every coverage k/n, the most certain first.
 
     Use it to see how much abstaining lowers the loss. Tied uncertainties count as their expected
-    value over random orders, so the order of the rows never matters. O(n log n).
+    value over random orders, so the order of the rows never matters. Uncertainties are compared to
+    ten digits, as by :func:`scorewise.certify_threshold`. O(n log n).
 
     Parameters
     ----------
@@ -199,6 +201,7 @@ def rejection_curve(losses: Any, uncertainty: Any) -> Curve:
     (0.2708, 0.2143)
     """
     loss, score = validate.losses_and_scores(losses, uncertainty, "uncertainty")
+    score = ten_digits(score)
     order = np.argsort(score)
     threshold = score[order]
     return Curve(threshold, _expected_sums(loss[order], threshold), np.sort(loss))
@@ -225,15 +228,8 @@ def aulc(losses: Any, uncertainty: Any) -> float:
 
     Parameters
     ----------
-    losses : array (n,)
-        The loss that each prediction incurred; finite.
-    uncertainty : array (n,)
-        The score that orders the rows; the least uncertain are accepted first.
-
-    Raises
-    ------
-    InvalidInput
-        If the two differ in length, are empty, or hold NaN, or a loss is infinite.
+    losses, uncertainty : arrays (n,)
+        As for :func:`rejection_curve`, which raises the same errors.
 
     Examples
     --------
@@ -257,15 +253,8 @@ def augrc(losses: Any, uncertainty: Any) -> float:
 
     Parameters
     ----------
-    losses : array (n,)
-        The loss that each prediction incurred; finite.
-    uncertainty : array (n,)
-        The score that orders the rows; the least uncertain are accepted first.
-
-    Raises
-    ------
-    InvalidInput
-        If the two differ in length, are empty, or hold NaN, or a loss is infinite.
+    losses, uncertainty : arrays (n,)
+        As for :func:`rejection_curve`, which raises the same errors.
 
     Examples
     --------

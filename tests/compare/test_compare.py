@@ -156,7 +156,7 @@ def test_predictions_of_a_file_are_compared_like_arrays():
 
 def test_predictions_of_a_file_without_labels_are_refused():
     probs = members(10, 3, 4)
-    with pytest.raises(sw.InvalidInput, match="there are no labels"):
+    with pytest.raises(sw.InvalidInput, match="have no labels; pass y=…, the labels of the rows"):
         sw.compare(sw.io.Predictions(probs), **QUICK)
     with pytest.raises(sw.InvalidInput, match=r"labels\[1\].* is missing"):
         sw.compare(sw.io.Predictions(probs, labels=[0, -1, *[2] * 8]), **QUICK)

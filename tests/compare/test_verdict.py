@@ -153,7 +153,8 @@ def test_gains_have_no_certificate():
     evaluation = evaluate(task_loss=GAINS)
     assert evaluation.certificates == ()
     assert evaluation.verdict.notes == (
-        "No certificate: costs below 0 have no bound to guarantee.",
+        "No certificate: a cost is below 0, and a guarantee needs losses from 0 on; add a constant "
+        "to the costs.",
     )
     assert evaluation.verdict.abstain == f"The cost is {evaluation.loss:.4g} on 300 rows."
     check_sentences(evaluation)

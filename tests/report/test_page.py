@@ -262,7 +262,7 @@ def test_other_losses(tmp_path, task_loss):
 def test_costs_and_gains(tmp_path):
     rule = sw.rules.cost_matrix([[-5.0, 1, 2], [3, -1, 2]])
     page = shown(evaluated(k=2, task_loss=rule), tmp_path)
-    assert "costs below 0" in page.words
+    assert "a cost is below 0" in page.words
     assert "✗ wrong" not in page.words
     assert "aleatoric" not in [span.get("class") for span in page.named("span")]
 

@@ -79,7 +79,7 @@ class Certificate:
         ----------
         uncertainty : array (n,)
             Computed in float64: in float32, tied rows differ in more than the last of ten digits.
-            :meth:`scorewise.Policy.apply` decides alike in both.
+            :meth:`scorewise.abstain.Policy.apply` decides alike in both.
 
         Returns
         -------

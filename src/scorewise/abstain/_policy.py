@@ -22,7 +22,12 @@ from scorewise._fields import checked_names
 from scorewise._files import replacing
 from scorewise._inputs import apply_floor
 from scorewise._json import dumps
-from scorewise._mean_losses import finite_loss_bound, losses_of_mean, mean_and_uncertainty
+from scorewise._mean_losses import (
+    certifiable_bound,
+    losses_of_mean,
+    mean_and_uncertainty,
+    row_chunks,
+)
 from scorewise._progress import bar
 from scorewise._rows import receive_labelled, receive_samples
 from scorewise._text import percent
@@ -36,7 +41,6 @@ from scorewise.rules import RuleLike, ScoringRule, Unit, get_rule, rule_from_jso
 
 _KIND = "scorewise policy"
 _N_REFERENCE = 10_000  # calibration uncertainties that a policy holds, to detect drift
-_CHUNK_ELEMENTS = 1 << 23  # probabilities that are measured at a time
 _CERTIFICATE_FIELDS = (
     "threshold",
     "coverage",
@@ -197,9 +201,11 @@ class Policy:
         elif not isinstance(predictions, Predictions):
             predictions = Predictions(predictions)
         self._check_same_model(predictions)
-        parts = _measure(predictions, self.rule, self.component, normalize, progress)
-        # the means of many classes would not fit in memory, so each part is dropped after use
-        uncertainty, prediction = _joined((part, self.predict(mean)) for mean, part in parts)
+        chunks = _uncertainty_chunks(predictions, self.rule, self.component, normalize, progress)
+        # the means of many classes would not fit in memory, so each chunk is dropped after use
+        uncertainty, prediction = _concatenated(
+            (uncertainty, self.predict(mean)) for mean, uncertainty in chunks
+        )
         drift = self.check_drift(uncertainty, false_alarm_rate)
         return PolicyResult(
             self.accepts(uncertainty),
@@ -381,7 +387,7 @@ def certify(
     rule = get_rule(task_loss)
     rows = receive_labelled(predictions, y, options, class_names=class_names)
     rule.check_classes(rows.samples.n_classes)
-    mean, uncertainty = _joined(_measure(rows.samples, rule, component))
+    mean, uncertainty = _concatenated(_uncertainty_chunks(rows.samples, rule, component))
     has_names = class_names is not None or getattr(predictions, "class_names", None) is not None
     return certify_rows(
         mean,
@@ -418,12 +424,8 @@ def certify_rows(
 ) -> Policy:
     """A policy from the mean predictions (n, K) of calibration rows and their uncertainties."""
     n_classes = mean.shape[-1]
-    bound = finite_loss_bound(rule, n_classes, floor, loss_bound)
     losses = losses_of_mean(mean, labels, rule, floor)
-    if (losses < 0).any():
-        raise InvalidInput(
-            "a cost is below 0, and a guarantee needs losses from 0 on; add a constant to the costs"
-        )
+    bound = certifiable_bound(losses, rule, n_classes, floor, loss_bound)
     n = len(uncertainty)
     n_reference = min(n, _N_REFERENCE)
     ranks = (2 * np.arange(n_reference) + 1) * n // (2 * n_reference)
@@ -443,39 +445,34 @@ def certify_rows(
     )
 
 
-def _measure(
+def _uncertainty_chunks(
     predictions: Samples | Predictions,
     rule: ScoringRule,
     component: str,
     normalize: bool = False,
     progress: bool | None = False,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """θ̄ (n, K) and the uncertainty to compare (n,), a part of the rows at a time."""
+    """Yield θ̄ (n, K) and the uncertainty to compare (n,), some rows at a time."""
     rows = predictions.probs if isinstance(predictions, Samples) else predictions
     with bar("deciding", len(rows), progress) as advance:
-        for samples in _parts(predictions, normalize):
+        for samples in _chunks(predictions, normalize):
             yield mean_and_uncertainty(samples, rule, component)
             advance(len(samples.probs))
 
 
-def _joined(parts: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    first, second = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return first, second
-
-
-def _parts(predictions: Samples | Predictions, normalize: bool) -> Iterator[Samples]:
-    """The predictions, a part of the rows at a time."""
-    if isinstance(predictions, Predictions):
+def _chunks(predictions: Samples | Predictions, normalize: bool) -> Iterator[Samples]:
+    """Yield the members, some rows at a time."""
+    if isinstance(predictions, Samples):
+        yield from row_chunks(predictions)
+    else:
         for _, _, samples in predictions.sample_chunks(normalize=normalize):
             yield samples
-        return
-    probs, weights = predictions.probs, predictions.weights
-    n, m, k = probs.shape
-    step = max(1, _CHUNK_ELEMENTS // (m * k))
-    for start in range(0, n, step):
-        rows = slice(start, start + step)
-        part = weights if weights is None or weights.ndim == 1 else weights[rows]
-        yield Samples(probs[rows], part, check=False)
+
+
+def _concatenated(chunks: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the two arrays of all rows."""
+    first, second = (np.concatenate(arrays) for arrays in zip(*chunks, strict=True))
+    return first, second
 
 
 # -- files ---------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from scorewise import _validate as validate
-from scorewise._held_out import HeldOutClassifier, MeasuredRows
+from scorewise._held_out import HeldOutClassifier, MeanPredictions
 from scorewise._mean_losses import finite_loss_bound
 from scorewise.abstain._certificate import Certificate
 from scorewise.abstain._drift import Drift
@@ -151,7 +151,7 @@ class SelectiveClassifier(HeldOutClassifier):
             )
 
     def _calibrate(
-        self, rows: MeasuredRows, labels: np.ndarray, classes: np.ndarray
+        self, rows: MeanPredictions, labels: np.ndarray, classes: np.ndarray
     ) -> dict[str, Any]:
         self._check_loss(len(classes))
         policy = certify_rows(
@@ -206,7 +206,7 @@ class SelectiveClassifier(HeldOutClassifier):
             raise InvalidInput(f"abstain={abstain!r} must be one marker, not several")
         if any(_is(abstain, label) for label in self.classes_.tolist()):
             raise InvalidInput(f"abstain={abstain!r} is one of the labels; choose another marker")
-        rows = self._measure(X)
+        rows = self._mean_predictions(X)
         labels = self._labels(rows.mean)
         marker = np.asarray(abstain)
         fits = marker.dtype.kind == labels.dtype.kind

@@ -17,7 +17,7 @@ from sklearn.utils.validation import _num_samples
 from scorewise import _validate as validate
 from scorewise._estimators import count_rows, indexable, set_seeds
 from scorewise._held_out import MemberPredictor, numbered_classes
-from scorewise._mean_losses import losses_of_mean
+from scorewise._mean_losses import finite_losses_of_mean
 from scorewise._random import generator
 from scorewise.acquire._batches import acquire_batch
 from scorewise.acquire._choose import METHODS, acquire, check_coldness
@@ -73,7 +73,7 @@ class RowSelection:
         if self.method == JOINT:
             batch = acquire_batch(predictor.samples(X), n, self.rule, seed)
             return batch.rows, batch.gains
-        _, scores = predictor(X)
+        scores = predictor.mean_predictions(X).uncertainty
         positions = acquire(scores, n, self.method, seed, coldness=self.coldness)
         return positions, scores[positions]
 
@@ -227,10 +227,10 @@ class HeldOutLoss:
         predictor = MemberPredictor.of(model, self.rule, "total", options, classes)
         if predictor.classes is not None and len(predictor.classes) < 2:
             return 0.0
-        mean, _ = predictor(self.X)
+        mean = predictor.mean_predictions(self.X).mean
         known = np.arange(mean.shape[-1]) if predictor.classes is None else predictor.classes
-        losses = losses_of_mean(mean, np.searchsorted(known, self.y), self.rule, self.floor)
-        return float(validate.loss_vector(losses).mean())
+        labels = np.searchsorted(known, self.y)
+        return float(finite_losses_of_mean(mean, labels, self.rule, self.floor).mean())
 
 
 def check_rows(X: Any, name: str) -> int:
@@ -359,7 +359,7 @@ class LearningSteps:
         options = self._prediction_options(index)
         predictor = MemberPredictor.of(model, self.selection.rule, component, options, y)
         if predictor.classes is None:
-            mean, _ = predictor(_safe_indexing(X, [0]))
+            mean = predictor.mean_predictions(_safe_indexing(X, [0])).mean
             numbered_classes(mean.shape[-1], self._known_classes(y))
         else:
             self._check_classes_of_model(known_classes(model), y)

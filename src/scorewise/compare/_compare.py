@@ -25,9 +25,9 @@ from scorewise.compare._comparison import (
     contrasts_by_runs,
     rank,
 )
-from scorewise.compare._measurements import (
+from scorewise.compare._measures import (
     Measure,
-    Measurements,
+    RowUncertainties,
     TaskLosses,
     first_of_same_order,
     own_measures,
@@ -147,31 +147,33 @@ def compare(
     confidence = validate.proportion(confidence, "confidence")
     advice = advise(task, task_loss)
     if task == "active":
-        _refuse(task, probs=probs, ood=ood, scores=scores, floor=floor)
+        _refuse_unused(task, probs=probs, ood=ood, scores=scores, floor=floor)
         return compare_runs(runs, advice, confidence)
-    _refuse(task, runs=runs, **({"floor": floor} if task == "ood" else {"ood": ood}))
-    resampling = Resampling.of(confidence, n_resamples, random_state, progress)
+    _refuse_unused(task, runs=runs, **({"floor": floor} if task == "ood" else {"ood": ood}))
+    bootstrap = BootstrapSettings.of(confidence, n_resamples, random_state, progress)
     named = get_rules(rules)
-    parts = [components] if isinstance(components, str) else list(dict.fromkeys(components))
+    component_names = [components] if isinstance(components, str) else dict.fromkeys(components)
+    chosen: dict[str, Any] = {
+        "components": list(component_names),
+        "baselines": baselines,
+        "scores": scores,
+    }
     if task == "ood":
-        inside = Measurements.of(_rows(probs, "probs", options), named.values())
-        outside = Measurements.of(_rows(ood, "ood", options), named.values())
-        measures = measures_of_both(inside, outside, named, parts, baselines=baselines)
-        sizes = {"in": inside.n_rows, "out": outside.n_rows}
-        measures += own_measures(scores, sizes, measures)
-        return compare_by_auroc(measures, inside.n_rows, advice, resampling)
-    rows, labels = _labelled_rows(probs, y, options)
+        rows_in, rows_out = (
+            RowUncertainties.of(_at_least_one_row(predictions, name, options), named.values())
+            for name, predictions in (("probs", probs), ("ood", ood))
+        )
+        return compare_ood(rows_in, rows_out, named, advice, bootstrap, **chosen)
+    predictions, labels = _labelled_rows(probs, y, options)
     rule = get_rule(task_loss)
-    inside = Measurements.of(rows, [*named.values(), rule])
-    measures = measures_for_abstaining(inside, advice.rule, rule, named, parts, baselines=baselines)
-    measures += own_measures(scores, {"scores": inside.n_rows}, measures)
-    incurred = inside.task_losses(rule, labels, floor)
-    calibration = loss_calibration(incurred.losses, incurred.expected, confidence=confidence)
-    return compare_by_aulc(measures, incurred, advice, calibration, resampling)
+    rows = RowUncertainties.of(predictions, [*named.values(), rule])
+    losses = rows.task_losses(rule, labels, floor)
+    comparison, _ = compare_selective(rows, losses, named, advice, bootstrap, **chosen)
+    return comparison
 
 
 @dataclass(frozen=True)
-class Resampling:
+class BootstrapSettings:
     """How many resamples are drawn, from which seed, and the confidence of their intervals."""
 
     confidence: float
@@ -182,8 +184,8 @@ class Resampling:
     @classmethod
     def of(
         cls, confidence: float, n_resamples: int, random_state: Any, progress: bool | None
-    ) -> Resampling:
-        """The settings of checked arguments."""
+    ) -> BootstrapSettings:
+        """Return the settings, with checked arguments."""
         return cls(
             validate.proportion(confidence, "confidence"),
             validate.whole(n_resamples, "n_resamples", at_least=100),
@@ -192,72 +194,74 @@ class Resampling:
         )
 
 
-def measures_for_abstaining(
-    rows: Measurements,
-    loss_name: str,
-    loss: ScoringRule,
+def compare_selective(
+    rows: RowUncertainties,
+    losses: TaskLosses,
     rules: Mapping[str, ScoringRule],
-    components: Sequence[str],
+    advice: Advice,
+    bootstrap: BootstrapSettings,
     *,
-    baselines: bool,
-) -> list[Measure]:
-    """All measures of labelled rows; the first is the total of the task's own loss."""
-    if rules.get(loss_name, loss) != loss:
+    components: Sequence[str] = COMPONENTS,
+    baselines: bool = True,
+    scores: Mapping[str, Any] | None = None,
+) -> tuple[Comparison, dict[str, np.ndarray]]:
+    """Return the comparison for abstaining, by AULC, and the scores of each measure.
+
+    The total of the task's own loss is always compared.
+    """
+    loss_name = advice.rule
+    if rules.get(loss_name, losses.rule) != losses.rule:
         raise InvalidInput(
             f"the task's loss and another rule are both called {loss_name!r}",
             Remedy("rules", ..., "a mapping with names of your own"),
         )
-    (own,) = rows.measures({loss_name: loss}, ["total"], baselines=False)
+    (recommended,) = rows.measures({loss_name: losses.rule}, ["total"], baselines=False)
     others = rows.measures(rules, components, baselines=baselines)
-    return [own, *(measure for measure in others if measure.name != own.name)]
+    measures = [recommended, *(other for other in others if other.name != recommended.name)]
+    measures += own_measures(scores, {"scores": rows.n_rows}, measures)
+    comparison = _compare_measures(
+        measures,
+        partial(ResampledAulc, losses.incurred),
+        [rows.n_rows],
+        advice,
+        loss_calibration(losses.incurred, losses.expected, confidence=bootstrap.confidence),
+        bootstrap,
+    )
+    return comparison, {measure.name: measure.scores for measure in measures}
 
 
-def measures_of_both(
-    inside: Measurements,
-    outside: Measurements,
+def compare_ood(
+    rows_in: RowUncertainties,
+    rows_out: RowUncertainties,
     rules: Mapping[str, ScoringRule],
-    components: Sequence[str],
+    advice: Advice,
+    bootstrap: BootstrapSettings,
     *,
-    baselines: bool,
-) -> list[Measure]:
-    """All measures of the in-distribution rows, followed by the out-of-distribution rows."""
-    probs, ood = inside.predictions, outside.predictions
+    components: Sequence[str] = COMPONENTS,
+    baselines: bool = True,
+    scores: Mapping[str, Any] | None = None,
+) -> Comparison:
+    """Return the comparison for OOD detection, by AUROC."""
+    probs, ood = rows_in.predictions, rows_out.predictions
     if type(probs) is not type(ood) or probs.n_classes != ood.n_classes:
         raise InvalidInput(f"probs and ood must be of one kind, not {probs} and {ood}")
-    pairs = zip(
-        inside.measures(rules, components, baselines=baselines),
-        outside.measures(rules, components, baselines=baselines),
-        strict=True,
+    measures_in, measures_out = (
+        rows.measures(rules, components, baselines=baselines) for rows in (rows_in, rows_out)
     )
-    return [first.followed_by(second) for first, second in pairs]
-
-
-def compare_by_aulc(
-    measures: Sequence[Measure],
-    incurred: TaskLosses,
-    advice: Advice,
-    calibration: LossCalibration,
-    resampling: Resampling,
-) -> Comparison:
-    """The comparison for abstaining, by the area under the loss-rejection curve."""
-    metric_of = partial(ResampledAulc, incurred.losses)
-    sizes = [len(incurred.losses)]
-    return _compare_measures(measures, metric_of, sizes, advice, calibration, resampling)
-
-
-def compare_by_auroc(
-    measures: Sequence[Measure], n_in: int, advice: Advice, resampling: Resampling
-) -> Comparison:
-    """The comparison for OOD detection; the first ``n_in`` scores are in distribution."""
+    measures = [
+        measure.followed_by(same_measure)
+        for measure, same_measure in zip(measures_in, measures_out, strict=True)
+    ]
+    sizes = {"in": rows_in.n_rows, "out": rows_out.n_rows}
+    measures += own_measures(scores, sizes, measures)
     if not measures:
         raise InvalidInput(
             "there is nothing to compare",
             Remedy("rules", ..., "with their components"),
             Remedy("scores", ..., "your own scores"),
         )
-    sizes = [n_in, len(measures[0].scores) - n_in]
-    metric_of = partial(ResampledAuroc, n_in)
-    return _compare_measures(measures, metric_of, sizes, advice, None, resampling)
+    metric_of = partial(ResampledAuroc, rows_in.n_rows)
+    return _compare_measures(measures, metric_of, list(sizes.values()), advice, None, bootstrap)
 
 
 def compare_runs(runs: Any, advice: Advice, confidence: float) -> Comparison:
@@ -312,20 +316,20 @@ def _compare_measures(
     sizes: Sequence[int],
     advice: Advice,
     calibration: LossCalibration | None,
-    resampling: Resampling,
+    bootstrap: BootstrapSettings,
 ) -> Comparison:
     """The comparison by a metric of resamples; measures of the same order are computed once."""
     first = first_of_same_order(measures)
     leaders = [measure for measure in measures if first[measure.name] == measure.name]
     metrics = [metric_of(measure.scores) for measure in leaders]
     values = np.array([metric(np.ones((1, sum(sizes)), dtype=int))[0] for metric in metrics])
-    drawn = _resampled(metrics, sizes, resampling)
+    drawn = _metrics_of_resamples(metrics, sizes, bootstrap)
     contrasts = contrasts_by_resampling(
         values,
         drawn,
-        resampling.confidence,
+        bootstrap.confidence,
         metrics[0].effective_rows,
-        generator(resampling.seed, len(sizes)),
+        generator(bootstrap.seed, len(sizes)),
     )
     is_ood = advice.task == "ood"
     standings = rank(
@@ -336,25 +340,25 @@ def _compare_measures(
         advice.task_loss,
         "auroc" if is_ood else "aulc",
         standings,
-        resampling.confidence,
+        bootstrap.confidence,
         advice.measure,
         calibration,
     )
 
 
-def _resampled(
-    metrics: Sequence[Metric], sizes: Sequence[int], resampling: Resampling
+def _metrics_of_resamples(
+    metrics: Sequence[Metric], sizes: Sequence[int], bootstrap: BootstrapSettings
 ) -> np.ndarray:
     """Metrics of resamples ``(B, m)``; each set of rows is resampled by itself."""
     batch = max(1, _BATCH // sum(sizes))
-    n_resamples = resampling.n_resamples
+    n_resamples = bootstrap.n_resamples
     sets = [
-        Resamples(n, n_resamples, generator(resampling.seed, i)).counts(batch)
+        Resamples(n, n_resamples, generator(bootstrap.seed, i)).counts(batch)
         for i, n in enumerate(sizes)
     ]
     drawn = np.empty((n_resamples, len(metrics)))
     done = 0
-    with bar("resampling", n_resamples, resampling.progress) as advance:
+    with bar("resampling", n_resamples, bootstrap.progress) as advance:
         for parts in zip(*sets, strict=True):
             counts = np.concatenate(parts, axis=1)
             rows = slice(done, done + len(counts))
@@ -369,14 +373,14 @@ def _resampled(
     return drawn
 
 
-def _refuse(task: str, **arguments: Any) -> None:
+def _refuse_unused(task: str, **arguments: Any) -> None:
     """Raise for an argument that the task does not use, rather than drop it silently."""
     for name, value in arguments.items():
         if value is not None:
             raise InvalidInput(f"task={task!r} does not use {name}=")
 
 
-def _rows(predictions: Any, name: str, options: dict[str, Any]) -> Samples | Dirichlet:
+def _at_least_one_row(predictions: Any, name: str, options: dict[str, Any]) -> Samples | Dirichlet:
     """Predictions of at least one row, from a file or from arrays."""
     if predictions is None:
         remedy = Remedy(name, ..., "the predictions (n, M, K) of rows")
@@ -394,7 +398,7 @@ def _labelled_rows(
     if isinstance(predictions, Predictions):
         labelled = receive_labelled(predictions, y, options)
         return labelled.samples, labelled.labels
-    rows = _rows(predictions, "probs", options)
+    rows = _at_least_one_row(predictions, "probs", options)
     if y is None:
         raise InvalidInput("task='selective' needs labels", Remedy("y", ..., "those of the rows"))
     return rows, y

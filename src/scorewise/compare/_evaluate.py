@@ -1,4 +1,4 @@
-"""Evaluate labelled predictions for all tasks, with one pass over their members."""
+"""Evaluate labelled predictions for all tasks; their members are decomposed once."""
 
 from __future__ import annotations
 
@@ -10,21 +10,18 @@ import numpy as np
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
 from scorewise._inputs import apply_floor
-from scorewise._mean_losses import finite_loss_bound
+from scorewise._mean_losses import certifiable_bound
 from scorewise._numerics import evenly_spaced
 from scorewise._rows import LabelledSamples, receive_labelled, receive_samples
 from scorewise.abstain import Certificate, certify_threshold
 from scorewise.acquire import learning_curves
-from scorewise.calibrate import loss_calibration
 from scorewise.compare._advise import advise
 from scorewise.compare._compare import (
-    Resampling,
+    BootstrapSettings,
     Rules,
-    compare_by_aulc,
-    compare_by_auroc,
+    compare_ood,
     compare_runs,
-    measures_for_abstaining,
-    measures_of_both,
+    compare_selective,
 )
 from scorewise.compare._evaluation import (
     ClassSummary,
@@ -34,10 +31,10 @@ from scorewise.compare._evaluation import (
     UncertainRow,
     headline,
 )
-from scorewise.compare._measurements import Measurements, TaskLosses
+from scorewise.compare._measures import RowUncertainties, TaskLosses
 from scorewise.compare._verdict import Note
 from scorewise.curves import rejection_curve
-from scorewise.decompose import COMPONENTS, Decomposition
+from scorewise.decompose import Decomposition
 from scorewise.detect import ood_metrics
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput, Remedy
@@ -140,23 +137,21 @@ def evaluate(
     [loss_name] = get_rules(task_loss)
     named = get_rules(rules)
     n_uncertain = validate.whole(n_uncertain, "n_uncertain", at_least=0)
-    resampling = Resampling.of(confidence, n_resamples, random_state, progress)
-    confidence = resampling.confidence
+    bootstrap = BootstrapSettings.of(confidence, n_resamples, random_state, progress)
+    confidence = bootstrap.confidence
     advice = advise("selective", task_loss)
     samples = labelled.samples
     ood_samples = None if ood is None else _ood_samples(ood, samples.n_classes, options)
-    # all rules needed below, so that the members are read once
+    # all rules that are needed below, so that the members are decomposed once
     ood_rules = [*named.values(), get_rule(advise("ood").rule)] if ood_samples is not None else []
-    rows = Measurements.of(samples, [rule, *named.values(), *ood_rules])
-    incurred = rows.task_losses(rule, labelled.labels, floor)
-    measures = measures_for_abstaining(rows, loss_name, rule, named, COMPONENTS, baselines=True)
-    scores = {measure.name: measure.scores for measure in measures}
-    calibration = loss_calibration(incurred.losses, incurred.expected, confidence=confidence)
-    comparison = compare_by_aulc(measures, incurred, advice, calibration, resampling)
+    rows = RowUncertainties.of(samples, [rule, *named.values(), *ood_rules])
+    losses = rows.task_losses(rule, labelled.labels, floor)
+    comparison, scores = compare_selective(rows, losses, named, advice, bootstrap)
+    assert comparison.calibration is not None
+    uncertainty = rows.by_rule[rule]
     certificates, notes = _certificates(
-        incurred, rule, samples.n_classes, max_loss, confidence, floor, loss_bound
+        losses, uncertainty.total, samples.n_classes, max_loss, confidence, floor, loss_bound
     )
-    uncertainty = rows.decompositions[rule]
     return Evaluation(
         n_rows=rows.n_rows,
         n_members=int(samples.probs.shape[-2]),
@@ -164,24 +159,24 @@ def evaluate(
         class_names=labelled.class_names,
         task_loss=loss_name,
         unit=rule.unit,
-        loss=float(incurred.losses.mean()),
+        loss=float(losses.incurred.mean()),
         measure=advice.measure,
         curves={
-            row.name: rejection_curve(incurred.losses, scores[row.name])
+            row.name: rejection_curve(losses.incurred, scores[row.name])
             for row in comparison.standings
         },
         comparison=comparison,
         certificates=certificates,
-        calibration=calibration,
-        classes=_classes(labelled, incurred, uncertainty, headline(certificates)),
+        calibration=comparison.calibration,
+        classes=_classes(labelled, losses.incurred, uncertainty, headline(certificates)),
         uncertain_rows=_uncertain_rows(
-            labelled, rows.mean, incurred.losses, uncertainty, rule, floor, n_uncertain
+            labelled, rows.mean, losses, uncertainty, floor, n_uncertain
         ),
         confidence=confidence,
         uncertainty=uncertainty,
         ood=None
         if ood_samples is None
-        else _ood(rows, Measurements.of(ood_samples, ood_rules), named, resampling),
+        else _ood(rows, RowUncertainties.of(ood_samples, ood_rules), named, bootstrap),
         learning=_learning(runs, task_loss, confidence),
         simplex=_simplex(rows.mean, labelled),
         settings={
@@ -190,14 +185,14 @@ def evaluate(
             "confidence": confidence,
             "floor": floor,
             "resamples": n_resamples,
-            "seed": resampling.seed,
+            "seed": bootstrap.seed,
         },
         notes=notes,
     )
 
 
 def _ood_samples(ood: Any, n_classes: int, options: dict[str, Any]) -> Samples:
-    """The out-of-distribution rows; Samples and files come with their own weights."""
+    """Return the out-of-distribution rows; Samples and files come with their own weights."""
     if isinstance(ood, Samples):
         options = {}
     elif not isinstance(ood, Predictions) and np.ndim(options.get("weights", 0)) == 2:
@@ -212,21 +207,20 @@ def _ood_samples(ood: Any, n_classes: int, options: dict[str, Any]) -> Samples:
 
 
 def _certificates(
-    incurred: TaskLosses,
-    rule: ScoringRule,
+    losses: TaskLosses,
+    totals: np.ndarray,
     n_classes: int,
     max_loss: float | Sequence[float] | None,
     confidence: float,
     floor: float | None,
     loss_bound: float | None,
 ) -> tuple[tuple[Certificate, ...], tuple[Note, ...]]:
-    """Thresholds that hold together, or the reason why there are none."""
+    """Return certificates that hold together, or a note on why there are none."""
+    rule = losses.rule
     try:
-        bound = finite_loss_bound(rule, n_classes, floor, loss_bound)
+        bound = certifiable_bound(losses.incurred, rule, n_classes, floor, loss_bound)
     except InvalidInput as error:
         return (), (Note(f"No certificate: {error.problem}", error.remedies),)
-    if (incurred.losses < 0).any():
-        return (), (Note("No certificate: costs below 0 have no bound to guarantee"),)
     if max_loss is None:
         uniform_loss = 1.0 if rule.unit.is_proportion else _uniform_loss(rule, n_classes)
         targets = [float(f"{t * uniform_loss:.2g}") for t in _TARGETS]
@@ -237,38 +231,37 @@ def _certificates(
     if not targets:
         note = "No certificate: a uniform guess incurs no loss, so there is nothing to guarantee"
         return (), (Note(note),)
-    each = 1 - (1 - confidence) / len(targets)
+    confidence_of_each = 1 - (1 - confidence) / len(targets)
     return tuple(
         certify_threshold(
-            incurred.losses, incurred.totals, target, each, loss_bound=bound, unit=rule.unit
+            losses.incurred, totals, target, confidence_of_each, loss_bound=bound, unit=rule.unit
         )
         for target in targets
     ), ()
 
 
 def _uniform_loss(rule: ScoringRule, n_classes: int) -> float:
-    """The expected loss of the uniform prediction where it is calibrated."""
+    """Return the expected loss of the uniform prediction if it is calibrated."""
     return float(rule.entropy(np.full(n_classes, 1 / n_classes)))
 
 
 def _ood(
-    inside: Measurements,
-    outside: Measurements,
+    rows_in: RowUncertainties,
+    rows_out: RowUncertainties,
     rules: Mapping[str, ScoringRule],
-    resampling: Resampling,
+    bootstrap: BootstrapSettings,
 ) -> OODEvaluation:
     advice = advise("ood")
     rule = get_rule(advice.rule)
-    u_in, u_out = (rows.scores(rule, advice.component) for rows in (inside, outside))
+    u_in, u_out = (rows.scores(rule, advice.component) for rows in (rows_in, rows_out))
     metrics = ood_metrics(
         u_in,
         u_out,
-        resampling.confidence,
-        n_resamples=resampling.n_resamples,
-        random_state=resampling.seed,
+        bootstrap.confidence,
+        n_resamples=bootstrap.n_resamples,
+        random_state=bootstrap.seed,
     )
-    measures = measures_of_both(inside, outside, rules, COMPONENTS, baselines=True)
-    comparison = compare_by_auroc(measures, inside.n_rows, advice, resampling)
+    comparison = compare_ood(rows_in, rows_out, rules, advice, bootstrap)
     return OODEvaluation(advice.rule, advice.component, metrics, u_in, u_out, comparison)
 
 
@@ -284,14 +277,13 @@ def _learning(
 
 def _classes(
     labelled: LabelledSamples,
-    incurred: TaskLosses,
+    losses: np.ndarray,
     uncertainty: Decomposition,
     certificate: Certificate | None,
 ) -> tuple[ClassSummary, ...]:
-    """A summary of each class; with a certificate, of the rows that it accepts too."""
-    losses = incurred.losses
-    values = (losses, *(to_numpy(part) for part in uncertainty))
-    accepted = None if certificate is None else certificate.accepts(incurred.totals)
+    """Return a summary of each class; with a certificate, also of the rows that it accepts."""
+    values = (losses, *uncertainty)
+    accepted = None if certificate is None else certificate.accepts(uncertainty.total)
     summaries = []
     for k, name in enumerate(labelled.class_names):
         of_class = labelled.labels == k
@@ -312,14 +304,14 @@ def _classes(
 def _uncertain_rows(
     labelled: LabelledSamples,
     mean: np.ndarray,
-    losses: np.ndarray,
+    losses: TaskLosses,
     uncertainty: Decomposition,
-    rule: ScoringRule,
     floor: float | None,
     n: int,
 ) -> tuple[UncertainRow, ...]:
-    """The n rows of the largest total uncertainty."""
-    total, aleatoric, epistemic = (to_numpy(part) for part in uncertainty)
+    """Return the n rows of the largest total uncertainty."""
+    rule = losses.rule
+    total, aleatoric, epistemic = uncertainty
     # equally uncertain rows in falling order of their epistemic part
     order = np.lexsort((np.arange(len(total)), -epistemic, -total))[:n]
     probs, names = to_numpy(labelled.samples.probs)[order], labelled.class_names
@@ -335,7 +327,7 @@ def _uncertain_rows(
         label, prediction = names[labelled.labels[i]], prediction_names[int(predictions[place])]
         is_wrong = None
         if rule.unit.is_proportion:
-            is_wrong = bool(losses[i] > 0)
+            is_wrong = bool(losses.incurred[i] > 0)
         elif prediction_names == names:
             is_wrong = prediction != label
         rows.append(
@@ -345,7 +337,7 @@ def _uncertain_rows(
                 label=label,
                 prediction=prediction,
                 is_wrong=is_wrong,
-                loss=float(losses[i]),
+                loss=float(losses.incurred[i]),
                 total=float(total[i]),
                 aleatoric=float(aleatoric[i]),
                 epistemic=float(epistemic[i]),
@@ -358,7 +350,7 @@ def _uncertain_rows(
 
 
 def _simplex(mean: np.ndarray, labelled: LabelledSamples) -> tuple[np.ndarray, np.ndarray] | None:
-    """Mean predictions and labels of some rows, where there are three classes."""
+    """Return mean predictions and labels of some rows, if there are three classes."""
     if mean.shape[-1] != 3:
         return None
     shown = evenly_spaced(len(mean), _SIMPLEX_POINTS)

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from scorewise import _validate as validate
-from scorewise._held_out import HeldOutClassifier, MeasuredRows
+from scorewise._held_out import HeldOutClassifier, MeanPredictions
 
 
 class OODDetector(HeldOutClassifier):
@@ -92,7 +92,7 @@ class OODDetector(HeldOutClassifier):
         validate.proportion(self.false_alarm_rate, "false_alarm_rate")
 
     def _calibrate(
-        self, rows: MeasuredRows, labels: np.ndarray, classes: np.ndarray
+        self, rows: MeanPredictions, labels: np.ndarray, classes: np.ndarray
     ) -> dict[str, Any]:
         return {"calibration_uncertainty_": np.sort(rows.uncertainty)}
 

@@ -19,17 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from scorewise import _validate as validate
-from scorewise._fields import (
-    LABELS,
-    UNLABELLED,
-    ClassNames,
-    checked_ids,
-    checked_labels,
-    checked_names,
-)
+from scorewise._fields import UNLABELLED, ClassNames, checked_ids, checked_labels, checked_names
 from scorewise.errors import InvalidFile, InvalidInput
 from scorewise.io._columns import (
     IDS,
+    LABELS,
     LOGITS,
     PROBS,
     WEIGHTS,

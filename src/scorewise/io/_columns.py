@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scorewise._fields import LABELS, UNLABELLED
+from scorewise._fields import UNLABELLED
 from scorewise.errors import InvalidInput
 
 # Names of each field in files; the first match counts, ignoring case.
 PROBS = ("probs", "prob", "probabilities", "probas", "proba")
 LOGITS = ("logits", "logit")
+LABELS = ("labels", "label", "y", "target", "y_true")
 IDS = ("ids", "id", "row_id", "sample_id")
 WEIGHTS = ("weights",)  # "weight" is usually that of a row, not of a member
 FIELD_NAMES = {

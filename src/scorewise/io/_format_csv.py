@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._fields import LABELS, UNLABELLED, ClassNames
+from scorewise._fields import UNLABELLED, ClassNames
 from scorewise.errors import InvalidFile, InvalidInput
 from scorewise.io._columns import (
     IDS,
+    LABELS,
     ColumnGrid,
     grid_of,
     indices_from,

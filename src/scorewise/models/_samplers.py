@@ -16,6 +16,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._estimators import count_rows
+from scorewise._inputs import add_missing_classes
 from scorewise._random import generator
 from scorewise._threads import get_num_threads, run_in_threads
 from scorewise._validate import SUM_TOLERANCE
@@ -275,18 +276,7 @@ class CommitteeSampler:
         return add_missing_classes(probs, member.columns, self._n_classes)
 
 
-def add_missing_classes(
-    probs: np.ndarray, columns: np.ndarray | None, n_classes: int
-) -> np.ndarray:
-    """Return probabilities of all classes, 0 for those that the member does not have."""
-    if columns is None:
-        return probs
-    all_probs = np.zeros((len(probs), n_classes), probs.dtype)
-    all_probs[:, columns] = probs
-    return all_probs
-
-
-# -- user-defined samplers, and samplers inside other models
+# -- user-defined samplers, and samplers inside other models --------------------------------------
 
 
 def checked(sampler: Sampler) -> Sampler:

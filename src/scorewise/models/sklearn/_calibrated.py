@@ -11,15 +11,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import _num_samples
 
+from scorewise._inputs import add_missing_classes
 from scorewise.errors import InvalidInput
 from scorewise.models._adapters import check_options, has_members, known_classes, make_sampler
-from scorewise.models._samplers import (
-    Committee,
-    Member,
-    SamplingOptions,
-    add_missing_classes,
-    committee_of,
-)
+from scorewise.models._samplers import Committee, Member, SamplingOptions, committee_of
 from scorewise.models.sklearn._ensembles import check_fitted
 
 
