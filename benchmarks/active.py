@@ -103,7 +103,7 @@ def with_spread(values: np.ndarray) -> str:
 
 
 def describe(name: str, losses: np.ndarray, random: np.ndarray, labels: np.ndarray) -> Cells:
-    """A row of the table: losses over all rounds and at the end, and how soon it gets there."""
+    """A row of the table: mean losses, and how soon the loss of random labels is reached."""
     level = random[:, -1].mean()
     reached = labels[np.argmax(losses.mean(axis=0) <= level)]
     gain = random[:, -1] - losses[:, -1]
@@ -137,8 +137,8 @@ def learn(n_runs: int, budget: int) -> tuple[Sheet, str, dict[str, list[list[Rou
             "epistemic measure",
             f"mean from {INITIAL} to {budget} labels",
             f"at {budget} labels",
-            "below random there",
-            "labels to reach random's last",
+            f"below random at {budget}",
+            f"labels to reach random's error at {budget}",
         ],
         rows,
         1,

@@ -14,11 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
+import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
 import scorewise as sw
 from scorewise.cli import app, demo
+from scorewise.compare import Evaluation
+from scorewise.io import Predictions
 
 COMMANDS = ["demo", "evaluate", "score", "certify", "apply", "label", "decide", "advise", "compare"]
 
@@ -109,9 +112,12 @@ def table_of(path: Path) -> pa.Table:
 
 
 @functools.cache
-def small_demo() -> demo.DemoResult:
+def small_demo() -> tuple[Evaluation, Predictions, Predictions]:
     """The demo with few trees, and few runs of active learning."""
-    return demo.run_demo(n_trees=4, n_runs=2, budget=40)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo, "N_RUNS", 2)
+        patch.setattr(demo, "N_LABELS", 40)
+        return demo.evaluate_forest(4, 0, progress=False)
 
 
 NASTY = "\x1b[31mRED\x1b[0m [red]markup[/red] \x07\x9b31m\x08\r"

@@ -291,7 +291,7 @@ def test_a_command_is_one_file(copy: Copy):
         """scorewise count: how many rows a file has."""
 
         from scorewise.cli._app import AsJson, Debug, PredictionsFile, command
-        from scorewise.cli._screen import print_json, say
+        from scorewise.cli._screen import print_json, print_text
         from scorewise.io import read_predictions
 
 
@@ -302,7 +302,7 @@ def test_a_command_is_one_file(copy: Copy):
             if as_json:
                 print_json({"n_rows": n_rows})
             else:
-                say(f"{n_rows} rows")
+                print_text(f"{n_rows} rows")
         ''',
     )
     output = copy.run(

@@ -19,7 +19,7 @@ _BAD_CHECKPOINT = (OSError, EOFError, RuntimeError, pickle.UnpicklingError, KeyE
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Another path to write to, which replaces ``path`` in one step when all is written."""
+    """Yield a temporary path to write to; it replaces ``path`` in one step at the end."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{uuid4().hex[:8]}.partial")
     try:
@@ -38,7 +38,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def progress_bar(task: str, total: int | None, show: bool | None, **options: Any) -> Any:
-    """A bar on stderr for work that takes long; ``show=None`` means on a terminal only."""
+    """Return a progress bar on stderr for long work; ``show=None`` means only on a terminal."""
     return tqdm(
         desc=task,
         total=total,
@@ -58,7 +58,7 @@ def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
 
 
 def load_checkpoint(path: Path, device: Any = "cpu") -> dict[str, Any] | None:
-    """Tensors and numbers from a file; None if it is missing or cannot be read."""
+    """Return tensors and numbers from a file; None if it is missing or cannot be read."""
     import torch
 
     if not path.is_file():

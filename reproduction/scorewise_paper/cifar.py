@@ -19,7 +19,7 @@ from scorewise import fit_laplace, predict_samples
 from scorewise_paper import networks
 from scorewise_paper._files import load_checkpoint, progress_bar, save_checkpoint
 from scorewise_paper.detection import detection_numbers
-from scorewise_paper.networks import Headed, features, resnet18, squares
+from scorewise_paper.networks import NetworkWithHead, features, resnet18, square_batches
 from scorewise_paper.rejection import rejection_numbers
 from scorewise_paper.results import Cell, Result
 from scorewise_paper.runs import Setup, drawn_rows, labels_of, random_numbers
@@ -49,7 +49,7 @@ _PREDICTED = 1000  # images in a batch of predictions
 def cifar_cells(
     setup: Setup, experiment: str, revision: int, methods: Sequence[str], sets: Sequence[str] = ()
 ) -> list[Cell]:
-    """A cell for each run and method, and out-of-distribution set where ``sets`` has some."""
+    """Return a cell for each run, method and, if there are any, out-of-distribution set."""
     out_of_distribution: Sequence[str | None] = sets or [None]
     return [
         Cell(experiment, revision, _setting(setup, method, run, ood))
@@ -80,7 +80,10 @@ def _setting(setup: Setup, method: str, run: int, ood: str | None) -> dict[str, 
 
 
 def compute(setup: Setup, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Result]]:
-    """Run by run: the networks of a run are trained together, unless they are stored."""
+    """Yield the results of cells, run by run.
+
+    The networks of a run are trained together, unless they are stored.
+    """
     for run in sorted({cell.setting["run"] for cell in cells}):
         of_run = [cell for cell in cells if cell.setting["run"] == run]
         started = time.perf_counter()
@@ -105,17 +108,17 @@ class _Run:
         self._predicted: dict[tuple[str, str], np.ndarray] = {}
 
     def result(self, cell: Cell) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Numbers, and the members they come from."""
+        """Return the numbers of a cell, and the members that they are computed from."""
         method, ood = cell.setting["method"], cell.setting.get("ood")
-        inside, y = self._members(method, DATA), self._labels
+        members_in, y = self._members(method, DATA), self._labels
         if ood is None:
-            top = np.sort(inside.mean(1), axis=1)[:, -2:].sum(1)
+            top = np.sort(members_in.mean(1), axis=1)[:, -2:].sum(1)
             mass = {"top_2_mass": float(top.mean()), "top_2_mass_sd": float(top.std())}
-            return {**rejection_numbers(inside, y), **mass}, {"probs": inside, "y": y}
-        outside = self._members(method, ood)
-        accuracy = float((inside.mean(1).argmax(1) == y).mean())
-        numbers = {"accuracy": accuracy, **detection_numbers(inside, outside)}
-        return numbers, {"probs": inside, "y": y, "outside": outside}
+            return {**rejection_numbers(members_in, y), **mass}, {"probs": members_in, "y": y}
+        members_out = self._members(method, ood)
+        accuracy = float((members_in.mean(1).argmax(1) == y).mean())
+        numbers = {"accuracy": accuracy, **detection_numbers(members_in, members_out)}
+        return numbers, {"probs": members_in, "y": y, "outside": members_out}
 
     @cached_property
     def _labels(self) -> np.ndarray:
@@ -125,10 +128,10 @@ class _Run:
     def _images(self, name: str) -> Tensor:
         rows = self.setup.load(name, "test")
         chosen = drawn_rows(rows, self.setting["test_rows"], self.run)
-        return normalized(torch.cat(list(squares(rows, chosen, _SIDE))).to(self.device))
+        return normalized(torch.cat(list(square_batches(rows, chosen, _SIDE))).to(self.device))
 
     def _members(self, method: str, name: str) -> np.ndarray:
-        """Probabilities ``(n, M, K)``, in double precision."""
+        """Return probabilities ``(n, M, K)`` in double precision."""
         if (method, name) not in self._predicted:
             probs = self._predict(method, self._images(name))
             self._predicted[method, name] = probs.astype(np.float64)
@@ -162,7 +165,7 @@ class _Run:
 
 
 def _networks_of(method: str) -> list[int]:
-    """Which of a run's networks a method uses: five form the ensemble, the sixth has dropout.
+    """Return which of a run's networks a method uses: five are the ensemble, the sixth has dropout.
 
     The Laplace approximation is around the ensemble's first network.
     """
@@ -175,8 +178,8 @@ def _training(setup: Setup, setting: Any) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(rows.x[:most]), torch.from_numpy(labels_of(rows)[:most])
 
 
-def _trained(setup: Setup, setting: Any, needed: Sequence[int]) -> dict[int, Headed]:
-    """The networks of a run by number; those that are not stored are trained together."""
+def _trained(setup: Setup, setting: Any, needed: Sequence[int]) -> dict[int, NetworkWithHead]:
+    """Return the networks of a run by number; those that are not stored are trained together."""
     device = setup.torch_device
     recipes = {
         i: Recipe(
@@ -198,8 +201,8 @@ def _trained(setup: Setup, setting: Any, needed: Sequence[int]) -> dict[int, Hea
         for i, x in recipes.items()
     }
     paths = {i: setup.store.network_path(name) for i, name in names.items()}
-    there = {i: restored(recipe, paths[i], device) for i, recipe in recipes.items()}
-    missing = [i for i in needed if there[i] is None]
+    available = {i: restored(recipe, paths[i], device) for i, recipe in recipes.items()}
+    missing = [i for i in needed if available[i] is None]
     if missing:
         checkpoints = [setup.store.checkpoint_path(names[i]) for i in missing]
         trained = train(
@@ -212,8 +215,8 @@ def _trained(setup: Setup, setting: Any, needed: Sequence[int]) -> dict[int, Hea
         for i, network, checkpoint in zip(missing, trained, checkpoints, strict=True):
             save_checkpoint(paths[i], network.state_dict())
             checkpoint.unlink(missing_ok=True)
-            there[i] = network
-    return {i: network for i, network in there.items() if network is not None}
+            available[i] = network
+    return {i: network for i, network in available.items() if network is not None}
 
 
 # -- training --------------------------------------------------------------------------------------
@@ -235,7 +238,7 @@ class Recipe:
 
 
 def normalized(images: Tensor) -> Tensor:
-    """Images of any set, normalised by the channels of CIFAR-10's training images."""
+    """Return images of any set, normalised by the channels of CIFAR-10's training images."""
     return networks.normalized(images, MEAN, DEVIATION)
 
 
@@ -246,8 +249,8 @@ def train(
     device: torch.device,
     checkpoints: Sequence[Path],
     progress: bool | None = None,
-) -> list[Headed]:
-    """The trained networks, on the device in evaluation mode.
+) -> list[NetworkWithHead]:
+    """Return trained networks, on the device and in evaluation mode.
 
     On CUDA the steps of all networks run side by side: each is a graph on its own stream, in
     bfloat16 with channels last, and images are cropped and flipped on the device. A network
@@ -318,7 +321,7 @@ class _Trainer:
         self.optimizer.step()
 
     def _captured(self) -> Callable[[], None]:
-        """The step as a CUDA graph, which costs one launch instead of hundreds."""
+        """Return the step as a CUDA graph, which is one launch instead of hundreds."""
         beginning = {k: x.clone() for k, x in self.network.state_dict().items()}
         self.stream.wait_stream(torch.cuda.current_stream())
         graph = torch.cuda.CUDAGraph()
@@ -358,7 +361,7 @@ class _Trainer:
                 own["momentum_buffer"] = momentum["momentum_buffer"]
 
     def begin(self, images: Tensor, labels: Tensor, epoch: int) -> tuple[Tensor, Tensor]:
-        """The images of an epoch in random order, cropped and flipped at random."""
+        """Return the images of an epoch in random order, cropped and flipped at random."""
         rate = self.recipe.lr * (1 + math.cos(math.pi * epoch / self.recipe.epochs)) / 2
         self.rate.fill_(rate)
         draws = torch.Generator().manual_seed(_seed(self.recipe, 1 + epoch))
@@ -371,7 +374,7 @@ class _Trainer:
 
 
 def cropped(images: Tensor, rows: Tensor, columns: Tensor, flipped: Tensor) -> Tensor:
-    """Images shifted by some pixels, with black beyond their edges, and some mirrored."""
+    """Return images shifted by some pixels, with black beyond their edges, and some mirrored."""
     n, channels, height, width = images.shape
     device = images.device
     padded = functional.pad(images, (_PADDING,) * 4)
@@ -388,7 +391,7 @@ def cropped(images: Tensor, rows: Tensor, columns: Tensor, flipped: Tensor) -> T
 def _train_epoch(
     trainers: Sequence[_Trainer], images: Tensor, labels: Tensor, epoch: int, device: torch.device
 ) -> None:
-    """One pass over full batches; the rows left over differ between epochs."""
+    """Train for one pass over full batches; the rows left out differ between epochs."""
     batch = len(trainers[0].y)
     epochs = [trainer.begin(images, labels, epoch) for trainer in trainers]
     for trainer in trainers:
@@ -421,8 +424,8 @@ def _seed(recipe: Recipe, place: int) -> int:
     return int(random_numbers(recipe.seed, place).integers(2**62))
 
 
-def restored(recipe: Recipe, path: Path, device: torch.device) -> Headed | None:
-    """A network with stored weights, in evaluation mode; None where there are none."""
+def restored(recipe: Recipe, path: Path, device: torch.device) -> NetworkWithHead | None:
+    """Return a network with stored weights, in evaluation mode; None if none are stored."""
     weights = load_checkpoint(path)
     if weights is None:
         return None

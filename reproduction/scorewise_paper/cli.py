@@ -44,24 +44,70 @@ datasets_app = typer.Typer(
 # -- options ---------------------------------------------------------------------------------------
 
 Results = Annotated[
-    Path, typer.Option(metavar="FOLDER", help="Stored results; they are not computed again.")
+    Path,
+    typer.Option(
+        metavar="FOLDER", help="Folder of results; stored results are not computed again."
+    ),
 ]
 DataDir = Annotated[
     Path | None,
-    typer.Option(metavar="FOLDER", help="Data sets; $SCOREWISE_DATA, else your cache folder."),
+    typer.Option(
+        metavar="FOLDER",
+        help="Folder of the data sets; by default $SCOREWISE_DATA, or your cache folder.",
+    ),
 ]
 AsIs = Annotated[
-    bool, typer.Option("--as-is", help="Use data files that are not the official ones; marked.")
+    bool,
+    typer.Option(
+        "--as-is", help="Use data files that are not the official ones; results are marked."
+    ),
 ]
-Quick = Annotated[bool, typer.Option("--quick", help="A small version, as a test; marked.")]
-Runs = Annotated[int | None, typer.Option(min=1, help="Repetitions; 3 in the paper.")]
-Epochs = Annotated[int | None, typer.Option(min=1, help="Training epochs of networks; marked.")]
-Rounds = Annotated[int | None, typer.Option(min=1, help="Rounds of active learning; marked.")]
-Device = Annotated[str | None, typer.Option(help="For networks: cpu or cuda; cuda if available.")]
-Jobs = Annotated[int | None, typer.Option(help="Forests in parallel; -1 for all cores.")]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="Run a small version as a test; results are marked.")
+]
+Runs = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Number of repetitions; by default 3, as in the paper."),
+]
+Epochs = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Training epochs of networks; by default those of the paper. Otherwise results are "
+        "marked.",
+    ),
+]
+Rounds = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Rounds of active learning; by default 50, as in the paper. Otherwise results are "
+        "marked.",
+    ),
+]
+Device = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DEVICE",
+        help="Device of networks, cpu or cuda; by default cuda if it is available.",
+    ),
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="Number of forests that are trained in parallel; by default as joblib is configured, "
+        "-1 for all cores.",
+    ),
+]
 WeightsDir = Annotated[
     Path | None,
-    typer.Option(metavar="FOLDER", help="Pretrained weights; weights in the data folder."),
+    typer.Option(
+        metavar="FOLDER",
+        help='Folder of pretrained weights; by default "weights" in the data folder.',
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")]
@@ -86,15 +132,15 @@ def main(
 ) -> None:
     """Run the experiments of the paper on real data, and draw its figures and tables.
 
-    Start with "scorewise-paper datasets list": which data sets are here, how to get the others.
-    Then "scorewise-paper figure-1 --data-dir FOLDER", or "scorewise-paper all".
+    Start with "scorewise-paper datasets list": which data sets are available, and how to get the
+    others. Then "scorewise-paper figure-1 --data-dir FOLDER", or "scorewise-paper all".
 
     Exit codes: 0 success, 1 a data file is not official, 2 wrong usage or input.
     """
 
 
 def command(*examples: str) -> Callable[[Callable[..., int | None]], Callable[..., None]]:
-    """A decorator that adds examples to the help and shows errors in one sentence."""
+    """Return a decorator that adds examples to the help and shows errors in one sentence."""
 
     def decorate(function: Callable[..., int | None]) -> Callable[..., None]:
         @functools.wraps(function)
@@ -102,7 +148,7 @@ def command(*examples: str) -> Callable[[Callable[..., int | None]], Callable[..
             try:
                 code = function(*args, **options)
             except KeyboardInterrupt:
-                _print_error("Interrupted. The same command continues from here.")
+                _print_error("Interrupted. To continue, run the same command again.")
                 raise typer.Exit(INTERRUPTED) from None
             except (ScorewiseError, OSError, ImportError, MemoryError) as error:
                 if options.get("debug"):
@@ -136,7 +182,7 @@ def _sentence(error: BaseException) -> str:
 
 
 def _option(remedy: Remedy) -> str:
-    """A remedy as an option of a command."""
+    """Return a remedy as an option of a command."""
     value = "" if remedy.value is True else f" {remedy.value}"
     return f"use --{remedy.argument.replace('_', '-')}{value} {remedy.effect}".rstrip()
 
@@ -220,8 +266,7 @@ def _run_and_draw(names: Sequence[str], setup: Setup, as_json: bool) -> None:
     for gap in outcome.gaps.values():
         _print_error(f"Left out: {gap.render(_option)}")
     typer.echo(
-        f"{outcome.cells} results, {outcome.computed} of them computed now, are in "
-        f"{setup.store.folder}."
+        f"{outcome.cells} results are in {setup.store.folder}; computed now: {outcome.computed}."
     )
     for path in written:
         typer.echo(f"Wrote {path}")
@@ -241,7 +286,9 @@ def report(
     results: Results = _RESULTS,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Where to write the page; the folder of results."),
+        typer.Option(
+            metavar="FOLDER", help="Folder to write the page to; by default that of --results."
+        ),
     ] = None,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -264,9 +311,10 @@ def report(
 
 @command("scorewise-paper datasets list", "scorewise-paper datasets list --data-dir ~/data --json")
 def list_(data_dir: DataDir = None, as_json: AsJson = False, debug: Debug = False) -> None:
-    """List the data sets, which of them are here, and how to get the others.
+    """List the data sets.
 
-    "scorewise-paper datasets verify" checks whether the files here are official.
+    Show which of them are available, and how to get the others. "scorewise-paper datasets verify"
+    checks whether the available files are official.
     """
     root = datasets.data_folder(data_dir)
     known = [datasets.describe(name) for name in datasets.names()]
@@ -274,19 +322,19 @@ def list_(data_dir: DataDir = None, as_json: AsJson = False, debug: Debug = Fals
         _print_json([_described(data_set, root) for data_set in known])
         return
     typer.echo(f"Data sets in {root}")
-    rows = [("name", "here", "to get it", "licence")]
-    rows += [(x.name, _here(x, root), _how_to_get(x), x.licence) for x in known]
+    rows = [("name", "available", "to get it", "licence")]
+    rows += [(x.name, _available(x, root), _how_to_get(x), x.licence) for x in known]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (text.ljust(width) for text, width in zip(row, widths, strict=True))
         typer.echo("  " + "  ".join(cells).rstrip())
     typer.echo(
         "\n  scorewise-paper datasets fetch NAME    downloads one, or shows what to do by hand"
-        "\n  scorewise-paper datasets verify        checks whether the files here are official"
+        "\n  scorewise-paper datasets verify        checks whether the available files are official"
     )
 
 
-def _here(data_set: datasets.DataSet, root: Path) -> str:
+def _available(data_set: datasets.DataSet, root: Path) -> str:
     splits = datasets.available_splits(data_set, root)
     if len(splits) == len(data_set.splits):
         return "yes"
@@ -310,7 +358,7 @@ def _described(data_set: datasets.DataSet, root: Path) -> dict[str, Any]:
         "n_classes": data_set.n_classes,
         "folder": root / data_set.folder,
         "here": datasets.available_splits(data_set, root),
-        "by_hand": data_set.by_hand,
+        "by_hand": data_set.steps_by_hand(root, data_set.missing_by_hand(root)),
         "files": [
             {"path": file.path, "url": file.url, "checksum": file.checksum, "size": file.size}
             for file in data_set.files
@@ -325,9 +373,10 @@ def _described(data_set: datasets.DataSet, root: Path) -> dict[str, Any]:
 def fetch(names: Names, data_dir: DataDir = None, debug: Debug = False) -> None:
     """Download data sets from their publishers, verify and unpack them.
 
-    Official files that are here are not downloaded again. An interrupted download continues when
-    the same command is run again. A file here that is not official is renamed: its new name ends in
-    .not-official. ImageNet requires a registration: the command shows which files to put where.
+    Official files in the data folder are not downloaded again. An interrupted download continues
+    when the same command is run again. A file in the data folder that is not official is renamed:
+    its new name ends in .not-official. ImageNet requires a registration: the command shows which
+    files to put where.
     """
     for name in names:
         datasets.describe(name)
@@ -340,7 +389,11 @@ def fetch(names: Names, data_dir: DataDir = None, debug: Debug = False) -> None:
 @command("scorewise-paper datasets verify mnist", "scorewise-paper datasets verify --json")
 def verify(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="All that are here by default.")
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME",
+            help='A name that "datasets list" shows; by default all sets that are available.',
+        ),
     ] = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,

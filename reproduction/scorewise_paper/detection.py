@@ -21,20 +21,26 @@ from scorewise_paper.sections import (
     Table,
     best_rival,
     groups,
-    mean_and_spread,
+    mean_and_deviation,
 )
 
-BEST = "Of the measures of epistemic uncertainty, log (mutual information) detects best"
-BEYOND = "Beyond the paper: it also detects better than total and aleatoric uncertainty"
+BEST = (
+    "Of the measures of epistemic uncertainty, log (mutual information) detects "
+    "out-of-distribution inputs best"
+)
+BEYOND = (
+    "Epistemic uncertainty under log detects out-of-distribution inputs better than total and "
+    "aleatoric uncertainty (not a claim of the paper)"
+)
 
 
-def detection_numbers(inside: np.ndarray, outside: np.ndarray) -> dict[str, Any]:
-    """AUROC by component and rule, of members ``(n, M, K)`` in and out of distribution.
+def detection_numbers(members_in: np.ndarray, members_out: np.ndarray) -> dict[str, Any]:
+    """Return the AUROC by component and rule, of members ``(n, M, K)`` in and out of distribution.
 
-    For epistemic uncertainty, which the paper's tables report, also the rate of false positives at
+    For epistemic uncertainty, which the paper's tables report, also the false-positive rate at
     95 % true positives.
     """
-    parts = [sw.decompose(members, list(RULES)) for members in (inside, outside)]
+    parts = [sw.decompose(members, list(RULES)) for members in (members_in, members_out)]
     metrics = {
         component: {
             rule: sw.ood_metrics(*(getattr(part[rule], component) for part in parts))
@@ -43,7 +49,7 @@ def detection_numbers(inside: np.ndarray, outside: np.ndarray) -> dict[str, Any]
         for component in COMPONENTS
     }
     return {
-        "rows": [len(inside), len(outside)],
+        "rows": [len(members_in), len(members_out)],
         "auroc": {
             component: {rule: x.auroc for rule, x in by_rule.items()}
             for component, by_rule in metrics.items()
@@ -62,7 +68,7 @@ def detection_section(
     tables: tuple[str, ...],
     needs_weights: bool = False,
 ) -> Section:
-    """The paper's AUROC, ours, and the difference; also for stand-ins of the paper's sets.
+    """Return the paper's AUROC, ours, and the difference; also for stand-ins of the paper's sets.
 
     Parameters
     ----------
@@ -90,7 +96,7 @@ def detection_section(
         ]
         for group in settings
         for method in methods
-        if group.where(method=method)
+        if group.select(method=method)
         for rule in RULES
     ]
     were_run = {group.setting["ood"] for group in settings}
@@ -103,10 +109,12 @@ def detection_section(
     ]
     notes = list(dict.fromkeys(mark for group in settings for mark in group.marks))
     if missing and needs_weights and not settings:
-        notes.append("Not run, for lack of the in-distribution data or the network's weights.")
+        notes.append(
+            "Not run: the in-distribution data or the network's weights were not available."
+        )
     elif missing:
         titles = ", ".join(datasets.describe(name).title for name in missing)
-        notes.append(f"Not run, for lack of the data: {titles}.")
+        notes.append(f"Not run, because the data were not available: {titles}.")
     table = Table(
         f"{datasets.describe(data).title} in distribution: AUROC of epistemic uncertainty",
         ["out of distribution", "method", "rule", "paper", "ours", "difference"],
@@ -123,9 +131,9 @@ def _aurocs(group: Group, method: str, rule: str, component: str = "epistemic") 
     return group.by_run(lambda stored: stored.numbers["auroc"][component][rule], method=method)
 
 
-def _compared(paper: tuple[float, float] | None, ours: dict[int, float]) -> list[str]:
-    values = list(ours.values())
-    shown = mean_and_spread(values)
+def _compared(paper: tuple[float, float] | None, by_run: dict[int, float]) -> list[str]:
+    values = list(by_run.values())
+    shown = mean_and_deviation(values)
     if paper is None:
         return ["–", shown, "–"]
     return [_pair(paper), shown, f"{np.mean(values) - paper[0]:+.3f}"]
@@ -136,7 +144,7 @@ def _pair(paper: tuple[float, float]) -> str:
 
 
 def _log_is_best(group: Group, method: str) -> Iterator[Claim]:
-    ours = _aurocs(group, method, "log")
+    values = _aurocs(group, method, "log")
     rivals_of_claims = {
         BEST: {rule: ("epistemic", rule) for rule in RULES if rule != "log"},
         BEYOND: {
@@ -147,7 +155,7 @@ def _log_is_best(group: Group, method: str) -> Iterator[Claim]:
     }
     for claim, rivals in rivals_of_claims.items():
         advantages = {
-            name: Advantage.larger(ours, _aurocs(group, method, rule, component))
+            name: Advantage.larger(values, _aurocs(group, method, rule, component))
             for name, (component, rule) in rivals.items()
         }
         rival = best_rival(advantages)
@@ -156,18 +164,18 @@ def _log_is_best(group: Group, method: str) -> Iterator[Claim]:
                 claim,
                 f"{group.title()} against {group.title('ood')}, {method}",
                 advantages[rival].verdict,
-                f"{advantages[rival]}, against the best other, {rival}",
+                f"{advantages[rival]}, against the best rival, {rival}",
                 "AUROC",
                 counts=not group.is_shortened,
             )
 
 
 def _accuracy(settings: Sequence[Group], methods: Sequence[str]) -> list[str]:
-    """The networks' accuracy by method, where they were trained in full."""
+    """Return the networks' accuracy by method, for those that were trained in full."""
     parts = []
     for method in methods:
-        for group in [x for x in settings if not x.is_shortened and x.where(method=method)][:1]:
+        for group in [x for x in settings if not x.is_shortened and x.select(method=method)][:1]:
             values = group.by_run(lambda stored: stored.numbers["accuracy"], method=method).values()
-            parts.append(f"{method} {mean_and_spread(list(values))}")
+            parts.append(f"{method} {mean_and_deviation(list(values))}")
     sentence = f"Accuracy of the mean prediction in distribution: {', '.join(parts)}."
     return [sentence] if parts else []

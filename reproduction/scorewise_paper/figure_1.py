@@ -28,10 +28,10 @@ compute = compute_forests
 
 
 def cells(setup: Setup) -> list[Cell]:
-    """A forest for each run."""
+    """Return a cell for each run, which is one forest."""
     return forest_cells(setup, EXPERIMENT, REVISION, DATA, trees=TREES, depth=DEPTH)
 
 
 def section(results: Sequence[Stored]) -> Section:
-    """Areas and curves, and whether the rule of the task's own loss is best."""
+    """Return areas and curves, and whether the rule of the task's own loss is best."""
     return rejection_section(groups(results, EXPERIMENT, DATA), ("total",), EXPERIMENT)

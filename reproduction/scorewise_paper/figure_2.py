@@ -34,7 +34,10 @@ compute = learning.compute
 
 
 def cells(setup: Setup) -> list[Cell]:
-    """A cell for each set, measure (and random choice) and run; the alternatives on MNIST."""
+    """Return a cell for each set, measure (random choice included) and run.
+
+    The alternatives to our choices are run on MNIST.
+    """
     settings = [(data, OURS) for data in SETS] + [(SETS[0], other) for other in ALTERNATIVES]
     return [
         cell
@@ -44,6 +47,6 @@ def cells(setup: Setup) -> list[Cell]:
 
 
 def section(results: Sequence[Stored]) -> Section:
-    """Errors of the figure's measures, and whether zero-one is best."""
+    """Return the errors of the figure's measures, and whether zero-one is best."""
     measures = ("log", "brier", "zero-one", "random")
     return learning_section(results, EXPERIMENT, SETS, measures, EXPERIMENT)

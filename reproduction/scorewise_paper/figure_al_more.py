@@ -18,7 +18,7 @@ compute = learning.compute
 
 
 def cells(setup: Setup) -> list[Cell]:
-    """A cell for each set, measure (and random choice) and run."""
+    """Return a cell for each set, measure (random choice included) and run."""
     return [
         cell
         for data in SETS
@@ -27,6 +27,6 @@ def cells(setup: Setup) -> list[Cell]:
 
 
 def section(results: Sequence[Stored]) -> Section:
-    """Errors of all measures, and whether zero-one is best."""
+    """Return the errors of all measures, and whether zero-one is best."""
     measures = ("log", "brier", "zero-one", "spherical", "random")
     return learning_section(results, EXPERIMENT, SETS, measures, EXPERIMENT)

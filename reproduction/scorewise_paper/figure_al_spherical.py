@@ -14,6 +14,6 @@ cells, compute = figure_2.cells, figure_2.compute
 
 
 def section(results: Sequence[Stored]) -> Section:
-    """Errors of the spherical measure, beside zero-one and random choice."""
+    """Return the errors of the spherical measure, beside zero-one and random choice."""
     measures = ("zero-one", "spherical", "random")
     return learning_section(results, EXPERIMENT, figure_2.SETS, measures, "figure-al-spherical")

@@ -24,12 +24,12 @@ compute = cifar.compute
 
 
 def cells(setup: Setup) -> list[Cell]:
-    """An ensemble for each run."""
+    """Return a cell for each run, which is one ensemble."""
     return cifar.cifar_cells(setup, EXPERIMENT, REVISION, ("ensemble",)) if setup.has(DATA) else []
 
 
 def section(results: Sequence[Stored]) -> Section:
-    """Areas and curves, and the probability of the two most probable classes."""
+    """Return areas and curves, and the probability of the two most probable classes."""
     settings = groups(results, EXPERIMENT, DATA)
     papers = "{:.3f} ± {:.3f}".format(*published("fig:app-sp-tu-cifar10")["top_2_mass"])
     masses = [
@@ -37,6 +37,6 @@ def section(results: Sequence[Stored]) -> Section:
         f"{stored.cell.setting['run']}, {stored.numbers['top_2_mass']:.3f} ± "
         f"{stored.numbers['top_2_mass_sd']:.3f} (the paper: {papers})."
         for group in settings[:1]
-        for stored in group.where()
+        for stored in group.select()
     ]
     return rejection_section(settings, ("total",), EXPERIMENT, masses)

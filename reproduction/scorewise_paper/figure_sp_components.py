@@ -17,6 +17,6 @@ cells, compute = figure_1.cells, figure_1.compute
 
 
 def section(results: Sequence[Stored]) -> Section:
-    """Areas and curves, and whether total uncertainty is better."""
+    """Return areas and curves, and whether total uncertainty is better."""
     forests = groups(results, EXPERIMENT, figure_1.DATA)
     return rejection_section(forests, ("aleatoric", "epistemic"), "figure-sp-components")

@@ -22,7 +22,7 @@ import scorewise as sw
 from scorewise_paper import datasets
 from scorewise_paper._files import load_checkpoint, progress_bar, save_checkpoint
 from scorewise_paper.datasets import Rows
-from scorewise_paper.networks import Headed, features, lenet, mlp, thinned
+from scorewise_paper.networks import NetworkWithHead, dropout_probabilities, features, lenet, mlp
 from scorewise_paper.published import published
 from scorewise_paper.results import Cell, Result, Stored
 from scorewise_paper.runs import Setup, labels_of, random_numbers
@@ -36,7 +36,7 @@ from scorewise_paper.sections import (
     Table,
     draw_mean,
     groups,
-    mean_and_spread,
+    mean_and_deviation,
 )
 
 RANDOM = "random"
@@ -79,7 +79,7 @@ class Choices:
 def learning_cells(
     setup: Setup, experiment: str, revision: int, data: str, choices: Choices
 ) -> list[Cell]:
-    """A cell for each measure and run, as in the paper's table; none without the data."""
+    """Return a cell for each measure and run, as in the paper's table; none without the data."""
     if not setup.has(data):
         return []
     (plan,) = (row for row in published("tab:alconfig")["rows"] if row["data"] == data)
@@ -102,7 +102,7 @@ def learning_cells(
 
 
 def compute(setup: Setup, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Result]]:
-    """Learning curves; all cells that differ by measure and run alone learn together."""
+    """Yield learning curves; cells that differ only by measure and run learn together."""
     together: dict[str, list[Cell]] = {}
     for cell in cells:
         shared = {k: v for k, v in cell.setting.items() if k not in {"measure", "run"}}
@@ -123,33 +123,33 @@ class _Progress:
 
     @classmethod
     def restored(cls, cells: Sequence[Cell], checkpoint: Path, n: int) -> _Progress:
-        """The state in a checkpoint, or the first round's.
+        """Return the state in a checkpoint, or that of the first round.
 
         All learners of the checkpoint continue, also those whose results are stored already.
         """
         state = load_checkpoint(checkpoint)
         if state and state.keys() == {field.name for field in fields(cls)}:
-            there = {_key(setting) for setting in state["settings"]}
-            if {_key(cell.setting) for cell in cells} <= there:
+            learners = {_key(setting) for setting in state["settings"]}
+            if {_key(cell.setting) for cell in cells} <= learners:
                 return cls(**state)
         settings = [dict(cell.setting) for cell in cells]
         return cls(settings, torch.stack([_first_rows(x, n) for x in settings]), [], 0.0)
 
 
 def _key(setting: Any) -> tuple[str, int]:
-    """The measure and the run, which identify a learner of a group."""
+    """Return the measure and the run, which identify a learner of a group."""
     return setting["measure"], setting["run"]
 
 
 def _learn_together(
     setup: Setup, checkpoint: Path, cells: Sequence[Cell]
 ) -> Iterator[tuple[Cell, Result]]:
-    """Rounds of all learners side by side, with a checkpoint after each."""
+    """Yield the results of learners that learn side by side, with a checkpoint after each round."""
     started = time.perf_counter()
     setting, device = cells[0].setting, setup.torch_device
     train, test = (setup.load(setting["data"], split) for split in ("train", "test"))
-    x, y = _on(device, train, setting["train_rows"])
-    x_test, y_test = _on(device, test)
+    x, y = _to_device(device, train, setting["train_rows"])
+    x_test, y_test = _to_device(device, test)
     state = _Progress.restored(cells, checkpoint, len(x))
     started -= state.seconds
     stack = Stack(
@@ -203,18 +203,20 @@ def _learn_together(
 class _RoundLearner:
     """The trained network of a round, and the rows it acquires labels for."""
 
-    def __init__(self, network: Headed, setting: Any, number: int) -> None:
+    def __init__(self, network: NetworkWithHead, setting: Any, number: int) -> None:
         self.network, self.setting, self.number = network, setting, number
         device = network.head.weight.device
         self.draws = torch.Generator(device).manual_seed(_seed(setting, _DRAWS, number))
 
     def members(self, images: Tensor) -> Tensor:
-        """Probabilities ``(n, draws, K)`` by dropout."""
+        """Return probabilities ``(n, draws, K)`` by dropout."""
         values = features(self.network, images, batch=_BATCH)
-        return thinned(values, self.network.head, self.setting["samples"], DROPOUT, self.draws)
+        return dropout_probabilities(
+            values, self.network.head, self.setting["samples"], DROPOUT, self.draws
+        )
 
     def acquire(self, pool: Tensor, labelled: Tensor) -> Tensor:
-        """The labelled rows, and those that are chosen from the pool."""
+        """Return the labelled rows, and those that are chosen from the pool."""
         budget = min(self.setting["budget"], len(pool) - len(labelled))
         if budget == 0:
             return labelled
@@ -234,32 +236,32 @@ class _RoundLearner:
 
 
 def _error(probs: Tensor, y: Tensor) -> float:
-    """The zero-one loss of the mean of the members."""
+    """Return the zero-one loss of the mean of the members."""
     return float((probs.mean(1).argmax(1) != y).double().mean())
 
 
-def network_for(rows: Rows, wide: bool) -> Headed:
-    """An MLP for grey images, a LeNet for coloured ones."""
+def network_for(rows: Rows, wide: bool) -> NetworkWithHead:
+    """Return an MLP for grey images, a LeNet for coloured ones."""
     _, channels, height, width = rows.x.shape
     if channels == 1:
         return mlp(height * width, rows.n_classes, wide=wide, dropout=DROPOUT)
     return lenet(channels, height, rows.n_classes, dropout=DROPOUT)
 
 
-def _on(device: torch.device, rows: Rows, most: int | None = None) -> tuple[Tensor, Tensor]:
-    """Images from 0 to 1 and labels, on the device."""
+def _to_device(device: torch.device, rows: Rows, most: int | None = None) -> tuple[Tensor, Tensor]:
+    """Return images, as numbers from 0 to 1, and labels on the device."""
     x, y = rows.x[:most], labels_of(rows)[:most]
     return torch.from_numpy(x).to(device).float() / 255, torch.from_numpy(y).to(device)
 
 
 def _first_rows(setting: Any, n: int) -> Tensor:
-    """The rows that are labelled at the beginning: the same for all measures of a run."""
+    """Return the rows that are labelled at the beginning, the same for all measures of a run."""
     rows = random_numbers(setting["run"], _FIRST, 0).permutation(n)[: setting["initial"]]
     return torch.from_numpy(rows)
 
 
 def _seed(setting: Any, purpose: int, number: int) -> int:
-    """A seed for a purpose and a round, the same for all measures of a run."""
+    """Return a seed for a purpose and a round, the same for all measures of a run."""
     return int(random_numbers(setting["run"], purpose, number).integers(2**62))
 
 
@@ -291,7 +293,7 @@ class Stack:
 
     def __init__(
         self,
-        make: Callable[[], Headed],
+        make: Callable[[], NetworkWithHead],
         n_networks: int,
         images: Tensor,
         labels: Tensor,
@@ -355,8 +357,8 @@ class Stack:
             for _ in range(n_steps):
                 self._step()
 
-    def network(self, i: int) -> Headed:
-        """The i-th network, in evaluation mode; it shares the stack's weights."""
+    def network(self, i: int) -> NetworkWithHead:
+        """Return the i-th network, in evaluation mode; it shares the stack's weights."""
         network = copy.deepcopy(self._bare)
         for name, x in self._weights.items():
             owner, _, leaf = name.rpartition(".")
@@ -364,7 +366,7 @@ class Stack:
         return network.eval()
 
     def _learn(self) -> None:
-        """One step of every network on its next rows."""
+        """Train every network by one step on its next rows."""
         rows, real, masks = (
             x.index_select(0, self._next)[0] for x in (self._order, self._real, self._masks)
         )
@@ -382,7 +384,7 @@ class Stack:
         return logits
 
     def _captured(self) -> Callable[[], None]:
-        """A step as a CUDA graph, which costs one launch instead of dozens; products in TF32."""
+        """Return the step as a CUDA graph, one launch instead of dozens, with products in TF32."""
         self._real.fill_(1)
         stream = torch.cuda.Stream(self._device)
         stream.wait_stream(torch.cuda.current_stream())
@@ -437,7 +439,7 @@ def learning_section(
     measures: Sequence[str],
     name: str,
 ) -> Section:
-    """Mean errors over all rounds for each set that was run, and which sets are missing."""
+    """Return mean errors over all rounds for each set that was run, and which sets were not."""
     results = list(results)
     settings = [group for data in sets for group in groups(results, experiment, data)]
     settings.sort(key=lambda group: (_choices(group) != Choices(), str(_choices(group))))
@@ -445,7 +447,7 @@ def learning_section(
     missing = [datasets.describe(data).title for data in sets if data not in were_run]
     notes = list(dict.fromkeys(mark for group in settings for mark in group.marks))
     if missing:
-        notes.append(f"Not run, for lack of the data: {', '.join(missing)}.")
+        notes.append(f"Not run, because the data were not available: {', '.join(missing)}.")
     if not settings:
         return Section(notes)
     tables = [
@@ -474,7 +476,7 @@ def _title(group: Group) -> str:
 
 
 def _repeats(main: Sequence[Group], i: int) -> bool:
-    """Whether an earlier group has the same data set, in another size or version."""
+    """Return whether an earlier group has the same data set, in another size or version."""
     return main[i].setting["data"] in {group.setting["data"] for group in main[:i]}
 
 
@@ -498,16 +500,16 @@ def _table(
         by_measure = [list(group.by_run(number, measure=measure).values()) for measure in measures]
         means = [float(np.mean(values)) if values else np.inf for values in by_measure]
         best.add((i, 1 + int(np.argmin(means))))
-        shown = (mean_and_spread(values, 4) if values else "not run" for values in by_measure)
+        shown = (mean_and_deviation(values, 4) if values else "not run" for values in by_measure)
         rows.append([_title(group), *shown])
     columns = ["data and choices", *measures]
     return Table(f"{title} (lower is better)", columns, rows, frozenset(best), notes)
 
 
 def _zero_one_is_best(group: Group, measures: Sequence[str]) -> Iterator[Claim]:
-    ours = group.by_run(_mean, measure=_ZERO_ONE)
+    values = group.by_run(_mean, measure=_ZERO_ONE)
     for measure in measures:
-        advantage = Advantage.smaller(ours, group.by_run(_mean, measure=measure))
+        advantage = Advantage.smaller(values, group.by_run(_mean, measure=measure))
         if measure != _ZERO_ONE and advantage.values:
             yield Claim(
                 BEST,
@@ -520,11 +522,11 @@ def _zero_one_is_best(group: Group, measures: Sequence[str]) -> Iterator[Claim]:
 
 
 def learning_figure(group: Group, measures: Sequence[str]) -> Canvas:
-    """The error against the number of labels, a line for each measure."""
+    """Return a figure of the error against the number of labels, with a line for each measure."""
     canvas = Canvas(figsize=(6, 4), layout="constrained")
     ax = canvas.subplots()
     for measure in measures:
-        runs = group.where(measure=measure)
+        runs = group.select(measure=measure)
         if runs:
             errors = np.array([stored.numbers["error"] for stored in runs])
             labels = np.array(runs[0].numbers["labels"])

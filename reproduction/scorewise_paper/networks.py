@@ -32,7 +32,7 @@ _DROPOUT = 0.2
 # -- trained here ----------------------------------------------------------------------------------
 
 
-class Headed(nn.Module):
+class NetworkWithHead(nn.Module):
     """A body that computes features, dropout, and a linear head that turns them into logits.
 
     The paper's members are draws from dropout before the last layer; rate 0 means no dropout.
@@ -45,7 +45,7 @@ class Headed(nn.Module):
         self.head = nn.Linear(width, n_classes)
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Logits ``(n, K)``; ``mask`` has the retained features, where dropout is drawn outside."""
+        """Return logits ``(n, K)``; with ``mask``, the features that dropout retains are given."""
         values = self.body(x)
         rate = self.dropout.p
         retained = self.dropout(values) if mask is None else values * mask / (1 - rate)
@@ -53,8 +53,10 @@ class Headed(nn.Module):
         return logits
 
 
-def mlp(n_features: int, n_classes: int, *, wide: bool = True, dropout: float = 0.5) -> Headed:
-    """The paper's multilayer perceptron, for grey images.
+def mlp(
+    n_features: int, n_classes: int, *, wide: bool = True, dropout: float = 0.5
+) -> NetworkWithHead:
+    """Return the paper's multilayer perceptron, for grey images.
 
     "An input layer with 784 features with ReLU activations followed by a hidden layer with 100
     features": read literally there is a layer as wide as the image (``wide``) before the one of
@@ -62,11 +64,11 @@ def mlp(n_features: int, n_classes: int, *, wide: bool = True, dropout: float = 
     """
     first = [nn.Linear(n_features, n_features), nn.ReLU()] if wide else []
     hidden = [nn.Linear(n_features, 100), nn.ReLU()]
-    return Headed(nn.Sequential(nn.Flatten(), *first, *hidden), 100, n_classes, dropout)
+    return NetworkWithHead(nn.Sequential(nn.Flatten(), *first, *hidden), 100, n_classes, dropout)
 
 
-def lenet(n_channels: int, side: int, n_classes: int, *, dropout: float = 0.5) -> Headed:
-    """The paper's convolutional network, after LeNet5, for colour images."""
+def lenet(n_channels: int, side: int, n_classes: int, *, dropout: float = 0.5) -> NetworkWithHead:
+    """Return the paper's convolutional network, after LeNet5, for colour images."""
     left = ((side - 4) // 2 - 4) // 2
     body = nn.Sequential(
         nn.Conv2d(n_channels, 32, 5),
@@ -79,11 +81,11 @@ def lenet(n_channels: int, side: int, n_classes: int, *, dropout: float = 0.5) -
         nn.Linear(64 * left * left, 800),
         nn.ReLU(),
     )
-    return Headed(body, 800, n_classes, dropout)
+    return NetworkWithHead(body, 800, n_classes, dropout)
 
 
-def resnet18(n_classes: int, *, dropout: float = 0.0, width: int = 64) -> Headed:
-    """ResNet18 in its form for small images: a first layer of 3×3 filters, and no pooling there."""
+def resnet18(n_classes: int, *, dropout: float = 0.0, width: int = 64) -> NetworkWithHead:
+    """Return a ResNet18 for small images: its first layer has 3×3 filters and no pooling."""
     stages: list[nn.Module] = []
     before = width
     for i in range(4):
@@ -101,7 +103,7 @@ def resnet18(n_classes: int, *, dropout: float = 0.0, width: int = 64) -> Headed
         nn.AdaptiveAvgPool2d(1),
         nn.Flatten(),
     )
-    return Headed(body, before, n_classes, dropout)
+    return NetworkWithHead(body, before, n_classes, dropout)
 
 
 class _ResidualBlock(nn.Module):
@@ -129,19 +131,19 @@ def _plain_convolution(before: int, after: int, size: int, stride: int) -> nn.Co
     return nn.Conv2d(before, after, size, stride=stride, padding=size // 2, bias=False)
 
 
-def features(network: Headed, x: Tensor, *, batch: int = 1000) -> Tensor:
-    """The body's features of images ``(n, channels, height, width)``, in evaluation mode."""
+def features(network: NetworkWithHead, x: Tensor, *, batch: int = 1000) -> Tensor:
+    """Return the body's features of images ``(n, channels, height, width)``, in evaluation mode."""
     body = network.body.eval()
     with torch.inference_mode():
         return torch.cat([body(part).float() for part in x.split(batch)])
 
 
-def thinned(
+def dropout_probabilities(
     values: Tensor, head: nn.Linear, n_draws: int, rate: float, draws: torch.Generator
 ) -> Tensor:
-    """Probabilities ``(n, n_draws, K)`` of a head over features, by dropout.
+    """Return probabilities ``(n, n_draws, K)`` of a head over features, by dropout.
 
-    A draw drops the same features of all rows: it is one network, thinned.
+    A draw drops the same features of all rows, so it is one network.
     """
     with torch.inference_mode():
         masks = torch.rand(n_draws, values.shape[1], device=values.device, generator=draws) >= rate
@@ -190,13 +192,13 @@ class EfficientNet(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits ``(n, K)`` of images ``(n, 3, height, width)``."""
+        """Return logits ``(n, K)`` of images ``(n, 3, height, width)``."""
         logits: Tensor = self.classifier(self.avgpool(self.features(x)).flatten(1))
         return logits
 
 
 def shape_of(weights: Mapping[str, Tensor]) -> Shape:
-    """The shape of the network that has these weights."""
+    """Return the shape of the network that has these weights."""
     stages = [
         [name for name in weights if name.startswith(f"features.{stage}.")]
         for stage in range(1, len(_STRIDES) + 1)
@@ -244,7 +246,7 @@ class _FusedBlock(_Shortcut):
 
 
 class _Block(_Shortcut):
-    """To more channels, a convolution of each channel alone, a weight for each, and back."""
+    """A convolution to more channels, one within each channel, weights for channels, and back."""
 
     def __init__(self, before: int, after: int, expansion: int, stride: int) -> None:
         inner = before * expansion
@@ -277,7 +279,7 @@ class _SqueezeExcitation(nn.Module):
 def _convolution(
     before: int, after: int, size: int, *, stride: int = 1, groups: int = 1, active: bool = True
 ) -> nn.Sequential:
-    """A convolution with a batch norm, and an activation unless ``active`` is False."""
+    """Return a convolution with a batch norm, and an activation unless ``active`` is False."""
     layers = [
         nn.Conv2d(before, after, size, stride, padding=size // 2, groups=groups, bias=False),
         nn.BatchNorm2d(after, eps=_EPSILON),
@@ -289,7 +291,7 @@ def _convolution(
 
 
 def normalized(images: Tensor, mean: Sequence[float], deviation: Sequence[float]) -> Tensor:
-    """Bytes to numbers around 0, channel by channel."""
+    """Return images of bytes as numbers, normalised channel by channel."""
     centre, scale = (
         torch.tensor(x, device=images.device)[:, None, None] for x in (mean, deviation)
     )
@@ -297,8 +299,8 @@ def normalized(images: Tensor, mean: Sequence[float], deviation: Sequence[float]
     return scaled.contiguous(memory_format=torch.channels_last)
 
 
-def squares(rows: Rows, chosen: np.ndarray, side: int) -> Iterator[Tensor]:
-    """Batches of bytes ``(n, 3, side, side)``: the centre of each image, resized."""
+def square_batches(rows: Rows, chosen: np.ndarray, side: int) -> Iterator[Tensor]:
+    """Yield batches of bytes ``(n, 3, side, side)``: the centre of each image, resized."""
     parts = [chosen[i : i + _IMAGES] for i in range(0, len(chosen), _IMAGES)]
     if isinstance(rows.x, np.ndarray):
         for part in parts:
@@ -319,7 +321,10 @@ def squares(rows: Rows, chosen: np.ndarray, side: int) -> Iterator[Tensor]:
 
 
 def _resized(images: Tensor, side: int) -> Tensor:
-    """The shorter side resized to ``side``, the longer one cropped, as torchvision does it."""
+    """Return images with the shorter side resized to ``side`` and the longer cropped to it.
+
+    This is what torchvision does.
+    """
     height, width = images.shape[2:]
     if (height, width) == (side, side):
         return images

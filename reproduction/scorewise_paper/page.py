@@ -21,28 +21,29 @@ PAGE = "page"
 _TITLE = "The paper, reproduced"
 _FIGURES = "figures"
 _COMMANDS = """\
-scorewise-paper datasets list                        # which data are here, how to get the others
-scorewise-paper figure-1 --data-dir data             # runs and draws one; --results FOLDER, --help
+scorewise-paper datasets list                        # the data sets, and how to get them
+scorewise-paper figure-1 --data-dir data             # runs and draws one experiment; see --help
 scorewise-paper all --data-dir data --device cuda    # everything that the available data allow
 scorewise-paper report                               # this page, from the stored results
 """
 _HOW = (
-    "Every result is stored as soon as it is computed, with its setting, versions and time; its "
-    "run is its seed. An interrupted run continues where it stopped when the same command is run "
-    "again. Forests give the same numbers everywhere; networks trained on a GPU do not, as its "
-    "sums have no fixed order. The report is this page, the same as one HTML file, and the tables "
-    "in LaTeX; the results that the page in scorewise's repository was made from are there in "
-    "`reproduction/results`, and `reproduction/README.md` describes how they were computed."
+    "Every result is stored as soon as it is computed, with its setting, versions and time. The "
+    "number of a run is its seed. If a run is interrupted, the same command continues where it "
+    "stopped. Forests give the same numbers everywhere; networks trained on a GPU do not, because "
+    "its sums have no fixed order. The report is written as Markdown and as one HTML file, with "
+    "the tables in LaTeX. In scorewise's repository, `reproduction/results` has the results behind "
+    "this page, and `reproduction/README.md` describes how they were computed."
 )
 _EXPLAINED = (
-    "The paper's figures have curves and no numbers, so only ours can be shown. Results on other "
-    "data than the paper's, or of shortened runs, are marked. Differences are between paired "
-    "runs, with Student's 95 % interval of their mean in brackets where there are several; a "
-    "comparison is undecided where that interval contains 0. All runs share one data set, so the "
-    "intervals describe repeated runs, not new data; and the rival that is named is the best of "
-    "several, selected after the fact. The totals of Brier and spherical order all rows alike and "
-    "are not compared with each other. Results of shortened runs, of another floor of the log "
-    "loss, or of other choices than ours where the paper is silent, are shown and not counted."
+    "The paper's figures show curves without numbers, so the tables of figures have only our "
+    "numbers. Results on other data than the paper's, and of shortened runs, are marked. "
+    "Differences are between paired runs. If there are several runs, Student's 95 % interval of "
+    "the mean difference is in brackets, and a comparison is undecided if the interval contains 0. "
+    "All runs share one data set, so the intervals describe repeated runs, not new data. The named "
+    "rival is the best of several, selected after seeing the results. The totals of Brier and "
+    "spherical order all rows alike and are not compared with each other. Three kinds of results "
+    "are shown but not counted: those of shortened runs, those with another floor of the log loss, "
+    "and those of alternative choices where the paper is silent."
 )
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem }
@@ -142,7 +143,7 @@ def write_sections(names: Iterable[str], store: Store) -> list[Path]:
 def _read(
     store: Store, names: Iterable[str], strict: bool = True
 ) -> tuple[list[Stored], list[str]]:
-    """The results that count, and sentences about those of another revision."""
+    """Return the results that count, and sentences about those of another revision."""
     every = [
         stored
         for name in dict.fromkeys(experiment(name).EXPERIMENT for name in names)
@@ -177,7 +178,7 @@ def _write(folder: Path, texts: dict[str, str], parts: Sequence[_Part]) -> list[
 
 
 def _svg(figure: Any) -> str:
-    """A figure as SVG; the same numbers give the same text."""
+    """Return a figure as SVG; the same numbers give the same text."""
     import matplotlib as mpl  # slow to import
 
     text = io.StringIO()
@@ -190,7 +191,7 @@ def _svg(figure: Any) -> str:
 
 
 def _claims(claims: Sequence[Claim]) -> Section:
-    """A sentence on each claim, then the evidence."""
+    """Return a sentence on each claim, and tables of the evidence."""
     by_claim: dict[str, list[Claim]] = {}
     for claim in dict.fromkeys(claims):
         by_claim.setdefault(claim.claim, []).append(claim)
@@ -199,7 +200,7 @@ def _claims(claims: Sequence[Claim]) -> Section:
         [
             Table(
                 text,
-                ["where", "holds", f"by how much better: {tested[0].unit}"],
+                ["where", "holds", f"advantage ({tested[0].unit})"],
                 [[claim.where, claim.verdict, claim.evidence] for claim in tested],
             )
             for text, tested in by_claim.items()
@@ -212,23 +213,23 @@ def _verdict_sentence(text: str, tested: Sequence[Claim]) -> str:
     yes, no = verdicts.count(YES), verdicts.count(NO)
     single = [x for x in verdicts if x.startswith(f"{UNDECIDED}:")]
     if not verdicts:
-        summary = "tested in shortened runs only"
+        summary = "was tested only in shortened runs"
     elif yes == len(verdicts):
-        summary = "it holds"
+        summary = "holds"
     elif no == len(verdicts):
-        summary = "it does not hold"
+        summary = "does not hold"
     elif yes and no:
-        summary = "sometimes it holds and sometimes not"
+        summary = "holds in some comparisons and not in others"
     elif yes or no:
-        summary = f"where it can be decided it {'holds' if yes else 'does not hold'}"
+        summary = f"{'holds' if yes else 'does not hold'} in every comparison that is decided"
     else:
-        summary = "it cannot be decided"
+        summary = "is undecided"
     singles = (
-        f" ({len(single)} of them for lack of a second run: the only run gives yes in "
+        f" ({len(single)} of them because there is only one run, which gives yes in "
         f"{sum(x.endswith(YES) for x in single)} and no in {sum(x.endswith(NO) for x in single)})"
     )
     return (
-        f"{text}: {summary}. Comparisons: {len(verdicts)}; yes: {yes}, no: {no}, undecided: "
+        f"“{text}” {summary}. Comparisons: {len(verdicts)}; yes: {yes}, no: {no}, undecided: "
         f"{len(verdicts) - yes - no}{singles if single else ''}."
     )
 
@@ -241,7 +242,8 @@ def _origin(stored: Sequence[Stored]) -> str:
     seconds = sum(float(x.provenance["seconds"]) for x in stored)
     return (
         f"{published('paper')}. This page is written by `scorewise-paper report` from "
-        f"{len(stored)} stored results ({', '.join(devices)}; minutes: {seconds / 60:,.0f})."
+        f"{len(stored)} stored results ({', '.join(devices)}; computed in {seconds / 60:,.0f} "
+        "minutes)."
     )
 
 
@@ -276,7 +278,7 @@ def _page_html(beginning: Sequence[str], parts: Sequence[_Part]) -> str:
 
 
 def _paragraph(text: str) -> str:
-    """Text between backticks is code."""
+    """Return a paragraph of HTML; text between backticks is code."""
     parts = (
         f"<code>{part}</code>" if i % 2 else part
         for i, part in enumerate(html.escape(text).split("`"))
@@ -305,7 +307,7 @@ _LATEX = {
 
 
 def markdown(table: Table) -> str:
-    """A table of pipes, with its title before and its notes after it."""
+    """Return a table in Markdown, with its title before and its notes after it."""
     lines = [
         f"**{_piped(table.title)}**",
         "",
@@ -320,7 +322,7 @@ def markdown(table: Table) -> str:
 
 
 def latex(table: Table) -> str:
-    """A floating table, for a document with ``booktabs``."""
+    """Return a table in LaTeX, for a document with ``booktabs``."""
     lines = [
         r"\begin{table}[ht]",
         r"\centering",
@@ -338,7 +340,7 @@ def latex(table: Table) -> str:
 
 
 def as_html(table: Table) -> str:
-    """A table with a caption."""
+    """Return a table in HTML, with a caption."""
     head = "".join(f"<th>{html.escape(x)}</th>" for x in table.columns)
     lines = [f"<table><caption>{html.escape(table.title)}</caption><thead><tr>{head}</tr></thead>"]
     for i, row in enumerate(table.rows):

@@ -28,7 +28,7 @@ from scorewise_paper._files import progress_bar, replacing
 from scorewise_paper.datasets import Rows
 from scorewise_paper.detection import detection_numbers
 from scorewise_paper.errors import CorruptData, MissingData, Remedy
-from scorewise_paper.networks import EfficientNet, normalized, shape_of, squares
+from scorewise_paper.networks import EfficientNet, normalized, shape_of, square_batches
 from scorewise_paper.results import Cell, Result
 from scorewise_paper.runs import Setup, drawn_rows
 
@@ -52,7 +52,7 @@ class Network:
     deviation: tuple[float, ...]
 
     def normalized(self, images: Tensor) -> Tensor:
-        """Bytes to numbers around 0, as in the network's training."""
+        """Return images normalised as in the network's training."""
         return normalized(images, self.mean, self.deviation)
 
 
@@ -90,12 +90,12 @@ class PublishedWeights:
     read: Callable[[Path], Network]
 
     def locate(self, setup: Setup) -> Weights:
-        """The weights in the folder of weights.
+        """Return the weights in the folder of weights.
 
         Raises
         ------
         MissingData
-            If a file is not there.
+            If a file is missing.
         CorruptData
             If they are not known to be the published ones, and ``setup.as_is`` is not set.
         """
@@ -104,7 +104,7 @@ class PublishedWeights:
         missing = [path for path in paths if not path.is_file()]
         if missing:
             steps = " and ".join(f"{self.url}/{path.name} to {path}" for path in missing)
-            raise MissingData(f"the weights of {self.title} are not there; download {steps}")
+            raise MissingData(f"the weights of {self.title} are missing; download {steps}")
         digests = [datasets.digests_of(path)["sha256"] for path in paths]
         official = bool(self.sha256) and digests[-1].startswith(self.sha256)
         if not official and not setup.as_is:
@@ -118,7 +118,7 @@ class PublishedWeights:
         return Weights(paths[-1], digests[0] if len(digests) == 1 else together, official)
 
     def load(self, weights: Weights, n_classes: int, device: torch.device) -> Network:
-        """The network on a device, in evaluation mode.
+        """Return the network on a device, in evaluation mode.
 
         Raises
         ------
@@ -138,7 +138,7 @@ class PublishedWeights:
 
 
 def _efficientnet(path: Path) -> Network:
-    """A network as torchvision saves it; its widths and depths follow from the weights."""
+    """Return a network as torchvision saves it; its widths and depths follow from the weights."""
     weights = torch.load(path, map_location="cpu", weights_only=True)
     whole = EfficientNet(shape_of(weights))
     whole.load_state_dict(weights)
@@ -160,7 +160,7 @@ class _FirstToken(nn.Module):
 
 
 def _vision_transformer(path: Path) -> Network:
-    """A network as transformers saves it, with ``config.json`` beside."""
+    """Return a network as transformers saves it, with ``config.json`` in the same folder."""
     from transformers import ViTForImageClassification
 
     whole: Any
@@ -180,7 +180,7 @@ def _vision_transformer(path: Path) -> Network:
 
 @contextmanager
 def _without_bars() -> Iterator[None]:
-    """Without the progress bars of transformers, which would break ours."""
+    """Hide the progress bars of transformers, which would break ours."""
     from transformers.utils import logging
 
     bars: Any = logging  # which has not all its types
@@ -218,8 +218,8 @@ PUBLISHED = {
 def pretrained_cells(
     setup: Setup, experiment: str, revision: int, data: str, sets: Sequence[str]
 ) -> list[Cell]:
-    """A cell for each set that is there, method and run; none without the network and its data."""
-    there = [name for name in sets if setup.has(name, "test")]
+    """Return a cell for each run, method and available set; none without network or data."""
+    available = [name for name in sets if setup.has(name, "test")]
     has_data = setup.has(data, "test")
     try:
         weights = PUBLISHED[data].locate(setup)
@@ -233,16 +233,16 @@ def pretrained_cells(
         Cell(experiment, revision, _setting(setup, weights, data, name, method, run))
         for run in range(setup.protocol.runs)
         for method in methods
-        for name in there
+        for name in available
     ]
 
 
 def _has_training(setup: Setup, data: str) -> bool:
-    """Whether there are images to fit a Laplace approximation to; if not, that is a gap."""
+    """Return whether there are images to fit a Laplace approximation to; if not, note the gap."""
     try:
         setup.load(data, "train")
     except (MissingData, CorruptData) as error:
-        purpose = f"to fit a Laplace approximation to: {error.problem}"
+        purpose = f"the Laplace approximation needs training images: {error.problem}"
         setup.gaps[f"{data}/train"] = type(error)(purpose, *error.remedies)
         return False
     return True
@@ -271,7 +271,7 @@ def _setting(
 
 
 def compute(setup: Setup, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Result]]:
-    """Network by network."""
+    """Yield the results of cells, network by network."""
     for data in sorted({cell.setting["data"] for cell in cells}):
         of_network = [cell for cell in cells if cell.setting["data"] == data]
         predictor = Predictor(setup, data, [cell.setting for cell in of_network])
@@ -295,15 +295,17 @@ class Predictor:
         self.train_rows = next((x["train_rows"] for x in settings if "train_rows" in x), None)
 
     def numbers(self, setting: Mapping[str, Any]) -> dict[str, Any]:
-        """Accuracy, and how well each measure detects out-of-distribution images."""
-        inside, outside = (self._members(setting, name) for name in (self.data, setting["ood"]))
+        """Return the accuracy, and how well each measure detects out-of-distribution images."""
+        members_in, members_out = (
+            self._members(setting, name) for name in (self.data, setting["ood"])
+        )
         rows = self.setup.load(self.data, "test")
         y = np.asarray(rows.y)[drawn_rows(rows, setting["test_rows"], setting["run"])]
-        accuracy = float((inside.mean(1).argmax(1) == y).mean())
-        return {"accuracy": accuracy, **detection_numbers(inside, outside)}
+        accuracy = float((members_in.mean(1).argmax(1) == y).mean())
+        return {"accuracy": accuracy, **detection_numbers(members_in, members_out)}
 
     def _members(self, setting: Mapping[str, Any], name: str) -> np.ndarray:
-        """Probabilities ``(n, M, K)``, in double precision."""
+        """Return probabilities ``(n, M, K)`` in double precision."""
         rows, run = self.setup.load(name, "test"), setting["run"]
         chosen = drawn_rows(rows, self.most_rows, run)  # the first rows are the same for every cell
         x = self.features(rows, chosen)[: setting["test_rows"]]
@@ -329,7 +331,7 @@ class Predictor:
         return fit_laplace(head, x, y, device=self.device, progress=False)
 
     def features(self, rows: Rows, chosen: np.ndarray) -> np.ndarray:
-        """The body's features of the chosen rows, from files, or computed and stored there."""
+        """Return the body's features of the chosen rows; they are computed once and stored."""
         ordered = np.sort(chosen)  # runs that draw all rows of a set share its files
         parts = np.split(ordered, range(FEATURES_IN_A_FILE, len(ordered), FEATURES_IN_A_FILE))
         with progress_bar(f"features of {rows.name}", len(ordered), self.setup.progress) as bar:
@@ -350,7 +352,7 @@ class Predictor:
         with torch.inference_mode():
             batches = [
                 network.body(network.normalized(batch.to(self.device))).cpu()
-                for batch in squares(rows, chosen, network.side)
+                for batch in square_batches(rows, chosen, network.side)
             ]
         features: np.ndarray = torch.cat(batches).numpy()
         return features
@@ -364,7 +366,7 @@ class Predictor:
 
 
 def _stored(path: Path, shape: tuple[int, int]) -> np.ndarray | None:
-    """Features from a file; None if it is missing or damaged."""
+    """Return features from a file; None if it is missing or damaged."""
     try:
         features: np.ndarray = np.load(path, allow_pickle=False)
     except (FileNotFoundError, ValueError, EOFError):

@@ -10,7 +10,7 @@ from typing import Any
 
 @cache
 def published(name: str) -> Any:
-    """A table by its label in the paper, such as ``"tab:ood"``.
+    """Return a table by its label in the paper, such as ``"tab:ood"``.
 
     Numbers are pairs: mean and standard deviation over the paper's runs.
     """
@@ -21,7 +21,7 @@ def published(name: str) -> Any:
 def published_auroc(
     names: tuple[str, ...], ood: str, method: str
 ) -> dict[str, tuple[float, float]]:
-    """The AUROCs by rule of an out-of-distribution set and a method, from all tables."""
+    """Return the AUROCs by rule of an out-of-distribution set and a method, from all tables."""
     return {
         rule: (pair[0], pair[1])
         for name in names

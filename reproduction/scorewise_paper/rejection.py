@@ -29,7 +29,7 @@ from scorewise_paper.sections import (
     Table,
     best_rival,
     draw_mean,
-    mean_and_spread,
+    mean_and_deviation,
 )
 
 POINTS = 100  # of a stored curve
@@ -40,8 +40,10 @@ FLOOR, LARGER_FLOOR = float(np.finfo(np.float64).eps), 1e-6
 LARGER_LOG = f"log (floor {LARGER_FLOOR:g})"
 LOSSES = {**{rule: (rule, FLOOR) for rule in RULES}, LARGER_LOG: ("log", LARGER_FLOOR)}
 
-ALIGNED = "For each task loss, its own rule is the best measure of total uncertainty to reject by"
-TOTAL = "To reject, total uncertainty beats aleatoric and epistemic"
+ALIGNED = (
+    "For each task loss, total uncertainty under its own rule is the best measure to reject by"
+)
+TOTAL = "Total uncertainty is better to reject by than aleatoric and epistemic uncertainty"
 _SAME_ORDER = {"brier": "spherical", "spherical": "brier"}  # of their totals, always
 
 
@@ -49,9 +51,9 @@ _SAME_ORDER = {"brier": "spherical", "spherical": "brier"}  # of their totals, a
 
 
 def rejection_numbers(probs: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-    """Areas and curves: by task loss, then component, then the rule that measures it.
+    """Return areas and curves: by task loss, then component, then the rule of the measure.
 
-    A curve has the loss of the most certain 1 %, 2 %, … of the rows.
+    A curve has the mean loss of the most certain 1 %, 2 %, … of the rows.
     """
     parts = sw.decompose(probs, list(RULES))
     points = -(-len(y) * np.arange(1, POINTS + 1) // POINTS) - 1
@@ -86,7 +88,7 @@ def rejection_numbers(probs: np.ndarray, y: np.ndarray) -> dict[str, Any]:
 def forest_cells(
     setup: Setup, experiment: str, revision: int, data: str, *, trees: int, depth: int
 ) -> list[Cell]:
-    """A forest for each run, otherwise with scikit-learn's defaults; none without the data."""
+    """Return a cell for each run: a forest with these sizes; none without the data."""
     if not setup.has(data):
         return []
     return [
@@ -107,7 +109,7 @@ def forest_cells(
 
 
 def compute_forests(setup: Setup, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Result]]:
-    """Forests in parallel, by the backend that joblib is configured to use."""
+    """Yield the results of cells; forests are trained in parallel, as joblib is configured."""
     parallel = Parallel(n_jobs=setup.n_jobs, return_as="generator_unordered")
     with progress_bar("forests", len(cells), setup.progress) as bar:
         for cell_and_result in parallel(delayed(_forest)(setup, cell) for cell in cells):
@@ -141,9 +143,9 @@ def _forest(setup: Setup, cell: Cell) -> tuple[Cell, Result]:
 def rejection_section(
     settings: Sequence[Group], components: Sequence[str], name: str, paragraphs: Sequence[str] = ()
 ) -> Section:
-    """Areas under the curves of some components, for each setting that was run."""
+    """Return the areas under the curves of some components, for each setting that was run."""
     if not settings:
-        return Section(["Not run here."])
+        return Section(["Not run."])
     tables, figures = [], []
     claims: list[Claim] = []
     for i, group in enumerate(settings):
@@ -152,8 +154,8 @@ def rejection_section(
             Figure(
                 name if i == 0 else f"{name}-{i + 1}",
                 f"{group.title()}: loss of the accepted rows against the proportion rejected, by "
-                f"{' and '.join(components)} uncertainty; {group.papers_runs.over_runs}.",
-                partial(rejection_figure, group.papers_runs.results, components),
+                f"{' and '.join(components)} uncertainty; {group.paper_runs.over_runs}.",
+                partial(rejection_figure, group.paper_runs.results, components),
             )
         )
         if "total" in components:
@@ -165,24 +167,24 @@ def rejection_section(
 
 
 def _losses(group: Group) -> list[str]:
-    """The task losses that all results have."""
+    """Return the task losses that all results have."""
     return [loss for loss in LOSSES if all(loss in x.numbers["aulc"] for x in group.results)]
 
 
 def _areas(group: Group, loss: str, component: str, rule: str) -> dict[int, float]:
-    """The areas under the loss-rejection curve, by run."""
+    """Return the areas under the loss-rejection curve, by run."""
     return group.by_run(lambda stored: stored.numbers["aulc"][loss][component][rule])
 
 
 def _table(group: Group, components: Sequence[str]) -> Table:
-    first = group.papers_runs
+    first = group.paper_runs
     rows, best = [], set()
     for i, (loss, component) in enumerate(product(_losses(first), components)):
         by_rule = [list(_areas(first, loss, component, rule).values()) for rule in RULES]
         means = np.array([np.mean(values) for values in by_rule])
         best |= {(i, 2 + int(j)) for j in np.flatnonzero(means == means.min())}
         digits = 4 if means.min() > 0.1 else 5
-        rows.append([loss, component, *(mean_and_spread(x, digits) for x in by_rule)])
+        rows.append([loss, component, *(mean_and_deviation(x, digits) for x in by_rule)])
     runs, all_runs = len(first.runs), len(group.runs)
     which = f"the first {runs} of {all_runs} runs" if runs < all_runs else first.over_runs
     return Table(
@@ -195,7 +197,7 @@ def _table(group: Group, components: Sequence[str]) -> Table:
 
 
 def _certain_and_wrong(group: Group) -> str:
-    """How many rows depend on the floor of the log loss, which the paper does not state."""
+    """Say how many rows depend on the floor of the log loss, which the paper does not state."""
     share = np.mean([stored.numbers["certain_and_wrong"] for stored in group.results])
     return (
         f"{group.title()}: for {100 * share:.2f} % of the rows all members gave probability 0 to "
@@ -207,9 +209,9 @@ def _certain_and_wrong(group: Group) -> str:
 def _aligned(group: Group) -> Iterator[Claim]:
     for loss in _losses(group):
         own, _ = LOSSES[loss]
-        ours = _areas(group, loss, "total", own)
+        values = _areas(group, loss, "total", own)
         rivals = {
-            rule: Advantage.smaller(ours, _areas(group, loss, "total", rule))
+            rule: Advantage.smaller(values, _areas(group, loss, "total", rule))
             for rule in RULES
             if rule not in {own, _SAME_ORDER.get(own)}
         }
@@ -218,10 +220,10 @@ def _aligned(group: Group) -> Iterator[Claim]:
 
 def _total_is_best(group: Group) -> Iterator[Claim]:
     for loss in _losses(group):
-        ours = _areas(group, loss, "total", LOSSES[loss][0])
+        values = _areas(group, loss, "total", LOSSES[loss][0])
         rivals = {
             f"{component} under {rule}": Advantage.smaller(
-                ours, _areas(group, loss, component, rule)
+                values, _areas(group, loss, component, rule)
             )
             for component in COMPONENTS
             if component != "total"
@@ -237,14 +239,14 @@ def _claim(claim: str, group: Group, loss: str, rivals: dict[str, Advantage]) ->
             claim,
             f"{group.title()}, {loss} loss",
             rivals[rival].verdict,
-            f"{rivals[rival]}, against the best other, {rival}",
-            "area under the curve",
+            f"{rivals[rival]}, against the best rival, {rival}",
+            "AULC",
             counts=not group.is_shortened and loss in RULES,
         )
 
 
 def rejection_figure(results: Sequence[Stored], components: Sequence[str]) -> Canvas:
-    """A row of panels for each component, a panel for each task loss, a line for each rule."""
+    """Return a figure: a row per component, a panel per task loss, a line per rule."""
     size = (3 * len(RULES), 2.7 * len(components))
     canvas = Canvas(figsize=size, layout="constrained")
     panels = canvas.subplots(len(components), len(RULES), squeeze=False, sharex=True, sharey="col")

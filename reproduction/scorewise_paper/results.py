@@ -27,7 +27,7 @@ _NAMED = ("data", "ood", "method", "measure")  # the parts of a setting that are
 
 @dataclass(frozen=True)
 class Cell:
-    """A piece of an experiment; its result follows from its fields.
+    """A part of an experiment; its fields determine its result.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class Stored:
 
 
 class Store:
-    """A folder of results: a file of JSON lines for each experiment, and members beside.
+    """A folder of results: a file of JSON lines for each experiment, and files of members.
 
     A line has a digest of itself. Writing replaces a file in one step, so that a crash loses no
     finished result; several processes may write at the same time.
@@ -114,29 +114,29 @@ class Store:
             pass
 
     @contextmanager
-    def alone(self, work: str) -> Iterator[None]:
+    def lock(self, work: str) -> Iterator[None]:
         """Exclude other processes that do the same kind of work on these results."""
         with locked(self.folder / ".locks" / work):
             yield
 
     def path(self, experiment: str) -> Path:
-        """The file of an experiment's results."""
+        """Return the file of an experiment's results."""
         return self.folder / f"{experiment}.jsonl"
 
     def members_path(self, cell: Cell) -> Path:
-        """The file of a cell's members, an NPZ file that scorewise reads."""
+        """Return the file of a cell's members, an NPZ file that scorewise reads."""
         return self.folder / "members" / f"{cell.name}.npz"
 
     def checkpoint_path(self, name: str) -> Path:
-        """The file of work that is not finished."""
+        """Return the file of work that is not finished."""
         return self.folder / "unfinished" / f"{name}.pt"
 
     def network_path(self, name: str) -> Path:
-        """The file of a trained network's weights."""
+        """Return the file of a trained network's weights."""
         return self.folder / "networks" / f"{name}.pt"
 
     def read(self, experiment: str) -> tuple[list[Stored], list[str]]:
-        """The results of an experiment, and messages that name its damaged lines."""
+        """Return the results of an experiment, and messages that name its damaged lines."""
         path = self.path(experiment)
         results, damaged = [], []
         lines = path.read_bytes().splitlines() if path.is_file() else []
@@ -148,7 +148,7 @@ class Store:
         return results, damaged
 
     def results(self, experiment: str) -> list[Stored]:
-        """The results of an experiment.
+        """Return the results of an experiment.
 
         Raises
         ------
@@ -165,7 +165,7 @@ class Store:
         return results
 
     def members_problem(self, stored: Stored) -> str | None:
-        """A message if a result's members are damaged; None if they are intact or deleted."""
+        """Return a message if a result's members are damaged, else None; they may be deleted."""
         path = self.members_path(stored.cell)
         if not path.is_file() or digests_of(path)["sha256"] == stored.provenance.get("members"):
             return None
@@ -229,7 +229,7 @@ def _is_same_work(cell: Cell, other: Cell) -> bool:
 
 
 def _order(cell: Cell) -> tuple[str, int, str]:
-    """The sort key of a line, so that files of the same results are the same."""
+    """Return the sort key of a line, so that files of the same results are the same."""
     words, _, _ = cell.name.rpartition("-run")
     return words, int(cell.setting["run"]), cell.key
 
@@ -239,7 +239,7 @@ def _dumps(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's arrays and numbers as Python's."""
+    """Return NumPy's arrays and numbers as lists and numbers of Python, for JSON."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} cannot be stored")
@@ -251,7 +251,7 @@ def _digest(value: Any) -> str:
 
 
 def _compact(array: np.ndarray) -> np.ndarray:
-    """Half precision, which is enough to inspect probabilities again."""
+    """Return an array in half precision, which is enough to inspect probabilities."""
     return array.astype(np.float16) if array.dtype.kind == "f" else array
 
 

@@ -38,12 +38,12 @@ EXPERIMENTS = {
 
 @dataclass(frozen=True)
 class Protocol:
-    """How large an experiment is; the paper's sizes by default.
+    """The sizes of an experiment; by default those of the paper.
 
     Parameters
     ----------
     runs : int
-        How often everything is repeated, with new seeds.
+        Number of repetitions, with new seeds.
     test_rows : int
         Rows drawn from the test set (and from each out-of-distribution set).
     train_rows : int, optional
@@ -51,12 +51,12 @@ class Protocol:
     samples : int
         Draws from dropout or a Laplace approximation.
     epochs : int, optional
-        Passes over the training data; those of the paper's tables by default.
+        Passes over the training data; by default those of the paper's tables.
     rounds : int
         Rounds of active learning.
     budget : int, optional
-        Labels that active learning begins with and gets in each round; those of the paper's table
-        by default.
+        Labels that active learning starts with, and acquires in each round; by default those of
+        the paper's table.
     width : int
         Channels of the ResNets' first stage.
 
@@ -77,7 +77,7 @@ class Protocol:
     width: int = 64
 
     def sizes(self, *names: str) -> dict[str, int | None]:
-        """The sizes that a cell depends on, for its setting."""
+        """Return the sizes that a cell depends on, for its setting."""
         return {name: getattr(self, name) for name in names}
 
 
@@ -85,30 +85,31 @@ QUICK = Protocol(
     runs=2, test_rows=200, train_rows=400, samples=5, epochs=1, rounds=2, budget=20, width=4
 )
 
-_WORDS = {
+_SIZE_NAMES = {
     "test_rows": "test rows",
     "train_rows": "training rows",
     "samples": "samples",
     "rounds": "rounds",
-    "budget": "labels a round",
+    "budget": "labels per round",
     "width": "channels",
     "epochs": "epochs",
 }
 
 
 def shortened(setting: Mapping[str, Any]) -> str:
-    """How a setting differs in size from the paper's, in words; empty where it does not."""
-    papers = {**asdict(Protocol()), **setting.get("papers", {})}
+    """Return how a setting differs in size from the paper's, in words; empty if it does not."""
+    paper_sizes = {**asdict(Protocol()), **setting.get("papers", {})}
     return ", ".join(
-        f"{word}: {setting[name]:,}" + (f" instead of {papers[name]:,}" if papers[name] else "")
-        for name, word in _WORDS.items()
-        if name in setting and setting[name] != papers[name]
+        f"{title}: {setting[name]:,}"
+        + (f" instead of {paper_sizes[name]:,}" if paper_sizes[name] else "")
+        for name, title in _SIZE_NAMES.items()
+        if name in setting and setting[name] != paper_sizes[name]
     )
 
 
 @dataclass(frozen=True)
 class Setup:
-    """Where experiments read their data and store their results, and what they run on.
+    """The folders, sizes and devices of experiments.
 
     Parameters
     ----------
@@ -123,8 +124,8 @@ class Setup:
     device : str, optional
         For networks; by default CUDA where it is available.
     n_jobs : int, optional
-        Forests in parallel, through joblib; by default as joblib is configured elsewhere, so that a
-        Dask cluster can be used.
+        Number of forests that joblib trains in parallel; by default as joblib is configured, so
+        that a Dask cluster can be used.
     weights_dir : path, optional
         Weights of pretrained networks; by default ``weights`` in the data folder.
     progress : bool, optional
@@ -152,7 +153,7 @@ class Setup:
                 object.__setattr__(self, name, Path(getattr(self, name)))
 
     def has(self, name: str, *splits: str) -> bool:
-        """Whether a data set is there and may be used; if not, it is noted among the gaps."""
+        """Return whether a data set is available and may be used; if not, note the gap."""
         try:
             for split in splits or ("train", "test"):
                 self.load(name, split)
@@ -162,17 +163,17 @@ class Setup:
         return True
 
     def load(self, name: str, split: str, run: int = 0) -> Rows:
-        """The rows of a data set, read once; ``run`` is the seed that splits pooled sets.
+        """Return the rows of a data set, read once; ``run`` is the seed that splits pooled sets.
 
         Raises
         ------
         MissingData
-            If the set is not there.
+            If the set is missing.
         """
         return _load(name, split, self.data_dir, self.as_is, run)
 
     def described(self, *sets: tuple[str, str]) -> dict[str, dict[str, Any]]:
-        """The digests and sizes of data sets and splits, for the setting of a cell.
+        """Return the digests and sizes of data sets and splits, for the setting of a cell.
 
         Pooled sets are described by their split with seed 0, in all runs.
         """
@@ -215,7 +216,7 @@ def _described(name: str, split: str, data_dir: Path | None, as_is: bool) -> dic
 
 
 def _content_digest(rows: Rows) -> str:
-    """A digest of the content of rows, which does not depend on their files."""
+    """Return a digest of the content of rows, which does not depend on their files."""
     if not isinstance(rows.x, np.ndarray):  # large images, too many to read them all
         return rows.digest
     digest = hashlib.sha256(rows.x.tobytes())
@@ -223,20 +224,20 @@ def _content_digest(rows: Rows) -> str:
     return digest.hexdigest()
 
 
-def random_numbers(seed: int, *place: int) -> np.random.Generator:
-    """An independent generator for each seed and place."""
-    return np.random.default_rng(np.random.SeedSequence([seed, *place]))
+def random_numbers(seed: int, *keys: int) -> np.random.Generator:
+    """Return a random generator, an independent one for each seed and each tuple of keys."""
+    return np.random.default_rng(np.random.SeedSequence([seed, *keys]))
 
 
 def labels_of(rows: Rows) -> np.ndarray:
-    """The classes of rows that must have labels."""
+    """Return the classes of rows that must have labels."""
     if rows.y is None:
         raise InvalidInput(f"{rows.name} has no labels")
     return rows.y
 
 
 def drawn_rows(rows: Rows, most: int | None, run: int) -> np.ndarray:
-    """Indices of rows drawn at random for a run; all where there are no more than ``most``."""
+    """Return the indices of up to ``most`` rows, drawn at random for a run."""
     indices: np.ndarray = random_numbers(run, 0).permutation(len(rows))[:most]
     return indices
 
@@ -304,7 +305,7 @@ def experiment(name: str) -> Experiment:
 
 
 def is_stale(cell: Cell) -> bool:
-    """Whether a result was computed by another revision of its experiment, and does not count."""
+    """Return whether a result is of another revision of its experiment, and does not count."""
     return cell.revision != experiment(cell.experiment).REVISION
 
 
@@ -351,7 +352,7 @@ def run(names: str | Iterable[str], setup: Setup) -> Outcome:
     for name in dict.fromkeys(cell.experiment for cell in by_key.values()):
         cells = [cell for cell in by_key.values() if cell.experiment == name]
         compute = experiment(name).compute
-        with setup.store.alone(compute.__module__):  # experiments may share networks
+        with setup.store.lock(compute.__module__):  # experiments may share networks
             missing = _missing(setup.store, name, cells, outcome)
             for cell, result in compute(setup, missing) if missing else ():
                 setup.store.write(cell, result)
@@ -360,7 +361,7 @@ def run(names: str | Iterable[str], setup: Setup) -> Outcome:
 
 
 def _missing(store: Store, name: str, cells: Sequence[Cell], outcome: Outcome) -> list[Cell]:
-    """The cells without a result; damaged ones are noted."""
+    """Return the cells without a result; damaged results are noted."""
     results, damaged = store.read(name)
     outcome.damaged += damaged
     stored = {x.cell.key: x for x in results}

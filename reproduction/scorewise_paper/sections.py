@@ -29,7 +29,7 @@ _DASHES = ("-", "--", "-.", ":", (0, (5, 1)))
 
 @dataclass(frozen=True)
 class Table:
-    """A title, columns and rows of text; ``best`` has the (row, column) of the best values."""
+    """A table of text; ``best`` has the (row, column) of the best values."""
 
     title: str
     columns: Sequence[str]
@@ -49,9 +49,20 @@ class Figure:
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of the paper, where it was tested, the verdict, and the evidence with its unit.
+    """A statement of the paper, and whether it holds.
 
-    Verdicts of shortened runs are shown, and do not count.
+    Attributes
+    ----------
+    claim : str
+        The statement.
+    where : str
+        The data and setting on which it was tested.
+    verdict, evidence : str
+        Whether it holds there, and the numbers that show it.
+    unit : str
+        The unit of the numbers.
+    counts : bool
+        Whether the verdict counts; those of shortened runs are only shown.
     """
 
     claim: str
@@ -86,8 +97,8 @@ class Group:
         """The setting that they share (with the run, measure and method of the first)."""
         return self.results[0].cell.setting
 
-    def where(self, **values: Any) -> list[Stored]:
-        """The results whose settings have these values, by run."""
+    def select(self, **values: Any) -> list[Stored]:
+        """Return the results whose settings have these values, in the order of their runs."""
         chosen = [
             stored
             for stored in self.results
@@ -96,35 +107,35 @@ class Group:
         return sorted(chosen, key=lambda stored: int(stored.cell.setting["run"]))
 
     def by_run(self, number: Callable[[Stored], float], **values: Any) -> dict[int, float]:
-        """A number of each run."""
-        chosen = self.where(**values)
+        """Return a number for each run."""
+        chosen = self.select(**values)
         return {int(stored.cell.setting["run"]): float(number(stored)) for stored in chosen}
 
     @property
     def runs(self) -> set[int]:
-        """The runs that there are results of."""
+        """The runs that have results."""
         return {int(stored.cell.setting["run"]) for stored in self.results}
 
     @cached_property
-    def papers_runs(self) -> Group:
-        """The first runs, as many as the paper has."""
+    def paper_runs(self) -> Group:
+        """The first runs, as many as in the paper."""
         first = [x for x in self.results if x.cell.setting["run"] < Protocol().runs]
         return Group(first or self.results)
 
     @property
     def over_runs(self) -> str:
-        """The runs that a number or a line is the mean of, in words."""
+        """How many runs a number or a line is the mean of, in words."""
         n = len(self.runs)
         return f"mean and standard deviation of {n} runs" if n > 1 else "one run"
 
     @property
     def is_shortened(self) -> bool:
-        """Whether it is smaller than the paper's experiment."""
+        """Whether the runs are smaller than the paper's."""
         return bool(shortened(self.setting))
 
     @cached_property
     def _unofficial(self) -> dict[str, int]:
-        """Rows of the data sets whose files were not official."""
+        """The number of rows of each data set whose files were not official."""
         rows: dict[str, int] = {}
         for name, described in self.setting["sets"].items():
             data = name.partition("/")[0]
@@ -133,7 +144,7 @@ class Group:
         return rows
 
     def title(self, name: str = "data") -> str:
-        """The data set's title, with its marks, such as "shortened"."""
+        """Return the data set's title, with its marks, such as "shortened"."""
         data = self.setting[name]
         described = datasets.describe(data)
         marks = ["shortened"] * self.is_shortened
@@ -143,19 +154,21 @@ class Group:
 
     @property
     def marks(self) -> list[str]:
-        """The marks as sentences, and whether there are fewer runs than the paper's."""
+        """The marks as sentences, and sentences about methods with fewer runs than in the paper."""
         sentences = []
         title = self.title("ood" if "ood" in self.setting else "data")
         if self.is_shortened:
             sentences.append(f"{title} is shortened: {shortened(self.setting)}.")
         for data, rows in self._unofficial.items():
             described = datasets.describe(data)
-            kind = "not the official files" if described.files else "in place of a set of the paper"
+            kind = (
+                "not the official files" if described.files else "a stand-in for a set of the paper"
+            )
             sentences.append(f"{described.title}: {rows:,} rows, {kind}.")
         if not self.setting.get("weights", {}).get("official", True):
             sentences.append("The weights are not the published ones.")
         for method in dict.fromkeys(stored.cell.setting.get("method") for stored in self.results):
-            runs = len(Group(self.where(method=method)).runs)
+            runs = len(Group(self.select(method=method)).runs)
             if runs < Protocol().runs:
                 subject = f"{title}, {method}" if method else title
                 plural = "s" if runs > 1 else ""
@@ -164,7 +177,7 @@ class Group:
 
 
 def groups(results: Iterable[Stored], experiment: str, data: str) -> list[Group]:
-    """The results of an experiment and a data set, grouped by setting; those in full size first."""
+    """Return the results of an experiment and a data set by setting, shortened ones last."""
     by_setting: dict[str, list[Stored]] = {}
     for stored in results:
         setting = stored.cell.setting
@@ -179,15 +192,15 @@ def groups(results: Iterable[Stored], experiment: str, data: str) -> list[Group]
 # -- numbers over runs -----------------------------------------------------------------------------
 
 
-def mean_and_spread(values: Sequence[float], digits: int = 3) -> str:
-    """Mean ± standard deviation over runs; the number alone where there was one run."""
+def mean_and_deviation(values: Sequence[float], digits: int = 3) -> str:
+    """Return "mean ± standard deviation" over runs; of a single run, its number."""
     mean = f"{np.mean(values):.{digits}f}"
     return mean if len(values) == 1 else f"{mean} ± {np.std(values, ddof=1):.{digits}f}"
 
 
 @dataclass(frozen=True)
 class Advantage:
-    """By how much one choice was better than another, run by run.
+    """How much better one choice was than another, run by run.
 
     Attributes
     ----------
@@ -198,14 +211,15 @@ class Advantage:
     values: tuple[float, ...]
 
     @classmethod
-    def smaller(cls, ours: Mapping[int, float], theirs: Mapping[int, float]) -> Advantage:
-        """The advantage of smaller numbers, over the runs that both have."""
-        return cls(tuple(theirs[run] - ours[run] for run in ours if run in theirs))
+    def smaller(cls, values: Mapping[int, float], rival_values: Mapping[int, float]) -> Advantage:
+        """Return the advantage of smaller numbers, over the runs that both have."""
+        shared = [run for run in values if run in rival_values]
+        return cls(tuple(rival_values[run] - values[run] for run in shared))
 
     @classmethod
-    def larger(cls, ours: Mapping[int, float], theirs: Mapping[int, float]) -> Advantage:
-        """The advantage of larger numbers, over the runs that both have."""
-        return cls.smaller(theirs, ours)
+    def larger(cls, values: Mapping[int, float], rival_values: Mapping[int, float]) -> Advantage:
+        """Return the advantage of larger numbers, over the runs that both have."""
+        return cls.smaller(rival_values, values)
 
     @property
     def mean(self) -> float:
@@ -223,7 +237,7 @@ class Advantage:
 
     @property
     def verdict(self) -> str:
-        """Whether the choice is better; a single run does not show how much runs vary."""
+        """Whether the choice is better; undecided after a single run, which has no interval."""
         if self.interval is None:
             return f"{UNDECIDED}: one run, {YES if self.mean > 0 else NO}"
         low, high = self.interval
@@ -238,17 +252,17 @@ class Advantage:
 
 
 def best_rival(advantages: Mapping[str, Advantage]) -> str | None:
-    """The rival with the least advantage over it; None if there is no rival."""
+    """Return the rival over which the advantage is smallest; None if there is no rival."""
     means = {name: advantage.mean for name, advantage in advantages.items() if advantage.values}
     return min(means, key=lambda name: means[name]) if means else None
 
 
 def draw_mean(ax: Any, x: np.ndarray, values: np.ndarray, i: int, label: str) -> None:
-    """Draw the mean of curves ``(runs, points)`` and their spread, as the i-th line."""
+    """Draw the mean and standard deviation of curves ``(runs, points)``, as the i-th line."""
     mean = values.mean(0)
     color = f"C{i}"
     ax.plot(x, mean, linewidth=1.3, color=color, linestyle=_DASHES[i % len(_DASHES)], label=label)
     if len(values) > 1:
-        spread = values.std(0, ddof=1)
-        ax.fill_between(x, mean - spread, mean + spread, color=color, alpha=0.15, linewidth=0)
+        deviation = values.std(0, ddof=1)
+        ax.fill_between(x, mean - deviation, mean + deviation, color=color, alpha=0.15, linewidth=0)
     ax.spines[["top", "right"]].set_visible(False)

@@ -8,8 +8,8 @@ approximation of the last layer; 10,000 instances of each test set, three runs. 
 of the spherical loss is included.
 
 Where the paper is silent: batches of 128, and the rows that do not fill the last batch of an epoch
-are left out; the dropout networks were trained with dropout and are not the ensemble's; a draw from
-dropout thins the network once, for all images; the Laplace approximation, with laplace-torch's
+are left out; the dropout networks were trained with dropout and are not the ensemble's; a draw
+from dropout drops the same units for all images; the Laplace approximation, with laplace-torch's
 prior precision of 1, is around the ensemble's first network and fitted to the training images,
 neither cropped nor flipped. On a GPU training is in bfloat16, on a CPU in single precision;
 predictions are in single precision.
@@ -36,18 +36,18 @@ compute = cifar.compute
 
 
 def cells(setup: Setup) -> list[Cell]:
-    """A cell for each set that is there, method and run."""
-    there = [name for name in SETS if setup.has(name, "test")]
-    if len(there) < len(SETS) and setup.has(STAND_IN, "test"):
-        there.append(STAND_IN)
+    """Return a cell for each run, method and available set."""
+    available = [name for name in SETS if setup.has(name, "test")]
+    if len(available) < len(SETS) and setup.has(STAND_IN, "test"):
+        available.append(STAND_IN)
     setup.gaps.pop(STAND_IN, None)  # the paper does not need it
-    if not setup.has(DATA) or not there:
+    if not setup.has(DATA) or not available:
         return []
-    return cifar.cifar_cells(setup, EXPERIMENT, REVISION, METHODS, there)
+    return cifar.cifar_cells(setup, EXPERIMENT, REVISION, METHODS, available)
 
 
 def section(results: Sequence[Stored]) -> Section:
-    """The paper's AUROCs beside ours, with those of the spherical loss."""
+    """Return the paper's AUROCs beside ours, those of the spherical loss included."""
     return detection_section(
         results,
         EXPERIMENT,

@@ -28,12 +28,12 @@ compute = pretrained.compute
 
 
 def cells(setup: Setup) -> list[Cell]:
-    """A cell for each set that is there, method and run."""
+    """Return a cell for each run, method and available set."""
     return pretrained.pretrained_cells(setup, EXPERIMENT, REVISION, DATA, SETS)
 
 
 def section(results: Sequence[Stored]) -> Section:
-    """The paper's AUROCs beside ours."""
+    """Return the paper's AUROCs beside ours."""
     return detection_section(
         results,
         EXPERIMENT,

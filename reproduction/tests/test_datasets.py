@@ -152,7 +152,7 @@ def test_cifar(name: str, label_bytes: int, tmp_path: Path):
     whole = path.read_bytes()
     for data in (whole[:-1], b"", whole + b"x"):
         path.write_bytes(data)
-        with pytest.raises(CorruptData, match=rf"{path.name} has .* bytes, which is no number of"):
+        with pytest.raises(CorruptData, match=rf"{path.name} has .* bytes, which are not whole"):
             load(tmp_path, name, "train")
     path.write_bytes(whole[: label_bytes - 1] + bytes([rows.n_classes]) + whole[label_bytes:])
     with pytest.raises(CorruptData, match=f"{path.name} has the label {rows.n_classes} in row 0"):

@@ -89,14 +89,14 @@ def test_every_experiment_runs_and_is_marked(root: Path, tmp_path: Path):
 def test_the_command_says_what_it_did(root: Path, tmp_path: Path):
     args = ("figure-1", "--quick", "--as-is", "--data-dir", root, "--results", tmp_path)
     assert reproduce(*args).stdout.splitlines() == [
-        f"2 results, 2 of them computed now, are in {tmp_path}.",
+        f"2 results are in {tmp_path}; computed now: 2.",
         f"Wrote {tmp_path / 'figure-1.md'}",
         f"Wrote {tmp_path / 'figures/figure-1.svg'}",
     ]
     path = tmp_path / "figure-1.jsonl"
     path.write_text(path.read_text()[:-9])
     result = reproduce(*args)
-    assert "2 results, 1 of them computed now" in result.stdout
+    assert "computed now: 1." in result.stdout
     message = "line 2 of figure-1.jsonl is damaged: it cannot be read; it does not count.\n"
     assert result.stderr == message
 
@@ -291,7 +291,10 @@ def test_cut_off_while_learners_are_written(
         result = reproduce(*options)
     assert result.exit_code == 130
     message = " ".join(result.stderr.split())
-    assert f"Finished results are in {tmp_path}. Interrupted. The same command continues" in message
+    assert (
+        f"Finished results are in {tmp_path}. Interrupted. To continue, run the same command again"
+        in message
+    )
     assert len(contents(tmp_path)) == after
     again = reproduce(*options)
     assert again.exit_code == 0

@@ -190,7 +190,7 @@ def test_a_cut_connection_continues_where_it_was(poker: Server, tmp_path: Path):
 
 def test_another_call_continues_an_interrupted_download(poker: Server, tmp_path: Path):
     poker.cuts = {TEST: [BLOCK, 0, 0, 0, 0, 0]}
-    with pytest.raises(FetchFailed, match=r"cannot be downloaded: .*same command continues"):
+    with pytest.raises(FetchFailed, match=r"cannot be downloaded: .*run the same command again"):
         datasets.fetch("poker-hand", tmp_path)
     assert partial(tmp_path).read_bytes() == FILES[TEST][:BLOCK]
     assert not (tmp_path / "poker-hand" / TEST).exists()

@@ -17,7 +17,15 @@ from scorewise_paper._files import save_checkpoint
 from scorewise_paper.cifar import Recipe, normalized, restored, train
 from scorewise_paper.datasets import ImageFiles, Rows
 from scorewise_paper.learning import Stack
-from scorewise_paper.networks import Headed, features, lenet, mlp, resnet18, squares, thinned
+from scorewise_paper.networks import (
+    NetworkWithHead,
+    dropout_probabilities,
+    features,
+    lenet,
+    mlp,
+    resnet18,
+    square_batches,
+)
 from scorewise_paper.runs import drawn_rows
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -29,11 +37,11 @@ SGD = (torch.optim.SGD, {"lr": 0.05, "momentum": 0.9})
 # -- stacks ----------------------------------------------------------------------------------------
 
 
-def small_mlp(dropout: float = 0.0) -> Headed:
+def small_mlp(dropout: float = 0.0) -> NetworkWithHead:
     return mlp(16, 3, wide=True, dropout=dropout)
 
 
-def small_lenet() -> Headed:
+def small_lenet() -> NetworkWithHead:
     return lenet(3, 16, 3, dropout=0.0)
 
 
@@ -55,11 +63,11 @@ def stacked(make: Any, data: Any, n_networks: int, **options: Any) -> Stack:
     return Stack(make, n_networks, *data, **settings)
 
 
-def weights(network: Headed) -> dict[str, torch.Tensor]:
+def weights(network: NetworkWithHead) -> dict[str, torch.Tensor]:
     return {name: x.detach().clone() for name, x in network.named_parameters()}
 
 
-def assert_same(first: Headed, second: Headed, **tolerance: float) -> None:
+def assert_same(first: NetworkWithHead, second: NetworkWithHead, **tolerance: float) -> None:
     there, here = weights(first), weights(second)
     assert list(there) == list(here)
     for name, x in there.items():
@@ -67,8 +75,14 @@ def assert_same(first: Headed, second: Headed, **tolerance: float) -> None:
 
 
 def alone(
-    network: Headed, data: Any, rows: torch.Tensor, i: int, epochs: int, seed: int, how: Any
-) -> Headed:
+    network: NetworkWithHead,
+    data: Any,
+    rows: torch.Tensor,
+    i: int,
+    epochs: int,
+    seed: int,
+    how: Any,
+) -> NetworkWithHead:
     """What the i-th of a stack should come to, with nothing but torch."""
     network = copy.deepcopy(network).train()
     kind, options = how
@@ -166,14 +180,14 @@ def test_nothing_left_out_is_the_plain_head():
     x = torch.rand(5, 1, 4, 4)
     values = features(network, x, batch=2)
     assert values.shape == (5, 100)
-    probs = thinned(values, network.head, 3, 0.0, torch.Generator().manual_seed(0))
+    probs = dropout_probabilities(values, network.head, 3, 0.0, torch.Generator().manual_seed(0))
     expected = network(x).softmax(-1)[:, None].expand(5, 3, 3)
     torch.testing.assert_close(probs, expected.detach())
 
 
 def test_leaving_out_keeps_the_mean_of_logits():
     values, head = torch.rand(4, 12), torch.nn.Linear(12, 3)
-    probs = thinned(values, head, 40_000, 0.5, torch.Generator().manual_seed(0))
+    probs = dropout_probabilities(values, head, 40_000, 0.5, torch.Generator().manual_seed(0))
     logits = probs.log()
     centred = (logits - logits.mean(-1, keepdim=True)).mean(1)  # logits, up to a constant per row
     expected = head(values).detach()
@@ -181,13 +195,13 @@ def test_leaving_out_keeps_the_mean_of_logits():
         centred, expected - expected.mean(-1, keepdim=True), rtol=0, atol=0.02
     )
     assert probs[:, :50].std(1).min() > 0
-    again = thinned(values, head, 40_000, 0.5, torch.Generator().manual_seed(0))
+    again = dropout_probabilities(values, head, 40_000, 0.5, torch.Generator().manual_seed(0))
     assert torch.equal(again, probs)
 
 
 def test_a_draw_thins_all_rows_alike():
     values, head = torch.rand(1, 12).expand(6, 12), torch.nn.Linear(12, 3)
-    probs = thinned(values, head, 4, 0.5, torch.Generator().manual_seed(0))
+    probs = dropout_probabilities(values, head, 4, 0.5, torch.Generator().manual_seed(0))
     assert torch.equal(probs, probs[:1].expand_as(probs))
 
 
@@ -218,12 +232,12 @@ RECIPES = [
 ]
 
 
-def trained(recipes: list[Recipe], pictures: Any, folder: Path) -> list[Headed]:
+def trained(recipes: list[Recipe], pictures: Any, folder: Path) -> list[NetworkWithHead]:
     checkpoints = [folder / f"{recipe.seed}.pt" for recipe in recipes]
     return train(recipes, *pictures, CPU, checkpoints, progress=False)
 
 
-def assert_identical(first: Headed, second: Headed) -> None:
+def assert_identical(first: NetworkWithHead, second: NetworkWithHead) -> None:
     there, here = first.state_dict(), second.state_dict()
     assert list(there) == list(here)
     assert all(torch.equal(x, here[name]) for name, x in there.items())
@@ -305,10 +319,10 @@ def test_squares_of_arrays():
     chosen = drawn_rows(rows_of(images), 550, 1)
     assert len(set(chosen.tolist())) == 550
     assert not np.array_equal(chosen, drawn_rows(rows_of(images), 550, 2))
-    batches = list(squares(rows_of(images), chosen, 32))
+    batches = list(square_batches(rows_of(images), chosen, 32))
     assert max(map(len, batches)) < 550
     np.testing.assert_array_equal(torch.cat(batches).numpy(), images[chosen])
-    (small,) = squares(rows_of(images[:, :, :16]), np.array([1, 0]), 16)
+    (small,) = square_batches(rows_of(images[:, :, :16]), np.array([1, 0]), 16)
     assert small.shape == (2, 3, 16, 16)
     np.testing.assert_array_equal(small.numpy(), images[[1, 0], :, :16, 8:24])
 
@@ -323,7 +337,7 @@ def test_squares_of_files(tmp_path: Path):
         coarse.resize(shape[::-1], Image.Resampling.BICUBIC).save(paths[-1])
     rows = rows_of(ImageFiles(paths))
     order = np.array([3, 0, 1, 2, 4, 7, 6, 5])
-    (batch,) = squares(rows, order, 32)
+    (batch,) = square_batches(rows, order, 32)
     assert batch.shape == (8, 3, 32, 32)
     assert batch.dtype == torch.uint8
     for i, square in zip(order, batch, strict=True):

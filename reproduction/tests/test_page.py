@@ -29,7 +29,7 @@ from scorewise_paper.page import as_html, latex, markdown
 from scorewise_paper.published import published, published_auroc
 from scorewise_paper.rejection import rejection_numbers
 from scorewise_paper.runs import shortened
-from scorewise_paper.sections import Advantage, Table, groups, mean_and_spread
+from scorewise_paper.sections import Advantage, Table, groups, mean_and_deviation
 
 PROJECT = Path(__file__).parents[1]
 RESULTS = PROJECT / "results"
@@ -123,8 +123,8 @@ def test_runs_are_paired():
 
 
 def test_spread():
-    assert mean_and_spread([0.5]) == "0.500"
-    assert mean_and_spread([0.4, 0.6]) == "0.500 ± 0.141"
+    assert mean_and_deviation([0.5]) == "0.500"
+    assert mean_and_deviation([0.4, 0.6]) == "0.500 ± 0.141"
 
 
 # -- groups and marks ------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def test_more_runs_than_the_papers_serve_the_claims_alone(store: Store, tmp_path
 def test_missing_results_are_named(store: Store, tmp_path: Path):
     text = write_page(store.folder, tmp_path)[0].read_text()
     assert "| CIFAR-100 | dropout | log | 0.829 ± 0.000 | not run | – |" in text
-    assert "Not run, for lack of the data: MNIST, TissueMNIST, BloodMNIST." in text
+    assert "Not run, because the data were not available: MNIST, TissueMNIST, BloodMNIST." in text
 
 
 # -- tables ----------------------------------------------------------------------------------------

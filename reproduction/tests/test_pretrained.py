@@ -31,7 +31,7 @@ from scorewise_paper import (
     run,
 )
 from scorewise_paper.errors import CorruptData, MissingData
-from scorewise_paper.networks import EfficientNet, Shape, shape_of, squares
+from scorewise_paper.networks import EfficientNet, Shape, shape_of, square_batches
 from scorewise_paper.pretrained import PUBLISHED, PublishedWeights, pretrained_cells
 from scorewise_paper.runs import drawn_rows, shortened
 
@@ -230,7 +230,7 @@ def test_the_numbers_are_those_of_a_direct_computation(data: str, method: str, d
 
     def features(name: str, split: str) -> torch.Tensor:
         rows = done.load(name, split)
-        pixels = torch.cat(list(squares(rows, np.arange(len(rows)), network.side)))
+        pixels = torch.cat(list(square_batches(rows, np.arange(len(rows)), network.side)))
         with torch.no_grad():
             return network.body(network.normalized(pixels))
 
@@ -302,7 +302,7 @@ def test_features_are_stored_and_used_again(done: Setup, monkeypatch: pytest.Mon
     stored = next(x for x in stored_results(done) if x.cell.setting["method"] == "laplace")
     forget(done, stored)
     with monkeypatch.context() as patch:
-        patch.setattr(pretrained, "squares", None)
+        patch.setattr(pretrained, "square_batches", None)
         assert run(TABLES, done).computed == 1
     assert stored.numbers in [x.numbers for x in stored_results(done)]
     assert sorted((done.store.folder / "features").iterdir()) == files
@@ -325,7 +325,7 @@ def test_features_are_in_the_order_of_the_rows(done: Setup, tmp_path: Path):
     elsewhere = dataclasses.replace(done, store=Store(tmp_path))
     predictor = pretrained.Predictor(elsewhere, "food101", [setting])
     rows, chosen = done.load("food101", "train"), np.array([7, 2, 9, 0])
-    pixels = torch.cat(list(squares(rows, chosen, 32)))
+    pixels = torch.cat(list(square_batches(rows, chosen, 32)))
     with torch.inference_mode():
         expected = predictor.network.body(predictor.network.normalized(pixels))
     for _ in range(2):  # computed, then read
@@ -404,14 +404,14 @@ def test_large_images_are_decoded_in_threads_and_one_batch_ahead(monkeypatch: py
     x = Slow(30)
     chosen = np.random.default_rng(0).permutation(30)
     colours = []
-    for i, batch in enumerate(squares(rows_of(x), chosen, 4), start=1):
+    for i, batch in enumerate(square_batches(rows_of(x), chosen, 4), start=1):
         assert batch.shape[1:] == (3, 4, 4)
         assert x.decoded <= 4 * (i + 1)
         colours += batch[:, 0, 0, 0].tolist()
     assert colours == chosen.tolist()
     assert 1 < len(x.threads) <= 3
     assert threading.get_ident() not in x.threads
-    assert list(squares(rows_of(x), chosen[:0], 4)) == []
+    assert list(square_batches(rows_of(x), chosen[:0], 4)) == []
 
 
 def test_a_damaged_image_ends_the_reading(tmp_path: Path):
@@ -419,7 +419,7 @@ def test_a_damaged_image_ends_the_reading(tmp_path: Path):
     (tmp_path / "b.jpg").write_bytes(b"garbage")
     files = datasets.ImageFiles([tmp_path / "a.jpg", tmp_path / "b.jpg"])
     with pytest.raises(CorruptData, match=r"b.jpg cannot be read"):
-        list(squares(rows_of(files), np.array([0, 1]), 8))
+        list(square_batches(rows_of(files), np.array([0, 1]), 8))
 
 
 @pytest.mark.parametrize(
@@ -446,7 +446,7 @@ def test_images_are_resized_and_cut_as_torchvision_does(
     )
     top, left = corner
     expected = whole[:, :, top : top + 384, left : left + 384].round().to(torch.uint8)
-    (square,) = squares(rows_of(x), np.array([0]), 384)
+    (square,) = square_batches(rows_of(x), np.array([0]), 384)
     assert torch.equal(square, expected)
 
 

@@ -1,6 +1,8 @@
-"""Names and proportions as text."""
+"""Names, proportions and tables as text."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 PERCENT = " %"  # what follows a number of percent, also along an axis
 
@@ -21,6 +23,18 @@ def percent(share: float, form: str = ".3g") -> str:
     if share < 1 and float(number) == 100:
         return f"more than 99.9{PERCENT}"
     return number + PERCENT
+
+
+def aligned(table: Sequence[Sequence[str]], n_names: int = 1) -> str:
+    """Return a table as lines; the first ``n_names`` columns are names, the others numbers."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if i < n_names else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in table
+    )
 
 
 def shorten(text: object, width: int = 40) -> str:

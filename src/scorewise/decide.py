@@ -12,6 +12,7 @@ from scorewise import _validate as validate
 from scorewise._array import Array, namespace, to_numpy
 from scorewise._inputs import InputOptions
 from scorewise._members import Members
+from scorewise._text import aligned
 from scorewise.decompose import Decomposition, decompose
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput, Remedy
@@ -94,11 +95,7 @@ class Decisions:
                 means = (summary.total, summary.aleatoric, summary.epistemic)
                 name = " ".join(summary.action.split())
                 table.append([name, str(summary.rows), *(f"{mean:.4g}" for mean in means)])
-        first, *others = (max(map(len, column)) for column in zip(*table, strict=True))
-        return "\n".join(
-            "  ".join([f"{name:{first}}", *(f"{x:>{w}}" for x, w in zip(row, others, strict=True))])
-            for name, *row in table
-        )
+        return aligned(table)
 
 
 def decide(

@@ -33,7 +33,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def quick_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command with a demo that has been run already."""
     result = small_demo()
-    monkeypatch.setattr(demo, "run_demo", lambda trees, seed, progress: result)
+    monkeypatch.setattr(demo, "evaluate_forest", lambda trees, seed, progress: result)
 
 
 @pytest.fixture

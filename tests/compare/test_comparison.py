@@ -211,13 +211,12 @@ def test_a_comparison_as_a_dictionary_a_frame_and_text():
     assert frame["name"].tolist() == [row.name for row in comparison.standings]
     assert frame["value"].tolist() == [row.value for row in comparison.standings]
     lines = str(comparison).splitlines()
-    assert lines[0] == "selective: aulc of zero-one losses"
+    assert lines[0] == "Abstaining, by AULC of the zero-one loss (lower is better)"
     assert "90 % interval" in lines[1]
     for line, row in zip(lines[2:], comparison.standings, strict=False):
         assert line.startswith(row.name)
-        alike = f"same order as {row.same_order_as}"
-        assert line.endswith(alike if row.same_order_as else row.verdict)
-        assert row.verdict in line
+        assert (f"same order as {row.same_order_as}" if row.same_order_as else row.verdict) in line
+        assert f"{row.value:.4f}" in line
     assert lines[-1] == comparison.notes[-1]
     with pytest.raises(KeyError, match="nothing"):
         comparison["nothing"]

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from cli_support import run, succeeded
 from report_support import HOSTILE, full, hostile
-from scorewise.cli.demo import run_demo
+from scorewise.cli import demo
 from scorewise.report import write_report
 
 LIGHT, DARK = "rgb(255, 255, 255)", "rgb(21, 25, 31)"
@@ -135,11 +136,13 @@ def is_within(browser) -> bool:
     )
 
 
-def test_the_page_of_the_demo(browser, tmp_path):
+def test_the_page_of_the_demo(browser, tmp_path, monkeypatch):
     from selenium.webdriver.common.keys import Keys
 
-    page = run_demo(n_trees=20, progress=False, n_runs=2, budget=40).write(tmp_path)[0]
-    open_page(browser, page)
+    monkeypatch.setattr(demo, "N_RUNS", 2)
+    monkeypatch.setattr(demo, "N_LABELS", 40)
+    succeeded(run("demo", "--trees", "20", "--out", tmp_path))
+    open_page(browser, tmp_path / "report.html")
     plots = browser.find_elements("css selector", ".plot")
     assert len(plots) == 5
     assert all(plot.find_elements("css selector", "svg.main-svg") for plot in plots)

@@ -40,10 +40,10 @@ def fetch(
 ) -> Path:
     """Download a data set from its publisher, verify and unpack it, and return its folder.
 
-    Official files that are there are left alone. Files that are there and not official are renamed:
-    their new names end in ``.not-official``. A download that was interrupted continues with the
-    next call. An archive that lies in its place is used instead of a download. Of a set that
-    requires a registration, those splits are unpacked whose archives are there.
+    Official files in the data folder are not changed. Files in it that are not official are
+    renamed: their new names end in ``.not-official``. A download that was interrupted continues
+    with the next call. An archive in the data folder is used instead of a download. Of a set that
+    requires a registration, the splits whose archives are in the data folder are unpacked.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def fetch(
     Raises
     ------
     MissingData
-        If it requires a registration and is not there; the message says what to put where.
+        If it requires a registration and is missing; the message says what to put where.
     FetchFailed
         If the network or the server failed.
     CorruptData
@@ -77,21 +77,21 @@ def fetch(
     """
     data_set = describe(name)
     root = data_folder(data_dir)
-    missing = [source for source in data_set.files if not _is_there(data_set, source, root)]
+    missing = [source for source in data_set.files if not _is_official(data_set, source, root)]
     by_hand = [source for source in data_set.missing_by_hand(root) if source in missing]
     _require_a_split(by_hand, data_set, root)
     if missing == by_hand:
-        return root / data_set.folder  # which need not be writable
+        return root / data_set.folder  # nothing is written, so the folder may be read-only
     downloads = root / _DOWNLOADS / name
     with locked(root / _DOWNLOADS / f"{name}.lock"):
         for source in missing:
-            if source not in by_hand and not _is_there(data_set, source, root):
+            if source not in by_hand and not _is_official(data_set, source, root):
                 _store(source, root, downloads, progress)
     return root / data_set.folder
 
 
 def _require_a_split(by_hand: list[Source], data_set: DataSet, root: Path) -> None:
-    """Raise, before anything is written, if no split can be had without files put by hand."""
+    """Raise, before anything is written, if every split needs files that are put by hand."""
     has_a_split = any(
         not any(source.provides(part) for source in by_hand for part in parts)
         for parts in data_set.splits.values()
@@ -103,8 +103,8 @@ def _require_a_split(by_hand: list[Source], data_set: DataSet, root: Path) -> No
         )
 
 
-def _is_there(data_set: DataSet, source: Source, root: Path) -> bool:
-    """Whether all that a source provides is there, and official."""
+def _is_official(data_set: DataSet, source: Source, root: Path) -> bool:
+    """Return whether all files that a source provides are in the data folder and official."""
     parts = filter(source.provides, data_set.parts)
     return all(state_of(data_set, part, root).state == OFFICIAL for part in parts)
 
@@ -149,7 +149,7 @@ def _require_official(archive: Path, source: Source) -> None:
 
 
 def _put(new: Path, target: Path) -> None:
-    """Move into place in one step; what was there is renamed to a name that is never read."""
+    """Move a file into place in one step; an old file is renamed to a name that is never read."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists():
         aside = target.with_name(f"{target.name}.not-official")
@@ -214,9 +214,9 @@ def _download_from(url: str, source: Source, path: Path, progress: bool | None) 
 def _transfer(
     url: str, output_file: Any, _: Any, *, begun: Path, name: str, progress: bool | None
 ) -> None:
-    """Download as pooch asks for, but continue an interrupted download, which pooch cannot.
+    """Download for pooch, and continue an interrupted download, which pooch cannot do.
 
-    Whether the end belongs to the beginning is decided by the checksum, which pooch verifies.
+    The checksum, which pooch verifies, shows whether both parts belong together.
     """
     for wait in (*WAITS, None):
         try:
@@ -231,7 +231,7 @@ def _transfer(
 
 
 def _append(url: str, begun: Path, name: str, progress: bool | None) -> None:
-    """Download the rest of a file, or all of it where the server does not resume."""
+    """Download the rest of a file, or all of it if the server cannot resume."""
     start = begun.stat().st_size if begun.exists() else 0
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={start}-"} if start else {})
     with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
@@ -257,4 +257,4 @@ def _reason(error: requests.RequestException) -> str:
         return f"the server answers {error.response.status_code} ({error.response.reason})"
     cause = error.args[0] if error.args else error
     cause = getattr(cause, "reason", cause)
-    return f"{cause}; is there a network? The same command continues from here"
+    return f"{cause}; is there a network? To continue, run the same command again"

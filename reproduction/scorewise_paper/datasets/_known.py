@@ -50,7 +50,7 @@ class Source:
         return self.path.rpartition("/")[2]
 
     def provides(self, path: str) -> bool:
-        """Whether ``path`` is this file, packed or not, or is unpacked from it."""
+        """Return whether ``path`` is this file, packed or not, or is unpacked from it."""
         return path in (self.path, self.path.removesuffix(".gz")) or any(
             path == target or path.startswith(f"{target}/") for target in self.unpacked.values()
         )
@@ -83,7 +83,8 @@ class DataSet:
     is_pooled : bool
         The publisher has no split, so all rows are pooled and split 70/30 by a seed.
     by_hand : str
-        How to get it, where that requires a registration.
+        How to get it if it cannot be downloaded: a text with the fields ``{files}``, those that
+        are missing, and ``{folder}``, where to put them.
     """
 
     name: str
@@ -119,13 +120,12 @@ class DataSet:
         return [x for x in self.files if x.url is None and not (root / x.path).exists()]
 
     def steps_by_hand(self, root: Path, sources: Sequence[Source]) -> str:
-        """How to get files that have no address."""
-        files = [source.name + self._purpose(source) for source in sources]
-        put = f", put {' and '.join(files)}" if files else ""
-        return f"{self.by_hand}{put} in {root / self.folder}"
+        """Return how to get files that have no address."""
+        files = " and ".join(source.name + self._purpose(source) for source in sources)
+        return self.by_hand.format(files=files, folder=root / self.folder)
 
     def _purpose(self, source: Source) -> str:
-        """The splits that need it, in brackets, unless all do."""
+        """Return the splits that need it, in brackets, unless all do."""
         splits = [name for name, parts in self.splits.items() if any(map(source.provides, parts))]
         return "" if len(splits) == len(self.splits) else f" (for {', '.join(splits)})"
 
@@ -140,7 +140,7 @@ def _data_set(
     files: Sequence[dict[str, Any]] = (),
     **others: Any,
 ) -> DataSet:
-    """A data set from its entry in the file."""
+    """Return a data set from its entry in the file."""
     options = {key: value for key, value in format.items() if key != "name"}
     return DataSet(
         name=name,

@@ -131,16 +131,16 @@ def verify(name: str, data_dir: str | os.PathLike[str] | None = None) -> tuple[F
 
 
 def state_of(data_set: DataSet, part: str, root: Path) -> FileState:
-    """The state of a file as it is or packed: the official form, else the one that is there."""
+    """Return the state of a file, packed or not; of two forms, that of the official one."""
     forms = _forms(part, root)
     if not forms:
-        return FileState(root / part, MISSING, None, "is not there")
+        return FileState(root / part, MISSING, None, "is missing")
     states = [_state(data_set, path, root) for path in forms]
     return next((state for state in states if state.state == OFFICIAL), states[0])
 
 
 def available_splits(data_set: DataSet, root: Path) -> tuple[str, ...]:
-    """Return the splits all of whose files are there, official or not.
+    """Return the splits of which all files are in the data folder, official or not.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def available_splits(data_set: DataSet, root: Path) -> tuple[str, ...]:
 
 
 def _forms(part: str, root: Path) -> list[str]:
-    """A file as it is and packed, where these exist."""
+    """Return the existing forms of a file: unpacked, packed."""
     return [path for path in (part, f"{part}.gz") if (root / path).exists()]
 
 
@@ -194,7 +194,10 @@ def _state(data_set: DataSet, path: str, root: Path) -> FileState:
 
 
 def _folder_state(data_set: DataSet, path: str, folder: Path) -> FileState:
-    """By the names and sizes of its files, and the digests of those that are no images."""
+    """Return the state of a folder: are its files those that were unpacked?
+
+    Names and sizes are compared, and the digests of files that are no images.
+    """
     sizes = listed(folder)
     lines = "".join(f"{name} {size}\n" for name, size in sizes.items())
     digest = hashlib.sha256(lines.encode()).hexdigest()
@@ -218,7 +221,7 @@ def _folder_state(data_set: DataSet, path: str, folder: Path) -> FileState:
 
 
 def digests_of(path: Path) -> dict[str, str]:
-    """SHA-256 and MD5 of a file, computed again only when it has changed."""
+    """Return the SHA-256 and MD5 of a file, computed again only if it has changed."""
     status = path.stat()
     return _digests_of(path, status.st_ino, status.st_size, status.st_mtime_ns)
 
@@ -234,7 +237,7 @@ def _digests_of(path: Path, *stamp: int) -> dict[str, str]:
 
 
 def write_manifest(folder: Path, checksum: str) -> None:
-    """Record the files of a verified archive; of images only the sizes."""
+    """Record the sizes of the files of a verified archive, and the digests of all but images."""
     files = {
         name: [
             size,
@@ -246,7 +249,7 @@ def write_manifest(folder: Path, checksum: str) -> None:
 
 
 def _manifest(data_set: DataSet, path: str, folder: Path) -> dict[str, Any]:
-    """The recorded files of the archive that a folder was unpacked from; empty without one."""
+    """Return the recorded files of the archive that a folder was unpacked from, or nothing."""
     source = data_set.source_of(path)
     try:
         manifest = json.loads((folder / _MANIFEST).read_text())
@@ -330,7 +333,7 @@ def load(
     Raises
     ------
     MissingData
-        If a file is not there; the message says how to get it.
+        If a file is missing; the message says how to get it.
     CorruptData
         If a file is not the official one, or cannot be read.
 
@@ -430,11 +433,11 @@ def _how_to_get(
 
 
 def _note(data_set: DataSet, states: list[FileState], rows: int) -> str:
-    """What to say beside every result from files that are not official."""
+    """Return what to print beside every result from files that are not official."""
     wrong = [state.path.name for state in states if state.state != OFFICIAL]
     if not wrong:
         return ""
-    what = "a stand-in without an official file"
+    description = "a stand-in without an official file"
     if data_set.files:
-        what = f"not the official {'file' if len(states) == 1 else ', '.join(wrong)}"
-    return f"{data_set.title}, {rows:,} rows, {what}"
+        description = f"not the official {'file' if len(states) == 1 else ', '.join(wrong)}"
+    return f"{data_set.title}, {rows:,} rows, {description}"

@@ -41,13 +41,13 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def _content(path: Path) -> bytes:
-    """All bytes of a file, unpacked where its name ends in .gz."""
+    """Return all bytes of a file, unpacked if its name ends in .gz."""
     with reading(path), gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
         return bytes(file.read())
 
 
 def _checked_labels(values: np.ndarray, n_classes: int, path: Path, first: int = 0) -> np.ndarray:
-    """Class numbers from 0 on, where the file counts from ``first``."""
+    """Return class numbers from 0 on; the file counts from ``first``."""
     if values.dtype.kind not in "iu":
         raise CorruptData(f"{path} has labels of {values.dtype}")
     labels = values.astype(np.int64) - first
@@ -107,7 +107,7 @@ def idx(paths: list[Path], split: str, n_classes: int) -> Parsed:
 
 
 def _idx_array(path: Path, magic: int, shape: tuple[int, ...]) -> np.ndarray:
-    """An array whose header has a magic number, its length and the shape of its items."""
+    """Return an array whose header has a magic number, its length and the shape of its items."""
     data = _content(path)
     header = np.frombuffer(data[: 4 * (2 + len(shape))], ">u4") if len(data) >= 8 else np.empty(0)
     if header.size < 2 or header[0] != magic:
@@ -123,14 +123,14 @@ def _idx_array(path: Path, magic: int, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def cifar(paths: list[Path], split: str, n_classes: int, *, label_bytes: int) -> Parsed:
-    """Parse records of label bytes, of which the last counts, and 3 × 32 × 32 pixels."""
+    """Parse records of label bytes, of which the last is the class, and 3 × 32 × 32 pixels."""
     length = label_bytes + _CIFAR_PIXELS
     images, labels = [], []
     for path in paths:
         data = _content(path)
         if not data or len(data) % length:
             raise CorruptData(
-                f"{path} has {len(data):,} bytes, which is no number of records of {length:,}"
+                f"{path} has {len(data):,} bytes, which are not whole records of {length:,}"
             )
         records = np.frombuffer(data, np.uint8).reshape(-1, length)
         labels.append(_checked_labels(records[:, label_bytes - 1], n_classes, path))
@@ -237,7 +237,7 @@ def places365(paths: list[Path], split: str, n_classes: int) -> Parsed:
 
 
 def food101(paths: list[Path], split: str, n_classes: int) -> Parsed:
-    """Parse images in a folder for each class, as the lists in ``meta`` have them."""
+    """Parse a folder of images for each class; the lists in ``meta`` name the images of a split."""
     folder, meta = paths
     names = _lines(meta / "classes.txt")
     number = {name: i for i, name in enumerate(names)}
@@ -305,7 +305,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _numbered(classes: list[str], number: dict[str, int], path: Path) -> np.ndarray:
-    """Classes by their numbers."""
+    """Return the numbers of classes."""
     for row, name in enumerate(classes):
         if name not in number:
             raise CorruptData(f"{path} has {name!r} in row {row}, which is no class")
@@ -313,11 +313,11 @@ def _numbered(classes: list[str], number: dict[str, int], path: Path) -> np.ndar
 
 
 def _files(folder: Path, names: list[str]) -> ImageFiles:
-    """The images that a list names, which must lie in the folder."""
-    there = listed(folder)
+    """Return the images that a list names, which must be in the folder."""
+    available = listed(folder)
     for name in names:
-        if name not in there:
-            raise CorruptData(f"{folder} has no image {name!r}, which its list has")
+        if name not in available:
+            raise CorruptData(f"{folder} has no image {name!r}, which its list names")
     return ImageFiles(folder / name for name in names)
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from scorewise._version import __version__
-from scorewise.cli._screen import say_on_stderr
+from scorewise.cli._screen import print_error
 from scorewise.errors import Remedy, ScorewiseError
 from scorewise.io import prediction_suffixes
 
@@ -66,8 +66,10 @@ ClassNames = Annotated[
         help="Names of the classes in the order of the predictions, where FILE has none.",
     ),
 ]
-Resamples = Annotated[int, typer.Option(min=100, help="Number of bootstrap resamples.")]
-Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
+Resamples = Annotated[
+    int, typer.Option(metavar="N", min=100, help="Number of bootstrap resamples.")
+]
+Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Random seed.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")]
 
@@ -84,7 +86,7 @@ def main(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """How uncertain is a classifier, in units of the loss that its predictions incur?
+    """Measure how uncertain a classifier is, in units of the loss that its predictions incur.
 
     Start with "scorewise demo". Then, with predictions of your own (N rows, M members, K classes):
     "scorewise evaluate test.npz" shows when to abstain, "scorewise score" measures every row,
@@ -106,7 +108,7 @@ def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
             try:
                 code = function(*args, **options)
             except KeyboardInterrupt:
-                say_on_stderr("Interrupted. Files are written whole or not at all.")
+                print_error("Interrupted. No file was written in part.")
                 raise typer.Exit(INTERRUPTED) from None
             except BrokenPipeError:  # the reader, such as head, has closed the pipe
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -114,11 +116,11 @@ def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
             except (ScorewiseError, OSError, ImportError, MemoryError) as error:
                 if options.get("debug"):
                     traceback.print_exc()
-                say_on_stderr(f"Error: {_sentence(error)}", color="red")
+                print_error(f"Error: {_sentence(error)}", color="red")
                 raise typer.Exit(BAD_INPUT) from None
             except Exception:
                 traceback.print_exc()
-                say_on_stderr("This is a bug in scorewise: please report it.")
+                print_error("This is a bug in scorewise: please report it.")
                 raise typer.Exit(BUG) from None
             raise typer.Exit(code or SUCCESS)
 

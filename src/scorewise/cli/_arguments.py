@@ -13,7 +13,7 @@ ALL_RULES = ",".join(DEFAULT_RULES)
 
 
 def parse_rules(text: str) -> list[str]:
-    """Names of rules, separated by commas; a number belongs to the rule before: beta:0.5,2."""
+    """Return the names between commas; a number belongs to the rule before: beta:0.5,2."""
     names: list[str] = []
     for piece in text.split(","):
         if names and ":" in names[-1] and re.fullmatch(r"\s*[-+.\d][\w.+-]*\s*", piece):
@@ -30,7 +30,7 @@ def parse_rules(text: str) -> list[str]:
 
 
 def parse_names(text: str | None) -> list[str] | None:
-    """Names, separated by commas."""
+    """Return the names between commas."""
     return None if text is None else [name.strip() for name in text.split(",")]
 
 

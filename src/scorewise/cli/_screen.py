@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scorewise._json import dumps
-from scorewise._text import percent, shorten
+from scorewise._text import shorten
 from scorewise.compare import Comparison
 
 
@@ -23,7 +23,7 @@ class _Screen(Console):
         raise BrokenPipeError
 
 
-def say(*items: Any, wrap: bool = True) -> None:
+def print_text(*items: Any, wrap: bool = True) -> None:
     """Print sentences and tables; control characters and markup in them have no effect.
 
     Lines that users copy, such as paths and commands, are printed with ``wrap=False``.
@@ -36,14 +36,14 @@ def say(*items: Any, wrap: bool = True) -> None:
             console.print(item)
 
 
-def say_on_stderr(text: str, color: str = "yellow") -> None:
+def print_error(text: str, color: str = "yellow") -> None:
     """Print an error or a warning on stderr."""
     console = Console(stderr=True, highlight=False)
     console.print(Text(_printable(text), style=color))
 
 
 def print_json(value: Any) -> None:
-    """One line of JSON."""
+    """Print one line of JSON."""
     sys.stdout.write(dumps(value) + "\n")
 
 
@@ -69,20 +69,6 @@ def table(
 
 
 def comparison_table(comparison: Comparison, most: int | None = None) -> Table:
-    """Measures from the best to the worst, at most ``most`` of them."""
-    of = f" of {comparison.task_loss} losses" if comparison.task == "selective" else ""
-    interval = f"{percent(comparison.confidence, '.6g')} interval"
-    return table(
-        f"{comparison.task}: {comparison.metric}{of}",
-        ["measure", "", comparison.metric, f"behind [{interval}]"],
-        (
-            (
-                row.name,
-                row.verdict if row.same_order_as is None else f"as {row.same_order_as}",
-                f"{row.value:.4f}",
-                f"{row.behind:.4f} [{row.low:+.4f}, {row.high:+.4f}]",
-            )
-            for row in comparison.standings[:most]
-        ),
-        n_names=2,
-    )
+    """Return the measures from the best to the worst, at most ``most`` of them."""
+    heading, *rows = comparison.table()
+    return table(comparison.title, heading, rows[:most], n_names=2)

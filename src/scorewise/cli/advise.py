@@ -9,7 +9,7 @@ import typer
 
 from scorewise.cli._app import AsJson, Debug, TaskLoss, command
 from scorewise.cli._arguments import parse_loss
-from scorewise.cli._screen import print_json, say
+from scorewise.cli._screen import print_json, print_text
 from scorewise.compare import advise as advise_measure
 
 
@@ -22,19 +22,21 @@ def advise(
     task: Annotated[
         str,
         typer.Argument(
-            help="selective (abstain), ood (out-of-distribution detection) or active (labels)."
+            metavar="TASK",
+            help="selective (abstain), ood (out-of-distribution detection) or active (labels).",
         ),
     ],
     task_loss: TaskLoss = "zero-one",
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Show which uncertainty measure theory recommends for a task, and why.
+    """Show the uncertainty measure that theory recommends.
 
+    Prints the measure for a task, the reason, and when the advice may not hold.
     "scorewise compare" ranks the measures on your own predictions.
     """
     advice = advise_measure(task, parse_loss(task_loss))
     if as_json:
         print_json({**asdict(advice), "measure": advice.measure})
     else:
-        say(str(advice))
+        print_text(str(advice))

@@ -23,7 +23,7 @@ from scorewise.cli._app import (
     command,
 )
 from scorewise.cli._arguments import parse_names
-from scorewise.cli._screen import print_json, say
+from scorewise.cli._screen import print_json, print_text
 from scorewise.io import read_predictions
 
 
@@ -47,10 +47,10 @@ def apply(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
-    """Accept each row or abstain, with the guarantee of a policy.
+    """Accept each row or abstain, as a certified policy decides.
 
-    Columns are the ids, the prediction, its uncertainty, and whether to accept it. No labels are
-    needed. Uncertainties are compared with those of the calibration data, to detect drift.
+    The columns are the ids, the prediction, its uncertainty, and whether to accept it. No labels
+    are needed. Uncertainties are compared with those of the calibration data, to detect drift.
 
     Exit code 1: the rows differ from the calibration data, so that the guarantee does not hold for
     them, or the policy guarantees nothing.
@@ -87,11 +87,11 @@ def apply(
         )
     else:
         if result.drift:
-            say(f"WARNING: {result.drift}")
-        say(str(policy))
+            print_text(f"WARNING: {result.drift}")
+        print_text(str(policy))
         share = percent(n_accepted / n_rows, ".1f")
-        say(f"{n_accepted:,} of {n_rows:,} rows accepted ({share}).")
+        print_text(f"{n_accepted:,} of {n_rows:,} rows accepted ({share}).")
         if not result.drift:
-            say(f"No sign of drift: {result.drift}")
-        say(f"Written to {out}", wrap=False)
+            print_text(f"No sign of drift: {result.drift}")
+        print_text(f"Written to {out}", wrap=False)
     return SUCCESS if is_guaranteed else NOT_GUARANTEED

@@ -24,7 +24,7 @@ from scorewise.cli._app import (
     command,
 )
 from scorewise.cli._arguments import parse_loss, parse_names
-from scorewise.cli._screen import print_json, say
+from scorewise.cli._screen import print_json, print_text
 from scorewise.io import read_predictions
 
 
@@ -36,7 +36,10 @@ from scorewise.io import read_predictions
 def certify(
     file: PredictionsFile,
     max_loss: Annotated[
-        float, typer.Option(help="Largest mean loss of accepted rows (the risk) to guarantee.")
+        float,
+        typer.Option(
+            metavar="LOSS", help="Largest mean loss of accepted rows (the risk) to guarantee."
+        ),
     ],
     confidence: Confidence = 0.95,
     task_loss: TaskLoss = "zero-one",
@@ -49,10 +52,10 @@ def certify(
 ) -> int:
     """Find the uncertainty threshold that guarantees a mean loss.
 
-    It accepts as many rows as the guarantee allows. FILE has labelled predictions for rows that
-    were used neither to fit the model nor to choose the measure. Rows are accepted by the total
-    uncertainty under the loss itself. The guarantee holds for finite samples and for new rows from
-    the same distribution; "scorewise apply" uses it.
+    The threshold accepts as many rows as the guarantee allows. FILE has labelled predictions for
+    rows that were used neither to fit the model nor to choose the measure. Rows are accepted by the
+    total uncertainty under the loss itself. The guarantee holds for finite samples and for new rows
+    from the same distribution; "scorewise apply" uses it.
 
     Exit code 1: nothing can be guaranteed (the policy then accepts no row).
     """
@@ -71,6 +74,6 @@ def certify(
     if as_json:
         print_json(policy.to_dict())
     else:
-        say(str(policy))
-        say(f"Written to {out}", wrap=False)
+        print_text(str(policy))
+        print_text(f"Written to {out}", wrap=False)
     return SUCCESS if policy.certificate.coverage else NOT_GUARANTEED

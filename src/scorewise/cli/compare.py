@@ -23,7 +23,7 @@ from scorewise.cli._app import (
     command,
 )
 from scorewise.cli._arguments import ALL_RULES, parse_loss, parse_names, parse_rules
-from scorewise.cli._screen import comparison_table, print_json, say
+from scorewise.cli._screen import comparison_table, print_json, print_text
 from scorewise.compare import compare as compare_measures
 from scorewise.errors import InvalidInput
 from scorewise.io import read_predictions
@@ -37,7 +37,10 @@ from scorewise.io import read_predictions
 def compare(
     file: PredictionsFile,
     task: Annotated[
-        str, typer.Option(help="selective (abstain) or ood (out-of-distribution detection).")
+        str,
+        typer.Option(
+            metavar="TASK", help="selective (abstain) or ood (out-of-distribution detection)."
+        ),
     ] = "selective",
     task_loss: TaskLoss = "zero-one",
     ood: Annotated[
@@ -86,4 +89,4 @@ def compare(
     if as_json:
         print_json(comparison.to_dict())
     else:
-        say(comparison_table(comparison), *comparison.notes)
+        print_text(comparison_table(comparison), *comparison.notes)

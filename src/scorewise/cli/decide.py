@@ -14,7 +14,7 @@ from scorewise._progress import bar
 from scorewise._tables import check_table_path, input_metadata, row_column, write_table
 from scorewise.cli._app import AsJson, ClassNames, Debug, Normalize, PredictionsFile, command
 from scorewise.cli._arguments import parse_names
-from scorewise.cli._screen import print_json, say, table
+from scorewise.cli._screen import print_json, print_text, table
 from scorewise.decide import decide as decide_samples
 from scorewise.decompose import COMPONENTS
 from scorewise.io import read_cost_matrix, read_predictions
@@ -48,7 +48,7 @@ def decide(
 ) -> None:
     """Choose the action of least expected cost for every row.
 
-    Columns are the ids, the action, its expected cost (total), the part that remains even under
+    The columns are the ids, the action, its expected cost (total), the part that remains even under
     perfect information about the class probabilities (aleatoric), and the value of that information
     (epistemic): an upper bound on the value of a second opinion or a label.
     """
@@ -87,7 +87,7 @@ def decide(
     if as_json:
         print_json({"path": str(out), "n_rows": len(action), "summary": summary, **metadata})
         return
-    say(
+    print_text(
         table(
             "Actions and their mean expected costs",
             ["action", "rows", "cost", "aleatoric", "epistemic"],
@@ -97,4 +97,4 @@ def decide(
             ),
         )
     )
-    say(f"Written to {out}", wrap=False)
+    print_text(f"Written to {out}", wrap=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
@@ -14,7 +13,7 @@ from scorewise._files import replacing
 from scorewise._json import dumps
 from scorewise._progress import bar
 from scorewise.cli._app import AsJson, Debug, command
-from scorewise.cli._screen import print_json, say
+from scorewise.cli._screen import print_json, print_text
 from scorewise.cli.evaluate import show_evaluation
 from scorewise.compare import Evaluation
 from scorewise.compare import evaluate as evaluate_predictions
@@ -22,6 +21,8 @@ from scorewise.io import Predictions, write_predictions
 from scorewise.report import check_report, write_report
 
 OOD_DIGITS = (8, 9)  # which the forest never sees
+N_RUNS = 4  # of active learning, for each query
+N_LABELS = 240  # of a run
 _QUERIES: dict[str, dict[str, Any]] = {
     # drawn by power rather than taken from the top, so that the rows of a batch differ
     "epistemic zero-one": {"rule": "zero-one", "component": "epistemic", "method": "power"},
@@ -34,109 +35,68 @@ _QUERIES: dict[str, dict[str, Any]] = {
 )
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("out"),
-    trees: Annotated[int, typer.Option(min=2, help="Number of trees in the forest.")] = 100,
-    seed: Annotated[int, typer.Option(min=0, max=2**31, help="Random seed.")] = 0,
+    trees: Annotated[
+        int, typer.Option(metavar="N", min=2, help="Number of trees in the forest.")
+    ] = 100,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, max=2**31, help="Random seed.")] = 0,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Fit a random forest on handwritten digits and run all three tasks on it.
+    """Evaluate a random forest on handwritten digits.
 
-    When should it abstain? Does it detect digits of classes that it has never seen? Which digits
-    should be labelled next? Compares the uncertainty measures. Writes a report (report.html) and
-    the predictions, to try the other commands on.
+    Shows when the forest should abstain, whether it detects digits of classes that it has never
+    seen, and by which measure to choose the digits to label next. Writes a report (report.html),
+    its numbers (evaluation.json), and the predictions, to try the other commands on.
     """
     out.mkdir(parents=True, exist_ok=True)
-    check_report(out / "report.html")
-    result = run_demo(trees, seed, progress=False if as_json else None)
-    page, _, digits, ood = written = result.write(out)
-    if as_json:
-        print_json({**result.evaluation.to_dict(), "written": [str(path) for path in written]})
-        return
-    say(
-        f"A forest of {trees} trees was fitted on {result.n_train} digits from 0 to 7. It predicts "
-        f"{len(result.predictions)} others, and {len(result.ood)} digits 8 and 9, which are out of "
-        "distribution: it has never seen them.\n"
+    page = out / "report.html"
+    check_report(page)
+    evaluation, predictions, ood = evaluate_forest(trees, seed, progress=False if as_json else None)
+    numbers, digits_file, ood_file = (
+        out / name for name in ("evaluation.json", "digits.npz", "ood.npz")
     )
-    show_evaluation(result.evaluation)
-    digits_file, ood_file = quote(str(digits)), quote(str(ood))
-    say(
+    write_predictions(digits_file, predictions)
+    write_predictions(ood_file, ood)
+    with replacing(numbers) as partial:
+        partial.write_text(dumps(evaluation.to_dict(), indent=1) + "\n")
+    write_report(
+        evaluation,
+        page,
+        title="How certain is a random forest about handwritten digits?",
+        provenance={
+            "data": "the handwritten digits of scikit-learn, 8 × 8 pixels",
+            "model": f"a forest of {trees} trees, fitted on half of the digits from 0 to 7; 8 and "
+            "9 are out of distribution",
+            "labels": f"{N_RUNS} runs of active learning for each query",
+        },
+    )
+    if as_json:
+        written = [str(path) for path in (page, numbers, digits_file, ood_file)]
+        print_json({**evaluation.to_dict(), "written": written})
+        return
+    print_text(
+        f"A forest of {trees} trees was fitted on half of the digits from 0 to 7. It predicts the "
+        f"other {len(predictions)}, and {len(ood)} digits 8 and 9, which are out of distribution: "
+        "it has never seen them.\n"
+    )
+    show_evaluation(evaluation)
+    digits_name, ood_name = quote(str(digits_file)), quote(str(ood_file))
+    print_text(
         "",
         f"Written to {page}: open it in a browser. Next steps:",
-        f"  scorewise evaluate {digits_file} --ood {ood_file} --task-loss brier",
-        f"  scorewise certify {digits_file} --max-loss 0.02",
-        f"  scorewise label {digits_file} -n 5",
+        f"  scorewise evaluate {digits_name} --ood {ood_name} --task-loss brier",
+        f"  scorewise certify {digits_name} --max-loss 0.02",
+        f"  scorewise label {digits_name} -n 5",
         wrap=False,
     )
 
 
-@dataclass(frozen=True, eq=False)
-class DemoResult:
-    """Results of the demo.
+def evaluate_forest(
+    n_trees: int, random_state: int, progress: bool | None
+) -> tuple[Evaluation, Predictions, Predictions]:
+    """Fit a forest on half of the digits 0 to 7, and evaluate it on the others and on 8 and 9.
 
-    Attributes
-    ----------
-    predictions : Predictions
-        Of the forest for held-out digits of the classes that it was fitted on, with labels and ids.
-    ood : Predictions
-        For digits of the classes that it has never seen.
-    evaluation : Evaluation
-        All three tasks: abstaining, OOD detection, active learning.
-    n_train, n_trees, n_runs : int
-        Digits for fitting, members of the forest, runs of active learning for each query.
-    """
-
-    predictions: Predictions
-    ood: Predictions
-    evaluation: Evaluation
-    n_train: int
-    n_trees: int
-    n_runs: int
-
-    def write(self, folder: Path) -> list[Path]:
-        """Write the report, the evaluation and the predictions; return their paths."""
-        page, numbers, digits, ood = paths = [
-            folder / name for name in ("report.html", "evaluation.json", "digits.npz", "ood.npz")
-        ]
-        folder.mkdir(parents=True, exist_ok=True)
-        write_predictions(digits, self.predictions)
-        write_predictions(ood, self.ood)
-        with replacing(numbers) as partial:
-            partial.write_text(dumps(self.evaluation.to_dict(), indent=1) + "\n")
-        write_report(
-            self.evaluation,
-            page,
-            title="How certain is a random forest about handwritten digits?",
-            provenance={
-                "data": "the handwritten digits of scikit-learn, 8 × 8 pixels",
-                "model": f"a forest of {self.n_trees} trees, fitted on {self.n_train} digits from "
-                "0 to 7; 8 and 9 are out of distribution",
-                "labels": f"{self.n_runs} runs of active learning for each query",
-            },
-        )
-        return paths
-
-
-def run_demo(
-    n_trees: int = 100,
-    random_state: int = 0,
-    progress: bool | None = None,
-    n_runs: int = 4,
-    budget: int = 240,
-) -> DemoResult:
-    """Fit a forest on the digits 0 to 7, and evaluate it on others and on 8 and 9.
-
-    Parameters
-    ----------
-    n_trees : int
-        Members of the forest.
-    random_state : int
-        Seed of the split, of the forest and of all that follows.
-    progress : bool, optional
-        Whether to show a progress bar; by default on terminals only.
-    n_runs : int
-        Runs of active learning, for each query.
-    budget : int
-        Labels of a run.
+    Returns the evaluation, and the predictions for the digits in and out of distribution.
     """
     from sklearn.datasets import load_digits
     from sklearn.ensemble import RandomForestClassifier
@@ -164,13 +124,13 @@ def run_demo(
         names = [str(digit) for digit in forest.classes_]
         return Predictions(samples.probs, labels=labels, ids=rows, class_names=names)
 
-    with bar("the demo", 2 + n_runs * len(_QUERIES), progress) as advance:
+    with bar("the demo", 2 + N_RUNS * len(_QUERIES), progress) as advance:
         forest.fit(data.data[train], data.target[train])
         predictions = predict(test, np.searchsorted(forest.classes_, data.target[test]))
         ood = predict(np.flatnonzero(is_ood), None)
         advance(1)
         runs: dict[str, list[Any]] = {name: [] for name in _QUERIES}
-        for seed in range(random_state, random_state + n_runs):
+        for seed in range(random_state, random_state + N_RUNS):
             for name, query in _QUERIES.items():
                 rounds = active_learning(
                     RandomForestClassifier(50),
@@ -181,7 +141,7 @@ def run_demo(
                     random_state=seed,
                     initial=20,
                     per_round=20,
-                    budget=budget,
+                    budget=N_LABELS,
                     **query,
                 )
                 runs[name].append(list(rounds))
@@ -190,4 +150,4 @@ def run_demo(
             predictions, ood=ood, runs=runs, random_state=random_state
         )
         advance(1)
-    return DemoResult(predictions, ood, evaluation, len(train), n_trees, n_runs)
+    return evaluation, predictions, ood

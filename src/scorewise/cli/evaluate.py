@@ -30,7 +30,7 @@ from scorewise.cli._app import (
     remedy_text,
 )
 from scorewise.cli._arguments import ALL_RULES, parse_loss, parse_names, parse_rules
-from scorewise.cli._screen import comparison_table, print_json, say, table
+from scorewise.cli._screen import comparison_table, print_json, print_text, table
 from scorewise.compare import Evaluation
 from scorewise.compare import evaluate as evaluate_predictions
 from scorewise.errors import InvalidInput
@@ -54,7 +54,8 @@ def evaluate(
     task_loss: TaskLoss = "zero-one",
     rules: Rules = ALL_RULES,
     max_loss: Annotated[
-        list[float] | None, typer.Option(help="Mean loss to guarantee; may be repeated.")
+        list[float] | None,
+        typer.Option(metavar="LOSS", help="Mean loss to guarantee; may be repeated."),
     ] = None,
     confidence: Confidence = 0.95,
     floor: Floor = None,
@@ -127,7 +128,7 @@ def evaluate(
         print_json({**evaluation.to_dict(), "written": [str(path) for path in written]})
     else:
         show_evaluation(evaluation)
-        say(*(f"Written to {path}" for path in written), wrap=False)
+        print_text(*(f"Written to {path}" for path in written), wrap=False)
     certificates = evaluation.certificates
     if max_loss and not (certificates and all(c.coverage for c in certificates)):
         return NOT_GUARANTEED
@@ -136,10 +137,10 @@ def evaluate(
 
 def show_evaluation(evaluation: Evaluation) -> None:
     """Print the verdict, the certificates and the comparisons."""
-    say(*evaluation.sentences(remedy_text), "")
+    print_text(*evaluation.sentences(remedy_text), "")
     if evaluation.certificates:
         unit, confidence = evaluation.unit, percent(evaluation.confidence, ".12g")
-        say(
+        print_text(
             table(
                 f"Risk guarantees, jointly with {confidence} confidence",
                 [f"{unit.noun} at most", "accept", "observed", "where uncertainty is at most"],
@@ -158,7 +159,7 @@ def show_evaluation(evaluation: Evaluation) -> None:
     if evaluation.ood is not None:
         comparisons.append(evaluation.ood.comparison)
     for comparison in comparisons:
-        say(comparison_table(comparison, _SHOWN))
+        print_text(comparison_table(comparison, _SHOWN))
         if len(comparison.standings) > _SHOWN:
-            say(f"… and {len(comparison.standings) - _SHOWN} more measures.")
-        say(*comparison.notes)
+            print_text(f"… and {len(comparison.standings) - _SHOWN} more measures.")
+        print_text(*comparison.notes)

@@ -13,7 +13,7 @@ from scorewise._tables import check_table_path, input_metadata, write_table
 from scorewise.acquire import METHODS, acquire, acquire_batch
 from scorewise.cli._app import AsJson, ClassNames, Debug, Normalize, PredictionsFile, Seed, command
 from scorewise.cli._arguments import parse_loss, parse_names
-from scorewise.cli._screen import print_json, say, table
+from scorewise.cli._screen import print_json, print_text, table
 from scorewise.errors import InvalidInput
 from scorewise.io import Predictions, read_predictions, row_uncertainties
 from scorewise.rules import get_rules
@@ -28,16 +28,21 @@ _SHOWN = 20  # rows of a table on the screen
 )
 def label(
     file: PredictionsFile,
-    n: Annotated[int, typer.Option("-n", "--n", min=1, help="Number of rows to select.")] = 10,
+    n: Annotated[
+        int, typer.Option("-n", "--n", metavar="N", min=1, help="Number of rows to select.")
+    ] = 10,
     rule: Annotated[
-        str, typer.Option(help="Scoring rule, or a CSV file with a cost matrix.")
+        str, typer.Option(metavar="RULE", help="Scoring rule, or a CSV file with a cost matrix.")
     ] = "zero-one",
-    component: Annotated[str, typer.Option(help="total, aleatoric or epistemic.")] = "epistemic",
+    component: Annotated[
+        str, typer.Option(metavar="COMPONENT", help="total, aleatoric or epistemic.")
+    ] = "epistemic",
     method: Annotated[
         str,
         typer.Option(
+            metavar="METHOD",
             help=f"{', '.join(METHODS)}, or joint: the batch of the largest joint gain, for which "
-            "all of FILE must fit in memory."
+            "all of FILE must fit in memory.",
         ),
     ] = "top",
     out: Annotated[
@@ -52,7 +57,7 @@ def label(
 ) -> None:
     """Select the rows to label next.
 
-    A label helps most where it reduces uncertainty most. The theory recommends epistemic
+    A label helps most where it reduces uncertainty most. Theory recommends epistemic
     uncertainty under zero-one. Rows of the largest scores are often alike; "power" and "joint"
     select a more diverse batch. If some rows are labelled and others are not, only the unlabelled
     ones are selected.
@@ -93,11 +98,11 @@ def label(
         print_json({"rows": rows.tolist(), "ids": ids, score_name: scores.tolist()})
         return
     if labelled is not None:
-        say(f"{int(labelled.sum()):,} rows have a label already and are left out.")
+        print_text(f"{int(labelled.sum()):,} rows have a label already and are left out.")
     names = [name for name in ("id", "row") if name in columns]
     shown = [columns[name][:_SHOWN].tolist() for name in names]
     shown.append([f"{score:.4f}" for score in scores[:_SHOWN]])
-    say(
+    print_text(
         table(
             f"Rows to label next ({method})",
             ["", *names, score_name],
@@ -106,13 +111,13 @@ def label(
         )
     )
     if n > _SHOWN and out is None:
-        say(f"… and {n - _SHOWN} more; --out next.csv writes all of them.")
+        print_text(f"… and {n - _SHOWN} more; --out next.csv writes all of them.")
     if out is not None:
-        say(f"Written to {out}", wrap=False)
+        print_text(f"Written to {out}", wrap=False)
 
 
 def _labelled(predictions: Predictions) -> np.ndarray | None:
-    """Which rows have a label; None if all have one, or none."""
+    """Return which rows have a label, or None if all have one or none has one."""
     labels = predictions.labels
     if labels is None or not (labels == UNLABELLED).any() or (labels == UNLABELLED).all():
         return None

@@ -19,7 +19,7 @@ from scorewise.cli._app import (
     command,
 )
 from scorewise.cli._arguments import ALL_RULES, parse_names, parse_rules
-from scorewise.cli._screen import print_json, say, say_on_stderr
+from scorewise.cli._screen import print_error, print_json, print_text
 from scorewise.io import score_file
 
 
@@ -46,8 +46,8 @@ def score(
     """Compute total, aleatoric and epistemic uncertainty of every row.
 
     Memory does not grow with FILE. To resume an interrupted run, repeat the command; the result is
-    the same, byte for byte. Columns are the ids and, for each rule, total_RULE, aleatoric_RULE and
-    epistemic_RULE; the metadata has the version, the rules and the digest of FILE.
+    the same, byte for byte. The columns are the ids and, for each rule, total_RULE, aleatoric_RULE
+    and epistemic_RULE; the metadata has the version, the rules and the digest of FILE.
     """
     out = Path(f"{file.stem}-scores.parquet") if out is None else out
     try:
@@ -61,7 +61,7 @@ def score(
             progress=False if as_json else None,
         )
     except KeyboardInterrupt:
-        say_on_stderr("Interrupted. Repeat the command to resume.")
+        print_error("Interrupted. Repeat the command to resume.")
         return INTERRUPTED
     if as_json:
         print_json(
@@ -75,7 +75,7 @@ def score(
         )
         return SUCCESS
     if result.resumed:
-        say(f"{result.resumed:,} rows were scored by an earlier run.")
-    say(f"{result.n_rows:,} rows scored: {', '.join(result.columns)}.")
-    say(f"Written to {result.path}", wrap=False)
+        print_text(f"{result.resumed:,} rows were scored by an earlier run.")
+    print_text(f"{result.n_rows:,} rows scored: {', '.join(result.columns)}.")
+    print_text(f"Written to {result.path}", wrap=False)
     return SUCCESS

@@ -133,14 +133,14 @@ def compare(
     >>> probs = truth[:, None] * np.exp(noise)
     >>> probs /= probs.sum(axis=-1, keepdims=True)
     >>> print(sw.compare(probs, y, rules=["log", "zero-one"], baselines=False, random_state=0))
-    selective: aulc of zero-one losses
-    measure                  aulc     behind  [   95 % interval   ]
-    total zero-one        0.19625    0.00000  [ +0.00000, +0.00000]  best
-    aleatoric zero-one    0.19896    0.00271  [ -0.00388, +0.00930]  indistinguishable
-    total log             0.20878    0.01254  [ -0.00381, +0.02888]  indistinguishable
-    aleatoric log         0.21002    0.01378  [ -0.00353, +0.03108]  indistinguishable
-    epistemic log         0.23061    0.03437  [ +0.00490, +0.06384]  worse
-    epistemic zero-one    0.23939    0.04314  [ +0.01554, +0.07075]  worse
+    Abstaining, by AULC of the zero-one loss (lower is better)
+    measure             verdict              AULC   distance [95 % interval]
+    total zero-one      best               0.1962  0.0000 [+0.0000, +0.0000]
+    aleatoric zero-one  indistinguishable  0.1990  0.0027 [-0.0039, +0.0093]
+    total log           indistinguishable  0.2088  0.0125 [-0.0038, +0.0289]
+    aleatoric log       indistinguishable  0.2100  0.0138 [-0.0035, +0.0311]
+    epistemic log       worse              0.2306  0.0344 [+0.0049, +0.0638]
+    epistemic zero-one  worse              0.2394  0.0431 [+0.0155, +0.0707]
     Theory recommends total zero-one: it is the best here.
     """
     validate.choice(task, "task", TASKS)

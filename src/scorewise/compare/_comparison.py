@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from scorewise._text import percent
+from scorewise._text import aligned, percent
 from scorewise.calibrate import LossCalibration
 
 VERDICTS = {
@@ -17,6 +17,7 @@ VERDICTS = {
     "worse": "worse than the best",
 }
 METRICS = {"aulc": "AULC", "auroc": "AUROC"}
+TASK_NAMES = {"selective": "Abstaining", "ood": "OOD detection", "active": "Active learning"}
 
 _ROUNDING = 1e-12  # of a metric
 _FEWEST_DEGREES = 2.0  # of freedom, of a standard error
@@ -152,19 +153,31 @@ class Comparison:
 
         return pd.DataFrame([asdict(row) for row in self.standings])
 
-    def __repr__(self) -> str:
-        width = max(len(row.name) for row in self.standings)
-        interval = f"{percent(self.confidence, '.6g')} interval"
-        lines = [
-            f"{self.task}: {self.metric}"
-            + (f" of {self.task_loss} losses" if self.task == "selective" else ""),
-            f"{'measure':{width}}  {self.metric:>9}  {'behind':>9}  [{interval:^19}]",
+    @property
+    def title(self) -> str:
+        """The task and the metric, and whether a lower or a higher value is better."""
+        loss = f" of the {self.task_loss} loss" if self.task == "selective" else ""
+        better = "higher" if self.metric == "auroc" else "lower"
+        return f"{TASK_NAMES[self.task]}, by {self.metric_name}{loss} ({better} is better)"
+
+    def table(self) -> list[tuple[str, str, str, str]]:
+        """Return a heading and a row for each measure: name, verdict, metric, distance."""
+        heading = f"distance [{percent(self.confidence, '.6g')} interval]"
+        return [
+            ("measure", "verdict", self.metric_name, heading),
+            *(
+                (
+                    row.name,
+                    f"same order as {row.same_order_as}" if row.same_order_as else row.verdict,
+                    f"{row.value:.4f}",
+                    f"{row.behind:.4f} [{row.low:+.4f}, {row.high:+.4f}]",
+                )
+                for row in self.standings
+            ),
         ]
-        for row in self.standings:
-            numbers = f"{row.value:9.5f}  {row.behind:9.5f}  [{row.low:+9.5f}, {row.high:+8.5f}]"
-            alike = f", same order as {row.same_order_as}" if row.same_order_as else ""
-            lines.append(f"{row.name:{width}}  {numbers}  {row.verdict}{alike}")
-        return "\n".join([*lines, *self.notes])
+
+    def __repr__(self) -> str:
+        return "\n".join([self.title, aligned(self.table(), n_names=2), *self.notes])
 
 
 def rank(

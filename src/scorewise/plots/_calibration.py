@@ -163,7 +163,7 @@ class CalibrationDisplay:
 
     @property
     def errors(self) -> np.ndarray:
-        """Lengths (2, B) of the intervals below and above the incurred losses, within the axes."""
+        """The lengths (2, B) of the intervals below and above the incurred losses, in the axes."""
         calibration = self.calibration
         _, y_range = self.limits
         low, high = (

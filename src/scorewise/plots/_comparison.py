@@ -9,13 +9,9 @@ from scorewise.compare import VERDICTS, Comparison, Standing, compare
 from scorewise.errors import InvalidInput
 from scorewise.plots.style import GREY, VERDICT_MARKS, Axes, Figure, add_legend, axes_for, despine
 
+_TITLE_WIDTH = 70  # characters
 _LEGEND_ROWS = 2  # left free above the best measure
 _MEANINGS = {"aulc": " (mean loss over all coverages)", "mean loss": " over the rounds"}
-_TASKS = {
-    "selective": "abstaining",
-    "ood": "out-of-distribution detection",
-    "active": "active learning",
-}
 
 
 class ComparisonDisplay:
@@ -129,9 +125,7 @@ class ComparisonDisplay:
         best = comparison.standings[0].value
         intervals = f"simultaneous {percent(comparison.confidence, '.6g')} intervals"
         self.ax_.set_xlabel(f"{self.axis_label}\n(best: {best:.3g}; {intervals})")
-        loss = f" ({shorten(comparison.task_loss)})" if comparison.task == "selective" else ""
-        task = _TASKS.get(comparison.task, comparison.task)
-        self.ax_.set_title(f"Best measures for {task}{loss}", parse_math=False)
+        self.ax_.set_title(shorten(comparison.title, _TITLE_WIDTH), parse_math=False)
         self.ax_.locator_params(axis="x", nbins=6)
         despine(self.ax_)
 

@@ -466,12 +466,12 @@ def _runs(n: int) -> str:
 
 
 def _size(n_legend_entries: int) -> tuple[float, float]:
-    """Width and height in inches of a figure with the legend beside the curves."""
+    """Return width and height in inches of a figure with the legend beside the curves."""
     return 7.6, max(4.0, 1.0 + 0.22 * n_legend_entries)
 
 
 def _legend_options(*, is_own_figure: bool) -> dict[str, Any]:
-    """Options of a legend, which is beside the curves in a figure created here."""
+    """Return options of a legend, which is beside the curves in a figure created here."""
     place = {"loc": "upper left", "bbox_to_anchor": (1.01, 1)} if is_own_figure else {}
     return {
         "fontsize": "small",

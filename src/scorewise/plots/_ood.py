@@ -206,11 +206,11 @@ class OODDisplay:
         )
 
     def _plot_roc(self, ax: Axes) -> None:
-        at = evenly_spaced(len(self.fpr))
+        vertices = evenly_spaced(len(self.fpr))
         corner = int(np.argmax(self.tpr >= _TRUE_POSITIVE_RATE * (1 - 1e-12)))
         fpr95, tpr95 = float(self.fpr[corner]), float(self.tpr[corner])
         chance = ax.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1.2)[0]
-        roc = ax.plot(self.fpr[at], self.tpr[at], color="black", linewidth=1.8)[0]
+        roc = ax.plot(self.fpr[vertices], self.tpr[vertices], color="black", linewidth=1.8)[0]
         ax.plot([fpr95, fpr95], [0, tpr95], color=VERMILLION, linewidth=1, linestyle="--")
         mark = ax.plot(
             [fpr95],
@@ -242,7 +242,7 @@ class OODDisplay:
 
 
 def _roc(u_in: np.ndarray, u_out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """False and true positive rates as the threshold falls; tied rows are flagged together."""
+    """Return false and true positive rates as the threshold falls; ties are flagged together."""
     thresholds = np.unique(np.r_[u_in, u_out])[::-1]
     rates = (
         1 - np.searchsorted(np.sort(scores), thresholds, side="left") / len(scores)
@@ -253,7 +253,7 @@ def _roc(u_in: np.ndarray, u_out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _edges(u_in: np.ndarray, u_out: np.ndarray, bins: int | None) -> tuple[np.ndarray, bool]:
-    """Edges of bins for both sets of scores, and whether the first bin is for exact zeros."""
+    """Return edges of bins for both sets, and whether the first bin is for exact zeros."""
     scores = np.r_[u_in, u_out]
     if bins is None:
         bins = int(np.clip(np.sqrt(min(len(u_in), len(u_out))), _FEWEST_BINS, _MOST_BINS))

@@ -45,7 +45,7 @@ def plotly_name(text: object, width: int = NAME_WIDTH) -> str:
 
 
 def plotly_text(text: str) -> str:
-    """Text for Plotly; its names are already rendered by :func:`name_text`."""
+    """Return text for Plotly; its names are already rendered by :func:`name_text`."""
     return html.escape(text, quote=False)
 
 
@@ -94,7 +94,7 @@ def count(n: int, noun: str, plural: str | None = None) -> str:
 
 
 def decimals(values: Iterable[float]) -> int:
-    """Decimals that show the largest of these in three digits, so that a column is aligned."""
+    """Return how many decimals show the largest of these in three digits, to align a column."""
     largest = max((abs(v) for v in values if math.isfinite(v)), default=0.0)
     return min(6, max(2, 3 - math.ceil(math.log10(largest)))) if largest > 0 else 3
 
@@ -103,7 +103,7 @@ def decimals(values: Iterable[float]) -> int:
 
 
 def flattened(values: Mapping[Any, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Names and values of a mapping and of the mappings within it."""
+    """Return names and values of a mapping and of the mappings within it."""
     pairs: list[tuple[str, str]] = []
     for key, value in values.items():
         name = f"{prefix}{key}"
@@ -117,7 +117,7 @@ def flattened(values: Mapping[Any, Any], prefix: str = "") -> list[tuple[str, st
 
 
 def json_in_html(value: Any) -> str:
-    """JSON without characters that an HTML parser could read as markup."""
+    """Return JSON without characters that an HTML parser could read as markup."""
     text = json.dumps(plain(value, _DIGITS), allow_nan=False, separators=(",", ":"))
     return re.sub("[<>&]", lambda match: f"\\u{ord(match[0]):04x}", text)
 

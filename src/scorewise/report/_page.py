@@ -210,7 +210,7 @@ def _figures(evaluation: Evaluation, slider: Slider) -> dict[str, PageFigure]:
 
 
 def _classes(classes: tuple[ClassSummary, ...]) -> list[ClassSummary]:
-    """All classes; where there are many, those with the largest and the smallest loss."""
+    """Return all classes; of many, those with the largest and the smallest loss."""
     if len(classes) <= _MOST_CLASSES:
         return list(classes)
     ranked = sorted((summary for summary in classes if summary.n_rows), key=lambda s: -s.loss)
@@ -223,7 +223,7 @@ def _classes(classes: tuple[ClassSummary, ...]) -> list[ClassSummary]:
 def _facts(
     evaluation: Evaluation, provenance: Mapping[str, object]
 ) -> dict[str, list[tuple[str, str]]]:
-    """How the page was computed, by heading."""
+    """Return how the page was computed, by heading."""
     libraries = ("numpy", "scipy", "scikit-learn", "plotly")
     versions = {"scorewise": __version__, "Python": platform.python_version()}
     versions |= {name: version(name) for name in libraries}
@@ -279,7 +279,7 @@ class Card:
 
 
 def _cards(evaluation: Evaluation) -> list[Card]:
-    """Cards of the most uncertain rows, at most ``_MOST_CARDS``."""
+    """Return cards of the most uncertain rows, at most ``_MOST_CARDS``."""
     rows = evaluation.uncertain_rows[:_MOST_CARDS]
     largest = max((row.total for row in rows), default=0.0)
     has_widths = largest > 0 and all(row.aleatoric >= 0 for row in rows)

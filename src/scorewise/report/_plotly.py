@@ -135,7 +135,7 @@ def line(name: str, x: Any, y: Any, color: str, **more: Any) -> Trace:
 
 
 def comparison_figure(display: ComparisonDisplay) -> PageFigure:
-    """Measures from the best down, each with its distance to the best."""
+    """Return the figure of measures, from the best down, with their distances to the best."""
     comparison, standings = display.comparison, display.comparison.standings
     places = {row.name: i for i, row in enumerate(standings)}
     groups = {v: [row for row in standings if row.verdict == v] for v in VERDICTS}
@@ -197,7 +197,7 @@ def _dots(rows: list[Standing], places: dict[str, int], verdict: str) -> Trace:
 
 
 def calibration_figure(display: CalibrationDisplay, unit: Unit) -> PageFigure:
-    """The incurred loss against the expected loss, in bins."""
+    """Return the figure of the incurred against the expected loss, in bins."""
     bins = display.calibration
     below, above = unit.scale * display.errors
     x_range, y_range = unit.scale * np.array(display.limits)
@@ -261,7 +261,7 @@ def calibration_figure(display: CalibrationDisplay, unit: Unit) -> PageFigure:
 
 
 def ood_figure(display: OODDisplay) -> PageFigure:
-    """Histograms of in-distribution and out-of-distribution scores over the same bins."""
+    """Return the figure of in- and out-of-distribution scores, in histograms."""
     histogram = display.histogram()
     edges = histogram.edges
     centers = (edges[:-1] + edges[1:]) / 2
@@ -336,7 +336,7 @@ def ood_figure(display: OODDisplay) -> PageFigure:
 
 
 def learning_figure(display: LearningCurveDisplay, unit: Unit) -> PageFigure:
-    """The mean loss of the runs by the number of labels, with one standard deviation."""
+    """Return the figure of the mean loss by the number of labels, with standard deviations."""
     scale = unit.scale
     traces: list[Trace] = []
     rows, ends = [], []
@@ -380,7 +380,7 @@ def learning_figure(display: LearningCurveDisplay, unit: Unit) -> PageFigure:
 
 
 def _dash(linestyle: Any, width: float) -> str:
-    """Plotly's name or pixels for a line style of matplotlib, which counts in widths."""
+    """Return Plotly's dashes for a line style of matplotlib, which counts in line widths."""
     if isinstance(linestyle, str):
         return _DASHES[linestyle]
     _, lengths = linestyle
@@ -402,7 +402,7 @@ def _band(x: np.ndarray, mean: np.ndarray, deviation: np.ndarray, color: str) ->
 
 
 def simplex_figure(evaluation: Evaluation, points: tuple[np.ndarray, np.ndarray]) -> PageFigure:
-    """The mean predictions in the triangle of three classes."""
+    """Return the figure of mean predictions in the triangle of three classes."""
     mean, y = points
     traces, rows = [], []
     for k, name in enumerate(evaluation.class_names):

@@ -89,7 +89,7 @@ def slider_of(evaluation: Evaluation) -> Slider:
 def rejection_figure(
     display: RejectionCurveDisplay, evaluation: Evaluation, slider: Slider
 ) -> PageFigure:
-    """The mean loss of the accepted rows at every coverage, for all measures."""
+    """Return the figure of the mean loss of the accepted rows at every coverage."""
     unit = evaluation.unit
     others = {name: curve for name, curve in display.curves.items() if name not in slider.steps}
     other_lines = _other_lines(others, unit)
@@ -180,7 +180,7 @@ def _followed_lines(evaluation: Evaluation, names: list[str]) -> list[Trace]:
 
 
 def _other_lines(curves: dict[str, Curve], unit: Unit) -> list[Trace]:
-    """Pale lines, which the legend shows or hides together."""
+    """Return pale lines, which the legend shows or hides together."""
     if not curves:
         return []
     entry = text.count(len(curves), "other measure")
