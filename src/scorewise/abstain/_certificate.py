@@ -238,7 +238,7 @@ def certify_threshold(
             f"max_loss is {max_loss:g}; a loss from 0 to {bound:g} needs a limit above 0 and below "
             f"{bound:g}"
         )
-    confidence = validate.share(confidence, "confidence")
+    confidence = validate.proportion(confidence, "confidence")
     if groups is None:
         return _certificate(loss, score, max_loss, confidence, bound, unit)
     names = validate.groups(groups, len(loss))

@@ -151,7 +151,7 @@ class Policy:
         return compare_with_calibration(
             self.calibration_uncertainty,
             validate.vector(uncertainty, "uncertainty"),
-            validate.share(false_alarm_rate, "false_alarm_rate"),
+            validate.proportion(false_alarm_rate, "false_alarm_rate"),
         )
 
     def with_drift(self, drift: Drift) -> Policy:
@@ -188,7 +188,7 @@ class Policy:
         InvalidInput
             If there are no rows, or the members or classes are not those that it was certified for.
         """
-        validate.share(false_alarm_rate, "false_alarm_rate")
+        validate.proportion(false_alarm_rate, "false_alarm_rate")
         if isinstance(predictions, Samples):
             predictions = receive_samples(predictions, "predictions", {})
         elif not isinstance(predictions, Predictions):
@@ -565,7 +565,7 @@ def _certificate_from_json(content: dict[str, Any], unit: Unit) -> Certificate:
         bound,
         loss,
         max_loss,
-        validate.share(content["confidence"], "confidence"),
+        validate.proportion(content["confidence"], "confidence"),
         validate.whole(content["n_calibration"], "n_calibration", at_least=1),
         None if n_more_rows is None else validate.whole(n_more_rows, "n_more_rows", at_least=1),
         unit,

@@ -130,7 +130,7 @@ class SelectiveClassifier(HeldOutClassifier):
         return self.policy_.calibration_uncertainty
 
     def _check(self, n_classes: int | None) -> None:
-        validate.share(self.confidence, "confidence")
+        validate.proportion(self.confidence, "confidence")
         if validate.number(self.max_loss, "max_loss") <= 0:
             raise InvalidInput(f"max_loss is {self.max_loss}; it must be above 0")
         if n_classes is not None and n_classes > 1:

@@ -118,7 +118,7 @@ def loss_calibration(
     """
     loss, expected = validate.losses_and_scores(losses, total, "total")
     expected = validate.finite(expected, "total")
-    confidence = validate.share(confidence, "confidence")
+    confidence = validate.proportion(confidence, "confidence")
     n_bins = validate.whole(n_bins, "n_bins", at_least=1)
     order = np.argsort(expected, kind="stable")
     loss, expected = loss[order], expected[order]
