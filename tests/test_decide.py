@@ -675,6 +675,15 @@ def test_a_costly_action_that_is_not_taken_does_not_change_single_precision():
 # -- names and the table --------------------------------------------------------------------------
 
 
+def test_costs_by_action_are_means_of_its_rows_and_nan_without_rows():
+    d = sw.decide([[[1.0, 0.0]], [[0.9, 0.1]], [[0.0, 1.0]]], [[0, 9, 1], [2, 9, 0]])
+    wait, never, act = d.by_action()
+    assert (wait["action"], wait["rows"], wait["total"]) == ("0", 2, pytest.approx(0.1))
+    assert (act["rows"], act["total"], act["epistemic"]) == (1, 0, 0)
+    assert never["rows"] == 0
+    assert np.isnan(never["total"])
+
+
 def table(d: Decisions) -> dict[str, list[float]]:
     """The rows of the printed table, by name."""
     head, *lines = repr(d).split("\n")

@@ -13,35 +13,14 @@ from scorewise._array import Array, namespace, to_numpy
 from scorewise._inputs import InputOptions
 from scorewise._members import Members
 from scorewise._text import aligned
-from scorewise.decompose import Decomposition, decompose
+from scorewise.decompose import COMPONENTS, Decomposition, decompose
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.rules import CostMatrix, ScoringRule
 
-__all__ = ["ActionSummary", "Decisions", "decide"]
+__all__ = ["Decisions", "decide"]
 
 ABSTAIN = "abstain"
-
-
-@dataclass(frozen=True)
-class ActionSummary:
-    """How often an action is chosen, and its mean expected cost there.
-
-    Attributes
-    ----------
-    action : str
-        The name of the action.
-    rows : int
-        Number of rows in which it is chosen.
-    total, aleatoric, epistemic : float
-        Means over these rows; NaN if there are none.
-    """
-
-    action: str
-    rows: int
-    total: float
-    aleatoric: float
-    epistemic: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,26 +54,30 @@ class Decisions:
     rule: CostMatrix
     standard_error: Decomposition | None = None
 
-    def by_action(self) -> tuple[ActionSummary, ...]:
-        """Return how often each action is chosen and its mean expected cost, for all actions."""
-        action = to_numpy(self.action)
-        costs = [to_numpy(x) for x in (self.total, self.aleatoric, self.epistemic)]
+    def by_action(self) -> list[dict[str, Any]]:
+        """Return how often each action is chosen, and its mean expected costs there.
+
+        One dictionary for each action, with the keys ``"action"`` (its name), ``"rows"``,
+        ``"total"``, ``"aleatoric"`` and ``"epistemic"``; costs are NaN if it is never chosen.
+        """
+        actions = to_numpy(self.action)
         summaries = []
         for index, name in enumerate(self.action_names):
-            rows = action == index
+            rows = actions == index
             n_rows = int(rows.sum())
-            means = (float(cost[rows].mean()) if n_rows else np.nan for cost in costs)
-            summaries.append(ActionSummary(name, n_rows, *means))
-        return tuple(summaries)
+            costs = {c: to_numpy(getattr(self, c))[rows] for c in COMPONENTS}
+            means = {c: float(cost.mean()) if n_rows else np.nan for c, cost in costs.items()}
+            summaries.append({"action": name, "rows": n_rows, **means})
+        return summaries
 
     def __repr__(self) -> str:
         """A table of the actions that are chosen."""
         table = [["action", "rows", "cost", "aleatoric", "epistemic"]]
         for summary in self.by_action():
-            if summary.rows:
-                means = (summary.total, summary.aleatoric, summary.epistemic)
-                name = " ".join(summary.action.split())
-                table.append([name, str(summary.rows), *(f"{mean:.4g}" for mean in means)])
+            if summary["rows"]:
+                name = " ".join(summary["action"].split())
+                means = (f"{summary[component]:.4g}" for component in COMPONENTS)
+                table.append([name, str(summary["rows"]), *means])
         return aligned(table)
 
 

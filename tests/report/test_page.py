@@ -388,7 +388,7 @@ def test_the_page_draws_what_the_displays_store(page, evaluation):
         coverage, losses = rejection.points(curve, most=400)
         np.testing.assert_allclose(lines[name]["x"], 100 * coverage, rtol=1e-5)
         np.testing.assert_allclose(lines[name]["y"], 100 * losses, rtol=1e-5)
-    assert same_range(figures["rejection"], "yaxis", rejection.limits())
+    assert same_range(figures["rejection"], "yaxis", rejection.limits)
     for row in evaluation.comparison.standings:
         if row.same_order_as is not None and row.name != evaluation.measure:
             assert row.name not in lines

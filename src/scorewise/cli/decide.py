@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -83,7 +83,7 @@ def decide(
         "abstain_cost": abstain_cost,
     }
     write_table(out, columns, metadata)
-    summary = [asdict(row) for row in decisions.by_action() if row.rows]
+    summary = [row for row in decisions.by_action() if row["rows"]]
     if as_json:
         print_json({"path": str(out), "n_rows": len(action), "summary": summary, **metadata})
         return

@@ -36,6 +36,10 @@ _VIEWS = {
     "generalized": ("augrc", "summed {} of accepted predictions / number of rows"),
 }
 _BEST_POSSIBLE, _RANDOM_ORDER = "best possible", "random order"
+_REFERENCE_STYLES: dict[str, dict[str, Any]] = {
+    name: {"color": GREY, "linewidth": 1.2, "zorder": 1.5, "linestyle": dash}
+    for name, dash in ((_BEST_POSSIBLE, "-"), (_RANDOM_ORDER, ":"))
+}
 _BASELINE = "random"
 _BASELINE_STYLE = {"color": GREY, "linestyle": "--"}
 _BAND = "band: ± one standard deviation\nof the runs"
@@ -59,6 +63,8 @@ class RejectionCurveDisplay:
     curves : dict of str to Curve
     references : dict of str to Curve
         The curves of the "best possible" and of a "random order" of the same losses.
+    limits : (float, float)
+        The range of mean losses that is shown.
     ax_, figure_
         The Axes and the Figure that were drawn on, once ``plot`` was called.
     lines_ : dict of str to Line2D
@@ -151,33 +157,29 @@ class RejectionCurveDisplay:
         """
         view = validate.choice(view, "view", _VIEWS)
         area, label = _VIEWS[view]
-        limits = self.limits(view, show_oracle, show_random)
-        curves = self._curves(show_oracle, show_random)
+        shown = {_BEST_POSSIBLE: show_oracle, _RANDOM_ORDER: show_random}
+        references = self.references if any(shown.values()) else {}
+        references = {name: curve for name, curve in references.items() if shown[name]}
+        curves = [*self.curves.values(), *references.values()]
+        limits = _limits(curves, view)
         self.figure_, (self.ax_,) = axes_for(ax, _size(n_legend_entries=len(curves)))
         self.lines_ = {
             name: self._line(curve, view, linewidth=1.8, label=shorten(name), **line_style(i))
             for i, (name, curve) in enumerate(self.curves.items())
         }
-        self.oracle_, self.random_ = (
-            self._line(
-                self.references[name], view, color=GREY, linewidth=1.2, zorder=1.5, linestyle=dash
-            )
-            if is_shown
-            else None
-            for name, dash, is_shown in (
-                (_BEST_POSSIBLE, "-", show_oracle),
-                (_RANDOM_ORDER, ":", show_random),
-            )
-        )
-        grey = [line for line in (self.oracle_, self.random_) if line is not None]
+        grey = {
+            name: self._line(curve, view, **_REFERENCE_STYLES[name])
+            for name, curve in references.items()
+        }
+        self.oracle_, self.random_ = grey.get(_BEST_POSSIBLE), grey.get(_RANDOM_ORDER)
         self._name_axes(label)
         self.ax_.set_ylim(*limits)
-        names = [shorten(name, 30) for name, _ in curves]
+        names = [shorten(name, 30) for name in (*self.curves, *references)]
         loss = "1 − accuracy" if view == "accuracy" else "the loss"
-        areas = [f"{getattr(curve, area):.3g}" for _, curve in curves]
+        areas = [f"{getattr(curve, area):.3g}" for curve in curves]
         add_legend(
             self.ax_,
-            [*self.lines_.values(), *grey],
+            [*self.lines_.values(), *grey.values()],
             [f"{name}: {value}" for name, value in zip(names, areas, strict=True)],
             title=f"{area.upper()}: mean of {loss} over\nall coverages (lower is better)",
             **_legend_options(is_own_figure=ax is None),
@@ -208,26 +210,10 @@ class RejectionCurveDisplay:
             _RANDOM_ORDER: replace(first, total_loss=first.coverage * first.total_loss[-1]),
         }
 
-    def limits(
-        self, view: str = "loss", show_oracle: bool = True, show_random: bool = True
-    ) -> tuple[float, float]:
-        """Return the range of the vertical axis: of heights where enough rows are accepted.
-
-        Parameters
-        ----------
-        view, show_oracle, show_random
-            As for :meth:`plot`.
-        """
-        stable_heights = []
-        for _, curve in self._curves(show_oracle, show_random):
-            coverage, heights = self.points(curve, view)
-            stable_heights.append(heights[coverage >= curve.stable_coverage * (1 - 1e-9)])
-        low = min(float(heights.min()) for heights in stable_heights)
-        high = max(float(heights.max()) for heights in stable_heights)
-        margin = 0.05 * (high - low) or 0.05 * abs(high) or 0.05
-        if view == "accuracy":
-            return low - margin, 1 + 0.2 * margin
-        return (low - margin if low < 0 else -0.2 * margin), high + margin
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The range of mean losses where enough rows are accepted, with a margin."""
+        return _limits([*self.curves.values(), *self.references.values()], "loss")
 
     @staticmethod
     def points(
@@ -251,15 +237,6 @@ class RejectionCurveDisplay:
             heights = curve.total_loss[k] / (k + 1 if view == "loss" else len(curve))
         return (k + 1) / len(curve), heights
 
-    def _curves(self, show_oracle: bool, show_random: bool) -> list[tuple[str, Curve]]:
-        """The curves to draw, with their names; two may have the same name."""
-        shown = {_BEST_POSSIBLE: show_oracle, _RANDOM_ORDER: show_random}
-        references = self.references if any(shown.values()) else {}
-        return [
-            *self.curves.items(),
-            *((name, curve) for name, curve in references.items() if shown[name]),
-        ]
-
     def _line(self, curve: Curve, view: str, **options: Any) -> Any:
         coverage, heights = self.points(curve, view)
         marker = {"marker": "o"} if len(heights) == 1 else {}
@@ -272,6 +249,19 @@ class RejectionCurveDisplay:
         self.ax_.set_ylabel(label.format(loss_label(self.loss_name)), parse_math=False)
         self.ax_.set_title("Loss after rejecting uncertain predictions")
         despine(self.ax_)
+
+
+def _limits(curves: Sequence[Curve], view: str) -> tuple[float, float]:
+    """Return the range of the heights where enough rows are accepted for a stable mean."""
+    heights = []
+    for curve in curves:
+        coverage, height = RejectionCurveDisplay.points(curve, view)
+        heights.append(height[coverage >= curve.stable_coverage * (1 - 1e-9)])
+    low, high = float(np.min(np.concatenate(heights))), float(np.max(np.concatenate(heights)))
+    margin = 0.05 * (high - low) or 0.05 * abs(high) or 0.05
+    if view == "accuracy":
+        return low - margin, 1 + 0.2 * margin
+    return (low - margin if low < 0 else -0.2 * margin), high + margin
 
 
 class LearningCurveDisplay:

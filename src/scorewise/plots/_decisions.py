@@ -92,7 +92,7 @@ class DecisionDisplay:
         for component in COMPONENTS:
             validate.finite(np.ravel(to_numpy(getattr(decisions, component))), component)
         self.n_rows, self.total, self.aleatoric, self.epistemic = (
-            np.array([getattr(summary, name) for summary in decisions.by_action()])
+            np.array([summary[name] for summary in decisions.by_action()])
             for name in ("rows", *COMPONENTS)
         )
         self.decisions = decisions

@@ -101,7 +101,7 @@ def rejection_figure(
     for rank, trace in enumerate([*followed, *references, *other_lines]):
         trace["legendrank"] = rank  # first in the legend, drawn last
         trace["hovertemplate"] = f"%{{x:.3g}}{PERCENT} accepted: %{{y:.3g}}{unit.suffix}"
-    y_range = unit.scale * np.array(display.limits())
+    y_range = unit.scale * np.array(display.limits)
     noun = text.plotly_name(unit.noun, LEGEND_WIDTH)
     spec = {
         "data": [*other_lines, *references, *followed, _marks(slider)],
