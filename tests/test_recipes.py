@@ -58,7 +58,7 @@ def copy(tmp_path: Path) -> Copy:
     return Copy(tmp_path)
 
 
-def test_a_rule_is_lines_in_the_file_of_its_structure_and_an_export(copy: Copy):
+def test_a_rule_is_lines_in_the_file_of_its_structure_and_a_line_that_exports_it(copy: Copy):
     copy.append(
         "rules/_separable.py",
         '''
@@ -93,9 +93,7 @@ def test_a_rule_is_lines_in_the_file_of_its_structure_and_an_export(copy: Copy):
     copy.append(
         "rules/__init__.py",
         """
-        from scorewise.rules._separable import exponential
-
-        __all__ += ["exponential"]
+        from scorewise.rules._separable import exponential as exponential
         """,
     )
     output = copy.run(
@@ -107,6 +105,7 @@ def test_a_rule_is_lines_in_the_file_of_its_structure_and_an_export(copy: Copy):
         from typer.testing import CliRunner
 
         rule = sw.get_rule("exponential")
+        assert rule is sw.rules.exponential
         sw.check_rule(rule, n_classes=4)
         rng = np.random.default_rng(0)
         probs = rng.dirichlet(np.full(3, 0.3), size=(600, 1)).repeat(5, axis=1)
@@ -337,7 +336,7 @@ def test_a_kernel_is_one_file(copy: Copy):
 
         import numpy as np
 
-        from scorewise.kernels import Answer
+        from scorewise.kernels import Usability
         from scorewise.rules import Brier
 
 
@@ -347,7 +346,7 @@ def test_a_kernel_is_one_file(copy: Copy):
             fits = isinstance(values, np.ndarray) and small
             plain = not predictions.from_logits and not predictions.normalize and weights is None
             known = all(isinstance(rule, Brier) for rule in rules)
-            return Answer(fits and plain and known, "it knows Brier for small arrays")
+            return Usability(fits and plain and known, "it knows Brier for small arrays")
 
 
         def compute(predictions, weights, rules):

@@ -43,13 +43,13 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 class BreaksOff:
-    """Rows of which the first part only can be had."""
+    """Rows of which only the first chunk can be read."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
         self.shape, self.dtype, self.fields = (100, 2, 3), np.dtype("f8"), frozenset({"probs"})
 
-    def parts(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Any]:
+    def chunks(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Any]:
         yield {"probs": members(min(n, 50), 2, 3)}
         if n > 1:
             raise self.error
@@ -112,7 +112,7 @@ def tensors_file(metadata: dict[str, str] | None = None, **source: Any) -> Calla
     return lambda path: safetensors.numpy.save_file(source, path, metadata)
 
 
-PLACE = r"row 3 \(row group 1, row 1 there\)"
+PLACE = r"row 3 \(row 1 of row group 1\)"
 
 CELLS = "probs_0_0,probs_0_1\n0.5,0.5\n"
 

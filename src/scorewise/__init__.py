@@ -1,8 +1,8 @@
 """Measure how uncertain a classifier is, in the units of the loss its user incurs.
 
 Every proper scoring rule splits predictive uncertainty into total = aleatoric + epistemic. For
-abstaining use the total of your own loss, for out-of-distribution detection the epistemic part
-under log, for active learning the epistemic part under zero-one.
+abstaining use the total of your own loss, for out-of-distribution detection the epistemic
+uncertainty under log, for active learning that under zero-one.
 """
 
 from typing import TYPE_CHECKING

@@ -26,29 +26,29 @@ def namespace(*arrays: Array) -> Namespace:
 
 
 def is_array(x: object) -> bool:
-    """Whether ``x`` is an array of some library, rather than a list, a number or a frame."""
+    """Return whether ``x`` is an array of some library, rather than a list, a number or a frame."""
     return bool(compat.is_array_api_obj(x))
 
 
 def is_jax(x: object) -> bool:
-    """Whether ``x`` is an array of JAX, with values or without."""
+    """Return whether ``x`` is an array of JAX, with values or without."""
     return bool(compat.is_jax_array(x))
 
 
 def is_dask(x: object) -> bool:
-    """Whether ``x`` is a lazy Dask array."""
+    """Return whether ``x`` is a lazy Dask array."""
     return bool(compat.is_dask_array(x))
 
 
 def is_sparse(x: object) -> bool:
-    """Whether ``x`` stores only some of its entries."""
+    """Return whether ``x`` stores only some of its entries."""
     if compat.is_torch_array(x):
         return str(x.layout) != "torch.strided"  # type: ignore[attr-defined]
     return not is_array(x) and hasattr(x, "toarray")
 
 
 def is_traced(x: object) -> bool:
-    """Whether ``x`` has no values yet because JAX is tracing (``jit``, ``vmap``, ``grad``)."""
+    """Return whether ``x`` has no values yet: JAX is tracing (``jit``, ``vmap``, ``grad``)."""
     if not compat.is_jax_array(x):
         return False
     import jax
@@ -57,12 +57,12 @@ def is_traced(x: object) -> bool:
 
 
 def needs_gradient(x: object) -> bool:
-    """Whether torch records operations on ``x`` to differentiate them."""
+    """Return whether torch records operations on ``x`` to differentiate them."""
     return bool(compat.is_torch_array(x) and x.requires_grad)  # type: ignore[attr-defined]
 
 
 def in_host_memory(x: Array) -> bool:
-    """Whether the array has plain values in host memory, which other code may read."""
+    """Return whether the array has plain values in host memory, which other code may read."""
     if compat.is_numpy_array(x):
         return bool(x.dtype.isnative)
     if compat.is_torch_array(x):
@@ -73,7 +73,7 @@ def in_host_memory(x: Array) -> bool:
 
 
 def _is_differentiated(x: Array) -> bool:
-    """Whether torch differentiates operations on ``x``: backwards, forwards, or in a transform."""
+    """Return whether torch differentiates ``x``: backwards, forwards, or in a transform."""
     import torch
 
     wrapped = getattr(torch._C, "_functorch", None)
@@ -83,7 +83,7 @@ def _is_differentiated(x: Array) -> bool:
 
 
 def host_view(x: Array) -> np.ndarray:
-    """A NumPy view of an array in host memory, without a copy."""
+    """Return a NumPy view of an array in host memory, without a copy."""
     return np.asarray(x.detach() if compat.is_torch_array(x) else x)
 
 
@@ -98,7 +98,7 @@ def working_precision(xp: Namespace, x: Array) -> Array:
 
 
 def _wide_dtype(xp: Namespace, x: Array) -> Any:
-    """float64, or the array's dtype where there is no float64."""
+    """Return float64, or the array's dtype where there is no float64."""
     if compat.is_jax_array(x):
         import jax
 
@@ -106,7 +106,7 @@ def _wide_dtype(xp: Namespace, x: Array) -> Any:
     return x.dtype if compat.is_torch_array(x) and x.device.type == "mps" else xp.float64
 
 
-def widest(xp: Namespace, x: Array) -> Array:
+def to_float64(xp: Namespace, x: Array) -> Array:
     """The array in float64, for sums that lose digits in float32, where there is float64."""
     return xp.astype(x, _wide_dtype(xp, x))
 
@@ -120,13 +120,13 @@ def sum_members(xp: Namespace, x: Array, axis: int) -> Array:
     dtype = x.dtype if n <= _MANY_MEMBERS else _wide_dtype(xp, x)
     if n <= 2 * _FEW_MEMBERS:
         return xp.sum(x, axis=axis, dtype=dtype)
-    few = max(_FEW_MEMBERS, n // 64)
-    after = (slice(None),) * (-1 - axis)
-    parts = [
-        xp.sum(x[(..., slice(i, i + few), *after)], axis=axis, dtype=dtype)
-        for i in range(0, n, few)
+    group_size = max(_FEW_MEMBERS, n // 64)
+    trailing_axes = (slice(None),) * (-1 - axis)
+    sums = [
+        xp.sum(x[(..., slice(i, i + group_size), *trailing_axes)], axis=axis, dtype=dtype)
+        for i in range(0, n, group_size)
     ]
-    return xp.astype(sum_members(xp, xp.stack(parts, axis=axis), axis), x.dtype)
+    return xp.astype(sum_members(xp, xp.stack(sums, axis=axis), axis), x.dtype)
 
 
 def contiguous_rows(xp: Namespace, x: Array) -> Array:
@@ -144,27 +144,26 @@ def eps(xp: Namespace, x: Array) -> float:
     return float(xp.finfo(x.dtype).eps)
 
 
-def smallest(xp: Namespace, x: Array) -> float:
+def smallest_normal(xp: Namespace, x: Array) -> float:
     """The smallest positive number with full precision in the array's dtype."""
     return float(xp.finfo(x.dtype).smallest_normal)
 
 
 def on_device_of(xp: Namespace, values: Any, like: Array) -> Array:
-    """Values as an array of the library and device of ``like``."""
+    """Return values as an array of the library and device of ``like``."""
     if is_dask(like) and not is_dask(values):
         values = to_numpy(values)  # the library that Dask handles best
     if not is_array(values):
         values = np.asarray(values)
     if compat.is_torch_array(values) and compat.is_torch_array(like):
         return values.to(like.device)
-    with np.errstate(
-        over="ignore"
-    ):  # values beyond JAX's range become infinite, which raises later
+    # values beyond JAX's range become infinite, which raises later
+    with np.errstate(over="ignore"):
         return xp.asarray(_shareable(values), device=compat.device(like))
 
 
 def as_dtype_of(xp: Namespace, values: Any, like: Array) -> Array:
-    """Values as an array of the library, device and dtype of ``like``."""
+    """Return values as an array of the library, device and dtype of ``like``."""
     return xp.asarray(_shareable(values), dtype=like.dtype, device=compat.device(like))
 
 
@@ -191,12 +190,12 @@ def matmul(xp: Namespace, a: Array, b: Array) -> Array:
     if compat.is_jax_array(a):
         return xp.matmul(a, b, precision="highest")
     if compat.is_torch_array(a):  # neither autocast nor TF32 touches float64
-        return xp.astype(widest(xp, a) @ widest(xp, b), a.dtype)
+        return xp.astype(to_float64(xp, a) @ to_float64(xp, b), a.dtype)
     return a @ b
 
 
 def one_hot(xp: Namespace, index: Array, n: int) -> Array:
-    """Boolean ``(..., n)``, true at ``index``."""
+    """Return a boolean array ``(..., n)``, true at ``index``."""
     return xp.arange(n, device=compat.device(index)) == index[..., None]
 
 
@@ -210,7 +209,7 @@ def to_numpy(x: Array) -> np.ndarray:
 
 
 def blocks(x: Array, axis: int) -> Iterator[Any]:
-    """Yield indices of blocks along an axis that fit in a cache, or a single index of all.
+    """Yield indices of blocks along an axis that fit in a cache, or one index of the whole array.
 
     Only eager arrays on the host gain from them; on a device, or while tracing, a single large
     operation is faster.
@@ -228,15 +227,15 @@ def map_dask_rows(
     function: Callable[[Array, Array | None, tuple[int, ...]], Array],
     x: Array,
     w: Array | None,
-    n_parts: int,
+    n_results: int,
     *,
     keep_classes: bool = False,
 ) -> Array:
     """Apply ``function`` lazily to blocks of instances of a Dask array ``(..., M, K)``.
 
     ``function`` takes a block, its weights (``w`` is None, ``(M,)`` or ``(..., M)``) and the index
-    of its first instance. It returns a stack of ``n_parts`` arrays ``(...)``, or ``(..., K)`` with
-    ``keep_classes``; the returned Dask array has the same form.
+    of its first instance. It returns a stack of ``n_results`` arrays ``(...)``, or ``(..., K)``
+    with ``keep_classes``; the returned Dask array has the same form.
     """
     import dask.array as da
 
@@ -257,7 +256,7 @@ def map_dask_rows(
         *arrays,
         drop_axis=[batch] if keep_classes else [batch, batch + 1],
         new_axis=0,
-        chunks=((n_parts,), *x.chunks[:batch], *rest),
+        chunks=((n_results,), *x.chunks[:batch], *rest),
         dtype=dtype,
         meta=np.empty((0,) * (1 + batch + len(rest)), dtype=dtype),
     )

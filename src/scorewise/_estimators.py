@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from scorewise.errors import InvalidInput
+
 
 def indexable(X: Any) -> Any:
     """Return X in a form that can be indexed by rows."""
@@ -15,6 +17,16 @@ def indexable(X: Any) -> Any:
     if issparse(X):
         return X.tocsr()
     return X if hasattr(X, "shape") or hasattr(X, "__len__") else np.asarray(X)
+
+
+def count_rows(X: Any, name: str = "X") -> int:
+    """Return the number of rows of an array, a frame or a list."""
+    from sklearn.utils.validation import _num_samples
+
+    try:
+        return int(_num_samples(X))
+    except TypeError as error:
+        raise InvalidInput(f"{name} has no rows: {error}") from None
 
 
 def set_seeds(estimator: Any, rng: np.random.Generator) -> None:

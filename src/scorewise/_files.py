@@ -19,11 +19,11 @@ from scorewise.errors import InvalidInput
 _BLOCK = 8 << 20  # bytes
 
 
-def check_output_path(path: Path, *inputs: Path) -> None:
-    """Raise for a path in a missing folder, an existing folder, and a path in an input."""
+def check_output_path(path: Path, *inputs: Path, is_folder: bool = False) -> None:
+    """Raise for a path in a missing folder, a folder in place of a file, and a path in an input."""
     if not path.parent.is_dir():
         raise InvalidInput(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
-    if path.is_dir():
+    if path.is_dir() and not is_folder:
         raise InvalidInput(f"{str(path)!r} is a folder, which a file cannot replace")
     for source in inputs:
         if source.resolve() in (path.resolve(), *path.resolve().parents):
@@ -41,8 +41,8 @@ def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
     if path.exists() and not (path.is_file() or (folder and path.is_dir())):
         kind = "a folder" if path.is_dir() else "a device"
         raise FileExistsError(EEXIST, f"cannot write a file over {kind}", str(path))
-    run = uuid4().hex[:8]
-    partial, old = (path.with_name(f".{path.name}.{run}.{x}") for x in ("partial", "old"))
+    unique = uuid4().hex[:8]
+    partial, old = (path.with_name(f".{path.name}.{unique}.{x}") for x in ("partial", "old"))
     try:
         yield partial
         if path.is_dir():  # a folder cannot be replaced in one step
@@ -89,7 +89,7 @@ def _remove(path: Path) -> None:
         time.sleep(0.05)
 
 
-# -- contents ----
+# -- contents --------------------------------------------------------------------------------------
 
 
 def parquet_files(folder: Path) -> list[Path]:
@@ -107,23 +107,25 @@ def _files_of(path: Path) -> list[Path]:
     return parquet_files(path) if path.is_dir() else [path]
 
 
-def stamp(path: Path) -> list[list[str | int]]:
+def file_versions(path: Path) -> list[list[str | int]]:
     """Return names, sizes, inodes and times, which change when a file is replaced or edited."""
-    stamps: list[list[str | int]] = []
+    versions: list[list[str | int]] = []
     for file in _files_of(path):
         status = file.stat()
         times = (status.st_mtime_ns, status.st_ctime_ns)
-        stamps.append([str(file.relative_to(path)), status.st_size, status.st_ino, *times])
-    return stamps
+        versions.append([str(file.relative_to(path)), status.st_size, status.st_ino, *times])
+    return versions
 
 
-def digest(path: Path, stop: threading.Event | None = None) -> str:
+def file_digest(path: Path, stop: threading.Event | None = None) -> str:
     """Return the SHA-256 of a file in hexadecimal, or of the names and digests in a folder.
 
     If ``stop`` is set, it returns early, with a meaningless value.
     """
     if path.is_dir():
-        lines = [f"{digest(file, stop)}  {file.relative_to(path)}\n" for file in _files_of(path)]
+        lines = [
+            f"{file_digest(file, stop)}  {file.relative_to(path)}\n" for file in _files_of(path)
+        ]
         return hashlib.sha256("".join(lines).encode()).hexdigest()
     sha = hashlib.sha256()
     with path.open("rb") as file:
@@ -133,11 +135,11 @@ def digest(path: Path, stop: threading.Event | None = None) -> str:
 
 
 @contextmanager
-def digest_in_background(path: Path) -> Iterator[Future[str]]:
+def file_digest_in_background(path: Path) -> Iterator[Future[str]]:
     """Yield the digest of a file as a future, computed in a thread."""
     stop = threading.Event()
     with ThreadPoolExecutor(1) as executor:
         try:
-            yield executor.submit(digest, path, stop)
+            yield executor.submit(file_digest, path, stop)
         finally:
             stop.set()

@@ -265,7 +265,7 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         """Return the fitted model, and the rows and labels that it was not fitted on."""
         if self._model_is_fitted():
             return self.estimator, X, y
-        n, share = len(y), validate.share(self.calibration_size, "calibration_size")
+        n, share = len(y), validate.proportion(self.calibration_size, "calibration_size")
         n_held_out = max(1, round(share * n))
         if n_held_out >= n:
             raise InvalidInput(

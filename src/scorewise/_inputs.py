@@ -50,7 +50,7 @@ class RawPredictions:
             return softmax(xp, contiguous_rows(xp, p))
         if self.normalize:
             if self.check:
-                validate.masses(xp, p, self.layout)
+                validate.unnormalized(xp, p, self.layout)
             p = contiguous_rows(xp, p)
             return p / xp.sum(p, axis=-1, keepdims=True)
         if self.check:
@@ -105,7 +105,7 @@ def raw_members(values: Any, options: InputOptions) -> RawPredictions:
     """Return the raw predictions of members ``(..., M, K)``, whose axes may be anywhere."""
 
     def layout(ndim: int, name: str) -> validate.Layout:
-        return validate.layout(ndim, options.member_axis, options.class_axis, name)
+        return validate.layout_of_members(ndim, options.member_axis, options.class_axis, name)
 
     predictions = raw_predictions(
         values,
@@ -123,15 +123,16 @@ def classes_last(ndim: int, name: str) -> validate.Layout:
     return validate.Layout(tuple(range(ndim)), name)
 
 
-def apply_floor(p: np.ndarray, floor: float | None) -> np.ndarray:
-    """Return (1 − K·floor)·p + floor: the prediction ``(..., K)`` with no probability below it.
+def apply_floor(p: np.ndarray, floor: float | None, n_classes: int | None = None) -> np.ndarray:
+    """Return (1 − K·floor)·p + floor: probabilities ``(..., K)`` of which none is below the floor.
 
     Use it before a loss that is infinite at 0. If ``floor`` is None, ``p`` is returned unchanged.
+    ``n_classes`` is K, for an array that has only some of the classes.
     """
     if floor is None:
         return p
-    n_classes = p.shape[-1]
-    return np.asarray((1 - n_classes * validate.floor(floor, n_classes)) * p + floor)
+    k = p.shape[-1] if n_classes is None else n_classes
+    return np.asarray((1 - k * validate.floor(floor, k)) * p + floor)
 
 
 def add_missing_classes(

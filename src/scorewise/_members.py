@@ -65,7 +65,7 @@ class Members:
         return self.checked or Samples.of(self.raw, self.weights)
 
     def compute(
-        self, work: Callable[[Members], list[Array]], n_parts: int, *, keep_classes: bool = False
+        self, work: Callable[[Members], list[Array]], n_results: int, *, keep_classes: bool = False
     ) -> list[Array]:
         """Return the arrays that ``work`` returns, each ``(...)``, or ``(..., K)`` with classes.
 
@@ -77,8 +77,8 @@ class Members:
         template = replace(self.raw, values=None)  # no block needs the whole graph
 
         def block(rows: Array, weights: Array | None, origin: tuple[int, ...]) -> Array:
-            parts = work(Members(template.block(rows, origin), weights))
-            return namespace(*parts).stack(parts)
+            results = work(Members(template.block(rows, origin), weights))
+            return namespace(*results).stack(results)
 
-        stacked = map_dask_rows(block, values, self.weights, n_parts, keep_classes=keep_classes)
-        return [stacked[i] for i in range(n_parts)]
+        stacked = map_dask_rows(block, values, self.weights, n_results, keep_classes=keep_classes)
+        return [stacked[i] for i in range(n_results)]

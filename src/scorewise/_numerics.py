@@ -1,8 +1,9 @@
-"""Numerically stable primitives, for differences that plain formulas lose to rounding.
+"""Numerical primitives: differences that plain formulas lose to rounding, and rounded numbers.
 
-Each is exact where its value is 0, never has the wrong sign, and is accurate to a few units of
-rounding on its whole domain. ``q`` is where a function is expanded, ``p`` the point it is compared
-with, ``d`` the difference p - q, which callers often have with more digits than ``p - q``.
+Each part of a formula is exact where its value is 0, never has the wrong sign, and is accurate to a
+few units of rounding on its whole domain. ``q`` is where a function is expanded, ``p`` the point it
+is compared with, ``d`` the difference p - q, which callers often have with more digits than
+``p - q``.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scorewise._array import Array, Namespace, eps, is_traced, smallest
+from scorewise._array import Array, Namespace, eps, is_traced, smallest_normal
 
 
 def polynomial(x: Array, coefficients: Sequence[Array]) -> Array:
-    """c₀ + c₁x + c₂x² + … with at least two terms, by Horner's scheme."""
+    """Return c₀ + c₁x + c₂x² + … with at least two terms, by Horner's scheme."""
     value = coefficients[-1] * x + coefficients[-2]
     for c in coefficients[-3::-1]:
         value = value * x + c
@@ -24,12 +25,12 @@ def polynomial(x: Array, coefficients: Sequence[Array]) -> Array:
 
 
 def sum_product(xp: Namespace, p: Array, values: Array) -> Array:
-    """Σ_k p_k·values_k over the last axis, where 0 · ∞ is 0."""
+    """Return Σ_k p_k·values_k over the last axis, where 0 · ∞ is 0."""
     return xp.sum(xp.where(p > 0, p * xp.where(p > 0, values, 0.0), 0.0), axis=-1)
 
 
 def sum_of_others(xp: Namespace, x: Array) -> Array:
-    """Σ_{j≠k} x_j for every k of the last axis, as a sum from both sides, not a difference."""
+    """Return Σ_{j≠k} x_j for every k of the last axis, as a sum, not a difference."""
     none = xp.zeros_like(x[..., :1])
     before = xp.cumulative_sum(xp.concat([none, x[..., :-1]], axis=-1), axis=-1)
     after = xp.cumulative_sum(xp.concat([none, xp.flip(x[..., 1:], axis=-1)], axis=-1), axis=-1)
@@ -37,25 +38,25 @@ def sum_of_others(xp: Namespace, x: Array) -> Array:
 
 
 def gini_terms(xp: Namespace, p: Array) -> Array:
-    """p_k·(S − p_k) with S = Σp, elementwise; their sum is S² − Σp²."""
+    """Return p_k·(S − p_k) with S = Σp, elementwise; their sum is S² − Σp²."""
     return p * (xp.sum(p, axis=-1, keepdims=True) - p)
 
 
 def square_root(xp: Namespace, x: Array) -> Array:
-    """√x for x ≥ 0, with a gradient that is finite at 0."""
+    """Return √x for x ≥ 0, with a gradient that is finite at 0."""
     return xp.where(x > 0, xp.sqrt(xp.where(x > 0, x, 1.0)), 0.0)
 
 
 def neg_log(xp: Namespace, p: Array) -> Array:
-    """−log p, and ∞ at 0 without a warning."""
+    """Return −log p, and ∞ at 0 without a warning."""
     return xp.where(p > 0, -xp.log(xp.where(p > 0, p, 1.0)), math.inf)
 
 
 def quotient(xp: Namespace, a: Array, b: Array) -> Array:
-    """a/b for b > 0, scaled where 1/b² would overflow in the gradient of JAX."""
+    """Return a/b for b > 0, scaled where 1/b² would overflow in the gradient of JAX."""
     if not is_traced(b):
         return a / b
-    tiny = smallest(xp, b)
+    tiny = smallest_normal(xp, b)
     lift = xp.where(b < tiny ** (1 / 3), tiny**-0.5, 1.0)
     return (a * lift) / (b * lift)
 
@@ -66,7 +67,7 @@ def _terms(xp: Namespace, x: Array, in_float64: int) -> int:
 
 
 def relative_entropy(xp: Namespace, q: Array, p: Array, d: Array) -> Array:
-    """p·log(p/q) − p + q, elementwise: 0 at p = q, q at p = 0, ∞ at q = 0 < p.
+    """Return p·log(p/q) − p + q, elementwise: 0 at p = q, q at p = 0, ∞ at q = 0 < p.
 
     With c = p + q and s = (p − q)/c this is c·[(1 + s)·atanh s − s], whose series has only one
     sign of leading term; the textbook form cancels for p near q.
@@ -84,7 +85,7 @@ def relative_entropy(xp: Namespace, q: Array, p: Array, d: Array) -> Array:
 
 
 def log1p_minus(xp: Namespace, u: Array) -> Array:
-    """log(1 + u) − u, for u > −1."""
+    """Return log(1 + u) − u, for u > −1."""
     near = xp.abs(u) < 0.5
     v = xp.where(near, u, 0.0)
     s = v / (2 + v)  # log(1 + u) = 2 atanh s, and u − 2s = u·s
@@ -94,7 +95,7 @@ def log1p_minus(xp: Namespace, u: Array) -> Array:
 
 
 def expm1_minus(xp: Namespace, z: Array) -> Array:
-    """exp(z) − 1 − z."""
+    """Return exp(z) − 1 − z."""
     near = xp.abs(z) < 0.7
     v = xp.where(near, z, 0.0)
     series = polynomial(v, [1 / math.factorial(j + 2) for j in range(_terms(xp, z, 15))])
@@ -103,12 +104,12 @@ def expm1_minus(xp: Namespace, z: Array) -> Array:
 
 
 def power(xp: Namespace, x: Array, exponent: float) -> Array:
-    """x^exponent for x ≥ 0, with a gradient that is finite at 0."""
+    """Return x^exponent for x ≥ 0, with a gradient that is finite at 0."""
     return xp.where(x > 0, xp.where(x > 0, x, 1.0) ** exponent, 0.0)
 
 
 def power_excess(xp: Namespace, q: Array, p: Array, d: Array, beta: float) -> Array:
-    """[p^β − q^β − β q^{β−1}(p − q)]/(β − 1), elementwise, for β > 1.
+    """Return [p^β − q^β − β q^{β−1}(p − q)]/(β − 1), elementwise, for β > 1.
 
     How far x^β lies above its tangent. With ε = β − 1 and r = log(p/q) it is the sum of
 
@@ -118,9 +119,9 @@ def power_excess(xp: Namespace, q: Array, p: Array, d: Array, beta: float) -> Ar
     """
     rate = beta - 1
     slope = power(xp, q, rate)
-    active = slope > 0  # q^ε may underflow; then only p^ε counts
-    q, d = xp.where(active, q, 1.0), xp.where(active, d, 0.0)
-    p_near = xp.where(active, p, 1.0)
+    nonzero_slope = slope > 0  # q^ε may underflow; then only p^ε counts
+    q, d = xp.where(nonzero_slope, q, 1.0), xp.where(nonzero_slope, d, 0.0)
+    p_near = xp.where(nonzero_slope, p, 1.0)
     near = xp.abs(d) < 0.5 * q
     apart = ~near & (p_near > 0)
     log_ratio = xp.where(
@@ -129,15 +130,15 @@ def power_excess(xp: Namespace, q: Array, p: Array, d: Array, beta: float) -> Ar
         xp.log(xp.where(apart, p_near, 1.0)) - xp.log(xp.where(apart, q, 1.0)),
     )
     z = rate * log_ratio
-    gentle = active & (p > 0) & (xp.abs(z) < 0.7)
-    soft = slope * expm1_minus(xp, xp.where(gentle, z, 0.0))
-    bend = xp.where(gentle, soft, power(xp, p, rate) - slope * (1 + z))
+    small_exponent = nonzero_slope & (p > 0) & (xp.abs(z) < 0.7)
+    excess_near = slope * expm1_minus(xp, xp.where(small_exponent, z, 0.0))
+    excess = xp.where(small_exponent, excess_near, power(xp, p, rate) - slope * (1 + z))
     first_term = slope * relative_entropy(xp, q, p_near, d)
-    return first_term + xp.where(p > 0, p * bend, 0.0) / rate
+    return first_term + xp.where(p > 0, p * excess, 0.0) / rate
 
 
 def power_deficit(xp: Namespace, p: Array, total: Array, beta: float) -> Array:
-    """Σ_k p_k·[1 − (p_k/S)^{β−1}] / (β − 1) for S = Σp: no term is negative, none cancels."""
+    """Return Σ_k p_k·[1 − (p_k/S)^{β−1}] / (β − 1) for S = Σp; no term is negative."""
     share = p / total
     positive = p > 0
     decay = -xp.expm1((beta - 1) * xp.log(xp.where(positive, share, 1.0))) / (beta - 1)
@@ -145,7 +146,7 @@ def power_deficit(xp: Namespace, p: Array, total: Array, beta: float) -> Array:
 
 
 def divided_difference(coefficients: Sequence[float], *points: Array) -> Array:
-    """Q[x₀, x₁, …] of the polynomial c₀ + c₁x + …, by Horner's scheme: no difference is taken."""
+    """Return Q[x₀, x₁, …] of the polynomial c₀ + c₁x + …, by Horner's scheme."""
     values: list[Array] = [0.0] * len(points)
     for c in reversed(coefficients):
         for j in range(len(points) - 1, 0, -1):
@@ -161,7 +162,7 @@ _SHIFT = 12  # these series are exact to rounding from here on
 
 
 def digamma_drop(xp: Namespace, x: Array, r: Array) -> Array:
-    """g(x) − g(x + r) ≥ 0 for g(x) = ψ(x + 1) − log x, about 1/(2x); for x > 0, r ≥ 0.
+    """Return g(x) − g(x + r) ≥ 0 for g(x) = ψ(x + 1) − log x, about 1/(2x); for x > 0, r ≥ 0.
 
     Every part of it has r as a factor, so that nothing is lost where r is small.
     """
@@ -174,7 +175,7 @@ def digamma_drop(xp: Namespace, x: Array, r: Array) -> Array:
 
 
 def log_gamma_drop(xp: Namespace, x: Array, r: Array, e: float) -> Array:
-    """g(x) − g(x + r) for g(x) = log Γ(x + e) − log Γ(x) − e log x, about e(e − 1)/(2x).
+    """Return g(x) − g(x + r) for g(x) = log Γ(x + e) − log Γ(x) − e log x, about e(e − 1)/(2x).
 
     For x ≥ 1, r ≥ 0, e > 0. Every part of it has e·r as a factor.
     """
@@ -201,15 +202,15 @@ def evenly_spaced(n: int, most: int = MOST_POINTS) -> np.ndarray:
     return np.arange(n) if n <= most else np.linspace(0, n - 1, most).round().astype(int)
 
 
-_TINY, _HUGE = 1e-290, 1e290  # rounded are numbers between them
+_TINY, _HUGE = 1e-290, 1e290  # only numbers between these sizes are rounded
 
 
 def ten_digits(values: Array) -> np.ndarray:
-    """Numbers rounded to ten significant digits, as uncertainties are compared with a threshold.
+    """Return the numbers rounded to ten significant digits, in which they meet thresholds.
 
     The last digits of an uncertainty depend on the rows that are computed together. Where many rows
     are tied at a threshold, as rows with equal votes are, these digits would decide which of them
-    are accepted. What is rounded stays as it is when rounded again. Numbers below 1e-290 become 0.
+    are accepted. Rounding twice gives the same numbers. Numbers below 1e-290 become 0.
     """
     x = np.asarray(values, dtype=np.float64)
     size = np.abs(x)

@@ -27,7 +27,8 @@ def bar(task: str, total: int | None, show: bool | None) -> Iterator[Advance]:
         yield _ignore
         return
     try:
-        with nullcontext(_ignore) if show is False else _drawn(task, total, bool(show)) as advance:
+        shown = nullcontext(_ignore) if show is False else _visible_bar(task, total, bool(show))
+        with shown as advance:
             yield advance
     finally:
         _showing.release()
@@ -38,7 +39,7 @@ def _ignore(done: int) -> None:
 
 
 @contextmanager
-def _drawn(task: str, total: int | None, at_once: bool) -> Iterator[Advance]:
+def _visible_bar(task: str, total: int | None, at_once: bool) -> Iterator[Advance]:
     from rich.console import Console
     from rich.progress import Progress
 

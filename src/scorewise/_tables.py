@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from scorewise._files import check_output_path, digest, replacing
+from scorewise._files import check_output_path, file_digest, replacing
 from scorewise._version import __version__
 from scorewise.errors import InvalidInput
 
@@ -92,13 +92,18 @@ def _row_groups(first: Any, others: Iterator[Any]) -> Iterator[list[Any]]:
     yield pending
 
 
+def parquet_writer(path: Path, schema: Any) -> Any:
+    """Return a Parquet writer with dictionaries for text; floats do not gain from them."""
+    import pyarrow.parquet as pq
+
+    text = [field.name for field in schema if pyarrow().types.is_string(field.type)]
+    return pq.ParquetWriter(path, schema, use_dictionary=text or False)
+
+
 @contextmanager
 def _writer(path: Path, suffix: str, schema: Any) -> Iterator[_TableWriter]:
     if suffix == ".parquet":
-        import pyarrow.parquet as pq
-
-        text = [field.name for field in schema if pyarrow().types.is_string(field.type)]
-        with pq.ParquetWriter(path, schema, use_dictionary=text or False) as writer:
+        with parquet_writer(path, schema) as writer:
             yield writer
     elif suffix == ".csv":
         from pyarrow import csv
@@ -115,7 +120,7 @@ def _writer(path: Path, suffix: str, schema: Any) -> Iterator[_TableWriter]:
 
 def input_metadata(path: Path, shape: tuple[int, int, int]) -> dict[str, Any]:
     """Return metadata about a file of predictions ``(N, M, K)``, with its digest."""
-    return {**input_summary(path, shape), "sha256": digest(path)}
+    return {**input_summary(path, shape), "sha256": file_digest(path)}
 
 
 def input_summary(path: Path, shape: tuple[int, int, int]) -> dict[str, Any]:

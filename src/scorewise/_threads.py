@@ -80,7 +80,7 @@ def _processors() -> int:
     return count
 
 
-def run(tasks: Iterable[Callable[[], bool]], n_threads: int) -> bool:
+def run_in_threads(tasks: Iterable[Callable[[], bool]], n_threads: int) -> bool:
     """Return whether all tasks return true, run in parallel on ``n_threads`` threads."""
     tasks = list(tasks)
     if n_threads == 1 or len(tasks) == 1:

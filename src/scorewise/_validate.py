@@ -26,8 +26,8 @@ from scorewise._array import (
     is_traced,
     namespace,
     on_device_of,
+    to_float64,
     to_numpy,
-    widest,
     working_precision,
 )
 from scorewise.errors import InvalidInput, Remedy
@@ -97,7 +97,7 @@ def number(value: Any, name: str) -> float:
     raise InvalidInput(f"{name} must be a finite number, not {value!r}")
 
 
-def share(value: Any, name: str) -> float:
+def proportion(value: Any, name: str) -> float:
     """Return a number above 0 and below 1."""
     if not isinstance(value, Real) or not 0 < float(value) < 1:
         raise InvalidInput(f"{name} must be above 0 and below 1, not {value!r}")
@@ -120,6 +120,16 @@ def choice(value: Any, name: str, known: Iterable[str]) -> str:
     if not isinstance(value, str) or value not in words:
         raise InvalidInput(f"{name} must be one of {', '.join(map(repr, words))}, not {value!r}")
     return str(value)
+
+
+def first_repeated(names: Iterable[str]) -> str | None:
+    """Return the first name that occurs for the second time, or None."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 def read_only_array(values: Any, name: str, ndim: int) -> np.ndarray:
@@ -200,7 +210,7 @@ def _first_false(ok: Array) -> tuple[int, ...] | None:
 
 
 def _axis(axis: Any, ndim: int, label: str, name: str) -> int:
-    """An axis of an array, counted from the front."""
+    """Return an axis of an array, counted from the front."""
     if not isinstance(axis, Integral) or not -ndim <= int(axis) < ndim:
         raise InvalidInput(
             f"{label}={axis!r} is not an axis of {name}, which has {ndim} dimensions"
@@ -208,7 +218,7 @@ def _axis(axis: Any, ndim: int, label: str, name: str) -> int:
     return int(axis) % ndim
 
 
-def layout(ndim: int, member_axis: int, class_axis: int, name: str) -> Layout:
+def layout_of_members(ndim: int, member_axis: int, class_axis: int, name: str) -> Layout:
     """Return the layout of members, whose two axes may be anywhere."""
     if ndim < 2:
         raise InvalidInput(
@@ -225,7 +235,7 @@ def layout(ndim: int, member_axis: int, class_axis: int, name: str) -> Layout:
     return Layout((*rest, *axes), name)
 
 
-def member_layout(ndim: int, class_axis: int, name: str) -> Layout:
+def layout_of_member(ndim: int, class_axis: int, name: str) -> Layout:
     """Return the layout of a single member's predictions, whose class axis may be anywhere."""
     last = _axis(class_axis, ndim, "class_axis", name)
     return Layout((*(axis for axis in range(ndim) if axis != last), last), name)
@@ -255,23 +265,23 @@ def _first_entry(row: np.ndarray, wrong: np.ndarray) -> tuple[int, float]:
     return k, float(row[k])
 
 
-def probabilities(xp: Namespace, p: Array, where: Layout, tolerance: float) -> None:
+def probabilities(xp: Namespace, p: Array, layout: Layout, tolerance: float) -> None:
     """Raise for NaN, infinities, negative entries and rows that do not sum to 1."""
     with np.errstate(all="ignore"):
         ok = (xp.abs(xp.sum(p, axis=-1) - 1) <= tolerance) & (xp.min(p, axis=-1) >= 0)
-    _raise_for_row(p, _first_false(ok), where, must_sum_to_one=True)
+    _raise_for_row(p, _first_false(ok), layout, must_sum_to_one=True)
 
 
-def masses(xp: Namespace, p: Array, where: Layout) -> None:
+def unnormalized(xp: Namespace, p: Array, layout: Layout) -> None:
     """Raise for rows that cannot be normalised: NaN, infinities, negative entries, all zeros."""
     with np.errstate(all="ignore"):
         total = xp.sum(p, axis=-1)
         ok = (total > 0) & (total < float("inf")) & (xp.min(p, axis=-1) >= 0)
-    _raise_for_row(p, _first_false(ok), where, must_sum_to_one=False)
+    _raise_for_row(p, _first_false(ok), layout, must_sum_to_one=False)
 
 
 def _raise_for_row(
-    p: Array, index: tuple[int, ...] | None, where: Layout, *, must_sum_to_one: bool
+    p: Array, index: tuple[int, ...] | None, layout: Layout, *, must_sum_to_one: bool
 ) -> None:
     """Raise the error that describes the row at an index; do nothing for None."""
     if index is None:
@@ -280,33 +290,33 @@ def _raise_for_row(
     if not np.isfinite(row).all():
         k, value = _first_entry(row, ~np.isfinite(row))
         raise InvalidInput(
-            f"{where.place((*index, k))} is {value}; probabilities must be finite: "
+            f"{layout.place((*index, k))} is {value}; probabilities must be finite: "
             "drop such rows, or fix the model that made them",
-            index=where.absolute((*index, k)),
+            index=layout.absolute((*index, k)),
         )
     if (row < 0).any():
         k, value = _first_entry(row, row < 0)
         raise InvalidInput(
-            f"{where.place((*index, k))} is {value:.6g}, and a probability cannot be negative",
+            f"{layout.place((*index, k))} is {value:.6g}, and a probability cannot be negative",
             _FROM_LOGITS,
-            index=where.absolute((*index, k)),
+            index=layout.absolute((*index, k)),
         )
     with np.errstate(over="ignore"):
         total = row.sum()
     if must_sum_to_one:
         raise InvalidInput(
-            f"{where.place(index)} sums to {total:.9g}, not 1",
+            f"{layout.place(index)} sums to {total:.9g}, not 1",
             _NORMALIZE,
             _FROM_LOGITS,
-            index=where.absolute(index),
+            index=layout.absolute(index),
         )
     raise InvalidInput(
-        f"{where.place(index)} sums to {total:.6g} and cannot be normalised",
-        index=where.absolute(index),
+        f"{layout.place(index)} sums to {total:.6g} and cannot be normalised",
+        index=layout.absolute(index),
     )
 
 
-def logits(xp: Namespace, z: Array, where: Layout) -> None:
+def logits(xp: Namespace, z: Array, layout: Layout) -> None:
     """Raise for NaN, +inf and rows in which every class is masked by -inf."""
     top = xp.max(z, axis=-1)
     index = _first_false((top < float("inf")) & (top > -float("inf")))
@@ -315,14 +325,14 @@ def logits(xp: Namespace, z: Array, where: Layout) -> None:
     row = to_numpy(z[(*index, ...)]).astype(np.float64)
     if np.isneginf(row).all():
         raise InvalidInput(
-            f"{where.place(index)} is -inf for every class; at least one class must be possible",
-            index=where.absolute(index),
+            f"{layout.place(index)} is -inf for every class; at least one class must be possible",
+            index=layout.absolute(index),
         )
     k, value = _first_entry(row, np.isnan(row) | np.isposinf(row))
     raise InvalidInput(
-        f"{where.place((*index, k))} is {value}; logits may be -inf (a masked class) but not "
+        f"{layout.place((*index, k))} is {value}; logits may be -inf (a masked class) but not "
         "NaN or +inf",
-        index=where.absolute((*index, k)),
+        index=layout.absolute((*index, k)),
     )
 
 
@@ -361,11 +371,11 @@ def same_instances(q: Array, p: Array) -> None:
         ) from None
 
 
-def same_classes(n_classes: int, expected: int, what: str) -> None:
+def same_classes(n_classes: int, expected: int, subject: str) -> None:
     """Raise unless the predictions have as many classes as the rule was made for."""
     if n_classes != expected:
         raise InvalidInput(
-            f"{what} is for {expected} classes, but the predictions have {n_classes}"
+            f"{subject} is for {expected} classes, but the predictions have {n_classes}"
         )
 
 
@@ -373,8 +383,8 @@ def same_classes(n_classes: int, expected: int, what: str) -> None:
 
 
 def _numbers(xp: Namespace, values: Any, like: Array, name: str) -> Array:
-    """Weights in float64, on the device of ``like``, from any array or list."""
-    return widest(xp, real(values, name, lambda x: on_device_of(xp, x, like)))
+    """Return weights in float64, on the device of ``like``, from any array or list."""
+    return to_float64(xp, real(values, name, lambda x: on_device_of(xp, x, like)))
 
 
 def weights(w: Any, members: Array) -> Array:
@@ -434,7 +444,7 @@ def member_weight(xp: Namespace, weight: Any, theta: Array, *, check: bool) -> A
     if index is not None:
         place = _own_axes(w, "weight").place(index)
         raise InvalidInput(f"{place} is {float(w[index])}; weights must be finite, not negative")
-    return w * xp.ones_like(widest(xp, theta[..., 0]))
+    return w * xp.ones_like(to_float64(xp, theta[..., 0]))
 
 
 def require_positive_weight(total: Array) -> None:
@@ -445,7 +455,8 @@ def require_positive_weight(total: Array) -> None:
     index = _first_false(total > 0)
     if index is not None:
         raise InvalidInput(
-            f"the members of instance {list(index)} all have weight 0; at least one needs more"
+            f"the members of instance {list(index)} all have weight 0; give at least one of them a "
+            "positive weight"
         )
 
 

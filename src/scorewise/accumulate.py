@@ -15,9 +15,9 @@ from scorewise._array import (
     blocks,
     difference,
     namespace,
-    smallest,
+    smallest_normal,
+    to_float64,
     to_numpy,
-    widest,
 )
 from scorewise._inputs import InputOptions, RawPredictions, raw_members, raw_predictions
 from scorewise.decompose import Decomposition, decompose
@@ -62,7 +62,7 @@ class Accumulator:
 
     @property
     def mean(self) -> Array:
-        """θ̄ of the members so far, ``(..., K)``.
+        """The mean θ̄ of the members so far, ``(..., K)``.
 
         Raises
         ------
@@ -103,7 +103,7 @@ class Accumulator:
         """
 
         def layout(ndim: int, name: str) -> validate.Layout:
-            return validate.member_layout(ndim, class_axis, name)
+            return validate.layout_of_member(ndim, class_axis, name)
 
         theta = raw_predictions(
             member_probs, layout, from_logits=from_logits, normalize=normalize, check=check
@@ -197,9 +197,8 @@ class Accumulator:
             If its rules or instances differ; nothing is then added.
         """
         # in the same order, as the statistics are
-        if not isinstance(other, Accumulator) or [*other._rules.values()] != [
-            *self._rules.values()
-        ]:
+        rules = list(self._rules.values())
+        if not isinstance(other, Accumulator) or list(other._rules.values()) != rules:
             raise InvalidInput(f"cannot merge {other!r} into {self!r}: the rules must be the same")
         if other is self:
             raise InvalidInput("cannot merge an accumulator into itself: its members count once")
@@ -222,9 +221,9 @@ class Accumulator:
         validate.require_positive_weight(summary.weight)
         totals = summary.totals(list(self._rules.values()))
         results = {
-            name: Decomposition(total, aleatoric, rule._epistemic_of_spread(xp, spread))
-            for (name, rule), total, aleatoric, spread in zip(
-                self._rules.items(), totals, summary.aleatoric, summary.spread, strict=True
+            name: Decomposition(total, aleatoric, rule._epistemic_of_state(xp, state))
+            for (name, rule), total, aleatoric, state in zip(
+                self._rules.items(), totals, summary.aleatoric, summary.states, strict=True
             )
         }
         return next(iter(results.values())) if self._single else results
@@ -260,45 +259,46 @@ class _Summary:
     anchor: Array  # (..., K)
     deviation: Array  # (..., K): θ̄ − anchor
     aleatoric: tuple[Array, ...]  # (...) per rule: E H(θ)
-    spread: tuple[Array, ...]  # per rule: EU (...), or numbers (..., R) that EU follows from
+    # epistemic states per rule: EU (...), or numbers (..., R) that EU follows from
+    states: tuple[Array, ...]
 
     @property
     def mean(self) -> Array:
-        """θ̄, ``(..., K)``."""
+        """The mean θ̄, ``(..., K)``."""
         return _mean(self.anchor, self.deviation)
 
     def totals(self, rules: Sequence[ScoringRule]) -> list[Array]:
-        """H(θ̄) under each rule, ``(...)``, some instances at a time."""
+        """Return H(θ̄) under each rule, ``(...)``, some instances at a time."""
         xp = namespace(self.anchor)
-        pieces = []
+        by_block = []
         for rows in blocks(self.anchor, 0):
             mean = _mean(self.anchor[rows], self.deviation[rows])
-            pieces.append([rule._entropy(xp, mean) for rule in rules])
-        return _concatenated(xp, pieces)
+            by_block.append([rule._entropy(xp, mean) for rule in rules])
+        return _concatenate(xp, by_block)
 
 
 def _mean(anchor: Array, deviation: Array) -> Array:
     return namespace(anchor).maximum(anchor + deviation, 0.0)
 
 
-def _concatenated(xp: Namespace, pieces: Sequence[Sequence[Array]]) -> list[Array]:
-    """Concatenate the arrays of all pieces along the instances."""
-    if len(pieces) == 1:
-        return list(pieces[0])
-    return [xp.concat(parts) for parts in zip(*pieces, strict=True)]
+def _concatenate(xp: Namespace, by_chunk: Sequence[Sequence[Array]]) -> list[Array]:
+    """Return each array of all chunks, concatenated along the instances."""
+    if len(by_chunk) == 1:
+        return list(by_chunk[0])
+    return [xp.concat(arrays) for arrays in zip(*by_chunk, strict=True)]
 
 
 def _summary_of_member(
     xp: Namespace, theta: Array, weight: Array, rules: Sequence[ScoringRule]
 ) -> _Summary:
-    """The summary of a single member's predictions ``(..., K)``."""
+    """Return the summary of a single member's predictions ``(..., K)``."""
     return _Summary(
         weight=weight,
         anchor_weight=weight,
         anchor=theta + 0.0,  # a copy: the caller may reuse its buffer
         deviation=xp.zeros_like(theta),
         aleatoric=tuple(rule._entropy(xp, theta) for rule in rules),
-        spread=tuple(rule._spread_of_member(xp, theta) for rule in rules),
+        states=tuple(rule._state_of_member(xp, theta) for rule in rules),
     )
 
 
@@ -320,29 +320,29 @@ class _ChunkReader:
         self._expected = n_instances
         self._first: Array | None = None
         self._n_instances = 0
-        self._pieces: list[list[Array]] = []
+        self._statistics_by_chunk: list[list[Array]] = []
         self._whole: list[np.ndarray] = []
 
     @property
     def n_members(self) -> int:
-        """Number of members M."""
+        """The number of members M."""
         return 0 if self._first is None else int(self._first.shape[-2])
 
     def add(self, raw: RawPredictions) -> None:
         """Add the next instances."""
         self._check_fits(raw.values)
         raw = raw.block(raw.values, (self._n_instances,))
-        piece = _summary_parts(Samples.of(raw, self._weights), self._rules)
+        statistics = _chunk_statistics(Samples.of(raw, self._weights), self._rules)
         start, n = self._n_instances, raw.values.shape[0]
         self._n_instances += n
-        if self._expected is None or not isinstance(piece[0], np.ndarray):
-            self._pieces.append(piece)
+        if self._expected is None or not isinstance(statistics[0], np.ndarray):
+            self._statistics_by_chunk.append(statistics)
             return
         if not self._whole:
-            self._whole = [np.empty((self._expected, *x.shape[1:]), x.dtype) for x in piece]
+            self._whole = [np.empty((self._expected, *x.shape[1:]), x.dtype) for x in statistics]
         if self._n_instances <= self._expected:
-            for whole, part in zip(self._whole, piece, strict=True):
-                whole[start : start + n] = part
+            for whole, of_chunk in zip(self._whole, statistics, strict=True):
+                whole[start : start + n] = of_chunk
 
     def _check_fits(self, values: Array) -> None:
         """Raise unless all chunks have the same members, library and precision."""
@@ -374,29 +374,29 @@ class _ChunkReader:
                 f"n_instances={self._expected}, but the chunks have {self._n_instances} instances"
             )
         weights = np.ones(self.n_members) if self._weights is None else self._weights
-        parts = self._whole or _concatenated(namespace(self._first), self._pieces)
-        anchor, deviation, *values = parts
-        ones = namespace(anchor).ones_like(widest(namespace(anchor), anchor[..., 0]))
+        first_xp = namespace(self._first)
+        statistics = self._whole or _concatenate(first_xp, self._statistics_by_chunk)
+        anchor, deviation, *values = statistics
+        ones = namespace(anchor).ones_like(to_float64(namespace(anchor), anchor[..., 0]))
         return _Summary(
             weight=ones * float(weights.sum()),
             anchor_weight=ones * float(weights.max()),
             anchor=anchor,
             deviation=deviation,
             aleatoric=tuple(values[: len(self._rules)]),
-            spread=tuple(values[len(self._rules) :]),
+            states=tuple(values[len(self._rules) :]),
         )
 
 
-def _summary_parts(samples: Samples, rules: Mapping[str, ScoringRule]) -> list[Array]:
-    """Anchor, deviation, then E H(θ) under each rule, then the spread under each."""
+def _chunk_statistics(samples: Samples, rules: Mapping[str, ScoringRule]) -> list[Array]:
+    """Return anchor and deviation, then E H(θ) and then the epistemic state under each rule."""
     xp = namespace(samples.probs)
     means = samples.by_blocks(lambda block: [block.anchor + 0.0, block.shift])
     results = decompose(samples, rules)
-    spreads = [
-        rule._spread_of_members(xp, samples, results[name].epistemic)
-        for name, rule in rules.items()
+    states = [
+        rule._state_of_members(xp, samples, results[name].epistemic) for name, rule in rules.items()
     ]
-    return [*means, *(results[name].aleatoric for name in rules), *spreads]
+    return [*means, *(results[name].aleatoric for name in rules), *states]
 
 
 def _merge(xp: Namespace, rules: list[ScoringRule], first: _Summary, second: _Summary) -> _Summary:
@@ -421,18 +421,18 @@ def _merge(xp: Namespace, rules: list[ScoringRule], first: _Summary, second: _Su
             first.deviation + share[..., None] * step,
         ),
         aleatoric=(),
-        spread=(),
+        states=(),
     )
     mean, mean_1, mean_2 = merged.mean, first.mean, second.mean
     # A class that is possible in either set stays possible, so that divergences are finite.
-    mean = xp.where((mean > 0) | ((mean_1 == 0) & (mean_2 == 0)), mean, smallest(xp, mean))
+    mean = xp.where((mean > 0) | ((mean_1 == 0) & (mean_2 == 0)), mean, smallest_normal(xp, mean))
     return replace(
         merged,
         aleatoric=tuple(
             rest * a + share * b for a, b in zip(first.aleatoric, second.aleatoric, strict=True)
         ),
-        spread=tuple(
-            rule._merge_spreads(xp, (a, b), (rest, share), mean, (mean_1, mean_2), step)
-            for rule, a, b in zip(rules, first.spread, second.spread, strict=True)
+        states=tuple(
+            rule._merge_states(xp, (a, b), (rest, share), mean, (mean_1, mean_2), step)
+            for rule, a, b in zip(rules, first.states, second.states, strict=True)
         ),
     )

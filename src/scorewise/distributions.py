@@ -25,10 +25,10 @@ from scorewise._array import (
     namespace,
     needs_gradient,
     one_hot,
-    smallest,
+    smallest_normal,
     sum_members,
+    to_float64,
     to_numpy,
-    widest,
     working_precision,
 )
 from scorewise._inputs import InputOptions, RawPredictions, classes_last, raw_members
@@ -144,7 +144,7 @@ class Samples:
 
     @property
     def n_classes(self) -> int:
-        """Number of classes K."""
+        """The number of classes K."""
         return int(self.probs.shape[-1])
 
     @cached_property
@@ -166,12 +166,12 @@ class Samples:
 
     @cached_property
     def shift(self) -> Array:
-        """θ̄ − anchor, ``(..., K)``, exactly 0 where members are identical."""
+        """The difference θ̄ − anchor, ``(..., K)``, exactly 0 where members are identical."""
         return self.average(self._from_anchor)
 
     @property
     def deviations(self) -> Array:
-        """θ − θ̄, ``(..., M, K)``, accurate even where θ̄ is rounded.
+        """The deviations θ − θ̄, ``(..., M, K)``, accurate even where θ̄ is rounded.
 
         Examples
         --------
@@ -184,7 +184,7 @@ class Samples:
 
     @cached_property
     def mean(self) -> Array:
-        """θ̄ = E_Q θ, ``(..., K)``; the members themselves where they are identical."""
+        """The mean θ̄ = E_Q θ, ``(..., K)``; the members themselves where they are identical."""
         xp = namespace(self.probs)
         mean = self.anchor + self.shift
         mean = xp.where(mean < 0, 0.0, mean)
@@ -192,7 +192,7 @@ class Samples:
         possible = self.probs > 0
         if self.weights is not None:
             possible = possible & (self.weights > 0)[..., None]
-        return xp.where((mean > 0) | ~xp.any(possible, axis=-2), mean, smallest(xp, mean))
+        return xp.where((mean > 0) | ~xp.any(possible, axis=-2), mean, smallest_normal(xp, mean))
 
     def average(self, values: Array) -> Array:
         """Return E_Q of values per member, ``(..., M)`` or ``(..., M, R)``, as ``probs`` are."""
@@ -287,48 +287,48 @@ class Dirichlet:
 
     @property
     def n_classes(self) -> int:
-        """Number of classes K."""
+        """The number of classes K."""
         return int(self.alpha.shape[-1])
 
     @cached_property
     def concentration(self) -> Array:
-        """α₀ = Σ_k α_k, ``(...)``."""
+        """The concentration α₀ = Σ_k α_k, ``(...)``."""
         return namespace(self.alpha).sum(self.alpha, axis=-1)
 
     @cached_property
-    def others(self) -> Array:
-        """α₀ − α_k, ``(..., K)``, computed as a sum, accurate even where one class dominates.
+    def alpha_of_others(self) -> Array:
+        """The sum α₀ − α_k of the other parameters, ``(..., K)``, with all digits.
 
         Examples
         --------
         >>> import scorewise as sw
-        >>> sw.Dirichlet([10.0, 1e-20]).others
+        >>> sw.Dirichlet([10.0, 1e-20]).alpha_of_others
         array([1.e-20, 1.e+01])
         """
         return sum_of_others(namespace(self.alpha), self.alpha)
 
     @cached_property
     def mean(self) -> Array:
-        """θ̄ = α/α₀, ``(..., K)``."""
+        """The mean θ̄ = α/α₀, ``(..., K)``."""
         return self.alpha / self.concentration[..., None]
 
     @property
-    def rare(self) -> Array:
+    def is_rare(self) -> Array:
         """Whether α_k is so small that :meth:`estimate` may miss class k, boolean ``(..., K)``."""
         return self.alpha < 0.01
 
-    def widened(self, *, on_host: bool) -> Dirichlet:
+    def in_float64(self, *, on_host: bool) -> Dirichlet:
         """Return the distribution in float64, which sums need; on the host if JAX has none.
 
         Examples
         --------
         >>> import numpy as np, scorewise as sw
-        >>> sw.Dirichlet(np.ones(3, dtype=np.float32)).widened(on_host=True)
+        >>> sw.Dirichlet(np.ones(3, dtype=np.float32)).in_float64(on_host=True)
         Dirichlet(3 classes, batch (), float64)
         """
         if on_host and is_jax(self.alpha) and not is_traced(self.alpha):
             return Dirichlet(self._values(), check=False)
-        return Dirichlet(widest(namespace(self.alpha), self.alpha), check=False)
+        return Dirichlet(to_float64(namespace(self.alpha), self.alpha), check=False)
 
     def integrate(self, f: Callable[[np.ndarray], np.ndarray]) -> Array:
         """Return a number per instance, from a NumPy function of the parameters ``(..., K)``.
@@ -354,7 +354,7 @@ class Dirichlet:
     def expect(self, f: Callable[[Array], Array]) -> Array:
         """Return E_Q f(θ) by quasi-Monte-Carlo, for ``f`` from ``(B, m, K)`` to ``(B, m)``.
 
-        Use it for a quantity of your own; the rules have closed forms.
+        Use it for a quantity of your own; most rules have closed forms.
 
         Examples
         --------
@@ -439,7 +439,7 @@ def _sobol(k: int) -> list[np.ndarray]:
 
 
 def _points(alpha: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
-    """θ ``(B, n, K)`` for parameters ``(B, K)`` and uniforms ``(n, K)``: normalised gammas.
+    """Return θ ``(B, n, K)`` for parameters ``(B, K)`` and uniforms ``(n, K)``: normalised gammas.
 
     Gamma quantiles of small parameters underflow, so they are normalised by their logarithms.
     """

@@ -322,7 +322,7 @@ def test_betting_certifies_losses_that_are_clearly_smaller():
 
 
 def test_hopeless_losses_raise_no_warning():
-    assert sw.certify_threshold(np.full(100, 0.5), np.arange(100), 0.05).needed is None
+    assert sw.certify_threshold(np.full(100, 0.5), np.arange(100), 0.05).n_more_rows is None
 
 
 def some_certificates():
@@ -347,7 +347,7 @@ def test_loss_bound_and_limit_are_in_order():
         assert np.isclose(cert.loss, losses[accepted].mean())
         assert cert.loss <= cert.bound <= cert.max_loss == MAX_LOSS
         assert (cert.confidence, cert.n_calibration) == (CONFIDENCE, len(u))
-        assert cert.needed is None
+        assert cert.n_more_rows is None
     assert n_certified > 30
 
 
@@ -435,9 +435,9 @@ def test_groups_that_cannot_be_sorted_get_a_clear_error():
 def test_the_needed_rows_certify_and_two_fewer_do_not(n):
     cert = sw.certify_threshold(np.zeros(n), np.arange(n), 0.05)
     assert (cert.coverage, cert.threshold) == (0, -np.inf)
-    assert cert.needed > 0
+    assert cert.n_more_rows > 0
     assert not cert.accepts(np.arange(n)).any()
-    for extra, coverage in ((cert.needed, 1), (cert.needed - 2, 0)):
+    for extra, coverage in ((cert.n_more_rows, 1), (cert.n_more_rows - 2, 0)):
         rows = n + extra
         assert sw.certify_threshold(np.zeros(rows), np.arange(rows), 0.05).coverage == coverage
 
@@ -456,7 +456,7 @@ def is_certified_by(losses, copies, max_loss):
 def test_the_needed_copies_certify_and_clearly_fewer_do_not(losses, max_loss):
     cert = sw.certify_threshold(losses, np.arange(len(losses)), max_loss)
     assert cert.coverage == 0
-    enough = int(np.ceil(1 + cert.needed / len(losses)))
+    enough = int(np.ceil(1 + cert.n_more_rows / len(losses)))
     assert is_certified_by(losses, enough + 1, max_loss)  # "about": the starts move with n
     assert enough >= 3
     assert not is_certified_by(losses, (enough + 1) // 2, max_loss)
@@ -470,7 +470,7 @@ def test_where_all_rows_are_tied_the_only_threshold_needs_no_search():
 
 def test_more_rows_would_not_help_where_the_loss_is_too_large():
     cert = sw.certify_threshold(np.ones(100), np.arange(100), 0.05)
-    assert cert.needed is None
+    assert cert.n_more_rows is None
     assert str(cert) == (
         "Nothing can be accepted: 100 calibration rows do not certify a mean loss of at most 0.05 "
         "with 95 % confidence; more of them may not help at the losses observed: allow a larger "

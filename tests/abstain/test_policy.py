@@ -266,7 +266,7 @@ def test_a_policy_that_certifies_nothing_can_be_saved(tmp_path):
     again = sw.load_policy(tmp_path / "policy.json")
     assert again.certificate.threshold == -np.inf
     assert np.isnan(again.certificate.bound)
-    assert again.certificate.needed == policy.certificate.needed
+    assert again.certificate.n_more_rows == policy.certificate.n_more_rows
     assert not again.apply(PROBS).accepted.any()
     assert "Nothing can be accepted" in repr(again)
 
@@ -338,7 +338,7 @@ def test_a_missing_field_is_named(tmp_path, content, field):
     [
         field.name
         for field in fields(sw.abstain.Certificate)
-        if field.name not in ("needed", "drift", "unit")
+        if field.name not in ("n_more_rows", "drift", "unit")
     ],
 )
 def test_a_missing_number_is_named(tmp_path, content, field):
@@ -435,7 +435,7 @@ NUMBERS = [
     ("n_calibration", -1),
     ("n_calibration", "x"),
     ("n_calibration", 2.5),
-    ("needed", "x"),
+    ("n_more_rows", "x"),
     ("drift", "x"),
     ("drift", 1),
 ]

@@ -565,5 +565,5 @@ def test_rows_may_be_texts():
     "pool", [{"input_ids": X}, "text", b"text", {1, 2}, iter([1])], ids=lambda x: type(x).__name__
 )
 def test_rows_that_cannot_be_indexed_are_refused(pool):
-    with pytest.raises(sw.InvalidInput, match="X_pool must"):
+    with pytest.raises(sw.InvalidInput, match=r"X_pool (must|has no rows)"):
         sw.ActiveLearner(forest(), pool)

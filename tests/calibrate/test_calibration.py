@@ -50,13 +50,13 @@ def test_bins_are_of_equal_mass_and_tied_rows_stay_together(data, n_bins):
     calibration = sw.loss_calibration(losses, total, n_bins=n_bins)
     bins = bins_by_hand(total, n_bins)
     np.testing.assert_array_equal(calibration.bin_count, [len(rows) for rows in bins])
-    np.testing.assert_allclose(calibration.bin_predicted, [total[rows].mean() for rows in bins])
-    np.testing.assert_allclose(calibration.bin_realized, [losses[rows].mean() for rows in bins])
-    assert (np.diff(calibration.bin_predicted) > 0).all()
-    assert calibration.predicted == pytest.approx(total.mean())
-    assert calibration.realized == pytest.approx(losses.mean())
+    np.testing.assert_allclose(calibration.bin_expected, [total[rows].mean() for rows in bins])
+    np.testing.assert_allclose(calibration.bin_incurred, [losses[rows].mean() for rows in bins])
+    assert (np.diff(calibration.bin_expected) > 0).all()
+    assert calibration.expected == pytest.approx(total.mean())
+    assert calibration.incurred == pytest.approx(losses.mean())
     assert calibration.gap == pytest.approx(losses.mean() - total.mean())
-    assert calibration.error >= 0
+    assert calibration.calibration_error >= 0
     assert 0 <= calibration.p_value <= 1
 
 
@@ -66,12 +66,12 @@ def test_intervals_of_zero_one_losses_are_clopper_and_pearsons():
     losses = (rng.uniform(size=200) < total).astype(float)
     losses[total < 0.2], losses[total > 0.8] = 0, 1  # bins without a loss, and full of it
     calibration = sw.loss_calibration(losses, total, confidence=0.9)
-    assert calibration.bin_realized[0] == 0
-    assert calibration.bin_realized[-1] == 1
+    assert calibration.bin_incurred[0] == 0
+    assert calibration.bin_incurred[-1] == 1
     for low, high, realized, n in zip(
         calibration.bin_low,
         calibration.bin_high,
-        calibration.bin_realized,
+        calibration.bin_incurred,
         calibration.bin_count,
         strict=True,
     ):
@@ -99,7 +99,7 @@ def test_the_error_is_the_root_mean_square_gap_less_its_noise():
     for rows in bins_by_hand(total, 10):
         gap = losses[rows] - total[rows]
         squares += len(rows) / 500 * (gap.mean() ** 2 - gap.var(ddof=1) / len(rows))
-    assert sw.loss_calibration(losses, total).error == pytest.approx(np.sqrt(squares))
+    assert sw.loss_calibration(losses, total).calibration_error == pytest.approx(np.sqrt(squares))
 
 
 def naive_error(losses: np.ndarray, total: np.ndarray) -> float:
@@ -113,7 +113,7 @@ def test_the_error_of_a_calibrated_model_is_near_zero_and_the_naive_one_is_not()
     for _ in range(200):
         total = rng.uniform(0, 0.5, 500)
         losses = (rng.uniform(size=500) < total).astype(float)
-        corrected.append(sw.loss_calibration(losses, total).error ** 2)
+        corrected.append(sw.loss_calibration(losses, total).calibration_error ** 2)
         naive.append(naive_error(losses, total) ** 2)
     assert np.mean(naive) > 0.002  # an error of 0.045 that is not there
     assert np.mean(corrected) < np.mean(naive) / 3
@@ -129,7 +129,7 @@ def test_the_error_of_a_miscalibrated_model_is_the_true_one():
     for _ in range(300):
         which = np.repeat(np.arange(10), 60)
         losses = (rng.uniform(size=600) < levels[which] + shift[which]).astype(float)
-        corrected.append(sw.loss_calibration(losses, levels[which]).error ** 2)
+        corrected.append(sw.loss_calibration(losses, levels[which]).calibration_error ** 2)
         naive.append(naive_error(losses, levels[which]) ** 2)
     noise = np.std(corrected) / np.sqrt(len(corrected))
     assert abs(np.mean(corrected) - true) < 3 * noise
@@ -219,9 +219,9 @@ def test_the_order_of_rows_changes_nothing():
         for _ in range(5):
             rows = rng.permutation(300)
             second = sw.loss_calibration(losses[rows], total[rows])
-            for name in ("error", "p_value", "predicted", "realized", "gap_interval"):
+            for name in ("calibration_error", "p_value", "expected", "incurred", "gap_interval"):
                 assert getattr(first, name) == pytest.approx(getattr(second, name), rel=1e-9), name
-            for name in ("bin_predicted", "bin_realized", "bin_low", "bin_high", "bin_count"):
+            for name in ("bin_expected", "bin_incurred", "bin_low", "bin_high", "bin_count"):
                 np.testing.assert_allclose(getattr(first, name), getattr(second, name), rtol=1e-9)
 
 
@@ -242,21 +242,25 @@ def test_rows_that_are_all_tied_are_one_bin():
     losses = np.array([0, 1, 0, 0] * 25)
     calibration = sw.loss_calibration(losses, np.full(100, 0.25))
     assert calibration.bin_count.tolist() == [100]
-    assert calibration.error == 0
+    assert calibration.calibration_error == 0
     assert calibration.p_value == 1
     calibration = sw.loss_calibration(losses, np.full(100, 0.6))
     assert not calibration.is_calibrated
     error = np.sqrt(0.35**2 - losses.var(ddof=1) / 100)
-    assert calibration.error == pytest.approx(error)
+    assert calibration.calibration_error == pytest.approx(error)
 
 
 def test_losses_that_are_all_zero():
     nothing = np.zeros(50)
     calibration = sw.loss_calibration(nothing, nothing)
-    assert (calibration.error, calibration.p_value, calibration.is_calibrated) == (0.0, 1.0, True)
+    assert (calibration.calibration_error, calibration.p_value, calibration.is_calibrated) == (
+        0.0,
+        1.0,
+        True,
+    )
     calibration = sw.loss_calibration(nothing, np.full(50, 0.3))  # underconfident
     assert calibration.gap == pytest.approx(-0.3)
-    assert calibration.error == pytest.approx(0.3)
+    assert calibration.calibration_error == pytest.approx(0.3)
     assert not calibration.is_calibrated
     calibration = sw.loss_calibration(
         np.ones(50), nothing
@@ -270,7 +274,9 @@ def test_totals_above_one_are_not_taken_for_probabilities():
     losses = rng.integers(2, size=400)
     calibration = sw.loss_calibration(losses, total)
     assert not calibration.is_calibrated
-    assert calibration.error == pytest.approx(np.sqrt(np.mean((total - 0.5) ** 2)), rel=0.1)
+    assert calibration.calibration_error == pytest.approx(
+        np.sqrt(np.mean((total - 0.5) ** 2)), rel=0.1
+    )
     assert sw.loss_calibration(losses, np.full(400, -0.5)).p_value < 1e-6
     losses, total = np.array([1, 0, 1, 1]), np.array([0.5, 0.9, 1.1, 1.2])
     gaps = losses - total

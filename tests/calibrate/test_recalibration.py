@@ -51,8 +51,8 @@ def test_an_overconfident_total_is_recalibrated_on_other_rows():
     recalibrated = recalibrator.transform(total[rest, None])[:, 0]
     before = sw.loss_calibration(losses[rest], total[rest])
     after = sw.loss_calibration(losses[rest], recalibrated)
-    assert before.error > 0.15
-    assert after.error < 0.05
+    assert before.calibration_error > 0.15
+    assert after.calibration_error < 0.05
     assert abs(after.gap) < 0.04
     # the order stays the same up to ties, and so does the rejection curve
     order = np.argsort(total[rest])
@@ -145,8 +145,8 @@ def test_a_recalibrator_calibrates_an_overconfident_total():
     X, y = totals(6000)
     recalibrated = sw.LossRecalibrator(random_state=0).fit(X[:3000], y[:3000]).transform(X[3000:])
     for column in range(2):
-        before = sw.loss_calibration(y[3000:], X[3000:, column]).error
-        after = sw.loss_calibration(y[3000:], recalibrated[:, column]).error
+        before = sw.loss_calibration(y[3000:], X[3000:, column]).calibration_error
+        after = sw.loss_calibration(y[3000:], recalibrated[:, column]).calibration_error
         assert before > 0.08
         assert after < 0.03
 

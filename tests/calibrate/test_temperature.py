@@ -207,7 +207,7 @@ def test_held_out_rows_are_recalibrated():
             for p in (sure[rest], recalibrated)
         )
         assert not before.is_calibrated
-        assert after.error < before.error / 4, rule
+        assert after.calibration_error < before.calibration_error / 4, rule
         assert abs(after.gap) < abs(before.gap) / 4, rule
 
 
@@ -224,7 +224,7 @@ def test_held_out_rows_are_recalibrated():
         ({"floor": 1.0}, "floor"),
         (
             {"probs": sw.Samples(np.full((10, 2, 4), 0.25)), "weights": [1, 2]},
-            "weights: not an option",
+            "weights cannot be passed",
         ),
         ({"weights": [1, 2, 3]}, "weights"),
     ],

@@ -187,7 +187,7 @@ def test_a_mistake_far_down_is_named_by_its_place(
 ):
     with_a_late_mistake(monkeypatch)
     said = sentence_of(run(*args))
-    assert "'late.parquet': row 200 (row group 0, row 200 there): probs[200, 1] sums to" in said
+    assert "'late.parquet': row 200 (row 200 of row group 0): probs[200, 1] sums to" in said
 
 
 @pytest.mark.parametrize(

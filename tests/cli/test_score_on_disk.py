@@ -316,7 +316,7 @@ def test_other_work_starts_anew(change: str, cut_off: list[Path]):
     elif change == "rules":
         args = ["--rules", "zero-one,log"]
     elif change == "plan":
-        (cut_off[0].parent / "plan.json").write_text("{")
+        (cut_off[0].parent / "settings.json").write_text("{")
     else:
         args.append(f"--{change}")
     printed = run("score", "test.parquet", *args, "--out", "U.parquet")

@@ -50,10 +50,12 @@ def test_the_best_comes_first_and_the_distances_are_from_it():
     assert comparison.standings[0].verdict == "best"
     assert [row.verdict for row in comparison.standings].count("best") == 1
     for row in comparison.standings:
-        assert row.behind == pytest.approx(row.value - values[0], abs=1e-15)
-        assert row.low <= row.behind <= row.high
-        assert row.high - row.behind == pytest.approx(row.behind - row.low, abs=1e-12)
-        assert (row.name in comparison.as_good) == (row.low <= 0)
+        assert row.distance_to_best == pytest.approx(row.value - values[0], abs=1e-15)
+        assert row.low <= row.distance_to_best <= row.high
+        assert row.high - row.distance_to_best == pytest.approx(
+            row.distance_to_best - row.low, abs=1e-12
+        )
+        assert (row.name in comparison.indistinguishable) == (row.low <= 0)
         if row.verdict == "worse":
             assert row.low > 0
             assert row.p_value <= 0.06
@@ -102,7 +104,7 @@ def test_every_rule_can_be_the_loss():
         # the loss by its own name, and the rule by the user's: one measure
         others = [row for row in comparison.standings if row.name != comparison.best]
         assert all(row.same_order_as == comparison.best for row in others), name
-        assert comparison.as_good == [row.name for row in comparison.standings], name
+        assert comparison.indistinguishable == [row.name for row in comparison.standings], name
 
 
 def test_rules_may_have_names_of_their_own():
@@ -185,7 +187,7 @@ def test_ood_ranks_by_auroc():
             )
             got = comparison[f"{component} {rule}"]
             assert got.value == pytest.approx(expected.auroc, abs=1e-3), got
-            assert got.behind == pytest.approx(values[0] - got.value)
+            assert got.distance_to_best == pytest.approx(values[0] - got.value)
     assert "epistemic log" in comparison.notes[0]
 
 
@@ -321,7 +323,7 @@ def test_resamples_in_several_batches_are_as_those_in_one():
         sw.compare(probs, y, rules=["log", "brier"], n_resamples=n, random_state=0)
         for n in (250, 1_000)
     )
-    errors = {row.name: row.standard_error for row in few.standings if row.behind}
+    errors = {row.name: row.standard_error for row in few.standings if row.distance_to_best}
     assert len(errors) > 3
     assert errors == pytest.approx({name: many[name].standard_error for name in errors}, rel=0.2)
 

@@ -50,7 +50,7 @@ def outcomes(noise: np.ndarray, seed: int) -> list[Comparison]:
 def critical_values(comparisons: list[Comparison]) -> list[float]:
     """Half-widths of intervals in standard errors, one of each comparison."""
     rows = [comparison.standings[-1] for comparison in comparisons]
-    return [(row.high - row.behind) / row.standard_error for row in rows]
+    return [(row.high - row.distance_to_best) / row.standard_error for row in rows]
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,8 @@ def test_none_of_equally_good_measures_is_called_worse_more_often_than_stated(eq
 
 def test_uncorrected_intervals_against_the_best_would_be_wrong_too_often(equally_good):
     wrong = sum(
-        any(row.behind > 1.96 * row.standard_error for row in c.standings) for c in equally_good
+        any(row.distance_to_best > 1.96 * row.standard_error for row in c.standings)
+        for c in equally_good
     )
     assert wrong > stats.binom(SETS, 1 - CONFIDENCE).ppf(0.9999)
 

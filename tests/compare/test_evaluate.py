@@ -87,10 +87,10 @@ def test_numbers_are_those_of_the_single_functions(rule, floor, bound, targets):
     raised = mean if floor is None else (1 - 3 * floor) * mean + floor
     expected = sw.get_rule(rule).expected_loss(raised, mean)
     calibration = sw.loss_calibration(losses, expected, confidence=0.9)
-    np.testing.assert_allclose(evaluation.calibration.predicted, calibration.predicted, rtol=1e-9)
+    np.testing.assert_allclose(evaluation.calibration.expected, calibration.expected, rtol=1e-9)
     np.testing.assert_allclose(evaluation.calibration.p_value, calibration.p_value, rtol=1e-6)
     if floor is None:
-        np.testing.assert_allclose(evaluation.calibration.predicted, own.total.mean(), rtol=1e-9)
+        np.testing.assert_allclose(evaluation.calibration.expected, own.total.mean(), rtol=1e-9)
 
 
 @parametrize(
@@ -315,7 +315,7 @@ def test_half_precision_gives_nearly_the_same_numbers():
     assert half.loss == pytest.approx(double.loss, abs=0.01)
     for row in double.comparison.standings:
         assert half.comparison[row.name].value == pytest.approx(row.value, abs=0.01)
-    assert half.calibration.predicted == pytest.approx(double.calibration.predicted, abs=1e-3)
+    assert half.calibration.expected == pytest.approx(double.calibration.expected, abs=1e-3)
 
 
 # -- what is carried along -------------------------------------------------------------------------

@@ -158,7 +158,7 @@ def test_totals_of_brier_and_spherical_always_order_alike(dtype, k, concentratio
     samples = sw.Samples(probs, normalize=True)
     comparison = sw.compare(samples, labels(probs), rules=["brier", "spherical"], **QUICK)
     assert comparison["total spherical"].same_order_as == "total brier"
-    shared = ("value", "behind", "low", "high", "p_value")
+    shared = ("value", "distance_to_best", "low", "high", "p_value")
     for name in shared:
         assert getattr(comparison["total spherical"], name) == getattr(
             comparison["total brier"], name

@@ -80,7 +80,7 @@ def test_nothing_is_certified():
     assert "More rows may not help" in sentence
     assert all(summary.coverage is None for summary in evaluation.classes)
     few = evaluate(PROBS[:5], RIGHT[:5])
-    needed = few.certificates[0].needed
+    needed = few.certificates[0].n_more_rows
     assert f"About {needed} more labelled rows would be needed." in few.verdict.abstain
     check_sentences(evaluation)
     check_sentences(few)
@@ -221,7 +221,11 @@ def test_one_row():
 
 def test_a_measure_that_is_alone_at_the_top():
     evaluation = evaluate(task_loss=TRIAGE)
-    others = [name for name in evaluation.comparison.as_good if name != evaluation.comparison.best]
+    others = [
+        name
+        for name in evaluation.comparison.indistinguishable
+        if name != evaluation.comparison.best
+    ]
     sentence = evaluation.verdict.measures
     assert sentence.startswith(
         f"For abstaining, {evaluation.comparison.best} uncertainty is best here"

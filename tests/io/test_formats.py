@@ -142,9 +142,9 @@ class Fails:
         self.shape, self.dtype, self.fields = stored.shape, stored.dtype, stored.fields
         self.locate = self._inner.locate
 
-    def parts(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Any]:
+    def chunks(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Any]:
         assert n <= self._most, f"{n} rows at a time"
-        for part in self._inner.parts(fields, start, stop, n):
+        for part in self._inner.chunks(fields, start, stop, n):
             assert len(next(iter(part.values()))) <= n
             yield part
 

@@ -77,7 +77,7 @@ MISFITS: dict[str, tuple[dict[str, Any], str]] = {
     "nothing": ({"probs": None}, "neither probs nor logits"),
     "one model": (
         {"probs": GOOD[:, 0]},
-        r"\(7, 3\); it must be \(N, M, K\).*pass probs\[:, None\]",
+        r"\(7, 3\); it must be \(N, M, K\).*one model have shape \(7, 1, 3\)",
     ),
     "whole numbers": ({"probs": GOOD.astype(int)}, "dtype int64"),
     "no members": ({"probs": GOOD[:, :0]}, "no members"),

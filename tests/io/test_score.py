@@ -289,9 +289,9 @@ def test_a_bad_row_is_named_wherever_it_is(tmp_path, small_chunks, kind):
             with pytest.raises(sw.InvalidInput) as caught:
                 sw.score_file(folder, ["log"], tmp_path / "out.parquet")
             file, within = divmod(row, size)
-            group, there = divmod(within, row_group)
+            group, in_group = divmod(within, row_group)
             said = str(caught.value)
-            where = f"row {row} (row group {group} of 'part-{file}.parquet', row {there} there): "
+            where = f"row {row} (row {in_group} of row group {group} of 'part-{file}.parquet'): "
             assert said.startswith(f"{folder.name!r}: {where}probs[{row}, {member}"), said
             assert BAD[kind][1] in said, said
             assert not (tmp_path / "out.parquet").exists()

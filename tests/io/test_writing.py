@@ -135,7 +135,7 @@ import scorewise as sw
 from wrong_files_support import BreaksOff
 
 class Kills(BreaksOff):
-    def parts(self, fields, start, stop, n):
+    def chunks(self, fields, start, stop, n):
         yield from ({"probs": np.full((50, 2, 3), 0.5)} for _ in range(2))
         if n > 1:
             os.kill(os.getpid(), signal.SIGKILL)

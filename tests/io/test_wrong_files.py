@@ -196,7 +196,7 @@ def test_a_file_of_a_folder_is_named(tmp_path):
     table(tmp_path / "all" / "a.parquet")
     table(tmp_path / "all" / "b.parquet", probs=nested(5, None))
     with pytest.raises(
-        sw.InvalidInput, match=r"row 12 \(row group 2 of 'b.parquet', row 1 there\): probs is mis"
+        sw.InvalidInput, match=r"row 12 \(row 1 of row group 2 of 'b.parquet'\): probs is mis"
     ):
         use(tmp_path / "all")
     table(tmp_path / "all" / "b.parquet", labels=[0] * 7)
@@ -321,7 +321,7 @@ UNPLACED: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     "a wrong label of a table": (
         "a.parquet",
         columns(labels=[0, 1, 2, 7, 0, 0, 0]),
-        r"row 3 .*row group 1, row 1 there",
+        r"row 3 .*row 1 of row group 1",
     ),
     "labels of a wrong type": ("a.parquet", columns(labels=[0.5] * 7), "a.parquet"),
     "ids of a wrong type": ("a.parquet", columns(ids=[0.5] * 7), "a.parquet"),

@@ -454,7 +454,7 @@ def test_masses_too_small_to_be_inverted_are_left_to_the_array_path():
 
 
 def test_valid_input_is_not_checked_again_by_the_array_path(monkeypatch):
-    for name in ("probabilities", "logits", "masses"):
+    for name in ("probabilities", "logits", "unnormalized"):
         monkeypatch.setattr(validate, name, None)
     by_kernel(members(20, 3, 4), "log")
     by_kernel(members(20, 3, 4), "log", from_logits=True)

@@ -17,8 +17,8 @@ def test_bins_are_drawn_with_their_intervals():
     display = draw(CalibrationDisplay.from_losses(wrong, total, n_bins=5, loss_name="$loss"))
     expected = sw.loss_calibration(wrong, total, n_bins=5)
     point, _, (bars,) = display.points_.lines
-    assert np.array_equal(point.get_xdata(), expected.bin_predicted)
-    assert np.array_equal(point.get_ydata(), expected.bin_realized)
+    assert np.array_equal(point.get_xdata(), expected.bin_expected)
+    assert np.array_equal(point.get_ydata(), expected.bin_incurred)
     assert np.allclose(
         [bar[:, 1] for bar in bars.get_segments()], np.c_[expected.bin_low, expected.bin_high]
     )

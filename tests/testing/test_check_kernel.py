@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import scorewise as sw
-from scorewise.kernels import Answer, cpu
+from scorewise.kernels import Usability, cpu
 
 SPOILERS = {
     "component off": lambda parts: [(t, a, e * 1.01) for t, a, e in parts],
@@ -44,7 +44,7 @@ def test_the_check_of_a_kernel_catches_one_that_checks_nothing():
 
 
 def only_float64(raw, weights, rules):
-    return Answer(raw.values.dtype == np.float64, "it is for float64 only")
+    return Usability(raw.values.dtype == np.float64, "it is for float64 only")
 
 
 def test_the_check_of_a_kernel_skips_the_arrays_that_it_declines():

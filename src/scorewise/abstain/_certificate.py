@@ -18,7 +18,7 @@ from scorewise.errors import InvalidInput
 from scorewise.rules import Unit
 
 _LOSS = Unit("loss")  # where the losses are bare numbers
-_RATIO = 1.5  # of the ranks of consecutive starts of the search
+_RATIO = 1.5  # each start of the search is at this multiple of the rank before
 _ROUNDING = 1e-4  # of losses computed from float32 probabilities, relative to their bound
 _PRECISION = 1e-4  # of the bound, relative to max_loss
 _N_THINNED = 20_000  # rows from which the number of further rows is computed
@@ -49,7 +49,7 @@ class Certificate:
         The guarantee: the largest mean loss, and its confidence.
     n_calibration : int
         Number of calibration rows.
-    needed : int, optional
+    n_more_rows : int, optional
         Number of further rows that would be needed at the observed losses, where nothing could be
         certified; None where a threshold was certified, or no number of rows would help.
     unit : Unit
@@ -65,12 +65,12 @@ class Certificate:
     max_loss: float
     confidence: float
     n_calibration: int
-    needed: int | None = None
+    n_more_rows: int | None = None
     unit: Unit = _LOSS
     drift: Drift | None = field(default=None, compare=False)
 
     def accepts(self, uncertainty: Any) -> np.ndarray:
-        """Whether to accept, for each uncertainty.
+        """Return whether each row is accepted.
 
         Uncertainties are rounded to ten digits, as those of the calibration rows were, so that
         rounding errors do not decide about tied rows.
@@ -111,13 +111,13 @@ class Certificate:
                 f"at most {max_loss}, with {confidence} confidence."
             )
         target = f"a mean {noun} of at most {max_loss} with {confidence} confidence"
-        if self.needed is None:
+        if self.n_more_rows is None:
             advice = (
                 "more of them may not help at the losses observed: allow a larger loss, or use a "
                 "better model or measure"
             )
         else:
-            advice = f"at the losses observed, about {self.needed:,} more would be needed"
+            advice = f"at the losses observed, about {self.n_more_rows:,} more would be needed"
         return f"Nothing can be accepted: {rows} do not certify {target}; {advice}."
 
 
@@ -196,7 +196,7 @@ def certify_threshold(
     Returns
     -------
     Certificate, or dict of group to Certificate
-        Coverage 0 and threshold −inf where nothing can be certified; ``needed`` is the
+        Coverage 0 and threshold −inf where nothing can be certified; ``n_more_rows`` is the
         number of further rows that may help.
 
     Raises
@@ -238,7 +238,7 @@ def certify_threshold(
             f"max_loss is {max_loss:g}; a loss from 0 to {bound:g} needs a limit above 0 and below "
             f"{bound:g}"
         )
-    confidence = validate.share(confidence, "confidence")
+    confidence = validate.proportion(confidence, "confidence")
     if groups is None:
         return _certificate(loss, score, max_loss, confidence, bound, unit)
     names = validate.groups(groups, len(loss))
@@ -260,12 +260,12 @@ def _certificate(
 ) -> Certificate:
     ranked = _Ranked.of(loss / loss_bound, score)
     search = _Search(max_loss / loss_bound, 1 - confidence)
-    accepted, level = search.reached(ranked)
+    accepted, level = search.largest_accepted(ranked)
     certify = partial(
         Certificate, max_loss=max_loss, confidence=confidence, n_calibration=len(loss), unit=unit
     )
     if not accepted:
-        return certify(-np.inf, 0.0, np.nan, np.nan, needed=search.needed(ranked))
+        return certify(-np.inf, 0.0, np.nan, np.nan, n_more_rows=search.n_more_rows(ranked))
     return certify(
         float(ranked.scores[accepted - 1]),
         accepted / len(loss),
@@ -284,13 +284,13 @@ class _Ranked:
 
     @classmethod
     def of(cls, losses: np.ndarray, scores: np.ndarray) -> _Ranked:
-        """The data in rising order of the scores, with the test for such losses."""
+        """Return the data in rising order of the scores, with the test for such losses."""
         order = np.argsort(scores, kind="stable")
         is_binary = bool(np.all((losses == 0) | (losses == 1)))
         return cls(losses[order], scores[order], _binomial if is_binary else _betting)
 
     def thinned(self, n: int) -> _Ranked:
-        """About n of the rows, evenly along the ranks."""
+        """Return about n of the rows, evenly along the ranks."""
         step = -(-len(self.losses) // n)
         rows = slice(step // 2, None, step)
         return replace(self, losses=self.losses[rows], scores=self.scores[rows])
@@ -306,25 +306,31 @@ class _Search:
     """The fixed-sequence search, for losses divided by the largest loss.
 
     Why it holds. Let R(t) be the true mean loss of what is accepted up to t, and a the first
-    threshold of a stretch where R is above ``level``. Given how many rows lie up to a, and all rows
-    beyond, those up to a are independent draws whose mean is at least ``level``, so the p-value
-    there is valid; a search that started before a and accepts more must have rejected it. A search
-    that starts within the stretch must have rejected at its start, and seen from the least certain
-    row that is a stopping time: the rows up to it are independent draws from below the next row.
-    Which of the two it is follows from the ranks, so the shares of ``delta`` that can be spent add
-    up to ``delta``. Without ties this is exact. With ties the ranks of starts and the losses are
-    not quite independent, mostly in the conservative direction; simulations support that case.
+    threshold of a stretch where R is above ``level``. To accept a threshold of the stretch, the
+    search must have passed a test in it although R is above ``level`` there.
+
+    1. The search started before a. Then it has passed the test at a. Given the number of rows up to
+       a and all rows beyond, the rows up to a are independent draws with a mean loss of at least
+       ``level``, so the p-value at a is valid.
+    2. The search started within the stretch. Then it has passed the test at its start. Going down
+       from the least certain row, the start is a stopping time: the rows up to it are independent
+       draws from below the next row, so the p-value at the start is valid.
+
+    The ranks alone decide which case applies to each start, so the shares of ``delta`` that can be
+    spent add up to ``delta``. Without ties this is exact. With ties the ranks of starts and the
+    losses are not quite independent, mostly in the conservative direction; simulations support
+    that case.
     """
 
     level: float  # max_loss / loss_bound
     delta: float  # 1 - confidence
 
     def fewest(self, n_starts: int = 1) -> float:
-        """Number of rows that certify a threshold if all losses are 0."""
+        """Return the number of rows that certify a threshold if all losses are 0."""
         return float(math.ceil(math.log(self.delta / n_starts) / math.log1p(-self.level)))
 
     def starts(self, n: float) -> np.ndarray:
-        """Ranks at which the search starts, each 1.5 times the one before."""
+        """Return the ranks at which the search starts, each 1.5 times the one before."""
         # More starts need more rows; there are never 200, which bounds their number from below.
         n_starts = 1 + max(0, int(math.log(n / self.fewest(200), _RATIO)))
         while self.fewest(n_starts + 1) * _RATIO**n_starts <= n:
@@ -333,7 +339,7 @@ class _Search:
         return np.asarray(starts[starts <= n])
 
     def _places(self, ends: np.ndarray, copies: float) -> tuple[np.ndarray, np.ndarray]:
-        """Indices of the thresholds at which the search starts, and their shares of ``delta``.
+        """Return the indices of thresholds at which the search starts, with shares of ``delta``.
 
         With ``copies`` each row counts that many times.
         """
@@ -349,7 +355,7 @@ class _Search:
         return places, n_starts * share
 
     def certifies(self, ranked: _Ranked, ends: np.ndarray, copies: float) -> bool:
-        """Whether any threshold would pass if each row counted ``copies`` times.
+        """Return whether any threshold would pass if each row counted ``copies`` times.
 
         Until one start passes, all before it have failed, so each has its own share only.
         """
@@ -359,30 +365,30 @@ class _Search:
         p_values = ranked.p_values(ranked.losses, ends[places], self.level, copies)
         return bool((p_values <= shares).any())
 
-    def reached(self, ranked: _Ranked) -> tuple[int, float]:
-        """The largest number of rows that can be accepted, and the level of the last test."""
+    def largest_accepted(self, ranked: _Ranked) -> tuple[int, float]:
+        """Return the largest number of rows that can be accepted, and the level of its test."""
         ends = ranked.ends
         places, shares = self._places(ends, 1.0)
         if not len(places):
             return 0, 0.0
-        first = places[0]
+        first_start = places[0]
         p_values = np.full(len(ends), np.nan)
-        p_values[first:] = ranked.p_values(ranked.losses, ends[first:], self.level, 1.0)
-        accepted, level_there, level = 0, 0.0, 0.0
-        for place, beyond, share in zip(places, np.r_[places[1:], len(ends)], shares, strict=True):
+        p_values[first_start:] = ranked.p_values(ranked.losses, ends[first_start:], self.level, 1.0)
+        accepted, level_of_last_pass, level = 0, 0.0, 0.0
+        next_starts = np.r_[places[1:], len(ends)]
+        for start, next_start, share in zip(places, next_starts, shares, strict=True):
             level += share
-            failed = np.flatnonzero(~(p_values[place:beyond] <= level))
-            passed = int(failed[0]) if len(failed) else int(beyond - place)
-            if passed:
-                accepted, level_there = int(ends[place + passed - 1]), level
-            if len(failed):
+            failures = np.flatnonzero(~(p_values[start:next_start] <= level))
+            n_passed = int(failures[0]) if len(failures) else int(next_start - start)
+            if n_passed:
+                accepted, level_of_last_pass = int(ends[start + n_passed - 1]), level
+            if len(failures):
                 level = 0.0
-        return accepted, level_there
+        return accepted, level_of_last_pass
 
-    def needed(self, ranked: _Ranked) -> int | None:
-        """Number of further rows like these that would certify a threshold, or None."""
+    def n_more_rows(self, ranked: _Ranked) -> int | None:
+        """Return how many further rows like these would certify a threshold, or None."""
         n, thinned = len(ranked.losses), ranked.thinned(_N_THINNED)
-
         ends = thinned.ends
 
         def certify(rows: int) -> bool:
@@ -399,16 +405,16 @@ class _Search:
         return enough - n
 
     def bound(self, ranked: _Ranked, accepted: int, level: float) -> float:
-        """The smallest mean that the accepted losses reject at this level."""
+        """Return the smallest mean that the accepted losses reject at this level."""
         losses, size = ranked.losses[:accepted], np.array([accepted])
-        allowed, ruled_out = float(np.mean(losses)), self.level
-        while ruled_out - allowed > _PRECISION * self.level:
-            middle = (allowed + ruled_out) / 2
+        not_rejected, rejected = float(np.mean(losses)), self.level
+        while rejected - not_rejected > _PRECISION * self.level:
+            middle = (not_rejected + rejected) / 2
             if ranked.p_values(losses, size, middle, 1.0)[0] <= level:
-                ruled_out = middle
+                rejected = middle
             else:
-                allowed = middle
-        return ruled_out
+                not_rejected = middle
+        return rejected
 
 
 # -- p-values of mean losses -----------------------------------------------------------------------
@@ -423,7 +429,7 @@ _TYPICAL_CAPITAL = np.log(10)  # the bets are chosen for a confidence of about 0
 
 
 def _binomial(losses: np.ndarray, sizes: np.ndarray, level: float, copies: float) -> np.ndarray:
-    """Exact p-values for losses of 0 and 1.
+    """Return exact p-values for losses of 0 and 1.
 
     Parameters
     ----------
@@ -447,7 +453,7 @@ def _binomial(losses: np.ndarray, sizes: np.ndarray, level: float, copies: float
 
 
 def _betting(losses: np.ndarray, sizes: np.ndarray, level: float, copies: float) -> np.ndarray:
-    """P-values for losses from 0 to 1, from the wealth of bets against a mean of ``level``.
+    """Return p-values for losses from 0 to 1, from the wealth of bets against a mean of ``level``.
 
     With bets of size λ the wealth is Π (1 + λ(level − loss)). Its mean is at most 1 if the mean
     loss is at least ``level``, also for a mixture of λ, so a wealth of 1/δ has at most the
@@ -465,16 +471,19 @@ def _betting(losses: np.ndarray, sizes: np.ndarray, level: float, copies: float)
     """
     bets = _BETS / (1 - level)
     # The best bet on n losses of variance v ≤ level(1 − level) is about sqrt(2 log(1/δ) / (n v)).
-    suited = np.sqrt(2 * _TYPICAL_CAPITAL / (sizes * copies * level * (1 - level)))
-    lowest, highest = np.minimum(_NARROW * suited, bets[-1]), np.maximum(_WIDE * suited, bets[0])
+    typical_bet = np.sqrt(2 * _TYPICAL_CAPITAL / (sizes * copies * level * (1 - level)))
+    lowest, highest = (
+        np.minimum(_NARROW * typical_bet, bets[-1]),
+        np.maximum(_WIDE * typical_bet, bets[0]),
+    )
     log_wealth, n_bets = np.full(len(sizes), -np.inf), np.zeros(len(sizes))
     bets = bets[(bets >= lowest.min()) & (bets <= highest.max())]
     step = max(1, _BLOCK // len(losses))
     for start in range(0, len(bets), step):
         block = bets[start : start + step, None]
-        taken = (block >= lowest) & (block <= highest)
+        in_range = (block >= lowest) & (block <= highest)
         growth = np.cumsum(np.log(1 + block * (level - losses)), axis=1)[:, sizes - 1] * copies
-        growth = np.where(taken, growth, -np.inf)
+        growth = np.where(in_range, growth, -np.inf)
         log_wealth = np.logaddexp.reduce(np.concatenate([log_wealth[None], growth]), axis=0)
-        n_bets += taken.sum(axis=0)
+        n_bets += in_range.sum(axis=0)
     return np.asarray(np.exp(np.minimum(0.0, np.log(n_bets) - log_wealth)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,17 +40,10 @@ from scorewise.io import Predictions
 from scorewise.rules import RuleLike, ScoringRule, Unit, get_rule, rule_from_json
 
 _KIND = "scorewise policy"
+_WITH = {True: "with", False: "without"}
 _N_REFERENCE = 10_000  # calibration uncertainties that a policy holds, to detect drift
-_CERTIFICATE_FIELDS = (
-    "threshold",
-    "coverage",
-    "bound",
-    "loss",
-    "max_loss",
-    "confidence",
-    "n_calibration",
-    "needed",
-)
+# the unit is that of the rule, and drift is checked again
+_CERTIFICATE_FIELDS = [f.name for f in fields(Certificate) if f.name not in ("unit", "drift")]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,7 +57,7 @@ class Policy:
     rule : ScoringRule
         The loss that the guarantee is about, and whose uncertainty is compared with the threshold.
     component : "total", "aleatoric" or "epistemic"
-        The part of the uncertainty that is compared, to ten digits.
+        The component of the uncertainty that is compared, to ten digits.
     floor : float or None
         The smallest probability that counts in the loss.
     n_members, n_classes : int
@@ -109,7 +102,7 @@ class Policy:
         return self.rule.prediction_names(names)
 
     def accepts(self, uncertainty: Any) -> np.ndarray:
-        """Whether rows are accepted, from the uncertainty that the policy compares.
+        """Return whether rows with these uncertainties are accepted.
 
         Parameters
         ----------
@@ -125,7 +118,7 @@ class Policy:
         return self.certificate.accepts(uncertainty)
 
     def predict(self, mean: np.ndarray) -> np.ndarray:
-        """The class that a mean prediction leads to, or the action of a cost matrix.
+        """Return the predicted class, or the action of a cost matrix, for each mean prediction.
 
         Parameters
         ----------
@@ -141,7 +134,7 @@ class Policy:
         return np.asarray(self.rule._predict(namespace(prediction), prediction))
 
     def check_drift(self, uncertainty: Any, false_alarm_rate: float = 0.05) -> Drift:
-        """Whether new uncertainties look like those of the calibration rows.
+        """Return a test of whether new uncertainties differ from those of the calibration rows.
 
         Parameters
         ----------
@@ -158,11 +151,11 @@ class Policy:
         return compare_with_calibration(
             self.calibration_uncertainty,
             validate.vector(uncertainty, "uncertainty"),
-            validate.share(false_alarm_rate, "false_alarm_rate"),
+            validate.proportion(false_alarm_rate, "false_alarm_rate"),
         )
 
     def with_drift(self, drift: Drift) -> Policy:
-        """The same policy, whose certificate warns when it is printed if inputs have drifted."""
+        """Return the policy with the result of a drift check, which its certificate shows."""
         return replace(self, certificate=replace(self.certificate, drift=drift))
 
     def apply(
@@ -173,7 +166,7 @@ class Policy:
         false_alarm_rate: float = 0.05,
         progress: bool | None = None,
     ) -> PolicyResult:
-        """Accept or abstain, row by row, and check the rows for drift.
+        """Return which rows are accepted, and whether they have drifted.
 
         Parameters
         ----------
@@ -195,7 +188,7 @@ class Policy:
         InvalidInput
             If there are no rows, or the members or classes are not those that it was certified for.
         """
-        validate.share(false_alarm_rate, "false_alarm_rate")
+        validate.proportion(false_alarm_rate, "false_alarm_rate")
         if isinstance(predictions, Samples):
             predictions = receive_samples(predictions, "predictions", {})
         elif not isinstance(predictions, Predictions):
@@ -232,18 +225,18 @@ class Policy:
                 "the same model"
             )
         if weighted != self.weighted:
-            here, there = ("", "out") if weighted else ("out", "")
             raise InvalidInput(
-                f"these predictions are with{here} member weights, and the policy was certified "
-                f"with{there}: its guarantee is for the same model"
+                f"these predictions are {_WITH[weighted]} member weights, and the policy was "
+                f"certified {_WITH[self.weighted]}: its guarantee is for the same model"
             )
         if not n:
             raise InvalidInput("there are no rows to decide about")
-        for here, there in zip(names or (), self.class_names or (), strict=False):
-            if here != there:
+        pairs = zip(names or (), self.class_names or (), strict=False)
+        for k, (name, certified_name) in enumerate(pairs):
+            if name != certified_name:
                 raise InvalidInput(
-                    f"class {(names or ()).index(here)} is called {here!r} here and {there!r} in "
-                    "the policy: its guarantee is for the same model"
+                    f"class {k} is called {name!r} here and {certified_name!r} in the policy: its "
+                    "guarantee is for the same model"
                 )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -263,7 +256,7 @@ class Policy:
             partial.write_text(dumps(self.to_dict(), indent=1) + "\n")
 
     def to_dict(self) -> dict[str, Any]:
-        """The content of the file, in lists, numbers and strings."""
+        """Return the content of the file, in lists, numbers and strings."""
         return {
             "kind": _KIND,
             "guarantee": str(self),
@@ -304,7 +297,7 @@ class PolicyResult:
 
     @property
     def drift(self) -> Drift:
-        """Whether the new rows look like the calibration rows."""
+        """The test of whether the new rows differ from the calibration rows."""
         assert self.certificate.drift is not None
         return self.certificate.drift
 
@@ -348,7 +341,7 @@ def certify(
     task_loss : str or ScoringRule
         The loss of the task; ``sw.rules.cost_matrix(costs)`` for costs.
     component : "total", "aleatoric" or "epistemic"
-        The part of the uncertainty to compare; theory recommends the total for abstaining.
+        The component of the uncertainty to compare; theory recommends the total for abstaining.
     floor : float, optional
         The smallest probability that counts in the loss; the log loss needs one.
     loss_bound : float, optional
@@ -422,7 +415,7 @@ def certify_rows(
     class_names: tuple[str, ...] | None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Policy:
-    """A policy from the mean predictions (n, K) of calibration rows and their uncertainties."""
+    """Return a policy from mean predictions (n, K) and uncertainties of calibration rows."""
     n_classes = mean.shape[-1]
     losses = losses_of_mean(mean, labels, rule, floor)
     bound = certifiable_bound(losses, rule, n_classes, floor, loss_bound)
@@ -521,7 +514,7 @@ def load_policy(path: str | os.PathLike[str]) -> Policy:
 
 
 def _policy_from_json(content: dict[str, Any]) -> Policy:
-    """A policy from the content of a file, which may have been changed by hand."""
+    """Return a policy from the content of a file, which may have been changed by hand."""
     n_members, n_classes = (
         validate.whole(content[name], name, at_least=1) for name in ("members", "classes")
     )
@@ -549,7 +542,7 @@ def _policy_from_json(content: dict[str, Any]) -> Policy:
 
 
 def _certificate_from_json(content: dict[str, Any], unit: Unit) -> Certificate:
-    """A certificate whose numbers are possible; those that are not finite are null in a file."""
+    """Return a certificate of possible numbers; those that are not finite are null in a file."""
     if unknown := set(content) - set(_CERTIFICATE_FIELDS):
         raise ValueError(f"{', '.join(sorted(unknown))} is not a number of a certificate")
     coverage = validate.number(content["coverage"], "coverage")
@@ -565,15 +558,15 @@ def _certificate_from_json(content: dict[str, Any], unit: Unit) -> Certificate:
             raise ValueError(f"loss {loss}, bound {bound} and max_loss {max_loss} do not fit")
     elif content["threshold"] is not None:
         raise ValueError(f"threshold is {content['threshold']}, though nothing was certified")
-    needed = content["needed"]
+    n_more_rows = content["n_more_rows"]
     return Certificate(
         threshold,
         coverage,
         bound,
         loss,
         max_loss,
-        validate.share(content["confidence"], "confidence"),
+        validate.proportion(content["confidence"], "confidence"),
         validate.whole(content["n_calibration"], "n_calibration", at_least=1),
-        None if needed is None else validate.whole(needed, "needed", at_least=1),
+        None if n_more_rows is None else validate.whole(n_more_rows, "n_more_rows", at_least=1),
         unit,
     )

@@ -38,7 +38,7 @@ class SelectiveClassifier(HeldOutClassifier):
     confidence : float
         Confidence of the guarantee.
     component : "total", "aleatoric" or "epistemic"
-        The part of the uncertainty to compare; theory recommends the total for abstaining.
+        The component of the uncertainty to compare; theory recommends the total for abstaining.
     floor : float, optional
         The smallest probability that counts in the loss, needed for the log loss; see
         :func:`scorewise.task_losses`.
@@ -63,7 +63,7 @@ class SelectiveClassifier(HeldOutClassifier):
     certificate_ : Certificate
         The guarantee of ``policy_``, in words when printed.
     calibration_uncertainty_ : array
-        Uncertainties of the held-out rows, in rising order.
+        That of ``policy_``: uncertainties of the held-out rows, in rising order.
     estimator_ : fitted model
     classes_ : array (K,)
     n_features_in_, feature_names_in_
@@ -118,15 +118,19 @@ class SelectiveClassifier(HeldOutClassifier):
         self.device = device
 
     policy_: Policy
-    calibration_uncertainty_: np.ndarray
 
     @property
     def certificate_(self) -> Certificate:
         """The guarantee of ``policy_``."""
         return self.policy_.certificate
 
+    @property
+    def calibration_uncertainty_(self) -> np.ndarray:
+        """Uncertainties of the held-out rows, in rising order."""
+        return self.policy_.calibration_uncertainty
+
     def _check(self, n_classes: int | None) -> None:
-        validate.share(self.confidence, "confidence")
+        validate.proportion(self.confidence, "confidence")
         if validate.number(self.max_loss, "max_loss") <= 0:
             raise InvalidInput(f"max_loss is {self.max_loss}; it must be above 0")
         if n_classes is not None and n_classes > 1:
@@ -168,13 +172,13 @@ class SelectiveClassifier(HeldOutClassifier):
             weighted=rows.weighted,
             class_names=tuple(map(str, classes.tolist())),
         )
-        return {"policy_": policy, "calibration_uncertainty_": np.sort(rows.uncertainty)}
+        return {"policy_": policy}
 
     def _labels(self, mean: np.ndarray) -> np.ndarray:
         return np.asarray(self.classes_[self.policy_.predict(mean)])
 
     def accepts(self, X: Any) -> np.ndarray:
-        """Whether rows are accepted, so that the guarantee covers them.
+        """Return which rows are accepted, so that the guarantee covers them.
 
         Parameters
         ----------
@@ -188,7 +192,7 @@ class SelectiveClassifier(HeldOutClassifier):
         return self.policy_.accepts(uncertainty)
 
     def predict_or_abstain(self, X: Any, abstain: Any = None) -> np.ndarray:
-        """Labels where rows are accepted, ``abstain`` elsewhere.
+        """Return labels where rows are accepted, ``abstain`` elsewhere.
 
         Parameters
         ----------
@@ -204,7 +208,7 @@ class SelectiveClassifier(HeldOutClassifier):
         check_is_fitted(self)
         if np.ndim(abstain):
             raise InvalidInput(f"abstain={abstain!r} must be one marker, not several")
-        if any(_is(abstain, label) for label in self.classes_.tolist()):
+        if any(_is_same_label(abstain, label) for label in self.classes_.tolist()):
             raise InvalidInput(f"abstain={abstain!r} is one of the labels; choose another marker")
         rows = self._mean_predictions(X)
         labels = self._labels(rows.mean)
@@ -216,9 +220,9 @@ class SelectiveClassifier(HeldOutClassifier):
         return marked
 
     def check_drift(self, X: Any, false_alarm_rate: float = 0.05) -> Drift:
-        """Whether new inputs still look like the held-out rows.
+        """Return a test of whether new inputs differ from the held-out rows.
 
-        Compares their uncertainties with those of the held-out rows. ``certificate_.drift`` holds
+        It compares their uncertainties. ``certificate_.drift`` holds
         the result, so that the certificate warns when it is printed.
 
         Parameters
@@ -239,6 +243,6 @@ class SelectiveClassifier(HeldOutClassifier):
         return drift
 
 
-def _is(marker: Any, label: Any) -> bool:
+def _is_same_label(marker: Any, label: Any) -> bool:
     same = marker == label
     return isinstance(same, bool | np.bool_) and bool(same)  # pandas.NA == x is neither

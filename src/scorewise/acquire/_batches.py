@@ -22,7 +22,7 @@ from scorewise.rules import RuleLike, ScoringRule, get_rule
 _BLOCK = 1 << 21  # conditional predictions that are computed at a time
 _ROUNDING = 64  # units in the last place below which a gain counts as 0
 _SAME = 1e-6  # tolerance: matrix products round copies of a row differently
-_EXHAUSTED = 0.01  # share of its initial gain below which the gain of a row is negligible
+_NEGLIGIBLE_GAIN = 0.01  # of the initial gain of a row
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +194,7 @@ class _GreedySearch:
             self._start()
         self._condition_on_last_choice()
         best = self._best()
-        negligible = _EXHAUSTED * self._initial_gains[self._is_eligible].max()
+        negligible = _NEGLIGIBLE_GAIN * self._initial_gains[self._is_eligible].max()
         if self._upper_bounds[best] < negligible and self._is_exhausted():
             self._start()
             best = self._best()
@@ -205,7 +205,7 @@ class _GreedySearch:
 
     @property
     def _is_eligible(self) -> np.ndarray:
-        """Which rows may be chosen now."""
+        """Whether each row may be chosen now."""
         return self._is_unchosen & ~self._is_copy
 
     def _best(self) -> int:
@@ -223,7 +223,7 @@ class _GreedySearch:
         return best
 
     def _is_exhausted(self) -> bool:
-        """Whether every row has lost nearly all of its initial gain."""
+        """Return whether every row has lost nearly all of its initial gain."""
         positive = self._initial_gains > 0
         remaining = np.divide(
             self._upper_bounds,
@@ -232,19 +232,19 @@ class _GreedySearch:
             where=positive,
         )
         for block in self._blocks(remaining):
-            if (remaining[block] < _EXHAUSTED).all():
+            if (remaining[block] < _NEGLIGIBLE_GAIN).all():
                 break
             self._update(block)
-            least = _EXHAUSTED * self._initial_gains[block]
+            least = _NEGLIGIBLE_GAIN * self._initial_gains[block]
             if (positive[block] & (self._upper_bounds[block] >= least)).any():
                 return False
         return True
 
     def _blocks(self, priorities: np.ndarray) -> Iterator[np.ndarray]:
-        """Eligible rows in falling order of priority, in blocks that fit in a cache."""
+        """Yield eligible rows in falling order of priority, in blocks that fit in a cache."""
         rows = np.flatnonzero(self._is_eligible)
         rows = rows[np.argsort(-priorities[rows], kind="stable")]
-        size = max(1, _BLOCK // (len(self._outcomes.chances) * self._probs.shape[-1]))
+        size = max(1, _BLOCK // (len(self._outcomes.probabilities) * self._probs.shape[-1]))
         for start in range(0, len(rows), size):
             yield rows[start : start + size]
 
@@ -259,7 +259,7 @@ class _GreedySearch:
         if self.starts[-1] == len(self.chosen):
             return
         outcomes, probs = self._outcomes, self._probs
-        n_after = len(outcomes.chances) * probs.shape[-1]
+        n_after = len(outcomes.probabilities) * probs.shape[-1]
         if isinstance(outcomes, _AllOutcomes) and n_after > self._n_outcomes:
             earlier = self.chosen[self.starts[-1] : -1]
             outcomes = _SampledOutcomes.of(probs[earlier], self._prior, self._n_outcomes, self._rng)
@@ -267,28 +267,28 @@ class _GreedySearch:
         self._outcomes = outcomes.after(probs[self.chosen[-1]])
 
     def _gains(self, rows: np.ndarray, outcomes: _AllOutcomes | _SampledOutcomes) -> np.ndarray:
-        """E_y EU(row | y): the expected entropy of the mean, less the mean entropy of members."""
+        """Return E_y EU(row | y): the mean's expected entropy, less the members' mean entropy."""
         # with the outcomes' mean predictions as members, AU is E_y H(mean | y)
-        _, total, _ = self._decompose(outcomes.weights @ self._probs[rows], outcomes.chances)
-        aleatoric = self._entropies[rows] @ (outcomes.chances @ outcomes.weights)
+        _, total, _ = self._decompose(outcomes.weights @ self._probs[rows], outcomes.probabilities)
+        aleatoric = self._entropies[rows] @ (outcomes.probabilities @ outcomes.weights)
         gains = np.asarray(total - aleatoric)
         # gains within rounding are exactly 0, so that such rows stay tied
         return np.where(np.abs(gains) > self._rounding, gains, 0.0)
 
     def _decompose(self, probs: np.ndarray, weights: np.ndarray) -> list[np.ndarray]:
-        """Total, aleatoric and epistemic in float64."""
+        """Return total, aleatoric and epistemic in float64."""
         samples = Samples(self._in_rules_library(probs), weights, check=False)
         return [to_numpy(part).astype(np.float64) for part in decompose(samples, self._rule)]
 
     def _in_rules_library(self, probs: np.ndarray) -> Any:
         """The same array in the library that a user's own rule is written for."""
-        if self._rule.any_library:
+        if self._rule.runs_on_any_library:
             return probs
         return on_device_of(namespace(self._like), probs, self._like)
 
 
 def _equals(probs: np.ndarray, row: np.ndarray) -> np.ndarray:
-    """Which rows have the same predictions of all members as this row, up to rounding."""
+    """Return which rows have the same predictions of all members as this row, up to rounding."""
     is_same = np.asarray(np.abs(probs[:, 0, 0] - row[0, 0]) <= _SAME)  # most differ here already
     is_same[is_same] = (np.abs(probs[is_same] - row) <= _SAME).all(axis=(1, 2))
     return is_same
@@ -298,21 +298,22 @@ def _equals(probs: np.ndarray, row: np.ndarray) -> np.ndarray:
 class _AllOutcomes:
     """Every joint outcome of some labels.
 
-    ``weights`` (S, M) are the members' weights after each outcome, ``chances`` (S,) its
+    ``weights`` (S, M) are the members' weights after each outcome, ``probabilities`` (S,) its
     probability.
     """
 
     weights: np.ndarray
-    chances: np.ndarray
+    probabilities: np.ndarray
 
     def after(self, row: np.ndarray) -> _AllOutcomes:
         """The outcomes with the label of a row ``(M, K)`` as well."""
         joint = self.weights[:, None, :] * row.T  # (S, K, M)
-        chances = self.chances[:, None] * joint.sum(axis=-1)
-        is_possible = chances > 0
+        probabilities = self.probabilities[:, None] * joint.sum(axis=-1)
+        is_possible = probabilities > 0
         weights = joint[is_possible]
         return _AllOutcomes(
-            weights / weights.sum(axis=1, keepdims=True), chances[is_possible] / chances.sum()
+            weights / weights.sum(axis=1, keepdims=True),
+            probabilities[is_possible] / probabilities.sum(),
         )
 
 
@@ -325,7 +326,7 @@ class _SampledOutcomes:
 
     drawn_from: np.ndarray
     weights: np.ndarray
-    chances: np.ndarray
+    probabilities: np.ndarray
     rng: np.random.Generator
 
     @classmethod
@@ -348,4 +349,4 @@ class _SampledOutcomes:
         labels = (drawn[:, None] >= cumulative).sum(axis=1)
         joint = self.weights * row.T[labels]
         weights = joint / joint.sum(axis=1, keepdims=True)
-        return _SampledOutcomes(self.drawn_from, weights, self.chances, self.rng)
+        return _SampledOutcomes(self.drawn_from, weights, self.probabilities, self.rng)

@@ -110,7 +110,10 @@ def check_batch_size(n: Any, n_candidates: int) -> int:
 def _sort_keys(
     scores: np.ndarray, method: str, coldness: float, rng: np.random.Generator
 ) -> np.ndarray:
-    """Keys whose n largest are the choice: adding Gumbel noise draws without replacement."""
+    """Return sort keys, of which the n largest are chosen.
+
+    Gumbel noise makes this a draw without replacement.
+    """
     match method:
         case "top":
             return scores

@@ -22,8 +22,8 @@ from scorewise.acquire._steps import (
     LearningSteps,
     RowSelection,
     check_initial,
+    check_rows,
     check_trainable,
-    count_rows,
     untrained_copy,
 )
 from scorewise.errors import InvalidInput, Remedy
@@ -59,7 +59,7 @@ class ActiveLearner:
         The rule whose uncertainty scores the rows; zero-one did best in the paper's
         experiments.
     component : "total", "aleatoric" or "epistemic"
-        The part of the uncertainty that scores the rows.
+        The component of the uncertainty that scores the rows.
     method : "top", "power", "softmax", "softrank", "random" or "joint"
         As for :func:`scorewise.acquire`; ``"random"`` is the baseline, and ``"joint"`` is
         :func:`scorewise.acquire_batch`.
@@ -83,9 +83,9 @@ class ActiveLearner:
         All labels that can occur; others are refused. By default the labels seen so far.
     retrain : "scratch" or "warm"
         Train a new model in each round, or continue from the last one. The latter works with
-        estimators that have ``warm_start`` (not with forests or other ensembles; where a label
-        shows a new class, a new model is trained) and with functions
-        ``train(X, y, seed, previous=None)``.
+        estimators that have ``warm_start`` and with functions ``train(X, y, seed, previous=None)``.
+        Forests and other ensembles cannot continue. If a label is of a new class, a new model is
+        trained.
     n_samples, device
         As for :func:`scorewise.predict_samples`.
     random_state : int, RandomState or Generator, optional
@@ -163,7 +163,7 @@ class ActiveLearner:
     ) -> None:
         check_trainable(model, validate.choice(retrain, "retrain", RETRAIN))
         X = indexable(X_pool)
-        n_rows = count_rows(X, "X_pool")
+        n_rows = check_rows(X, "X_pool")
         held_out = HeldOutLoss.of(X_test, y_test, task_loss, floor)
         self._stopping = StoppingRule.of(
             budget, target_loss, patience, tolerance, n_rows, has_loss=held_out is not None
@@ -204,16 +204,16 @@ class ActiveLearner:
                 "the state was saved with another random_state; use the same",
                 Remedy("random_state", None, "to use the saved one"),
             )
-        if any((past.loss is None) != (self._steps.held_out is None) for past in rounds):
+        if any((finished.loss is None) != (self._steps.held_out is None) for finished in rounds):
             raise InvalidInput("a round of the state lacks a loss, or has one without test rows")
         if rounds and rounds[-1].n_labelled > self.budget:
             raise InvalidInput(
                 f"the state has {rounds[-1].n_labelled} labels already, more than the budget of "
                 f"{self.budget}"
             )
-        for past in rounds:
-            validate.same_kind(rounds[0].labels, past.labels, "labels")
-            self._steps.check_labels(past.labels)
+        for finished in rounds:
+            validate.same_kind(rounds[0].labels, finished.labels, "labels")
+            self._steps.check_labels(finished.labels)
         self._rounds = [self._with_reason_to_stop(rounds[: i + 1]) for i in range(len(rounds))]
         self._steps = replace(self._steps, seed=seed)
 
@@ -226,22 +226,22 @@ class ActiveLearner:
 
     @property
     def labelled(self) -> np.ndarray:
-        """Rows that have labels, ``(n,)``, in the order in which they were labelled."""
-        return concatenate([past.rows for past in self._rounds])
+        """The rows that have labels, ``(n,)``, in the order in which they were labelled."""
+        return concatenate([finished.rows for finished in self._rounds])
 
     @property
     def labels(self) -> np.ndarray:
-        """Their labels, ``(n,)``."""
-        return concatenate([past.labels for past in self._rounds])
+        """The labels of these rows, ``(n,)``."""
+        return concatenate([finished.labels for finished in self._rounds])
 
     @property
     def budget(self) -> int:
-        """Largest number of labels."""
+        """The largest number of labels."""
         return self._stopping.budget
 
     @property
     def stop(self) -> str | None:
-        """Why the run has stopped, or None."""
+        """The reason why the run has stopped, or None."""
         return self._rounds[-1].stop if self._rounds else None
 
     @property
@@ -396,7 +396,9 @@ class ActiveLearner:
 
     def _with_reason_to_stop(self, rounds: list[Round]) -> Round:
         """The last of these rounds, with the reason to stop if there is one."""
-        reason = self._stopping.reason(rounds[-1].n_labelled, [past.loss for past in rounds])
+        reason = self._stopping.reason(
+            rounds[-1].n_labelled, [finished.loss for finished in rounds]
+        )
         return replace(rounds[-1], stop=reason)
 
     @contextmanager
@@ -474,7 +476,7 @@ def active_learning(
     Round(2: 150 labels, loss 0.1543, stopped by budget)
     """
     X_pool = indexable(X_pool)
-    y = validate.class_labels(y_oracle, "y_oracle", count_rows(X_pool, "X_pool"))
+    y = validate.class_labels(y_oracle, "y_oracle", check_rows(X_pool, "X_pool"))
     if stratified:
         options = {"strata": y} | options
     if options.get("classes") is not None:

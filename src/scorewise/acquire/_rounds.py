@@ -99,7 +99,7 @@ class StoppingRule:
         return cls(int(budget), target_loss, patience, tolerance)
 
     def reason(self, n_labelled: int, losses: Sequence[float | None]) -> str | None:
-        """Why to stop after rounds with these losses, or None."""
+        """Return why to stop after rounds with these losses, or None."""
         known = [loss for loss in losses if loss is not None]
         if self.target_loss is not None and known[-1] <= self.target_loss:
             return "target"
@@ -113,7 +113,7 @@ class StoppingRule:
 
 
 def concatenate(parts: list[np.ndarray]) -> np.ndarray:
-    """Rows or labels of several rounds in one array, which may be empty."""
+    """Return rows or labels of several rounds in one array, which may be empty."""
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
 
@@ -169,7 +169,7 @@ def _learning_curve(runs: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _is_list_of_runs(runs: Any) -> bool:
-    """Whether this is a non-empty list of runs, each a non-empty list of :class:`Round`."""
+    """Return whether this is a non-empty list of runs, each a non-empty list of :class:`Round`."""
     if not isinstance(runs, list | tuple) or not runs:
         return False
     are_lists = all(isinstance(run, list | tuple) and run for run in runs)

@@ -52,12 +52,12 @@ class StateFile:
             raise InvalidInput(f"{self._name} must be the path of a file ({error})") from error
         self._settings = json.loads(json.dumps(settings))  # as they are read back
         # contents that this run wrote or read; any others were written by another run
-        self._own: list[bytes | None] = [None]
+        self._known_contents: list[bytes | None] = [None]
 
     def read(self, n_rows: int) -> tuple[int, list[Round]] | None:
         """The seed and the rounds that were saved for a pool of ``n_rows``; None without a file."""
         content = self._content()
-        self._own = [content]
+        self._known_contents = [content]
         if content is None:
             return None
         try:
@@ -90,11 +90,11 @@ class StateFile:
             raise InvalidInput(f"{self._name} cannot be read: {error}") from error
 
     def _check_settings(self, settings: dict[str, Any]) -> None:
-        for name, ours in self._settings.items():
-            if settings.get(name) != ours:
+        for name, current in self._settings.items():
+            if settings.get(name) != current:
                 raise InvalidInput(
                     f"{self._name} was saved with another {name}"
-                    f"{_if_short(settings.get(name), ours)}; use the same {name} as then",
+                    f"{_shown_if_short(settings.get(name), current)}; use the same {name} as then",
                     _ANOTHER_PATH,
                 )
 
@@ -116,12 +116,15 @@ class StateFile:
         content = json.dumps(state).encode()
         with locked(self._path.parent):
             current = self._content()
-            if current not in self._own:
+            if current not in self._known_contents:
                 problem = "is gone" if current is None else "was changed by another run"
                 raise InvalidInput(
                     f"{self._name} {problem}; nothing was written: let only one run use the file"
                 )
-            self._own = [current, content]  # either may be on disk if this is interrupted
+            self._known_contents = [
+                current,
+                content,
+            ]  # either may be on disk if this is interrupted
             with replacing(self._path) as partial_path:
                 partial_path.write_bytes(content)
                 with partial_path.open("r+b") as file:
@@ -129,7 +132,7 @@ class StateFile:
 
 
 def _fields(finished: Round) -> dict[str, Any]:
-    """A round as JSON; its index, number of labels and reason to stop follow from the others."""
+    """Return a round as JSON; index, number of labels and reason to stop follow from the rest."""
     return {
         "rows": finished.rows.tolist(),
         "labels": finished.labels.tolist(),
@@ -153,8 +156,8 @@ def _round(fields: dict[str, Any], before: Round | None, n_rows: int) -> Round:
     return Round(index, rows, labels, scores, n_before + len(rows), loss)
 
 
-def _if_short(saved: Any, current: Any) -> str:
-    """Both values, where they are short enough to read."""
+def _shown_if_short(saved: Any, current: Any) -> str:
+    """Return both values, where they are short enough to read."""
     is_short = all(len(str(value)) <= 30 for value in (saved, current))
     return f" ({saved!r}, not {current!r})" if is_short else ""
 
@@ -162,8 +165,8 @@ def _if_short(saved: Any, current: Any) -> str:
 # -- the configuration: rows, rules and models by content, the same in every process ---------------
 
 
-def digest(X: Any) -> str | None:
-    """A hash of the content of rows or labels, with their dtype, shape and column names."""
+def rows_digest(X: Any) -> str | None:
+    """Return a hash of the content of rows or labels, with their dtype, shape and column names."""
     if X is None:
         return None
     sha = hashlib.sha256()
@@ -179,7 +182,7 @@ def digest(X: Any) -> str | None:
         if part.dtype.kind != "O":
             sha.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
         else:
-            sha.update("\n".join(map(describe, part.ravel().tolist())).encode())
+            sha.update("\n".join(map(stable_text, part.ravel().tolist())).encode())
     return sha.hexdigest()[:32]
 
 
@@ -194,28 +197,28 @@ def _as_numpy(X: Any) -> np.ndarray:
         return rows
 
 
-def describe_rule(rule: ScoringRule) -> str:
-    """A rule as text, with all digits of its parameters; its repr shortens them."""
+def rule_text(rule: ScoringRule) -> str:
+    """Return a rule as text, with all digits of its parameters; its repr shortens them."""
     fields = dataclasses.fields(rule)  # type: ignore[arg-type]
-    return f"{rule!r} {[describe(getattr(rule, field.name)) for field in fields]}"
+    return f"{rule!r} {[stable_text(getattr(rule, field.name)) for field in fields]}"
 
 
-def describe(value: Any, depth: int = 0, is_listed: bool = False) -> str:
-    """A model, or any value within it, as text that is the same in every process.
+def stable_text(value: Any, depth: int = 0, is_listed: bool = False) -> str:
+    """Return a model, or any value within it, as text that is the same in every process.
 
     A function is described by its name, so that it may be corrected between two runs.
     ``is_listed``: whether the parameters of nested estimators are described separately.
     """
 
     def within(inner: Any) -> str:
-        return describe(inner, depth + 1, is_listed)
+        return stable_text(inner, depth + 1, is_listed)
 
     if value is None or isinstance(value, str | bytes | int | float | complex | np.generic):
         return repr(value)
     if hasattr(value, "__qualname__"):
         return str(value.__qualname__)
     if hasattr(value, "shape"):
-        return str(digest(value))
+        return str(rows_digest(value))
     if depth == _MAX_DEPTH or (is_listed and hasattr(value, "get_params")):
         return type(value).__qualname__
     if isinstance(value, list | tuple):
@@ -237,7 +240,7 @@ def _parameters(instance: Any, depth: int) -> str:
     is_listed = hasattr(instance, "get_params")
     values = instance.get_params(deep=True) if is_listed else vars(instance)
     described = {
-        name: describe(value, depth + 1, is_listed)
+        name: stable_text(value, depth + 1, is_listed)
         for name, value in sorted(values.items())
         if "_" not in name[0] + name[-1] and name.rpartition("__")[2] not in _IRRELEVANT
     }

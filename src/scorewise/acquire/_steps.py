@@ -15,14 +15,14 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from scorewise import _validate as validate
-from scorewise._estimators import indexable, set_seeds
+from scorewise._estimators import count_rows, indexable, set_seeds
 from scorewise._held_out import MemberPredictor, numbered_classes
 from scorewise._mean_losses import finite_losses_of_mean
 from scorewise._random import generator
 from scorewise.acquire._batches import acquire_batch
 from scorewise.acquire._choose import METHODS, acquire, check_coldness
 from scorewise.acquire._rounds import Round, concatenate
-from scorewise.acquire._state import describe, describe_rule, digest
+from scorewise.acquire._state import rows_digest, rule_text, stable_text
 from scorewise.decompose import COMPONENTS
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.models import known_classes
@@ -63,13 +63,12 @@ class RowSelection:
     def choose(
         self, model: Any, X: Any, n: int, classes: np.ndarray, options: dict[str, Any], seed: int
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Positions of n rows of X, and their scores; None where they were chosen at random."""
+        """Return the positions of n rows of X, and their scores (None if chosen at random)."""
         if self.method == "random":
             return acquire(np.zeros(_num_samples(X)), n, "random", seed), None
         predictor = MemberPredictor.of(model, self.rule, self.component, options, classes)
-        if (
-            predictor.classes is not None and len(predictor.classes) < 2
-        ):  # no prediction is uncertain
+        # with one class no prediction is uncertain
+        if predictor.classes is not None and len(predictor.classes) < 2:
             return acquire(np.zeros(_num_samples(X)), n, "random", seed), None
         if self.method == JOINT:
             batch = acquire_batch(predictor.samples(X), n, self.rule, seed)
@@ -92,7 +91,7 @@ def check_initial(initial: Any, n_rows: int, budget: int) -> int | np.ndarray:
 
 
 def _stratified_rows(n: int, strata: np.ndarray, seed: int) -> np.ndarray:
-    """Random rows from each stratum in proportion, at least one of each if n allows."""
+    """Return random rows from each stratum in proportion, at least one of each if n allows."""
     rng = generator(seed)
     _, codes, counts = np.unique(strata, return_inverse=True, return_counts=True)
     quota = n * counts / len(codes)
@@ -153,7 +152,7 @@ def _check_warm_start(model: Any) -> None:
 
 
 def untrained_copy(model: Any) -> Any:
-    """An untrained copy, unaffected by later changes to the model; functions are not copied."""
+    """Return an untrained copy, which later changes do not affect; functions are not copied."""
     if isinstance(model, list | tuple):
         return [untrained_copy(member) for member in model]
     if not hasattr(model, "fit"):
@@ -161,8 +160,8 @@ def untrained_copy(model: Any) -> Any:
     return clone(model) if hasattr(model, "get_params") else copy.deepcopy(model)
 
 
-def _trained(model: Any, X: Any, y: np.ndarray, seed: int, previous: Any = None) -> Any:
-    """A model trained on these rows: a new one, or one that continues from the previous.
+def _train_model(model: Any, X: Any, y: np.ndarray, seed: int, previous: Any = None) -> Any:
+    """Return a model trained on these rows: a new one, or one that continues from the previous.
 
     Neither ``model`` nor ``previous`` is changed. Every ``random_state`` in the model is seeded. If
     the previous model was trained on other classes, a new one is trained.
@@ -171,7 +170,7 @@ def _trained(model: Any, X: Any, y: np.ndarray, seed: int, previous: Any = None)
         before = [None] * len(model) if previous is None else previous
         seeds = generator(seed).integers(2**31 - 1, size=len(model)).tolist()
         return [
-            _trained(member, X, y, own_seed, earlier)
+            _train_model(member, X, y, own_seed, earlier)
             for member, own_seed, earlier in zip(model, seeds, before, strict=True)
         ]
     if not hasattr(model, "fit"):
@@ -215,16 +214,16 @@ class HeldOutLoss:
             raise InvalidInput("X_test and y_test belong together; pass both or none")
         X = indexable(X)
         if floor is not None:
-            floor = validate.share(floor, "floor")
-        return cls(X, validate.class_labels(y, "y_test", count_rows(X, "X_test")), rule, floor)
+            floor = validate.proportion(floor, "floor")
+        return cls(X, validate.class_labels(y, "y_test", check_rows(X, "X_test")), rule, floor)
 
     def check_floor(self, n_classes: int) -> None:
-        """Raises if the floor is too large for this number of classes."""
+        """Raise if the floor is too large for this number of classes."""
         if self.floor is not None:
             validate.floor(self.floor, n_classes)
 
-    def mean(self, model: Any, classes: np.ndarray, options: dict[str, Any]) -> float:
-        """The mean loss of the model's mean prediction."""
+    def mean_loss(self, model: Any, classes: np.ndarray, options: dict[str, Any]) -> float:
+        """Return the mean loss of the model's mean prediction."""
         predictor = MemberPredictor.of(model, self.rule, "total", options, classes)
         if predictor.classes is not None and len(predictor.classes) < 2:
             return 0.0
@@ -234,17 +233,14 @@ class HeldOutLoss:
         return float(finite_losses_of_mean(mean, labels, self.rule, self.floor).mean())
 
 
-def count_rows(X: Any, name: str) -> int:
-    """The number of rows; raises if there are none, or if rows cannot be indexed."""
+def check_rows(X: Any, name: str) -> int:
+    """Return the number of rows; raise if there are none, or if rows cannot be indexed."""
     if not hasattr(X, "shape") and (isinstance(X, str | bytes) or not isinstance(X, Sequence)):
         raise InvalidInput(
             f"{name} must be rows that can be indexed: an array, a frame, a sparse matrix, a "
             f"tensor or a list, not {type(X).__name__}"
         )
-    try:
-        n = int(_num_samples(X))
-    except TypeError as error:
-        raise InvalidInput(f"{name} must hold rows: {error}") from None
+    n = count_rows(X, name)
     if not n:
         raise InvalidInput(f"{name} is empty; there must be at least one row")
     return n
@@ -271,7 +267,7 @@ class LearningSteps:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Raises if rules, test labels and classes do not fit each other."""
+        """Raise if rules, test labels and classes do not fit each other."""
         try:
             n_classes = _MANY_CLASSES if self.classes is None else len(self.classes)
             self.selection.rule.check_classes(n_classes)
@@ -289,21 +285,21 @@ class LearningSteps:
             validate.known_labels(self.classes, self.held_out.y, "y_test")
 
     def settings(self) -> dict[str, Any]:
-        """Everything that the rounds depend on, except the seed, as JSON."""
+        """Return everything that the rounds depend on, except the seed, as JSON."""
         selection, held_out = self.selection, self.held_out
         return {
-            "pool": digest(self.X),
-            "model": describe(self.model),
-            "initial": digest(np.asarray(self.initial)),
-            "strata or oracle": digest(self.strata),
+            "pool": rows_digest(self.X),
+            "model": stable_text(self.model),
+            "initial": rows_digest(np.asarray(self.initial)),
+            "strata or oracle": rows_digest(self.strata),
             "per_round": self.per_round,
-            "rule": describe_rule(selection.rule),
+            "rule": rule_text(selection.rule),
             "component": selection.component,
             "method": selection.method,
             "coldness": selection.coldness,
-            "test rows": held_out and digest(held_out.X),
-            "test labels": held_out and digest(held_out.y),
-            "task_loss": held_out and describe_rule(held_out.rule),
+            "test rows": held_out and rows_digest(held_out.X),
+            "test labels": held_out and rows_digest(held_out.y),
+            "task_loss": held_out and rule_text(held_out.rule),
             "floor": held_out and held_out.floor,
             "classes": None if self.classes is None else self.classes.tolist(),
             "retrain": self.retrain,
@@ -316,7 +312,7 @@ class LearningSteps:
         return self.retrain == "warm"
 
     def check_labels(self, labels: np.ndarray) -> None:
-        """Raises if a label is none of the classes, or of another type than they are."""
+        """Raise if a label is none of the classes, or of another type than they are."""
         if self.classes is not None:
             validate.known_labels(self.classes, labels, "labels")
         elif self.held_out is not None:
@@ -331,7 +327,7 @@ class LearningSteps:
     def next_rows(
         self, model: Any, rounds: list[Round], n: int
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """At most n rows to label after these rounds, and their scores."""
+        """Return at most n rows to label after these rounds, and their scores."""
         index = len(rounds)
         rows, y = _labelled(rounds)
         candidates = np.setdiff1d(np.arange(self.n_rows), rows)
@@ -346,12 +342,12 @@ class LearningSteps:
         return candidates[positions], scores
 
     def train(self, rounds: list[Round], previous: Any) -> Any:
-        """A model trained on the labels of these rounds, checked to fit classes and scores."""
+        """Return a model trained on the labels of these rounds, checked for its classes."""
         index = len(rounds) - 1
         rows, y = _labelled(rounds)
         X = _safe_indexing(self.X, rows)
         try:
-            model = _trained(self.model, X, y, self._seed(index, _TRAIN), previous)
+            model = _train_model(self.model, X, y, self._seed(index, _TRAIN), previous)
         except Exception as error:
             if len(np.unique(y)) == 1:
                 error.add_note(
@@ -370,7 +366,7 @@ class LearningSteps:
         return model
 
     def _check_classes_of_model(self, known: np.ndarray | None, y: np.ndarray) -> None:
-        """Raises if the model's classes do not fit the labels."""
+        """Raise if the model's classes do not fit the labels."""
         assert known is not None
         unknown = np.setdiff1d(y, known)
         if len(unknown):
@@ -388,10 +384,10 @@ class LearningSteps:
             return None
         _, y = _labelled(rounds)
         options = self._prediction_options(len(rounds) - 1)
-        return self.held_out.mean(model, self._known_classes(y), options)
+        return self.held_out.mean_loss(model, self._known_classes(y), options)
 
     def _known_classes(self, y: np.ndarray) -> np.ndarray:
-        """All classes: those of the run, or those that occur in labels and test labels."""
+        """Return all classes: those of the run, or those that occur in labels and test labels."""
         if self.classes is not None:
             return self.classes
         return np.unique(y) if self.held_out is None else np.union1d(y, self.held_out.y)
@@ -404,7 +400,7 @@ class LearningSteps:
 
 
 def _labelled(rounds: list[Round]) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and labels of all these rounds."""
+    """Return rows and labels of all these rounds."""
     return (
         concatenate([finished.rows for finished in rounds]),
         concatenate([finished.labels for finished in rounds]),

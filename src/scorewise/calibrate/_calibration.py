@@ -18,32 +18,32 @@ class LossCalibration:
 
     Attributes
     ----------
-    predicted, realized : float
+    expected, incurred : float
         Mean expected loss (total uncertainty), and mean incurred loss.
     gap_interval : tuple of float
-        Confidence interval of ``realized - predicted``.
-    error : float
-        Calibration error: the root of the mean squared gap over the bins, corrected for the bias
+        Confidence interval of ``incurred - expected``.
+    calibration_error : float
+        The root of the mean squared gap over the bins, corrected for the bias
         that noise adds to squares; 0 where the gaps are no larger than noise.
     p_value : float
         P-value of the hypothesis that the expected loss equals the total for every total.
-    bin_predicted, bin_realized : arrays (B,)
+    bin_expected, bin_incurred : arrays (B,)
         Means within bins of equal mass, in rising order of the total.
     bin_low, bin_high : arrays (B,)
-        Confidence intervals of ``bin_realized``, each with that confidence.
+        Confidence intervals of ``bin_incurred``, each with that confidence.
     bin_count : array (B,)
         Number of rows per bin.
     confidence : float
         Confidence of the intervals and of ``is_calibrated``.
     """
 
-    predicted: float
-    realized: float
+    expected: float
+    incurred: float
     gap_interval: tuple[float, float]
-    error: float
+    calibration_error: float
     p_value: float
-    bin_predicted: np.ndarray
-    bin_realized: np.ndarray
+    bin_expected: np.ndarray
+    bin_incurred: np.ndarray
     bin_low: np.ndarray
     bin_high: np.ndarray
     bin_count: np.ndarray
@@ -51,8 +51,8 @@ class LossCalibration:
 
     @property
     def gap(self) -> float:
-        """``realized - predicted``: above 0 if overconfident, below 0 if underconfident."""
-        return self.realized - self.predicted
+        """``incurred - expected``: above 0 if overconfident, below 0 if underconfident."""
+        return self.incurred - self.expected
 
     @property
     def is_calibrated(self) -> bool:
@@ -63,9 +63,9 @@ class LossCalibration:
         low, high = self.gap_interval
         verdict = "no sign of miscalibration" if self.is_calibrated else "miscalibrated"
         return (
-            f"expected loss {self.predicted:.4g}, incurred {self.realized:.4g} "
+            f"expected loss {self.expected:.4g}, incurred {self.incurred:.4g} "
             f"(gap {self.gap:+.4g} [{low:+.4g}, {high:+.4g}]); calibration error "
-            f"{self.error:.4g}; {verdict} (p = {self.p_value:.2g})"
+            f"{self.calibration_error:.4g}; {verdict} (p = {self.p_value:.2g})"
         )
 
 
@@ -116,36 +116,36 @@ def loss_calibration(
     expected loss 0.1253, incurred 0.247 (gap +0.1217 [+0.1036, +0.1399]); calibration error
     0.1372; miscalibrated (p = 1e-63)
     """
-    loss, predicted = validate.losses_and_scores(losses, total, "total")
-    predicted = validate.finite(predicted, "total")
-    confidence = validate.share(confidence, "confidence")
+    loss, expected = validate.losses_and_scores(losses, total, "total")
+    expected = validate.finite(expected, "total")
+    confidence = validate.proportion(confidence, "confidence")
     n_bins = validate.whole(n_bins, "n_bins", at_least=1)
-    order = np.argsort(predicted, kind="stable")
-    loss, predicted = loss[order], predicted[order]
+    order = np.argsort(expected, kind="stable")
+    loss, expected = loss[order], expected[order]
     is_binary = bool(np.all((loss == 0) | (loss == 1)))
-    starts = _bin_starts(predicted, n_bins)
+    starts = _bin_starts(expected, n_bins)
     sizes = np.diff(np.r_[starts, len(loss)])
-    gaps = loss - predicted
+    gaps = loss - expected
     mean_gap, error_of_mean = _means(gaps, starts, sizes)
     # the noise of a bin with a single row is estimated from all rows
     error_of_mean = np.where(sizes > 1, error_of_mean, np.std(gaps))
     squared = np.sum(sizes * (mean_gap**2 - error_of_mean**2)) / len(loss)
-    realized, own_error = _means(loss, starts, sizes)
+    bin_loss, own_error = _means(loss, starts, sizes)
     low, high = (
-        _binomial_interval(realized * sizes, sizes, confidence)
+        _binomial_interval(bin_loss * sizes, sizes, confidence)
         if is_binary
-        else _student_interval(realized, own_error, sizes, confidence)
+        else _student_interval(bin_loss, own_error, sizes, confidence)
     )
     overall, overall_error = _means(gaps, np.array([0]), np.array([len(gaps)]))
     gap_low, gap_high = _student_interval(overall, overall_error, np.array([len(gaps)]), confidence)
     return LossCalibration(
-        predicted=float(np.mean(predicted)),
-        realized=float(np.mean(loss)),
+        expected=float(np.mean(expected)),
+        incurred=float(np.mean(loss)),
         gap_interval=(float(gap_low[0]), float(gap_high[0])),
-        error=float(np.sqrt(max(0.0, squared))),
-        p_value=_p_value(gaps, predicted, is_binary),
-        bin_predicted=_means(predicted, starts, sizes)[0],
-        bin_realized=realized,
+        calibration_error=float(np.sqrt(max(0.0, squared))),
+        p_value=_p_value(gaps, expected, is_binary),
+        bin_expected=_means(expected, starts, sizes)[0],
+        bin_incurred=bin_loss,
         bin_low=low,
         bin_high=high,
         bin_count=sizes,
@@ -191,17 +191,17 @@ def _binomial_interval(
     return low, np.where(hits < sizes, betaincinv(hits + 1, rest, 1 - tail), 1.0)
 
 
-def _p_value(gaps: np.ndarray, predicted: np.ndarray, is_binary: bool) -> float:
+def _p_value(gaps: np.ndarray, expected: np.ndarray, is_binary: bool) -> float:
     """P-value of the largest cumulative sum of gaps, if each has mean 0; rows sorted by total."""
     sums = np.abs(np.cumsum(gaps))
-    largest = float(np.max(sums[np.r_[predicted[1:] != predicted[:-1], True]]))
-    if is_binary and predicted[0] >= -_ROUNDING and predicted[-1] <= 1 + _ROUNDING:
-        chance = np.clip(predicted, 0.0, 1.0)
+    largest = float(np.max(sums[np.r_[expected[1:] != expected[:-1], True]]))
+    if is_binary and expected[0] >= -_ROUNDING and expected[-1] <= 1 + _ROUNDING:
+        chance = np.clip(expected, 0.0, 1.0)
         variance = float(np.sum(chance * (1 - chance)))
     else:
         # plus two gaps of the largest size: large losses may have failed to occur by chance
         variance = float(np.sum(gaps**2) + 2 * np.max(np.abs(gaps)) ** 2)
-    if largest <= 1e-7 * float(np.sum(np.abs(predicted))):  # the gaps may be rounding alone
+    if largest <= 1e-7 * float(np.sum(np.abs(expected))):  # the gaps may be rounding alone
         return 1.0
     if variance == 0:
         return 0.0

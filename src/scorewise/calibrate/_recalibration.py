@@ -47,9 +47,9 @@ class LossRecalibrator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     >>> total = chance / 2  # overconfident
     >>> recalibrator = sw.LossRecalibrator(random_state=0).fit(total[:2000, None], wrong[:2000])
     >>> recalibrated = recalibrator.transform(total[2000:, None])[:, 0]
-    >>> round(sw.loss_calibration(wrong[2000:], total[2000:]).error, 3)
+    >>> round(sw.loss_calibration(wrong[2000:], total[2000:]).calibration_error, 3)
     0.147
-    >>> round(sw.loss_calibration(wrong[2000:], recalibrated).error, 3)
+    >>> round(sw.loss_calibration(wrong[2000:], recalibrated).calibration_error, 3)
     0.0
     """
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import Array, namespace, to_numpy
-from scorewise._inputs import softmax
+from scorewise._inputs import apply_floor, softmax
 from scorewise._mean_losses import FLOOR_REMEDY
 from scorewise._rows import receive_rows
 from scorewise.distributions import Samples
@@ -137,7 +137,7 @@ class _LogLoss:
     log_probs: np.ndarray  # (n, M, K)
     labels: np.ndarray  # (n, 1, 1)
     weights: np.ndarray | None
-    floor: float
+    floor: float | None
 
     @classmethod
     def of(cls, samples: Samples, y: Any, floor: float | None) -> _LogLoss:
@@ -154,9 +154,8 @@ class _LogLoss:
                 "loss is infinite at every temperature",
                 FLOOR_REMEDY,
             )
-        lowest = 0.0 if floor is None else validate.floor(floor, p.shape[-1])
         with np.errstate(divide="ignore"):
-            return cls(np.log(p), labels[:, None, None], weights, lowest)
+            return cls(np.log(p), labels[:, None, None], weights, floor)
 
     def loss(self, temperature: float) -> float:
         """Mean log loss at a temperature."""
@@ -164,7 +163,7 @@ class _LogLoss:
         of_label = np.take_along_axis(tempered, self.labels, axis=-1)[..., 0]
         shares = 1 / of_label.shape[-1] if self.weights is None else self.weights
         mean = np.sum(of_label * shares, axis=-1)
-        mean = (1 - self.floor * tempered.shape[-1]) * mean + self.floor
+        mean = apply_floor(mean, self.floor, tempered.shape[-1])
         with np.errstate(divide="ignore"):  # at low temperatures probabilities become 0
             return float(-np.mean(np.log(mean)))
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from scorewise._files import check_output_path, digest
+from scorewise._files import check_output_path, file_digest
 from scorewise._text import percent
 from scorewise.cli._app import (
     NOT_GUARANTEED,
@@ -108,7 +108,7 @@ def evaluate(
     if not no_report:
         inputs = {"predictions": file, "out-of-distribution rows": ood}
         provenance = {
-            name: f"{path.name}, SHA-256 {digest(path)}"
+            name: f"{path.name}, SHA-256 {file_digest(path)}"
             for name, path in inputs.items()
             if path is not None
         }

@@ -15,7 +15,7 @@ from scorewise._progress import bar
 from scorewise._random import generator, seed_of
 from scorewise._resampling import Metric, ResampledAulc, ResampledAuroc, Resamples
 from scorewise._rows import receive_labelled, receive_rows
-from scorewise._threads import get_num_threads, run
+from scorewise._threads import get_num_threads, run_in_threads
 from scorewise.acquire import Round, learning_curves
 from scorewise.calibrate import LossCalibration, loss_calibration
 from scorewise.compare._advise import TASKS, Advice, advise
@@ -144,7 +144,7 @@ def compare(
     Theory recommends total zero-one: it is the best here.
     """
     validate.choice(task, "task", TASKS)
-    confidence = validate.share(confidence, "confidence")
+    confidence = validate.proportion(confidence, "confidence")
     advice = advise(task, task_loss)
     if task == "active":
         _refuse_unused(task, probs=probs, ood=ood, scores=scores, floor=floor)
@@ -187,7 +187,7 @@ class BootstrapSettings:
     ) -> BootstrapSettings:
         """Return the settings, with checked arguments."""
         return cls(
-            validate.share(confidence, "confidence"),
+            validate.proportion(confidence, "confidence"),
             validate.whole(n_resamples, "n_resamples", at_least=100),
             seed_of(random_state),
             progress,
@@ -367,7 +367,7 @@ def _metrics_of_resamples(
                 drawn[rows, i] = metrics[i](counts)
                 return True
 
-            run((partial(compute, i) for i in range(len(metrics))), get_num_threads())
+            run_in_threads((partial(compute, i) for i in range(len(metrics))), get_num_threads())
             done += len(counts)
             advance(len(counts))
     return drawn

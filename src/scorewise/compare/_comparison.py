@@ -33,23 +33,23 @@ class Standing:
     name : str
     value : float
         Its metric.
-    behind : float
+    distance_to_best : float
         Distance from the best, 0 or more.
     low, high : float
-        Interval of ``behind``, at the comparison's confidence for all measures together.
+        Interval of ``distance_to_best``, at the comparison's confidence for all measures together.
     p_value : float
-        For being no worse than the best, corrected for the number of pairs.
+        P-value of the hypothesis that the measure is as good as the best, corrected for all pairs.
     verdict : str
         ``"best"``, ``"indistinguishable"`` from the best, or ``"worse"``.
     same_order_as : str, optional
         An earlier measure that orders all rows alike, and so has the same numbers.
     standard_error : float
-        Of ``behind``; 0 for the best.
+        Of ``distance_to_best``; 0 for the best.
     """
 
     name: str
     value: float
-    behind: float
+    distance_to_best: float
     low: float
     high: float
     p_value: float
@@ -91,7 +91,7 @@ class Comparison:
         return self.standings[0].name
 
     @property
-    def as_good(self) -> list[str]:
+    def indistinguishable(self) -> list[str]:
         """The best measure and all that are indistinguishable from it."""
         return [row.name for row in self.standings if row.low <= 0]
 
@@ -106,7 +106,7 @@ class Comparison:
         return self.sentences()
 
     def sentences(self, name_text: Callable[[str], str] = str) -> tuple[str, ...]:
-        """The notes, with every name of a measure as ``name_text`` renders it."""
+        """Return the notes, with every name of a measure as ``name_text`` renders it."""
         recommended, best = name_text(self.recommended), name_text(self.best)
         row = next((row for row in self.standings if row.name == self.recommended), None)
         if not self.recommended:
@@ -114,11 +114,15 @@ class Comparison:
         if row is None:
             return (f"Theory recommends {recommended}, which was not compared.",)
         if row.low <= 0:
-            how = "the best" if row.behind == 0 else f"indistinguishable from {best}, the best"
+            how = (
+                "the best"
+                if row.distance_to_best == 0
+                else f"indistinguishable from {best}, the best"
+            )
             return (f"Theory recommends {recommended}: it is {how} here.",)
         worse = (
-            f"Theory recommends {recommended}, but here {best} is better by {row.behind:.4g} "
-            f"[{row.low:.4g}, {row.high:.4g}]."
+            f"Theory recommends {recommended}, but here {best} is better by "
+            f"{row.distance_to_best:.4g} [{row.low:.4g}, {row.high:.4g}]."
         )
         if self.calibration is None:
             return (worse,)
@@ -136,7 +140,7 @@ class Comparison:
         raise KeyError(name)
 
     def to_dict(self) -> dict[str, Any]:
-        """The comparison in lists, numbers and strings."""
+        """Return the comparison in lists, numbers and strings."""
         return {
             "task": self.task,
             "task_loss": self.task_loss,
@@ -148,7 +152,7 @@ class Comparison:
         }
 
     def to_frame(self) -> Any:
-        """The standings as a pandas frame."""
+        """Return the standings as a pandas frame."""
         import pandas as pd
 
         return pd.DataFrame([asdict(row) for row in self.standings])
@@ -170,7 +174,7 @@ class Comparison:
                     row.name,
                     f"same order as {row.same_order_as}" if row.same_order_as else row.verdict,
                     f"{row.value:.4f}",
-                    f"{row.behind:.4f} [{row.low:.4f}, {row.high:.4f}]",
+                    f"{row.distance_to_best:.4f} [{row.low:.4f}, {row.high:.4f}]",
                 )
                 for row in self.standings
             ),
@@ -188,7 +192,7 @@ def rank(
     *,
     higher_is_better: bool,
 ) -> tuple[Standing, ...]:
-    """Standings of the measures ``names``, and of those that order rows as they do.
+    """Return the standings of the measures ``names``, and of those that order rows as they do.
 
     ``first`` maps each measure to the one of ``names`` that has the same order.
     """
@@ -198,7 +202,7 @@ def rank(
     best = order[0]
     rows = []
     for i in order:
-        behind = float(abs(values[i] - values[best]))
+        distance = float(abs(values[i] - values[best]))
         standard_error = float(contrasts.standard_errors[i, best]) * (i != best)
         half_width = contrasts.critical * standard_error
         same_order = [name for name, leader in first.items() if leader == names[i]]
@@ -206,14 +210,14 @@ def rank(
             if i == best and name == names[i]:
                 verdict = "best"
             else:
-                verdict = "indistinguishable" if behind <= half_width else "worse"
+                verdict = "indistinguishable" if distance <= half_width else "worse"
             rows.append(
                 Standing(
                     name,
                     float(values[i]),
-                    behind,
-                    float(behind - half_width),
-                    float(behind + half_width),
+                    distance,
+                    float(distance - half_width),
+                    float(distance + half_width),
                     float(contrasts.p_values[i, best]),
                     verdict,
                     names[i] if name != names[i] else None,
@@ -245,7 +249,7 @@ def contrasts_by_resampling(
     effective_rows: float,
     rng: np.random.Generator,
 ) -> Contrasts:
-    """Contrasts from the metrics (m,) and those of resamples (B, m), by max-T.
+    """Return contrasts from the metrics (m,) and those of resamples (B, m), by max-T.
 
     The largest t of all pairs is distributed as that of t variables with the covariance of the
     resamples. This corrects for the number of pairs and uses how they depend on each other. The
@@ -277,7 +281,7 @@ def contrasts_by_resampling(
 
 
 def contrasts_by_runs(results: np.ndarray, confidence: float) -> Contrasts:
-    """Contrasts from the metrics of R paired runs (R, m), by Student's t and Bonferroni.
+    """Return contrasts from the metrics of R paired runs (R, m), by Student's t and Bonferroni.
 
     Runs are too few to be resampled.
     """
@@ -297,6 +301,6 @@ def contrasts_by_runs(results: np.ndarray, confidence: float) -> Contrasts:
 
 
 def _beyond_rounding(errors: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Standard errors, each at least as large as the rounding error of the values."""
+    """Return standard errors, each at least as large as the rounding error of the values."""
     least = _ROUNDING * float(np.max(np.abs(values))) + float(np.finfo(float).tiny)
     return np.asarray(np.maximum(errors, least))

@@ -120,12 +120,12 @@ def _abstain(evaluation: Evaluation, noun: str) -> str:
         return f"The {noun} is {loss} {rows}."
     if certificate is None:
         easiest = max(evaluation.certificates, key=lambda certificate: certificate.max_loss)
-        if easiest.needed is None:
+        if easiest.n_more_rows is None:
             more = "More rows may not help: use a better model, or allow a larger loss."
-        elif easiest.needed == 1:
+        elif easiest.n_more_rows == 1:
             more = "About one more labelled row would be needed."
         else:
-            more = f"About {easiest.needed:,} more labelled rows would be needed."
+            more = f"About {easiest.n_more_rows:,} more labelled rows would be needed."
         return (
             f"The {noun} is {loss} {rows}, and no threshold can be certified: none guarantees "
             f"{_article(unit.noun)} {noun} of at most {unit.format_exact(easiest.max_loss)} "
@@ -152,7 +152,7 @@ def _measures(comparison: Comparison, task: str, name_text: NameText) -> str:
     standings = comparison.standings
     if len({row.value for row in standings}) == 1 < len(standings):
         return f"{task}, all measures give the same result here and cannot be compared."
-    others = [name_text(name) for name in comparison.as_good if name != comparison.best]
+    others = [name_text(name) for name in comparison.indistinguishable if name != comparison.best]
     best = f"{task}, {name_text(comparison.best)} uncertainty is best here"
     if not others:
         return f"{best}, and better than every other measure."
@@ -187,7 +187,7 @@ def _learning(evaluation: Evaluation, learning: LearningEvaluation, name_text: N
     labels = f"{learning.curves[best][0][-1]:,.0f} labels"
     if best == "random":
         sentence = f"Labels chosen at random did best here: {noun} {last[best]} at {labels}"
-        others = [name_text(name) for name in comparison.as_good if name != best]
+        others = [name_text(name) for name in comparison.indistinguishable if name != best]
         if others:
             return f"{sentence}, though {listed(others)} could be as good by chance."
         return f"{sentence}."
@@ -201,7 +201,7 @@ def _learning(evaluation: Evaluation, learning: LearningEvaluation, name_text: N
 
 def _calibration(evaluation: Evaluation, noun: str) -> str:
     calibration, unit = evaluation.calibration, evaluation.unit
-    expected, incurred = unit.format(calibration.predicted), unit.format(calibration.realized)
+    expected, incurred = unit.format(calibration.expected), unit.format(calibration.incurred)
     outcome = f"{incurred} were wrong" if unit.is_proportion else f"the incurred is {incurred}"
     gap = f"the expected {noun} is {expected}, and {outcome}"
     if calibration.is_calibrated:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
@@ -89,8 +90,8 @@ def decompose(
 ) -> Decomposition | dict[str, Decomposition]:
     """Return total, aleatoric and epistemic uncertainty, in the units of a rule's loss.
 
-    Use the total of your own loss to abstain, the epistemic part under ``"log"`` to detect inputs
-    that are out of distribution, the epistemic part under ``"zero-one"`` to choose what to label.
+    Use the total of your own loss to abstain, the epistemic component under ``"log"`` to detect
+    inputs that are out of distribution, and that under ``"zero-one"`` to choose what to label.
 
     With θ̄ = E_Q θ: TU = H(θ̄), AU = E_Q H(θ), EU = E_Q D(θ̄, θ) = TU − AU ≥ 0.
 
@@ -183,49 +184,53 @@ def _of_members(
     if jackknife:
         check_jackknife(members.raw.values.shape[-2], rules, jackknife.unbiased)
     per_rule = 6 if jackknife.standard_errors else 3
-    parts = members.compute(lambda m: _parts(m, rules, jackknife), per_rule * len(rules))
-    return [_decomposition(parts[i : i + per_rule]) for i in range(0, len(parts), per_rule)]
+    components = members.compute(
+        lambda m: _all_components(m, rules, jackknife), per_rule * len(rules)
+    )
+    return [
+        _decomposition(components[i : i + per_rule]) for i in range(0, len(components), per_rule)
+    ]
 
 
-def _decomposition(parts: Sequence[Array]) -> Decomposition:
-    """A decomposition from three components, or from six with their standard errors."""
-    total, aleatoric, epistemic, *errors = parts
+def _decomposition(components: Sequence[Array]) -> Decomposition:
+    """Return a decomposition from three components, or from six with their standard errors."""
+    total, aleatoric, epistemic, *errors = components
     return Decomposition(total, aleatoric, epistemic, Decomposition(*errors) if errors else None)
 
 
-def _parts(
+def _all_components(
     members: Members, rules: Sequence[ScoringRule], jackknife: _JackknifeOptions
 ) -> list[Array]:
-    """All components of all rules, by a kernel if one is usable, else by the array path."""
+    """Return all components of all rules, by a kernel if one is usable, else by the array path."""
     raw, weights = members.raw, members.weights
     kernel = None if jackknife else kernels.pick(raw, weights, rules)
     results = kernel.compute(raw, weights, rules) if kernel is not None else None
     if results is not None:
-        return [part for parts in results for part in parts]
+        return list(chain.from_iterable(results))
     samples = members.samples
     if jackknife:
         validate.require_two_weighted_members(samples.weights, members.raw.layout)
     return samples.by_blocks(
-        lambda block: [part for rule in rules for part in _components(block, rule, jackknife)]
+        lambda block: [x for rule in rules for x in _components(block, rule, jackknife)]
     )
 
 
 def _components(samples: Samples, rule: ScoringRule, jackknife: _JackknifeOptions) -> list[Array]:
-    """Total, aleatoric and epistemic by the array path, with standard errors if requested."""
+    """Return the three components by the array path, and their standard errors if requested."""
     xp = namespace(samples.probs)
     entropies = rule._entropy(xp, samples.probs)
     total = rule._entropy(xp, samples.mean)
     aleatoric = samples.average(entropies)
     epistemic = rule._epistemic(xp, samples)
-    parts = [total, aleatoric, epistemic]
+    components = [total, aleatoric, epistemic]
     if jackknife:
         estimates = Jackknife(xp, samples, rule)
         if jackknife.standard_errors:
-            parts += estimates.errors(entropies, *parts)
+            components += estimates.errors(entropies, *components)
         if jackknife.unbiased:
-            parts[2] = epistemic + estimates.bias()
-            parts[0] = aleatoric + parts[2]
-    return parts
+            components[2] = epistemic + estimates.bias()
+            components[0] = aleatoric + components[2]
+    return components
 
 
 # -- Dirichlets -----------------------------------------------------------------------------------
@@ -233,20 +238,20 @@ def _components(samples: Samples, rule: ScoringRule, jackknife: _JackknifeOption
 
 def _of_dirichlet(predictions: Dirichlet, rule: ScoringRule) -> Decomposition:
     rule.check_classes(predictions.n_classes)
-    q = predictions.widened(on_host=rule.any_library)
+    q = predictions.in_float64(on_host=rule.runs_on_any_library)
     xp = namespace(q.alpha)
     total = rule._entropy(xp, q.mean)
     epistemic, error = rule._dirichlet_epistemic(xp, q)
     aleatoric = total - epistemic
     if rule.never_negative:
         aleatoric = xp.maximum(aleatoric, 0.0)
-    parts = [total, aleatoric, epistemic]
+    components = [total, aleatoric, epistemic]
     if error is not None:
-        parts += [xp.zeros_like(total), error, error]
+        components += [xp.zeros_like(total), error, error]
     alpha = predictions.alpha
     if namespace(alpha) is not xp:
-        return _decomposition([as_dtype_of(namespace(alpha), part, alpha) for part in parts])
-    return _decomposition([xp.astype(part, alpha.dtype) for part in parts])  # keeps gradients
+        return _decomposition([as_dtype_of(namespace(alpha), x, alpha) for x in components])
+    return _decomposition([xp.astype(x, alpha.dtype) for x in components])  # keeps gradients
 
 
 # -- which path a decomposition takes -------------------------------------------------------------

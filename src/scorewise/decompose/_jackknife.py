@@ -51,15 +51,15 @@ class Jackknife:
         ]
 
     def _error(self, influence: Array) -> Array:
-        spread = influence - self.weight * self.xp.sum(influence, axis=-1, keepdims=True)
-        scaled = spread / self.xp.sqrt(self.rest)  # before it is squared, as rest may be tiny
+        deviations = influence - self.weight * self.xp.sum(influence, axis=-1, keepdims=True)
+        scaled = deviations / self.xp.sqrt(self.rest)  # before it is squared, as rest may be tiny
         return square_root(self.xp, self.xp.sum(scaled**2, axis=-1))
 
 
 def check_jackknife(n_members: int, rules: Sequence[ScoringRule], unbiased: bool) -> None:
     """Raise for a single member, and for rules whose bias the jackknife does not correct."""
     validate.require_two_members(n_members)
-    non_smooth = next((rule for rule in rules if not rule.jackknife_corrects), None)
+    non_smooth = next((rule for rule in rules if not rule.jackknife_reduces_bias), None)
     if unbiased and non_smooth is not None:
         raise InvalidInput(
             f"unbiased=True makes estimates worse for {non_smooth!r}: the jackknife assumes a "

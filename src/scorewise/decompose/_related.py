@@ -94,7 +94,7 @@ def label_wise(probs: Any, **options: Any) -> Decomposition:
     array([0.04, 0.04, 0.  ])
     """
 
-    def parts(samples: Samples) -> list[Array]:
+    def components(samples: Samples) -> list[Array]:
         xp = namespace(samples.probs)
         return [
             gini_terms(xp, samples.mean),
@@ -104,7 +104,7 @@ def label_wise(probs: Any, **options: Any) -> Decomposition:
 
     members = _members(probs, **options)
     return Decomposition(
-        *members.compute(lambda m: m.samples.by_blocks(parts), 3, keep_classes=True)
+        *members.compute(lambda m: m.samples.by_blocks(components), 3, keep_classes=True)
     )
 
 
@@ -118,7 +118,7 @@ def _of_rule(
     options: dict[str, Any],
     measure: Callable[[Samples, ScoringRule], Array],
 ) -> Array:
-    """A measure of members under one rule."""
+    """Return a measure of members under one rule."""
     members, rule = _members(probs, **options), get_rule(rule)
     members.check_rules([rule])
     return members.compute(lambda m: m.samples.by_blocks(lambda s: [measure(s, rule)]), 1)[0]

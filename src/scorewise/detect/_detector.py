@@ -89,7 +89,7 @@ class OODDetector(HeldOutClassifier):
     calibration_uncertainty_: np.ndarray
 
     def _check(self, n_classes: int | None) -> None:
-        validate.share(self.false_alarm_rate, "false_alarm_rate")
+        validate.proportion(self.false_alarm_rate, "false_alarm_rate")
 
     def _calibrate(
         self, rows: MeanPredictions, labels: np.ndarray, classes: np.ndarray
@@ -145,9 +145,9 @@ class OODDetector(HeldOutClassifier):
         """
         p_values = self.p_values(X)
         if false_discovery_rate is None:
-            rate = validate.share(self.false_alarm_rate, "false_alarm_rate")
+            rate = validate.proportion(self.false_alarm_rate, "false_alarm_rate")
         else:
-            rate = validate.share(false_discovery_rate, "false_discovery_rate")
+            rate = validate.proportion(false_discovery_rate, "false_discovery_rate")
         n = len(self.calibration_uncertainty_)
         if 1 / (1 + n) > rate:
             warnings.warn(

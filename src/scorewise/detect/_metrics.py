@@ -105,7 +105,7 @@ def ood_metrics(
     0.5
     """
     inside, outside = validate.vector(u_in, "u_in"), validate.vector(u_out, "u_out")
-    confidence = validate.share(confidence, "confidence")
+    confidence = validate.proportion(confidence, "confidence")
     n_resamples = validate.whole(n_resamples, "n_resamples", at_least=0)
     _, codes = np.unique(np.r_[inside, outside], return_inverse=True)
     code_in, code_out = codes[: len(inside)], codes[len(inside) :]

@@ -8,39 +8,38 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from scorewise._fields import (
+from scorewise import _validate as validate
+from scorewise._fields import UNLABELLED, ClassNames, checked_ids, checked_labels, checked_names
+from scorewise.errors import InvalidFile, InvalidInput
+from scorewise.io._columns import (
     IDS,
     LABELS,
     LOGITS,
     PROBS,
-    UNLABELLED,
     WEIGHTS,
-    ClassNames,
     ColumnGrid,
-    check_shape,
-    checked_ids,
-    checked_labels,
-    checked_names,
-    checked_weights,
-    first_repeated,
     grid_of,
     indices_from,
     named_column,
     weight_columns,
 )
-from scorewise.errors import InvalidFile, InvalidInput
-from scorewise.io._predictions import Arrays, Predictions, with_file_name
-
-T = TypeVar("T")
+from scorewise.io._predictions import (
+    Arrays,
+    Predictions,
+    check_shape,
+    checked_weights,
+    with_file_name,
+)
 
 LocateRow = Callable[[int], str]  # where a row of a batch is, for a message
 
@@ -78,7 +77,7 @@ class ArrowSource:
         self.member_weights = None if weights is None else checked_weights(weights, (0, m, k))
         self.dtype = self._columns.dtype
         self.fields = self._columns.fields
-        self.read_points: Sequence[int] = self._ends[:-1].tolist()
+        self.row_group_starts: Sequence[int] = self._ends[:-1].tolist()
 
     def predictions(self) -> Predictions:
         """Return the predictions, with class names and weights."""
@@ -95,12 +94,12 @@ class ArrowSource:
         """Return the row group of a row, and its index in the group."""
         i = int(np.searchsorted(self._ends, row, side="right"))
         first = int(self._ends[i - 1]) if i else 0
-        return f"{self._groups[i].name}, row {row - first} there"
+        return f"row {row - first} of {self._groups[i].name}"
 
     def _place(self, row: int) -> str:
         return f"row {row} ({self.locate(row)})"
 
-    def parts(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Arrays]:
+    def chunks(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Arrays]:
         """Yield the rows, one group after the other."""
         columns = self._columns.needed(fields)
         if start >= stop:
@@ -117,18 +116,16 @@ class ArrowSource:
             for batch in self._batches(group, columns, n):
                 first, last = max(0, start - row), min(batch.num_rows, stop - row)
                 if first < last:
-                    yield self._decoded(batch.slice(first, last - first), fields, row + first)
+                    yield self._decode(batch.slice(first, last - first), fields, row + first)
                 row += batch.num_rows
                 if row >= stop:
                     break
 
-    def _decoded(self, batch: pa.RecordBatch, fields: frozenset[str], first: int) -> Arrays:
-        """The arrays of a batch; errors name the file and the row."""
+    def _decode(self, batch: pa.RecordBatch, fields: frozenset[str], first: int) -> Arrays:
+        """Return the arrays of a batch; errors name the file and the row."""
         try:
-            return self._columns.decode(batch, fields, lambda row: self._place(first + row))
-        except (pa.ArrowException, UnicodeDecodeError) as error:
-            place = self._place(first)
-            raise InvalidFile(f"{self._name!r}: {place} and after: {_first_line(error)}") from None
+            with raise_if_damaged(f"{self._name!r}: {self._place(first)} and after"):
+                return self._columns.decode(batch, fields, lambda row: self._place(first + row))
         except InvalidInput as error:
             raise with_file_name(error, self._name) from None
 
@@ -136,32 +133,24 @@ class ArrowSource:
         """Yield the rows of a group; raise InvalidFile if it is damaged."""
         name = f"{self._name!r}: {group.name}"
         n_read = 0
-        try:
+        with raise_if_damaged(f"{name} cannot be read"):
             for batch in group.read(columns, n):
                 n_read += batch.num_rows
                 yield batch
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            if getattr(error, "errno", None):  # an error of the system, not of the file
-                raise
-            raise InvalidFile(f"{name} cannot be read: {_first_line(error)}") from None
         if n_read < group.n_rows:
             raise InvalidFile(f"{name} should have {group.n_rows} rows, and {n_read} were read")
 
 
-def opened(name: str, kind: str, open_file: Callable[[], T]) -> T:
-    """Return the result of ``open_file``; raise InvalidFile if the file is damaged."""
+@contextmanager
+def raise_if_damaged(problem: str) -> Iterator[None]:
+    """Raise InvalidFile with the problem, and Arrow's reason, if Arrow cannot read the file."""
     try:
-        return open_file()
+        yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if getattr(error, "errno", None):  # an error of the system, not of the file
             raise
-        raise InvalidFile(
-            f"{name!r} is not a valid {kind} file, or it is truncated: {_first_line(error)}"
-        ) from None
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+        reason, *_ = str(error).strip().splitlines() or [type(error).__name__]
+        raise InvalidFile(f"{problem}: {reason}") from None
 
 
 def metadata_of(schema: pa.Schema) -> bytes | None:
@@ -170,7 +159,7 @@ def metadata_of(schema: pa.Schema) -> bytes | None:
 
 
 def _metadata(schema: pa.Schema) -> tuple[ClassNames, np.ndarray | None]:
-    """Class names and the members' weights, from the metadata of a schema."""
+    """Return class names and the members' weights, from the metadata of a schema."""
     try:
         metadata = json.loads(metadata_of(schema) or b"{}")
         names, weights = metadata.get("class_names"), metadata.get("weights")
@@ -210,7 +199,7 @@ class ColumnDecoder:
         user_class_names: ClassNames,
     ) -> None:
         names = list(schema.names)
-        duplicate = first_repeated(names)
+        duplicate = validate.first_repeated(names)
         if duplicate is not None:
             raise InvalidInput(f"there are two columns {duplicate!r}")
         self._values: dict[str, _TensorColumn | _ListColumn | _GridColumns] = {}
@@ -244,7 +233,7 @@ class ColumnDecoder:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Members and classes (M, K)."""
+        """The numbers of members and classes (M, K)."""
         return next(iter(self._values.values())).shape
 
     @property
@@ -279,7 +268,7 @@ class ColumnDecoder:
     def _decode_labels(
         self, column: pa.Array, shape: tuple[int, ...], locate: LocateRow
     ) -> np.ndarray:
-        column = _as_integers(_unpacked(column))
+        column = _as_integers(_plain_values(column))
         labels: np.ndarray
         if pa.types.is_integer(column.type) and not self._first_class:
             labels = pc.fill_null(column.cast(pa.int64()), UNLABELLED).to_numpy()
@@ -296,7 +285,7 @@ class ColumnDecoder:
         )
 
     def _decode_ids(self, column: pa.Array, locate: LocateRow) -> np.ndarray:
-        column = _unpacked(column)
+        column = _plain_values(column)
         _refuse_nulls(column, "ids", locate)
         if not (pa.types.is_integer(column.type) or _is_text(column.type)):
             raise InvalidInput(
@@ -443,7 +432,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _as_integers(labels: pa.Array) -> pa.Array:
-    """Booleans, and the floats that pandas writes for integers with gaps, as integers."""
+    """Return booleans, and the floats that pandas writes for integers with gaps, as integers."""
     if pa.types.is_boolean(labels.type):
         return labels.cast(pa.int64())
     if pa.types.is_floating(labels.type):
@@ -453,7 +442,7 @@ def _as_integers(labels: pa.Array) -> pa.Array:
     return labels
 
 
-def _unpacked(column: pa.Array) -> pa.Array:
+def _plain_values(column: pa.Array) -> pa.Array:
     """The plain values of a column that pandas stores as categories or string views."""
     if pa.types.is_dictionary(column.type):
         column = pa.array(column.to_pylist())
@@ -520,13 +509,13 @@ def schema_of(predictions: Predictions) -> pa.Schema:
 
 
 def batches_of(predictions: Predictions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of predictions, a part at a time."""
-    for part in predictions.chunks():
-        yield pa.record_batch([_column(part, field) for field in schema], schema=schema)
+    """Yield the rows of predictions, a chunk at a time."""
+    for chunk in predictions.chunks():
+        yield pa.record_batch([_column(chunk, field) for field in schema], schema=schema)
 
 
-def _column(part: Predictions, field: pa.Field) -> pa.Array:
-    values = getattr(part, field.name)
+def _column(chunk: Predictions, field: pa.Field) -> pa.Array:
+    values = getattr(chunk, field.name)
     if field.name == "labels":
         return pa.array(values, mask=values == UNLABELLED)
     if field.name == "ids":

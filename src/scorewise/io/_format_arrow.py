@@ -20,9 +20,7 @@ def _read(path: Path, class_names: ClassNames) -> Predictions:
     """Return the predictions in a file, which is memory-mapped."""
     import pyarrow as pa
 
-    from scorewise.io._arrow_tables import ArrowSource, RowGroup, opened
-
-    file = opened(path.name, "Arrow", lambda: pa.ipc.open_file(pa.memory_map(str(path))))
+    from scorewise.io._arrow_tables import ArrowSource, RowGroup, raise_if_damaged
 
     def group(i: int) -> RowGroup:
         def rows(columns: Sequence[str], n: int) -> Iterator[pa.RecordBatch]:
@@ -33,7 +31,9 @@ def _read(path: Path, class_names: ClassNames) -> Predictions:
 
         return RowGroup(f"batch {i}", file.get_batch(i).num_rows, rows)
 
-    groups = opened(path.name, "Arrow", lambda: [group(i) for i in range(file.num_record_batches)])
+    with raise_if_damaged(f"{path.name!r} is not a valid Arrow file, or it is truncated"):
+        file = pa.ipc.open_file(pa.memory_map(str(path)))
+        groups = [group(i) for i in range(file.num_record_batches)]
     return ArrowSource(path.name, file.schema, groups, class_names).predictions()
 
 

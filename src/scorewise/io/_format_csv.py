@@ -17,19 +17,18 @@ from typing import Any
 
 import numpy as np
 
-from scorewise._fields import (
+from scorewise import _validate as validate
+from scorewise._fields import UNLABELLED, ClassNames
+from scorewise.errors import InvalidFile, InvalidInput
+from scorewise.io._columns import (
     IDS,
     LABELS,
-    UNLABELLED,
-    ClassNames,
     ColumnGrid,
-    first_repeated,
     grid_of,
     indices_from,
     named_column,
     weight_columns,
 )
-from scorewise.errors import InvalidFile, InvalidInput
 from scorewise.io._formats import FileFormat
 from scorewise.io._predictions import Predictions
 
@@ -58,7 +57,7 @@ def _read(path: Path, class_names: ClassNames) -> Predictions:
     if not lines:
         raise InvalidFile(f"{path.name!r} is empty; its first line must name the columns")
     header, *table = lines
-    if (duplicate := first_repeated(header)) is not None:
+    if (duplicate := validate.first_repeated(header)) is not None:
         raise InvalidFile(f"{path.name!r} has two columns {duplicate!r}")
     if "rows" in metadata and (len(table) != metadata["rows"] or not text.endswith("\n")):
         raise InvalidFile(
@@ -129,12 +128,12 @@ def _predictions(
 
 
 def _is_whole(text: str) -> bool:
-    """Whether text is a 64-bit integer without leading zeros; 007 is a name."""
+    """Return whether text is a 64-bit integer without leading zeros; 007 is a name."""
     return bool(_WHOLE.fullmatch(text)) and -(2**63) <= int(text) < 2**63
 
 
 def _labels(cells: tuple[str, ...], first_class: int) -> np.ndarray:
-    """Class indices, or names; an empty cell is a row without a label."""
+    """Return class indices, or names; an empty cell is a row without a label."""
     # pandas writes whole numbers with gaps as 1.0
     numbers = [cell.removesuffix(".0") for cell in cells]
     if all(_is_whole(cell) for cell in numbers if cell):
@@ -200,21 +199,21 @@ def _write(predictions: Predictions, path: Path) -> None:
         file.write(_COMMENT + json.dumps(metadata) + "\n")
         writer = csv.writer(file)  # its lines end in "\r\n", so that "\r" in a cell is quoted
         writer.writerow(header)
-        for part in predictions.chunks():
-            writer.writerows(_lines(part))
+        for chunk in predictions.chunks():
+            writer.writerows(_lines(chunk))
 
 
-def _lines(part: Predictions) -> Iterator[list[Any]]:
+def _lines(chunk: Predictions) -> Iterator[list[Any]]:
     columns: list[list[Any]] = []
-    if not len(part):
+    if not len(chunk):
         return
-    if part.ids is not None:
-        columns.append(part.ids.tolist())
-    if part.labels is not None:
-        columns.append(["" if y == UNLABELLED else y for y in part.labels.tolist()])
+    if chunk.ids is not None:
+        columns.append(chunk.ids.tolist())
+    if chunk.labels is not None:
+        columns.append(["" if y == UNLABELLED else y for y in chunk.labels.tolist()])
     for name in ("probs", "logits", "weights"):
-        if name in part.fields:
-            values = getattr(part, name).reshape(len(part), -1)
+        if name in chunk.fields:
+            values = getattr(chunk, name).reshape(len(chunk), -1)
             # the shortest text that is read back exactly, in the array's precision
             columns += [[str(x) for x in column] for column in values.T]
     yield from map(list, zip(*columns, strict=True))

@@ -16,19 +16,11 @@ from typing import IO, Any
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._fields import (
-    FIELD_NAMES,
-    LOGITS,
-    PROBS,
-    ClassNames,
-    check_shape,
-    checked_names,
-    named_column,
-    native,
-)
+from scorewise._fields import ClassNames, checked_names
 from scorewise.errors import InvalidFile, InvalidInput
+from scorewise.io._columns import FIELD_NAMES, LOGITS, PROBS, named_column
 from scorewise.io._formats import FileFormat
-from scorewise.io._predictions import Arrays, Predictions
+from scorewise.io._predictions import Arrays, Predictions, check_shape, native
 
 _LARGE = 64 << 20  # bytes from which an array is mapped rather than read
 _MOST_TEXT = 256 << 20  # bytes of ids
@@ -73,7 +65,7 @@ class MappedArray:
 
     @property
     def nbytes(self) -> int:
-        """Size of the values in bytes."""
+        """The size of the values in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     def rows(self, start: int, stop: int) -> np.ndarray:
@@ -103,9 +95,9 @@ class MappedSource:
         self.shape = (n, m, k)
         self.dtype = first.dtype.newbyteorder("=")
         self.fields = frozenset(mapped) | frozenset(in_memory)
-        self.read_points: Sequence[int] = ()
+        self.row_group_starts: Sequence[int] = ()
 
-    def parts(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Arrays]:
+    def chunks(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Arrays]:
         """Yield memory maps of the rows."""
         is_whole = (start, stop) == (0, self.shape[0]) and n >= stop
         for first in range(start, max(stop, start + 1), n):
@@ -144,7 +136,7 @@ def _read_npy(path: Path, class_names: ClassNames) -> Predictions:
 
 
 def _write_npy(predictions: Predictions, path: Path) -> None:
-    """Write the probabilities alone, a part at a time."""
+    """Write the probabilities alone, a chunk at a time."""
     others = sorted(predictions.fields - {"probs"})
     others += ["class_names"] * (predictions.class_names is not None)
     others += ["weights"] * (predictions.member_weights is not None)
@@ -160,8 +152,8 @@ def _write_npy(predictions: Predictions, path: Path) -> None:
             "shape": predictions.shape,
         }
         np.lib.format.write_array_header_2_0(file, header)
-        for part in predictions.chunks():
-            np.ascontiguousarray(part.probs).tofile(file)
+        for chunk in predictions.chunks():
+            np.ascontiguousarray(chunk.probs).tofile(file)
 
 
 # -- .npz ------------------------------------------------------------------------------------------
@@ -171,7 +163,7 @@ def _read_npz(path: Path, class_names: ClassNames) -> Predictions:
     """Return all arrays; probabilities and logits stay in the file if not compressed."""
     arrays: dict[str, Any] = {}
     mapped = {}
-    with path.open("rb") as file, _damage_reported(path), zipfile.ZipFile(file) as archive:
+    with path.open("rb") as file, _raise_if_damaged(path), zipfile.ZipFile(file) as archive:
         entries = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
         if named_column(list(entries), (*PROBS, *LOGITS)) is None:
             raise InvalidFile(
@@ -182,7 +174,7 @@ def _read_npz(path: Path, class_names: ClassNames) -> Predictions:
             name = named_column(list(entries), names)
             if name is None:
                 continue
-            array = _archived(archive, entries[name], path)
+            array = _read_archived(archive, entries[name], path)
             arrays[field] = array.whole() if isinstance(array, MappedArray) else array
             if isinstance(array, MappedArray) and field in {"probs", "logits"}:
                 mapped[field] = array
@@ -196,7 +188,7 @@ def _read_npz(path: Path, class_names: ClassNames) -> Predictions:
 
 
 @contextmanager
-def _damage_reported(path: Path) -> Iterator[None]:
+def _raise_if_damaged(path: Path) -> Iterator[None]:
     """Raise InvalidFile for a damaged or encrypted archive, which can raise any error."""
     try:
         yield
@@ -206,7 +198,7 @@ def _damage_reported(path: Path) -> Iterator[None]:
         raise InvalidFile(f"{path.name!r} is not a valid .npz file: {error}") from None
 
 
-def _archived(
+def _read_archived(
     archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path
 ) -> MappedArray | np.ndarray:
     """The position of an array in the file, or the array itself if it is compressed."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from scorewise._fields import ClassNames
 from scorewise._files import parquet_files
+from scorewise._tables import parquet_writer
 from scorewise.errors import InvalidFile
 from scorewise.io._formats import FileFormat
 from scorewise.io._predictions import Predictions
@@ -36,12 +37,13 @@ def _open(path: Path, name: str, of_file: str = "") -> tuple[pa.Schema, list[Row
     """The columns and row groups of a file; ``of_file`` names the file in messages."""
     import pyarrow.parquet as pq
 
-    from scorewise.io._arrow_tables import RowGroup, opened
+    from scorewise.io._arrow_tables import RowGroup, raise_if_damaged
 
     def open_file() -> pq.ParquetFile:
         return pq.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False)
 
-    with opened(name, "Parquet", open_file) as file:
+    problem = f"{name!r} is not a valid Parquet file, or it is truncated"
+    with raise_if_damaged(problem), open_file() as file:
         schema, metadata = file.schema_arrow, file.metadata
         sizes = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
 
@@ -65,11 +67,8 @@ def _write(predictions: Predictions, path: Path) -> None:
 
 def _write_batches(batches: Iterator[pa.RecordBatch], schema: pa.Schema, path: Path) -> None:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    # tensors of floating-point numbers do not gain from dictionaries
-    text = [field.name for field in schema if pa.types.is_string(field.type)]
-    with pq.ParquetWriter(path, schema, use_dictionary=text or False) as writer:
+    with parquet_writer(path, schema) as writer:
         pending: list[pa.RecordBatch] = []
         for batch in batches:
             pending.append(batch)
@@ -107,10 +106,11 @@ def _read_folder(path: Path, class_names: ClassNames) -> Predictions:
 
 
 def _difference(schema: pa.Schema, other: pa.Schema) -> str | None:
-    ours, theirs = ({f"{f.name} ({f.type})" for f in columns} for columns in (schema, other))
-    if ours == theirs:
+    columns, other_columns = ({f"{f.name} ({f.type})" for f in s} for s in (schema, other))
+    if columns == other_columns:
         return None
-    missing, new = (", ".join(sorted(x)) or "none" for x in (ours - theirs, theirs - ours))
+    missing = ", ".join(sorted(columns - other_columns)) or "none"
+    new = ", ".join(sorted(other_columns - columns)) or "none"
     return f"{new} instead of {missing}"
 
 

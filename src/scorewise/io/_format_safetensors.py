@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from scorewise._fields import FIELD_NAMES, LOGITS, PROBS, ClassNames, named_column
+from scorewise._fields import ClassNames
 from scorewise.errors import InvalidFile
+from scorewise.io._columns import FIELD_NAMES, LOGITS, PROBS, named_column
 from scorewise.io._formats import FileFormat
 from scorewise.io._predictions import Predictions
 
@@ -53,7 +54,7 @@ def _tensor(file: Any, name: str, path: Path) -> np.ndarray:
 
 
 def _text_fields(metadata: dict[str, str], path: Path) -> dict[str, Any]:
-    """Class names and text ids, which are not stored as tensors."""
+    """Return class names and text ids, which are not stored as tensors."""
     fields: dict[str, Any] = {}
     for name in ("class_names", "ids"):
         if name in metadata:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from scorewise._fields import ClassNames
-from scorewise._files import replacing
+from scorewise._files import check_output_path, replacing
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidFile, InvalidInput
 from scorewise.io._predictions import Predictions, with_file_name
@@ -44,7 +44,7 @@ class FileFormat:
 
 @cache
 def _formats() -> dict[str, FileFormat]:
-    """All formats by suffix: the entries of ``FORMATS`` in all modules ``_format_….py``.
+    """Return all formats by suffix: the entries of ``FORMATS`` in all modules ``_format_….py``.
 
     Such a module imports the library it needs, such as pyarrow, within its functions, so that the
     other formats can be used where that library is not installed.
@@ -120,7 +120,7 @@ def read_predictions(
     file_format = _format_of("" if path.is_dir() else path.suffix, path)
     names = None if class_names is None else tuple(str(name) for name in class_names)
     try:
-        with _extra_installed(file_format, path):
+        with _require_extra(file_format, path):
             predictions = file_format.read(path, names)
     except InvalidInput as error:
         raise with_file_name(error, path.name) from None
@@ -145,7 +145,7 @@ def write_predictions(
     """Write predictions to a file, completely or not at all.
 
     :func:`scorewise.read_predictions` returns exactly what was written. Rows that come from a
-    file are copied a part at a time to Parquet, Arrow, CSV and NPY, so that files larger than
+    file are copied a chunk at a time to Parquet, Arrow, CSV and NPY, so that files larger than
     memory can be converted.
 
     Parameters
@@ -197,11 +197,10 @@ def write_predictions(
     else:
         predictions = Predictions(probs, **others)
     file_format = _format_of(path.suffix, path)
-    if not path.parent.is_dir():
-        raise InvalidInput(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
+    check_output_path(path, is_folder=not path.suffix)
     if path.is_dir():
-        _check_folder(path)
-    with _extra_installed(file_format, path), replacing(path, folder=not path.suffix) as partial:
+        _check_replaceable(path)
+    with _require_extra(file_format, path), replacing(path, folder=not path.suffix) as partial:
         file_format.write(predictions, partial)
 
 
@@ -210,10 +209,8 @@ def prediction_suffixes() -> tuple[str, ...]:
     return tuple(suffix for suffix in _formats() if suffix)
 
 
-def _check_folder(path: Path) -> None:
+def _check_replaceable(path: Path) -> None:
     """Raise if a folder that would be replaced holds anything but Parquet files."""
-    if path.suffix:
-        raise InvalidInput(f"{str(path)!r} is a folder, which a file cannot replace")
     other = next((x for x in path.iterdir() if x.suffix != ".parquet" or x.is_dir()), None)
     if other is not None:
         raise InvalidInput(
@@ -232,7 +229,7 @@ def _format_of(suffix: str, path: Path) -> FileFormat:
 
 
 @contextmanager
-def _extra_installed(file_format: FileFormat, path: Path) -> Iterator[None]:
+def _require_extra(file_format: FileFormat, path: Path) -> Iterator[None]:
     """Raise ImportError with the command to install a missing library."""
     try:
         yield

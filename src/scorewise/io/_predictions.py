@@ -9,14 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._array import to_numpy
-from scorewise._fields import (
-    checked_ids,
-    checked_labels,
-    checked_members,
-    checked_names,
-    checked_weights,
-)
+from scorewise._array import dtype_name, to_numpy
+from scorewise._fields import as_array, checked_ids, checked_labels, checked_names
 from scorewise._inputs import InputOptions, RawPredictions, raw_members
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidFile, InvalidInput
@@ -27,11 +21,11 @@ Arrays = dict[str, np.ndarray]  # by field: "probs", "logits", "labels", "ids" a
 
 
 class RowSource(Protocol):
-    """Rows of predictions that can be read a part at a time."""
+    """Rows of predictions that can be read a chunk at a time."""
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Rows, members and classes (N, M, K)."""
+        """The numbers of rows, members and classes (N, M, K)."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -42,11 +36,11 @@ class RowSource(Protocol):
         """The fields that every row has."""
 
     @property
-    def read_points(self) -> Sequence[int]:
-        """Rows, in rising order, at which reading can start without earlier rows."""
+    def row_group_starts(self) -> Sequence[int]:
+        """The rows, in rising order, at which reading can start without earlier rows."""
 
-    def parts(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Arrays]:
-        """Yield rows ``start`` to ``stop``, at most ``n`` at a time; one empty part for none."""
+    def chunks(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Arrays]:
+        """Yield rows ``start`` to ``stop``, at most ``n`` at a time; one empty chunk for none."""
 
     def locate(self, row: int) -> str | None:
         """Return where a row is stored, for a message; None if its number identifies it."""
@@ -176,7 +170,7 @@ class Predictions:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Rows, members and classes (N, M, K)."""
+        """The numbers of rows, members and classes (N, M, K)."""
         return self.source.shape
 
     @property
@@ -190,39 +184,40 @@ class Predictions:
         return self.source.fields
 
     def _field(self, name: str) -> np.ndarray | None:
-        """A field of all rows, or None if it is missing."""
+        """Return a field of all rows, or None if it is missing."""
         if name not in self.fields:
             return None
         if isinstance(self.source, ArraySource):
             return self.source.arrays[name]
         n = len(self)
-        parts = [part[name] for part in self.source.parts(frozenset({name}), 0, n, max(1, n))]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        chunks = self.source.chunks(frozenset({name}), 0, n, max(1, n))
+        arrays = [chunk[name] for chunk in chunks]
+        return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
     @cached_property
     def logits(self) -> np.ndarray | None:
-        """Logits ``(N, M, K)``, or None."""
+        """The logits ``(N, M, K)``, or None."""
         return self._field("logits")
 
     @cached_property
     def probs(self) -> np.ndarray:
-        """Probabilities ``(N, M, K)``."""
+        """The probabilities ``(N, M, K)``."""
         probs = self._field("probs")
         return to_numpy(self.samples.probs) if probs is None else probs
 
     @cached_property
     def labels(self) -> np.ndarray | None:
-        """Class indices ``(N,)``, −1 for rows without a label; None if there are no labels."""
+        """The class indices ``(N,)``, −1 for rows without a label; None if there are no labels."""
         return self._field("labels")
 
     @cached_property
     def ids(self) -> np.ndarray | None:
-        """Ids ``(N,)``, integers or strings, or None."""
+        """The ids ``(N,)``, integers or strings, or None."""
         return self._field("ids")
 
     @cached_property
     def weights(self) -> np.ndarray | None:
-        """Member weights, ``(M,)`` or ``(N, M)``, or None."""
+        """The member weights, ``(M,)`` or ``(N, M)``, or None."""
         return self._field("weights") if self.member_weights is None else self.member_weights
 
     @property
@@ -250,9 +245,9 @@ class Predictions:
         np.float64(0.5)
         """
         try:
-            return Samples.of(self.unchecked(0, normalize), self.weights)
+            return Samples.of(self.raw(0, normalize), self.weights)
         except InvalidInput as error:
-            raise self.located(error) from None
+            raise self.with_location(error) from None
 
     def chunks(
         self,
@@ -262,13 +257,13 @@ class Predictions:
         stop: int | None = None,
         fields: Collection[str] | None = None,
     ) -> Iterator[Predictions]:
-        """Yield consecutive rows in parts, in memory; a file is read as the parts are used.
+        """Yield consecutive rows in memory, in chunks; a file is read as the chunks are used.
 
         Parameters
         ----------
         n_rows : int, optional
-            Largest number of rows of a part; by default, parts of 8 MiB. If there are no rows, one
-            empty part is yielded.
+            Largest number of rows of a chunk; by default, chunks of 8 MiB. If there are no rows,
+            one empty chunk is yielded.
         start, stop : int
             The first row, and the one after the last; by default, all rows.
         fields : collection of str
@@ -282,7 +277,7 @@ class Predictions:
         --------
         >>> import numpy as np, scorewise as sw
         >>> predictions = sw.io.Predictions(np.full((5, 3, 2), 0.5))
-        >>> [len(part) for part in predictions.chunks(2)]
+        >>> [len(chunk) for chunk in predictions.chunks(2)]
         [2, 2, 1]
         """
         _, m, k = self.shape
@@ -293,7 +288,7 @@ class Predictions:
         if not 0 <= validate.whole(start, "start", at_least=0) <= stop <= len(self):
             raise InvalidInput(f"start={start}, stop={stop}: there are {len(self)} rows, from 0 on")
         selected = self.fields if fields is None else self.fields & frozenset(fields)
-        for arrays in self.source.parts(selected, start, stop, n_rows):
+        for arrays in self.source.chunks(selected, start, stop, n_rows):
             yield Predictions.from_source(
                 ArraySource(arrays), self.class_names, self.member_weights
             )
@@ -306,20 +301,20 @@ class Predictions:
         Errors use row numbers of the whole file.
         """
         row = 0
-        for part in self.chunks(fields=self.member_fields):
+        for chunk in self.chunks(fields=self.member_fields):
             try:
-                samples = Samples.of(part.unchecked(row, normalize), part.weights)
+                samples = Samples.of(chunk.raw(row, normalize), chunk.weights)
             except InvalidInput as error:
-                raise self.located(error) from None
-            yield row, part, samples
-            row += len(part)
+                raise self.with_location(error) from None
+            yield row, chunk, samples
+            row += len(chunk)
 
     @property
     def member_fields(self) -> frozenset[str]:
         """The fields that the uncertainty of a row depends on."""
         return frozenset({"logits" if self.from_logits else "probs", "weights"})
 
-    def unchecked(self, first_row: int, normalize: bool) -> RawPredictions:
+    def raw(self, first_row: int, normalize: bool) -> RawPredictions:
         """Return the members as kernels take them; errors count rows from ``first_row``."""
         values = self.logits if self.from_logits else self.probs
         normalize = normalize and not self.from_logits  # a softmax sums to 1
@@ -328,16 +323,16 @@ class Predictions:
         return members.block(members.values, (first_row,))
 
     @property
-    def read_points(self) -> Sequence[int]:
-        """Rows, in rising order, at which reading can start without earlier rows."""
-        return self.source.read_points
+    def row_group_starts(self) -> Sequence[int]:
+        """The rows, in rising order, at which reading can start without earlier rows."""
+        return self.source.row_group_starts
 
     def locate(self, row: int) -> str:
         """Return the place of a row for a message: its number, and its row group if any."""
         stored = self.source.locate(row)
         return f"row {row}" if stored is None else f"row {row} ({stored})"
 
-    def located(self, error: InvalidInput) -> InvalidInput:
+    def with_location(self, error: InvalidInput) -> InvalidInput:
         """Return the error with the name of the file and the place of the wrong row."""
         if error.index is not None:
             problem = f"{self.locate(error.index[0])}: {error.problem}"
@@ -362,9 +357,9 @@ class ArraySource:
         self.shape: tuple[int, int, int] = values.shape
         self.dtype = values.dtype
         self.fields = frozenset(arrays)
-        self.read_points: Sequence[int] = ()
+        self.row_group_starts: Sequence[int] = ()
 
-    def parts(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Arrays]:
+    def chunks(self, fields: frozenset[str], start: int, stop: int, n: int) -> Iterator[Arrays]:
         """Yield views of the rows."""
         for first in range(start, max(stop, start + 1), n):
             rows = slice(first, min(first + n, stop))
@@ -372,3 +367,61 @@ class ArraySource:
 
     def locate(self, row: int) -> None:
         """Return None: the number of a row identifies it."""
+
+
+# -- checks of members and weights -----------------------------------------------------------------
+
+_FLOATS = ("float16", "float32", "float64")
+
+
+def checked_members(values: Any, name: str) -> np.ndarray:
+    """Return floats ``(N, M, K)``; whether they are probabilities is not checked."""
+    floats = validate.floating(values, name)
+    _check_float(dtype_name(floats), name)
+    array = native(to_numpy(floats))
+    check_shape(array.shape, name)
+    return array
+
+
+def _check_float(dtype: str, name: str) -> None:
+    if dtype not in _FLOATS:
+        raise InvalidInput(
+            f"{name} has dtype {dtype}, which some file formats cannot store; convert it "
+            "to float32 or float64"
+        )
+
+
+def native(array: np.ndarray) -> np.ndarray:
+    """Return the array in native byte order."""
+    if array.dtype.isnative:
+        return array
+    return array.astype(array.dtype.newbyteorder("="))
+
+
+def check_shape(shape: Sequence[int], name: str) -> None:
+    """Raise unless the shape is ``(N, M, K)``, with at least one member and two classes."""
+    if len(shape) != 3:
+        n_rows, n_classes = shape if len(shape) == 2 else ("N", "K")
+        raise InvalidInput(
+            f"{name} has shape {tuple(shape)}; it must be (N, M, K): rows, members, classes; "
+            f"predictions of one model have shape ({n_rows}, 1, {n_classes})"
+        )
+    validate.class_count(tuple(shape), name)
+    validate.member_count(tuple(shape))
+
+
+def checked_weights(weights: Any, shape: Sequence[int]) -> np.ndarray:
+    """Return weights ``(M,)`` or ``(N, M)``; their values are checked where they are used."""
+    n, m, _ = shape
+    values = as_array(weights, "weights")
+    if values.dtype.kind in "iu":
+        values = values.astype(np.float64)
+    if values.dtype.kind != "f":
+        raise InvalidInput(f"weights are {values.dtype}; they must be floating-point numbers")
+    _check_float(dtype_name(values), "weights")
+    values = native(values)
+    if values.shape not in {(m,), (n, m)}:
+        raise InvalidInput(
+            f"weights have shape {values.shape}; they must be ({m},), one per member, or ({n}, {m})"
+        )
+    return values

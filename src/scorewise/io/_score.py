@@ -23,7 +23,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
-from scorewise._files import digest_in_background, locked, replacing, stamp
+from scorewise._files import file_digest_in_background, file_versions, locked, replacing
 from scorewise._json import dumps
 from scorewise._members import Members
 from scorewise._progress import bar
@@ -44,12 +44,12 @@ from scorewise.rules import RuleLike, ScoringRule, get_rules
 _PART_BYTES = 256 << 20  # of input between two points from which a run can resume
 _MOST_ROWS = 1 << 20  # of a part
 
-_READERS = 2  # threads, as decoding Parquet keeps a core busy; each reads a stretch of the file
-_STRETCH_BYTES = 64 << 20
-_AHEAD = 12  # chunks of a stretch that are read before they are needed
+_READERS = 2  # threads, as decoding Parquet keeps a core busy; each reads a range of rows
+_RANGE_BYTES = 64 << 20
+_AHEAD = 12  # chunks of a range that are read before they are needed
 _POLL = 0.1  # seconds between checks whether a thread should stop
 
-_PLAN = "plan.json"
+_SETTINGS = "settings.json"
 
 
 @dataclass(frozen=True)
@@ -140,23 +140,26 @@ def score_file(
     predictions = read_predictions(source, class_names)
     for rule in named.values():
         rule.check_classes(predictions.shape[-1])
-    stamp_before = stamp(source)
+    versions_before = file_versions(source)
     metadata = {
         **input_summary(source, predictions.shape),
-        "rules": {name: _described(rule) for name, rule in named.items()},
+        "rules": {name: _rule_in_metadata(rule) for name, rule in named.items()},
         "normalize": normalize,
     }
-    plan = {**metadata, "source": str(source.resolve()), "stamp": stamp_before}
+    settings = {**metadata, "source": str(source.resolve()), "file_versions": versions_before}
     # A user-defined rule is identified by its name alone, which another rule may have later.
     resume = resume and all(map(_is_storable, named.values()))
-    with ScoredParts.beside(out, plan, resume=resume) as parts, digest_in_background(source) as sha:
+    with (
+        ScoredParts.for_output(out, settings, resume=resume) as parts,
+        file_digest_in_background(source) as sha,
+    ):
         resumed = parts.n_rows()
         with bar("scoring", len(predictions), progress) as advance:
             advance(resumed)
             for n in _score_rows(predictions, named, parts, resumed, normalize=normalize):
                 advance(n)
         metadata["sha256"] = sha.result()
-        if stamp(source) != stamp_before:
+        if file_versions(source) != versions_before:
             raise InvalidInput(f"{source.name!r} has changed while it was read; score it again")
         if parts.n_rows() != len(predictions):
             raise OSError(f"the stored progress of {out.name!r} is damaged; repeat the command")
@@ -204,14 +207,14 @@ def row_uncertainties(
     rules = get_rules(rule)
     values = []
     with bar("scoring", len(predictions), progress) as advance:
-        for _, part, (result,) in decomposed_chunks(predictions, rules, normalize=normalize):
+        for _, chunk, (result,) in decomposed_chunks(predictions, rules, normalize=normalize):
             values.append(to_numpy(getattr(result, component)))
-            advance(len(part))
+            advance(len(chunk))
     return np.concatenate(values)
 
 
-def _described(rule: ScoringRule) -> str | dict[str, Any]:
-    """A rule as a JSON value; only the name of a user-defined rule."""
+def _rule_in_metadata(rule: ScoringRule) -> str | dict[str, Any]:
+    """Return a rule as a JSON value; only the name of a user-defined rule."""
     return rule.to_json() if _is_storable(rule) else rule.name
 
 
@@ -239,17 +242,17 @@ def _score_rows(
     if start == len(predictions) and start:
         return
     # Parts end where chunks do, so that a resumed run has the same chunks and results.
-    for first_row, part, results in decomposed_chunks(predictions, rules, start, normalize):
-        columns = row_column(part.ids, first_row, len(part))
+    for first_row, chunk, results in decomposed_chunks(predictions, rules, start, normalize):
+        columns = row_column(chunk.ids, first_row, len(chunk))
         for rule, result in zip(rules, results, strict=True):
             for component in COMPONENTS:
                 columns[f"{component}_{rule}"] = to_numpy(getattr(result, component))
         pending.append(record_batch(columns))
-        n += len(part)
-        yield len(part)
+        n += len(chunk)
+        yield len(chunk)
         if n >= part_rows:
             parts.add(row, pending)
-            row, pending, n = first_row + len(part), [], 0
+            row, pending, n = first_row + len(chunk), [], 0
     if pending:
         parts.add(row, pending)
 
@@ -262,14 +265,14 @@ def decomposed_chunks(
 ) -> Iterator[tuple[int, Predictions, list[Any]]]:
     """Yield for each chunk the number of its first row, the chunk and its decompositions."""
     row = start
-    for part in _chunks_ahead(predictions, start):
+    for chunk in _chunks_ahead(predictions, start):
         try:
-            members = Members(part.unchecked(row, normalize), part.weights)
+            members = Members(chunk.raw(row, normalize), chunk.weights)
             results = list(decompose(members, rules).values())
         except InvalidInput as error:
-            raise predictions.located(error) from None
-        yield row, part, results
-        row += len(part)
+            raise predictions.with_location(error) from None
+        yield row, chunk, results
+        row += len(chunk)
 
 
 # -- reading ahead ---------------------------------------------------------------------------------
@@ -280,32 +283,32 @@ def _chunks_ahead(predictions: Predictions, start: int) -> Iterator[Predictions]
     stop = Event()
     with ThreadPoolExecutor(_READERS) as readers:
         try:
-            stretches = [
-                _Stretch(predictions, first, last, stop)
-                for first, last in _stretches(predictions, start)
+            range_readers = [
+                _ReadAhead(predictions, first, last, stop)
+                for first, last in _row_ranges(predictions, start)
             ]
-            for stretch in stretches[:_READERS]:
-                stretch.begin(readers)
-            for i, stretch in enumerate(stretches):
-                yield from stretch.chunks()
-                if i + _READERS < len(stretches):
-                    stretches[i + _READERS].begin(readers)
+            for reader in range_readers[:_READERS]:
+                reader.begin(readers)
+            for i, reader in enumerate(range_readers):
+                yield from reader.chunks()
+                if i + _READERS < len(range_readers):
+                    range_readers[i + _READERS].begin(readers)
         finally:
             stop.set()
 
 
-def _stretches(predictions: Predictions, start: int) -> list[tuple[int, int]]:
-    """Ranges of rows between points where reading can start, of at least 64 MiB each."""
+def _row_ranges(predictions: Predictions, start: int) -> list[tuple[int, int]]:
+    """Return ranges of rows between points where reading can start, of at least 64 MiB each."""
     _, m, k = predictions.shape
-    min_rows = _STRETCH_BYTES // (m * k * predictions.dtype.itemsize)
+    min_rows = _RANGE_BYTES // (m * k * predictions.dtype.itemsize)
     cuts = [start]
-    for point in predictions.read_points:
+    for point in predictions.row_group_starts:
         if point - cuts[-1] >= max(1, min_rows):
             cuts.append(point)
     return list(pairwise([*cuts, len(predictions)]))
 
 
-class _Stretch:
+class _ReadAhead:
     """A range of rows, whose chunks are read by a thread."""
 
     def __init__(self, predictions: Predictions, first: int, last: int, stop: Event) -> None:
@@ -320,19 +323,19 @@ class _Stretch:
         first, last = self._rows
         try:
             fields = self._predictions.member_fields | {"ids"}
-            for part in self._predictions.chunks(start=first, stop=last, fields=fields):
-                self._put(part)
+            for chunk in self._predictions.chunks(start=first, stop=last, fields=fields):
+                self._put(chunk)
         finally:
             self._put(None)
 
-    def _put(self, part: Predictions | None) -> None:
+    def _put(self, chunk: Predictions | None) -> None:
         while not self._stop.is_set():
             with suppress(Full):
-                return self._read.put(part, timeout=_POLL)
+                return self._read.put(chunk, timeout=_POLL)
 
     def chunks(self) -> Iterator[Predictions]:
-        while (part := self._read.get()) is not None:
-            yield part
+        while (chunk := self._read.get()) is not None:
+            yield chunk
         if self._reading is not None:
             self._reading.result()  # raises the error of the thread
 
@@ -351,10 +354,12 @@ class ScoredParts:
 
     @classmethod
     @contextmanager
-    def beside(cls, path: Path, plan: dict[str, Any], *, resume: bool) -> Iterator[ScoredParts]:
-        """Yield the stored parts of the output ``path``; those of another plan are deleted.
+    def for_output(
+        cls, path: Path, settings: dict[str, Any], *, resume: bool
+    ) -> Iterator[ScoredParts]:
+        """Yield the stored parts of the output ``path``, if they were made with these settings.
 
-        The folder is deleted at the end, or on an error before the first part.
+        Others are deleted. The folder is deleted at the end, or on an error before the first part.
         """
         folder = path.with_name(f".{path.name}.parts")
         while True:
@@ -363,7 +368,7 @@ class ScoredParts:
                 if not exists:  # another run of the same work has just ended
                     continue
                 parts = cls(folder)
-                parts._prepare(path, dumps(plan, indent=1), resume)
+                parts._prepare(path, dumps(settings, indent=1), resume)
                 try:
                     yield parts
                 except BaseException:
@@ -373,17 +378,19 @@ class ScoredParts:
                 shutil.rmtree(folder)
                 return
 
-    def _prepare(self, path: Path, plan: str, resume: bool) -> None:
-        """Delete files that do not belong to this plan."""
+    def _prepare(self, path: Path, settings: str, resume: bool) -> None:
+        """Delete files that were made with other settings."""
         for leftover in path.parent.glob(f".{escape(path.name)}.????????.partial"):
             leftover.unlink()  # of a run that was killed while writing the output
-        plan_file = self._folder / _PLAN
-        if resume and plan_file.is_file() and plan_file.read_text(encoding="utf-8") == plan:
-            return
+        settings_file = self._folder / _SETTINGS
+        if settings_file.is_file():
+            stored = settings_file.read_text(encoding="utf-8")
+            if resume and stored == settings:
+                return
         for file in self._folder.iterdir():
             file.unlink()
-        with replacing(plan_file) as partial:
-            partial.write_text(plan, encoding="utf-8")
+        with replacing(settings_file) as partial:
+            partial.write_text(settings, encoding="utf-8")
 
     def _file(self, first_row: int) -> Path:
         return self._folder / f"{first_row:015d}.arrow"
@@ -391,9 +398,8 @@ class ScoredParts:
     def n_rows(self) -> int:
         """Return the number of rows that are stored, up to the first damaged part."""
         row = 0
-        with suppress(
-            pyarrow().ArrowException, OSError
-        ):  # the last part may be damaged after a crash
+        # the last part may be damaged after a crash
+        with suppress(pyarrow().ArrowException, OSError):
             for batch in self.batches():
                 row += batch.num_rows
         return row

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from scorewise._inputs import RawPredictions
-from scorewise.kernels._kernel import Answer, Components, Kernel
+from scorewise.kernels._kernel import Components, Kernel, Usability
 from scorewise.rules import ScoringRule
 
-__all__ = ["KERNELS", "Answer", "Components", "Kernel", "pick", "usability"]
+__all__ = ["KERNELS", "Components", "Kernel", "Usability", "pick", "usability"]
 
 KERNELS: dict[str, Kernel] = {
     module.name: cast(Kernel, importlib.import_module(f"{__name__}.{module.name}"))
@@ -26,9 +26,11 @@ KERNELS: dict[str, Kernel] = {
 }
 
 
-def usability(raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule]) -> dict[str, Answer]:
+def usability(
+    raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule]
+) -> dict[str, Usability]:
     """Return whether each kernel is usable for this input, up to the first that is."""
-    answers: dict[str, Answer] = {}
+    answers: dict[str, Usability] = {}
     for name, kernel in KERNELS.items():
         answers[name] = kernel.is_usable(raw, weights, rules)
         if answers[name]:

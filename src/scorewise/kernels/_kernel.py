@@ -14,7 +14,7 @@ Components = tuple[Array, Array, Array]  # total, aleatoric, epistemic
 
 
 @dataclass(frozen=True)
-class Answer:
+class Usability:
     """Whether a kernel is usable for some input, and why."""
 
     usable: bool
@@ -27,7 +27,9 @@ class Answer:
 class Kernel(Protocol):
     """The functions of a kernel, for members ``(..., M, K)`` as the caller passed them."""
 
-    def is_usable(self, raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule]) -> Answer:
+    def is_usable(
+        self, raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule]
+    ) -> Usability:
         """Return whether this kernel can decompose these members under all of these rules."""
 
     def compute(

@@ -22,12 +22,12 @@ from scorewise.errors import InvalidInput, Remedy
 from scorewise.models._samplers import Sampler, SamplingOptions, checked
 
 # Options that only some adapters accept: the default, and the message for any other value.
-_SPECIAL = {
+_OPTIONAL_ARGUMENTS = {
     "dropout": ("all", "dropout= is for a torch module; {} has no dropout layers to choose"),
     "output": (None, "output= is for torch modules; {} returns probabilities"),
     "device": (None, "device= is for torch models; {} runs on the CPU"),
 }
-ALL_OPTIONS = tuple(_SPECIAL)
+ALL_OPTIONS = tuple(_OPTIONAL_ARGUMENTS)
 
 _registered: list[Adapter] = []
 
@@ -155,7 +155,7 @@ def find_adapter(model: Any) -> Adapter | None:
 
 
 def _adapters() -> list[Adapter]:
-    """All adapters in the order in which they are tried."""
+    """Return all adapters in the order in which they are tried."""
     return sorted((*_registered, *_built_in()), key=lambda adapter: adapter.is_fallback)
 
 
@@ -228,7 +228,7 @@ def make_sampler(model: Any, options: SamplingOptions) -> Sampler:
 
 def check_options(kind: str, accepted: Collection[str], options: SamplingOptions) -> None:
     """Raise if the user set an option that is not accepted."""
-    for name, (default, message) in _SPECIAL.items():
+    for name, (default, message) in _OPTIONAL_ARGUMENTS.items():
         value = getattr(options, name)
         is_default = value is None if default is None else value == default
         if not is_default and name not in accepted:

@@ -40,7 +40,7 @@ def check_destination(out: Any, into: Any, n_rows: int | None) -> None:
 
 
 def _may_be_replaced(path: Path) -> bool:
-    """Whether the path is a .npy file or a Zarr array, not a group or another folder."""
+    """Return whether the path is a .npy file or a Zarr array, not a group or another folder."""
     if path.suffix == ".npy":
         return path.is_file()
     import zarr
@@ -126,7 +126,7 @@ def _in_zarr(chunks: Chunks, n_rows: int, path: Path) -> Any:
 
 
 def _lazily(stored: Any) -> Any:
-    """An array on disk as a Dask array, which decompose reads a part at a time."""
+    """Return an array on disk as a Dask array, which decompose reads a part at a time."""
     import dask.array as da
 
     return da.from_array(stored, chunks=getattr(stored, "chunks", "auto"))

@@ -15,13 +15,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from scorewise import _validate as validate
+from scorewise._estimators import count_rows
 from scorewise._inputs import add_missing_classes
 from scorewise._random import generator
-from scorewise._threads import get_num_threads, run
+from scorewise._threads import get_num_threads, run_in_threads
 from scorewise._validate import SUM_TOLERANCE
 from scorewise.errors import InvalidInput, Remedy
 
-N_DRAWS = 20  # of a stochastic model, as in the paper
+DEFAULT_DRAWS = 20  # of a stochastic model, as in the paper
 
 # Numbers per chunk. Each chunk reads every tree again; other members' results are held twice.
 _TREES_CHUNK, _CHUNK = 1 << 24, 1 << 22
@@ -52,7 +53,7 @@ class SamplingOptions:
     def n_draws(self) -> int:
         """The number of draws from a stochastic model."""
         if self.n_samples is None:
-            return N_DRAWS
+            return DEFAULT_DRAWS
         return validate.whole(self.n_samples, "n_samples", at_least=1)
 
     def choose_members(self, n_members: int) -> list[int]:
@@ -94,7 +95,7 @@ class Sampler(Protocol):
         """
 
 
-# Committees
+# -- committees -----------------------------------------------------------------------------------
 
 
 def _unchanged(X: Any) -> Any:
@@ -252,7 +253,7 @@ class CommitteeSampler:
                 members[i].predict(rows, out=probs[:, i])
                 return True
 
-            run((partial(write, i) for i in range(len(members))), n_threads)
+            run_in_threads((partial(write, i) for i in range(len(members))), n_threads)
             return probs
         # Other members may run any code; scikit-learn's Parallel passes its settings to threads.
         parallel = Parallel(n_jobs=n_threads, require="sharedmem")
@@ -265,7 +266,7 @@ class CommitteeSampler:
     def _predict_one(
         self, member: Member, rows: Any, start: int, n: int
     ) -> np.ndarray | InvalidInput:
-        """A member's probabilities, or its error, so that the first member's error is raised."""
+        """Return a member's probabilities, or its error: that of the first member is raised."""
         try:
             probs = np.asarray(call_named(member.predict, rows, member.name))
             n_known = self._n_classes if member.columns is None else len(member.columns)
@@ -275,7 +276,7 @@ class CommitteeSampler:
         return add_missing_classes(probs, member.columns, self._n_classes)
 
 
-# User-defined samplers, and samplers inside other models
+# -- user-defined samplers, and samplers inside other models --------------------------------------
 
 
 def checked(sampler: Sampler) -> Sampler:
@@ -375,17 +376,7 @@ def mean_of(sampler: Sampler, X: Any) -> np.ndarray:
         return np.concatenate([mean(chunk) for chunk in chunks])
 
 
-# Checks
-
-
-def count_rows(X: Any) -> int:
-    """Return the number of rows of an array, a frame or a list."""
-    from sklearn.utils.validation import _num_samples
-
-    try:
-        return int(_num_samples(X))
-    except TypeError as error:
-        raise InvalidInput(f"X has no rows: {error}") from None
+# -- checks ---------------------------------------------------------------------------------------
 
 
 def call_named(function: Callable[[Any], Any], rows: Any, name: str, start: int = 0) -> Any:

@@ -120,8 +120,8 @@ class CalibrationDisplay:
         x_range, y_range = self.limits
         self.diagonal_ = self.ax_.axline((0, 0), slope=1, color=GREY, linestyle="--", zorder=1)
         self.points_ = self.ax_.errorbar(
-            calibration.bin_predicted,
-            calibration.bin_realized,
+            calibration.bin_expected,
+            calibration.bin_incurred,
             yerr=self.errors,
             fmt="o",
             markersize=5.5,
@@ -152,8 +152,8 @@ class CalibrationDisplay:
     def limits(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """The ranges of the two axes: the same, unless the data would shrink to a line in it."""
         calibration = self.calibration
-        ends = np.r_[calibration.bin_realized, calibration.bin_low, calibration.bin_high]
-        x_range = _span(calibration.bin_predicted)
+        ends = np.r_[calibration.bin_incurred, calibration.bin_low, calibration.bin_high]
+        x_range = _span(calibration.bin_expected)
         y_range = _span(ends[np.isfinite(ends)])
         widths = [high - low for low, high in (x_range, y_range)]
         if max(widths) > _LARGEST_RATIO * min(widths):
@@ -169,7 +169,7 @@ class CalibrationDisplay:
         low, high = (
             np.clip(ends, *y_range) for ends in (calibration.bin_low, calibration.bin_high)
         )
-        return np.stack([calibration.bin_realized - low, high - calibration.bin_realized])
+        return np.stack([calibration.bin_incurred - low, high - calibration.bin_incurred])
 
     def _name_axes(self) -> None:
         calibration = self.calibration
@@ -182,7 +182,8 @@ class CalibrationDisplay:
         self.ax_.set_title(
             "Is the expected loss calibrated?\n"
             f"incurred − expected: {calibration.gap:+.3g}{between}\n"
-            f"calibration error {calibration.error:.2g}; {verdict} (p = {calibration.p_value:.2g})",
+            f"calibration error {calibration.calibration_error:.2g}; {verdict} "
+            f"(p = {calibration.p_value:.2g})",
             fontsize="medium",
         )
         despine(self.ax_)

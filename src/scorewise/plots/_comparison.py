@@ -107,9 +107,9 @@ class ComparisonDisplay:
 
     def _interval(self, place: int, row: Standing) -> Any:
         drawn = self.ax_.errorbar(
-            row.behind,
+            row.distance_to_best,
             place,
-            xerr=[[row.behind - row.low], [row.high - row.behind]],
+            xerr=[[row.distance_to_best - row.low], [row.high - row.distance_to_best]],
             capsize=3,
             elinewidth=1.6,
             markeredgewidth=1.6,

@@ -10,8 +10,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
+from scorewise._json import plain
 from scorewise._text import PERCENT, percent, shorten
 from scorewise.rules import Unit
 
@@ -117,22 +116,9 @@ def flattened(values: Mapping[Any, Any], prefix: str = "") -> list[tuple[str, st
     return pairs
 
 
-def plain_data(value: Any) -> Any:
-    """The value as JSON can hold it: no arrays, no NaN, no digits that a plot cannot show."""
-    if isinstance(value, Mapping):
-        return {str(key): plain_data(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray | list | tuple):
-        return [plain_data(item) for item in value]
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    if isinstance(value, float | np.floating):
-        return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
-    return int(value) if isinstance(value, np.integer) else value
-
-
 def json_in_html(value: Any) -> str:
     """Return JSON without characters that an HTML parser could read as markup."""
-    text = json.dumps(plain_data(value), allow_nan=False, separators=(",", ":"))
+    text = json.dumps(plain(value, _DIGITS), allow_nan=False, separators=(",", ":"))
     return re.sub("[<>&]", lambda match: f"\\u{ord(match[0]):04x}", text)
 
 

@@ -174,7 +174,7 @@ def _dots(rows: list[Standing], places: dict[str, int], verdict: str) -> Trace:
         "type": "scatter",
         "mode": "markers",
         "name": VERDICTS[verdict],
-        "x": [row.behind for row in rows],
+        "x": [row.distance_to_best for row in rows],
         "y": [places[row.name] for row in rows],
         "text": [text.plotly_name(row.name) for row in rows],
         "error_x": {
@@ -183,8 +183,8 @@ def _dots(rows: list[Standing], places: dict[str, int], verdict: str) -> Trace:
             "color": mark.color,
             "thickness": 1.6,
             "width": 4,
-            "array": [row.high - row.behind for row in rows],
-            "arrayminus": [row.behind - row.low for row in rows],
+            "array": [row.high - row.distance_to_best for row in rows],
+            "arrayminus": [row.distance_to_best - row.low for row in rows],
         },
         "marker": {
             "color": mark.color,
@@ -206,8 +206,8 @@ def calibration_figure(display: CalibrationDisplay, unit: Unit) -> PageFigure:
         "type": "scatter",
         "mode": "markers",
         "name": "rows of similar uncertainty",
-        "x": unit.scale * bins.bin_predicted,
-        "y": unit.scale * bins.bin_realized,
+        "x": unit.scale * bins.bin_expected,
+        "y": unit.scale * bins.bin_incurred,
         "error_y": {
             "type": "data",
             "symmetric": False,
@@ -230,7 +230,7 @@ def calibration_figure(display: CalibrationDisplay, unit: Unit) -> PageFigure:
         "than expected: the model is overconfident there. Below it the model is underconfident.",
         f"Scatter chart of incurred against expected {text.name_text(unit.noun)} in "
         f"{text.count(len(bins.bin_count), 'group')}: on average "
-        f"{text.loss_text(bins.predicted, unit)} expected, {text.loss_text(bins.realized, unit)} "
+        f"{text.loss_text(bins.expected, unit)} expected, {text.loss_text(bins.incurred, unit)} "
         "incurred.",
         {
             "data": [points, diagonal],
@@ -250,8 +250,8 @@ def calibration_figure(display: CalibrationDisplay, unit: Unit) -> PageFigure:
             )
             for n, expected, incurred, lower, upper in zip(
                 bins.bin_count.tolist(),
-                bins.bin_predicted.tolist(),
-                bins.bin_realized.tolist(),
+                bins.bin_expected.tolist(),
+                bins.bin_incurred.tolist(),
                 bins.bin_low.tolist(),
                 bins.bin_high.tolist(),
                 strict=True,

@@ -15,12 +15,12 @@ from scorewise.errors import InvalidInput
 from scorewise.rules._rule import ScoringRule
 
 
-def _largest(xp: Namespace, values: Array) -> Array:
+def _largest_finite(xp: Namespace, values: Array) -> Array:
     """The largest finite size along the last axis."""
     return xp.max(xp.where(xp.isfinite(values), xp.abs(values), 0.0), axis=-1)
 
 
-def _without_rounding(xp: Namespace, value: Array, size: Array) -> Array:
+def _clip_rounding_to_zero(xp: Namespace, value: Array, size: Array) -> Array:
     """Replace negative values within rounding of 0 by 0; truly negative (improper) values stay.
 
     A user's function may have rounded at the size of the largest number it returned.
@@ -33,41 +33,43 @@ class _CustomRule(ScoringRule):
     family = "custom"
     structure = "custom"
     never_negative = False
-    any_library = False  # a user's function is written for the user's arrays
+    runs_on_any_library = False  # a user's function is written for the user's arrays
 
     @property
     def name(self) -> str:
         return self.label
 
-    def _result(self, values: Any, p: Array, shape: tuple[int, ...], what: str) -> Array:
+    def _result(self, values: Any, p: Array, shape: tuple[int, ...], subject: str) -> Array:
         """The result of a user's function of ``p``; raises unless it is an array of this shape."""
-        what = f"{what} of rule {self.label!r}"
+        subject = f"{subject} of rule {self.label!r}"
         if not is_array(values) or namespace(values) is not namespace(p):
             raise InvalidInput(
-                f"{what} is a {type(values).__name__}; it must be a {type(p).__name__}, as p is"
+                f"{subject} is a {type(values).__name__}; it must be a {type(p).__name__}, as p is"
             )
         if tuple(values.shape) != tuple(shape):
-            raise InvalidInput(f"{what} has shape {tuple(values.shape)}; it must be {shape}")
-        return validate.real(values, what, lambda x: x)
+            raise InvalidInput(f"{subject} has shape {tuple(values.shape)}; it must be {shape}")
+        return validate.real(values, subject, lambda x: x)
 
     @abc.abstractmethod
-    def _raw(self, xp: Namespace, q: Array, p: Array, d: Array) -> tuple[Array, Array]:
-        """D(q, p) by the formulas, exactly 0 for d = 0, and the size of its terms."""
+    def _divergence_and_scale(
+        self, xp: Namespace, q: Array, p: Array, d: Array
+    ) -> tuple[Array, Array]:
+        """Return D(q, p) by the formulas, exactly 0 for d = 0, and the size of its terms."""
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
-        value = _without_rounding(xp, *self._raw(xp, q, p, d))
+        value = _clip_rounding_to_zero(xp, *self._divergence_and_scale(xp, q, p, d))
         return xp.where(xp.all(d == 0, axis=-1), 0.0, value)
 
     def _clip_rounding(self, xp: Namespace, epistemic: Array, mean: Array) -> Array:
-        return _without_rounding(xp, epistemic, _largest(xp, self._losses(xp, mean)))
+        return _clip_rounding_to_zero(xp, epistemic, _largest_finite(xp, self._losses(xp, mean)))
 
     def _epistemic(self, xp: Namespace, samples: Samples) -> Array:
         # Rows of low precision sum to 1 only roughly, so single divergences may fall below 0.
         q = samples.mean[..., None, :]
         d = samples.deviations
-        value, size = self._raw(xp, q, samples.probs, d)
+        value, size = self._divergence_and_scale(xp, q, samples.probs, d)
         value = xp.where(xp.all(d == 0, axis=-1), 0.0, value)
-        return _without_rounding(xp, samples.average(value), xp.max(size, axis=-1))
+        return _clip_rounding_to_zero(xp, samples.average(value), xp.max(size, axis=-1))
 
 
 @final
@@ -87,10 +89,12 @@ class FromLossVector(_CustomRule):
     def _entropy(self, xp: Namespace, p: Array) -> Array:
         return sum_product(xp, p, self._losses(xp, p))
 
-    def _raw(self, xp: Namespace, q: Array, p: Array, d: Array) -> tuple[Array, Array]:
+    def _divergence_and_scale(
+        self, xp: Namespace, q: Array, p: Array, d: Array
+    ) -> tuple[Array, Array]:
         at_q, at_p = self._losses(xp, q), self._losses(xp, p)
         change = xp.where(p > 0, at_q, 0.0) - xp.where(p > 0, at_p, 0.0)
-        return sum_product(xp, p, change), _largest(xp, at_q) + _largest(xp, at_p)
+        return sum_product(xp, p, change), _largest_finite(xp, at_q) + _largest_finite(xp, at_p)
 
 
 @final
@@ -115,11 +119,13 @@ class FromEntropy(_CustomRule):
     def _entropy(self, xp: Namespace, p: Array) -> Array:
         return self._result(self.function(p), p, p.shape[:-1], "the entropy")
 
-    def _raw(self, xp: Namespace, q: Array, p: Array, d: Array) -> tuple[Array, Array]:
+    def _divergence_and_scale(
+        self, xp: Namespace, q: Array, p: Array, d: Array
+    ) -> tuple[Array, Array]:
         # H(q) − H(p) + ⟨p − q, ∇H(q)⟩; where p and q are both 0 an infinite slope does not matter
         start, end, slope = self._entropy(xp, q), self._entropy(xp, p), self._slope(q)
         tangent = xp.sum(xp.where(d == 0, 0.0, d * xp.where(d == 0, 0.0, slope)), axis=-1)
-        return start - end + tangent, xp.abs(start) + xp.abs(end) + _largest(xp, slope)
+        return start - end + tangent, xp.abs(start) + xp.abs(end) + _largest_finite(xp, slope)
 
 
 def _check_callable(fn: Any, name: str) -> None:

@@ -20,7 +20,7 @@ from scorewise._array import (
     matmul,
     namespace,
     one_hot,
-    widest,
+    to_float64,
 )
 from scorewise._numerics import log1p_minus, polynomial
 from scorewise.distributions import Dirichlet, Samples
@@ -36,7 +36,7 @@ from scorewise.rules._rule import (
 
 
 def _excess(xp: Namespace, p: Array, q: Array) -> Array:
-    """(p − q)⁺, exactly 0 where the two are equal, also for a compiler."""
+    """Return (p − q)⁺, exactly 0 where the two are equal, also for a compiler."""
     return xp.maximum(difference(xp, p, q), 0.0)
 
 
@@ -67,15 +67,15 @@ class _LargestClassesRule(DecisionRule):
     def total_order(self, n_classes: int) -> Hashable | None:
         return BY_LARGEST if self.k == 1 else None  # with k = K = 2 all totals are 0
 
-    def _chosen(self, xp: Namespace, p: Array) -> Array:
-        """Boolean ``(..., K)``: the k largest entries, ties to the first index."""
+    def _is_chosen(self, xp: Namespace, p: Array) -> Array:
+        """Return which entries are the k largest, ``(..., K)``; ties go to the first index."""
         if self.k == 1:
             return one_hot(xp, xp.argmax(p, axis=-1), p.shape[-1])
         order = xp.argsort(p, axis=-1, descending=True, stable=True)
         return xp.argsort(order, axis=-1, stable=True) < self.k
 
     def _losses(self, xp: Namespace, p: Array) -> Array:
-        return xp.astype(~self._chosen(xp, p), p.dtype)
+        return xp.astype(~self._is_chosen(xp, p), p.dtype)
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
         if self.k == 1:
@@ -83,7 +83,7 @@ class _LargestClassesRule(DecisionRule):
         return xp.sum(xp.sort(p, axis=-1)[..., : p.shape[-1] - self.k], axis=-1)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
-        return self._choose(xp, self._regret(xp, p), self._chosen(xp, q))
+        return self._regret_of_choice(xp, self._regret(xp, p), self._is_chosen(xp, q))
 
     def _regret(self, xp: Namespace, p: Array) -> Array:
         if self.k == 1:
@@ -96,9 +96,9 @@ class _LargestClassesRule(DecisionRule):
             return xp.min(mean_regret, axis=-1)
         n = mean_regret.shape[-1] // 2
         gain = mean_regret[..., n:] - mean_regret[..., :n]
-        return self._choose(xp, mean_regret, self._chosen(xp, gain))
+        return self._regret_of_choice(xp, mean_regret, self._is_chosen(xp, gain))
 
-    def _choose(self, xp: Namespace, regret: Array, chosen: Array) -> Array:
+    def _regret_of_choice(self, xp: Namespace, regret: Array, chosen: Array) -> Array:
         """The regret of a choice: chosen classes below the threshold, and others above it."""
         if self.k == 1:
             return xp.sum(xp.where(chosen, regret, 0.0), axis=-1)
@@ -114,8 +114,9 @@ class _LargestClassesRule(DecisionRule):
 class ZeroOne(_LargestClassesRule):
     """ℓ(p, y) = 1 − [argmax p = y]: 1 if the label is wrong.
 
-    Use its total part to abstain when you care about errors, its epistemic part to choose what to
-    label next. Proper, but not strictly: EU is 0 where all members prefer the same class.
+    Use its total uncertainty to abstain when you care about errors, its epistemic uncertainty to
+    choose what to label next. Proper, but not strictly: EU is 0 where all members prefer the same
+    class.
     """
 
     family = "zero_one"
@@ -164,7 +165,7 @@ class CostMatrix(DecisionRule):
             actions = tuple(str(a) for a in self.actions)
             if len(actions) != costs.shape[1]:
                 raise InvalidInput(f"{len(actions)} action names for {costs.shape[1]} actions")
-            duplicate = next((a for i, a in enumerate(actions) if a in actions[:i]), None)
+            duplicate = validate.first_repeated(actions)
             if duplicate is not None:
                 raise InvalidInput(
                     f"two actions are called {duplicate!r}; give each a different name"
@@ -203,13 +204,13 @@ class CostMatrix(DecisionRule):
         validate.same_classes(n_classes, len(self.costs), "this cost matrix")
 
     @cached_property
-    def _opportunity(self) -> np.ndarray:
+    def _excess_costs(self) -> np.ndarray:
         """The excess cost of each action over the best action for the class."""
         return np.asarray(self.costs - self.costs.min(axis=1, keepdims=True))
 
     def _regret(self, xp: Namespace, p: Array) -> Array:
-        wide = widest(xp, p)
-        expected = matmul(xp, wide, as_dtype_of(xp, self._opportunity, wide))
+        wide = to_float64(xp, p)
+        expected = matmul(xp, wide, as_dtype_of(xp, self._excess_costs, wide))
         best = one_hot(xp, xp.argmin(expected, axis=-1), expected.shape[-1])
         regret = 0.0 * expected
         for cost in self._expected_parts(xp, wide):
@@ -222,7 +223,7 @@ class CostMatrix(DecisionRule):
         return xp.astype(xp.where(tied, 0.0, regret), p.dtype)
 
     def _expected_parts(self, xp: Namespace, p: Array) -> tuple[Array, Array, Array]:
-        """pᵀC as a sum of three parts, ``(..., A)``, of which the first two are exact.
+        """Return pᵀC as a sum of three parts, ``(..., A)``, of which the first two are exact.
 
         Both factors are cut into slices of few bits, whose products and sums lose nothing, so the
         small difference of two large expected costs keeps its digits.
@@ -262,7 +263,7 @@ class CostMatrix(DecisionRule):
         return samples.by_blocks(first_best)[0]
 
     def _predict(self, xp: Namespace, p: Array) -> Array:
-        """a*(p), the first of the cheapest actions."""
+        """Return a*(p), the first of the cheapest actions."""
         return xp.argmin(self._regret(xp, p), axis=-1)
 
     def _losses(self, xp: Namespace, p: Array) -> Array:
@@ -293,17 +294,17 @@ class CostMatrix(DecisionRule):
         epistemic, error = of_best(means[..., :n]), of_best(errors[..., :n])
         hits = of_best(means[..., n:])
         # Where few draws have any regret, the next draw might have the largest.
-        next_draw = of_best(as_dtype_of(xp, self._opportunity.max(axis=0) / q.n_draws, means))
+        next_draw = of_best(as_dtype_of(xp, self._excess_costs.max(axis=0) / q.n_draws, means))
         return epistemic, error + xp.where(hits * q.n_draws < 50, next_draw, 0.0)
 
 
 def _slice_bits(xp: Namespace, x: Array) -> int:
-    """Bits of a slice, such that products of two and sums of many of them are exact."""
+    """Return how many bits a slice has, so that sums of products of two slices are exact."""
     return 20 if eps(xp, x) < 1e-10 else 8
 
 
 def _slices(xp: Namespace, x: Array) -> tuple[Array, Array, Array]:
-    """x, at most 1 in size, as two slices and a remainder."""
+    """Return x, at most 1 in size, as two slices and a remainder."""
     unit = 2.0 ** _slice_bits(xp, x)
     first = xp.round(x * unit) / unit
     second = xp.round((x - first) * unit * unit) / (unit * unit)
@@ -315,7 +316,7 @@ zero_one = register(ZeroOne())
 
 @register
 def top_k(k: int) -> ScoringRule:
-    """ℓ(p, y) = 1 − [y among the k largest of p]: 1 if the label is not in a short list.
+    """Return the rule ℓ(p, y) = 1 − [y among the k largest of p]: 1 if y is not in a short list.
 
     H(p) = 1 − Σ of the k largest; D(q, p) = Σ of the k largest of p − Σ_{j∈top-k(q)} p_j.
 
@@ -335,7 +336,7 @@ def top_k(k: int) -> ScoringRule:
 
 @register
 def cost_matrix(costs: Any, actions: Sequence[str] | None = None) -> ScoringRule:
-    """ℓ(p, y) = C[y, a*(p)] with a*(p) the action of least expected cost.
+    """Return the rule ℓ(p, y) = C[y, a*(p)], with a*(p) the action of least expected cost.
 
     H(p) = min_a (pᵀC)_a, and EU is the expected value of perfect information about θ. An abstain
     or defer action is just another column.
@@ -367,7 +368,7 @@ _BLOCK_ELEMENTS = 1 << 20
 
 
 def _expected_regret(alpha: np.ndarray, k: int) -> np.ndarray:
-    """E[Σ k largest of θ − Σ_{j∈S} θ_j] for θ ~ Dirichlet(α), S the k largest α, ``(..., K)``.
+    """Return E[Σ k largest of θ − Σ_{j∈S} θ_j], θ ~ Dirichlet(α ``(..., K)``), S the k largest α.
 
     θ is a vector of independent gammas G_j divided by their independent sum, so with B the number
     of j ∈ S below x and A the number of j ∉ S above x the regret is (1/α₀)∫ E min(A, B) dx, and
@@ -391,7 +392,7 @@ def _expected_regret(alpha: np.ndarray, k: int) -> np.ndarray:
 
 
 def _near_pivot(pivot: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Trapezoid nodes x − pivot and weights for a large pivot: even steps of √x around √pivot.
+    """Return trapezoid nodes x − pivot and weights for a large pivot: even steps of √x.
 
     Below √pivot − 10 no class of S is left under x, above √pivot + 8 no other class is over it
     (to within 1e-40).
@@ -412,7 +413,7 @@ def _from_zero(pivot: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _expected_overlap(alpha: np.ndarray, beyond: np.ndarray, k: int) -> np.ndarray:
-    """Σ_{i=1..k} P(A ≥ i)·P(B ≥ i) for sorted parameters ``(B, K)`` at nodes ``(B, J)``."""
+    """Return Σ_{i=1..k} P(A ≥ i)·P(B ≥ i) for sorted parameters ``(B, K)`` at nodes ``(B, J)``."""
     # x − α_j is more accurate than x, which matters where α is large
     gap = beyond[..., None] + (alpha[:, k - 1, None] - alpha)[:, None, :]
     a = np.broadcast_to(alpha[:, None, :], gap.shape)
@@ -422,7 +423,7 @@ def _expected_overlap(alpha: np.ndarray, beyond: np.ndarray, k: int) -> np.ndarr
 
 
 def _gamma_tail(a: np.ndarray, gap: np.ndarray, *, upper: bool) -> np.ndarray:
-    """P(G > a + gap) or P(G ≤ a + gap) for G ~ Gamma(a), with a relative error of a few units.
+    """Return P(G > a + gap) or P(G ≤ a + gap) for G ~ Gamma(a), to a few units of rounding.
 
     For large a, where scipy loses digits, by Temme's uniform expansion: with ½η² = μ − log(1 + μ)
     and μ = gap/a, it is ½erfc(±η√(a/2)) ± e^{−aη²/2}/√(2πa)·Σ_k c_k(η)a^{−k}.
@@ -445,7 +446,7 @@ def _gamma_tail(a: np.ndarray, gap: np.ndarray, *, upper: bool) -> np.ndarray:
 
 @lru_cache
 def _temme_coefficients(orders: int = 5, terms: int = 16) -> tuple[tuple[float, ...], ...]:
-    """Coefficients of c_k(η) in powers of η (Temme 1979; DLMF 8.12)."""
+    """Return coefficients of c_k(η) in powers of η (Temme 1979; DLMF 8.12)."""
     n = terms + 2 * orders
     inverse = [0.0, 1.0]  # of 1 + μ in powers of η
     for i in range(2, n + 2):
@@ -463,7 +464,7 @@ def _temme_coefficients(orders: int = 5, terms: int = 16) -> tuple[tuple[float, 
 
 
 def _at_least(chances: np.ndarray, k: int) -> np.ndarray:
-    """P(N ≥ i), i = 1..k, for N the number of successes with these chances (last axis)."""
+    """Return P(N ≥ i), i = 1..k, for N the number of successes with these chances (last axis)."""
     if k == 1:
         with np.errstate(divide="ignore"):
             return np.asarray(-np.expm1(np.log1p(-chances).sum(axis=-1, keepdims=True)))

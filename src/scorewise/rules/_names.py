@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from scorewise import _validate as validate
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.rules._rule import REGISTRY, ScoringRule
 
@@ -89,8 +90,7 @@ def get_rules(
         named = [_named(rule) for rule in rules]
     else:
         raise InvalidInput(f"{rules!r} is neither a scoring rule nor a list or mapping of rules")
-    names = [name for name, _ in named]
-    duplicate = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    duplicate = validate.first_repeated(name for name, _ in named)
     if duplicate is not None:
         raise InvalidInput(
             f"two rules are called {duplicate!r}; pass a mapping of different names to rules"
@@ -99,7 +99,7 @@ def get_rules(
 
 
 def _named(rule: RuleLike) -> tuple[str, ScoringRule]:
-    """A rule with its name: as it is written, or that of the rule."""
+    """Return a rule with its name: as it is written, or that of the rule."""
     scoring_rule = get_rule(rule)
     return (rule if isinstance(rule, str) else scoring_rule.name), scoring_rule
 

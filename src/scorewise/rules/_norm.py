@@ -1,7 +1,7 @@
 """Norm rules, H(p) = 1 − ‖p‖_α: spherical and pseudo-spherical; only p's direction counts.
 
-Their losses 1 − (p_y/‖p‖)^{α−1} are largest where another class is certain: p_j/p_y is then as
-large as it can be for that class, and as small as it can be for all others.
+Their losses 1 − (p_y/‖p‖)^{α−1} are largest where another class is certain: p_y/‖p‖ is smallest at
+a corner e_j, j ≠ y, also where a floor moves the corners inwards.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ spherical = register(Spherical())
 
 @register
 def pseudospherical(alpha: float) -> ScoringRule:
-    """ℓ(p, y) = 1 − (p_y/‖p‖_α)^{α−1}: the spherical family, with ``spherical`` at α = 2.
+    """Return the rule ℓ(p, y) = 1 − (p_y/‖p‖_α)^{α−1}, which is ``spherical`` at α = 2.
 
     H(p) = 1 − ‖p‖_α and D(q, p) = ‖p‖_α − Σ p q^{α−1}/‖q‖_α^{α−1}.
 
@@ -149,7 +149,7 @@ _BLOCK = 128  # parameters at a time
 
 
 def _expected_norm_excess(alpha: np.ndarray) -> np.ndarray:
-    """E‖θ‖₂ − ‖m‖₂ for θ ~ Dirichlet(α), ``(..., K)`` to ``(...)``.
+    """Return E‖θ‖₂ − ‖m‖₂ for θ ~ Dirichlet(α), ``(..., K)`` to ``(...)``.
 
     Rows whose largest parameters are alike share their nodes t.
     """
@@ -202,7 +202,7 @@ def _norm_excess(alpha: np.ndarray, exponent: int) -> np.ndarray:
 
 
 def _gamma_transforms(alpha: np.ndarray, exponent: int) -> tuple[np.ndarray, ...]:
-    """Log φ_a(t), log φ_a(t) + ta² and ω_a(t), each ``(B, K, T)``."""
+    """Return log φ_a(t), log φ_a(t) + ta² and ω_a(t), each ``(B, K, T)``."""
     a = alpha.reshape(-1)
     transformed = np.empty((3, len(a), len(_TAU)))
     for transforms, chosen in ((_small_gammas, a <= _LARGE), (_large_gammas, a > _LARGE)):
@@ -214,7 +214,7 @@ def _gamma_transforms(alpha: np.ndarray, exponent: int) -> tuple[np.ndarray, ...
 
 
 def _log(phi: np.ndarray, missing: np.ndarray) -> np.ndarray:
-    """Log φ from φ or from 1 − φ, whichever is more accurate."""
+    """Return log φ from φ or from 1 − φ, whichever is more accurate."""
     near = missing < 0.5
     return np.where(near, np.log1p(-np.where(near, missing, 0.0)), np.log(np.maximum(phi, 1e-300)))
 
@@ -226,7 +226,7 @@ def _kernel(exponent: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _small_gammas(a: np.ndarray, exponent: int) -> tuple[np.ndarray, ...]:
-    """By the trapezoid rule in log x, with the same nodes for all parameters.
+    """Return the transforms by the trapezoid rule in log x, with the same nodes for all parameters.
 
     1 − φ_a = (a/Γ(a+1))∫x^{a−1}e^{−x}(1 − e^{−tx²})dx keeps its digits however small a is, and
     φ_a(t) is E (1 + 2tG)exp(−tG²) for the parameter a + 1, by parts.
@@ -242,7 +242,7 @@ def _small_gammas(a: np.ndarray, exponent: int) -> tuple[np.ndarray, ...]:
 
 
 def _large_gammas(a: np.ndarray, exponent: int) -> tuple[np.ndarray, ...]:
-    """By the trapezoid rule around the peak of exp(−a(e^y − 1 − y)), the density of log(G/a)."""
+    """Return the transforms by the trapezoid rule around the peak of the density of log(G/a)."""
     t = (_TAU * 4.0**-exponent)[:, None]
     y = np.arange(-26, 18) / (2 * np.sqrt(a))
     mass = np.exp(-a * expm1_minus(np, y))

@@ -58,7 +58,7 @@ class Quadratic(_QuadraticRule):
 
     @cached_property
     def _distances(self) -> np.ndarray:
-        """(e_i − e_j)ᵀA(e_i − e_j): all of A that matters for predictions that sum to 1."""
+        """The distances (e_i − e_j)ᵀA(e_i − e_j): all that matters of A for probabilities."""
         diagonal = np.diagonal(self.matrix)
         a_ii, a_jj = np.broadcast_arrays(diagonal[:, None], diagonal)
         both = a_ii + a_jj
@@ -67,7 +67,7 @@ class Quadratic(_QuadraticRule):
 
     @cached_property
     def _root(self) -> np.ndarray:
-        """R with RRᵀ = A, so that dᵀAd = ‖dR‖² is never negative.
+        """The matrix R with RRᵀ = A, so that dᵀAd = ‖dR‖² is never negative.
 
         A difference d of predictions sums to 0 only up to rounding, and A may be huge along
         (1, …, 1). So d is split into steps away from class 0, whose products are computed from
@@ -133,9 +133,10 @@ rps = register(RankedProbability())
 
 @register
 def quadratic(matrix: Any) -> ScoringRule:
-    """ℓ(p, y) = (p − e_y)ᵀA(p − e_y): Brier's score where some confusions cost more.
+    """Return the rule ℓ(p, y) = (p − e_y)ᵀA(p − e_y): Brier's, with a matrix of weights.
 
-    H(p) = tr A(diag p − ppᵀ) and D(q, p) = (q − p)ᵀA(q − p).
+    Use it where some confusions cost more. H(p) = tr A(diag p − ppᵀ) and
+    D(q, p) = (q − p)ᵀA(q − p).
 
     Parameters
     ----------

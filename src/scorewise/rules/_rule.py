@@ -89,6 +89,10 @@ class ScoringRule(abc.ABC):
 
     It also overrides the facts whose defaults do not hold: ``family``, ``structure``,
     ``is_symmetric``, ``unit``, ``_largest_loss`` and ``_order_of_totals``.
+
+    Methods with an underscore are the interface between a rule and the rest of scorewise: a
+    subclass defines them, and scorewise calls them with arrays that it has checked. Users call the
+    methods without one, which check their arguments.
     """
 
     family: ClassVar[str]
@@ -104,10 +108,10 @@ class ScoringRule(abc.ABC):
     never_negative: ClassVar[bool] = True
     """Whether no loss, and so no uncertainty, is ever negative."""
 
-    jackknife_corrects: ClassVar[bool] = True
-    """Whether the jackknife removes bias from EU: it needs a smooth entropy."""
+    jackknife_reduces_bias: ClassVar[bool] = True
+    """Whether the jackknife reduces the bias of EU: it needs a smooth entropy."""
 
-    any_library: ClassVar[bool] = True
+    runs_on_any_library: ClassVar[bool] = True
     """Whether the formulas run on arrays of any library, so that values may be moved to another."""
 
     # -- identity ---------------------------------------------------------------------------------
@@ -154,12 +158,12 @@ class ScoringRule(abc.ABC):
         """Raise InvalidInput unless the rule can score predictions of ``n_classes`` classes."""
 
     def _epistemic(self, xp: Namespace, samples: Samples) -> Array:
-        """EU = E_Q D(θ̄, θ)."""
+        """Return EU = E_Q D(θ̄, θ), ``(...)``."""
         q = samples.mean[..., None, :]
         return samples.average(self._divergence(xp, q, samples.probs, samples.deviations))
 
     def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, Array | None]:
-        """EU under a Dirichlet and its standard error, None where the value is exact."""
+        """Return EU under a Dirichlet and its standard error (None if EU is exact)."""
 
         def divergence(theta: Array, center: Array) -> Array:
             return self._divergence(xp, center, theta, theta - center)
@@ -170,47 +174,48 @@ class ScoringRule(abc.ABC):
         # Custom rules may fail at probabilities of 0, so the corners are moved inwards.
         corners = as_dtype_of(xp, np.eye(k) + 1e-6 / k, q.mean) / (1 + 1e-6)
         bound = q.mean * (self._losses(xp, q.mean) - self._entropy(xp, corners))
-        return estimate, error + xp.sum(xp.where(q.rare, bound, 0.0), axis=-1)
+        return estimate, error + xp.sum(xp.where(q.is_rare, bound, 0.0), axis=-1)
 
-    # -- EU of members that arrive one after the other, by a spread that can be merged -------------
+    # -- EU of members that arrive one after the other, from epistemic states that can be merged ---
 
-    def _spread_of_member(self, xp: Namespace, theta: Array) -> Array:
-        """The spread of a single member ``(..., K)``: its EU, 0."""
+    def _state_of_member(self, xp: Namespace, theta: Array) -> Array:
+        """Return the epistemic state of a single member ``(..., K)``: by default its EU, 0."""
         return xp.zeros_like(theta[..., 0])
 
-    def _spread_of_members(self, xp: Namespace, samples: Samples, epistemic: Array) -> Array:
-        """The spread of members with this EU: by default EU itself, ``(...)``."""
+    def _state_of_members(self, xp: Namespace, samples: Samples, epistemic: Array) -> Array:
+        """Return the epistemic state of members with this EU: by default EU itself, ``(...)``."""
         return epistemic
 
-    def _merge_spreads(
+    def _merge_states(
         self,
         xp: Namespace,
-        spreads: tuple[Array, Array],
+        states: tuple[Array, Array],
         shares: tuple[Array, Array],
         mean: Array,
         means: tuple[Array, Array],
         step: Array,
     ) -> Array:
-        """The spread of two sets of members together: w₁(EU₁ + D(μ, μ₁)) + w₂(EU₂ + D(μ, μ₂)).
+        """Return the epistemic state of two sets of members together.
 
-        The shares w are ``(...)``, the means μ, μ₁, μ₂ and the step μ₂ − μ₁ are ``(..., K)``.
+        By default it is w₁(EU₁ + D(μ, μ₁)) + w₂(EU₂ + D(μ, μ₂)). The shares w are ``(...)``; the
+        means μ, μ₁, μ₂ and the step μ₂ − μ₁ are ``(..., K)``.
         """
         first, second = shares
         to_first = self._divergence(xp, mean, means[0], -second[..., None] * step)
         to_second = self._divergence(xp, mean, means[1], first[..., None] * step)
         # A set of weight 0 changes nothing, even at an infinite divergence.
-        merged = first * xp.where(first > 0, spreads[0] + to_first, 0.0) + second * xp.where(
-            second > 0, spreads[1] + to_second, 0.0
+        merged = first * xp.where(first > 0, states[0] + to_first, 0.0) + second * xp.where(
+            second > 0, states[1] + to_second, 0.0
         )
         return self._clip_rounding(xp, merged, mean)
 
     def _clip_rounding(self, xp: Namespace, epistemic: Array, mean: Array) -> Array:
-        """EU merged from parts; a rule whose D may round below 0 sets such values to 0 here."""
+        """Return a merged EU; a rule whose D may round below 0 replaces such values by 0."""
         return epistemic
 
-    def _epistemic_of_spread(self, xp: Namespace, spread: Array) -> Array:
-        """EU ``(...)`` of members with this spread."""
-        return spread
+    def _epistemic_of_state(self, xp: Namespace, state: Array) -> Array:
+        """Return EU ``(...)`` of members with this epistemic state."""
+        return state
 
     # -- facts about the rule, which tasks, plots and files rely on -------------------------------
 
@@ -252,14 +257,14 @@ class ScoringRule(abc.ABC):
         return self._largest_loss(apply_floor(np.eye(n_classes), floor))
 
     def _largest_loss(self, corners: np.ndarray) -> float:
-        """The largest loss of all predictions in the simplex with these corners, ``(K, K)``."""
+        """Return the largest loss of predictions in the simplex with these corners, ``(K, K)``."""
         raise InvalidInput(
             f"the largest loss of {self!r} is not known",
             Remedy("loss_bound", ..., "the largest loss that can occur"),
         )
 
     def _largest_at(self, corners: np.ndarray) -> float:
-        """The largest loss at the corners, for rules whose losses are largest there."""
+        """Return the largest loss at the corners, for rules whose losses are largest there."""
         return float(np.max(self._losses(namespace(corners), corners)))
 
     def total_order(self, n_classes: int) -> Hashable | None:
@@ -281,7 +286,7 @@ class ScoringRule(abc.ABC):
         return self._order_of_totals()
 
     def _order_of_totals(self) -> Hashable | None:
-        """The key for any number of classes."""
+        """Return the key for any number of classes."""
         return None
 
     def predict(self, p: Any) -> Array:
@@ -402,7 +407,7 @@ class ScoringRule(abc.ABC):
         return self._loss(*self._checked(p), y)
 
     def _loss(self, xp: Namespace, p: Array, y: Any) -> Array:
-        """The loss of a prediction that is already checked."""
+        """Return the loss of a prediction that is already checked."""
         y = validate.labels(xp, y, tuple(p.shape[:-1]), p.shape[-1], like=p)
         picked = xp.where(one_hot(xp, y, p.shape[-1]), self._losses(xp, p), 0.0)
         return xp.sum(picked, axis=-1)
@@ -475,53 +480,54 @@ class DecisionRule(ScoringRule):
     Its epistemic uncertainty is the least mean regret: the excess cost, averaged over θ, of the
     best fixed decision over the best decision for each θ. Regrets are never negative and exactly 0
     for a member's own decision, so EU is exactly 0 where a decision is best for all members.
-    The spread of members that arrive one after the other is their mean regrets, ``(..., R)``.
+    The epistemic state of members that arrive one after the other is their mean regrets,
+    ``(..., R)``.
     """
 
     structure = "decision"
-    jackknife_corrects = False  # a decision jumps
+    jackknife_reduces_bias = False  # a decision jumps
 
     @abc.abstractmethod
     def _regret(self, xp: Namespace, p: Array) -> Array:
-        """Additive regrets ``(..., R)`` of ``p``, none negative."""
+        """Return additive regrets ``(..., R)`` of ``p``, none negative."""
 
     @abc.abstractmethod
     def _least_regret(self, xp: Namespace, mean_regret: Array) -> Array:
-        """EU from regrets averaged over members, ``(..., R)`` to ``(...)``."""
+        """Return EU from regrets averaged over members, ``(..., R)`` to ``(...)``."""
 
     def _epistemic(self, xp: Namespace, samples: Samples) -> Array:
         return self._least_regret(xp, samples.average(self._regret(xp, samples.probs)))
 
-    def _spread_of_member(self, xp: Namespace, theta: Array) -> Array:
+    def _state_of_member(self, xp: Namespace, theta: Array) -> Array:
         return self._regret(xp, theta)
 
-    def _spread_of_members(self, xp: Namespace, samples: Samples, epistemic: Array) -> Array:
+    def _state_of_members(self, xp: Namespace, samples: Samples, epistemic: Array) -> Array:
         def mean_regret(block: Samples) -> list[Array]:
             return [block.average(self._regret(xp, block.probs))]
 
         return samples.by_blocks(mean_regret)[0]
 
-    def _merge_spreads(
+    def _merge_states(
         self,
         xp: Namespace,
-        spreads: tuple[Array, Array],
+        states: tuple[Array, Array],
         shares: tuple[Array, Array],
         mean: Array,
         means: tuple[Array, Array],
         step: Array,
     ) -> Array:
-        return shares[0][..., None] * spreads[0] + shares[1][..., None] * spreads[1]
+        return shares[0][..., None] * states[0] + shares[1][..., None] * states[1]
 
-    def _epistemic_of_spread(self, xp: Namespace, spread: Array) -> Array:
-        return self._least_regret(xp, spread)
+    def _epistemic_of_state(self, xp: Namespace, state: Array) -> Array:
+        return self._least_regret(xp, state)
 
 
 def norm_order(exponent: float) -> Hashable:
-    """The order key of rules whose totals fall as the norm ‖θ̄‖ with this exponent rises."""
+    """Return the order key of rules whose totals fall as the norm ‖θ̄‖ rises."""
     return ("norm", float(exponent))
 
 
-def number_above(bound: float, value: Any, what: str) -> float:
+def number_above(bound: float, value: Any, subject: str) -> float:
     """Return a rule's parameter as a finite float above its bound."""
     try:
         number = math.nan if isinstance(value, np.complexfloating) else float(value)
@@ -530,7 +536,7 @@ def number_above(bound: float, value: Any, what: str) -> float:
     except (TypeError, ValueError):
         number = math.nan
     if not bound < number < math.inf:
-        raise InvalidInput(f"{what} must be a finite number above {bound:g}, not {value!r}")
+        raise InvalidInput(f"{subject} must be a finite number above {bound:g}, not {value!r}")
     return number
 
 
@@ -541,7 +547,7 @@ def _show(parameter: Any) -> str:
 
 
 def _short(number: float) -> str:
-    """A number in the fewest digits that parse back to it."""
+    """Return a number in the fewest digits that parse back to it."""
     return f"{number:g}" if float(f"{number:g}") == number else repr(number)
 
 

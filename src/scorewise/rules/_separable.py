@@ -31,14 +31,14 @@ from scorewise.rules._rule import ScoringRule, Unit, norm_order, number_above, r
 
 
 def _surprise(xp: Namespace, p: Array) -> Array:
-    """−p·log(p/S) with S = Σp, elementwise; never negative, 0 at p = 0."""
+    """Return −p·log(p/S) with S = Σp, elementwise; never negative, 0 at p = 0."""
     share = p / xp.sum(p, axis=-1, keepdims=True)
     return -p * xp.log(xp.where(p > 0, share, 1.0))
 
 
 def _dirichlet_terms(xp: Namespace, q: Dirichlet) -> Array:
-    """m_k·[ψ(α_k + 1) − log α_k − ψ(α₀ + 1) + log α₀], each the expected excess of its class."""
-    return q.mean * digamma_drop(xp, q.alpha, q.others)
+    """Return m_k·[ψ(α_k + 1) − log α_k − ψ(α₀ + 1) + log α₀], the expected excess by class."""
+    return q.mean * digamma_drop(xp, q.alpha, q.alpha_of_others)
 
 
 @final
@@ -46,7 +46,7 @@ def _dirichlet_terms(xp: Namespace, q: Dirichlet) -> Array:
 class Log(ScoringRule):
     """ℓ(p, y) = −log p_y; H is Shannon's entropy, D Kullback–Leibler's, EU mutual information.
 
-    Use its epistemic part to detect inputs that are out of distribution.
+    Use its epistemic uncertainty to detect inputs that are out of distribution.
     """
 
     family = "log"
@@ -102,7 +102,7 @@ class Brier(ScoringRule):
         # The covariance of a Dirichlet is (diag m − mmᵀ)/(α₀ + 1). 1 − m_k is rounded where one
         # class dominates; the sum of the other parameters is not.
         total = q.concentration
-        return xp.sum(q.mean * q.others, axis=-1) / total / (total + 1), None
+        return xp.sum(q.mean * q.alpha_of_others, axis=-1) / total / (total + 1), None
 
 
 @final
@@ -142,8 +142,8 @@ class Tsallis(ScoringRule):
         # E θ_k^β = m_k·E θ_k^ε with α_k + 1 in place of α_k, and = m_k^β·exp(gap) with gap ≥ 0
         rate, x = self.beta - 1, q.alpha
         total = q.concentration[..., None]
-        drop = log_gamma_drop(xp, x + 1, q.others, rate)
-        gap = drop + rate * xp.log1p(q.others / (x * (total + 1)))
+        drop = log_gamma_drop(xp, x + 1, q.alpha_of_others, rate)
+        gap = drop + rate * xp.log1p(q.alpha_of_others / (x * (total + 1)))
         small = gap < 1
         slope = power(xp, q.mean, rate)
         near = slope * xp.expm1(xp.where(small, gap, 0.0))
@@ -206,9 +206,9 @@ brier = register(Brier())
 
 @register
 def tsallis(beta: float) -> ScoringRule:
-    """H(p) = (1 − Σ p^β)/(β − 1): a family with the log loss at β → 1 and Brier at β = 2.
+    """Return the rule of Tsallis' entropy: the log loss for β → 1, and Brier at β = 2.
 
-    ℓ(p, y) = [1 + (β−1)Σp^β − βp_y^{β−1}]/(β−1) and
+    H(p) = (1 − Σ p^β)/(β − 1), ℓ(p, y) = [1 + (β−1)Σp^β − βp_y^{β−1}]/(β−1) and
     D(q, p) = [Σp^β + (β−1)Σq^β − βΣp q^{β−1}]/(β−1). A larger β puts more weight on likely classes.
 
     Parameters
@@ -229,7 +229,7 @@ def tsallis(beta: float) -> ScoringRule:
 
 @register
 def weighted_log(weights: Any) -> ScoringRule:
-    """ℓ(p, y) = −w_y log p_y + Σ_k w_k p_k − w_y: the log loss with a weight per class.
+    """Return the rule ℓ(p, y) = −w_y log p_y + Σ_k w_k p_k − w_y: log loss with class weights.
 
     The naive −w_y log p_y is improper (it rewards shifting probability to heavy classes); the two
     added terms make it proper. H(p) = −Σ w p log p and D(q, p) = Σ w [p log(p/q) − p + q].

@@ -29,23 +29,26 @@ _FLAT = 1e-8  # the smallest rate of decay that is assumed for an integrand
 
 @lru_cache(maxsize=8)
 def _gauss(n: int) -> tuple[list[float], list[float]]:
-    """Nodes and weights for ∫₀¹ f(v) dv."""
+    """Return nodes and weights for ∫₀¹ f(v) dv."""
     x, w = np.polynomial.legendre.leggauss(n)
     return ((1 + x) / 2).tolist(), (w / 2).tolist()
 
 
-class _Shape(NamedTuple):
-    """The weight c^α (1−c)^β of the log odds: numbers, or an array of each."""
+class _OddsWeight(NamedTuple):
+    """The weight c^α (1−c)^β of the log odds x: numbers, or an array of each.
+
+    On a logarithmic scale it is nearly a straight line on either side of its bend.
+    """
 
     alpha: Any
     beta: Any
-    bend: Any  # location of its bend
-    width: Any  # of the bend
-    left: Any  # how far it reaches to the left of the bend
-    right: Any  # and to the right
+    bend: Any  # the log odds at which the slope changes
+    width: Any  # range of log odds within which the slope changes
+    left: Any  # range to the left of the bend outside of which the weight is negligible
+    right: Any  # range to the right of the bend outside of which the weight is negligible
 
     @classmethod
-    def of(cls, alpha: float, beta: float) -> _Shape:
+    def of(cls, alpha: float, beta: float) -> _OddsWeight:
         rise = max(alpha, 0.0)
         width = math.sqrt(1 / (rise + 1) + 1 / (beta + 1))
 
@@ -68,7 +71,7 @@ class _Interval(NamedTuple):
 
 
 def _log_ratio(xp: Namespace, p: Array, q: Array, d: Array, valid: Array) -> Array:
-    """log(p/q) for p = q + d ≥ q > 0 where valid, to full relative precision however small d is."""
+    """Return log(p/q) for p = q + d ≥ q > 0 where valid, to full precision however small d is."""
     near = valid & (d < q)
     far = valid & ~near & (p > 0)
     ratio = xp.log1p(quotient(xp, xp.where(near, d, 0.0), xp.where(near, q, 1.0)))
@@ -76,15 +79,15 @@ def _log_ratio(xp: Namespace, p: Array, q: Array, d: Array, valid: Array) -> Arr
 
 
 def _integral(
-    xp: Namespace, shape: _Shape, over: _Interval, log_factor: Array, nodes: int
+    xp: Namespace, odds_weight: _OddsWeight, over: _Interval, log_factor: Array, nodes: int
 ) -> Array:
-    """e^factor·∫ (1 − e^{x−end})·c^α (1−c)^β dx over an interval of log odds x.
+    """Return e^factor·∫ (1 − e^{x−end})·c^α (1−c)^β dx over an interval of log odds x.
 
     ∞ where it starts at −∞ and α ≤ 0. In four pieces: both halves of the part to the left and of
     the part to the right of the bend, each by Gauss's rule on y = width·sinh s, whose nodes are
     dense at the outer end and at the bend, and geometrically sparser in between.
     """
-    alpha, beta, bend, width, left_reach, right_reach = shape
+    alpha, beta, bend, width, left_reach, right_reach = odds_weight
     finite = over.has_start | (alpha > 0) | (over.span == 0)
     apart = finite & (over.span > 0)
     start, span = xp.where(apart, over.start, 0.0), xp.where(apart, over.span, 0.0)
@@ -151,19 +154,19 @@ class Beta(ScoringRule):
         validate.same_classes(n_classes, 2, repr(self))
 
     @cached_property
-    def _shapes(self) -> list[_Shape]:
-        """The shape of the weight for class 0 and for class 1."""
-        return [_Shape.of(self.b, self.a + 1), _Shape.of(self.a, self.b + 1)]
+    def _odds_weights(self) -> list[_OddsWeight]:
+        """The weights of the log odds for class 0 and for class 1."""
+        return [_OddsWeight.of(self.b, self.a + 1), _OddsWeight.of(self.a, self.b + 1)]
 
     @cached_property
     def _far(self) -> float:
         """The log odds used for certainty, outside the range that contributes."""
-        return 1000.0 + 2 * float(max(max(shape.left, shape.right) for shape in self._shapes))
+        return 1000.0 + 2 * float(max(max(w.left, w.right) for w in self._odds_weights))
 
     @cached_property
     def _nodes(self) -> int:
-        """Nodes per piece of an integral: more for longer pieces, exact to rounding."""
-        longest = max(max(shape.left, shape.right) / shape.width for shape in self._shapes)
+        """The number of nodes per piece of an integral: more for longer pieces."""
+        longest = max(max(w.left, w.right) / w.width for w in self._odds_weights)
         return min(math.ceil(13 + 3 * math.asinh(longest / 2)), 56)
 
     def _log_odds(self, xp: Namespace, p: Array, other: Array) -> Array:
@@ -178,13 +181,13 @@ class Beta(ScoringRule):
         return xp.sum(xp.where(p > 0, self._scaled_losses(xp, p, log_p), 0.0), axis=-1)
 
     def _scaled_losses(self, xp: Namespace, p: Array, log_factor: Array) -> Array:
-        """e^factor·ℓ(p, ·) as D(p, e_y): for each class up to its own certainty."""
-        both = zip(*self._shapes, strict=True)
-        shape = _Shape(*(as_dtype_of(xp, x, like=p) + 0.0 * p for x in both))
+        """Return e^factor·ℓ(p, ·) as D(p, e_y): for each class up to its own certainty."""
+        both = zip(*self._odds_weights, strict=True)
+        odds_weight = _OddsWeight(*(as_dtype_of(xp, x, like=p) + 0.0 * p for x in both))
         other = xp.flip(p, axis=-1)
         start = self._log_odds(xp, p, other)
         span = xp.where(other > 0, self._far - start, 0.0)
-        return _integral(xp, shape, _Interval(start, span, p > 0), log_factor, self._nodes)
+        return _integral(xp, odds_weight, _Interval(start, span, p > 0), log_factor, self._nodes)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         # Near a corner only the smaller probability resolves small distances. The choice depends on
@@ -192,7 +195,9 @@ class Beta(ScoringRule):
         d = xp.where(q[..., 1] < q[..., 0], d[..., 1], -d[..., 0])
         up, d = d > 0, xp.abs(d)
         is_up = xp.astype(up, d.dtype)
-        shape = _Shape(*(x * (1 - is_up) + y * is_up for x, y in zip(*self._shapes, strict=True)))
+        odds_weight = _OddsWeight(
+            *(x * (1 - is_up) + y * is_up for x, y in zip(*self._odds_weights, strict=True))
+        )
         (q0, q1), (p0, p1) = (
             (xp.where(up, r[..., 0], r[..., 1]), xp.where(up, r[..., 1], r[..., 0])) for r in (q, p)
         )
@@ -201,16 +206,16 @@ class Beta(ScoringRule):
         ratios = _log_ratio(xp, p1, q1, d, inner) + _log_ratio(xp, q0, p0, d, inner)
         span = xp.where(d > 0, xp.where(inner, ratios, end - start), 0.0)
         log_factor = xp.log(xp.where(p1 > 0, p1, 1.0))
-        return _integral(xp, shape, _Interval(start, span, q1 > 0), log_factor, self._nodes)
+        return _integral(xp, odds_weight, _Interval(start, span, q1 > 0), log_factor, self._nodes)
 
 
 @register
 def beta(a: float, b: float) -> ScoringRule:
-    """The beta family for two classes, with p = p(class 1) and ω(c) = c^{a−1}(1−c)^{b−1}.
+    """Return a rule of the beta family for two classes.
 
-    ℓ₁ = ∫_p^1 (1−c)ω(c)dc, ℓ₀ = ∫_0^p c·ω(c)dc and D(q, p) = ∫_q^p (p−c)ω(c)dc: ω(c) is
-    the weight of being on the wrong side of c. a = b = 0 is the log loss, a = b = 1 a quarter
-    of Brier's; a/(a + b) is where ω is centred, for errors of unequal cost.
+    With p = p(class 1) and the weight ω(c) = c^{a−1}(1−c)^{b−1} of being on the wrong side of c,
+    ℓ₁ = ∫_p^1 (1−c)ω(c)dc, ℓ₀ = ∫_0^p c·ω(c)dc and D(q, p) = ∫_q^p (p−c)ω(c)dc. a = b = 0 is the
+    log loss, a = b = 1 a quarter of Brier's. ω is centred at a/(a + b), for errors of unequal cost.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ from scorewise._members import Members
 from scorewise.decompose import COMPONENTS
 from scorewise.distributions import Samples
 from scorewise.errors import KernelMismatch
-from scorewise.kernels import Answer, Kernel
+from scorewise.kernels import Kernel, Usability
 from scorewise.rules import DEFAULT_RULES, RuleLike, ScoringRule, get_rule
 
 # Twice the error of either path: relative, and absolute for values of the size of 1.
@@ -35,9 +35,9 @@ def check_kernel(
 
     Use it to test a new kernel. Every trial is a small array of awkward shape, kind, dtype,
     layout and weights: all components must agree with the array path, none may be negative, and
-    the epistemic part of identical members must be exactly 0. Then an entry is made invalid, which
-    the kernel must detect. Arrays that the kernel declines are skipped; those that it declines
-    only because they are small are not.
+    the epistemic component of identical members must be exactly 0. Then an entry is made invalid,
+    which the kernel must detect. Arrays that the kernel declines are skipped, unless it declines
+    them only because they are small.
 
     Parameters
     ----------
@@ -97,8 +97,8 @@ class _Case:
         return Members.of(self.array, self.weights, InputOptions(**self.options))
 
 
-def _answer(kernel: Kernel, rules: list[ScoringRule], case: _Case) -> Answer:
-    """Whether the kernel is usable for a case, or for many instances like its first."""
+def _answer(kernel: Kernel, rules: list[ScoringRule], case: _Case) -> Usability:
+    """Return whether the kernel is usable for a case, or for many instances like its first."""
     members = case.members()
     raw, weights = members.raw, members.weights
     answer = kernel.is_usable(raw, weights, rules)
@@ -125,11 +125,11 @@ def _check_results(kernel: Kernel, rules: list[ScoringRule], case: _Case) -> Non
     # The paths round rows differently when they normalise them, which moves EU by about its root.
     rescaled = case.options.get("from_logits") or case.options.get("normalize")
     noise = 8 * absolute if rescaled else 0.0
-    if [len(parts) for parts in results] != [3] * len(rules):
+    if [len(components) for components in results] != [3] * len(rules):
         raise KernelMismatch(f"the kernel does not return three components for each rule: {case}")
-    for rule, parts in zip(rules, results, strict=True):
+    for rule, components in zip(rules, results, strict=True):
         references = _by_formulas(samples, rule)
-        for name, values, reference in zip(COMPONENTS, parts, references, strict=True):
+        for name, values, reference in zip(COMPONENTS, components, references, strict=True):
             if np.shape(values) != np.shape(reference):
                 raise KernelMismatch(f"{rule!r} {name} has shape {np.shape(values)}: {case}")
             allowed = relative * reference + absolute + noise
@@ -147,7 +147,7 @@ def _check_results(kernel: Kernel, rules: list[ScoringRule], case: _Case) -> Non
 
 
 def _by_formulas(samples: Samples, rule: ScoringRule) -> tuple[Array, Array, Array]:
-    """Total, aleatoric and epistemic uncertainty as the array path computes them."""
+    """Return total, aleatoric and epistemic uncertainty as the array path computes them."""
     xp = namespace(samples.probs)
     aleatoric = samples.average(rule._entropy(xp, samples.probs))
     return rule._entropy(xp, samples.mean), aleatoric, rule._epistemic(xp, samples)
@@ -196,7 +196,7 @@ def _draw(rng: np.random.Generator) -> _Case:
         weights = rng.uniform(size=(m,) if rng.random() < 0.5 else (n, m)) ** 8
         weights[..., rng.integers(m, size=m // 2)] = 0.0
         weights[..., rng.integers(m)] = 1.0
-    array, axes = _laid_out(rng, probs)
+    array, axes = _random_layout(rng, probs)
     return _Case(kind, array, weights, options | axes)
 
 
@@ -217,7 +217,9 @@ def _logits(rng: np.random.Generator, kind: str, n: int, m: int, k: int) -> np.n
     return np.asarray(base + noise)
 
 
-def _laid_out(rng: np.random.Generator, probs: np.ndarray) -> tuple[np.ndarray, dict[str, int]]:
+def _random_layout(
+    rng: np.random.Generator, probs: np.ndarray
+) -> tuple[np.ndarray, dict[str, int]]:
     """The members (N, M, K) in a random memory layout, and the options for its axes."""
 
     def moved(order: tuple[int, int, int]) -> np.ndarray:

@@ -70,25 +70,27 @@ def check_rule(
 
 
 def _pairs(k: int, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of predictions and truths to test."""
+    """Return pairs of predictions and truths to test."""
     corners = np.eye(k)
     uniform = np.full((1, k), 1 / k)
     edges = (corners[:, None] + corners[None, :]).reshape(-1, k) / 2
-    near = [(1 - e) * corners + e * uniform for e in (1e-3, 1e-6, 1e-12)]
+    near_corners = [(1 - e) * corners + e * uniform for e in (1e-3, 1e-6, 1e-12)]
     ties = np.repeat(rng.dirichlet(np.ones(k), 1), 2, axis=0)
     ties[1] = ties[1][::-1]
-    rest = rng.permutation(np.concatenate([edges, *near, ties]))
-    special = np.concatenate([uniform, corners, rest])[:64]
-    spread = np.concatenate([rng.dirichlet(np.full(k, a), n // 4) for a in (0.1, 0.5, 1.0, 5.0)])
-    others = rng.permutation(spread)
-    close = np.concatenate(
-        [(1 - e) * spread[: n // 4] + e * others[: n // 4] for e in (1e-1, 1e-3, 1e-5)]
+    shuffled = rng.permutation(np.concatenate([edges, *near_corners, ties]))
+    special = np.concatenate([uniform, corners, shuffled])[:64]
+    random = np.concatenate([rng.dirichlet(np.full(k, a), n // 4) for a in (0.1, 0.5, 1.0, 5.0)])
+    other_random = rng.permutation(random)
+    base = random[: n // 4]
+    near_base = np.concatenate(
+        [(1 - e) * base + e * other_random[: n // 4] for e in (1e-1, 1e-3, 1e-5)]
     )
-    grid_q, grid_p = np.repeat(special, len(special), axis=0), np.tile(special, (len(special), 1))
-    base = np.tile(spread[: n // 4], (3, 1))
-    mixed = rng.integers(len(special), size=(2, n // 2))
-    q = [grid_q, others, close, base, special[mixed[0]], spread[: n // 2]]
-    p = [grid_p, spread, base, close, spread[: n // 2], special[mixed[1]]]
+    bases = np.tile(base, (3, 1))
+    n_special = len(special)
+    grid_q, grid_p = np.repeat(special, n_special, axis=0), np.tile(special, (n_special, 1))
+    special_q, special_p = special[rng.integers(n_special, size=(2, n // 2))]
+    q = [grid_q, other_random, near_base, bases, special_q, random[: n // 2]]
+    p = [grid_p, random, bases, near_base, random[: n // 2], special_p]
     return _simplex(np.concatenate(q)), _simplex(np.concatenate(p))
 
 

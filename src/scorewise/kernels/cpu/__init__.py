@@ -27,10 +27,10 @@ from scorewise._array import (
     working_precision,
 )
 from scorewise._inputs import RawPredictions
-from scorewise._threads import get_num_threads, run
+from scorewise._threads import get_num_threads, run_in_threads
 from scorewise._validate import SUM_TOLERANCE
 from scorewise.errors import InvalidInput
-from scorewise.kernels._kernel import Answer, Components
+from scorewise.kernels._kernel import Components, Usability
 from scorewise.rules import Brier, Log, Pseudospherical, ScoringRule, Spherical, Tsallis, ZeroOne
 
 if TYPE_CHECKING:
@@ -49,24 +49,24 @@ _LARGEST_POWER = 300  # the largest power of a rule that keeps enough digits in 
 _SIMPLE = (Log, Brier, ZeroOne, Spherical)  # in the order of Wanted
 
 
-def is_usable(raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule]) -> Answer:
+def is_usable(raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule]) -> Usability:
     """Return whether it supports all rules, and the members are many and in host memory."""
     shape = raw.values.shape
     size = math.prod(shape)
     unknown = next((rule for rule in rules if not _is_supported(rule)), None)
     if unknown is not None:
-        return Answer(False, f"it does not support {unknown!r}")
+        return Usability(False, f"it does not support {unknown!r}")
     arrays = [x for x in (raw.values, weights) if is_array(x)]
     if not all(in_host_memory(x) for x in arrays):
-        return Answer(False, "an array is lazy, traced, differentiated or not in host memory")
+        return Usability(False, "an array is lazy, traced, differentiated or not in host memory")
     if size < SMALLEST:
-        return Answer(False, f"{size:,} numbers are fewer than {SMALLEST:,}")
+        return Usability(False, f"{size:,} numbers are fewer than {SMALLEST:,}")
     if shape[-1] > _MOST_CLASSES:
-        return Answer(False, f"{shape[-1]:,} classes are more than {_MOST_CLASSES:,}")
+        return Usability(False, f"{shape[-1]:,} classes are more than {_MOST_CLASSES:,}")
     problem = _problem("float64" if dtype_name(raw.values) == "float64" else "float32")
     if problem is not None:
-        return Answer(False, f"it cannot be compiled: {problem}")
-    return Answer(True, f"it supports all rules, and {size:,} numbers are in host memory")
+        return Usability(False, f"it cannot be compiled: {problem}")
+    return Usability(True, f"it supports all rules, and {size:,} numbers are in host memory")
 
 
 _FAILED: dict[str, str] = {}  # why compiling failed, by dtype
@@ -137,7 +137,9 @@ def compute(
         pieces = _pieces(members, own, results[:, slab])
         at_once = 1 if _must_be_copied(members) else _MANY_PIECES
         while some := list(islice(pieces, at_once)):
-            if not run([task for piece in some for task in job.tasks(*piece)], get_num_threads()):
+            if not run_in_threads(
+                [task for piece in some for task in job.tasks(*piece)], get_num_threads()
+            ):
                 return None
     parts = [as_dtype_of(xp, part.reshape(batch), like)[()] for part in results]
     return [(parts[i], parts[i + 1], parts[i + 2]) for i in (starts[rule] for rule in rules)]

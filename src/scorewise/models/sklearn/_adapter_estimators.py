@@ -19,7 +19,7 @@ from scorewise.models._adapters import (
 )
 from scorewise.models._samplers import CommitteeSampler, Sampler, SamplingOptions, prepared_sampler
 
-# Ensembles
+# -- ensembles ------------------------------------------------------------------------------------
 
 
 def _sample_forest(forest: Any, options: SamplingOptions) -> Sampler:
@@ -58,7 +58,7 @@ def _classes_of_list(classifiers: Any) -> Any:
     return committee_of_classifiers(classifiers).classes
 
 
-# Pipelines, frozen estimators, searches, calibrations
+# -- pipelines, frozen estimators, searches, calibrations -----------------------------------------
 
 _is_pipeline = instance_of("sklearn.pipeline.Pipeline")
 _is_frozen = instance_of("sklearn.frozen.FrozenEstimator")
@@ -79,7 +79,7 @@ def _sample_pipeline(pipeline: Any, options: SamplingOptions) -> Sampler:
 
 
 def _is_search(model: Any) -> bool:
-    """Whether a model is a search, fitted or not, including those of other libraries."""
+    """Return whether a model is a search, fitted or not, including those of other libraries."""
     if hasattr(model, "best_estimator_"):
         return has_members(model.best_estimator_)
     return _is_search_of_sklearn(model)

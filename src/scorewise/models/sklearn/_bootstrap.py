@@ -196,7 +196,7 @@ def _check_unseen_rows(members: list[Any], X: Any, y: np.ndarray, seed: int) -> 
 
 
 def _draw_rows(y: np.ndarray, seed: int, member: int) -> np.ndarray:
-    """Rows drawn with replacement within each class, in rising order."""
+    """Return rows drawn with replacement within each class, in rising order."""
     rng = generator(seed, member, 1)
     _, codes = np.unique(y, return_inverse=True)
     order = np.argsort(codes, kind="stable")

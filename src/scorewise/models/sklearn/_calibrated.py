@@ -25,7 +25,7 @@ def committee_of_calibrated(calibrated: Any, options: SamplingOptions) -> Commit
     """
     check_fitted(calibrated, type(calibrated).__name__)
     folds = calibrated.calibrated_classifiers_
-    committees = [_committee_in(fold.estimator, options) for fold in folds]
+    committees = [_committee_of_fold(fold.estimator, options) for fold in folds]
     members: list[Member] = []
     weights: list[float] = []
     for i, (fold, committee) in enumerate(zip(folds, committees, strict=True)):
@@ -53,8 +53,8 @@ def committee_of_calibrated(calibrated: Any, options: SamplingOptions) -> Commit
     )
 
 
-def _committee_in(model: Any, options: SamplingOptions) -> Committee | None:
-    """All members of a fold's classifier, or None if it has none."""
+def _committee_of_fold(model: Any, options: SamplingOptions) -> Committee | None:
+    """Return all members of a fold's classifier, or None if it has none."""
     if not has_members(model):
         check_options(type(model).__name__, (), options)
         return None

@@ -17,7 +17,7 @@ from scorewise.errors import InvalidInput
 from scorewise.models._adapters import find_adapter, known_classes, make_sampler
 from scorewise.models._samplers import Committee, Member, SamplingOptions, mean_of
 
-# Lists of classifiers
+# -- lists of classifiers -------------------------------------------------------------------------
 
 
 def committee_of_classifiers(
@@ -38,7 +38,7 @@ def committee_of_classifiers(
 
 
 def _member(model: Any, position: str) -> Member:
-    """A fitted classifier as a single member, even if it is an ensemble."""
+    """Return a fitted classifier as a single member, even if it is an ensemble."""
     name = f"{position} ({type(model).__name__})"
     if isinstance(model, type):
         raise InvalidInput(f"{position} is the class {model.__name__}; pass a fitted object of it")
@@ -99,7 +99,9 @@ def check_gives_probabilities(model: Any, name: str) -> None:
         )
 
 
-# Forests. A tree's own predict_proba checks and converts its input each time. Here that is done
+# -- forests --------------------------------------------------------------------------------------
+
+# A tree's own predict_proba checks and converts its input each time. Here that is done
 # once for the whole forest, and each tree only looks up its leaves.
 
 
@@ -116,7 +118,7 @@ def committee_of_forest(forest: Any) -> Committee:
 
 
 def _leaf_reader(tree: Any) -> Callable[..., np.ndarray]:
-    """From rows of :func:`_rows_for_trees` to the class probabilities ``(n, K)`` of a tree."""
+    """Return a function from :func:`_rows_for_trees` to the probabilities ``(n, K)`` of a tree."""
     structure = tree.tree_
     values = structure.value[:, 0, :]  # a copy, made once
 
@@ -128,7 +130,7 @@ def _leaf_reader(tree: Any) -> Callable[..., np.ndarray]:
 
 
 def _rows_for_trees(forest: Any, X: Any) -> Any:
-    """Rows in the form that trees read, checked as ``forest.predict_proba`` checks them."""
+    """Return rows in the form that trees read, checked as ``forest.predict_proba`` checks them."""
     may_have_nan = get_tags(forest).input_tags.allow_nan and not issparse(X)
     rows = validate_data(
         forest,
@@ -144,7 +146,7 @@ def _rows_for_trees(forest: Any, X: Any) -> Any:
     return rows
 
 
-# Bagging and voting
+# -- bagging and voting ---------------------------------------------------------------------------
 
 
 def committee_of_bagging(bagging: Any) -> Committee:

@@ -28,13 +28,13 @@ from scorewise.models._predict import predict_mean, predict_samples
 from scorewise.models._samplers import SamplingOptions
 from scorewise.models.torch._networks import (
     OutputReader,
-    at_least_two,
     call_module,
     check_rows,
     choose_device,
     evaluation_mode,
     logits_in,
     preserved_randomness,
+    with_two_logits,
 )
 from scorewise.models.torch._row_batches import (
     Batch,
@@ -275,10 +275,10 @@ class DeepEnsemble:
             module = self._make().eval()
             logits = call_module(module, few_rows(batch), _CPU, "the model")
         check_rows(logits, len(logits), "the model")
-        return int(at_least_two(logits).shape[-1])
+        return int(with_two_logits(logits).shape[-1])
 
     def _make(self) -> nn.Module:
-        """A new module."""
+        """Return a new module."""
         module = self.make_model()
         if not isinstance(module, nn.Module):
             raise InvalidInput(f"make_model returned {type(module).__name__}, not a torch module")
@@ -299,7 +299,7 @@ class DeepEnsemble:
                 total: Tensor | None = None
                 for inputs, labels in batches():
                     with torch.autocast(device.type, enabled=mixed):
-                        logits = at_least_two(call_module(module, inputs, device, name))
+                        logits = with_two_logits(call_module(module, inputs, device, name))
                     labels = check_labels(labels, logits.shape[-1]).to(device)
                     loss = nn.functional.cross_entropy(logits.float(), labels)
                     optimizer.zero_grad(set_to_none=True)
@@ -395,7 +395,7 @@ def _encode(y: np.ndarray, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
     return classes, codes.astype(np.int64)
 
 
-# Sampling from modules
+# -- sampling from modules ------------------------------------------------------------------------
 
 
 class NetworksSampler:
@@ -409,8 +409,8 @@ class NetworksSampler:
         self._modules = [modules[i] for i in chosen]
         self._names = [f"member {i} ({type(modules[i]).__name__})" for i in chosen]
         self._reader = OutputReader(self._names, options.output)
-        self._device = options.device
-        self._home = torch.device("cpu")
+        self._requested_device = options.device
+        self._device = torch.device("cpu")
         self._stack: StackedModules | None = None
         self._tried_stack = False
 
@@ -420,8 +420,8 @@ class NetworksSampler:
 
     def chunks(self, X: Any, batch_size: int | None) -> Generator[np.ndarray]:
         """Yield all members' probabilities ``(n, M, K)`` of consecutive rows."""
-        with evaluation_mode(self._modules, self._device) as self._home:
-            yield from stream(X, self._draw, self._modules[0], self._home, batch_size)
+        with evaluation_mode(self._modules, self._requested_device) as self._device:
+            yield from stream(X, self._draw, self._modules[0], self._device, batch_size)
             self._reader.finish()
 
     def _draw(self, batch: Batch, first_row: int) -> Tensor:
@@ -430,31 +430,33 @@ class NetworksSampler:
         if self._stack is None:
             values = self._one_by_one(batch)
         else:
-            values = call_module(self._stack, batch, self._home, "the ensemble")
+            values = call_module(self._stack, batch, self._device, "the ensemble")
         return self._reader.samples(values, first_row)
 
     def _try_stack(self, batch: Batch) -> StackedModules | None:
         """The members as one module, if that is faster and returns the same values."""
         if not isinstance(batch, Tensor) or not len(batch):
             return None
-        if not is_worth_stacking(self._modules, self._home):
+        if not is_worth_stacking(self._modules, self._device):
             return None
-        few = few_rows(batch)
-        apart = self._one_by_one(few)
+        trial_rows = few_rows(batch)
+        outputs_one_by_one = self._one_by_one(trial_rows)
         try:
             stack = StackedModules(self._modules)
-            together = call_module(stack, few, self._home, "the ensemble")
+            outputs = call_module(stack, trial_rows, self._device, "the ensemble")
         except (InvalidInput, RuntimeError):  # the module cannot be vectorised
             return None
-        same = together.shape == apart.shape and torch.allclose(together, apart, 1e-3, 1e-3)
-        return stack if same else None
+        are_same = outputs.shape == outputs_one_by_one.shape and torch.allclose(
+            outputs, outputs_one_by_one, 1e-3, 1e-3
+        )
+        return stack if are_same else None
 
     def _one_by_one(self, batch: Batch) -> Tensor:
         """The members' outputs ``(M · n, K)``, one member after the other."""
         n = length(batch)
         outputs: list[Tensor] = []
         for module, name in zip(self._modules, self._names, strict=True):
-            values = call_module(module, batch, self._home, name)
+            values = call_module(module, batch, self._device, name)
             check_rows(values, n, name)
             if outputs and values.shape != outputs[0].shape:
                 raise InvalidInput(
@@ -499,7 +501,7 @@ def is_worth_stacking(modules: Sequence[nn.Module], device: torch.device) -> boo
 
 
 def _architecture(module: nn.Module) -> Any:
-    """A key that is equal for modules of the same architecture."""
+    """Return a key that is equal for modules of the same architecture."""
     state = module.state_dict(keep_vars=True).items()
     tensors = tuple((name, value.shape, value.dtype) for name, value in state)
     return type(module), repr(module), tensors

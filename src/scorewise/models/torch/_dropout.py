@@ -100,13 +100,13 @@ class DropoutPlan:
         names = {call.layer for call in self.layouts if layers[call.layer].inplace}
         return {
             name: replace(
-                self, layouts={call: at for call, at in self.layouts.items() if call.layer == name}
+                self, layouts={call: x for call, x in self.layouts.items() if call.layer == name}
             )
             for name in sorted(names)
         }
 
 
-# The sampler
+# -- the sampler ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,8 @@ class DropoutSampler:
         self._masks = DropoutMasks(layers, self.n_members, options.seed)
         names = [f"{self._name}, draw {m}" for m in range(self.n_members)]
         self._reader = OutputReader(names, options.output, of_one_model=True)
-        self._device = options.device
-        self._home = torch.device("cpu")
+        self._requested_device = options.device
+        self._device = torch.device("cpu")
         self._routes: dict[Any, BatchRoute] = {}
 
     def n_rows(self, X: Any) -> int | None:
@@ -142,11 +142,11 @@ class DropoutSampler:
     def chunks(self, X: Any, batch_size: int | None) -> Generator[np.ndarray]:
         """Yield all draws' probabilities ``(n, M, K)`` of consecutive rows."""
         with (
-            evaluation_mode([self._module], self._device) as self._home,
+            evaluation_mode([self._module], self._requested_device) as self._device,
             self._masks.attached(),
             _layer_by_layer(),
         ):
-            yield from stream(X, self._draw, self._module, self._home, batch_size)
+            yield from stream(X, self._draw, self._module, self._device, batch_size)
             self._reader.finish()
 
     def _draw(self, batch: Batch, first_row: int) -> Tensor:
@@ -170,7 +170,7 @@ class DropoutSampler:
         return torch.cat([self._thinned(plan, [draw], batch) for draw in draws])
 
     def _call(self, batch: Batch) -> Tensor:
-        return call_module(self._module, batch, self._home, self._name)
+        return call_module(self._module, batch, self._device, self._name)
 
     def _thinned(self, plan: DropoutPlan, draws: Sequence[int], batch: Batch) -> Tensor:
         """The module's outputs in these draws, in one pass."""
@@ -185,25 +185,27 @@ class DropoutSampler:
         It can unless a connection bypasses the first of them: then shapes do not fit, or outputs
         differ from those of one draw at a time.
         """
-        few = few_rows(batch)
-        with self._masks.observing() as two:
+        trial_rows = few_rows(batch)
+        with self._masks.observing() as calls_of_two_rows:
             self._call(distinct_rows(batch, 2))
-        with self._masks.observing() as three:
+        with self._masks.observing() as calls_of_three_rows:
             self._call(distinct_rows(batch, 3))
-        plan = _make_plan(two, three, self._masks.layers, self._choice)
-        plain, dropped = self._call(few), self._thinned(plan, [_DROP_ALL], few)
+        plan = _make_plan(calls_of_two_rows, calls_of_three_rows, self._masks.layers, self._choice)
+        output = self._call(trial_rows)
+        output_without_units = self._thinned(plan, [_DROP_ALL], trial_rows)
         in_one_pass = False
         if plan.can_share:
-            apart = self._thinned(plan, [0], few)
+            output_of_draw = self._thinned(plan, [0], trial_rows)
             with suppress(InvalidInput):
-                together, _ = self._thinned(plan, [0, _DROP_ALL], few).chunk(2)
-                in_one_pass = _are_same(together, apart, dropped - plain)
-        if bool(plain.isfinite().any()) and _are_same(dropped, plain):
+                output_of_first, _ = self._thinned(plan, [0, _DROP_ALL], trial_rows).chunk(2)
+                effect = output_without_units - output
+                in_one_pass = _are_same(output_of_first, output_of_draw, effect)
+        if bool(output.isfinite().any()) and _are_same(output_without_units, output):
             raise InvalidInput(
                 f"the chosen dropout layers do not change the output of {self._name}"
             )
-        for name, alone in plan.of_in_place_layers(self._masks.layers).items():
-            if _are_same(self._thinned(alone, [_DROP_ALL], few), plain):
+        for name, plan_of_layer in plan.of_in_place_layers(self._masks.layers).items():
+            if _are_same(self._thinned(plan_of_layer, [_DROP_ALL], trial_rows), output):
                 raise InvalidInput(
                     f"the dropout layer {name!r} works in place, but its output is not used; write "
                     "x = dropout(x)"
@@ -212,14 +214,14 @@ class DropoutSampler:
 
 
 def _route_key(batch: Batch) -> Any:
-    """A key that is equal for batches of the same route: their shapes without rows."""
+    """Return a key that is equal for batches of the same route: their shapes without rows."""
     entries = batch.values() if isinstance(batch, Mapping) else [batch]
     shapes = tuple(tuple(entry.shape[1:]) for entry in entries if isinstance(entry, Tensor))
     return shapes, length(batch) > 1  # a single row does not show the layout
 
 
 def _are_same(x: Tensor, y: Tensor, effect: Tensor | None = None) -> bool:
-    """Whether two outputs are equal up to rounding.
+    """Return whether two outputs are equal up to rounding.
 
     ``effect`` is the change by dropping everything; a hundredth of it counts as rounding too.
     """
@@ -270,7 +272,7 @@ def _choose(chosen: Any, layers: Mapping[str, _DropoutNd]) -> LayerChoice:
     return frozenset(names)
 
 
-# Masks
+# -- masks ----------------------------------------------------------------------------------------
 
 
 class DropoutMasks:
@@ -379,14 +381,14 @@ class DropoutMasks:
 
 
 def _make_plan(
-    two: Sequence[ObservedCall],
-    three: Sequence[ObservedCall],
+    calls_of_two_rows: Sequence[ObservedCall],
+    calls_of_three_rows: Sequence[ObservedCall],
     layers: Mapping[str, _DropoutNd],
     choice: LayerChoice,
 ) -> DropoutPlan:
-    """The plan, from the calls of a pass with two rows and of a pass with three."""
-    calls = tuple(observed.call for observed in two)
-    if calls != tuple(observed.call for observed in three):
+    """Return the plan, from the calls of a pass with two rows and of a pass with three."""
+    calls = tuple(observed.call for observed in calls_of_two_rows)
+    if calls != tuple(observed.call for observed in calls_of_three_rows):
         raise InvalidInput("which dropout layers run depends on the number of rows")
     active = [call for call in calls if layers[call.layer].p > 0]
     if not active:
@@ -404,7 +406,7 @@ def _make_plan(
             raise InvalidInput(f"the dropout layers {sorted(idle)} do not run, or have p = 0")
     layouts = {
         small.call: _find_layout(small, large)
-        for small, large in zip(two, three, strict=True)
+        for small, large in zip(calls_of_two_rows, calls_of_three_rows, strict=True)
         if small.call in chosen
     }
     return DropoutPlan(calls, layouts)

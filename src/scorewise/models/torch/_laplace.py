@@ -110,13 +110,13 @@ def fit_laplace(
     tune = prior_precision == "marglik"
     if not tune and (isinstance(prior_precision, str) or not 0 < prior_precision < float("inf")):
         raise InvalidInput(f"prior_precision={prior_precision!r} must be positive, or 'marglik'")
-    home = choose_device(device, [p.device for p in model.parameters()][:1])
-    network: nn.Module = copy.deepcopy(model).to(home).eval()
+    device = choose_device(device, [p.device for p in model.parameters()][:1])
+    network: nn.Module = copy.deepcopy(model).to(device).eval()
     loader = _loader(X, y, next(network.parameters()).dtype)
     bar = sys.stderr.isatty() if progress is None else progress
-    with preserved_randomness(home), warnings.catch_warnings():
+    with preserved_randomness(device), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*link_approx.*")  # we do not set it
-        inputs, n_classes = _first_rows(network, loader, home)
+        inputs, n_classes = _first_rows(network, loader, device)
         try:
             approximation = Laplace(
                 _TakesMapping(network) if isinstance(inputs, Mapping) else network,
@@ -193,8 +193,8 @@ class _TakesMapping(nn.Module):
     def forward(self, batch: Mapping[str, Any]) -> Tensor:
         """Return the logits of a batch, which may also hold labels."""
         inputs, _ = inputs_and_labels(batch)
-        home = next(self.module.parameters()).device
-        return call_module(self.module, inputs, home, type(self.module).__name__)
+        device = next(self.module.parameters()).device
+        return call_module(self.module, inputs, device, type(self.module).__name__)
 
 
 class LaplaceSampler:
@@ -212,13 +212,15 @@ class LaplaceSampler:
         self.n_members = options.n_draws
         self._laplace = laplace
         self._seed = options.seed
-        self._home = laplace._device
+        self._device = laplace._device
         self._name = f"{type(laplace).__name__} of {type(laplace.model).__name__}"
         names = [f"{self._name}, draw {m}" for m in range(self.n_members)]
         self._reader = OutputReader(names, "logits")
         device = options.device
-        if device is not None and choose_device(device) != self._home:
-            raise InvalidInput(f"the Laplace approximation is on {self._home}; fit it on {device}")
+        if device is not None and choose_device(device) != self._device:
+            raise InvalidInput(
+                f"the Laplace approximation is on {self._device}; fit it on {device}"
+            )
 
     def n_rows(self, X: Any) -> int | None:
         """Return the number of rows of X, or None if it is not known."""
@@ -226,17 +228,17 @@ class LaplaceSampler:
 
     def chunks(self, X: Any, batch_size: int | None) -> Generator[np.ndarray]:
         """Yield all draws' probabilities ``(n, M, K)`` of consecutive rows."""
-        random = torch.Generator(self._home).manual_seed(self._seed % 2**63)
-        with evaluation_mode([self._laplace.model], self._home):
+        random = torch.Generator(self._device).manual_seed(self._seed % 2**63)
+        with evaluation_mode([self._laplace.model], self._device):
             logits = self._functions(random)
 
             def draw(batch: Batch, first_row: int) -> Tensor:
-                batch = move(batch, self._home, [self._laplace._dtype])
+                batch = move(batch, self._device, [self._laplace._dtype])
                 with errors_named(self._name, batch):
                     values = logits(batch)
                 return self._reader.samples(values.flatten(0, 1), first_row)
 
-            yield from stream(X, draw, self._laplace.model, self._home, batch_size)
+            yield from stream(X, draw, self._laplace.model, self._device, batch_size)
 
     def _functions(self, random: torch.Generator) -> Logits:
         """The function from rows to all draws' logits ``(M, n, K)``."""
@@ -249,7 +251,7 @@ class LaplaceSampler:
         return self._of_network(drawn, self._laplace.params)
 
     def _of_last_layer(self, drawn: Tensor) -> Logits:
-        """Logits by the last layer; features are computed once if it is really the last."""
+        """Return logits by the last layer; features are computed once if it is really the last."""
         network, last = self._laplace.model, self._laplace.model.last_layer
         heads = [_named(vector, dict(last.named_parameters())) for vector in drawn]
         whole = self._of_network(drawn, list(last.parameters()))
@@ -274,7 +276,7 @@ class LaplaceSampler:
         return logits
 
     def _of_moments(self, random: torch.Generator) -> Logits:
-        """Logits of function-space approximations, without weights; noise is drawn once."""
+        """Return logits of function-space approximations, without weights; noise is drawn once."""
         moments = getattr(
             self._laplace, "predictive_moments", self._laplace._glm_predictive_distribution
         )
@@ -295,7 +297,7 @@ class LaplaceSampler:
 
 
 def _named(vector: Tensor, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A vector of weights, split into named parameters."""
+    """Return a vector of weights, split into named parameters."""
     parts = vector.split([parameter.numel() for parameter in like.values()])
     return {
         name: part.view_as(parameter)

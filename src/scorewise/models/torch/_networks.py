@@ -17,7 +17,7 @@ from torch.nn.parameter import is_lazy
 
 from scorewise._validate import SUM_TOLERANCE
 from scorewise.errors import InvalidInput, Remedy
-from scorewise.models.torch._row_batches import Batch, describe, move
+from scorewise.models.torch._row_batches import Batch, describe_batch, move
 
 _MODULE_ERRORS = (
     RuntimeError,
@@ -29,7 +29,7 @@ _MODULE_ERRORS = (
     AssertionError,
 )
 
-_ENOUGH = 32  # if this many rows sum to 1, outputs are probabilities
+_ENOUGH_ROWS = 32  # if this many rows sum to 1, outputs are probabilities
 
 _lock = threading.RLock()
 
@@ -60,11 +60,11 @@ def evaluation_mode(modules: Sequence[nn.Module], device: Any) -> Iterator[torch
             restored.callback(_set_modes, modes)
             # Not module.eval(): some modules override it with changes that cannot be undone.
             _set_modes(dict.fromkeys(modes, False))
-        homes = [_home(module) for module in modules]
-        target = choose_device(device, homes)
-        for module, home in zip(modules, homes, strict=True):
-            if home is not None and home != target:
-                restored.callback(module.to, home)
+        devices = [_device_of(module) for module in modules]
+        target = choose_device(device, devices)
+        for module, before in zip(modules, devices, strict=True):
+            if before is not None and before != target:
+                restored.callback(module.to, before)
                 module.to(target)
         restored.enter_context(preserved_randomness(target))
         yield target
@@ -94,13 +94,13 @@ def _tensors(module: nn.Module) -> Iterable[Tensor]:
     return chain(module.parameters(), module.buffers())
 
 
-def _home(module: nn.Module) -> torch.device | None:
+def _device_of(module: nn.Module) -> torch.device | None:
     """The device of a module; None if it has no tensors or is on several devices."""
-    homes = {tensor.device for tensor in _tensors(module)}
-    return homes.pop() if len(homes) == 1 else None
+    devices = {tensor.device for tensor in _tensors(module)}
+    return devices.pop() if len(devices) == 1 else None
 
 
-def choose_device(device: Any, homes: Sequence[torch.device | None] = ()) -> torch.device:
+def choose_device(device: Any, devices: Sequence[torch.device | None] = ()) -> torch.device:
     """Return the device that was passed, or the modules' accelerator, or the fastest."""
     if device is not None:
         try:
@@ -113,7 +113,7 @@ def choose_device(device: Any, homes: Sequence[torch.device | None] = ()) -> tor
                 f"device={device!r} cannot be used: {error}", Remedy("device", "cpu")
             ) from error
     else:
-        accelerators = [home for home in homes if home is not None and home.type != "cpu"]
+        accelerators = [x for x in devices if x is not None and x.type != "cpu"]
         fastest = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         chosen = accelerators[0] if accelerators else fastest
     if chosen.type == "cuda" and chosen.index is None:
@@ -128,8 +128,8 @@ def call_module(module: nn.Module, batch: Batch, device: torch.device, name: str
     entry of tuples. A single value per row, that of class 1 of two, becomes ``(n, 1)``.
     """
     tensors = [tensor for tensor in _tensors(module) if tensor.is_floating_point()]
-    home = tensors[0].device if tensors else device
-    batch = move(batch, home, [tensor.dtype for tensor in tensors])
+    device = tensors[0].device if tensors else device
+    batch = move(batch, device, [tensor.dtype for tensor in tensors])
     with errors_named(name, batch):
         by_name = isinstance(batch, Mapping) and _takes_names(module, batch)
         output = module(**batch) if by_name else module(batch)
@@ -151,7 +151,7 @@ def errors_named(name: str, batch: Batch) -> Iterator[None]:
         hint = ""
         if isinstance(batch, Tensor) and not batch.is_floating_point():
             hint = "; if it takes floats, convert X to float32"
-        raise InvalidInput(f"{name} fails on X ({describe(batch)}): {error}{hint}") from error
+        raise InvalidInput(f"{name} fails on X ({describe_batch(batch)}): {error}{hint}") from error
 
 
 def check_rows(values: Tensor, n_rows: int, name: str) -> None:
@@ -164,7 +164,7 @@ def check_rows(values: Tensor, n_rows: int, name: str) -> None:
 
 
 def _takes_names(module: nn.Module, batch: Mapping[str, Any]) -> bool:
-    """Whether the module takes the entries of a mapping as arguments, as Hugging Face's do."""
+    """Return whether the module takes a mapping as keyword arguments, as Hugging Face's do."""
     parameters = inspect.signature(module.forward).parameters
     any_name = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     return any_name or set(batch) <= set(parameters)
@@ -179,7 +179,7 @@ def logits_in(output: Any) -> Any:
     return output[0] if isinstance(output, tuple | list) and output else output
 
 
-# Outputs as probabilities
+# -- outputs as probabilities ---------------------------------------------------------------------
 
 
 class OutputReader:
@@ -204,7 +204,7 @@ class OutputReader:
         self._names = names
         self._output = output
         self._of_one_model = of_one_model
-        self._suspects = set(names) if output is None else set()
+        self._maybe_probabilities = set(names) if output is None else set()
         self._n_rows = 0
 
     def samples(self, values: Tensor, first_row: int) -> Tensor:
@@ -223,8 +223,8 @@ class OutputReader:
 
     def finish(self) -> None:
         """Raise if all logits of some member could be probabilities."""
-        if self._suspects and self._n_rows:
-            first = next(name for name in self._names if name in self._suspects)
+        if self._maybe_probabilities and self._n_rows:
+            first = next(name for name in self._names if name in self._maybe_probabilities)
             raise InvalidInput(
                 f"all values that {first} returns could be probabilities",
                 Remedy("output", "probs", "if they are"),
@@ -232,7 +232,7 @@ class OutputReader:
             )
 
     def _softmax(self, values: Tensor, tolerance: float, position: Callable[[int], str]) -> Tensor:
-        logits = at_least_two(values)
+        logits = with_two_logits(values)
         top = logits.amax(dim=-1)
         wrong = ~top.isfinite()  # a class may be masked by -inf, but not all classes
         if bool(wrong.any()):
@@ -240,24 +240,26 @@ class OutputReader:
             raise InvalidInput(
                 f"{position(i)}: a logit is {float(top[i])}; correct the model or drop the row"
             )
-        if self._suspects and len(values):
-            self._update_suspects(values.unflatten(0, (len(self._names), -1)), tolerance)
+        if self._maybe_probabilities and len(values):
+            self._update_maybe_probabilities(values.unflatten(0, (len(self._names), -1)), tolerance)
         return logits.softmax(dim=-1)
 
-    def _update_suspects(self, values: Tensor, tolerance: float) -> None:
+    def _update_maybe_probabilities(self, values: Tensor, tolerance: float) -> None:
         """Drop members whose outputs ``(M, n, K)`` cannot be probabilities."""
         has_columns = values.shape[-1] > 1
-        could = (values.amin(dim=(1, 2)) >= 0) & (values.amax(dim=(1, 2)) <= 1)
+        may_be = (values.amin(dim=(1, 2)) >= 0) & (values.amax(dim=(1, 2)) <= 1)
         if has_columns:
-            could &= (values.sum(dim=-1) - 1).abs().amax(dim=1) <= tolerance
-        cleared = [name for name, may in zip(self._names, could.tolist(), strict=True) if not may]
-        self._suspects.difference_update(self._names if cleared and self._of_one_model else cleared)
+            may_be &= (values.sum(dim=-1) - 1).abs().amax(dim=1) <= tolerance
+        logits = [name for name, may in zip(self._names, may_be.tolist(), strict=True) if not may]
+        if logits and self._of_one_model:
+            logits = list(self._names)
+        self._maybe_probabilities.difference_update(logits)
         self._n_rows += values.shape[1]
-        if has_columns and self._n_rows >= _ENOUGH:
+        if has_columns and self._n_rows >= _ENOUGH_ROWS:
             self.finish()
 
 
-def at_least_two(logits: Tensor) -> Tensor:
+def with_two_logits(logits: Tensor) -> Tensor:
     """Return logits of at least two classes; a single logit is that of class 1."""
     if logits.shape[-1] > 1:
         return logits
@@ -265,7 +267,7 @@ def at_least_two(logits: Tensor) -> Tensor:
 
 
 def _as_probabilities(values: Tensor, position: Callable[[int], str]) -> Tensor:
-    """Outputs that are probabilities; a single one is that of class 1."""
+    """Return outputs that are probabilities; a single one is that of class 1."""
     tolerance, values = _tolerance(values), widened(values)
     probs = torch.cat([1 - values, values], dim=-1) if values.shape[-1] == 1 else values
     wrong = ~(((probs.sum(-1) - 1).abs() <= tolerance) & (probs.amin(-1) >= 0))

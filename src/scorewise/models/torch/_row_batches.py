@@ -179,10 +179,10 @@ def distinct_rows(batch: Batch, n: int) -> Batch:
     return chosen
 
 
-def describe(batch: Batch) -> str:
+def describe_batch(batch: Batch) -> str:
     """Return shape and dtype, for messages."""
     if isinstance(batch, Mapping):
-        return ", ".join(f"{name} {describe(entry)}" for name, entry in batch.items())
+        return ", ".join(f"{name} {describe_batch(entry)}" for name, entry in batch.items())
     if not isinstance(batch, Tensor):
         return type(batch).__name__
     return f"{tuple(batch.shape)} of {str(batch.dtype).removeprefix('torch.')}"
@@ -210,7 +210,7 @@ def move(batch: Batch, device: torch.device, dtypes: Collection[torch.dtype]) ->
     return batch.to(device, dtype, non_blocking=True)
 
 
-# Streaming
+# -- streaming ------------------------------------------------------------------------------------
 
 
 def stream(
@@ -249,15 +249,15 @@ def _check_deterministic(draw: Draw, batch: Batch, name: str) -> None:
     Not in inference mode, as modules may store tensors that they make in their first pass.
     """
     with torch.no_grad():
-        three, again, two = (draw(few_rows(batch, n), 0) for n in (3, 3, 2))
-    size, spread = three.abs().amax(), (three.amax(dim=0) - three.amin(dim=0)).amax()
-    rounding = max(_ROUNDING * float(size), 0.05 * float(spread))
-    if float((three - again).abs().amax()) > rounding:
+        samples, repeated, of_fewer_rows = (draw(few_rows(batch, n), 0) for n in (3, 3, 2))
+    size, variation = samples.abs().amax(), (samples.amax(dim=0) - samples.amin(dim=0)).amax()
+    rounding = max(_ROUNDING * float(size), 0.05 * float(variation))
+    if float((samples - repeated).abs().amax()) > rounding:
         raise InvalidInput(
             f"{name} returns different values for the same rows in evaluation mode; use "
             "torch.nn.Dropout instead of torch.nn.functional.dropout, which random_state controls"
         )
-    if float((three[:2] - two).abs().amax()) > rounding:
+    if float((samples[:2] - of_fewer_rows).abs().amax()) > rounding:
         raise InvalidInput(
             f"the output of {name} for a row depends on the other rows of its batch, as with batch "
             "norm without running statistics"
