@@ -1,4 +1,4 @@
-"""Triage: one cost matrix decides, abstains, orders reviews and chooses what to label.
+"""Triage: decide, abstain, order reviews and choose what to label by one cost matrix.
 
     python examples/triage.py
 
@@ -23,7 +23,7 @@ COSTS = np.array(
         [10, 0],  # benign
     ]
 )
-BIOPSY = [6, 4]  # by class; the abstain action
+BIOPSY = [6, 4]  # by class; to abstain is to take a biopsy
 
 
 def main() -> None:
@@ -37,12 +37,15 @@ def main() -> None:
     print("Actions and their expected costs:", decisions, sep="\n", end="\n\n")
 
     costs = decisions.rule.costs
-    by_label = costs[y_new, members.mean.argmax(axis=-1)]  # column k is the right action for k
-    without = sw.decide(members, COSTS)
-    print("Mean cost per patient, with the true classes:")
-    print(f"  the most likely label     {by_label.mean():6.3f}")
-    print(f"  the least costly action   {COSTS[y_new, without.action].mean():6.3f}")
-    print(f"  ... with biopsies         {costs[y_new, decisions.action].mean():6.3f}", end="\n\n")
+    label_costs = costs[y_new, members.mean.argmax(axis=-1)]  # column k is the right action for k
+    no_biopsies = sw.decide(members, COSTS)
+    print("Mean cost per patient, by their true classes, if we choose")
+    print(f"  the action for the most likely class   {label_costs.mean():6.3f}")
+    print(
+        f"  the action of least expected cost      {COSTS[y_new, no_biopsies.action].mean():6.3f}"
+    )
+    print(f"  the same, and biopsies are possible    {costs[y_new, decisions.action].mean():6.3f}")
+    print()
 
     print("The three patients whose expected cost is highest, to be reviewed first:")
     for row in np.argsort(-decisions.total, kind="stable")[:3]:
@@ -50,9 +53,9 @@ def main() -> None:
         print(f"  patient {row}: {name}, expected cost {decisions.total[row]:.2f}")
     print()
 
-    print("The three patients whose diagnosis is most useful as a label:")
+    print("The three patients whose diagnoses are most useful as labels:")
     for row in sw.acquire(decisions.epistemic, 3, random_state=0):
-        print(f"  patient {row}: learning θ saves {decisions.epistemic[row]:.2f}")
+        print(f"  patient {row}: knowing θ would save {decisions.epistemic[row]:.2f}")
 
 
 if __name__ == "__main__":
