@@ -62,7 +62,10 @@ def table(
     """A table whose first ``n_names`` columns are names; the others are numbers."""
     rich_table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
     for i, column in enumerate(columns):
-        rich_table.add_column(column, justify="left" if i < n_names else "right", overflow="fold")
+        is_name = i < n_names
+        rich_table.add_column(
+            column, justify="left" if is_name else "right", overflow="fold", no_wrap=not is_name
+        )
     for row in rows:
         rich_table.add_row(*(cell(x) for x in row))
     return rich_table

@@ -134,13 +134,13 @@ def compare(
     >>> probs /= probs.sum(axis=-1, keepdims=True)
     >>> print(sw.compare(probs, y, rules=["log", "zero-one"], baselines=False, random_state=0))
     Abstaining, by AULC of the zero-one loss (lower is better)
-    measure             verdict              AULC   distance [95 % interval]
-    total zero-one      best               0.1962  0.0000 [+0.0000, +0.0000]
-    aleatoric zero-one  indistinguishable  0.1990  0.0027 [-0.0039, +0.0093]
-    total log           indistinguishable  0.2088  0.0125 [-0.0038, +0.0289]
-    aleatoric log       indistinguishable  0.2100  0.0138 [-0.0035, +0.0311]
-    epistemic log       worse              0.2306  0.0344 [+0.0049, +0.0638]
-    epistemic zero-one  worse              0.2394  0.0431 [+0.0155, +0.0707]
+    measure             verdict              AULC  distance [95 % interval]
+    total zero-one      best               0.1962   0.0000 [0.0000, 0.0000]
+    aleatoric zero-one  indistinguishable  0.1990  0.0027 [-0.0039, 0.0093]
+    total log           indistinguishable  0.2088  0.0125 [-0.0038, 0.0289]
+    aleatoric log       indistinguishable  0.2100  0.0138 [-0.0035, 0.0311]
+    epistemic log       worse              0.2306   0.0344 [0.0049, 0.0638]
+    epistemic zero-one  worse              0.2394   0.0431 [0.0155, 0.0707]
     Theory recommends total zero-one: it is the best here.
     """
     validate.choice(task, "task", TASKS)

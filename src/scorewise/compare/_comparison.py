@@ -174,7 +174,7 @@ class Comparison:
                     row.name,
                     f"same order as {row.same_order_as}" if row.same_order_as else row.verdict,
                     f"{row.value:.4f}",
-                    f"{row.distance_to_best:.4f} [{row.low:+.4f}, {row.high:+.4f}]",
+                    f"{row.distance_to_best:.4f} [{row.low:.4f}, {row.high:.4f}]",
                 )
                 for row in self.standings
             ),
