@@ -23,6 +23,8 @@ def test_forests_grow_on_a_cluster(tmp_path: Path):
     ):
         assert run(["figure-1"], setup("cluster")).computed == SMALL.runs
     run(["figure-1"], setup("here"))
-    on_cluster, here = (Store(tmp_path / name).results("figure-1") for name in ("cluster", "here"))
-    assert [x.cell.key for x in on_cluster] == [x.cell.key for x in here]
-    assert [x.numbers for x in on_cluster] == [x.numbers for x in here]
+    on_cluster, on_this_machine = (
+        Store(tmp_path / name).results("figure-1") for name in ("cluster", "here")
+    )
+    assert [x.cell.key for x in on_cluster] == [x.cell.key for x in on_this_machine]
+    assert [x.numbers for x in on_cluster] == [x.numbers for x in on_this_machine]

@@ -613,17 +613,17 @@ def test_missing_data_names_the_command_that_fetches_it(
 def test_what_is_missing_and_had_by_hand_says_what_to_put_where(tmp_path: Path):
     kit, train = "ILSVRC2012_devkit_t12.tar.gz", "ILSVRC2012_img_train.tar"
     where = tmp_path / "imagenet"
-    for there, said in [
+    for archives, message in [
         ((), f"download.php, put {kit} and {train} (for train) in {where}, and then get it with: "),
         ((kit,), f"download.php, put {train} (for train) in {where}, and then get it with: "),
         ((kit, train), f"{tmp_path} (train is missing); get it with: "),
     ]:
-        for name in there:
+        for name in archives:
             put(where, name, b"")
         with pytest.raises(MissingData) as caught:
             datasets.load("imagenet", "train", data_dir=tmp_path)
         command = f"scorewise-paper datasets fetch imagenet --data-dir {tmp_path}"
-        assert str(caught.value).endswith(f"{said}{command}")
+        assert str(caught.value).endswith(f"{message}{command}")
 
 
 @pytest.mark.parametrize(

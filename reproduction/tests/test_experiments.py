@@ -249,9 +249,9 @@ def test_killed_and_started_again(
     options = (*args, "--data-dir", grey if data == "grey" else root, "--results", tmp_path)
     for moment in moments:  # one after another, on the same folder
         killed_once(started(*options), lambda pattern=moment: any(tmp_path.glob(pattern)))
-        there = contents(tmp_path)
-        assert len(there) < len(expected)
-        assert all(expected[cell] == numbers for cell, numbers in there.items())
+        stored = contents(tmp_path)
+        assert len(stored) < len(expected)
+        assert all(expected[cell] == numbers for cell, numbers in stored.items())
     before = len(contents(tmp_path))
     result = reproduce(*options, "--json")
     assert result.exit_code == 0, result.output
@@ -308,8 +308,8 @@ def test_two_at_once(root: Path, grey: Path, tmp_path: Path, undisturbed: Any):
         options = (*args, "--data-dir", grey if data == "grey" else root)
         both = [started(*options, "--results", tmp_path / name) for _ in range(2)]
         for process in both:
-            _, said = process.communicate(timeout=600)
-            assert process.returncode == 0, said
+            _, errors = process.communicate(timeout=600)
+            assert process.returncode == 0, errors
         assert contents(tmp_path / name) == undisturbed(name)
 
 

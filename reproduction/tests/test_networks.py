@@ -68,10 +68,10 @@ def weights(network: NetworkWithHead) -> dict[str, torch.Tensor]:
 
 
 def assert_same(first: NetworkWithHead, second: NetworkWithHead, **tolerance: float) -> None:
-    there, here = weights(first), weights(second)
-    assert list(there) == list(here)
-    for name, x in there.items():
-        torch.testing.assert_close(x, here[name], **{"rtol": 1e-4, "atol": 1e-5, **tolerance})
+    weights_1, weights_2 = weights(first), weights(second)
+    assert list(weights_1) == list(weights_2)
+    for name, x in weights_1.items():
+        torch.testing.assert_close(x, weights_2[name], **{"rtol": 1e-4, "atol": 1e-5, **tolerance})
 
 
 def alone(
@@ -238,9 +238,9 @@ def trained(recipes: list[Recipe], pictures: Any, folder: Path) -> list[NetworkW
 
 
 def assert_identical(first: NetworkWithHead, second: NetworkWithHead) -> None:
-    there, here = first.state_dict(), second.state_dict()
-    assert list(there) == list(here)
-    assert all(torch.equal(x, here[name]) for name, x in there.items())
+    weights_1, weights_2 = first.state_dict(), second.state_dict()
+    assert list(weights_1) == list(weights_2)
+    assert all(torch.equal(x, weights_2[name]) for name, x in weights_1.items())
 
 
 @pytest.mark.parametrize("stop", [1, 3])

@@ -117,9 +117,9 @@ def test_verdicts(values: tuple[float, ...], verdict: str):
 
 
 def test_runs_are_paired():
-    ours, theirs = {0: 1.0, 1: 2.0, 5: 3.0}, {1: 2.5, 5: 3.25, 7: 9.0}
-    assert Advantage.smaller(ours, theirs).values == (0.5, 0.25)
-    assert Advantage.larger(theirs, ours).values == (0.5, 0.25)
+    values, rival_values = {0: 1.0, 1: 2.0, 5: 3.0}, {1: 2.5, 5: 3.25, 7: 9.0}
+    assert Advantage.smaller(values, rival_values).values == (0.5, 0.25)
+    assert Advantage.larger(rival_values, values).values == (0.5, 0.25)
 
 
 def test_spread():

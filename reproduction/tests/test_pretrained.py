@@ -269,8 +269,8 @@ def test_body_and_head_are_the_whole_network(done: Setup):
     for data, whole in wholes.items():
         network = network_of(data, done)
         with torch.inference_mode():
-            said = whole(x)
-            expected = getattr(said, "logits", said)
+            output = whole(x)
+            expected = getattr(output, "logits", output)
             torch.testing.assert_close(network.head(network.body(x)), expected)
 
 
@@ -461,21 +461,25 @@ def test_without_training_images_there_is_no_laplace(root: Path, tmp_path: Path)
     cells = pretrained_cells(setup, "table", 1, "imagenet", ["svhn"])
     assert {cell.setting["method"] for cell in cells} == {"dropout"}
     assert set(setup.gaps) == {"imagenet/train"}
-    said = str(setup.gaps["imagenet/train"])
-    assert said.startswith("to fit a Laplace approximation to: ImageNet is not in ")
-    assert f"put ILSVRC2012_img_train.tar (for train) in {data / 'imagenet'}, and" in said
+    message = str(setup.gaps["imagenet/train"])
+    assert message.startswith(
+        "the Laplace approximation needs training images: ImageNet is not in "
+    )
+    assert f"put ILSVRC2012_img_train.tar (for train) in {data / 'imagenet'}, and" in message
 
 
 def test_missing_weights(root: Path, tmp_path: Path):
     setup = setup_for(root, tmp_path, weights_dir=tmp_path / "none")
     with pytest.raises(MissingData) as caught:
         run(TABLES, setup)
-    said = str(caught.value)
+    message = str(caught.value)
     place = tmp_path / "none"
-    assert f"https://download.pytorch.org/models/{EFFICIENTNET} to {place / EFFICIENTNET}" in said
+    assert (
+        f"https://download.pytorch.org/models/{EFFICIENTNET} to {place / EFFICIENTNET}" in message
+    )
     for file in ("config.json", "model.safetensors"):
         url = f"https://huggingface.co/nateraw/vit-base-food101/resolve/main/{file}"
-        assert f"{url} to {place / VIT / file}" in said
+        assert f"{url} to {place / VIT / file}" in message
     assert set(setup.gaps) == {"EfficientNetV2-S", "the vision transformer for Food-101"}
 
 
