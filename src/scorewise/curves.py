@@ -208,7 +208,7 @@ def rejection_curve(losses: Any, uncertainty: Any) -> Curve:
 
 
 def _expected_sums(loss: np.ndarray, score: np.ndarray) -> np.ndarray:
-    """Sums of the first k losses, linear along tied scores: their mean over random orders."""
+    """Return sums of the first k losses, linear along ties: their mean over random orders."""
     sums = np.cumsum(loss)
     ends = np.flatnonzero(score[1:] != score[:-1]) + 1
     if len(ends) == len(score) - 1:

@@ -298,6 +298,13 @@ def test_the_loss_is_that_of_the_test_rows(task_loss, floor):
         np.testing.assert_allclose(r.loss, expected, rtol=1e-9)
 
 
+def test_an_infinite_loss_is_refused_with_the_floor_as_its_remedy():
+    tree = DecisionTreeClassifier(random_state=0)  # its leaves are pure
+    with pytest.raises(sw.InvalidInput, match="is infinite") as error:
+        rounds_of(BaggingClassifier(tree, 2, random_state=0), task_loss="log")
+    assert [remedy.argument for remedy in error.value.remedies] == ["floor"]
+
+
 # -- continuing from the model before --------------------------------------------------------------
 
 

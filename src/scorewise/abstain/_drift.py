@@ -55,7 +55,7 @@ class Drift:
 
 
 def compare_with_calibration(before: np.ndarray, now: np.ndarray, false_alarm_rate: float) -> Drift:
-    """Test whether new uncertainties have the distribution of those of the calibration data."""
+    """Return a test of whether new uncertainties are distributed as those of the calibration."""
     from scipy.stats import ks_2samp
 
     with warnings.catch_warnings():

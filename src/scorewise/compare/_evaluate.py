@@ -29,7 +29,7 @@ from scorewise.compare._evaluation import (
     LearningEvaluation,
     OODEvaluation,
     UncertainRow,
-    headline,
+    choose_headline,
 )
 from scorewise.compare._measures import RowUncertainties, TaskLosses
 from scorewise.compare._verdict import Note
@@ -168,7 +168,7 @@ def evaluate(
         comparison=comparison,
         certificates=certificates,
         calibration=comparison.calibration,
-        classes=_classes(labelled, losses.incurred, uncertainty, headline(certificates)),
+        classes=_classes(labelled, losses.incurred, uncertainty, choose_headline(certificates)),
         uncertain_rows=_uncertain_rows(
             labelled, rows.mean, losses, uncertainty, floor, n_uncertain
         ),

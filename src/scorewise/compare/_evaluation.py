@@ -203,7 +203,7 @@ class Evaluation:
     @property
     def headline(self) -> Certificate | None:
         """The certificate of the smallest guaranteed loss that still accepts half of the rows."""
-        return headline(self.certificates)
+        return choose_headline(self.certificates)
 
     @property
     def distinct_curves(self) -> dict[str, Curve]:
@@ -283,7 +283,7 @@ class Evaluation:
         }
 
 
-def headline(certificates: tuple[Certificate, ...]) -> Certificate | None:
+def choose_headline(certificates: tuple[Certificate, ...]) -> Certificate | None:
     """Return the certificate of the smallest loss that accepts half, or of the largest coverage."""
     useful = [c for c in certificates if c.coverage >= _ENOUGH_COVERAGE]
     if useful:
