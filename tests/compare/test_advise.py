@@ -12,7 +12,7 @@ from scorewise.compare import Advice
 from support import all_rules, members
 
 SYMMETRIC = ("log", "brier", "zero-one", "spherical")
-TWO_CLASSES, ALWAYS, CALIBRATION = "With two classes", "The totals of Brier", "badly calibrated"
+TWO_CLASSES, ALWAYS, CALIBRATION = "With two classes", "any number of classes", "badly calibrated"
 
 
 def says(advice: Advice, words: str) -> bool:

@@ -38,6 +38,14 @@ def check_sentences(evaluation: Evaluation) -> None:
             assert wrong not in sentence or "(p = " in sentence or "floor=" in sentence, sentence
 
 
+def test_a_verdict_is_a_sequence_of_its_sentences():
+    verdict = evaluate().verdict
+    assert list(verdict) == [verdict.abstain, verdict.measures, verdict.calibration]
+    assert len(verdict) == 3
+    assert verdict[0] == verdict.abstain
+    assert verdict[1:] == (verdict.measures, verdict.calibration)
+
+
 def test_some_is_accepted_and_the_loss_falls():
     evaluation = evaluate(max_loss=0.2)
     cert = evaluation.headline
@@ -76,7 +84,7 @@ def test_nothing_is_certified():
     evaluation = evaluate(y=(RIGHT + 1) % 3)
     assert evaluation.headline is None
     sentence = evaluation.verdict.abstain
-    assert "The error is 100 % on 300 rows, and no threshold can be certified" in sentence
+    assert "The error is 100 % on 300 rows, and no threshold guarantees" in sentence
     assert "More rows may not help" in sentence
     assert all(summary.coverage is None for summary in evaluation.classes)
     few = evaluate(PROBS[:5], RIGHT[:5])
@@ -125,7 +133,7 @@ def test_one_row_says_nothing_about_the_average():
 def test_certificates_that_are_not_there_do_not_hold():
     evaluation = evaluate(task_loss="log")
     assert not evaluation.certificates
-    assert "certificates hold" not in evaluation.verdict.calibration
+    assert "certificates stay valid" not in evaluation.verdict.calibration
 
 
 def test_more_rows_are_not_called_useless_where_they_help():
@@ -215,7 +223,7 @@ def test_one_row():
             evaluation = evaluate(PROBS[:1], [y], task_loss=rule)
             assert evaluation.n_rows == 1
             assert evaluation.headline is None
-            assert "on one row, and no threshold can be certified" in evaluation.verdict.abstain
+            assert "on one row, and no threshold guarantees" in evaluation.verdict.abstain
             as_json(evaluation.to_dict())
 
 

@@ -271,7 +271,7 @@ def test_two_classes_one_row_one_measure(tmp_path):
     probs, y = members(1, 2)
     evaluation = sw.evaluate(probs, y, rules=["log"], n_resamples=100)
     page = shown(evaluation, tmp_path)
-    assert "no threshold can be certified" in page.words
+    assert "no threshold guarantees" in page.words
     assert "more labelled rows would be needed" in page.words
     assert set(page.data["figures"]) == {"rejection", "comparison-selective", "calibration"}
     (first, *_) = evaluation.comparison.standings

@@ -154,7 +154,7 @@ def loss_calibration(
 
 
 def _bin_starts(ranked: np.ndarray, n_bins: int) -> np.ndarray:
-    """First rows of bins of about equal mass; tied rows stay together."""
+    """Return the first rows of bins of about equal mass; tied rows stay together."""
     starts = np.unique(np.linspace(0, len(ranked), n_bins, endpoint=False).astype(int))
     return np.unique(np.searchsorted(ranked, ranked[starts], side="left"))
 
@@ -162,7 +162,7 @@ def _bin_starts(ranked: np.ndarray, n_bins: int) -> np.ndarray:
 def _means(
     values: np.ndarray, starts: np.ndarray, sizes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Means within bins, and their standard errors; NaN for bins with a single row."""
+    """Return means within bins, and their standard errors; NaN for bins with a single row."""
     means = np.add.reduceat(values, starts) / sizes
     squares = np.add.reduceat((values - np.repeat(means, sizes)) ** 2, starts)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -182,7 +182,7 @@ def _student_interval(
 def _binomial_interval(
     hits: np.ndarray, sizes: np.ndarray, confidence: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Clopper and Pearson's interval of a proportion."""
+    """Return the interval of Clopper and Pearson for a proportion."""
     from scipy.special import betaincinv
 
     tail = (1 - confidence) / 2
@@ -192,7 +192,7 @@ def _binomial_interval(
 
 
 def _p_value(gaps: np.ndarray, expected: np.ndarray, is_binary: bool) -> float:
-    """P-value of the largest cumulative sum of gaps, if each has mean 0; rows sorted by total."""
+    """Return the p-value of the largest cumulative sum of gaps; rows are sorted by total."""
     sums = np.abs(np.cumsum(gaps))
     largest = float(np.max(sums[np.r_[expected[1:] != expected[:-1], True]]))
     if is_binary and expected[0] >= -_ROUNDING and expected[-1] <= 1 + _ROUNDING:
@@ -209,7 +209,7 @@ def _p_value(gaps: np.ndarray, expected: np.ndarray, is_binary: bool) -> float:
 
 
 def _exceedance(x: float) -> float:
-    """P(sup |B| > x) of a Brownian motion B on [0, 1]."""
+    """Return P(sup |B| > x) for a Brownian motion B on [0, 1]."""
     from scipy.special import ndtr
 
     if x < 0.3:  # the series below converges slowly, to 1

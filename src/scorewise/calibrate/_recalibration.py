@@ -17,7 +17,7 @@ from scorewise._random import seed_of
 
 
 class LossRecalibrator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Map total uncertainty to the mean loss that rows with this uncertainty incur.
+    """A map from total uncertainty to the mean loss that rows with this uncertainty incur.
 
     Use it where :func:`scorewise.loss_calibration` shows a miscalibrated model and the value of the
     uncertainty matters. Fit it on held-out rows, never on the rows that are evaluated. The map is
@@ -78,7 +78,7 @@ class LossRecalibrator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return self
 
     def cross_fit(self, X: Any, y: Any) -> np.ndarray:
-        """Fit, and map the same rows, each by the map that was fitted without it.
+        """Return the recalibrated uncertainty of the rows of the fit, each by a map without it.
 
         Use it to estimate the effect of recalibration without further rows.
 
@@ -118,7 +118,7 @@ class LossRecalibrator(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return X, folds
 
     def transform(self, X: Any) -> np.ndarray:
-        """The mean loss at each total uncertainty.
+        """Return the mean loss at each total uncertainty.
 
         Parameters
         ----------

@@ -44,7 +44,7 @@ class Temperature:
     @overload
     def __call__(self, predictions: Any, **options: Any) -> Array: ...
     def __call__(self, predictions: Any, **options: Any) -> Samples | Array:
-        """The predictions at this temperature.
+        """Return the predictions at this temperature.
 
         Parameters
         ----------
@@ -59,11 +59,11 @@ class Temperature:
             Probabilities, in the same kind of container.
         """
         if isinstance(predictions, Samples) and not options:
-            return Samples(_tempered(predictions.probs, self.value), predictions.weights)
-        return _tempered(Samples(predictions, **options).probs, self.value)
+            return Samples(_at_temperature(predictions.probs, self.value), predictions.weights)
+        return _at_temperature(Samples(predictions, **options).probs, self.value)
 
 
-def _tempered(probs: Array, temperature: float) -> Array:
+def _at_temperature(probs: Array, temperature: float) -> Array:
     xp = namespace(probs)
     with np.errstate(divide="ignore"):
         return softmax(xp, xp.log(probs) / temperature)
@@ -116,14 +116,14 @@ def fit_temperature(
     held_out = _LogLoss.of(rows, y, floor)
     grid = np.geomspace(_LOWEST, _HIGHEST, _N_GRID)
     best = int(np.argmin([held_out.loss(t) for t in grid]))
-    value = held_out.least(grid[max(best - 1, 0)], grid[min(best + 1, _N_GRID - 1)])
+    value = held_out.best_between(grid[max(best - 1, 0)], grid[min(best + 1, _N_GRID - 1)])
     if held_out.loss(1.0) - held_out.loss(value) <= _FLAT:
         value = 1.0
     if not 1.01 * _LOWEST < value < _HIGHEST / 1.01 or held_out.loss(value) == 0:
         warnings.warn(
             f"the temperature {value:.3g} is at the end of the searched range, or no better than "
-            "others: these rows are too few, or all predicted right, or the members disagree "
-            "(as the trees of a forest do), which no temperature changes",
+            "others: there are too few rows, no wrong prediction, or members that disagree, as the "
+            "trees of a forest do; a temperature cannot correct the last",
             UserWarning,
             stacklevel=2,
         )
@@ -158,17 +158,17 @@ class _LogLoss:
             return cls(np.log(p), labels[:, None, None], weights, floor)
 
     def loss(self, temperature: float) -> float:
-        """Mean log loss at a temperature."""
+        """Return the mean log loss at a temperature."""
         tempered = softmax(np, self.log_probs / temperature)
-        of_label = np.take_along_axis(tempered, self.labels, axis=-1)[..., 0]
-        shares = 1 / of_label.shape[-1] if self.weights is None else self.weights
-        mean = np.sum(of_label * shares, axis=-1)
+        label_probs = np.take_along_axis(tempered, self.labels, axis=-1)[..., 0]
+        member_weights = 1 / label_probs.shape[-1] if self.weights is None else self.weights
+        mean = np.sum(label_probs * member_weights, axis=-1)
         mean = apply_floor(mean, self.floor, tempered.shape[-1])
         with np.errstate(divide="ignore"):  # at low temperatures probabilities become 0
             return float(-np.mean(np.log(mean)))
 
-    def least(self, low: float, high: float) -> float:
-        """The best temperature between two temperatures."""
+    def best_between(self, low: float, high: float) -> float:
+        """Return the best temperature between two temperatures."""
         from scipy.optimize import minimize_scalar
 
         minimum = minimize_scalar(

@@ -5,15 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scorewise import _validate as validate
-from scorewise.rules import RuleLike, ScoringRule, brier, get_rule, get_rules, zero_one
+from scorewise.rules import DEFAULT_RULES, RuleLike, ScoringRule, get_rule, get_rules
 
 TASKS = ("selective", "ood", "active")
 
-_TWO_CLASSES = (
-    "With two classes the totals of all symmetric rules (log, Brier, zero-one, spherical) order "
-    "rows alike, so choosing among them changes nothing."
-)
-_ALWAYS_ALIKE = "The totals of Brier and spherical order rows alike for any number of classes."
 _MISCALIBRATED = (
     "All this assumes a calibrated model. For a badly calibrated model another measure can do "
     "better: evaluate the model, and compare the measures on your own data."
@@ -63,7 +58,7 @@ class Advice:
 
 
 def measure_name(rule: str, component: str) -> str:
-    """The name of a measure, such as ``"total brier"``."""
+    """Return the name of a measure, such as ``"total brier"``."""
     return f"{component} {rule}"
 
 
@@ -137,9 +132,14 @@ def advise(task: str, task_loss: RuleLike = "zero-one") -> Advice:
 
 
 def _same_order(loss: ScoringRule) -> tuple[str, ...]:
-    """The caveats on totals of other rules that order rows in the same way."""
-    return tuple(
-        caveat
-        for caveat, rule, n_classes in ((_TWO_CLASSES, zero_one, 2), (_ALWAYS_ALIKE, brier, 3))
-        if loss.total_order(n_classes) == rule.total_order(n_classes)
-    )
+    """Return caveats on rules whose totals order rows as the total of the loss does."""
+    caveats = []
+    for n_classes, classes in ((2, "With two classes"), (3, "For any number of classes")):
+        order = loss.total_order(n_classes)
+        names = [name for name in DEFAULT_RULES if get_rule(name).total_order(n_classes) == order]
+        if order is not None and len(names) > 1:
+            caveats.append(
+                f"{classes} the totals of {', '.join(names[:-1])} and {names[-1]} order rows "
+                "alike, so choosing among them changes nothing."
+            )
+    return tuple(caveats)

@@ -265,7 +265,7 @@ def compare_ood(
 
 
 def compare_runs(runs: Any, advice: Advice, confidence: float) -> Comparison:
-    """The comparison of repeated runs of active learning, by their mean loss."""
+    """Return the comparison of repeated runs of active learning, by their mean loss."""
     if not isinstance(runs, Mapping) or not runs:
         remedy = Remedy("runs", ..., "a mapping of the name of each measure to its losses (R, T)")
         raise InvalidInput("task='active' compares repeated runs", remedy)
@@ -290,7 +290,7 @@ def compare_runs(runs: Any, advice: Advice, confidence: float) -> Comparison:
 
 
 def _has_rounds(runs: Any) -> bool:
-    """Whether a list of runs, or one of its runs, has rounds rather than losses."""
+    """Return whether a list of runs, or one of its runs, has rounds rather than losses."""
     return isinstance(runs, list | tuple) and any(
         isinstance(run, Round) or (isinstance(run, list | tuple) and _has_rounds(run))
         for run in runs
@@ -300,7 +300,7 @@ def _has_rounds(runs: Any) -> bool:
 def _losses_at_shared_labels(
     runs: Mapping[str, Sequence[Sequence[Round]]],
 ) -> dict[str, np.ndarray]:
-    """The losses (R, T) of every measure at the numbers of labels that all runs reached."""
+    """Return the losses (R, T) of every measure at numbers of labels that all runs reached."""
     curves = learning_curves(runs)
     numbers = [n_labelled for n_labelled, _ in curves.values()]
     shared = numbers[0][np.all([np.isin(numbers[0], other) for other in numbers], axis=0)]
@@ -318,7 +318,7 @@ def _compare_measures(
     calibration: LossCalibration | None,
     bootstrap: BootstrapSettings,
 ) -> Comparison:
-    """The comparison by a metric of resamples; measures of the same order are computed once."""
+    """Return the comparison by a metric of resamples; equal orders are computed once."""
     first = first_of_same_order(measures)
     leaders = [measure for measure in measures if first[measure.name] == measure.name]
     metrics = [metric_of(measure.scores) for measure in leaders]
@@ -349,7 +349,7 @@ def _compare_measures(
 def _metrics_of_resamples(
     metrics: Sequence[Metric], sizes: Sequence[int], bootstrap: BootstrapSettings
 ) -> np.ndarray:
-    """Metrics of resamples ``(B, m)``; each set of rows is resampled by itself."""
+    """Return metrics of resamples ``(B, m)``; each set of rows is resampled by itself."""
     batch = max(1, _BATCH // sum(sizes))
     n_resamples = bootstrap.n_resamples
     sets = [
@@ -381,7 +381,7 @@ def _refuse_unused(task: str, **arguments: Any) -> None:
 
 
 def _at_least_one_row(predictions: Any, name: str, options: dict[str, Any]) -> Samples | Dirichlet:
-    """Predictions of at least one row, from a file or from arrays."""
+    """Return predictions of at least one row, from a file or from arrays."""
     if predictions is None:
         remedy = Remedy(name, ..., "the predictions (n, M, K) of rows")
         raise InvalidInput("this task compares predictions", remedy)
@@ -394,7 +394,7 @@ def _at_least_one_row(predictions: Any, name: str, options: dict[str, Any]) -> S
 def _labelled_rows(
     predictions: Any, y: Any, options: dict[str, Any]
 ) -> tuple[Samples | Dirichlet, Any]:
-    """Predictions and their labels, which a file may contain."""
+    """Return predictions and their labels, which a file may contain."""
     if isinstance(predictions, Predictions):
         labelled = receive_labelled(predictions, y, options)
         return labelled.samples, labelled.labels
@@ -405,7 +405,7 @@ def _labelled_rows(
 
 
 def _losses_of_runs(values: Any, name: str) -> np.ndarray:
-    """Finite losses of repeated runs, ``(R, T)``."""
+    """Return finite losses of repeated runs, ``(R, T)``."""
     losses = np.asarray(validate.real(values, f"runs[{name!r}]", to_numpy), dtype=np.float64)
     if losses.ndim != 2 or losses.shape[0] < 2 or not losses.shape[1]:
         raise InvalidInput(

@@ -34,7 +34,8 @@ class ClassSummary:
     loss, total, aleatoric, epistemic : float
         Means under the task's loss; NaN where there are no rows.
     coverage : float or None
-        Share of the rows that the certificate in the headline accepts; None without one, or rows.
+        Proportion of the rows that the certificate in the headline accepts; None without one, or
+        without rows.
     accepted_loss : float or None
         Mean loss of the accepted rows; None where none is accepted.
     """
@@ -201,7 +202,7 @@ class Evaluation:
 
     @property
     def headline(self) -> Certificate | None:
-        """The most useful certificate: the smallest loss at which half is still accepted."""
+        """The certificate of the smallest guaranteed loss that still accepts half of the rows."""
         return headline(self.certificates)
 
     @property
@@ -220,7 +221,7 @@ class Evaluation:
         return self.sentences()
 
     def sentences(self, remedy_text: RemedyText = str, name_text: NameText = str) -> Verdict:
-        """The verdict, with remedies and names as the caller renders them.
+        """Return the verdict, with remedies and names as the caller renders them.
 
         Parameters
         ----------
@@ -244,7 +245,7 @@ class Evaluation:
         return str(self.verdict)
 
     def to_dict(self) -> dict[str, Any]:
-        """The evaluation in mappings, lists, arrays and numbers; curves at about 200 coverages."""
+        """Return mappings, lists, arrays and numbers; curves have about 200 coverages."""
         ood, learning = self.ood, self.learning
         return {
             "verdict": list(self.verdict),
@@ -283,7 +284,7 @@ class Evaluation:
 
 
 def headline(certificates: tuple[Certificate, ...]) -> Certificate | None:
-    """The certificate of the smallest loss that accepts half, or else of the largest coverage."""
+    """Return the certificate of the smallest loss that accepts half, or of the largest coverage."""
     useful = [c for c in certificates if c.coverage >= _ENOUGH_COVERAGE]
     if useful:
         return min(useful, key=lambda certificate: certificate.max_loss)

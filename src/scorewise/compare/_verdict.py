@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from scorewise._text import percent
 from scorewise.errors import Remedy, ScorewiseError
@@ -21,8 +21,8 @@ _MOST_NAMES = 4  # in one sentence
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """The results of an evaluation in sentences; iterating gives them in reading order.
+class Verdict(Sequence[str]):
+    """The results of an evaluation: sentences by name, and a sequence in reading order.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Verdict:
     learning: str | None = None
     notes: tuple[str, ...] = ()
 
-    def __iter__(self) -> Iterator[str]:
+    def _sentences(self) -> tuple[str, ...]:
         sentences = (
             self.abstain,
             self.measures,
@@ -58,7 +58,17 @@ class Verdict:
             self.calibration,
             *self.notes,
         )
-        return (sentence for sentence in sentences if sentence is not None)
+        return tuple(sentence for sentence in sentences if sentence is not None)
+
+    def __len__(self) -> int:
+        return len(self._sentences())
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+        return self._sentences()[index]
 
     def __str__(self) -> str:
         return "\n".join(self)
@@ -80,7 +90,7 @@ class Note:
     remedies: tuple[Remedy, ...] = ()
 
     def render(self, remedy_text: RemedyText = str) -> str:
-        """The note as a sentence, each remedy as ``remedy_text`` renders it."""
+        """Return the note as a sentence, each remedy as ``remedy_text`` renders it."""
         return f"{ScorewiseError(self.problem, *self.remedies).render(remedy_text)}."
 
     def __str__(self) -> str:
@@ -88,7 +98,7 @@ class Note:
 
 
 def verdict_of(evaluation: Evaluation, remedy_text: RemedyText, name_text: NameText) -> Verdict:
-    """The verdict, with remedies and names as the caller renders them."""
+    """Return the verdict, with remedies and names as the caller renders them."""
     ood, learning = evaluation.ood, evaluation.learning
     return Verdict(
         abstain=_abstain(evaluation, name_text(evaluation.unit.noun)),
@@ -104,7 +114,7 @@ def verdict_of(evaluation: Evaluation, remedy_text: RemedyText, name_text: NameT
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names in a sentence, at most the first few of them."""
+    """Return names for a sentence, at most the first few of them."""
     names = list(names)
     if len(names) > _MOST_NAMES + 1:
         names = [*names[:_MOST_NAMES], f"{len(names) - _MOST_NAMES} more"]
@@ -127,9 +137,8 @@ def _abstain(evaluation: Evaluation, noun: str) -> str:
         else:
             more = f"About {easiest.n_more_rows:,} more labelled rows would be needed."
         return (
-            f"The {noun} is {loss} {rows}, and no threshold can be certified: none guarantees "
-            f"{_article(unit.noun)} {noun} of at most {unit.format_exact(easiest.max_loss)} "
-            f"{confidence}. {more}"
+            f"The {noun} is {loss} {rows}, and no threshold guarantees {_article(unit.noun)} "
+            f"{noun} of at most {unit.format_exact(easiest.max_loss)} {confidence}. {more}"
         )
     target = unit.format_exact(certificate.max_loss)
     if loss == target:  # but for rounding
@@ -202,7 +211,9 @@ def _learning(evaluation: Evaluation, learning: LearningEvaluation, name_text: N
 def _calibration(evaluation: Evaluation, noun: str) -> str:
     calibration, unit = evaluation.calibration, evaluation.unit
     expected, incurred = unit.format(calibration.expected), unit.format(calibration.incurred)
-    outcome = f"{incurred} were wrong" if unit.is_proportion else f"the incurred is {incurred}"
+    outcome = (
+        f"{incurred} were wrong" if unit.is_proportion else f"the incurred {noun} is {incurred}"
+    )
     gap = f"the expected {noun} is {expected}, and {outcome}"
     if calibration.is_calibrated:
         return f"The model shows no miscalibration: {gap}."
@@ -217,8 +228,8 @@ def _calibration(evaluation: Evaluation, noun: str) -> str:
     p_text = f"p = {p_value:.2g}" if p_value > 1e-300 else "p < 1e-300"
     valid = "Rankings and certificates" if evaluation.certificates else "Rankings"
     return (
-        f"{state}: {gap} ({p_text}). Recalibrate before using the expected loss. In Python, "
-        f"scorewise.fit_temperature and LossRecalibrator do so. {valid} hold as they are."
+        f"{state}: {gap} ({p_text}). Recalibrate before using the expected loss, in Python with "
+        f"scorewise.fit_temperature or LossRecalibrator. {valid} stay valid."
     )
 
 

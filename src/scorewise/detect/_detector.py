@@ -31,7 +31,7 @@ class OODDetector(HeldOutClassifier):
     false_alarm_rate : float
         How often an in-distribution row may be reported as OOD.
     component : "total", "aleatoric" or "epistemic"
-        The part of the uncertainty that is the score.
+        The component of the uncertainty that is the score.
     calibration_size : float
         Proportion of the rows that is held out.
     n_samples, random_state, batch_size, device
@@ -97,7 +97,7 @@ class OODDetector(HeldOutClassifier):
         return {"calibration_uncertainty_": np.sort(rows.uncertainty)}
 
     def score_samples(self, X: Any) -> np.ndarray:
-        """Minus the uncertainty, so that OOD rows have lower scores, as in scikit-learn.
+        """Return the negative uncertainty, so that OOD rows have lower scores, as in scikit-learn.
 
         Parameters
         ----------
@@ -110,7 +110,9 @@ class OODDetector(HeldOutClassifier):
         return -self.uncertainty(X)
 
     def p_values(self, X: Any) -> np.ndarray:
-        """Conformal p-values: (1 + held-out rows at least as uncertain) / (1 + held-out rows).
+        """Return conformal p-values.
+
+        p = (1 + number of held-out rows at least as uncertain) / (1 + number of held-out rows).
 
         The p-value of an in-distribution row is at most α with probability at most α. Ties count
         in favour of in-distribution.
@@ -129,7 +131,7 @@ class OODDetector(HeldOutClassifier):
         return (1 + len(held_out) - n_below) / (1 + len(held_out))
 
     def is_outlier(self, X: Any, false_discovery_rate: float | None = None) -> np.ndarray:
-        """Which rows are out of distribution.
+        """Return which rows are reported as out of distribution.
 
         Parameters
         ----------

@@ -104,19 +104,19 @@ def ood_metrics(
     >>> sw.ood_metrics([0, 0, 0], [0, 0]).auroc
     0.5
     """
-    inside, outside = validate.vector(u_in, "u_in"), validate.vector(u_out, "u_out")
+    scores_in, scores_out = validate.vector(u_in, "u_in"), validate.vector(u_out, "u_out")
     confidence = validate.proportion(confidence, "confidence")
     n_resamples = validate.whole(n_resamples, "n_resamples", at_least=0)
-    _, codes = np.unique(np.r_[inside, outside], return_inverse=True)
-    code_in, code_out = codes[: len(inside)], codes[len(inside) :]
+    _, codes = np.unique(np.r_[scores_in, scores_out], return_inverse=True)
+    code_in, code_out = codes[: len(scores_in)], codes[len(scores_in) :]
     n_codes = int(codes.max()) + 1
     c_in, c_out = (np.bincount(code, minlength=n_codes)[None] for code in (code_in, code_out))
     values = {name: float(value[0]) for name, value in metrics_of_counts(c_in, c_out).items()}
     intervals = {"auroc": _delong(c_in[0], c_out[0], values["auroc"], confidence)}
     if n_resamples:
         seed = seed_of(random_state)
-        drawn_in = Resamples(len(inside), n_resamples, generator(seed, 0))
-        drawn_out = Resamples(len(outside), n_resamples, generator(seed, 1))
+        drawn_in = Resamples(len(scores_in), n_resamples, generator(seed, 0))
+        drawn_out = Resamples(len(scores_out), n_resamples, generator(seed, 1))
         drawn: dict[str, list[np.ndarray]] = {name: [] for name in METRICS[1:]}
         size = max(1, (1 << 21) // max(n_codes, len(codes)))
         for rows_in, rows_out in zip(drawn_in.rows(size), drawn_out.rows(size), strict=True):
@@ -130,25 +130,29 @@ def ood_metrics(
             low, high = np.quantile(np.concatenate(values_drawn), tails)
             intervals[name] = (float(low), float(high))
     return OODMetrics(
-        **values, intervals=intervals, confidence=confidence, n_in=len(inside), n_out=len(outside)
+        **values,
+        intervals=intervals,
+        confidence=confidence,
+        n_in=len(scores_in),
+        n_out=len(scores_out),
     )
 
 
 def _counts(codes: np.ndarray, n_codes: int) -> np.ndarray:
-    """Count of each code in each row of ``codes``."""
+    """Return the count of each code in each row of ``codes``."""
     n_rows = len(codes)
     shifted = codes + n_codes * np.arange(n_rows)[:, None]
     return np.bincount(shifted.ravel(), minlength=n_rows * n_codes).reshape(n_rows, n_codes)
 
 
 def metrics_of_counts(c_in: np.ndarray, c_out: np.ndarray) -> dict[str, np.ndarray]:
-    """The metrics from the number of rows with each distinct score, in rising order, ``(B, G)``."""
+    """Return the metrics from the number of rows with each score, in rising order, ``(B, G)``."""
     n_in, n_out = c_in.sum(axis=1), c_out.sum(axis=1)
     up_to_in, up_to_out = np.cumsum(c_in, axis=1), np.cumsum(c_out, axis=1)
     # the number of rows that a threshold at each score reports as OOD
     from_in, from_out = n_in[:, None] - up_to_in + c_in, n_out[:, None] - up_to_out + c_out
-    enough = 20 * from_out >= 19 * n_out[:, None]
-    last = enough.shape[1] - 1 - np.argmax(enough[:, ::-1], axis=1)
+    reaches_95 = 20 * from_out >= 19 * n_out[:, None]
+    last = reaches_95.shape[1] - 1 - np.argmax(reaches_95[:, ::-1], axis=1)
     return {
         "auroc": auroc_of_counts(c_in, c_out),
         "aupr_out": _average_precision(c_out, from_out, from_out + from_in),
@@ -165,22 +169,22 @@ def _average_precision(
 
 
 def _delong(c_in: np.ndarray, c_out: np.ndarray, auroc: float, confidence: float) -> Interval:
-    """DeLong's interval, on the logit scale so that it stays between 0 and 1."""
+    """Return DeLong's interval, on the logit scale so that it stays between 0 and 1."""
     n_in, n_out = int(c_in.sum()), int(c_out.sum())
-    fewer = min(n_in, n_out)
+    n_smaller = min(n_in, n_out)
     if np.count_nonzero(c_in) == np.count_nonzero(c_out) == 1 or auroc in (0.0, 1.0):
-        # all disjoint pairs agree, so each differs with at most this probability
-        limit = 1 - ((1 - confidence) / 2) ** (1 / fewer)
+        # no pair contradicts the others; the limit is that of Clopper and Pearson for 0 of n
+        limit = 1 - ((1 - confidence) / 2) ** (1 / n_smaller)
         return auroc - limit * auroc, auroc + limit * (1 - auroc)
-    if fewer < 2:
+    if n_smaller < 2:
         return (0.0, 1.0)
     from scipy.special import expit, logit, ndtri
 
-    beaten = (np.cumsum(c_in) - c_in / 2) / n_in  # per OOD row
-    beating = (n_out - np.cumsum(c_out) + c_out / 2) / n_out  # per in-distribution row
+    placements_out = (np.cumsum(c_in) - c_in / 2) / n_in  # per OOD row
+    placements_in = (n_out - np.cumsum(c_out) + c_out / 2) / n_out  # per in-distribution row
     variance = (
-        np.sum(c_out * (beaten - auroc) ** 2) / (n_out - 1) / n_out
-        + np.sum(c_in * (beating - auroc) ** 2) / (n_in - 1) / n_in
+        np.sum(c_out * (placements_out - auroc) ** 2) / (n_out - 1) / n_out
+        + np.sum(c_in * (placements_in - auroc) ** 2) / (n_in - 1) / n_in
     )
     half = ndtri((1 + confidence) / 2) * np.sqrt(variance) / (auroc * (1 - auroc))
     return float(expit(logit(auroc) - half)), float(expit(logit(auroc) + half))
