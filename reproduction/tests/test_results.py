@@ -385,7 +385,8 @@ def test_results_say_how_they_are_shortened(root: Path):
 
 
 def brute_force(losses: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Mean loss of the k most certain rows; rows that are tied are accepted in a random order."""
+    """Mean loss of the k most certain rows; rows tied in ten digits are accepted at random."""
+    scores = np.array([float(f"{score:.10g}") for score in scores])
     means = []
     for k in range(1, len(losses) + 1):
         last = np.sort(scores)[k - 1]

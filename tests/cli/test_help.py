@@ -80,7 +80,9 @@ def test_without_a_command_there_is_help(here: Path):
     result = run()
     assert result.exit_code == 2
     for name in COMMANDS:
-        assert re.search(rf"^  {name} ", result.output, re.MULTILINE)
+        (summary,) = re.findall(rf"^  {name} +(.*)$", result.output, re.MULTILINE)
+        assert summary.endswith("."), summary
+        assert not summary.endswith("..."), "it is cut"
     assert "Exit codes: 0 success, 1 no guarantee, 2 wrong usage or input" in result.output
     assert succeeded(run("--version")).stdout == f"scorewise {sw.__version__}\n"
 

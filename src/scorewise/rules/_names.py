@@ -78,7 +78,7 @@ def get_rules(
     --------
     >>> from scorewise import rules
     >>> rules.get_rules(["log", rules.tsallis(1.5)])
-    {'log': log, 'tsallis(1.5)': tsallis(1.5)}
+    {'log': log, 'tsallis:1.5': tsallis(1.5)}
     >>> rules.get_rules({"mine": "brier"})
     {'mine': brier}
     """
