@@ -385,8 +385,7 @@ def test_results_say_how_they_are_shortened(root: Path):
 
 
 def brute_force(losses: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Mean loss of the k most certain rows; rows tied in ten digits are accepted at random."""
-    scores = np.array([float(f"{score:.10g}") for score in scores])
+    """Mean loss of the k most certain rows; rows that are tied are accepted in a random order."""
     means = []
     for k in range(1, len(losses) + 1):
         last = np.sort(scores)[k - 1]

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._numerics import ten_digits
 from scorewise.errors import InvalidInput
 
 __all__ = ["Curve", "augrc", "aulc", "rejection_curve"]
@@ -24,8 +23,8 @@ class Curve:
     Attributes
     ----------
     threshold : array (n,)
-        The uncertainties to ten digits, in rising order: accepting up to ``threshold[k - 1]``
-        accepts k rows (or more, where rows are tied).
+        The uncertainties in rising order: accepting up to ``threshold[k - 1]`` accepts k rows (or
+        more, where rows are tied).
     total_loss : array (n,)
         Summed loss of the k most certain rows, an expected value where rows are tied.
     ranked_losses : array (n,)
@@ -169,8 +168,7 @@ def rejection_curve(losses: Any, uncertainty: Any) -> Curve:
     """Return the mean loss of the accepted rows at every coverage k/n, the most certain first.
 
     Use it to see how much abstaining lowers the loss. Tied uncertainties count as their expected
-    value over random orders, so the order of the rows never matters. Uncertainties are compared to
-    ten digits, as by :func:`scorewise.certify_threshold`. O(n log n).
+    value over random orders, so the order of the rows never matters. O(n log n).
 
     Parameters
     ----------
@@ -201,7 +199,6 @@ def rejection_curve(losses: Any, uncertainty: Any) -> Curve:
     (0.2708, 0.2143)
     """
     loss, score = validate.losses_and_scores(losses, uncertainty, "uncertainty")
-    score = ten_digits(score)
     order = np.argsort(score)
     threshold = score[order]
     return Curve(threshold, _expected_sums(loss[order], threshold), np.sort(loss))

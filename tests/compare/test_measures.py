@@ -232,7 +232,7 @@ def test_a_tie_that_one_measure_breaks_is_another_order():
         [0, 0, 1, 1],
         rules=[],
         baselines=False,
-        scores={"broken": [0, 1, 1 + 1e-8, 2], "same": [1, 2, 2, 9]},
+        scores={"broken": [0, 1, 1 + 1e-12, 2], "same": [1, 2, 2, 9]},
         **QUICK,
     )
     assert comparison["broken"].same_order_as is None

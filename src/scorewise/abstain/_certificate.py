@@ -36,8 +36,8 @@ class Certificate:
     Attributes
     ----------
     threshold : float
-        Accept up to this uncertainty, in ten digits, as ``accepts`` does; −inf where nothing could
-        be certified.
+        The largest uncertainty of the accepted calibration rows; −inf where nothing could be
+        certified.
     coverage : float
         Proportion of the calibration data that it accepts.
     bound : float
@@ -171,7 +171,7 @@ def certify_threshold(
     for finite samples. A threshold accepts all tied rows. The search is exact without ties; with
     ties, simulations show no more errors than 1 − ``confidence``.
 
-    Uncertainties are rounded to ten digits, here and by ``Certificate.accepts``. Rows with equal
+    Uncertainties are compared to ten digits, here and by ``Certificate.accepts``. Rows with equal
     votes are then tied whatever their rounding errors, if uncertainties were computed in float64.
     For float32 predictions use :func:`scorewise.certify`, which averages members in float64.
 
@@ -231,7 +231,7 @@ def certify_threshold(
             f"losses[{index}] is {loss[index]:.6g}; losses must be from 0 to loss_bound={bound:g}, "
             "the largest loss that can occur (2 for Brier, -log(floor) for a floored log loss)"
         )
-    loss, score = np.minimum(loss, bound), ten_digits(score)
+    loss = np.minimum(loss, bound)
     max_loss = validate.number(max_loss, "max_loss")
     if not 0 < max_loss < bound:
         raise InvalidInput(
@@ -267,7 +267,7 @@ def _certificate(
     if not accepted:
         return certify(-np.inf, 0.0, np.nan, np.nan, n_more_rows=search.n_more_rows(ranked))
     return certify(
-        float(ranked.scores[accepted - 1]),
+        float(np.sort(score)[accepted - 1]),
         accepted / len(loss),
         search.bound(ranked, accepted, level) * loss_bound,
         float(np.mean(ranked.losses[:accepted])) * loss_bound,
@@ -284,10 +284,10 @@ class _Ranked:
 
     @classmethod
     def of(cls, losses: np.ndarray, scores: np.ndarray) -> _Ranked:
-        """Return the data in rising order of the scores, with the test for such losses."""
+        """Return the data in rising order of the scores to ten digits, with a test for them."""
         order = np.argsort(scores, kind="stable")
         is_binary = bool(np.all((losses == 0) | (losses == 1)))
-        return cls(losses[order], scores[order], _binomial if is_binary else _betting)
+        return cls(losses[order], ten_digits(scores[order]), _binomial if is_binary else _betting)
 
     def thinned(self, n: int) -> _Ranked:
         """Return about n of the rows, evenly along the ranks."""

@@ -137,16 +137,18 @@ class TaskLosses:
 
 @dataclass(frozen=True, eq=False)
 class Measure:
-    """A name and a score per row, to ten digits; larger is more uncertain.
+    """A name and a score per row; larger is more uncertain.
 
     Measures of the same ``order`` rank rows alike by a theorem. ``rounding`` is the absolute error
-    of scores that are computed from numbers up to 1.
+    of scores that are computed from numbers up to 1, ``last_digit`` the relative error of scores
+    that are rounded.
     """
 
     name: str
     scores: np.ndarray
     order: Hashable | None = None
     rounding: float = _ROUNDING
+    last_digit: float = _LAST_DIGIT
 
     def followed_by(self, other: Measure) -> Measure:
         """Return the same measure of these rows and of further rows."""
@@ -176,8 +178,7 @@ def own_measures(
                 raise InvalidInput(
                     f"scores[{name!r}] has {len(vector)} entries for {size} rows ({rows})"
                 )
-        own = ten_digits(np.concatenate(vectors))
-        measures.append(Measure(str(name), own, rounding=0.0))
+        measures.append(Measure(str(name), np.concatenate(vectors), rounding=0.0, last_digit=0.0))
     return measures
 
 
@@ -217,4 +218,4 @@ def _never_falls(first: Measure, second: Measure, rows: Any) -> bool:
     y = y[np.lexsort((-y, x))]
     highest = np.maximum.accumulate(y)
     with np.errstate(invalid="ignore"):  # ∞ − ∞ of equal scores
-        return not np.any(highest - y > _LAST_DIGIT * np.abs(y) + second.rounding)
+        return not np.any(highest - y > second.last_digit * np.abs(y) + second.rounding)
