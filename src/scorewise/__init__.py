@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from scorewise import rules
 from scorewise._lazy import lazy_names
+from scorewise._losses import task_losses
 from scorewise._threads import get_num_threads, set_num_threads
 from scorewise._version import __version__ as __version__
 from scorewise.abstain import certify, certify_threshold, load_policy
@@ -29,7 +30,6 @@ from scorewise.detect import ood_metrics
 from scorewise.distributions import Dirichlet, Samples, binary
 from scorewise.errors import ImproperRule, InvalidInput, ScorewiseError
 from scorewise.io import read_predictions, score_file, write_predictions
-from scorewise.losses import task_losses
 from scorewise.models import predict_samples
 from scorewise.rules import get_rule, rule_from_entropy, rule_from_loss_vector
 from scorewise.testing import check_kernel, check_rule

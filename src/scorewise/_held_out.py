@@ -24,7 +24,7 @@ from sklearn.utils.validation import (
 from scorewise import _validate as validate
 from scorewise._estimators import indexable
 from scorewise._inputs import add_missing_classes
-from scorewise._mean_losses import mean_and_uncertainty
+from scorewise._losses import mean_and_uncertainty
 from scorewise._progress import bar, counted
 from scorewise._random import generator, seed_of
 from scorewise.decompose import COMPONENTS

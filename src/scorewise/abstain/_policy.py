@@ -22,12 +22,7 @@ from scorewise._fields import checked_names
 from scorewise._files import replacing
 from scorewise._inputs import apply_floor
 from scorewise._json import dumps
-from scorewise._mean_losses import (
-    certifiable_bound,
-    losses_of_mean,
-    mean_and_uncertainty,
-    row_chunks,
-)
+from scorewise._losses import certifiable_bound, losses_of_mean, mean_and_uncertainty, row_chunks
 from scorewise._progress import bar
 from scorewise._rows import receive_labelled, receive_samples
 from scorewise._text import percent

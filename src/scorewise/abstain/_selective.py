@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from scorewise import _validate as validate
 from scorewise._held_out import HeldOutClassifier, MeanPredictions
-from scorewise._mean_losses import finite_loss_bound
+from scorewise._losses import finite_loss_bound
 from scorewise.abstain._certificate import Certificate
 from scorewise.abstain._drift import Drift
 from scorewise.abstain._policy import Policy, certify_rows

@@ -17,7 +17,7 @@ from sklearn.utils.validation import _num_samples
 from scorewise import _validate as validate
 from scorewise._estimators import count_rows, indexable, set_seeds
 from scorewise._held_out import MemberPredictor, numbered_classes
-from scorewise._mean_losses import finite_losses_of_mean
+from scorewise._losses import finite_losses_of_mean
 from scorewise._random import generator
 from scorewise.acquire._batches import acquire_batch
 from scorewise.acquire._choose import METHODS, acquire, check_coldness

@@ -11,7 +11,7 @@ import numpy as np
 from scorewise import _validate as validate
 from scorewise._array import Array, namespace, to_numpy
 from scorewise._inputs import apply_floor, softmax
-from scorewise._mean_losses import FLOOR_REMEDY
+from scorewise._losses import FLOOR_REMEDY
 from scorewise._rows import receive_rows
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput

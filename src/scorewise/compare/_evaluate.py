@@ -10,7 +10,7 @@ import numpy as np
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
 from scorewise._inputs import apply_floor
-from scorewise._mean_losses import certifiable_bound
+from scorewise._losses import certifiable_bound
 from scorewise._numerics import evenly_spaced
 from scorewise._rows import LabelledSamples, receive_labelled, receive_samples
 from scorewise.abstain import Certificate, certify_threshold

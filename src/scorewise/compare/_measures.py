@@ -10,7 +10,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
-from scorewise._mean_losses import (
+from scorewise._losses import (
     comparable_decompositions,
     expected_of_mean,
     finite_losses_of_mean,
