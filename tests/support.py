@@ -64,6 +64,23 @@ class Library:
         return isinstance(values, np.ndarray | np.generic)
 
 
+def own_brier(library: str) -> sw.rules.ScoringRule:
+    """The Brier score as a user writes it for arrays of torch or JAX, and of no other library."""
+    if library == "torch":
+        import torch
+
+        return sw.rule_from_loss_vector(
+            lambda p: torch.sum(p * p, dim=-1, keepdim=True) + 1 - 2 * p, name="own"
+        )
+    import jax
+
+    def losses(p: Any) -> Any:
+        assert isinstance(p, jax.Array)
+        return jax.numpy.sum(p * p, axis=-1, keepdims=True) + 1 - 2 * p
+
+    return sw.rule_from_loss_vector(losses, name="own")
+
+
 def all_rules(k: int, seed: int = 0) -> dict[str, sw.rules.ScoringRule]:
     """Every rule of the library, for k classes."""
     rng = np.random.default_rng(seed)

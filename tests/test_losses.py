@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import scorewise as sw
-from support import all_rules, members
+from support import all_rules, members, own_brier
 
 
 def drawn(p: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -49,6 +49,22 @@ def test_task_losses_of_every_array_library(xp):
     got = sw.task_losses(xp.asarray(probs), xp.asarray(y), "log")
     assert isinstance(got, np.ndarray)
     np.testing.assert_allclose(got, sw.task_losses(probs, y, "log"), rtol=1e-12)
+
+
+@pytest.mark.parametrize("xp", ["torch", "jax"], indirect=True)
+def test_a_users_rule_gets_arrays_of_the_library_of_the_predictions(xp):
+    probs, y, rule = members(10, 3, 4), np.arange(10) % 4, own_brier(xp.name)
+    weights = np.array([1.0, 0.0, 2.0])
+    for floor in (None, 0.01):
+        got = sw.task_losses(xp.asarray(probs), y, rule, floor=floor, weights=weights)
+        assert isinstance(got, np.ndarray)
+        assert got.dtype == np.float64
+        expected = sw.task_losses(probs, y, "brier", floor=floor, weights=weights)
+        np.testing.assert_allclose(got, expected, rtol=1e-12)
+    alpha = 9 * probs[:, 0] + 0.1
+    got = sw.task_losses(sw.Dirichlet(xp.asarray(alpha)), xp.asarray(y), rule)
+    expected = sw.task_losses(sw.Dirichlet(alpha), y, "brier")
+    np.testing.assert_allclose(got, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("k", [2, 5])

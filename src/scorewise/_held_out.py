@@ -243,7 +243,7 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         try:
             rows = predictor.mean_predictions(X_held_out)
         except InvalidInput as error:
-            if isinstance(error.__cause__, TypeError):
+            if isinstance(error.__cause__, TypeError) and rule.runs_on_any_library:
                 raise error.__cause__ from None  # the error that fit raises for such rows
             raise
         classes = predictor.classes

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from scorewise._array import namespace, to_numpy
+from scorewise._array import Array, is_dask, namespace, on_device_of, to_numpy
 from scorewise._inputs import apply_floor
 from scorewise._numerics import sum_product, ten_digits
 from scorewise._rows import receive_rows
@@ -69,7 +69,7 @@ def task_losses(
     array([ 0.223, 13.816])
     """
     distribution = receive_rows(predictions, "predictions", options)
-    return losses_of_mean(mean_in_float64(distribution), y, rule, floor)
+    return losses_of_mean(mean_in_float64(distribution), y, rule, floor, like=distribution)
 
 
 def mean_in_float64(predictions: Samples | Dirichlet) -> np.ndarray:
@@ -85,13 +85,34 @@ def mean_in_float64(predictions: Samples | Dirichlet) -> np.ndarray:
     return np.asarray(mean)
 
 
-def _in_float64(predictions: Samples | Dirichlet) -> Samples | Dirichlet:
-    """Return the same predictions on the host, in float64."""
+def _in_float64(
+    predictions: Samples | Dirichlet, rule: ScoringRule | None = None
+) -> Samples | Dirichlet:
+    """Return the same predictions in float64, on the host or where the rule takes them."""
+
+    def convert(values: Array) -> Array:
+        values = to_numpy(values).astype(np.float64, copy=False)
+        return values if rule is None else in_library_of_rule(rule, values, predictions)
+
     if isinstance(predictions, Dirichlet):
-        return Dirichlet(to_numpy(predictions.alpha).astype(np.float64), check=False)
-    probs = to_numpy(predictions.probs).astype(np.float64, copy=False)
+        return Dirichlet(convert(predictions.alpha), check=False)
     weights = None if predictions.weights is None else to_numpy(predictions.weights)
-    return Samples(probs, weights, check=False)
+    return Samples(convert(predictions.probs), weights, check=False)
+
+
+def in_library_of_rule(
+    rule: ScoringRule, values: np.ndarray, like: Samples | Dirichlet | None
+) -> Array:
+    """Return values as the rule takes them: a user's own rule, as arrays of the user's library.
+
+    ``like`` are the user's predictions, which have the library and the device; None for NumPy.
+    """
+    if rule.runs_on_any_library or like is None:
+        return values
+    array = like.alpha if isinstance(like, Dirichlet) else like.probs
+    if is_dask(array):  # whose blocks are NumPy arrays
+        return values
+    return on_device_of(namespace(array), values, array)
 
 
 def row_chunks(samples: Samples) -> Iterator[Samples]:
@@ -106,20 +127,33 @@ def row_chunks(samples: Samples) -> Iterator[Samples]:
 
 
 def losses_of_mean(
-    mean: np.ndarray, y: Any, rule: RuleLike, floor: float | None = None
+    mean: np.ndarray,
+    y: Any,
+    rule: RuleLike,
+    floor: float | None = None,
+    *,
+    like: Samples | Dirichlet | None = None,
 ) -> np.ndarray:
-    """Return ℓ(θ̄, y), with all probabilities at least ``floor``; θ̄ itself is not checked."""
+    """Return ℓ(θ̄, y), with all probabilities at least ``floor``; θ̄ itself is not checked.
+
+    ``like`` are the predictions, whose library a user's own rule is written for.
+    """
     rule = get_rule(rule)
     rule.check_classes(mean.shape[-1])
-    prediction = apply_floor(mean, floor)
-    return np.asarray(rule._loss(namespace(prediction), prediction, y), dtype=np.float64)
+    prediction = in_library_of_rule(rule, apply_floor(mean, floor), like)
+    return to_numpy(rule._loss(namespace(prediction), prediction, y)).astype(np.float64)
 
 
 def finite_losses_of_mean(
-    mean: np.ndarray, y: Any, rule: RuleLike, floor: float | None = None
+    mean: np.ndarray,
+    y: Any,
+    rule: RuleLike,
+    floor: float | None = None,
+    *,
+    like: Samples | Dirichlet | None = None,
 ) -> np.ndarray:
     """Return ℓ(θ̄, y); raises if a loss is infinite, as its mean would be."""
-    losses = losses_of_mean(mean, y, rule, floor)
+    losses = losses_of_mean(mean, y, rule, floor, like=like)
     infinite = np.isinf(losses)
     if infinite.any():
         raise InvalidInput(
@@ -130,10 +164,12 @@ def finite_losses_of_mean(
     return losses
 
 
-def expected_of_mean(mean: np.ndarray, rule: RuleLike, floor: float | None = None) -> np.ndarray:
+def expected_of_mean(
+    mean: np.ndarray, rule: ScoringRule, floor: float | None, *, like: Samples | Dirichlet
+) -> np.ndarray:
     """Return L(p, θ̄), the expected loss of the deployed prediction p: θ̄ with the floor."""
-    prediction = apply_floor(mean, floor)
-    losses = get_rule(rule)._losses(namespace(prediction), prediction)
+    prediction = in_library_of_rule(rule, apply_floor(mean, floor), like)
+    losses = to_numpy(rule._losses(namespace(prediction), prediction))
     return np.asarray(sum_product(namespace(mean), mean, losses), dtype=np.float64)
 
 
@@ -151,14 +187,15 @@ def mean_and_uncertainty(
     rule = get_rule(rule)
     mean = mean_in_float64(samples)
     if component == "total":
-        return mean, total_of_mean(mean, rule)
+        return mean, _total_of_mean(mean, rule, samples)
     [uncertainty] = comparable_decompositions(samples, mean, [rule])
     return mean, np.asarray(getattr(uncertainty, component))
 
 
-def total_of_mean(mean: np.ndarray, rule: RuleLike) -> np.ndarray:
+def _total_of_mean(mean: np.ndarray, rule: ScoringRule, like: Samples | Dirichlet) -> np.ndarray:
     """Return H(θ̄) to ten digits."""
-    return ten_digits(get_rule(rule)._entropy(namespace(mean), mean))
+    prediction = in_library_of_rule(rule, mean, like)
+    return ten_digits(to_numpy(rule._entropy(namespace(prediction), prediction)))
 
 
 def comparable_decompositions(
@@ -167,15 +204,27 @@ def comparable_decompositions(
     """Return the uncertainty of rows under each rule, to ten digits; totals are those of θ̄."""
     by_key = {str(i): rule for i, rule in enumerate(rules)}
     chunks = [predictions] if isinstance(predictions, Dirichlet) else row_chunks(predictions)
-    results = [decompose(_in_float64(chunk), by_key) for chunk in chunks]
+    results = [_decompositions_in_float64(chunk, by_key) for chunk in chunks]
     return [
         Decomposition(
-            total_of_mean(mean, rule),
-            ten_digits(np.concatenate([result[key].aleatoric for result in results])),
-            ten_digits(np.concatenate([result[key].epistemic for result in results])),
+            _total_of_mean(mean, rule, predictions),
+            ten_digits(np.concatenate([to_numpy(result[key].aleatoric) for result in results])),
+            ten_digits(np.concatenate([to_numpy(result[key].epistemic) for result in results])),
         )
         for key, rule in by_key.items()
     ]
+
+
+def _decompositions_in_float64(
+    predictions: Samples | Dirichlet, rules: Mapping[str, ScoringRule]
+) -> dict[str, Decomposition]:
+    """Return the uncertainty under each rule: in one pass, and one for each user's own rule."""
+    shared = {key: rule for key, rule in rules.items() if rule.runs_on_any_library}
+    results = decompose(_in_float64(predictions), shared) if shared else {}
+    for key, rule in rules.items():
+        if key not in shared:
+            results[key] = decompose(_in_float64(predictions, rule), rule)
+    return results
 
 
 # -- bounds ----------------------------------------------------------------------------------------

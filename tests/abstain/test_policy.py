@@ -17,7 +17,7 @@ from scipy.stats import binom
 import scorewise as sw
 from io_support import set_chunk_bytes
 from report_support import members
-from support import all_rules
+from support import all_rules, own_brier
 
 parametrize = pytest.mark.parametrize
 TRIAGE = sw.rules.cost_matrix([[0, 5, 1, 2], [50, 0, 1, 2], [3, 3, 1, 0]], ["a", "b", "c", "d"])
@@ -141,6 +141,20 @@ def test_a_custom_rule_needs_a_bound_and_cannot_be_saved(tmp_path):
     with pytest.raises(sw.InvalidInput, match=r"own.* cannot be stored"):
         policy.save(tmp_path / "policy.json")
     assert not list(tmp_path.iterdir())
+
+
+@parametrize("xp", ["torch", "jax"], indirect=True)
+@parametrize("component", ["total", "epistemic"])
+def test_a_custom_rule_gets_arrays_of_the_library_of_the_predictions(xp, component):
+    options = {"max_loss": 0.3, "component": component, "loss_bound": 2.0}
+    probs = xp.asarray(PROBS)
+    policy = sw.certify(probs, Y, task_loss=own_brier(xp.name), **options)
+    same = sw.certify(PROBS, Y, task_loss="brier", **options)
+    assert policy.certificate.coverage == same.certificate.coverage > 0
+    for new in (probs, sw.Samples(probs)):
+        result = policy.apply(new)
+        np.testing.assert_array_equal(result.accepted, same.apply(PROBS).accepted)
+        np.testing.assert_allclose(result.uncertainty, same.apply(PROBS).uncertainty, atol=1e-14)
 
 
 @parametrize("rule", [sw.rules.brier, sw.rules.top_k(2), sw.rules.tsallis(1.5)])

@@ -11,7 +11,7 @@ from scipy import stats
 import scorewise as sw
 from compare_support import QUICK, RULES, labels
 from scorewise import kernels
-from support import members, softmax
+from support import members, own_brier, softmax
 
 # -- decomposed once ------------------------------------------------------------------------------
 
@@ -71,6 +71,85 @@ def test_compare_decomposes_each_set_once(decomposed_rows, task):
     else:
         sw.compare(probs, labels(probs), task_loss="rps", **QUICK)
         assert decomposed_rows == [40]
+
+
+# -- a user's own rule, written for the library of the predictions ------------------------------
+
+own_library = pytest.mark.parametrize("xp", ["torch", "jax"], indirect=True)
+
+
+def assert_same_values(actual, expected):
+    """Both compare the same measures; the rule "own" of the one is "brier" in the other."""
+    values = {row.name.replace("own", "brier"): row.value for row in actual.standings}
+    assert values == pytest.approx({row.name: row.value for row in expected.standings})
+
+
+@own_library
+def test_compare_takes_a_rule_written_for_the_library_of_the_predictions(xp):
+    probs, ood, rule = members(40, 3, 4), members(30, 3, 4, seed=1), own_brier(xp.name)
+    y, rules = labels(probs), {"own": rule, "log": "log"}
+    arrays = {"probs": xp.asarray(probs), "ood": xp.asarray(ood)}
+    for task_loss, same in (("zero-one", "zero-one"), (rule, "brier")):
+        actual = sw.compare(arrays["probs"], y, rules=rules, task_loss=task_loss, **QUICK)
+        expected = sw.compare(probs, y, rules=["brier", "log"], task_loss=same, **QUICK)
+        assert_same_values(actual, expected)
+    actual = sw.compare(**arrays, task="ood", rules=rules, **QUICK)
+    expected = sw.compare(probs, task="ood", ood=ood, rules=["brier", "log"], **QUICK)
+    assert_same_values(actual, expected)
+
+
+@own_library
+def test_evaluate_takes_a_rule_written_for_the_library_of_the_predictions(xp):
+    probs, ood, rule = members(40, 3, 4), members(30, 3, 4, seed=1), own_brier(xp.name)
+    y = labels(probs)
+    actual = sw.evaluate(
+        xp.asarray(probs),
+        y,
+        ood=xp.asarray(ood),
+        rules={"own": rule},
+        task_loss=rule,
+        loss_bound=2.0,
+        **QUICK,
+    )
+    expected = sw.evaluate(probs, y, ood=ood, rules=["brier"], task_loss="brier", **QUICK)
+    assert_same_values(actual.comparison, expected.comparison)
+    assert_same_values(actual.ood.comparison, expected.ood.comparison)
+    np.testing.assert_allclose(actual.uncertainty.total, expected.uncertainty.total)
+    thresholds = [[c.threshold for c in e.certificates] for e in (actual, expected)]
+    assert thresholds[0] == pytest.approx(thresholds[1])
+
+
+def test_epistemic_scores_of_a_jax_rule_without_float64_are_never_negative():
+    import jax.numpy as jnp
+
+    near = softmax(np.log(members(300, 1, 4)) + 1e-4 * members(300, 5, 4))
+    probs = jnp.asarray(near, dtype="float32")
+    evaluation = sw.evaluate(probs, labels(near), task_loss=own_brier("jax"), rules=[], **QUICK)
+    assert (evaluation.uncertainty.epistemic >= 0).all()
+    assert evaluation.uncertainty.epistemic.dtype == np.float64
+
+
+def test_compare_takes_a_users_rule_with_a_dirichlet_of_torch():
+    import torch
+
+    alpha = 9 * members(20, 1, 3)[:, 0] + 0.1
+    y, rules = np.arange(20) % 3, {"own": own_brier("torch")}
+    actual = sw.compare(sw.Dirichlet(torch.asarray(alpha)), y, rules=rules, **QUICK)
+    again = sw.compare(sw.Dirichlet(alpha), y, rules=["brier"], **QUICK)
+    assert actual["total own"].value == pytest.approx(again["total brier"].value)
+
+
+def test_compare_gives_a_users_rule_the_numpy_blocks_of_dask():
+    import dask.array as da
+
+    def losses(p):
+        assert isinstance(p, np.ndarray)
+        return (p * p).sum(axis=-1, keepdims=True) + 1 - 2 * p
+
+    probs = members(40, 3, 4)
+    rules = {"own": sw.rule_from_loss_vector(losses, name="own")}
+    actual = sw.compare(da.from_array(probs, chunks=10), labels(probs), rules=rules, **QUICK)
+    assert_same_values(actual, sw.compare(probs, labels(probs), rules=["brier"], **QUICK))
 
 
 # -- the measures --------------------------------------------------------------------------------

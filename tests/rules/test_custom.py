@@ -6,9 +6,10 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 
 import scorewise as sw
-from support import members
+from support import members, own_brier
 
 
 def brier_losses(p):
@@ -57,6 +58,26 @@ def test_own_rules_keep_the_laws(dtype: str):
             near = same * np.exp(noise * np.random.default_rng(0).normal(size=same.shape))
             near = (near / near.sum(axis=-1, keepdims=True)).astype(dtype)
             assert (sw.decompose(near, rule).epistemic >= 0).all(), (rule, noise)
+
+
+def test_a_function_for_another_library_is_refused():
+    """In every task, for predictions of NumPy, as those of models are."""
+    torch_rule, probs, y = own_brier("torch"), members(20, 3, 4), np.arange(20) % 4
+    has_method = sw.rule_from_entropy(lambda p: p.clamp(0), lambda p: p, name="own")
+    forest = RandomForestClassifier(3, random_state=0)
+    for call in (
+        lambda: torch_rule.loss_vector(probs),
+        lambda: has_method.entropy(probs),
+        lambda: sw.decompose(probs, torch_rule),
+        lambda: sw.task_losses(probs, y, torch_rule),
+        lambda: sw.compare(probs, y, rules={"own": torch_rule}),
+        lambda: sw.certify(probs, y, max_loss=0.1, task_loss=torch_rule, loss_bound=2.0),
+        lambda: sw.OODDetector(forest, torch_rule).fit(probs[:, 0], y),
+    ):
+        with pytest.raises(sw.InvalidInput, match="of rule 'own' fails on a ndarray: "):
+            call()
+    with pytest.raises(sw.InvalidInput, match="pass predictions of the library that the rule is"):
+        sw.decompose(probs, torch_rule)
 
 
 def test_functions_of_the_wrong_shape_are_refused():

@@ -187,7 +187,10 @@ class Policy:
         if isinstance(predictions, Samples):
             predictions = receive_samples(predictions, "predictions", {})
         elif not isinstance(predictions, Predictions):
-            predictions = Predictions(predictions)
+            if self.rule.runs_on_any_library:
+                predictions = Predictions(predictions)
+            else:  # a user's own rule takes arrays of the user's library
+                predictions = receive_samples(predictions, "predictions", {"normalize": normalize})
         self._check_same_model(predictions)
         chunks = _uncertainty_chunks(predictions, self.rule, self.component, normalize, progress)
         # the means of many classes would not fit in memory, so each chunk is dropped after use
@@ -378,9 +381,8 @@ def certify(
     mean, uncertainty = _concatenated(_uncertainty_chunks(rows.samples, rule, component))
     has_names = class_names is not None or getattr(predictions, "class_names", None) is not None
     return certify_rows(
-        mean,
+        losses_of_mean(mean, rows.labels, rule, floor, like=rows.samples),
         uncertainty,
-        rows.labels,
         rule,
         max_loss=max_loss,
         confidence=confidence,
@@ -388,6 +390,7 @@ def certify(
         floor=floor,
         loss_bound=loss_bound,
         n_members=int(rows.samples.probs.shape[-2]),
+        n_classes=rows.samples.n_classes,
         weighted=rows.samples.weights is not None,
         class_names=rows.class_names if has_names else None,
         metadata=metadata,
@@ -395,9 +398,8 @@ def certify(
 
 
 def certify_rows(
-    mean: np.ndarray,
+    losses: np.ndarray,
     uncertainty: np.ndarray,
-    labels: np.ndarray,
     rule: ScoringRule,
     *,
     max_loss: float,
@@ -406,13 +408,12 @@ def certify_rows(
     floor: float | None,
     loss_bound: float | None,
     n_members: int,
+    n_classes: int,
     weighted: bool,
     class_names: tuple[str, ...] | None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Policy:
-    """Return a policy from mean predictions (n, K) and uncertainties of calibration rows."""
-    n_classes = mean.shape[-1]
-    losses = losses_of_mean(mean, labels, rule, floor)
+    """Return a policy from the losses and uncertainties of calibration rows."""
     bound = certifiable_bound(losses, rule, n_classes, floor, loss_bound)
     n = len(uncertainty)
     n_reference = min(n, _N_REFERENCE)

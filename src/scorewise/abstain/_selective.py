@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from scorewise import _validate as validate
 from scorewise._held_out import HeldOutClassifier, MeanPredictions
-from scorewise._losses import finite_loss_bound
+from scorewise._losses import finite_loss_bound, losses_of_mean
 from scorewise.abstain._certificate import Certificate
 from scorewise.abstain._drift import Drift
 from scorewise.abstain._policy import Policy, certify_rows
@@ -158,17 +158,18 @@ class SelectiveClassifier(HeldOutClassifier):
         self, rows: MeanPredictions, labels: np.ndarray, classes: np.ndarray
     ) -> dict[str, Any]:
         self._check_loss(len(classes))
+        rule = get_rule(self.rule)
         policy = certify_rows(
-            rows.mean,
+            losses_of_mean(rows.mean, labels, rule, self.floor),
             rows.uncertainty,
-            labels,
-            get_rule(self.rule),
+            rule,
             max_loss=self.max_loss,
             confidence=self.confidence,
             component=self.component,
             floor=self.floor,
             loss_bound=self.loss_bound,
             n_members=rows.n_members,
+            n_classes=len(classes),
             weighted=rows.weighted,
             class_names=tuple(map(str, classes.tolist())),
         )

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._array import namespace, on_device_of, to_numpy
+from scorewise._array import to_numpy
+from scorewise._losses import in_library_of_rule
 from scorewise._progress import bar
 from scorewise._random import generator, seed_of
 from scorewise._rows import receive_rows
@@ -158,7 +159,7 @@ class _GreedySearch:
         n_outcomes: int,
         rng: np.random.Generator,
     ) -> None:
-        self._like, self._rule = samples.probs, rule
+        self._samples, self._rule = samples, rule
         self._n_outcomes, self._rng = n_outcomes, rng
         probs = to_numpy(samples.probs)[candidates]
         weights = np.ones(probs.shape[1]) if samples.weights is None else to_numpy(samples.weights)
@@ -169,7 +170,8 @@ class _GreedySearch:
         self._prior = prior / prior.sum()
         total, _, self._initial_gains = self._decompose(self._probs, self._prior)
         self._entropies, _, _ = self._decompose(self._probs[:, :, None], np.ones(1))  # (N, M)
-        precision = np.finfo(to_numpy(self._in_rules_library(self._probs[:1])).dtype).eps
+        in_library = in_library_of_rule(rule, self._probs[:1], self._samples)
+        precision = np.finfo(to_numpy(in_library).dtype).eps
         self._rounding = _ROUNDING * float(precision * np.abs(total).max())
         self._is_unchosen = np.ones(len(probs), dtype=bool)
         self._is_copy = ~self._is_unchosen
@@ -277,14 +279,9 @@ class _GreedySearch:
 
     def _decompose(self, probs: np.ndarray, weights: np.ndarray) -> list[np.ndarray]:
         """Return total, aleatoric and epistemic in float64."""
-        samples = Samples(self._in_rules_library(probs), weights, check=False)
+        probs = in_library_of_rule(self._rule, probs, self._samples)
+        samples = Samples(probs, weights, check=False)
         return [to_numpy(part).astype(np.float64) for part in decompose(samples, self._rule)]
-
-    def _in_rules_library(self, probs: np.ndarray) -> Any:
-        """The same array in the library that a user's own rule is written for."""
-        if self._rule.runs_on_any_library:
-            return probs
-        return on_device_of(namespace(self._like), probs, self._like)
 
 
 def _equals(probs: np.ndarray, row: np.ndarray) -> np.ndarray:

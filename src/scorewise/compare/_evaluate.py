@@ -10,7 +10,7 @@ import numpy as np
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
 from scorewise._inputs import apply_floor
-from scorewise._losses import certifiable_bound
+from scorewise._losses import certifiable_bound, in_library_of_rule
 from scorewise._numerics import evenly_spaced
 from scorewise._rows import LabelledSamples, receive_labelled, receive_samples
 from scorewise.abstain import Certificate, certify_threshold
@@ -150,7 +150,7 @@ def evaluate(
     assert comparison.calibration is not None
     uncertainty = rows.by_rule[rule]
     certificates, notes = _certificates(
-        losses, uncertainty.total, samples.n_classes, max_loss, confidence, floor, loss_bound
+        losses, uncertainty.total, samples, max_loss, confidence, floor, loss_bound
     )
     return Evaluation(
         n_rows=rows.n_rows,
@@ -209,7 +209,7 @@ def _ood_samples(ood: Any, n_classes: int, options: dict[str, Any]) -> Samples:
 def _certificates(
     losses: TaskLosses,
     totals: np.ndarray,
-    n_classes: int,
+    samples: Samples,
     max_loss: float | Sequence[float] | None,
     confidence: float,
     floor: float | None,
@@ -218,11 +218,11 @@ def _certificates(
     """Return certificates that hold together, or a note on why there are none."""
     rule = losses.rule
     try:
-        bound = certifiable_bound(losses.incurred, rule, n_classes, floor, loss_bound)
+        bound = certifiable_bound(losses.incurred, rule, samples.n_classes, floor, loss_bound)
     except InvalidInput as error:
         return (), (Note(f"No certificate: {error.problem}", error.remedies),)
     if max_loss is None:
-        uniform_loss = 1.0 if rule.unit.is_proportion else _uniform_loss(rule, n_classes)
+        uniform_loss = 1.0 if rule.unit.is_proportion else _uniform_loss(rule, samples)
         targets = [float(f"{t * uniform_loss:.2g}") for t in _TARGETS]
         targets = [t for t in targets if 0 < t < bound]
     else:
@@ -240,9 +240,10 @@ def _certificates(
     ), ()
 
 
-def _uniform_loss(rule: ScoringRule, n_classes: int) -> float:
+def _uniform_loss(rule: ScoringRule, samples: Samples) -> float:
     """Return the expected loss of the uniform prediction if it is calibrated."""
-    return float(rule.entropy(np.full(n_classes, 1 / n_classes)))
+    uniform = np.full(samples.n_classes, 1 / samples.n_classes)
+    return float(rule.entropy(in_library_of_rule(rule, uniform, samples)))
 
 
 def _ood(

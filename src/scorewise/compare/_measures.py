@@ -70,8 +70,8 @@ class RowUncertainties:
         """Return the losses of the mean predictions for labels ``y``."""
         return TaskLosses(
             rule,
-            finite_losses_of_mean(self.mean, y, rule, floor),
-            expected_of_mean(self.mean, rule, floor),
+            finite_losses_of_mean(self.mean, y, rule, floor, like=self.predictions),
+            expected_of_mean(self.mean, rule, floor, like=self.predictions),
         )
 
     def measures(

@@ -39,9 +39,18 @@ class _CustomRule(ScoringRule):
     def name(self) -> str:
         return self.label
 
-    def _result(self, values: Any, p: Array, shape: tuple[int, ...], subject: str) -> Array:
+    def _result(
+        self, function: Callable[[Array], Any], p: Array, shape: tuple[int, ...], subject: str
+    ) -> Array:
         """The result of a user's function of ``p``; raises unless it is an array of this shape."""
         subject = f"{subject} of rule {self.label!r}"
+        try:
+            values = function(p)
+        except (TypeError, AttributeError) as error:
+            raise InvalidInput(
+                f"{subject} fails on a {type(p).__name__}: {type(error).__name__}: {error}; pass "
+                "predictions of the library that the rule is written for"
+            ) from error
         if not is_array(values) or namespace(values) is not namespace(p):
             raise InvalidInput(
                 f"{subject} is a {type(values).__name__}; it must be a {type(p).__name__}, as p is"
@@ -84,7 +93,7 @@ class FromLossVector(_CustomRule):
         return f"rule_from_loss_vector(name={self.label!r})"
 
     def _losses(self, xp: Namespace, p: Array) -> Array:
-        return self._result(self.function(p), p, p.shape, "the loss vector")
+        return self._result(self.function, p, p.shape, "the loss vector")
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
         return sum_product(xp, p, self._losses(xp, p))
@@ -110,14 +119,14 @@ class FromEntropy(_CustomRule):
         return f"rule_from_entropy(name={self.label!r})"
 
     def _slope(self, p: Array) -> Array:
-        return self._result(self.gradient(p), p, p.shape, "the gradient")
+        return self._result(self.gradient, p, p.shape, "the gradient")
 
     def _losses(self, xp: Namespace, p: Array) -> Array:
         slope = self._slope(p)
         return (self._entropy(xp, p) - sum_product(xp, p, slope))[..., None] + slope
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
-        return self._result(self.function(p), p, p.shape[:-1], "the entropy")
+        return self._result(self.function, p, p.shape[:-1], "the entropy")
 
     def _divergence_and_scale(
         self, xp: Namespace, q: Array, p: Array, d: Array
