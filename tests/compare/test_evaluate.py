@@ -482,7 +482,7 @@ def test_the_guarantee_in_the_headline_holds(task_loss, n, draws):
         ({"confidence": 95}, "confidence must be above 0 and below 1"),
         ({"n_uncertain": -1}, "n_uncertain must be a whole number"),
         ({"n_resamples": 10}, "n_resamples must be a whole number from 100"),
-        ({"max_loss": 1.5}, "max_loss is 1.5"),
+        ({"max_loss": 1.5}, "at most 1.5 cannot be certified"),
         ({"max_loss": [0.1, np.nan]}, "max_loss must be a finite number"),
         ({"max_loss": "0.1"}, "max_loss must be a finite number"),
         ({"task_loss": "nonsense"}, "no rule is called 'nonsense'"),

@@ -203,7 +203,7 @@ def test_a_rule_that_states_no_order_has_none():
         ("zero-one", "error", True, "error"),
         ("top-k:5", "top-5 error", True, "top-5 error"),
         ("log", "log loss", False, "log loss (nats)"),
-        ("brier", "brier loss", False, "brier loss"),
+        ("brier", "Brier loss", False, "Brier loss"),
         ("tsallis:1.5", "tsallis:1.5 loss", False, "tsallis:1.5 loss"),
         (sw.rules.cost_matrix([[0, 1], [5, 0]]), "cost", False, "cost"),
         (sw.rule_from_loss_vector(lambda p: -p, name="own"), "own loss", False, "own loss"),

@@ -37,7 +37,7 @@ class Certificate:
     ----------
     threshold : float
         The largest uncertainty of the accepted calibration rows; −inf where nothing could be
-        certified.
+        certified. ``accepts`` compares with it: other uncertainties may differ in the last digits.
     coverage : float
         Proportion of the calibration data that it accepts.
     bound : float
@@ -235,8 +235,8 @@ def certify_threshold(
     max_loss = validate.number(max_loss, "max_loss")
     if not 0 < max_loss < bound:
         raise InvalidInput(
-            f"max_loss is {max_loss:g}; a loss from 0 to {bound:g} needs a limit above 0 and below "
-            f"{bound:g}"
+            f"a mean loss of at most {max_loss:g} cannot be certified; the limit must be above 0 "
+            f"and below {bound:g}, the largest loss"
         )
     confidence = validate.proportion(confidence, "confidence")
     if groups is None:

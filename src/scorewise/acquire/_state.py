@@ -21,7 +21,7 @@ from scorewise.acquire._rounds import Round, concatenate
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.rules import ScoringRule
 
-_FORMAT = 1
+_FORMAT = 2
 _ANOTHER_PATH = Remedy("state", ..., "another path")
 # parameters that do not affect training, or that every round sets
 _IRRELEVANT = {"random_state", "n_jobs", "verbose", "progress", "device", "memory"}
@@ -121,10 +121,8 @@ class StateFile:
                 raise InvalidInput(
                     f"{self._name} {problem}; nothing was written: let only one run use the file"
                 )
-            self._known_contents = [
-                current,
-                content,
-            ]  # either may be on disk if this is interrupted
+            # either may be on disk if this is interrupted
+            self._known_contents = [current, content]
             with replacing(self._path) as partial_path:
                 partial_path.write_bytes(content)
                 with partial_path.open("r+b") as file:

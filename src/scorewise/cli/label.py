@@ -9,6 +9,7 @@ import numpy as np
 import typer
 
 from scorewise._fields import UNLABELLED
+from scorewise._numerics import ten_digits
 from scorewise._tables import check_table_path, input_metadata, write_table
 from scorewise.acquire import METHODS, acquire, acquire_batch
 from scorewise.cli._app import AsJson, ClassNames, Debug, Normalize, PredictionsFile, Seed, command
@@ -85,7 +86,8 @@ def label(
         uncertainty = row_uncertainties(
             predictions, loss, component, normalize=normalize, progress=progress
         )
-        rows = acquire(uncertainty, n, method, random_state=seed, labelled=labelled)
+        # to ten digits, so that rows which differ by rounding alone are tied
+        rows = acquire(ten_digits(uncertainty), n, method, random_state=seed, labelled=labelled)
         scores, score_name = uncertainty[rows], f"{component}_{loss_name}"
     columns = {"row": rows}
     if predictions.ids is not None:

@@ -106,7 +106,7 @@ def advise(task: str, task_loss: RuleLike = "zero-one") -> Advice:
                 "The total uncertainty under a loss is the loss that the model expects to incur. "
                 "Accepting rows in rising order of it gives the smallest expected area under the "
                 "loss-rejection curve (Proposition 4.1 of the paper).",
-                (_MISCALIBRATED, *_same_order(loss)),
+                (_MISCALIBRATED, *_order_caveats(loss)),
             )
         case "ood":
             return Advice(
@@ -131,7 +131,7 @@ def advise(task: str, task_loss: RuleLike = "zero-one") -> Advice:
     )
 
 
-def _same_order(loss: ScoringRule) -> tuple[str, ...]:
+def _order_caveats(loss: ScoringRule) -> tuple[str, ...]:
     """Return caveats on rules whose totals order rows as the total of the loss does."""
     caveats = []
     for n_classes, classes in ((2, "With two classes"), (3, "For any number of classes")):

@@ -71,7 +71,7 @@ class RowUncertainties:
         return TaskLosses(
             rule,
             finite_losses_of_mean(self.mean, y, rule, floor, like=self.predictions),
-            expected_of_mean(self.mean, rule, floor, like=self.predictions),
+            ten_digits(expected_of_mean(self.mean, rule, floor, like=self.predictions)),
         )
 
     def measures(
@@ -127,7 +127,7 @@ class TaskLosses:
     incurred : array (n,)
         The losses that the mean predictions incurred; finite.
     expected : array (n,)
-        The expected losses of the mean predictions.
+        The expected losses of the mean predictions, to ten digits.
     """
 
     rule: ScoringRule

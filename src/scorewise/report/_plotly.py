@@ -312,7 +312,7 @@ def ood_figure(display: OODDisplay) -> PageFigure:
     return PageFigure(
         "ood",
         f"Distribution of {score} in both sets. The less the histograms overlap, the better "
-        f" out-of-distribution rows are detected.{zeros}",
+        f"out-of-distribution rows are detected.{zeros}",
         f"Two histograms of {score}: its median is "
         f"{text.number(float(np.median(display.u_in)))} in-distribution and "
         f"{text.number(float(np.median(display.u_out)))} out-of-distribution; AUROC "

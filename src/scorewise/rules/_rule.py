@@ -29,7 +29,7 @@ class Unit:
     Attributes
     ----------
     noun : str
-        The name of a loss in a sentence, such as ``"error"``, ``"cost"`` or ``"brier loss"``.
+        The name of a loss in a sentence, such as ``"error"``, ``"cost"`` or ``"Brier loss"``.
     is_proportion : bool
         Whether every loss is 0 or 1, so that a mean loss is a proportion of rows.
     label : str

@@ -82,6 +82,10 @@ class Brier(ScoringRule):
     structure = "separable"
     is_symmetric = True
 
+    @property
+    def unit(self) -> Unit:
+        return Unit("Brier loss")
+
     def _order_of_totals(self) -> Hashable:
         return norm_order(2.0)
 
