@@ -690,7 +690,7 @@ def test_files_of_an_archive_go_where_they_belong(
 ):
     described = datasets.describe("places365")
     content = {"places365_val.txt": b"a.jpg 0\n", "categories_places365.txt": b"/a/airfield 0\n"}
-    server = (
+    archives = (
         tar({"val_256/a.jpg": b"x"}),
         tar({**content, "places365_train_standard.txt": b"long"}),
     )
