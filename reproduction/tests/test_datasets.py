@@ -92,7 +92,7 @@ def test_idx(split: str, packed: bool, digits: Any):
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "message"),
     [
         (lambda data: data[:-1], "bytes instead of"),
         (lambda data: data + b"x", "bytes instead of"),
@@ -105,11 +105,11 @@ def test_idx(split: str, packed: bool, digits: Any):
         (lambda data: b"<html>not found</html>", "does not begin as an IDX file"),
     ],
 )
-def test_damaged_idx_is_refused_by_name(damage: Any, said: str, digits: Any):
+def test_damaged_idx_is_refused_by_name(damage: Any, message: str, digits: Any):
     root, *_ = digits
     path = root / "mnist/t10k-images-idx3-ubyte"
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(CorruptData, match=f"{re.escape(str(path))}.*{said}"):
+    with pytest.raises(CorruptData, match=f"{re.escape(str(path))}.*{message}"):
         load(root, "mnist")
 
 
@@ -176,7 +176,7 @@ def test_svhn(tmp_path: Path):
         path.write_bytes(data)
         with pytest.raises(CorruptData, match=r"test_32x32.mat cannot be read"):
             load(tmp_path, "svhn")
-    for arrays, said in [
+    for arrays, message in [
         ({"X": images.transpose(2, 3, 1, 0)}, "cannot be read"),
         ({"X": images, "y": labels}, "instead of uint8"),
         ({"X": images.transpose(2, 3, 1, 0) / 255, "y": labels}, "has X of float64"),
@@ -186,7 +186,7 @@ def test_svhn(tmp_path: Path):
         ({"X": images.transpose(2, 3, 1, 0), "y": labels / 2}, "has labels of float64"),
     ]:
         write(**arrays)
-        with pytest.raises(CorruptData, match=f"{re.escape(str(path))}.*{said}"):
+        with pytest.raises(CorruptData, match=f"{re.escape(str(path))}.*{message}"):
             load(tmp_path, "svhn")
 
 
@@ -219,9 +219,9 @@ def test_npz_that_cannot_be(tmp_path: Path):
     path = put(tmp_path, "tissuemnist/tissuemnist.npz", b"")
     images, labels = pixels(3, 28, 28), np.zeros((3, 1), np.uint8)
 
-    def refused(said: str, **arrays: Any) -> None:
+    def refused(message: str, **arrays: Any) -> None:
         np.savez(path, **arrays)
-        with pytest.raises(CorruptData, match=f"{re.escape(str(path))}.*{said}"):
+        with pytest.raises(CorruptData, match=f"{re.escape(str(path))}.*{message}"):
             load(tmp_path, "tissuemnist")
 
     refused("cannot be read", test_images=images)
@@ -321,7 +321,7 @@ def test_poker_hands_of_both_files_are_pooled(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "is empty"),
         (" \n\n", "is empty"),
@@ -337,9 +337,9 @@ def test_poker_hands_of_both_files_are_pooled(tmp_path: Path):
         (cover_rows(2).replace(",2\n", ",99999999999\n"), "cannot be read"),
     ],
 )
-def test_tables_that_cannot_be_read(text: str, said: str, tmp_path: Path):
+def test_tables_that_cannot_be_read(text: str, message: str, tmp_path: Path):
     path = put(tmp_path, "covtype/covtype.data", text)
-    with pytest.raises(CorruptData, match=f"{re.escape(str(path))} ({said})"):
+    with pytest.raises(CorruptData, match=f"{re.escape(str(path))} ({message})"):
         load(tmp_path, "covtype")
 
 
@@ -384,7 +384,7 @@ def test_places365(split: str, places: Any):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "is empty"),
         ("Places365_val_00000000.jpg 365\n", "the label 365 in row 0"),
@@ -394,10 +394,10 @@ def test_places365(split: str, places: Any):
         ("Places365_val_00000009.jpg 3\n", "has no image 'Places365_val_00000009.jpg'"),
     ],
 )
-def test_lists_that_cannot_be(text: str, said: str, places: Any):
+def test_lists_that_cannot_be(text: str, message: str, places: Any):
     root, _ = places
     put(root, "places365/places365_val.txt", text)
-    with pytest.raises(CorruptData, match=said):
+    with pytest.raises(CorruptData, match=message):
         load(root, "places365")
 
 

@@ -67,17 +67,17 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:
-        name, wanted = self.path.strip("/"), self.headers.get("Range")
+        name, byte_range = self.path.strip("/"), self.headers.get("Range")
         data = self.server.files.get(name)
         early = self.server.statuses.pop(0) if self.server.statuses else 200
         if data is None or early != 200:
-            return self.answer(name, wanted, 404 if data is None else early)
+            return self.answer(name, byte_range, 404 if data is None else early)
         start = 0
-        if self.server.ranges and wanted:
-            start = int(wanted.removeprefix("bytes=").removesuffix("-"))
+        if self.server.ranges and byte_range:
+            start = int(byte_range.removeprefix("bytes=").removesuffix("-"))
             if start >= len(data):
-                return self.answer(name, wanted, 416)
-        self.server.requests.append((name, wanted, 206 if start else 200))
+                return self.answer(name, byte_range, 416)
+        self.server.requests.append((name, byte_range, 206 if start else 200))
         self.send_response(206 if start else 200)
         self.send_header("Content-Length", str(len(data) - start))
         if start:
@@ -91,8 +91,8 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(data[at : at + (1 << 16)])
         return None
 
-    def answer(self, name: str, wanted: str | None, status: int) -> None:
-        self.server.requests.append((name, wanted, status))
+    def answer(self, name: str, byte_range: str | None, status: int) -> None:
+        self.server.requests.append((name, byte_range, status))
         self.send_response(status)
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -111,11 +111,11 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setattr(time, "sleep", sleep_briefly)
     for name in ("http_proxy", "HTTP_PROXY", "SCOREWISE_DATA"):
         monkeypatch.delenv(name, raising=False)
-    with Server() as made:
-        thread = threading.Thread(target=made.serve_forever, args=(0.01,))
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
-        yield made
-        made.shutdown()
+        yield server
+        server.shutdown()
         thread.join()
 
 
@@ -237,10 +237,10 @@ def test_a_busy_server_is_tried_again(poker: Server, tmp_path: Path):
     assert [status for *_, status in poker.requests] == [503, 429, 500, 200, 200]
 
 
-@pytest.mark.parametrize(("status", "said"), [(404, "404 .Not Found"), (403, "403 .Forbidden")])
-def test_a_file_that_is_gone_is_said_once(status: int, said: str, poker: Server, tmp_path: Path):
+@pytest.mark.parametrize(("status", "message"), [(404, "404 .Not Found"), (403, "403 .Forbidden")])
+def test_a_file_that_is_gone_is_said_once(status: int, message: str, poker: Server, tmp_path: Path):
     poker.statuses = [status]
-    with pytest.raises(FetchFailed, match=f"{TRAIN} cannot be downloaded: .*answers {said}"):
+    with pytest.raises(FetchFailed, match=f"{TRAIN} cannot be downloaded: .*answers {message}"):
         datasets.fetch("poker-hand", tmp_path)
     assert len(poker.requests) == 1
     assert left(tmp_path) == []
@@ -397,8 +397,8 @@ RECORDS = bytes(3074) * 3
 
 
 def tar(members: dict[str, bytes | tarfile.TarInfo], mode: str = "w:gz") -> bytes:
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode=mode) as archive:  # type: ignore[call-overload]
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode=mode) as archive:  # type: ignore[call-overload]
         for name, content in members.items():
             if isinstance(content, tarfile.TarInfo):
                 content.name = name
@@ -407,7 +407,7 @@ def tar(members: dict[str, bytes | tarfile.TarInfo], mode: str = "w:gz") -> byte
                 info = tarfile.TarInfo(name)
                 info.size = len(content)
                 archive.addfile(info, io.BytesIO(content))
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 def serve_cifar(server: Server, data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -532,7 +532,7 @@ def test_folders_of_images_are_compared_by_names_and_sizes(
     assert [path.name for path in rows.x.paths] == ["a.JPEG", "b.JPEG"]
     folder = tmp_path / "imagenet-o"
     (folder / ".DS_Store").write_text("hidden files do not count")
-    for name, content, said in [
+    for name, content, message in [
         ("n01/a.JPEG", b"abcd", "n01/a.JPEG, which has changed"),
         ("README.txt", b"READ ME", "README.txt, which has changed"),
         ("n02/c.JPEG", b"new", "n02/c.JPEG, which the official archive lacks"),
@@ -543,7 +543,7 @@ def test_folders_of_images_are_compared_by_names_and_sizes(
         path.unlink() if content is None else path.write_bytes(content)
         (state,) = datasets.verify("imagenet-o", tmp_path)
         assert state.state == "corrupt"
-        assert said in state.message
+        assert message in state.message
         path.unlink() if before is None else path.write_bytes(before)
     assert datasets.load("imagenet-o", "test", data_dir=tmp_path).digest == rows.digest
     assert rows.official
@@ -586,13 +586,13 @@ def files_of(folder: Path) -> set[str]:
 def test_imagenet_is_put_there_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(MissingData) as caught:
         datasets.fetch("imagenet", tmp_path)
-    said = str(caught.value)
+    message = str(caught.value)
     for words in (
         "register at https://image-net.org",
         "ILSVRC2012_img_val.tar (for val, test) and",
         f"ILSVRC2012_img_train.tar (for train) in {tmp_path / 'imagenet'}, and run this again",
     ):
-        assert words in said
+        assert words in message
     assert list(tmp_path.iterdir()) == []
     with monkeypatch.context() as patched:
         put_imagenet(tmp_path, patched, ILSVRC2012_img_val=VAL, ILSVRC2012_devkit_t12=DEVKIT)
@@ -690,9 +690,12 @@ def test_files_of_an_archive_go_where_they_belong(
 ):
     described = datasets.describe("places365")
     content = {"places365_val.txt": b"a.jpg 0\n", "categories_places365.txt": b"/a/airfield 0\n"}
-    made = (tar({"val_256/a.jpg": b"x"}), tar({**content, "places365_train_standard.txt": b"long"}))
+    archives = (
+        tar({"val_256/a.jpg": b"x"}),
+        tar({**content, "places365_train_standard.txt": b"long"}),
+    )
     sources = []
-    for i, (source, data) in enumerate(zip(described.files, made, strict=True)):
+    for i, (source, data) in enumerate(zip(described.files, archives, strict=True)):
         server.files[str(i)] = data
         sources.append(dataclasses.replace(source, url=f"{server.url}/{i}", checksum=sha256(data)))
     checksums = {f"places365/{name}": sha256(data) for name, data in content.items()}
@@ -729,14 +732,14 @@ def test_list(tmp_path: Path):
     assert result.exit_code == 0
     shown = {line.split()[0]: line for line in result.stdout.splitlines() if line.strip()}
     assert shown.keys() >= set(datasets.names())
-    for name, said in {
+    for name, message in {
         "svhn": "test only  fetch 246 MB",
         "covtype": "yes        fetch 11 MB",
         "mnist": "no         fetch 12 MB",
         "imagenet": "no         by hand",
         "places365": "no         fetch ",
     }.items():
-        assert said in shown[name]
+        assert message in shown[name]
     assert "  scorewise-paper datasets fetch NAME " in result.stdout
     listed = json.loads(run("list", "--json", SCOREWISE_DATA=str(tmp_path)).stdout)
     assert [data_set["name"] for data_set in listed] == list(datasets.names())
@@ -778,7 +781,7 @@ def test_fetch_verify_and_path_as_commands(poker: Server, tmp_path: Path):
 
 def test_complaints_are_one_sentence(poker: Server, tmp_path: Path):
     poker.files = {}
-    for args, said in [
+    for args, message in [
         (("fetch", "poker-hand"), "the server answers 404"),
         (("fetch", "imagenet"), "register at"),
         (("fetch", "tiny-imagenet-32"), "put val.npz with x (n, 3, 32, 32) and y in"),
@@ -790,7 +793,7 @@ def test_complaints_are_one_sentence(poker: Server, tmp_path: Path):
         assert result.exit_code == 2
         text = " ".join(result.stderr.split())
         assert text.startswith("Error: ")
-        assert said in text
+        assert message in text
         assert "Traceback" not in text
         assert result.stdout == ""
     assert not (tmp_path / "mnist").exists()

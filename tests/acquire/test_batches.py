@@ -573,7 +573,7 @@ def test_labelled_rows_are_never_in_a_batch_and_have_no_influence(seed, n_outcom
         ({"weights": [1, 1]}, "weights have shape"),
         ({"weights": [0, 0, 0]}, "sums to 0"),
         ({"n": 0}, "n must be a whole number from 1 on"),
-        ({"n": 5}, "n=5, but there are only 4"),
+        ({"n": 5}, "there are only 4"),
         ({"labelled": [0, 1, 2, 3]}, "no unlabelled rows"),
         ({"labelled": [4]}, r"labelled\[0\] is 4; there are 4 rows"),
         ({"labelled": [1, 1]}, "it occurs twice"),
