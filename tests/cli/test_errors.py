@@ -38,7 +38,7 @@ from io_support import set_chunk_bytes
         ("evaluate part.npz", "labels[1] (row 1) is missing"),
         ("evaluate empty.npz", "no rows"),
         ("certify test.npz --max-loss nan", "finite"),
-        ("certify test.npz --max-loss 2", "from 0 to 1"),
+        ("certify test.npz --max-loss 2", "above 0 and below 1"),
         ("certify test.npz --max-loss 0.1 --task-loss log", "--floor 1e-"),
         ("certify test.npz --max-loss 0.1 --task-loss log --floor 0.9", "below 1/3"),
         ("certify bare.npz --max-loss 0.1", "no labels"),
