@@ -59,6 +59,13 @@ class Decisions:
 
         One dictionary for each action, with the keys ``"action"`` (its name), ``"rows"``,
         ``"total"``, ``"aleatoric"`` and ``"epistemic"``; costs are NaN if it is never chosen.
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> decisions = sw.decide([[[0.9, 0.1]], [[0.2, 0.8]]], [[0, 5], [20, 0]])
+        >>> [(row["action"], row["rows"]) for row in decisions.by_action()]
+        [('0', 1), ('1', 1)]
         """
         actions = to_numpy(self.action)
         summaries = []

@@ -205,7 +205,14 @@ def write_predictions(
 
 
 def prediction_suffixes() -> tuple[str, ...]:
-    """Return the suffixes of all file formats."""
+    """Return the suffixes of all file formats.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> ".parquet" in sw.io.prediction_suffixes()
+    True
+    """
     return tuple(suffix for suffix in _formats() if suffix)
 
 

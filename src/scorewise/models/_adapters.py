@@ -173,12 +173,33 @@ def _built_in() -> tuple[Adapter, ...]:
 
 
 def has_members(model: Any) -> bool:
-    """Return whether a model has members or draws, rather than being a single classifier."""
+    """Return whether a model has members or draws, rather than being a single classifier.
+
+    Use it in an adapter of your own for a model that holds another model.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from scorewise.models import has_members
+    >>> has_members(RandomForestClassifier()), has_members(GaussianNB())
+    (True, False)
+    """
     return find_adapter(model) is not None
 
 
 def known_classes(model: Any) -> np.ndarray | None:
-    """Return labels in the order of a model's probabilities; None if classes are numbered."""
+    """Return labels in the order of a model's probabilities; None if classes are numbered.
+
+    Use it in an adapter of your own for a model that holds another model.
+
+    Examples
+    --------
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from scorewise.models import known_classes
+    >>> known_classes(GaussianNB().fit([[0.0], [1.0]], ["no", "yes"]))
+    array(['no', 'yes'], dtype='<U3')
+    """
     adapter = find_adapter(model)
     labels = _own_classes(model) if adapter is None else adapter.classes(model)
     return None if labels is None else np.asarray(labels)
