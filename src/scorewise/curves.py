@@ -35,7 +35,7 @@ class Curve:
     >>> import scorewise as sw
     >>> curve = sw.rejection_curve([0, 1, 0, 1], [0.1, 0.4, 0.2, 0.3])
     >>> curve
-    Curve(4 rows, loss 0.5, aulc 0.2083, augrc 0.1875, normalized_aulc 0.0000)
+    Curve(4 rows, loss 0.5, aulc 0.2083, augrc 0.1250, normalized_aulc 0.0000)
     >>> curve.coverage, curve.loss.round(2)
     (array([0.25, 0.5 , 0.75, 1.  ]), array([0.  , 0.  , 0.33, 0.5 ]))
     >>> curve.coverage_at(0.4), curve.loss_at(0.5)
@@ -77,7 +77,10 @@ class Curve:
 
     @property
     def generalized_loss(self) -> np.ndarray:
-        """Summed loss of the accepted rows over the number of all rows; AUGRC is its area."""
+        """Summed loss of the accepted rows over the number of all rows.
+
+        AUGRC is the area under this curve, drawn from 0 at a coverage of 0.
+        """
         return self.total_loss / len(self)
 
     @property
@@ -94,8 +97,8 @@ class Curve:
 
     @cached_property
     def augrc(self) -> float:
-        """Area under the generalised risk-coverage curve: the mean of ``generalized_loss``."""
-        return float(np.mean(self.total_loss)) / len(self)
+        """Area under the generalised risk-coverage curve; see :func:`scorewise.augrc`."""
+        return _generalized_area(self.total_loss)
 
     @cached_property
     def oracle_total_loss(self) -> np.ndarray:
@@ -115,12 +118,17 @@ class Curve:
     @cached_property
     def oracle_augrc(self) -> float:
         """The least AUGRC that any order of these losses has."""
-        return float(np.mean(self.oracle_total_loss)) / len(self)
+        return _generalized_area(self.oracle_total_loss)
 
     @property
     def random_augrc(self) -> float:
-        """The AUGRC of a random order."""
-        return self.random_aulc * (len(self) + 1) / (2 * len(self))
+        """The AUGRC of a random order: half the mean loss."""
+        return self.random_aulc / 2
+
+    @property
+    def eaulc(self) -> float:
+        """AULC − oracle, elsewhere called E-AURC: what a better order could save."""
+        return self.aulc - self.oracle_aulc
 
     @property
     def normalized_aulc(self) -> float:
@@ -164,6 +172,12 @@ def _per_accepted(total_loss: np.ndarray) -> np.ndarray:
     return total_loss / np.arange(1, len(total_loss) + 1)
 
 
+def _generalized_area(total_loss: np.ndarray) -> float:
+    """Return the area under summed losses / n, a curve of straight lines from (0, 0)."""
+    n = len(total_loss)
+    return float(np.mean(total_loss) - total_loss[-1] / (2 * n)) / n
+
+
 def rejection_curve(losses: Any, uncertainty: Any) -> Curve:
     """Return the mean loss of the accepted rows at every coverage k/n, the most certain first.
 
@@ -182,7 +196,7 @@ def rejection_curve(losses: Any, uncertainty: Any) -> Curve:
     -------
     Curve
         With ``coverage``, ``loss``, ``aulc``, ``augrc``, ``oracle_aulc``, ``random_aulc``,
-        ``normalized_aulc``, ``coverage_at(max_loss)``, ``loss_at(coverage)``.
+        ``normalized_aulc``, ``eaulc``, ``coverage_at(max_loss)``, ``loss_at(coverage)``.
 
     Raises
     ------
@@ -221,7 +235,9 @@ def aulc(losses: Any, uncertainty: Any) -> float:
     loss itself is the best order (Proposition 4.1 of the paper).
 
     AULC = (1/n) Σ_{k=1..n} (1/k) Σ_{j≤k} loss_π(j), the most certain first. Tied uncertainties
-    count as their expected value over random orders, so the order of the rows never matters.
+    count as their expected value over random orders, so the order of the rows never matters. For
+    distinct uncertainties it is Geifman and El-Yaniv's AURC; libraries that use the trapezoidal
+    rule differ from it by terms of size 1/n.
 
     Parameters
     ----------
@@ -240,13 +256,14 @@ def aulc(losses: Any, uncertainty: Any) -> float:
 
 
 def augrc(losses: Any, uncertainty: Any) -> float:
-    """Return the area under the generalised risk-coverage curve.
+    """Return the area under the generalised risk-coverage curve of Traub et al. (2024).
 
     Use it where a rejected row costs nothing and the scale should be that of the whole set: for
     0/1 losses it is the chance that a random row is wrong and accepted at a random coverage.
 
-    AUGRC = (1/n) Σ_{k=1..n} (1/n) Σ_{j≤k} loss_π(j). For 0/1 losses of mean ε it equals
-    ε(1−ε)(1−AUROC) + ε²/2 + ε/(2n), with the AUROC of uncertainty as a detector of errors.
+    AUGRC = (1/n²) Σ_{k=1..n} [Σ_{j≤k} loss_π(j) − loss_π(k)/2]: the trapezoidal rule, from 0 at a
+    coverage of 0. For 0/1 losses it equals (1 − AUROC)·acc·(1 − acc) + (1 − acc)²/2, with the
+    accuracy acc and the AUROC of uncertainty as a detector of errors.
 
     Parameters
     ----------
@@ -257,6 +274,6 @@ def augrc(losses: Any, uncertainty: Any) -> float:
     --------
     >>> import scorewise as sw
     >>> round(sw.augrc([0, 0, 1], [0.1, 0.2, 0.9]), 4)
-    0.1111
+    0.0556
     """
     return rejection_curve(losses, uncertainty).augrc

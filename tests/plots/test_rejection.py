@@ -28,7 +28,7 @@ def test_rejection_curves_are_the_curves():
 
 @pytest.mark.parametrize(
     ("view", "heights", "area"),
-    [("accuracy", [1, 1, 2 / 3, 0.5], "0.208"), ("generalized", [0, 0, 0.25, 0.5], "0.188")],
+    [("accuracy", [1, 1, 2 / 3, 0.5], "0.208"), ("generalized", [0, 0, 0.25, 0.5], "0.125")],
 )
 def test_other_views(view, heights, area):
     display = RejectionCurveDisplay.from_uncertainty([0, 1, 0, 1], [0.1, 0.4, 0.2, 0.3])
