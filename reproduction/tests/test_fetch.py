@@ -484,7 +484,7 @@ def test_an_archive_is_not_unpacked_through_a_link(
     unpacked = tmp_path / "data/.fetching/cifar-100/unpacked"
     unpacked.parent.mkdir(parents=True)
     unpacked.symlink_to(precious)
-    with pytest.raises(datasets.CorruptData, match="is a link, and its target would be changed"):
+    with pytest.raises(CorruptData, match="is a link, and its target would be changed"):
         datasets.fetch("cifar-100", tmp_path / "data")
     assert not list(precious.iterdir())
 
