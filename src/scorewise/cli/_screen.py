@@ -1,4 +1,4 @@
-"""Output: sentences and tables on a terminal, JSON for programs."""
+"""OutputPath: sentences and tables on a terminal, JSON for programs."""
 
 from __future__ import annotations
 
