@@ -1,4 +1,4 @@
-"""OutputPath: sentences and tables on a terminal, JSON for programs."""
+"""Output: sentences and tables on a terminal, JSON for programs."""
 
 from __future__ import annotations
 

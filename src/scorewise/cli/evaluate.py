@@ -65,7 +65,9 @@ def evaluate(
     ] = Path("report.html"),
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
     figures: Annotated[
-        Path | None, typer.Option(help="Folder to write the figures to as PNG and SVG."), OutputPath()
+        Path | None,
+        typer.Option(help="Folder to write the figures to as PNG and SVG."),
+        OutputPath(),
     ] = None,
     resamples: Resamples = 2000,
     seed: Seed = 0,
