@@ -140,6 +140,7 @@ _OPTIONS = {
     "floor": "--floor",
     "method": "--method",
     "normalize": "--normalize",
+    "public_key": "--public-key",
     "rules": "--rules",
 }
 

@@ -32,6 +32,7 @@ from scorewise.io import read_predictions
     "scorewise certify held_out.npz --max-loss 0.05 --confidence 0.95 --out policy.json",
     "scorewise certify held_out.npz --task-loss log --floor 1e-6 --max-loss 0.3",
     "scorewise certify held_out.npz --task-loss costs.csv --max-loss 2.5",
+    "scorewise certify held_out.npz --max-loss 0.05 --signing-key key.pem",
 )
 def certify(
     file: PredictionsFile,
@@ -45,6 +46,12 @@ def certify(
     task_loss: TaskLoss = "zero-one",
     floor: Floor = None,
     out: Annotated[Path, typer.Option(help="The policy, a JSON file.")] = Path("policy.json"),
+    signing_key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PEM", help="Sign the policy with this Ed25519 private key (scorewise[sign])."
+        ),
+    ] = None,
     class_names: ClassNames = None,
     normalize: Normalize = False,
     as_json: AsJson = False,
@@ -59,7 +66,7 @@ def certify(
 
     Exit code 1: nothing can be guaranteed (the policy then accepts no row).
     """
-    check_output_path(out, file)
+    check_output_path(out, file, *([] if signing_key is None else [signing_key]))
     predictions = read_predictions(file, parse_names(class_names))
     policy = certify_predictions(
         predictions,
@@ -70,7 +77,7 @@ def certify(
         metadata=input_metadata(file, predictions.shape),
         normalize=normalize,
     )
-    policy.save(out)
+    policy.save(out, signing_key=signing_key)
     if as_json:
         print_json(policy.to_dict())
     else:
