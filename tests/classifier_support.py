@@ -67,6 +67,8 @@ KINDS = {
     "calibration": lambda: CalibratedClassifierCV(forest(3), method="isotonic", cv=2),
     "search": lambda: GridSearchCV(forest(), {"max_depth": [1]}, cv=2),
     "bootstrap": lambda: sw.BootstrapEnsemble(GaussianNB(), 3, random_state=0),
+    "selective": lambda: sw.SelectiveClassifier(forest(), max_loss=0.5, random_state=0),
+    "detector": lambda: sw.OODDetector(forest(), random_state=0),
 }
 
 

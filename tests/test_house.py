@@ -29,7 +29,6 @@ PRIVATE_NAMES = {
     "tests/models/torch/test_deep_ensembles.py": "stacks members where no GPU makes it worthwhile",
     "tests/rules/test_laws.py": "replaces the matrix product, to sum in another order",
     "tests/test_recipes.py": "writes modules that become part of the package",
-    "tests/test_resampling.py": "compares single resamples; results have only their quantiles",
 }
 
 

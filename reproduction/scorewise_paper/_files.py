@@ -24,6 +24,8 @@ def replacing(path: Path) -> Iterator[Path]:
     partial = path.with_name(f".{path.name}.{uuid4().hex[:8]}.partial")
     try:
         yield partial
+        with partial.open("rb+") as file:  # or a power failure could leave a file without content
+            os.fsync(file.fileno())
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)

@@ -475,6 +475,20 @@ def test_an_archive_that_failed_to_unpack_is_not_downloaded_again(
     assert left(tmp_path) == []
 
 
+def test_an_archive_is_not_unpacked_through_a_link(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    serve_cifar(server, tar(GOOD), monkeypatch)
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    unpacked = tmp_path / "data/.fetching/cifar-100/unpacked"
+    unpacked.parent.mkdir(parents=True)
+    unpacked.symlink_to(precious)
+    with pytest.raises(CorruptData, match="is a link, and its target would be changed"):
+        datasets.fetch("cifar-100", tmp_path / "data")
+    assert not list(precious.iterdir())
+
+
 def link(target: str, kind: bytes) -> tarfile.TarInfo:
     info = tarfile.TarInfo()
     info.type, info.linkname = kind, target
@@ -596,7 +610,7 @@ def test_imagenet_is_put_there_by_hand(tmp_path: Path, monkeypatch: pytest.Monke
     assert list(tmp_path.iterdir()) == []
     with monkeypatch.context() as patched:
         put_imagenet(tmp_path, patched, ILSVRC2012_img_val=VAL, ILSVRC2012_devkit_t12=DEVKIT)
-    with pytest.raises(CorruptData, match=r"ILSVRC2012_img_val.tar has the md5 .*; remove it"):
+    with pytest.raises(CorruptData, match=r"ILSVRC2012_img_val.tar has the sha256 .*; remove it"):
         datasets.fetch("imagenet", tmp_path)
     put_imagenet(tmp_path, monkeypatch, ILSVRC2012_img_val=VAL, ILSVRC2012_devkit_t12=DEVKIT)
     folder = tmp_path / "imagenet"

@@ -10,7 +10,8 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from errno import EEXIST
+from errno import EEXIST, EINVAL, ENOSYS, ENOTSUP
+from glob import escape
 from pathlib import Path
 from uuid import uuid4
 
@@ -19,72 +20,163 @@ from scorewise.errors import InvalidInput
 _BLOCK = 8 << 20  # bytes
 
 
-def check_output_path(path: Path, *inputs: Path, is_folder: bool = False) -> None:
-    """Raise for a path in a missing folder, a folder in place of a file, and a path in an input."""
+def check_output_path(path: Path, *, is_folder: bool = False) -> None:
+    """Raise for a path in a missing folder, and for a folder in place of a file."""
     if not path.parent.is_dir():
         raise InvalidInput(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
     if path.is_dir() and not is_folder:
         raise InvalidInput(f"{str(path)!r} is a folder, which a file cannot replace")
-    for source in inputs:
-        if source.resolve() in (path.resolve(), *path.resolve().parents):
-            raise InvalidInput(f"{str(path)!r} is, or is in, the input {str(source)!r}")
+
+
+def check_not_input(path: Path, source: Path) -> None:
+    """Raise if an output is an input, by whatever name, or is in an input that is a folder."""
+    output = path.resolve()
+    pairs = [(source, place) for place in (output, *output.parents)]
+    pairs += [(file, output) for file in _files_of(source)]
+    if any(place.exists() and os.path.samefile(file, place) for file, place in pairs):
+        raise InvalidInput(
+            f"{str(path)!r} is, or is in, the input {str(source)!r}; write to another file"
+        )
+
+
+def check_no_link(path: Path) -> None:
+    """Raise if a path whose name the user did not choose is a link, which would be followed."""
+    if path.is_symlink():
+        raise InvalidInput(
+            f"{str(path)!r} is a link, and its target would be replaced; remove the link, or "
+            "choose another output"
+        )
 
 
 @contextmanager
 def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
     """Yield a temporary path to write to, which replaces ``path`` at the end.
 
-    An interrupted run leaves an older file unchanged. A folder is replaced only with
-    ``folder=True``.
+    An interrupted run leaves an older file unchanged; what a killed run leaves behind is removed by
+    the next one that writes to ``path``. If ``path`` is a link, its target is replaced. A folder is
+    replaced only with ``folder=True``.
     """
     path = path.resolve()
+    remove_leftovers(path)
     if path.exists() and not (path.is_file() or (folder and path.is_dir())):
         kind = "a folder" if path.is_dir() else "a device"
         raise FileExistsError(EEXIST, f"cannot write a file over {kind}", str(path))
-    unique = uuid4().hex[:8]
-    partial, old = (path.with_name(f".{path.name}.{unique}.{x}") for x in ("partial", "old"))
-    try:
-        yield partial
-        if path.is_dir():  # a folder cannot be replaced in one step
-            os.replace(path, old)
-        os.replace(partial, path)
-    finally:
-        if old.exists() and not path.exists():
-            os.replace(old, path)
-        _remove(partial)
-        _remove(old)
+    with _temporary_folder(path) as temporary:
+        partial, old = temporary / path.name, _old(temporary, path)
+        try:
+            yield partial
+            _flush(partial)  # or a power failure could leave a file without its content
+            if path.is_dir():  # a folder cannot be replaced in one step
+                os.replace(path, old)
+            os.replace(partial, path)
+            _flush_entry(path.parent)
+        finally:
+            _restore(old, path)
+
+
+# The temporary folder is locked as long as its process lives, so others can be told from leftovers.
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[bool]:
-    """Hold an exclusive lock on a folder, where the system has such locks.
+def _temporary_folder(path: Path) -> Iterator[Path]:
+    """Make a locked folder beside ``path``, and remove it with its content at the end."""
+    while True:
+        folder = path.with_name(f".{path.name}.{uuid4().hex[:8]}.partial")
+        folder.mkdir(mode=0o700)
+        with locked(folder) as exists:
+            if not exists:  # another process has taken it for a leftover, before it was locked
+                continue
+            try:
+                yield folder
+            finally:
+                if path.exists() or not _old(folder, path).exists():  # nothing is lost with it
+                    _remove(folder)
+            return
 
-    Yields whether the folder is still there: the process that held the lock before may have
-    removed it.
-    """
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        yield True
+
+def remove_leftovers(path: Path) -> None:
+    """Remove the temporary folders for ``path`` of processes that were killed."""
+    with suppress(OSError):
+        for folder in path.parent.glob(f".{escape(path.name)}.{'[0-9a-f]' * 8}.partial"):
+            if not is_real_folder(folder):
+                continue
+            with locked(folder, wait=False) as is_unused:
+                old = _old(folder, path)
+                if is_unused and {*folder.iterdir()} <= {folder / path.name, old}:
+                    _restore(old, path)
+                    _remove(folder)
+
+
+def _old(temporary: Path, path: Path) -> Path:
+    """The place of a folder while it is replaced."""
+    return temporary / f"{path.name}.old"
+
+
+def _restore(old: Path, path: Path) -> None:
+    if old.exists() and not path.exists():
+        os.replace(old, path)
+
+
+def _flush(path: Path) -> None:
+    """Write a file, or a folder and all files in it, from the system's memory to the disk."""
+    for inner in path.iterdir() if path.is_dir() else ():
+        _flush(inner)
+    _flush_entry(path)
+
+
+def _flush_entry(path: Path) -> None:
+    """Write a file, or the names in a folder, to the disk."""
+    if path.is_dir() and os.name == "nt":  # Windows opens no folders
         return
-    handle = os.open(folder, os.O_RDONLY)
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
-        with suppress(OSError):  # some network folders have none
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield folder.is_dir() and os.path.samestat(folder.stat(), os.fstat(handle))
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (EINVAL, ENOSYS, ENOTSUP):  # of some network folders
+            raise
     finally:
         os.close(handle)
 
 
-def _remove(path: Path) -> None:
-    """Remove a file or a folder; retry, as threads of Zarr may still be writing to it."""
+def is_real_folder(path: Path) -> bool:
+    """Return whether the path is a folder, and not a link to one."""
+    return path.is_dir() and not path.is_symlink()
+
+
+@contextmanager
+def locked(folder: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Hold an exclusive lock on a folder, where the system has such locks.
+
+    Yields whether the folder is still there, as a real folder: the process that held the lock
+    before may have removed it. Without ``wait``, also whether the lock could be had at once.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield wait
+        return
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except FileNotFoundError:
+        yield False
+        return
+    try:
+        is_locked = True
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except OSError:  # another process has it, or a network folder has no locks
+            is_locked = wait
+        is_there = is_real_folder(folder) and os.path.samestat(folder.stat(), os.fstat(handle))
+        yield is_locked and is_there
+    finally:
+        os.close(handle)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder of ours; retry, as threads of Zarr may still be writing to it."""
     for _ in range(20):
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            with suppress(OSError):
-                path.unlink()
-        if not path.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
             return
         time.sleep(0.05)
 

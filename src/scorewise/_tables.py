@@ -33,12 +33,12 @@ def pyarrow() -> Any:
     return pyarrow
 
 
-def check_table_path(path: Path, *inputs: Path) -> None:
+def check_table_path(path: Path) -> None:
     """Raise if no table can be written to the path, before any work is done."""
     pyarrow()
     if path.suffix.lower() not in TABLE_SUFFIXES:
         raise InvalidInput(f"{path.name!r} must end in {', '.join(TABLE_SUFFIXES)}")
-    check_output_path(path, *inputs)
+    check_output_path(path)
 
 
 def row_column(ids: np.ndarray | None, first_row: int, n: int) -> dict[str, np.ndarray]:
@@ -66,8 +66,8 @@ def write_table(path: Path, columns: Mapping[str, np.ndarray], metadata: dict[st
     write_batches(path, [record_batch(columns)], metadata)
 
 
-def write_batches(path: Path, batches: Iterable[Any], metadata: dict[str, Any]) -> None:
-    """Write record batches of one schema as :func:`write_table` does."""
+def write_batches(path: Path, batches: Iterable[Any], metadata: dict[str, Any]) -> list[str]:
+    """Write record batches of one schema as :func:`write_table` does; return the columns."""
     pa = pyarrow()
     batches = iter(batches)
     first = next(batches)
@@ -75,6 +75,8 @@ def write_batches(path: Path, batches: Iterable[Any], metadata: dict[str, Any]) 
     with replacing(path) as partial, _writer(partial, path.suffix.lower(), schema) as writer:
         for group in _row_groups(first, batches):
             writer.write_table(pa.Table.from_batches(group, first.schema).cast(schema))
+    columns: list[str] = schema.names
+    return columns
 
 
 def _row_groups(first: Any, others: Iterator[Any]) -> Iterator[list[Any]]:

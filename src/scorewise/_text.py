@@ -37,6 +37,17 @@ def aligned(table: Sequence[Sequence[str]], n_names: int = 1) -> str:
     )
 
 
+def quoted(text: object, width: int = 60) -> str:
+    """Return a name or a value for a message: in quotes, and cut to ``width`` characters.
+
+    Examples
+    --------
+    >>> quoted("cat"), quoted("a" * 10_000_000, 12)
+    ("'cat'", "'aaaaa…aaaaaa'")
+    """
+    return repr(shorten(text, width))
+
+
 def shorten(text: object, width: int = 40) -> str:
     """Return the text on one line of at most ``width`` characters.
 

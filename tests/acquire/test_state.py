@@ -108,7 +108,7 @@ def test_a_killed_run_continues_to_the_same_result(killed, name):
     state = json.loads(killed[name].read_text())
     assert len(state["rounds"]) == (3 if moment == "after saving" else 2)
     stray = [path.name for path in killed[name].parent.iterdir() if "partial" in path.name]
-    assert len(stray) == (moment == "before saving")
+    assert len(stray) == (moment in {"before saving", "after saving"})
     expected = rounds_of(train, **(options | {"random_state": state["seed"]}))
     learner = sw.ActiveLearner(
         train, X, strata=Y, classes=[0, 1, 2], state=killed[name], **(SHORT | EXAM | options)
@@ -117,6 +117,7 @@ def test_a_killed_run_continues_to_the_same_result(killed, name):
     actual = rounds_of(train, state=killed[name], **options)
     assert_same(actual, expected)
     assert [r.model is None for r in actual] == [r < len(state["rounds"]) for r in range(4)]
+    assert os.listdir(killed[name].parent) == ["s.json"]
     assert_same(rounds_of(train, state=killed[name], **options), expected)
 
 

@@ -238,7 +238,8 @@ def test_killed_again_and_again(seed: int, here: Path):
 
 @pytest.mark.usefixtures("small")
 def test_leftovers_of_a_killed_run_are_removed(here: Path):
-    Path(".U.parquet.0a1b2c3d.partial").write_text("of a run that was killed at the end")
+    Path(".U.parquet.0a1b2c3d.partial").mkdir()
+    Path(".U.parquet.0a1b2c3d.partial/U.parquet").write_text("of a run that was killed at the end")
     run("score", "test.parquet", *RULES, "--out", "U.parquet")
     assert hidden() == []
 
@@ -284,11 +285,13 @@ def test_all_that_was_done_is_used(cut_off: list[Path], monkeypatch: pytest.Monk
     assert Path("U.parquet").read_bytes() == expected
 
 
-@pytest.mark.parametrize("harm", ["truncated", "emptied", "deleted", "garbage", "tail"])
+@pytest.mark.parametrize("harm", ["truncated", "emptied", "deleted", "garbage", "tail", "zeroed"])
 def test_a_damaged_part_is_computed_again(harm: str, cut_off: list[Path]):
     expected = undisturbed("test.parquet", "U.parquet")
     part = cut_off[7]
     data = part.read_bytes()
+    value = sw.decompose(members(N, M, K), "log").total[145].tobytes()
+    assert value in data
     if harm == "deleted":
         part.unlink()
     else:
@@ -298,15 +301,18 @@ def test_a_damaged_part_is_computed_again(harm: str, cut_off: list[Path]):
                 "emptied": b"",
                 "tail": data[:-1],
                 "garbage": b"x" * len(data),
+                "zeroed": data.replace(value, bytes(8)),
             }[harm]
         )
-    (part.parent / ".000000000000140.arrow.abc.partial").write_bytes(data)
+    leftover = part.parent / ".000000000000140.arrow.0a1b2c3d.partial"
+    leftover.mkdir()
+    (leftover / part.name).write_bytes(data)
     assert run("score", "test.parquet", *RULES, "--out", "U.parquet")["resumed"] == 140
     assert Path("U.parquet").read_bytes() == expected
     assert hidden() == []
 
 
-@pytest.mark.parametrize("change", ["input", "rules", "normalize", "restart", "touch", "plan"])
+@pytest.mark.parametrize("change", ["input", "rules", "normalize", "restart", "touch"])
 def test_other_work_starts_anew(change: str, cut_off: list[Path]):
     args = [*RULES]
     if change == "input":
@@ -315,8 +321,6 @@ def test_other_work_starts_anew(change: str, cut_off: list[Path]):
         os.utime("test.parquet")
     elif change == "rules":
         args = ["--rules", "zero-one,log"]
-    elif change == "plan":
-        (cut_off[0].parent / "settings.json").write_text("{")
     else:
         args.append(f"--{change}")
     printed = run("score", "test.parquet", *args, "--out", "U.parquet")
@@ -328,6 +332,81 @@ def test_other_work_starts_anew(change: str, cut_off: list[Path]):
     samples = sw.Samples(probs, normalize=change == "normalize")
     np.testing.assert_array_equal(result["total_log"], sw.decompose(samples, "log").total)
     assert printed["sha256"] == hashlib.sha256(Path("test.parquet").read_bytes()).hexdigest()
+
+
+def everything(folder: Path) -> dict[str, Any]:
+    """All files and links below a folder."""
+    return {
+        str(path): os.readlink(path) if path.is_symlink() else path.is_file() and path.read_bytes()
+        for path in folder.rglob("*")
+    }
+
+
+PARTS = ".U.parquet.parts"
+NOT_OURS = {
+    "a link": lambda: Path(PARTS).symlink_to("precious"),
+    "a dangling link": lambda: Path(PARTS).symlink_to("nowhere"),
+    "a file": lambda: Path(PARTS).write_text("years of work"),
+    "a folder of the user's": lambda: Path("precious").rename(PARTS),
+    "parts without settings": lambda: make(PARTS, "000000000000000.arrow"),
+    "settings of another program": lambda: make(PARTS, "settings.json"),
+}
+
+
+def make(folder: str, name: str) -> None:
+    Path(folder).mkdir()
+    Path(folder, name).write_text("{}")
+
+
+@pytest.mark.parametrize("more", [[], ["--restart"]])
+@pytest.mark.parametrize("kind", NOT_OURS)
+def test_a_folder_that_scorewise_did_not_make_is_refused_and_untouched(kind, more, here: Path):
+    Path("precious").mkdir()
+    Path("precious/thesis.txt").write_text("years of work")
+    Path("precious/000000000000000.arrow").write_text("years of work")
+    NOT_OURS[kind]()
+    before = everything(here)
+    printed = refused("score", "test.parquet", *RULES, "--out", "U.parquet", *more)
+    assert f"'{PARTS}' is where progress would be stored" in printed
+    assert "nothing was changed: move it away, or write to another file" in printed
+    assert everything(here) == before
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "thesis.txt",
+        "000000000000999.arrow -> thesis.txt",
+        "settings.json -> thesis.txt",
+        "settings.json",
+        ".000000000000999.arrow.0a1b2c3d.partial",
+        ".000000000000999.arrow.0a1b2c3d.partial/thesis.txt",
+    ],
+)
+@pytest.mark.parametrize("more", [[], ["--restart"]])
+def test_what_others_put_into_the_folder_of_progress_is_untouched(
+    name, more, cut_off: list[Path], here: Path
+):
+    Path("thesis.txt").write_text("years of work")
+    name, _, target = name.partition(" -> ")
+    path = cut_off[0].parent / name
+    path.unlink(missing_ok=True)
+    path.parent.mkdir(exist_ok=True)
+    if target:
+        path.symlink_to(here / target)
+    else:
+        path.write_text("years of work")
+    before = everything(here)
+    printed = refused("score", "test.parquet", *RULES, "--out", "U.parquet", *more)
+    assert "is not scorewise's; nothing was changed" in printed
+    assert everything(here) == before
+
+
+@pytest.mark.usefixtures("small")
+def test_an_empty_folder_is_used_for_progress(here: Path):
+    Path(PARTS).mkdir()  # as a run leaves it that is killed at its very beginning or end
+    run("score", "test.parquet", *RULES, "--out", "U.parquet")
+    assert hidden() == []
 
 
 @pytest.mark.usefixtures("small")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -134,6 +135,68 @@ def test_standard_errors_are_of_the_size_of_the_noise(of_different_quality):
     errors = [c["m4"].standard_error for c in of_different_quality if c.best in (first, "m1")]
     assert len(errors) > SETS / 2
     assert 0.85 < np.mean(errors) / np.std(differences) < 1.2
+
+
+def standard_error_of_redrawn_rows(
+    metric: Callable[..., float], sets: list[np.ndarray], n_resamples: int = 4000
+) -> float:
+    """Standard error of a metric by drawing the rows of each set again."""
+    rng = np.random.default_rng(0)
+    drawn = [metric(*(rng.choice(rows, len(rows)) for rows in sets)) for _ in range(n_resamples)]
+    return float(np.std(drawn))
+
+
+@pytest.mark.parametrize("loss", ["zero-one", "log"])
+@pytest.mark.parametrize("decimals", [0, 1, 15])
+def test_standard_errors_of_aulc_are_those_of_redrawn_rows(loss, decimals):
+    rng = np.random.default_rng(decimals)
+    n = 400
+    signal = rng.normal(size=n)
+    wrong = 1 / (1 + np.exp(1 - 1.5 * signal))
+    y = (rng.uniform(size=n) < wrong).astype(int)
+    probs = sw.binary(0.9 * wrong / 2)[:, None]
+    scores = (signal + rng.normal(size=n)).round(decimals)
+    comparison = sw.compare(
+        probs, y, task_loss=loss, rules=[], baselines=False, scores={"mine": scores}, **QUICK
+    )
+    losses, total = sw.task_losses(probs, y, loss), sw.decompose(probs, loss).total
+
+    def difference(rows):
+        return sw.aulc(losses[rows], scores[rows]) - sw.aulc(losses[rows], total[rows])
+
+    expected = standard_error_of_redrawn_rows(difference, [np.arange(n)])
+    corrected = expected * np.sqrt((n / 6) / (n / 6 - 1))  # as from n/6 rows
+    assert comparison.standings[1].standard_error == pytest.approx(corrected, rel=0.05)
+
+
+@pytest.mark.parametrize("decimals", [0, 15])
+def test_standard_errors_of_auroc_are_those_of_redrawn_rows(decimals):
+    rng = np.random.default_rng(1)
+    n_in, n_out = 300, 200
+    first, second = (
+        (rng.normal(size=n_in).round(decimals), rng.normal(shift, size=n_out).round(decimals))
+        for shift in (1.0, 0.5)
+    )
+    comparison = sw.compare(
+        members(n_in, 1, 2),
+        task="ood",
+        ood=members(n_out, 1, 2),
+        rules=[],
+        baselines=False,
+        scores={"first": first, "second": second},
+        **QUICK,
+    )
+
+    def difference(rows_in, rows_out):
+        aurocs = [
+            sw.ood_metrics(u_in[rows_in], u_out[rows_out]).auroc for u_in, u_out in (first, second)
+        ]
+        return aurocs[0] - aurocs[1]
+
+    sets = [np.arange(n_in), np.arange(n_out)]
+    expected = standard_error_of_redrawn_rows(difference, sets, n_resamples=2000)
+    corrected = expected * np.sqrt((n_out / 2) / (n_out / 2 - 1))
+    assert comparison.standings[1].standard_error == pytest.approx(corrected, rel=0.06)
 
 
 # -- notes ---------------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import scorewise as sw
@@ -41,7 +43,7 @@ def test_a_file_that_cannot_take_its_place_leaves_the_old_one(tmp_path, kind, mo
     replace = os.replace
 
     def fails(source: Any, target: Any) -> None:
-        if str(source).endswith(".partial"):
+        if Path(source).parent.suffix == ".partial" and Path(source).name == path.name:
             raise PermissionError("not here")
         replace(source, target)
 
@@ -49,6 +51,26 @@ def test_a_file_that_cannot_take_its_place_leaves_the_old_one(tmp_path, kind, mo
     with pytest.raises(PermissionError, match="not here"):
         sw.write_predictions(path, GOOD[:3])
     assert contents(tmp_path) == before
+
+
+def test_a_folder_that_cannot_be_put_back_at_once_is_not_lost(tmp_path, monkeypatch):
+    path = tmp_path / "all"
+    sw.write_predictions(path, GOOD)
+    replace = os.replace
+
+    def fails(source: Any, target: Any) -> None:
+        if Path(target).name == path.name:
+            raise PermissionError("not here")
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", fails)
+        with pytest.raises(PermissionError, match="not here"):
+            sw.write_predictions(path, GOOD[:3])
+    breaking = sw.io.Predictions.from_source(BreaksOff(RuntimeError("dried up")))
+    with pytest.raises(RuntimeError, match="dried up"):
+        sw.write_predictions(path, breaking)
+    np.testing.assert_array_equal(sw.read_predictions(path).probs, GOOD)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -154,8 +176,95 @@ def test_a_killed_run_leaves_the_old_file(tmp_path, kind):
     assert ran.returncode == -9
     np.testing.assert_array_equal(sw.read_predictions(path).probs, GOOD)
     assert all(name.startswith(".") for name in os.listdir(tmp_path) if name != path.name)
+    assert len(os.listdir(tmp_path)) == 2
     sw.write_predictions(path, GOOD[:3])
     assert len(sw.read_predictions(path)) == 3
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def test_tables_of_others_are_not_replaced(tmp_path):
+    folder = tmp_path / "results"
+    folder.mkdir()
+    table = pa.table({"probs": GOOD.tolist()})
+    pq.write_table(table, folder / "part-00000.parquet")
+    with pytest.raises(sw.InvalidInput, match="would be replaced"):
+        sw.write_predictions(folder, GOOD)
+    assert pq.read_table(folder / "part-00000.parquet") == table
+
+
+def test_what_another_process_is_writing_is_not_removed(tmp_path):
+    path = tmp_path / "a.npy"
+
+    class WritesTwice(BreaksOff):
+        def chunks(self, fields: Any, start: int, stop: int, n: int) -> Iterator[Any]:
+            if n > 1:
+                names = set(os.listdir(tmp_path))
+                sw.write_predictions(path, GOOD)
+                assert set(os.listdir(tmp_path)) == names | {path.name}
+            yield {"probs": np.full((100, 2, 3), 0.25)}
+
+    sw.write_predictions(path, sw.io.Predictions.from_source(WritesTwice(KeyError())))
+    assert len(sw.read_predictions(path)) == 100
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def test_only_leftovers_of_the_same_file_are_removed(tmp_path):
+    path = tmp_path / "a.npy"
+    sw.write_predictions(path, GOOD)
+    others = [
+        ".b.npy.0a1b2c3d.partial/b.npy",  # of another file
+        ".a.npy.0a1b2c3d.partial/thesis.txt",  # not ours
+        ".a.npy.0a1b2c3.partial/a.npy",
+        ".a.npy.0a1b2c3d.partial.txt/a.npy",
+    ]
+    for name in others:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("years of work")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "a.npy").write_text("years of work")
+    (tmp_path / ".a.npy.00000000.partial").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / ".a.npy.11111111.partial").write_text("years of work")
+    before = contents(tmp_path)
+    (tmp_path / ".a.npy.22222222.partial").mkdir()
+    (tmp_path / ".a.npy.22222222.partial" / "a.npy").write_text("half of a file")
+    sw.write_predictions(path, GOOD)
+    assert contents(tmp_path) == before
+    assert not (tmp_path / ".a.npy.22222222.partial").exists()
+    assert (tmp_path / ".a.npy.00000000.partial").is_symlink()
+
+
+def test_a_folder_that_was_being_replaced_is_restored(tmp_path):
+    path = tmp_path / "all"
+    sw.write_predictions(path, GOOD)
+    leftover = tmp_path / ".all.0a1b2c3d.partial"
+    leftover.mkdir()
+    path.rename(leftover / "all.old")  # and killed before the new one takes its place
+    breaking = sw.io.Predictions.from_source(BreaksOff(RuntimeError("dried up")))
+    with pytest.raises(RuntimeError, match="dried up"):
+        sw.write_predictions(path, breaking)
+    np.testing.assert_array_equal(sw.read_predictions(path).probs, GOOD)
+    assert os.listdir(tmp_path) == ["all"]
+
+
+def test_a_file_is_on_the_disk_before_it_counts_and_its_name_after(tmp_path, monkeypatch):
+    steps: list[str] = []
+    fsync, replace = os.fsync, os.replace
+
+    def syncs(handle: int) -> None:
+        steps.append(f"sync {Path(os.readlink(f'/proc/self/fd/{handle}')).name}")
+        fsync(handle)
+
+    def replaces(source: Any, target: Any) -> None:
+        steps.append(f"rename {Path(target).name}")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", syncs)
+    monkeypatch.setattr(os, "replace", replaces)
+    sw.write_predictions(tmp_path / "a.npz", GOOD)
+    sw.write_predictions(tmp_path / "all", GOOD)
+    folder = f"sync {tmp_path.name}"
+    of_folder = ["sync part-00000.parquet", "sync all", "rename all", folder]
+    assert steps == ["sync a.npz", "rename a.npz", folder, *of_folder]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in FORMATS if kind != "folder"])
@@ -168,7 +277,10 @@ def test_a_folder_in_the_way_stays(tmp_path, kind):
     assert (path / "thesis.txt").read_text() == "years of work"
 
 
-@pytest.mark.parametrize("name", ["thesis.txt", "deep/er/thesis.txt", "notes.parquet.txt"])
+@pytest.mark.parametrize(
+    "name",
+    ["thesis.txt", "deep/er/thesis.txt", "notes.parquet.txt", "a.parquet", "part-00000.parquet"],
+)
 def test_a_folder_that_holds_something_else_is_not_replaced(tmp_path, name):
     precious = tmp_path / "results" / name
     precious.parent.mkdir(parents=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import scorewise as sw
+from cli_support import run_process, table_of
 from scorewise import _threads
 from scorewise import _validate as validate
 from scorewise.kernels import KERNELS, cpu
@@ -741,6 +743,163 @@ def test_where_nothing_can_be_written_the_kernel_works_all_the_same(tmp_path: Pa
     monkeypatch.setenv("SCOREWISE_CACHE_DIR", str(tmp_path / "file" / "folder"))
     monkeypatch.setattr(loading, "_compile", lambda dtype, machine: b"code")
     assert loading._machine_code("float32", None) == b"code"
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with machine code that an earlier process stored; the compiler returns other code.
+
+    Whoever may write to a file could put any code into it, with the digest of that code.
+    """
+    folder = tmp_path / "parent" / "cache"
+    monkeypatch.setenv("SCOREWISE_CACHE_DIR", str(folder))
+    monkeypatch.setattr(loading, "_compile", lambda dtype, machine: b"stored")
+    assert loading._machine_code("float32", None) == b"stored"
+    monkeypatch.setattr(loading, "_compile", lambda dtype, machine: b"compiled")
+    return folder
+
+
+def stored_in(folder: Path) -> Path:
+    return folder / loading._file_name("float32")
+
+
+def only_others_own(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give a file or a folder to another user, or let it seem so where only root may do that."""
+    if os.geteuid() == 0:
+        os.chown(path, 65534, 65534)
+        return
+    inode, genuine = path.lstat().st_ino, {name: getattr(os, name) for name in ("fstat", "stat")}
+
+    def status(name: str):
+        def of(*args: object, **options: object) -> os.stat_result:
+            values = genuine[name](*args, **options)
+            owner = 65534 if values.st_ino == inode else values.st_uid
+            return os.stat_result((*values[:4], owner, *values[5:]))
+
+        return of
+
+    for name in genuine:
+        monkeypatch.setattr(os, name, status(name))
+
+
+def make_file_of_another_user(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    only_others_own(stored_in(folder), monkeypatch)
+    return f"{stored_in(folder)} belongs to another user"
+
+
+def make_file_writable_by_the_group(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    stored_in(folder).chmod(0o664)
+    return f"others can write to {stored_in(folder)}"
+
+
+def make_file_a_link(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    stored_in(folder).rename(folder / "elsewhere")
+    stored_in(folder).symlink_to(folder / "elsewhere")
+    return f"{stored_in(folder)} is not a regular file"
+
+
+def make_folder_writable_by_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    folder.chmod(0o1777)
+    return f"others can write to {folder}"
+
+
+def make_folder_of_another_user(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    only_others_own(folder, monkeypatch)
+    return f"{folder} belongs to another user"
+
+
+def make_parent_writable_by_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    folder.parent.chmod(0o777)
+    return f"others can write to {folder.parent}"
+
+
+def make_folder_a_link_in_a_writable_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The link itself, the folder that it leads to and that one's parents are only the user's."""
+    writable = folder.parents[1] / "writable"
+    writable.mkdir()
+    writable.chmod(0o777)
+    (writable / "link").symlink_to(folder)
+    (folder.parent / "link").symlink_to("../writable/link")
+    monkeypatch.setenv("SCOREWISE_CACHE_DIR", str(folder.parent / "link"))
+    return f"others can write to {folder.parent}/../writable"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has access lists")
+@pytest.mark.parametrize(
+    "make_unsafe",
+    [
+        make_file_of_another_user,
+        make_file_writable_by_the_group,
+        make_file_a_link,
+        make_folder_writable_by_all,
+        make_folder_of_another_user,
+        make_parent_writable_by_all,
+        make_folder_a_link_in_a_writable_folder,
+    ],
+)
+def test_code_that_others_could_have_written_is_not_loaded(make_unsafe, cache, monkeypatch, caplog):
+    """It is compiled for this process, nothing on disk changes, and one warning says why."""
+    content = stored_in(cache).read_bytes()
+    reason = make_unsafe(cache, monkeypatch)
+    files = sorted(cache.iterdir())
+    for _ in range(2):
+        assert loading.kept("float32") is None
+        assert loading._machine_code("float32", None) == b"compiled"
+    assert len(caplog.records) == 1
+    assert f"as {reason}. " in caplog.text
+    assert "set SCOREWISE_CACHE_DIR to a folder of your own" in caplog.text
+    assert sorted(cache.iterdir()) == files
+    assert stored_in(cache).read_bytes() == content
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has access lists")
+def test_a_command_compiles_where_others_could_have_written_the_code_and_says_so(tmp_path: Path):
+    """Loading this file, whose digest is right, would crash the interpreter."""
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    stored = stored_in(cache)
+    stored.write_bytes(hashlib.sha256(b"no machine code").digest() + b"no machine code")
+    cache.chmod(0o777)
+    probs = members(2_700, 10, 10).astype(np.float32)
+    np.save(tmp_path / "test.npy", probs)
+    environment = os.environ | {"SCOREWISE_CACHE_DIR": str(cache)}
+    options = ("--rules", "log", "--out", "U.parquet")
+    result = run_process("score", "test.npy", *options, cwd=tmp_path, env=environment)
+    assert result.returncode == 0, result.stderr
+    assert "some ten seconds, up to a minute on a busy machine" in result.stderr
+    assert f"others can write to {cache}" in result.stderr
+    assert list(cache.iterdir()) == [stored]
+    epistemic = table_of(tmp_path / "U.parquet")["epistemic_log"].to_numpy()
+    np.testing.assert_allclose(epistemic, by_array(probs, "log").epistemic, rtol=1e-4)
+
+
+def test_code_is_loaded_from_folders_of_the_user_below_sticky_ones_and_through_links(
+    cache, monkeypatch, caplog
+):
+    cache.parent.chmod(0o1777)
+    (cache.parent / "link").symlink_to("cache")
+    monkeypatch.setenv("SCOREWISE_CACHE_DIR", str(cache.parent / "link" / ".." / "link"))
+    assert loading._machine_code("float32", None) == b"stored"
+    assert not caplog.records
+
+
+def test_a_link_to_itself_is_no_cache(tmp_path: Path, monkeypatch):
+    (tmp_path / "loop").symlink_to("loop")
+    monkeypatch.setenv("SCOREWISE_CACHE_DIR", str(tmp_path / "loop"))
+    monkeypatch.setattr(loading, "_compile", lambda dtype, machine: b"compiled")
+    assert loading._machine_code("float32", None) == b"compiled"
+
+
+def test_others_cannot_write_what_is_stored_whatever_the_umask(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("SCOREWISE_CACHE_DIR", str(tmp_path / "parent" / "cache"))
+    monkeypatch.setattr(loading, "_compile", lambda dtype, machine: b"stored")
+    umask = os.umask(0)
+    try:
+        loading._machine_code("float32", None)
+    finally:
+        os.umask(umask)
+    assert loading.kept("float32") == b"stored"
+    assert all(path.lstat().st_mode & 0o022 == 0 for path in tmp_path.rglob("*"))
 
 
 def test_where_the_compiler_fails_the_array_path_answers_and_says_so(monkeypatch, caplog):

@@ -345,10 +345,13 @@ def test_a_folder_that_is_no_array_is_not_replaced(tmp_path):
     (folder / "thesis.txt").write_text("years of work")
     (tmp_path / "file.zarr").write_text("a file")
     (tmp_path / "folder.npy").mkdir()
-    for name in ("group.zarr", "folder.zarr", "file.zarr", "folder.npy"):
+    sw.predict_samples(forest(), X, out=tmp_path / "array.zarr")
+    (tmp_path / "array.zarr" / "thesis.txt").write_text("years of work")
+    for name in ("group.zarr", "folder.zarr", "file.zarr", "folder.npy", "array.zarr"):
         with pytest.raises(sw.InvalidInput, match="not an array that may be replaced"):
             sw.predict_samples(forest(), X, out=tmp_path / name)
     assert (folder / "thesis.txt").read_text() == "years of work"
+    assert (tmp_path / "array.zarr" / "thesis.txt").read_text() == "years of work"
     assert float(zarr.open_group(str(tmp_path / "group.zarr"))["precious"][0]) == 7
 
 

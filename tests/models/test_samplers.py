@@ -19,7 +19,12 @@ from sklearn.ensemble import (
 )
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, RidgeClassifier
-from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    RandomizedSearchCV,
+    TunedThresholdClassifierCV,
+)
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -179,6 +184,8 @@ UNFITTED = KINDS | {
     "frozen": lambda: FrozenEstimator(forest()),
     "calibrated frozen": lambda: CalibratedClassifierCV(FrozenEstimator(forest())),
     "randomized search": lambda: RandomizedSearchCV(forest(), {"max_depth": [1]}),
+    "fixed threshold": lambda: FixedThresholdClassifier(forest()),
+    "tuned threshold": lambda: TunedThresholdClassifierCV(forest()),
 }
 
 

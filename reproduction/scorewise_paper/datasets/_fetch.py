@@ -123,6 +123,8 @@ def _store(source: Source, root: Path, downloads: Path, progress: bool | None) -
     else:
         _download(source, downloaded, progress)
     unpacked = downloads / "unpacked"
+    if unpacked.is_symlink():
+        raise CorruptData(f"{unpacked} is a link, and its target would be changed; remove the link")
     shutil.rmtree(unpacked, ignore_errors=True)  # of a run that was killed
     try:
         _unpack(archive, unpacked, source.of_tars)

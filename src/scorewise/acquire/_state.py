@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -125,8 +124,6 @@ class StateFile:
             self._known_contents = [current, content]
             with replacing(self._path) as partial_path:
                 partial_path.write_bytes(content)
-                with partial_path.open("r+b") as file:
-                    os.fsync(file.fileno())
 
 
 def _fields(finished: Round) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from scorewise import _validate as validate
 from scorewise._array import to_numpy
 from scorewise._progress import bar
 from scorewise._random import generator, seed_of
-from scorewise._resampling import Metric, ResampledAulc, ResampledAuroc, Resamples
 from scorewise._rows import receive_labelled, receive_rows
 from scorewise._threads import get_num_threads, run_in_threads
 from scorewise.acquire import Round, learning_curves
@@ -21,10 +20,11 @@ from scorewise.calibrate import LossCalibration, loss_calibration
 from scorewise.compare._advise import TASKS, Advice, advise
 from scorewise.compare._comparison import (
     Comparison,
-    contrasts_by_resampling,
+    contrasts_by_influence,
     contrasts_by_runs,
     rank,
 )
+from scorewise.compare._influence import Estimate, aulc, auroc
 from scorewise.compare._measures import (
     Measure,
     RowUncertainties,
@@ -39,8 +39,6 @@ from scorewise.io import Predictions
 from scorewise.rules import DEFAULT_RULES, RuleLike, ScoringRule, get_rule, get_rules
 
 Rules = RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike]
-
-_BATCH = 1 << 20  # counts of resampled rows that are computed at a time
 
 
 def compare(
@@ -70,9 +68,9 @@ def compare(
 
     Each measure's distance from the best comes with an interval. The intervals hold for all pairs
     of measures at once, so the best may be picked by the same data. They come from a paired
-    bootstrap and the quantile of the largest t (max-T); for repeated runs from Student's t, paired,
-    with Bonferroni's correction. Measures that order all rows alike are recognised and share their
-    numbers.
+    multiplier bootstrap, which gives rows random weights, and the quantile of the largest t
+    (max-T); for repeated runs from Student's t, paired, with Bonferroni's correction. Measures
+    that order all rows alike are recognised and share their numbers.
 
     Parameters
     ----------
@@ -221,8 +219,7 @@ def compare_selective(
     measures += own_measures(scores, {"scores": rows.n_rows}, measures)
     comparison = _compare_measures(
         measures,
-        partial(ResampledAulc, losses.incurred),
-        [rows.n_rows],
+        partial(aulc, losses.incurred),
         advice,
         loss_calibration(losses.incurred, losses.expected, confidence=bootstrap.confidence),
         bootstrap,
@@ -260,8 +257,7 @@ def compare_ood(
             Remedy("rules", ..., "with their components"),
             Remedy("scores", ..., "your own scores"),
         )
-    metric_of = partial(ResampledAuroc, rows_in.n_rows)
-    return _compare_measures(measures, metric_of, list(sizes.values()), advice, None, bootstrap)
+    return _compare_measures(measures, partial(auroc, rows_in.n_rows), advice, None, bootstrap)
 
 
 def compare_runs(runs: Any, advice: Advice, confidence: float) -> Comparison:
@@ -312,25 +308,19 @@ def _losses_at_shared_labels(
 
 def _compare_measures(
     measures: Sequence[Measure],
-    metric_of: Callable[[np.ndarray], Metric],
-    sizes: Sequence[int],
+    estimate: Callable[[np.ndarray], Estimate],
     advice: Advice,
     calibration: LossCalibration | None,
     bootstrap: BootstrapSettings,
 ) -> Comparison:
-    """Return the comparison by a metric of resamples; equal orders are computed once."""
+    """Return the comparison by a metric; that of equal orders is computed once."""
     first = first_of_same_order(measures)
     leaders = [measure for measure in measures if first[measure.name] == measure.name]
-    metrics = [metric_of(measure.scores) for measure in leaders]
-    values = np.array([metric(np.ones((1, sum(sizes)), dtype=int))[0] for metric in metrics])
-    drawn = _metrics_of_resamples(metrics, sizes, bootstrap)
-    contrasts = contrasts_by_resampling(
-        values,
-        drawn,
-        bootstrap.confidence,
-        metrics[0].effective_rows,
-        generator(bootstrap.seed, len(sizes)),
+    estimates = _estimates([measure.scores for measure in leaders], estimate, bootstrap.progress)
+    contrasts = contrasts_by_influence(
+        estimates, bootstrap.confidence, bootstrap.n_resamples, generator(bootstrap.seed)
     )
+    values = np.array([metric.value for metric in estimates])
     is_ood = advice.task == "ood"
     standings = rank(
         [measure.name for measure in leaders], values, contrasts, first, higher_is_better=is_ood
@@ -346,31 +336,20 @@ def _compare_measures(
     )
 
 
-def _metrics_of_resamples(
-    metrics: Sequence[Metric], sizes: Sequence[int], bootstrap: BootstrapSettings
-) -> np.ndarray:
-    """Return metrics of resamples ``(B, m)``; each set of rows is resampled by itself."""
-    batch = max(1, _BATCH // sum(sizes))
-    n_resamples = bootstrap.n_resamples
-    sets = [
-        Resamples(n, n_resamples, generator(bootstrap.seed, i)).counts(batch)
-        for i, n in enumerate(sizes)
-    ]
-    drawn = np.empty((n_resamples, len(metrics)))
-    done = 0
-    with bar("resampling", n_resamples, bootstrap.progress) as advance:
-        for parts in zip(*sets, strict=True):
-            counts = np.concatenate(parts, axis=1)
-            rows = slice(done, done + len(counts))
+def _estimates(
+    scores: Sequence[np.ndarray], estimate: Callable[[np.ndarray], Estimate], progress: bool | None
+) -> list[Estimate]:
+    """Return the metric of each measure, in parallel."""
+    estimates: dict[int, Estimate] = {}
+    with bar("comparing", len(scores), progress) as advance:
 
-            def compute(i: int, counts: np.ndarray = counts, rows: slice = rows) -> bool:
-                drawn[rows, i] = metrics[i](counts)
-                return True
+        def compute(i: int) -> bool:
+            estimates[i] = estimate(scores[i])
+            advance(1)
+            return True
 
-            run_in_threads((partial(compute, i) for i in range(len(metrics))), get_num_threads())
-            done += len(counts)
-            advance(len(counts))
-    return drawn
+        run_in_threads((partial(compute, i) for i in range(len(scores))), get_num_threads())
+    return [estimates[i] for i in range(len(scores))]
 
 
 def _refuse_unused(task: str, **arguments: Any) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from scorewise._text import aligned, percent
 from scorewise.calibrate import LossCalibration
+from scorewise.compare._influence import Estimate
 
 VERDICTS = {
     "best": "best here",
@@ -21,7 +22,6 @@ TASK_NAMES = {"selective": "Abstaining", "ood": "OOD detection", "active": "Acti
 
 _ROUNDING = 1e-12  # of a metric
 _FEWEST_DEGREES = 2.0  # of freedom, of a standard error
-_N_NORMAL = 20_000  # draws, for the quantile of the largest t
 
 
 @dataclass(frozen=True)
@@ -242,42 +242,38 @@ class Contrasts:
     p_values: np.ndarray  # (m, m), corrected for the number of pairs
 
 
-def contrasts_by_resampling(
-    values: np.ndarray,
-    drawn: np.ndarray,
-    confidence: float,
-    effective_rows: float,
-    rng: np.random.Generator,
+def contrasts_by_influence(
+    estimates: Sequence[Estimate], confidence: float, n_resamples: int, rng: np.random.Generator
 ) -> Contrasts:
-    """Return contrasts from the metrics (m,) and those of resamples (B, m), by max-T.
+    """Return contrasts of m metrics of the same rows, by max-T and a multiplier bootstrap.
 
-    The largest t of all pairs is distributed as that of t variables with the covariance of the
-    resamples. This corrects for the number of pairs and uses how they depend on each other. The
-    resamples themselves are not used: measures that differ in few rows have heavy tails, which
-    would widen all intervals. Nor are normal variables, as standard errors from few rows are
-    themselves uncertain.
+    A resample gives every row a normal weight. The metrics of resamples are then normal, with the
+    covariance of the influences, so they are drawn without a pass over the rows. The largest t of
+    all pairs corrects for the number of pairs and uses how they depend on each other. It is divided
+    by a random χ, as standard errors from few rows are themselves uncertain.
     """
     from scipy.special import ndtri
 
-    spread = drawn - drawn.mean(axis=0)
-    # not by the eigenvalues of the covariance, which would lose half of the digits
-    _, sizes, axes = np.linalg.svd(spread / np.sqrt(len(drawn) - 1), full_matrices=False)
-    normal = (rng.normal(size=(_N_NORMAL, len(sizes))) * sizes) @ axes
-    degrees = max(effective_rows - 1, _FEWEST_DEGREES)
-    errors = (drawn[:, :, None] - drawn[:, None, :]).std(axis=0, ddof=1)
+    values = np.array([estimate.value for estimate in estimates])
+    influences = np.stack([estimate.influence for estimate in estimates], axis=1)
+    # not the root of the covariance, which would lose half of the digits
+    root = np.asarray(np.linalg.qr(influences, mode="r"))
+    errors = np.linalg.norm(root[:, :, None] - root[:, None, :], axis=0)
     least = _beyond_rounding(np.zeros_like(errors), values)
     differ = errors > least  # pairs that are equal in all resamples do not count
+    degrees = max(estimates[0].effective_rows - 1, _FEWEST_DEGREES)
     errors = np.maximum(errors * np.sqrt((degrees + 1) / degrees), least)
-    largest = np.zeros(_N_NORMAL)
+    drawn = rng.normal(size=(n_resamples, len(root))) @ root
+    largest = np.zeros(n_resamples)
     for i in range(len(values)):
-        t = np.abs(normal[:, i : i + 1] - normal[:, i:]) / errors[i, i:] * differ[i, i:]
+        t = np.abs(drawn[:, i : i + 1] - drawn[:, i:]) / errors[i, i:] * differ[i, i:]
         largest = np.maximum(largest, t.max(axis=1))
-    largest *= np.sqrt((degrees + 1) / rng.chisquare(degrees, _N_NORMAL))
+    largest *= np.sqrt((degrees + 1) / rng.chisquare(degrees, n_resamples))
     observed = np.abs(values[:, None] - values) / errors
-    n_larger = _N_NORMAL - np.searchsorted(np.sort(largest), observed)
+    n_larger = n_resamples - np.searchsorted(np.sort(largest), observed)
     # at least that of a single pair, where nothing varies
     critical = max(np.quantile(largest, confidence), ndtri((1 + confidence) / 2))
-    return Contrasts(errors, float(critical), (1 + n_larger) / (1 + _N_NORMAL))
+    return Contrasts(errors, float(critical), (1 + n_larger) / (1 + n_resamples))
 
 
 def contrasts_by_runs(results: np.ndarray, confidence: float) -> Contrasts:

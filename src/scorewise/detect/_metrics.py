@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._random import generator, seed_of
-from scorewise._resampling import Resamples, auroc_of_counts
+from scorewise._threads import get_num_threads, run_in_threads
 
 METRICS = ("auroc", "aupr_out", "aupr_in", "fpr95")
 
 Interval = tuple[float, float]
+
+_BATCH = 1 << 18  # rows of resamples that a thread draws at a time
 
 
 @dataclass(frozen=True, repr=False)
@@ -111,24 +114,12 @@ def ood_metrics(
     code_in, code_out = codes[: len(scores_in)], codes[len(scores_in) :]
     n_codes = int(codes.max()) + 1
     c_in, c_out = (np.bincount(code, minlength=n_codes)[None] for code in (code_in, code_out))
-    values = {name: float(value[0]) for name, value in metrics_of_counts(c_in, c_out).items()}
+    values = {name: float(value[0]) for name, value in _metrics_of_counts(c_in, c_out).items()}
     intervals = {"auroc": _delong(c_in[0], c_out[0], values["auroc"], confidence)}
     if n_resamples:
-        seed = seed_of(random_state)
-        drawn_in = Resamples(len(scores_in), n_resamples, generator(seed, 0))
-        drawn_out = Resamples(len(scores_out), n_resamples, generator(seed, 1))
-        drawn: dict[str, list[np.ndarray]] = {name: [] for name in METRICS[1:]}
-        size = max(1, (1 << 21) // max(n_codes, len(codes)))
-        for rows_in, rows_out in zip(drawn_in.rows(size), drawn_out.rows(size), strict=True):
-            metrics = metrics_of_counts(
-                _counts(code_in[rows_in], n_codes), _counts(code_out[rows_out], n_codes)
-            )
-            for name, values_drawn in drawn.items():
-                values_drawn.append(metrics[name])
-        tails = [(1 - confidence) / 2, (1 + confidence) / 2]
-        for name, values_drawn in drawn.items():
-            low, high = np.quantile(np.concatenate(values_drawn), tails)
-            intervals[name] = (float(low), float(high))
+        drawn = _metrics_of_resamples(code_in, code_out, n_resamples, seed_of(random_state))
+        low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+        intervals |= zip(METRICS[1:], zip(low.tolist(), high.tolist(), strict=True), strict=True)
     return OODMetrics(
         **values,
         intervals=intervals,
@@ -138,6 +129,29 @@ def ood_metrics(
     )
 
 
+def _metrics_of_resamples(
+    code_in: np.ndarray, code_out: np.ndarray, n_resamples: int, seed: int
+) -> np.ndarray:
+    """Return AUPR both ways and FPR95 of bootstrap resamples ``(B, 3)``, from codes of scores."""
+    n_codes = int(max(code_in.max(), code_out.max())) + 1
+    drawn = np.empty((n_resamples, len(METRICS) - 1))
+    batch = max(1, _BATCH // (len(code_in) + len(code_out)))
+
+    def compute(start: int) -> bool:
+        rng = generator(seed, start)
+        resamples = drawn[start : start + batch]
+        counts = (
+            _counts(codes[rng.integers(len(codes), size=(len(resamples), len(codes)))], n_codes)
+            for codes in (code_in, code_out)
+        )
+        resamples[:] = np.stack(list(_metrics_of_counts(*counts).values())[1:], axis=1)
+        return True
+
+    starts = range(0, n_resamples, batch)
+    run_in_threads((partial(compute, start) for start in starts), get_num_threads())
+    return drawn
+
+
 def _counts(codes: np.ndarray, n_codes: int) -> np.ndarray:
     """Return the count of each code in each row of ``codes``."""
     n_rows = len(codes)
@@ -145,7 +159,7 @@ def _counts(codes: np.ndarray, n_codes: int) -> np.ndarray:
     return np.bincount(shifted.ravel(), minlength=n_rows * n_codes).reshape(n_rows, n_codes)
 
 
-def metrics_of_counts(c_in: np.ndarray, c_out: np.ndarray) -> dict[str, np.ndarray]:
+def _metrics_of_counts(c_in: np.ndarray, c_out: np.ndarray) -> dict[str, np.ndarray]:
     """Return the metrics from the number of rows with each score, in rising order, ``(B, G)``."""
     n_in, n_out = c_in.sum(axis=1), c_out.sum(axis=1)
     up_to_in, up_to_out = np.cumsum(c_in, axis=1), np.cumsum(c_out, axis=1)
@@ -154,7 +168,7 @@ def metrics_of_counts(c_in: np.ndarray, c_out: np.ndarray) -> dict[str, np.ndarr
     reaches_95 = 20 * from_out >= 19 * n_out[:, None]
     last = reaches_95.shape[1] - 1 - np.argmax(reaches_95[:, ::-1], axis=1)
     return {
-        "auroc": auroc_of_counts(c_in, c_out),
+        "auroc": np.sum(c_out * (up_to_in - c_in / 2), axis=1) / (n_in * n_out),
         "aupr_out": _average_precision(c_out, from_out, from_out + from_in),
         "aupr_in": _average_precision(c_in, up_to_in, up_to_in + up_to_out),
         "fpr95": np.take_along_axis(from_in, last[:, None], axis=1)[:, 0] / n_in,

@@ -154,7 +154,7 @@ def raise_if_damaged(problem: str) -> Iterator[None]:
 
 
 def metadata_of(schema: pa.Schema) -> bytes | None:
-    """Return the metadata of a schema that holds class names and weights, as JSON."""
+    """Return the metadata that scorewise writes, class names and weights as JSON; None if none."""
     return (schema.metadata or {}).get(_KEY)
 
 
@@ -505,7 +505,7 @@ def schema_of(predictions: Predictions) -> pa.Schema:
     if predictions.member_weights is not None:
         weights = predictions.member_weights
         metadata["weights"] = {"values": weights.tolist(), "dtype": str(weights.dtype)}
-    return pa.schema(columns, {_KEY: json.dumps(metadata)} if metadata else None)
+    return pa.schema(columns, {_KEY: json.dumps(metadata)})
 
 
 def batches_of(predictions: Predictions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -97,7 +97,7 @@ def _read_folder(path: Path, class_names: ClassNames) -> Predictions:
     for name, (other, _) in zip(names, opened_files, strict=True):
         if (difference := _difference(schema, other)) is not None:
             raise InvalidFile(f"{name!r} has different columns from {names[0]!r}: {difference}")
-        if metadata_of(other) != metadata_of(schema):
+        if (metadata_of(other) or b"{}") != (metadata_of(schema) or b"{}"):
             raise InvalidFile(
                 f"{name!r} has different class names or member weights from {names[0]!r}"
             )
@@ -126,10 +126,28 @@ def _write_folder(predictions: Predictions, path: Path) -> None:
         if not first and i:
             return
         of_file = chain(first, islice(batches, _BATCHES - 1))
-        _write_batches(of_file, schema, path / f"part-{i:05d}.parquet")
+        _write_batches(of_file, schema, path / _part(i))
+
+
+def _part(i: int) -> str:
+    return f"part-{i:05d}.parquet"
+
+
+def _is_ours(path: Path) -> bool:
+    """Return whether a folder holds nothing but the files that ``_write_folder`` writes."""
+    from scorewise.io._arrow_tables import metadata_of
+
+    files = sorted(path.iterdir())
+    return all(
+        file.name == _part(i)
+        and file.is_file()
+        and not file.is_symlink()
+        and metadata_of(_open(file, file.name)[0]) is not None
+        for i, file in enumerate(files)
+    )
 
 
 FORMATS = (
     FileFormat((".parquet",), _read, _write, extra="io"),
-    FileFormat(("",), _read_folder, _write_folder, extra="io"),
+    FileFormat(("",), _read_folder, _write_folder, extra="io", is_ours=_is_ours),
 )

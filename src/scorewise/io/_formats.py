@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pkgutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -34,12 +34,16 @@ class FileFormat:
         ``write(predictions, path)`` writes a new file; nothing exists at the path.
     extra : str, optional
         The optional dependencies of scorewise that it needs.
+    is_ours : callable, optional
+        Of a format of folders: ``is_ours(path)`` returns whether ``write`` has made a folder and
+        nobody has added to it, so that it may be replaced.
     """
 
     suffixes: tuple[str, ...]
     read: Callable[[Path, ClassNames], Predictions]
     write: Callable[[Predictions, Path], None]
     extra: str | None = None
+    is_ours: Callable[[Path], bool] | None = None
 
 
 @cache
@@ -197,11 +201,13 @@ def write_predictions(
     else:
         predictions = Predictions(probs, **others)
     file_format = _format_of(path.suffix, path)
-    check_output_path(path, is_folder=not path.suffix)
-    if path.is_dir():
-        _check_replaceable(path)
-    with _require_extra(file_format, path), replacing(path, folder=not path.suffix) as partial:
-        file_format.write(predictions, partial)
+    is_folder = file_format.is_ours is not None
+    check_output_path(path, is_folder=is_folder)
+    with _require_extra(file_format, path):
+        if is_folder and path.is_dir():
+            _check_replaceable(path, file_format)
+        with replacing(path, folder=is_folder) as partial:
+            file_format.write(predictions, partial)
 
 
 def prediction_suffixes() -> tuple[str, ...]:
@@ -216,13 +222,15 @@ def prediction_suffixes() -> tuple[str, ...]:
     return tuple(suffix for suffix in _formats() if suffix)
 
 
-def _check_replaceable(path: Path) -> None:
-    """Raise if a folder that would be replaced holds anything but Parquet files."""
-    other = next((x for x in path.iterdir() if x.suffix != ".parquet" or x.is_dir()), None)
-    if other is not None:
-        raise InvalidInput(
-            f"the folder {str(path)!r} holds {other.name!r}, and would be replaced; choose another"
-        )
+def _check_replaceable(path: Path, file_format: FileFormat) -> None:
+    """Raise if a folder that would be replaced holds anything that scorewise did not write."""
+    with suppress(InvalidFile):  # a file that cannot be read is not ours
+        if file_format.is_ours is not None and file_format.is_ours(path):
+            return
+    raise InvalidInput(
+        f"the folder {str(path)!r} would be replaced, and holds files that "
+        "scorewise.write_predictions did not write; choose another"
+    )
 
 
 def _format_of(suffix: str, path: Path) -> FileFormat:

@@ -6,13 +6,14 @@ a hidden folder beside the output, so that an interrupted run can resume after t
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-import shutil
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from glob import escape
 from itertools import pairwise
 from pathlib import Path
 from queue import Full, Queue
@@ -23,7 +24,16 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
-from scorewise._files import file_digest_in_background, file_versions, locked, replacing
+from scorewise._files import (
+    check_not_input,
+    file_digest,
+    file_digest_in_background,
+    file_versions,
+    is_real_folder,
+    locked,
+    remove_leftovers,
+    replacing,
+)
 from scorewise._json import dumps
 from scorewise._members import Members
 from scorewise._progress import bar
@@ -35,6 +45,7 @@ from scorewise._tables import (
     row_column,
     write_batches,
 )
+from scorewise._text import quoted
 from scorewise.decompose import COMPONENTS, decompose
 from scorewise.errors import InvalidInput
 from scorewise.io._formats import read_predictions
@@ -50,6 +61,10 @@ _AHEAD = 12  # chunks of a range that are read before they are needed
 _POLL = 0.1  # seconds between checks whether a thread should stop
 
 _SETTINGS = "settings.json"
+_KIND = "progress of scorewise.score_file"
+_FILE = re.compile(r"settings\.json|[0-9]{15}\.arrow")
+_LEFTOVER = re.compile(rf"\.({_FILE.pattern})\.[0-9a-f]{{8}}\.partial")
+_DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 @dataclass(frozen=True)
@@ -86,9 +101,10 @@ def score_file(
 ) -> ScoredFile:
     """Write the uncertainty of every row of a file to another file, in constant memory.
 
-    Use it for saved predictions of any size. Progress is stored every 256 MiB of input. An
-    interrupted run resumes from there when it is started again, and the result is the same, byte
-    for byte.
+    Use it for saved predictions of any size. Progress is stored every 256 MiB of input, in
+    the hidden folder ``.NAME.parts`` beside the output. An interrupted run resumes from there when
+    it is started again, and the result is the same, byte for byte; stored rows that have been
+    damaged are scored again.
 
     Parameters
     ----------
@@ -117,7 +133,8 @@ def score_file(
     Raises
     ------
     InvalidInput
-        If the input is invalid; the message names file, row group, row and member.
+        If the input is invalid; the message names file, row group, row and member. If the hidden
+        folder for progress holds anything that scorewise did not put there; nothing is changed.
 
     Examples
     --------
@@ -136,8 +153,9 @@ def score_file(
     named = get_rules(rules)
     if not named:
         raise InvalidInput("there are no rules; pass at least one")
-    check_table_path(out, source)
+    check_table_path(out)
     predictions = read_predictions(source, class_names)
+    check_not_input(out, source)
     for rule in named.values():
         rule.check_classes(predictions.shape[-1])
     versions_before = file_versions(source)
@@ -161,10 +179,7 @@ def score_file(
         metadata["sha256"] = sha.result()
         if file_versions(source) != versions_before:
             raise InvalidInput(f"{source.name!r} has changed while it was read; score it again")
-        if parts.n_rows() != len(predictions):
-            raise OSError(f"the stored progress of {out.name!r} is damaged; repeat the command")
-        write_batches(out, parts.batches(), metadata)
-        columns = next(parts.batches()).schema.names
+        columns = write_batches(out, parts.batches(len(predictions)), metadata)
     return ScoredFile(out, len(predictions), tuple(columns), metadata, resumed)
 
 
@@ -346,7 +361,8 @@ class _ReadAhead:
 class ScoredParts:
     """Tables of scored rows from 0 on, one file after the other, in a hidden folder.
 
-    Each file is written completely or not at all; an interrupted run resumes after the last.
+    Each file is written completely or not at all, and ends in its digest; an interrupted run
+    resumes after the last one that is undamaged. Only a folder with nothing but such files is used.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -362,63 +378,122 @@ class ScoredParts:
         Others are deleted. The folder is deleted at the end, or on an error before the first part.
         """
         folder = path.with_name(f".{path.name}.parts")
+        parts = cls(folder)
         while True:
-            folder.mkdir(exist_ok=True)
+            with suppress(FileExistsError):
+                folder.mkdir()
+            if os.path.lexists(folder) and not is_real_folder(folder):
+                raise parts._not_ours()
             with locked(folder) as exists:
                 if not exists:  # another run of the same work has just ended
                     continue
-                parts = cls(folder)
-                parts._prepare(path, dumps(settings, indent=1), resume)
+                parts._prepare(dumps({"kind": _KIND, **settings}, indent=1), resume)
                 try:
                     yield parts
                 except BaseException:
                     if not parts._file(0).is_file():  # there is nothing to resume
-                        shutil.rmtree(folder)
+                        parts._delete()
                     raise
-                shutil.rmtree(folder)
+                parts._delete()
                 return
 
-    def _prepare(self, path: Path, settings: str, resume: bool) -> None:
-        """Delete files that were made with other settings."""
-        for leftover in path.parent.glob(f".{escape(path.name)}.????????.partial"):
-            leftover.unlink()  # of a run that was killed while writing the output
+    def _prepare(self, settings: str, resume: bool) -> None:
+        """Delete files that were made with other settings; raise if there are any of the user's."""
+        self._check_ours()
         settings_file = self._folder / _SETTINGS
-        if settings_file.is_file():
-            stored = settings_file.read_text(encoding="utf-8")
-            if resume and stored == settings:
+        if settings_file.exists():
+            if resume and settings_file.read_text(encoding="utf-8") == settings:
                 return
-        for file in self._folder.iterdir():
-            file.unlink()
+            self._delete_parts()
         with replacing(settings_file) as partial:
             partial.write_text(settings, encoding="utf-8")
+
+    def _check_ours(self) -> None:
+        """Raise if the folder holds anything that scorewise did not put there.
+
+        Parts without settings are not ours: they are deleted before the settings.
+        """
+        names = os.listdir(self._folder)
+        for name in names:
+            path = self._folder / name
+            leftover = _LEFTOVER.fullmatch(name)
+            if path.is_symlink() or not (
+                {*os.listdir(path)} <= {leftover[1]}
+                if leftover and path.is_dir()
+                else _FILE.fullmatch(name) and path.is_file()
+            ):
+                raise self._not_ours(name)
+        if any(map(_FILE.fullmatch, names)):
+            try:
+                stored = json.loads((self._folder / _SETTINGS).read_bytes())
+                is_ours = stored["kind"] == _KIND
+            except (FileNotFoundError, ValueError, TypeError, KeyError, RecursionError):
+                is_ours = False
+            if not is_ours:
+                raise self._not_ours(_SETTINGS)
+
+    def _not_ours(self, name: str | None = None) -> InvalidInput:
+        thing = "it" if name is None else quoted(name)
+        return InvalidInput(
+            f"{str(self._folder)!r} is where progress would be stored, and {thing} is not "
+            "scorewise's; nothing was changed: move it away, or write to another file"
+        )
+
+    def _delete_parts(self) -> None:
+        """Delete all files but the settings, and what killed runs have left."""
+        for name in os.listdir(self._folder):
+            if leftover := _LEFTOVER.fullmatch(name):
+                remove_leftovers(self._folder / leftover[1])
+            elif name != _SETTINGS:
+                (self._folder / name).unlink()
+
+    def _delete(self) -> None:
+        """Delete the folder, the settings last: without them no part is recognised as ours."""
+        self._delete_parts()
+        (self._folder / _SETTINGS).unlink()
+        self._folder.rmdir()
 
     def _file(self, first_row: int) -> Path:
         return self._folder / f"{first_row:015d}.arrow"
 
     def n_rows(self) -> int:
         """Return the number of rows that are stored, up to the first damaged part."""
-        row = 0
-        # the last part may be damaged after a crash
-        with suppress(pyarrow().ArrowException, OSError):
-            for batch in self.batches():
-                row += batch.num_rows
-        return row
+        return sum(batch.num_rows for batch in self._batches())
 
-    def batches(self) -> Iterator[Any]:
-        """Yield all rows that are stored, a part at a time."""
+    def batches(self, n_rows: int) -> Iterator[Any]:
+        """Yield all rows that are stored, a part at a time; raise unless there are ``n_rows``."""
+        n, batch = 0, None
+        for batch in self._batches():
+            n += batch.num_rows
+            yield batch
+        if batch is None or n != n_rows:
+            raise OSError(f"the progress in {str(self._folder)!r} is damaged; repeat the command")
+
+    def _batches(self) -> Iterator[Any]:
+        """Yield the rows of all parts before the first that is missing or damaged."""
         row, n = 0, 1
-        while n and (file := self._file(row)).is_file():
-            with pyarrow().ipc.open_file(str(file)) as reader:
+        while n and (content := self._content(row)) is not None:
+            with pyarrow().ipc.open_file(pyarrow().py_buffer(content)) as reader:
                 batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
             yield from batches
             n = sum(batch.num_rows for batch in batches)
             row += n
 
+    def _content(self, first_row: int) -> memoryview | None:
+        """The content of a part without its digest; None if it is missing or damaged."""
+        try:
+            stored = memoryview(self._file(first_row).read_bytes())
+        except FileNotFoundError:
+            return None
+        content, digest = stored[:-_DIGEST_BYTES], stored[-_DIGEST_BYTES:]
+        return content if hashlib.sha256(content).digest() == digest else None
+
     def add(self, first_row: int, batches: list[Any]) -> None:
         """Store the next rows."""
-        with (
-            replacing(self._file(first_row)) as partial,
-            pyarrow().ipc.new_file(str(partial), batches[0].schema) as writer,
-        ):
-            for batch in batches:
-                writer.write_batch(batch)
+        with replacing(self._file(first_row)) as partial:
+            with pyarrow().ipc.new_file(str(partial), batches[0].schema) as writer:
+                for batch in batches:
+                    writer.write_batch(batch)
+            digest = bytes.fromhex(file_digest(partial))
+            with partial.open("ab") as file:
+                file.write(digest)

@@ -16,6 +16,8 @@ from scorewise.accumulate import Accumulator
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 
+_ZARR_FILE = re.compile(r"zarr\.json|\.zarray|\.zattrs|[0-9.]+")  # metadata and chunks
+
 Chunks = Iterator[np.ndarray]  # each (n, M, K): all members of consecutive rows
 
 
@@ -46,9 +48,13 @@ def _may_be_replaced(path: Path) -> bool:
     import zarr
 
     try:
-        return isinstance(zarr.open(str(path), mode="r"), zarr.Array)
+        is_array = isinstance(zarr.open(str(path), mode="r"), zarr.Array)
     except (OSError, ValueError, KeyError):
         return False
+    entries = [entry for entry in path.rglob("*") if entry.is_symlink() or not entry.is_dir()]
+    return is_array and all(
+        _ZARR_FILE.fullmatch(entry.name) and not entry.is_symlink() for entry in entries
+    )
 
 
 def _check_array(out: Any, n_rows: int | None) -> None:

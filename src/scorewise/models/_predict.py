@@ -74,8 +74,9 @@ def predict_samples(
     Parameters
     ----------
     model : fitted model
-        scikit-learn: a random forest, extra trees, bagging, soft voting; a pipeline, a calibration
-        or a search around one of them; a :class:`BootstrapEnsemble`; a list of classifiers.
+        scikit-learn: a random forest, extra trees, bagging, soft voting; a pipeline, a calibration,
+        a decision threshold or a search around one of them; a :class:`BootstrapEnsemble`; a list of
+        classifiers; a :class:`SelectiveClassifier` or :class:`OODDetector` of one of these.
         PyTorch: a module with dropout, a list of modules, a :class:`DeepEnsemble`, a Laplace
         approximation of laplace-torch. The model is not changed.
         :func:`scorewise.models.register_adapter` adds other kinds.

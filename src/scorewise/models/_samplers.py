@@ -335,6 +335,30 @@ class PreparedSampler:
         yield from self._sampler.chunks(rows, batch_size)
 
 
+class WidenedSampler:
+    """A sampler for more classes than its members have; the others get probability 0.
+
+    ``columns`` are the indices of the members' classes among all.
+    """
+
+    def __init__(self, sampler: Sampler, columns: np.ndarray, n_classes: int) -> None:
+        self.n_members = sampler.n_members
+        self.weights = sampler.weights
+        self._sampler = sampler
+        self._columns = columns
+        self._n_classes = n_classes
+
+    def n_rows(self, X: Any) -> int | None:
+        """Return the number of rows of X, or None if it is not known."""
+        return self._sampler.n_rows(X)
+
+    def chunks(self, X: Any, batch_size: int | None) -> Generator[np.ndarray]:
+        """Yield the chunks of the sampler, with all classes."""
+        with closing(self._sampler.chunks(X, batch_size)) as chunks:
+            for chunk in chunks:
+                yield add_missing_classes(chunk, self._columns, self._n_classes)
+
+
 def prepared_sampler(sampler: Sampler, prepare: Callable[[Any], Any]) -> Sampler:
     """Return the sampler for rows that are transformed first; a committee does so by chunks."""
     if not isinstance(sampler, CommitteeSampler):

@@ -1,13 +1,20 @@
-"""Pipelines, searches and frozen estimators around an ensemble."""
+"""Pipelines, searches, frozen estimators, thresholds and held-out rows around an ensemble."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.decomposition import PCA
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    RandomizedSearchCV,
+    TunedThresholdClassifierCV,
+)
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -16,6 +23,9 @@ from classifier_support import IRIS, NAMES, SPECIES, digits, forest, stacked
 from scorewise.models import known_classes
 
 TEXTS = ["red apple", "green apple", "red car", "fast car", "slow train", "fast train"] * 4
+
+
+IS_VIRGINICA = NAMES == "virginica"
 
 
 TOPICS = ["fruit", "fruit", "road", "road", "rail", "rail"] * 4
@@ -81,6 +91,88 @@ def test_a_frozen_model_has_the_members_of_the_model_inside(wrap):
     np.testing.assert_array_equal(
         sw.predict_samples(wrap(model), IRIS).probs, stacked(model.estimators_, IRIS)
     )
+
+
+THRESHOLDS = [
+    lambda model: FixedThresholdClassifier(model, threshold=0.9),
+    lambda model: TunedThresholdClassifierCV(model, cv=2, random_state=0),
+]
+
+
+@pytest.mark.parametrize("wrap", THRESHOLDS)
+def test_a_threshold_changes_labels_but_no_member(wrap):
+    model = wrap(forest(max_depth=2)).fit(IRIS, IS_VIRGINICA)
+    samples = sw.predict_samples(model, IRIS)
+    np.testing.assert_array_equal(samples.probs, stacked(model.estimator_.estimators_, IRIS))
+    np.testing.assert_allclose(samples.probs.mean(axis=1), model.predict_proba(IRIS), atol=1e-12)
+    np.testing.assert_array_equal(known_classes(model), [False, True])
+
+
+@pytest.mark.parametrize("wrap", THRESHOLDS)
+def test_a_threshold_may_sit_around_a_fitted_model(wrap):
+    model = forest().fit(IRIS, IS_VIRGINICA)
+    expected = stacked(model.estimators_, IRIS)
+    np.testing.assert_array_equal(sw.predict_samples(wrap(model), IRIS).probs, expected)
+
+
+def test_a_threshold_around_one_classifier_has_no_members():
+    model = FixedThresholdClassifier(GaussianNB()).fit(IRIS, IS_VIRGINICA)
+    with pytest.raises(sw.InvalidInput, match="FixedThresholdClassifier has no members"):
+        sw.predict_samples(model, IRIS)
+
+
+HELD_OUT = [
+    lambda model: sw.SelectiveClassifier(model, max_loss=0.5, random_state=0),
+    lambda model: sw.OODDetector(model, component="total", random_state=0),
+]
+
+
+@pytest.mark.parametrize("wrap", HELD_OUT)
+def test_a_classifier_with_held_out_rows_has_the_members_of_its_model(wrap):
+    model = wrap(forest()).fit(IRIS, NAMES)
+    samples = sw.predict_samples(model, IRIS)
+    np.testing.assert_array_equal(samples.probs, stacked(model.estimator_.estimators_, IRIS))
+    np.testing.assert_allclose(samples.probs.mean(axis=1), model.predict_proba(IRIS), atol=1e-12)
+
+
+@pytest.mark.parametrize("wrap", HELD_OUT)
+@pytest.mark.parametrize("batch_size", [None, 7])
+def test_classes_of_held_out_rows_alone_have_probability_0_in_all_members(wrap, batch_size):
+    only_one_row = np.where(np.arange(len(SPECIES)) == 5, "held out", NAMES)
+    frozen = forest().fit(np.delete(IRIS, 5, axis=0), np.delete(NAMES, 5))
+    model = wrap(FrozenEstimator(frozen)).fit(IRIS, only_one_row)
+    assert model.classes_.tolist() == ["held out", "setosa", "versicolor", "virginica"]
+    samples = sw.predict_samples(model, IRIS, batch_size=batch_size)
+    assert (samples.probs[..., 0] == 0).all()
+    np.testing.assert_array_equal(samples.probs[..., 1:], stacked(frozen.estimators_, IRIS))
+
+
+@pytest.mark.parametrize("wrap", HELD_OUT)
+def test_one_classifier_with_held_out_rows_has_no_members(wrap):
+    model = wrap(GaussianNB()).fit(IRIS, SPECIES)
+    with pytest.raises(sw.InvalidInput, match=f"{type(model).__name__} has no members"):
+        sw.predict_samples(model, IRIS)
+
+
+@pytest.mark.parametrize("wrap", [*THRESHOLDS, *HELD_OUT])
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda model: make_pipeline(StandardScaler(), model),
+        lambda model: GridSearchCV(model, {"estimator__max_depth": [2]}, cv=2),
+        lambda model: FrozenEstimator(model.fit(IRIS, IS_VIRGINICA)),
+        lambda model: sw.SelectiveClassifier(model, max_loss=0.5, random_state=0),
+        lambda model: CalibratedClassifierCV(model, cv=2, ensemble=False),
+    ],
+    ids=["pipeline", "search", "frozen", "selective", "calibration"],
+)
+def test_thresholds_and_held_out_rows_may_be_inside_other_models(wrap, around):
+    model = around(wrap(forest())).fit(IRIS, IS_VIRGINICA)
+    samples = sw.predict_samples(model, IRIS)
+    assert samples.probs.shape == (150, 5, 2)
+    if not isinstance(model, CalibratedClassifierCV):  # the calibration is of the mean
+        mean = samples.probs.mean(axis=1)
+        np.testing.assert_allclose(mean, model.predict_proba(IRIS), atol=1e-12)
 
 
 def test_a_torch_module_may_end_a_pipeline():

@@ -2,7 +2,8 @@
 
 Numba compiles it, and LLVM alone loads it later: the first call of a process takes a tenth of a
 second, not four as with Numba's own cache. A file on disk is for one dtype, one kind of processor,
-one version of Numba and LLVM and one state of the sources, which its name says.
+one version of Numba and LLVM and one state of the sources, which its name says. What is loaded is
+executed, so it must be a file that nobody but the user and root can write or replace.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import ctypes
 import hashlib
 import logging
 import os
+import stat
 import sys
 import tempfile
 import threading
@@ -85,26 +87,53 @@ def _features() -> str:
         return ""
 
 
+class _Unsafe(OSError):
+    """Says why another user could have written a file, or could replace it."""
+
+
 def kept(dtype: str) -> bytes | None:
     """The machine code that an earlier process has compiled, if there is any."""
-    name = _file_name(dtype)
-    found = (_read(folder / name) for folder in cache_folders() if name)
-    return next((code for code in found if code is not None), None)
+    for path in _paths(dtype):
+        with suppress(OSError):
+            code = _read(path)
+            if code is not None:
+                return code
+    return None
 
 
 def _machine_code(dtype: str, machine: Any) -> bytes:
     code = kept(dtype)
-    if code is not None:
-        return code
-    name = _file_name(dtype)
-    what = f"compiling the fused kernel for {dtype}: once after installation, some ten seconds"
-    with _told(what):
-        code = _compile(dtype, machine)
-    for folder in cache_folders() if name else []:
-        with suppress(OSError):
-            _write(folder / name, code)
-            break
+    if code is None:
+        with _announced(
+            f"compiling the fused kernel for {dtype}: once after installation, some ten seconds, "
+            "up to a minute on a busy machine"
+        ):
+            code = _compile(dtype, machine)
+        _store(dtype, code)
     return code
+
+
+def _store(dtype: str, code: bytes) -> None:
+    """Write machine code for later processes to the first place where it is safe."""
+    for path in _paths(dtype):
+        try:
+            _write(path, code)
+            return
+        except _Unsafe as error:
+            _warn(path.parent, str(error))
+        except OSError:  # read-only or full
+            continue
+
+
+@cache
+def _warn(folder: Path, reason: str) -> None:
+    logging.getLogger("scorewise").warning(
+        "compiled code is not loaded from %s or stored there, as %s. Allow nobody else to write "
+        "there (chmod go-w), remove what is not yours, or set SCOREWISE_CACHE_DIR to a folder of "
+        "your own; otherwise later processes may have to compile again",
+        folder,
+        reason,
+    )
 
 
 def _compile(dtype: str, machine: Any) -> bytes:
@@ -136,19 +165,32 @@ def cache_folders() -> list[Path]:
     return [Path(__file__).parent / "__pycache__", user / "scorewise"]
 
 
+def _paths(dtype: str) -> list[Path]:
+    name = _file_name(dtype)
+    return [folder.absolute() / name for folder in cache_folders()] if name else []
+
+
 def _read(path: Path) -> bytes | None:
-    """The machine code in a file, None if there is none or it is not whole."""
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return None
+    """The machine code in a file, None if it is not whole; raises where there is none."""
+    _check_folder(path.parent)
+    with open(path, "rb", opener=_open_without_links) as file:
+        _check_file(path, os.fstat(file.fileno()))
+        content = file.read()
     digest, code = content[:32], content[32:]
     return code if hashlib.sha256(code).digest() == digest else None
 
 
+def _open_without_links(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0))
+
+
 def _write(path: Path, code: bytes) -> None:
     """Put machine code and its digest into a file, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    for folder in reversed([path.parent, *path.parent.parents]):
+        folder.mkdir(mode=0o700, exist_ok=True)
+    _check_folder(path.parent)
+    with suppress(FileNotFoundError):
+        _check_file(path, path.lstat())
     descriptor, temporary = tempfile.mkstemp(dir=path.parent)
     try:
         with open(descriptor, "wb") as file:
@@ -160,8 +202,44 @@ def _write(path: Path, code: bytes) -> None:
         raise
 
 
+def _check_file(path: Path, status: os.stat_result) -> None:
+    """Raise unless this is a regular file that only the user and root can write."""
+    if not stat.S_ISREG(status.st_mode):
+        raise _Unsafe(f"{path} is not a regular file")
+    _check_owner(path, status)
+    _check_mode(path, status)
+
+
+def _check_folder(folder: Path, is_parent: bool = False) -> None:
+    """Raise if others can write to a folder, or can replace it or a part of its path.
+
+    Others may write to a parent folder that has the sticky bit, such as /tmp: what is not theirs
+    they cannot replace there.
+    """
+    status = folder.lstat()
+    _check_owner(folder, status)
+    if stat.S_ISLNK(status.st_mode):
+        folder.stat()  # raises for links that lead to themselves
+        _check_folder(folder.parent / folder.readlink(), is_parent)
+    elif not (is_parent and status.st_mode & stat.S_ISVTX):
+        _check_mode(folder, status)
+    if folder != folder.parent:
+        _check_folder(folder.parent, is_parent=True)
+
+
+def _check_owner(path: Path, status: os.stat_result) -> None:
+    # Windows has access lists instead, which protect the folders of a user's profile
+    if sys.platform != "win32" and status.st_uid not in {0, os.geteuid()}:
+        raise _Unsafe(f"{path} belongs to another user")
+
+
+def _check_mode(path: Path, status: os.stat_result) -> None:
+    if sys.platform != "win32" and status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise _Unsafe(f"others can write to {path}")
+
+
 @contextmanager
-def _told(what: str) -> Iterator[None]:
+def _announced(what: str) -> Iterator[None]:
     """Say what is being done, if it takes longer than one would wait without a word."""
     timer = threading.Timer(_PATIENCE, logging.getLogger("scorewise").warning, [what])
     timer.daemon = True

@@ -1,12 +1,14 @@
 """Adapters for scikit-learn: ensembles, lists of classifiers, and what may be put around a model.
 
-The model in a pipeline, a search, a frozen estimator or a calibration may be of any kind that has
-an adapter.
+The model in a pipeline, a search, a frozen estimator, a calibration, a classifier with a threshold
+or one that is calibrated on held-out rows may be of any kind that has an adapter.
 """
 
 from __future__ import annotations
 
 from typing import Any
+
+import numpy as np
 
 from scorewise.errors import InvalidInput
 from scorewise.models._adapters import (
@@ -17,7 +19,13 @@ from scorewise.models._adapters import (
     known_classes,
     make_sampler,
 )
-from scorewise.models._samplers import CommitteeSampler, Sampler, SamplingOptions, prepared_sampler
+from scorewise.models._samplers import (
+    CommitteeSampler,
+    Sampler,
+    SamplingOptions,
+    WidenedSampler,
+    prepared_sampler,
+)
 
 # -- ensembles ------------------------------------------------------------------------------------
 
@@ -58,13 +66,18 @@ def _classes_of_list(classifiers: Any) -> Any:
     return committee_of_classifiers(classifiers).classes
 
 
-# -- pipelines, frozen estimators, searches, calibrations -----------------------------------------
+# -- pipelines, frozen estimators, searches, calibrations, thresholds ------------------------------
 
 _is_pipeline = instance_of("sklearn.pipeline.Pipeline")
 _is_frozen = instance_of("sklearn.frozen.FrozenEstimator")
 _is_search_of_sklearn = instance_of(
     "sklearn.model_selection.GridSearchCV", "sklearn.model_selection.RandomizedSearchCV"
 )
+_has_threshold = instance_of(
+    "sklearn.model_selection.FixedThresholdClassifier",
+    "sklearn.model_selection.TunedThresholdClassifierCV",
+)
+_is_held_out = instance_of("scorewise._held_out.HeldOutClassifier")
 
 
 def _last_step(pipeline: Any) -> Any:
@@ -97,6 +110,30 @@ def _sample_calibrated(calibrated: Any, options: SamplingOptions) -> Sampler:
     return CommitteeSampler.of(committee_of_calibrated(calibrated, options), options)
 
 
+def _estimator_in(model: Any) -> Any:
+    """Return the fitted model inside; where there is none, the one that was passed."""
+    return getattr(model, "estimator_", model.estimator)
+
+
+def _sample_threshold(classifier: Any, options: SamplingOptions) -> Sampler:
+    from scorewise.models.sklearn._ensembles import check_fitted
+
+    model = _estimator_in(classifier)
+    check_fitted(model, type(classifier).__name__)
+    return make_sampler(model, options)
+
+
+def _sample_held_out(classifier: Any, options: SamplingOptions) -> Sampler:
+    from scorewise.models.sklearn._ensembles import check_fitted
+
+    check_fitted(classifier, type(classifier).__name__)
+    sampler = make_sampler(classifier.estimator_, options)
+    labels, classes = known_classes(classifier.estimator_), classifier.classes_
+    if labels is None or np.array_equal(labels, classes):
+        return sampler
+    return WidenedSampler(sampler, np.searchsorted(classes, labels), len(classes))
+
+
 ADAPTERS = (
     Adapter(
         matches=instance_of(
@@ -125,6 +162,17 @@ ADAPTERS = (
     Adapter(
         matches=instance_of("sklearn.calibration.CalibratedClassifierCV"),
         sampler=_sample_calibrated,
+        options=ALL_OPTIONS,
+    ),
+    Adapter(
+        matches=lambda model: _has_threshold(model) and has_members(_estimator_in(model)),
+        classes=lambda classifier: known_classes(_estimator_in(classifier)),
+        sampler=_sample_threshold,
+        options=ALL_OPTIONS,
+    ),
+    Adapter(
+        matches=lambda model: _is_held_out(model) and has_members(_estimator_in(model)),
+        sampler=_sample_held_out,
         options=ALL_OPTIONS,
     ),
     Adapter(
