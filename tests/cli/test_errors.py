@@ -33,7 +33,7 @@ from io_support import set_chunk_bytes
         ("evaluate test.npz --confidence 95", "above 0 and below 1"),
         ("evaluate test.npz --task-loss nope", "no rule is called 'nope'"),
         ("evaluate test.npz --task-loss missing.csv", "missing.csv"),
-        ("evaluate test.npz --figures test.npz --no-report", "is a file"),
+        ("evaluate test.npz --figures costs.csv --no-report", "is a file"),
         ("evaluate bare.npz", "no labels"),
         ("evaluate part.npz", "labels[1] (row 1) is missing"),
         ("evaluate empty.npz", "no rows"),

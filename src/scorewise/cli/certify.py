@@ -19,6 +19,7 @@ from scorewise.cli._app import (
     Debug,
     Floor,
     Normalize,
+    OutputPath,
     PredictionsFile,
     TaskLoss,
     command,
@@ -44,7 +45,9 @@ def certify(
     confidence: Confidence = 0.95,
     task_loss: TaskLoss = "zero-one",
     floor: Floor = None,
-    out: Annotated[Path, typer.Option(help="The policy, a JSON file.")] = Path("policy.json"),
+    out: Annotated[Path, typer.Option(help="The policy, a JSON file."), OutputPath()] = (
+        Path("policy.json")
+    ),
     class_names: ClassNames = None,
     normalize: Normalize = False,
     as_json: AsJson = False,
@@ -59,7 +62,7 @@ def certify(
 
     Exit code 1: nothing can be guaranteed (the policy then accepts no row).
     """
-    check_output_path(out, file)
+    check_output_path(out)
     predictions = read_predictions(file, parse_names(class_names))
     policy = certify_predictions(
         predictions,
