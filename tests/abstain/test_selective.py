@@ -299,9 +299,8 @@ def test_the_guarantee_holds_for_a_model_that_is_fitted_on_a_part_of_the_rows(es
 
 def drift_of(before: np.ndarray, now: np.ndarray, false_alarm_rate: float) -> sw.abstain.Drift:
     """Drift of uncertainties, by a policy with these calibration uncertainties."""
-    nothing = sw.certify_threshold([1.0], [0.0], max_loss=0.1)
-    policy = sw.abstain.Policy(nothing, sw.rules.log, "total", None, 1, 2, False, None, before)
-    return policy.check_drift(now, false_alarm_rate)
+    policy = sw.certify(np.full((20, 1, 2), 0.5), np.zeros(20, dtype=int), max_loss=0.1)
+    return replace(policy, calibration_uncertainty=before).check_drift(now, false_alarm_rate)
 
 
 DRIFT_SHAPES = {

@@ -64,8 +64,7 @@ class SelectiveClassifier(HeldOutClassifier):
     certificate_ : Certificate
         The guarantee of ``policy_``, in words when printed.
     calibration_uncertainty_ : array
-        That of ``policy_``: uncertainties of the held-out rows, in rising order; of more than
-        10,000 rows, 10,000 evenly along the ranks.
+        That of ``policy_``: uncertainties of the held-out rows, in rising order.
     estimator_ : fitted model
     classes_ : array (K,)
     n_features_in_, feature_names_in_
@@ -128,7 +127,7 @@ class SelectiveClassifier(HeldOutClassifier):
 
     @property
     def calibration_uncertainty_(self) -> np.ndarray:
-        """Uncertainties of the held-out rows, in rising order; at most 10,000 of them."""
+        """Uncertainties of the held-out rows, in rising order."""
         return self.policy_.calibration_uncertainty
 
     def _check(self, n_classes: int | None) -> None:

@@ -197,6 +197,7 @@ _OPTIONS = {
     "floor": "--floor",
     "method": "--method",
     "normalize": "--normalize",
+    "public_key": "--public-key",
     "rules": "--rules",
 }
 
