@@ -4,8 +4,19 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-CONSTRAINTS := requirements/constraints.txt
+# Lists of releases with their hashes: which are installed, and where `make lock` writes them.
+LISTS := requirements
+TO := requirements
+# Without a hash, as the builds for CPU and for CUDA have one version. The tests need the CPU only:
+# point pip at a CPU build of this release to save the download of CUDA libraries.
+TORCH := torch==2.13.0
 JOBS ?= 2
+
+INSTALL_LISTED := $(PIP) install --quiet --no-deps --require-hashes --requirement
+INSTALL_LOCAL := $(PIP) install --quiet --no-deps --no-build-isolation
+LOCK = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+  --no-emit-index-url --custom-compile-command "make lock" --override requirements/without-torch.txt \
+  pyproject.toml requirements/build.in
 
 # pdoc shows what a module has; what is imported on demand is asked for first.
 define ALL_NAMES
@@ -16,7 +27,7 @@ endef
 export ALL_NAMES
 
 .DEFAULT_GOAL := help
-.PHONY: help browser demo test test-full lint bench reproduce docs format clean
+.PHONY: help browser demo lock test test-newest test-full lint bench reproduce docs format clean
 
 help:  ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 12
@@ -25,15 +36,21 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "scorewise needs Python 3.11 or newer"'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: pyproject.toml $(CONSTRAINTS) | $(BIN)/python
-	$(PIP) install --quiet --constraint $(CONSTRAINTS) --editable '.[report]'
+$(VENV)/.installed: pyproject.toml $(LISTS)/demo.txt | $(BIN)/python
+	$(INSTALL_LISTED) $(LISTS)/demo.txt
+	$(INSTALL_LOCAL) --editable .
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml reproduction/pyproject.toml $(CONSTRAINTS) requirements/laplace.txt | $(BIN)/python
-	$(PIP) install --quiet --constraint $(CONSTRAINTS) --editable '.[dev]'
-	$(PIP) install --quiet --no-deps --requirement requirements/laplace.txt
-	$(PIP) install --quiet --no-deps --editable ./reproduction
+$(VENV)/.installed-dev: pyproject.toml reproduction/pyproject.toml $(LISTS)/dev.txt | $(BIN)/python
+	$(INSTALL_LISTED) $(LISTS)/dev.txt
+	$(PIP) install --quiet --no-warn-conflicts '$(TORCH)'
+	$(INSTALL_LOCAL) --editable . --editable ./reproduction
 	@touch $@ $(VENV)/.installed
+
+lock: $(VENV)/.installed-dev  ## Write the lists of the newest releases and their hashes.
+	mkdir -p $(TO)
+	$(LOCK) requirements/dev.in --extra dev --output-file $(TO)/dev.txt
+	$(LOCK) --extra report --constraint $(TO)/dev.txt --output-file $(TO)/demo.txt
 
 # The report is tested in a real browser, installed where that is allowed.
 browser:
@@ -50,6 +67,11 @@ demo: $(VENV)/.installed  ## Run the main job on digits, print the verdict, writ
 
 test: $(VENV)/.installed-dev browser lint  ## Run the linters and every test but the truly long ones.
 	$(BIN)/python -m pytest -n $(JOBS) -m "not long"
+
+test-newest: TORCH = torch
+test-newest:  ## Run the tests with the newest releases of all dependencies, in .venv-newest.
+	$(MAKE) lock TO=out/newest
+	$(MAKE) test VENV=.venv-newest LISTS=out/newest TORCH='$(TORCH)'
 
 test-full: $(VENV)/.installed-dev browser lint  ## Run every test, the long simulations too.
 	$(BIN)/python -m pytest -n $(JOBS)
@@ -79,4 +101,4 @@ docs: $(VENV)/.installed-dev  ## Build the reference of the public names into ou
 	$(BIN)/python -c "$$ALL_NAMES" --docformat numpy --output-directory out/docs scorewise
 
 clean:  ## Remove everything that make has made.
-	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-newest out .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -7,9 +7,12 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from scipy.special import roots_jacobi
 
 import scorewise as sw
+from reference import entropy
 from support import all_rules
 
 PAIRS = [
@@ -127,6 +130,126 @@ def test_zero_one_and_spherical_of_two_classes_match_mpmath(alpha):
             up = mp.betainc(low + 1, high, mp.mpf(1) / 2, 1, regularized=True)
             exact = 2 * up * low / (a + b) - half
         assert_accurate(epistemic(alpha, "zero-one"), exact)
+
+
+# -- total and aleatoric, also where one class dominates ------------------------------------------
+
+EXTREME = [
+    (1.0, 1e-20),
+    (1e12, 1.0),
+    (1e-8, 1e8, 1.0),
+    (1e-20, 1e-20),
+    (1e-100, 1e100),
+    (1e100, 1e-100, 1.0),
+    (1e-100, 1e-90, 1e-95),
+]
+
+
+def aleatoric_reference(alpha, rule) -> mp.mpf | None:
+    """E H(θ) of the rules that have a closed form."""
+    a = [mp.mpf(x) for x in alpha]
+    a0 = mp.fsum(a)
+    if rule.family in {"brier", "quadratic", "rps"}:
+        return entropy(rule)([x / a0 for x in a]) * a0 / (a0 + 1)
+    if rule.family in {"log", "weighted_log"}:
+        w = [mp.mpf(float(x)) for x in getattr(rule, "weights", np.ones(len(a)))]
+        top = mp.digamma(a0 + 1)
+        terms = zip(w, a, strict=True)
+        return mp.fsum(v * x / a0 * (top - mp.digamma(x + 1)) for v, x in terms)
+    if rule.family == "tsallis":
+        b = mp.mpf(rule.beta)
+        shared = mp.loggamma(a0) - mp.loggamma(a0 + b)
+        powers = mp.fsum(mp.exp(mp.loggamma(x + b) - mp.loggamma(x) + shared) for x in a)
+        return (1 - powers) / (b - 1)
+    return None
+
+
+def relative_error(got, exact: mp.mpf) -> float:
+    return float(abs(mp.mpf(float(got)) - exact) / exact) if exact else float(got != 0)
+
+
+def assert_twelve_digits(alpha, rules, digits: int) -> None:
+    with mp.workdps(digits):
+        a = [mp.mpf(x) for x in alpha]
+        mean = [x / mp.fsum(a) for x in a]
+        for name, rule in rules.items():
+            d = sw.decompose(sw.Dirichlet(np.array(alpha)), rule)
+            total, aleatoric = entropy(rule)(mean), aleatoric_reference(alpha, rule)
+            assert relative_error(d.total, total) < 1e-12, name
+            if aleatoric is not None:
+                assert relative_error(d.aleatoric, aleatoric) < 1e-12, name
+                assert relative_error(d.epistemic, total - aleatoric) < 1e-12, name
+
+
+@pytest.mark.parametrize("alpha", EXTREME)
+def test_parts_keep_their_digits_where_one_class_dominates(alpha):
+    rules = all_rules(len(alpha))
+    if max(alpha) / min(alpha) > 1e40:  # beyond the digits of the reference
+        rules = {name: rule for name, rule in rules.items() if rule.family != "beta"}
+    assert_twelve_digits(alpha, rules, digits=650 if min(alpha) < 1e-21 else 150)
+
+
+@settings(max_examples=20)
+@given(st.lists(st.floats(-20, 12), min_size=2, max_size=10))
+@example([12.0, 0.0])
+def test_parts_of_closed_forms_have_twelve_digits(exponents):
+    alpha = tuple(10.0**x for x in exponents)
+    names = ("log", "brier", "tsallis:1.5", "tsallis:3", "rps", "zero-one", "spherical")
+    rules = {name: sw.get_rule(name) for name in (*names, "pseudospherical:4")}
+    assert_twelve_digits(alpha, rules, digits=150)
+
+
+def chance_below_half(a: mp.mpf, b: mp.mpf) -> mp.mpf:
+    """P(X < ½) for X ~ Beta(a, b), by a series of positive terms."""
+    log_beta = mp.loggamma(a) + mp.loggamma(b) - mp.loggamma(a + b)
+    term = mp.exp(-(a + b) * mp.log(2) - log_beta) / a
+    total, n = term, 0
+    while term > total * mp.mpf(10) ** -30 or n < b:
+        term *= (a + b + n) / (a + 1 + n) / 2
+        total, n = total + term, n + 1
+    return total
+
+
+@pytest.mark.parametrize("alpha", [pair for pair in PAIRS if max(pair) < 2e3] + EXTREME[3:4])
+def test_aleatoric_of_zero_one_of_two_classes_matches_mpmath(alpha):
+    a, b = (mp.mpf(x) for x in alpha)
+    with mp.workdps(50):
+        # E min(θ₁, θ₂): taking θ_k as a weight turns α_k into α_k + 1
+        exact = (a * chance_below_half(a + 1, b) + b * chance_below_half(b + 1, a)) / (a + b)
+        d = sw.decompose(sw.Dirichlet(np.array(alpha)), "zero-one")
+        assert relative_error(d.aleatoric, exact) < 1e-12
+
+
+@pytest.mark.parametrize(
+    "alpha", [(1.0, 1.0), (0.2, 0.3), (5.0, 3.0), (64.0, 63.0), (10.0, 1e-7), (1e12, 1.0)]
+)
+def test_aleatoric_of_spherical_of_two_classes_matches_mpmath(alpha):
+    with mp.workdps(50):
+        exact = mean_over_beta(lambda x, y: 2 * x * y / (1 + mp.hypot(x, y)), alpha)
+        d = sw.decompose(sw.Dirichlet(np.array(alpha)), "spherical")
+        assert relative_error(d.aleatoric, exact) < 1e-12
+
+
+@pytest.mark.parametrize("rule", ["zero-one", "spherical", "top-k:2"])
+def test_integrals_of_the_parts_add_up_to_the_total(rule):
+    """They are computed apart from each other where the aleatoric part is the smaller."""
+    rng = np.random.default_rng(0)
+    for k in (3, 10):
+        d = sw.decompose(sw.Dirichlet(10 ** rng.uniform(-4, 0, (200, k)) / k), rule)
+        assert (d.aleatoric < d.epistemic).mean() > 0.2
+        np.testing.assert_allclose(d.aleatoric + d.epistemic, d.total, rtol=1e-12)
+
+
+@pytest.mark.parametrize("rule", ["zero-one", "spherical"])
+def test_aleatoric_of_tiny_parameters_is_that_of_pairs_of_classes(rule):
+    """Three classes are never likely together, so that E H is a sum over pairs."""
+    alpha = np.array([3e-18, 1e-20, 4e-19, 2e-20])
+
+    def scaled(a):
+        return a.sum() * sw.decompose(sw.Dirichlet(a), rule).aleatoric
+
+    pairs = [alpha[[i, j]] for i in range(4) for j in range(i)]
+    np.testing.assert_allclose(scaled(alpha), sum(scaled(pair) for pair in pairs), rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -324,15 +447,18 @@ def test_large_exponents_do_not_underflow():
             assert all(np.isfinite(part) and part >= 0 for part in d)
 
 
-@pytest.mark.parametrize("alpha", [(2.0, 1.0, 3.0), (10.0, 1e-7, 1e-6), (1e7, 3.0, 1e6)])
+@pytest.mark.parametrize(
+    "alpha", [(2.0, 1.0, 3.0), (10.0, 1e-7, 1e-6), (1e7, 3.0, 1e6), (1.0, 1e-20, 1e-15)]
+)
 def test_float32_parameters_give_float32(alpha):
     alpha = np.random.default_rng(0).uniform(0.5, 9, (5, 3)) * np.float32(alpha)
     alpha = alpha.astype(np.float32).astype(np.float64)
     for name, rule in all_rules(3).items():
-        got = sw.decompose(sw.Dirichlet(alpha.astype(np.float32)), rule).epistemic
-        assert got.dtype == np.float32
-        exact = sw.decompose(sw.Dirichlet(alpha), rule).epistemic
-        np.testing.assert_allclose(got, exact, rtol=1e-6, err_msg=name)
+        narrow = sw.decompose(sw.Dirichlet(alpha.astype(np.float32)), rule)
+        for got, exact in zip(narrow, sw.decompose(sw.Dirichlet(alpha), rule), strict=True):
+            assert got.dtype == np.float32
+            exact = exact.astype(np.float32)  # a simulated value of 1e-60 is 0
+            np.testing.assert_allclose(got, exact, rtol=1e-6, err_msg=name)
 
 
 def test_empty_batches_and_any_shape():
@@ -347,7 +473,7 @@ def test_closed_forms_have_gradients_and_the_rest_says_it_has_none():
     alpha = torch.tensor([3.0, 2.0, 1.5], dtype=torch.float64, requires_grad=True)
     for rule in ("log", "brier", "tsallis:1.5", "rps"):
         assert torch.autograd.gradcheck(
-            lambda a, rule=rule: sw.decompose(sw.Dirichlet(a), rule).epistemic, (alpha,)
+            lambda a, rule=rule: tuple(sw.decompose(sw.Dirichlet(a), rule)), (alpha,)
         )
     for rule in ("zero-one", "spherical", "pseudospherical:3"):
         with pytest.raises(sw.InvalidInput, match="cannot be differentiated or traced"):

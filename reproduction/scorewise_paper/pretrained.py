@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -78,7 +79,7 @@ class PublishedWeights:
     url : str
         The address of their folder.
     sha256 : str
-        The beginning of the weights' digest; empty where none is known.
+        The weights' digest, or the beginning that is published; empty where none is known.
     read : callable
         From the path of the weights to the network.
     """
@@ -98,6 +99,11 @@ class PublishedWeights:
             If a file is missing.
         CorruptData
             If they are not known to be the published ones, and ``setup.as_is`` is not set.
+
+        Warns
+        -----
+        UserWarning
+            If only the beginning of the digest is published, and that agrees.
         """
         root = setup.weights_dir or datasets.data_folder(setup.data_dir) / "weights"
         paths = [root / file for file in self.files]
@@ -113,6 +119,13 @@ class PublishedWeights:
                 f"{paths[-1]} is not known to be the official file: it has the sha256 "
                 f"{digests[-1]}, and {known if self.sha256 else 'no official one is known'}",
                 Remedy("as_is", True, "to use it as it is"),
+            )
+        if official and len(self.sha256) < len(digests[-1]):
+            warnings.warn(
+                f"only the first {len(self.sha256)} digits of the sha256 of the official "
+                f"{paths[-1].name} are published; they agree with those of {digests[-1]}, which "
+                "does not prove that it is the official file",
+                stacklevel=2,
             )
         together = hashlib.sha256("".join(digests).encode()).hexdigest()
         return Weights(paths[-1], digests[0] if len(digests) == 1 else together, official)

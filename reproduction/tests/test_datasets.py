@@ -687,6 +687,25 @@ def test_every_set_is_described(name: str):
     assert bool(described.by_hand) == (not described.files or described.files[0].url is None)
 
 
+def test_all_but_six_files_are_verified_by_sha256():
+    checksums = [
+        (path, checksum)
+        for described in map(datasets.describe, datasets.names())
+        for path, checksum in [
+            *((source.path, source.checksum) for source in described.files),
+            *described.checksums.items(),
+        ]
+    ]
+    assert [path for path, checksum in checksums if not checksum.startswith("sha256:")] == [
+        "places365/places365_val.txt",
+        "places365/categories_places365.txt",
+        "tissuemnist/tissuemnist.npz",
+        "organcmnist/organcmnist.npz",
+        "pathmnist/pathmnist.npz",
+        "imagenet-o.tar",
+    ]
+
+
 def test_the_sets_of_the_paper():
     assert datasets.names() == (
         "covtype",

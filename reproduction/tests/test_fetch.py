@@ -610,7 +610,7 @@ def test_imagenet_is_put_there_by_hand(tmp_path: Path, monkeypatch: pytest.Monke
     assert list(tmp_path.iterdir()) == []
     with monkeypatch.context() as patched:
         put_imagenet(tmp_path, patched, ILSVRC2012_img_val=VAL, ILSVRC2012_devkit_t12=DEVKIT)
-    with pytest.raises(CorruptData, match=r"ILSVRC2012_img_val.tar has the md5 .*; remove it"):
+    with pytest.raises(CorruptData, match=r"ILSVRC2012_img_val.tar has the sha256 .*; remove it"):
         datasets.fetch("imagenet", tmp_path)
     put_imagenet(tmp_path, monkeypatch, ILSVRC2012_img_val=VAL, ILSVRC2012_devkit_t12=DEVKIT)
     folder = tmp_path / "imagenet"

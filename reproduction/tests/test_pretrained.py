@@ -501,8 +501,11 @@ def test_weights_that_are_not_official_are_refused(data: str, root: Path, tmp_pa
 
 def test_official_weights(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     digest = hashlib.sha256((root / "weights" / EFFICIENTNET).read_bytes()).hexdigest()
-    published = dataclasses.replace(PUBLISHED["imagenet"], sha256=digest[:8])
-    weights = published.locate(setup_for(root, tmp_path, as_is=False))
+    setup = setup_for(root, tmp_path, as_is=False)
+    weights = dataclasses.replace(PUBLISHED["imagenet"], sha256=digest).locate(setup)
+    assert (weights.official, weights.digest) == (True, digest)
+    with pytest.warns(UserWarning, match=f"only the first 8 digits .* those of {digest}"):
+        weights = dataclasses.replace(PUBLISHED["imagenet"], sha256=digest[:8]).locate(setup)
     assert (weights.official, weights.digest) == (True, digest)
 
 

@@ -1,8 +1,9 @@
-"""Rows and random states of scikit-learn's estimators."""
+"""Rows, random states and fit parameters of scikit-learn's estimators."""
 
 from __future__ import annotations
 
 import copy
+import inspect
 from typing import Any
 
 import numpy as np
@@ -39,3 +40,51 @@ def set_seeds(estimator: Any, rng: np.random.Generator) -> None:
             params[name] = copy.copy(value)
             params[name].random_state = int(rng.integers(2**31 - 1))
     estimator.set_params(**params)
+
+
+def routed_fit_params(meta_estimator: Any, X: Any, fit_params: dict[str, Any]) -> dict[str, Any]:
+    """Return what the estimator's ``fit`` gets of the parameters of a meta-estimator's ``fit``.
+
+    With scikit-learn's metadata routing it gets what it requests, otherwise everything.
+    """
+    from sklearn import get_config
+    from sklearn.utils.metadata_routing import process_routing
+    from sklearn.utils.validation import _check_sample_weight
+
+    params = {name: value for name, value in fit_params.items() if value is not None}
+    if not params:
+        return {}
+    if get_config()["enable_metadata_routing"]:
+        params = dict(process_routing(meta_estimator, "fit", **params)["estimator"]["fit"])
+    else:
+        _check_accepted(meta_estimator.estimator, params)
+    if "sample_weight" in params:
+        params["sample_weight"] = _check_sample_weight(params["sample_weight"], X)
+    return params
+
+
+def _check_accepted(estimator: Any, params: dict[str, Any]) -> None:
+    """Raise if an estimator's ``fit`` does not take a parameter."""
+    accepted = inspect.signature(estimator.fit).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values()):
+        return
+    unknown = [name for name in params if name not in accepted]
+    if unknown:
+        raise InvalidInput(
+            f"the fit of {type(estimator).__name__} takes no {unknown[0]}; leave it out, or use an "
+            "estimator that takes it"
+        )
+
+
+def fit_router(meta_estimator: Any) -> Any:
+    """Return the metadata routing of a meta-estimator whose ``fit`` fits its estimator."""
+    from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
+
+    return (
+        MetadataRouter(owner=type(meta_estimator).__name__)
+        .add_self_request(meta_estimator)
+        .add(
+            estimator=meta_estimator.estimator,
+            method_mapping=MethodMapping().add(caller="fit", callee="fit"),
+        )
+    )

@@ -20,15 +20,32 @@ from scorewise.errors import InvalidInput
 _BLOCK = 8 << 20  # bytes
 
 
-def check_output_path(path: Path, *inputs: Path, is_folder: bool = False) -> None:
-    """Raise for a path in a missing folder, a folder in place of a file, and a path in an input."""
+def check_output_path(path: Path, *, is_folder: bool = False) -> None:
+    """Raise for a path in a missing folder, and for a folder in place of a file."""
     if not path.parent.is_dir():
         raise InvalidInput(f"there is no folder {str(path.parent)!r} to write {path.name!r} to")
     if path.is_dir() and not is_folder:
         raise InvalidInput(f"{str(path)!r} is a folder, which a file cannot replace")
-    for source in inputs:
-        if source.resolve() in (path.resolve(), *path.resolve().parents):
-            raise InvalidInput(f"{str(path)!r} is, or is in, the input {str(source)!r}")
+
+
+def check_not_input(path: Path, source: Path) -> None:
+    """Raise if an output is an input, by whatever name, or is in an input that is a folder."""
+    output = path.resolve()
+    pairs = [(source, place) for place in (output, *output.parents)]
+    pairs += [(file, output) for file in _files_of(source)]
+    if any(place.exists() and os.path.samefile(file, place) for file, place in pairs):
+        raise InvalidInput(
+            f"{str(path)!r} is, or is in, the input {str(source)!r}; write to another file"
+        )
+
+
+def check_no_link(path: Path) -> None:
+    """Raise if a path whose name the user did not choose is a link, which would be followed."""
+    if path.is_symlink():
+        raise InvalidInput(
+            f"{str(path)!r} is a link, and its target would be replaced; remove the link, or "
+            "choose another output"
+        )
 
 
 @contextmanager

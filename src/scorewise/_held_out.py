@@ -12,8 +12,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, _safe_indexing, get_tags
+from sklearn.utils.metadata_routing import MetadataRouter
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
+    _check_method_params,
     _num_samples,
     assert_all_finite,
     check_consistent_length,
@@ -22,7 +24,7 @@ from sklearn.utils.validation import (
 )
 
 from scorewise import _validate as validate
-from scorewise._estimators import indexable
+from scorewise._estimators import fit_router, indexable, routed_fit_params
 from scorewise._inputs import StoredAs, add_missing_classes
 from scorewise._losses import mean_and_uncertainty
 from scorewise._progress import bar, counted
@@ -204,7 +206,7 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
     ) -> dict[str, Any]:
         """Return the attributes learned from held-out rows and the indices of their labels."""
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, **fit_params: Any) -> Self:
         """Fit the model on a part of the rows, and calibrate it on the rest.
 
         Models that scikit-learn cannot clone (modules, lists, a DeepEnsemble, Laplace) and a
@@ -217,11 +219,17 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
             Rows, as the model takes them.
         y : array (n,)
             Labels.
+        **fit_params
+            Passed to the model's ``fit``, such as ``sample_weight``; arrays of n values are
+            restricted to the rows that it is fitted on. They do not concern the held-out rows,
+            which all count the same, as the guarantee is about rows that are exchangeable with
+            them. With scikit-learn's metadata routing the model gets what it requests.
 
         Raises
         ------
         InvalidInput
-            If a parameter, the labels or the model are not valid.
+            If a parameter, the labels or the model are not valid, or the model does not take a
+            parameter.
         """
         rule = get_rule(self.rule)
         component = validate.choice(self.component, "component", COMPONENTS)
@@ -232,7 +240,7 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         check_consistent_length(X, y)
         self._check(None if self._model_is_fitted() else len(np.unique(y)))
         seed = seed_of(self.random_state)
-        model, X_held_out, y_held_out = self._fit_model(X, y, seed)
+        model, X_held_out, y_held_out = self._fit_model(X, y, seed, fit_params)
         options = {
             "n_samples": self.n_samples,
             "random_state": seed,
@@ -261,10 +269,19 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
             self.estimator, "get_params"
         )
 
-    def _fit_model(self, X: Any, y: np.ndarray, seed: int) -> tuple[Any, Any, np.ndarray]:
+    def _fit_model(
+        self, X: Any, y: np.ndarray, seed: int, fit_params: dict[str, Any]
+    ) -> tuple[Any, Any, np.ndarray]:
         """Return the fitted model, and the rows and labels that it was not fitted on."""
         if self._model_is_fitted():
+            ineffective = [name for name, value in fit_params.items() if value is not None]
+            if ineffective:
+                raise InvalidInput(
+                    f"{ineffective[0]} has no effect: the model ({type(self.estimator).__name__}) "
+                    "is used as it is and not fitted; leave it out"
+                )
             return self.estimator, X, y
+        params = routed_fit_params(self, X, fit_params)
         n, share = len(y), validate.proportion(self.calibration_size, "calibration_size")
         n_held_out = max(1, round(share * n))
         if n_held_out >= n:
@@ -274,7 +291,8 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         # at random and not by class, so that held-out rows and new rows are exchangeable
         rows = generator(seed, 0).permutation(n)
         train, held_out = np.sort(rows[n_held_out:]), np.sort(rows[:n_held_out])
-        model = clone(self.estimator).fit(_safe_indexing(X, train), y[train])
+        train_params = _check_method_params(X, params, train)
+        model = clone(self.estimator).fit(_safe_indexing(X, train), y[train], **train_params)
         return model, _safe_indexing(X, held_out), y[held_out]
 
     def _mean_predictions(self, X: Any) -> MeanPredictions:
@@ -330,6 +348,15 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         if name in {"n_features_in_", "feature_names_in_"} and "_predictor" in vars(self):
             return getattr(self.estimator_, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return scikit-learn's metadata routing: parameters of ``fit`` reach the model.
+
+        Returns
+        -------
+        MetadataRouter
+        """
+        return fit_router(self)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_predictor" in vars(self)

@@ -201,13 +201,18 @@ def _total_of_mean(mean: np.ndarray, rule: ScoringRule, like: Samples | Dirichle
 def comparable_decompositions(
     predictions: Samples | Dirichlet, mean: np.ndarray, rules: Iterable[ScoringRule]
 ) -> list[Decomposition]:
-    """Return the uncertainty of rows under each rule, to ten digits; totals are those of θ̄."""
+    """Return the uncertainty of rows under each rule, to ten digits.
+
+    Totals of members are those of θ̄, averaged in float64. A Dirichlet has more digits than its θ̄.
+    """
     by_key = {str(i): rule for i, rule in enumerate(rules)}
     chunks = [predictions] if isinstance(predictions, Dirichlet) else row_chunks(predictions)
     results = [_decompositions_in_float64(chunk, by_key) for chunk in chunks]
     return [
         Decomposition(
-            _total_of_mean(mean, rule, predictions),
+            ten_digits(to_numpy(results[0][key].total))
+            if isinstance(predictions, Dirichlet)
+            else _total_of_mean(mean, rule, predictions),
             ten_digits(np.concatenate([to_numpy(result[key].aleatoric) for result in results])),
             ten_digits(np.concatenate([to_numpy(result[key].epistemic) for result in results])),
         )

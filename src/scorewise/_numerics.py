@@ -161,37 +161,57 @@ _DIGAMMA = (0, 1 / 2, -1 / 12, 0, 1 / 120, 0, -1 / 252, 0, 1 / 240, 0, -1 / 132,
 _SHIFT = 12  # these series are exact to rounding from here on
 
 
-def digamma_drop(xp: Namespace, x: Array, r: Array) -> Array:
-    """Return g(x) − g(x + r) ≥ 0 for g(x) = ψ(x + 1) − log x, about 1/(2x); for x > 0, r ≥ 0.
+# Every part of these differences has r, and e, as a factor, so nothing is lost where r is small.
 
-    Every part of it has r as a factor, so that nothing is lost where r is small.
-    """
+
+def digamma_rise(xp: Namespace, x: Array, r: Array) -> Array:
+    """Return ψ(x + r + 1) − ψ(x + 1) ≥ 0, for x > 0, r ≥ 0."""
+    return xp.log1p(r / (x + _SHIFT)) + _digamma_steps(x, r)
+
+
+def digamma_drop(xp: Namespace, x: Array, r: Array) -> Array:
+    """Return g(x) − g(x + r) ≥ 0 for g(x) = ψ(x + 1) − log x, about 1/(2x); for x > 0, r ≥ 0."""
+    return xp.log1p(_SHIFT * r / (x * (x + r + _SHIFT))) - _digamma_steps(x, r)
+
+
+def _digamma_steps(x: Array, r: Array) -> Array:
+    """Return ψ(x + r + 1) − ψ(x + 1), less the difference of the logarithms 12 steps above."""
     end = x + r
     y, z = x + _SHIFT, end + _SHIFT
-    drop = xp.log1p(_SHIFT * r / (x * z))
+    steps = -r / (y * z) * divided_difference(_DIGAMMA, 1 / y, 1 / z)
     for i in range(1, _SHIFT + 1):
-        drop = drop - r / ((x + i) * (end + i))
-    return drop + r / (y * z) * divided_difference(_DIGAMMA, 1 / y, 1 / z)
+        steps = steps + r / ((x + i) * (end + i))
+    return steps
+
+
+def log_gamma_rise(xp: Namespace, x: Array, r: Array, e: float) -> Array:
+    """Return h(x + r) − h(x) ≥ 0 for h(x) = log Γ(x + e) − log Γ(x), for x ≥ 1, r ≥ 0, e > 0."""
+    return e * xp.log1p(r / (x + _SHIFT)) + _log_gamma_steps(xp, x, r, e)
 
 
 def log_gamma_drop(xp: Namespace, x: Array, r: Array, e: float) -> Array:
     """Return g(x) − g(x + r) for g(x) = log Γ(x + e) − log Γ(x) − e log x, about e(e − 1)/(2x).
 
-    For x ≥ 1, r ≥ 0, e > 0. Every part of it has e·r as a factor.
+    For x ≥ 1, r ≥ 0, e > 0.
     """
+    return e * xp.log1p(_SHIFT * r / (x * (x + r + _SHIFT))) - _log_gamma_steps(xp, x, r, e)
+
+
+def _log_gamma_steps(xp: Namespace, x: Array, r: Array, e: float) -> Array:
+    """Return h(x + r) − h(x), less e times the difference of the logarithms 12 steps above."""
     end = x + r
     y, z = x + _SHIFT, end + _SHIFT
-    drop = e * xp.log1p(_SHIFT * r / (x * z))
-    for i in range(_SHIFT):
-        drop = drop - xp.log1p(e * r / ((x + i) * (end + i + e)))
     # (y + e − ½) log(1 + e/y) at y and z, less their common terms
-    drop = drop + (y + e - 0.5) * log1p_minus(xp, e * r / (y * (z + e)))
-    drop = drop - r * log1p_minus(xp, e / z) + e * r * (e * r - z / 2) / (y * z * (z + e))
+    tail = (y + e - 0.5) * log1p_minus(xp, e * r / (y * (z + e)))
+    tail = tail - r * log1p_minus(xp, e / z) + e * r * (e * r - z / 2) / (y * z * (z + e))
     # the Stirling series at y, y + e, z and z + e
     a, b, c, d = 1 / y, 1 / (y + e), 1 / z, 1 / (z + e)
     near, far = divided_difference(_STIRLING, a, b, c), divided_difference(_STIRLING, b, c, d)
     slope = (y + z + e) * a * b * divided_difference(_STIRLING, a, b) + a * c * near + b * d * far
-    return drop - e * r * c * d * slope
+    steps = e * r * c * d * slope - tail
+    for i in range(_SHIFT):
+        steps = steps + xp.log1p(e * r / ((x + i) * (end + i + e)))
+    return steps
 
 
 MOST_POINTS = 2000  # of a drawn line; no figure resolves more

@@ -33,12 +33,12 @@ def pyarrow() -> Any:
     return pyarrow
 
 
-def check_table_path(path: Path, *inputs: Path) -> None:
+def check_table_path(path: Path) -> None:
     """Raise if no table can be written to the path, before any work is done."""
     pyarrow()
     if path.suffix.lower() not in TABLE_SUFFIXES:
         raise InvalidInput(f"{path.name!r} must end in {', '.join(TABLE_SUFFIXES)}")
-    check_output_path(path, *inputs)
+    check_output_path(path)
 
 
 def row_column(ids: np.ndarray | None, first_row: int, n: int) -> dict[str, np.ndarray]:

@@ -328,6 +328,30 @@ class Dirichlet:
         """The mean θ̄ = α/α₀, ``(..., K)``."""
         return self.alpha / self.concentration[..., None]
 
+    @cached_property
+    def missing(self) -> Array:
+        """The probability 1 − θ̄_k of the other classes, ``(..., K)``, with all digits.
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> sw.Dirichlet([1.0, 1e-20]).missing
+        array([1.e-20, 1.e+00])
+        """
+        return self.alpha_of_others / self.concentration[..., None]
+
+    @cached_property
+    def surprise(self) -> Array:
+        """The surprise −log θ̄_k, ``(..., K)``, with all digits where θ̄_k is close to 1.
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> sw.Dirichlet([1.0, 1e-20]).surprise.round(30)
+        array([1.00000000e-20, 4.60517019e+01])
+        """
+        return namespace(self.alpha).log1p(self.alpha_of_others / self.alpha)
+
     @property
     def is_rare(self) -> Array:
         """Whether α_k is so small that :meth:`estimate` may miss class k, boolean ``(..., K)``."""
@@ -347,7 +371,7 @@ class Dirichlet:
         return Dirichlet(to_float64(namespace(self.alpha), self.alpha), check=False)
 
     def integrate(self, f: Callable[[np.ndarray], np.ndarray]) -> Array:
-        """Return a number per instance, from a NumPy function of the parameters ``(..., K)``.
+        """Return the values of a NumPy function of the parameters ``(..., K)``.
 
         Use it in a rule that integrates numerically; it raises for arrays with gradients.
 

@@ -21,8 +21,9 @@ class SelectiveClassifier(HeldOutClassifier):
     """A classifier that abstains, with a guarantee on the mean loss of the rows that it accepts.
 
     Use it where mistakes are costly. A part of the data certifies a threshold of uncertainty up to
-    which new rows incur a mean loss of at most ``max_loss``, with that confidence. All rows have
-    the same weight: there is no ``sample_weight``.
+    which new rows incur a mean loss of at most ``max_loss``, with that confidence. The guarantee
+    is about the mean over rows that all count the same: a ``sample_weight`` passed to ``fit``
+    reaches the estimator only.
 
     Parameters
     ----------

@@ -8,15 +8,17 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from scorewise._files import check_no_link, check_not_input
 from scorewise._version import __version__
 from scorewise.cli._screen import print_error
-from scorewise.errors import Remedy, ScorewiseError
+from scorewise.errors import InvalidInput, Remedy, ScorewiseError
 from scorewise.io import prediction_suffixes
 
 SUCCESS, NOT_GUARANTEED, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 70, 130
@@ -30,6 +32,23 @@ app = typer.Typer(
 )
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class OutputPath:
+    """Marks an option as a path that the command writes to, in ``Annotated``.
+
+    Attributes
+    ----------
+    default : str, optional
+        Path by default, if it depends on FILE; ``{stem}`` is FILE's name without its suffix.
+    unless : str, optional
+        Name of the option that switches this output off.
+    """
+
+    default: str | None = None
+    unless: str | None = None
+
 
 # -- options of several commands ------------------------------------------------------------
 
@@ -100,13 +119,16 @@ def main(
 
 
 def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
-    """Decorate the function of a command: examples in its help, errors in one sentence."""
+    """Decorate the function of a command: examples in its help, errors in one sentence.
+
+    No option that is an :class:`OutputPath` may be the path of an input or of another output.
+    """
 
     def decorate(function: Command) -> Callable[..., None]:
         @functools.wraps(function)
-        def run(*args: Any, **options: Any) -> None:
+        def run(**options: Any) -> None:
             try:
-                code = function(*args, **options)
+                code = function(**_with_checked_outputs(function, options))
             except KeyboardInterrupt:
                 print_error("Interrupted. No file was written in part.")
                 raise typer.Exit(INTERRUPTED) from None
@@ -129,6 +151,40 @@ def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
         return run
 
     return decorate
+
+
+# -- outputs ---------------------------------------------------------------------------------------
+
+
+def _with_checked_outputs(function: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options with default outputs; raise if an output is an input or another output."""
+    outputs = {
+        name: marker
+        for name, hint in get_type_hints(function, include_extras=True).items()
+        for marker in getattr(hint, "__metadata__", ())
+        if isinstance(marker, OutputPath)
+    }
+    inputs = [
+        Path(value)
+        for name, value in options.items()
+        if name not in outputs and isinstance(value, str | Path) and os.path.exists(value)
+    ]
+    defaults = {name: x.default for name, x in inspect.signature(function).parameters.items()}
+    paths: list[Path] = []
+    for name, marker in outputs.items():
+        if options[name] is None and marker.default is not None:
+            options[name] = defaults[name] = Path(marker.default.format(stem=options["file"].stem))
+        path = options[name]
+        if path is None or (marker.unless and options[marker.unless]):
+            continue
+        for source in inputs:
+            check_not_input(path, source)
+        if path.resolve() in [other.resolve() for other in paths]:
+            raise InvalidInput(f"{str(path)!r} is the path of two outputs; choose another for one")
+        if path == defaults[name]:
+            check_no_link(path)
+        paths.append(path)
+    return options
 
 
 # -- errors ----------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from scorewise.cli._app import (
     ClassNames,
     Debug,
     Normalize,
+    OutputPath,
     PredictionsFile,
     command,
 )
@@ -37,7 +38,7 @@ def apply(
         Path, typer.Argument(metavar="POLICY", help='File written by "scorewise certify".')
     ],
     file: PredictionsFile,
-    out: Annotated[Path, typer.Option(help="A .parquet, .arrow or .csv file.")] = (
+    out: Annotated[Path, typer.Option(help="A .parquet, .arrow or .csv file."), OutputPath()] = (
         Path("decisions.parquet")
     ),
     false_alarm_rate: Annotated[
@@ -65,7 +66,7 @@ def apply(
     Exit code 1: the rows differ from the calibration data, so that the guarantee does not hold for
     them, or the policy guarantees nothing.
     """
-    check_table_path(out, file, policy_file, *([] if public_key is None else [public_key]))
+    check_table_path(out)
     policy = load_policy(policy_file, public_key=public_key)
     predictions = read_predictions(file, parse_names(class_names))
     result = policy.apply(

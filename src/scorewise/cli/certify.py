@@ -19,6 +19,7 @@ from scorewise.cli._app import (
     Debug,
     Floor,
     Normalize,
+    OutputPath,
     PredictionsFile,
     TaskLoss,
     command,
@@ -45,7 +46,9 @@ def certify(
     confidence: Confidence = 0.95,
     task_loss: TaskLoss = "zero-one",
     floor: Floor = None,
-    out: Annotated[Path, typer.Option(help="The policy, a JSON file.")] = Path("policy.json"),
+    out: Annotated[Path, typer.Option(help="The policy, a JSON file."), OutputPath()] = (
+        Path("policy.json")
+    ),
     signing_key: Annotated[
         Path | None,
         typer.Option(
@@ -66,7 +69,7 @@ def certify(
 
     Exit code 1: nothing can be guaranteed (the policy then accepts no row).
     """
-    check_output_path(out, file, *([] if signing_key is None else [signing_key]))
+    check_output_path(out)
     predictions = read_predictions(file, parse_names(class_names))
     policy = certify_predictions(
         predictions,

@@ -12,7 +12,15 @@ import typer
 from scorewise._array import to_numpy
 from scorewise._progress import bar
 from scorewise._tables import check_table_path, input_metadata, row_column, write_table
-from scorewise.cli._app import AsJson, ClassNames, Debug, Normalize, PredictionsFile, command
+from scorewise.cli._app import (
+    AsJson,
+    ClassNames,
+    Debug,
+    Normalize,
+    OutputPath,
+    PredictionsFile,
+    command,
+)
 from scorewise.cli._arguments import parse_names
 from scorewise.cli._screen import print_json, print_text, table
 from scorewise.decide import decide as decide_samples
@@ -40,6 +48,7 @@ def decide(
     out: Annotated[
         Path | None,
         typer.Option(help="A .parquet, .arrow or .csv file; FILE-decisions.parquet by default."),
+        OutputPath(default="{stem}-decisions.parquet"),
     ] = None,
     class_names: ClassNames = None,
     normalize: Normalize = False,
@@ -52,8 +61,8 @@ def decide(
     perfect information about the class probabilities (aleatoric), and the value of that information
     (epistemic): an upper bound on the value of a second opinion or a label.
     """
-    out = Path(f"{file.stem}-decisions.parquet") if out is None else out
-    check_table_path(out, file, costs)
+    assert out is not None
+    check_table_path(out)
     predictions = read_predictions(file, parse_names(class_names))
     matrix, actions = read_cost_matrix(costs, predictions.class_names)
     parts = []

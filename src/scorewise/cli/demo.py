@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from scorewise._files import replacing
+from scorewise._files import check_no_link, replacing
 from scorewise._json import dumps
 from scorewise._progress import bar
-from scorewise.cli._app import AsJson, Debug, command
+from scorewise.cli._app import AsJson, Debug, OutputPath, command
 from scorewise.cli._screen import print_json, print_text
 from scorewise.cli.evaluate import show_evaluation
 from scorewise.compare import Evaluation
@@ -34,7 +34,7 @@ _QUERIES: dict[str, dict[str, Any]] = {
     "scorewise demo", "scorewise demo --trees 500 --seed 7", "scorewise demo --json > demo.json"
 )
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("out"),
+    out: Annotated[Path, typer.Option(help="Folder for the results."), OutputPath()] = Path("out"),
     trees: Annotated[
         int, typer.Option(metavar="N", min=2, help="Number of trees in the forest.")
     ] = 100,
@@ -49,12 +49,13 @@ def demo(
     its numbers (evaluation.json), and the predictions, to try the other commands on.
     """
     out.mkdir(parents=True, exist_ok=True)
-    page = out / "report.html"
+    page, numbers, digits_file, ood_file = written = [
+        out / name for name in ("report.html", "evaluation.json", "digits.npz", "ood.npz")
+    ]
+    for path in written:
+        check_no_link(path)
     check_report(page)
     evaluation, predictions, ood = evaluate_forest(trees, seed, progress=False if as_json else None)
-    numbers, digits_file, ood_file = (
-        out / name for name in ("evaluation.json", "digits.npz", "ood.npz")
-    )
     write_predictions(digits_file, predictions)
     write_predictions(ood_file, ood)
     with replacing(numbers) as partial:
@@ -71,8 +72,7 @@ def demo(
         },
     )
     if as_json:
-        written = [str(path) for path in (page, numbers, digits_file, ood_file)]
-        print_json({**evaluation.to_dict(), "written": written})
+        print_json({**evaluation.to_dict(), "written": [str(path) for path in written]})
         return
     print_text(
         f"A forest of {trees} trees was fitted on half of the digits from 0 to 7. It predicts the "

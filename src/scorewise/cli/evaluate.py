@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from scorewise._files import check_output_path, file_digest
+from scorewise._files import file_digest
 from scorewise._text import percent
 from scorewise.cli._app import (
     NOT_GUARANTEED,
@@ -21,6 +21,7 @@ from scorewise.cli._app import (
     Debug,
     Floor,
     Normalize,
+    OutputPath,
     PredictionsFile,
     Resamples,
     Rules,
@@ -59,10 +60,14 @@ def evaluate(
     ] = None,
     confidence: Confidence = 0.95,
     floor: Floor = None,
-    report: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
+    report: Annotated[
+        Path, typer.Option(help="HTML file to write."), OutputPath(unless="no_report")
+    ] = Path("report.html"),
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
     figures: Annotated[
-        Path | None, typer.Option(help="Folder to write the figures to as PNG and SVG.")
+        Path | None,
+        typer.Option(help="Folder to write the figures to as PNG and SVG."),
+        OutputPath(),
     ] = None,
     resamples: Resamples = 2000,
     seed: Seed = 0,
@@ -82,7 +87,6 @@ def evaluate(
     if not no_report:
         report.parent.mkdir(parents=True, exist_ok=True)
         check_report(report)
-        check_output_path(report, file, *([ood] if ood else []))
     if figures is not None:
         if figures.exists() and not figures.is_dir():
             raise InvalidInput(f"{str(figures)!r} is a file; pass a folder for the figures")

@@ -12,7 +12,16 @@ from scorewise._fields import UNLABELLED
 from scorewise._numerics import ten_digits
 from scorewise._tables import check_table_path, input_metadata, write_table
 from scorewise.acquire import METHODS, acquire, acquire_batch
-from scorewise.cli._app import AsJson, ClassNames, Debug, Normalize, PredictionsFile, Seed, command
+from scorewise.cli._app import (
+    AsJson,
+    ClassNames,
+    Debug,
+    Normalize,
+    OutputPath,
+    PredictionsFile,
+    Seed,
+    command,
+)
 from scorewise.cli._arguments import parse_loss, parse_names
 from scorewise.cli._screen import print_json, print_text, table
 from scorewise.errors import InvalidInput
@@ -49,6 +58,7 @@ def label(
     out: Annotated[
         Path | None,
         typer.Option(help="A .csv, .parquet or .arrow file; by default, prints a table."),
+        OutputPath(),
     ] = None,
     seed: Seed = 0,
     class_names: ClassNames = None,
@@ -64,7 +74,7 @@ def label(
     ones are selected.
     """
     if out is not None:
-        check_table_path(out, file)
+        check_table_path(out)
     predictions = read_predictions(file, parse_names(class_names))
     loss = parse_loss(rule, predictions)
     [loss_name] = get_rules(loss)

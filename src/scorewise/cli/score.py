@@ -14,6 +14,7 @@ from scorewise.cli._app import (
     ClassNames,
     Debug,
     Normalize,
+    OutputPath,
     PredictionsFile,
     Rules,
     command,
@@ -34,6 +35,7 @@ def score(
     out: Annotated[
         Path | None,
         typer.Option(help="A .parquet, .arrow or .csv file; FILE-scores.parquet by default."),
+        OutputPath(default="{stem}-scores.parquet"),
     ] = None,
     class_names: ClassNames = None,
     normalize: Normalize = False,
@@ -49,7 +51,7 @@ def score(
     the same, byte for byte. The columns are the ids and, for each rule, total_RULE, aleatoric_RULE
     and epistemic_RULE; the metadata has the version, the rules and the digest of FILE.
     """
-    out = Path(f"{file.stem}-scores.parquet") if out is None else out
+    assert out is not None
     try:
         result = score_file(
             file,

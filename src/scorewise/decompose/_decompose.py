@@ -240,11 +240,8 @@ def _of_dirichlet(predictions: Dirichlet, rule: ScoringRule) -> Decomposition:
     rule.check_classes(predictions.n_classes)
     q = predictions.in_float64(on_host=rule.runs_on_any_library)
     xp = namespace(q.alpha)
-    total = rule._entropy(xp, q.mean)
-    epistemic, error = rule._dirichlet_epistemic(xp, q)
-    aleatoric = total - epistemic
-    if rule.never_negative:
-        aleatoric = xp.maximum(aleatoric, 0.0)
+    total = rule._dirichlet_total(xp, q)
+    aleatoric, epistemic, error = rule._dirichlet_parts(xp, q, total)
     components = [total, aleatoric, epistemic]
     if error is not None:
         components += [xp.zeros_like(total), error, error]

@@ -18,7 +18,8 @@ class OODDetector(HeldOutClassifier):
     Use it where inputs may come from another distribution than the training data. Held-out rows
     turn uncertainties into conformal p-values, so in-distribution rows are reported as OOD at most
     at the stated rate, in samples of any size. Epistemic uncertainty under log (mutual
-    information) is the recommended score.
+    information) is the recommended score. A ``sample_weight`` passed to ``fit`` reaches the
+    estimator only: all held-out rows count the same.
 
     Parameters
     ----------

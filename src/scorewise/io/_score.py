@@ -25,6 +25,7 @@ import numpy as np
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
 from scorewise._files import (
+    check_not_input,
     file_digest,
     file_digest_in_background,
     file_versions,
@@ -152,8 +153,9 @@ def score_file(
     named = get_rules(rules)
     if not named:
         raise InvalidInput("there are no rules; pass at least one")
-    check_table_path(out, source)
+    check_table_path(out)
     predictions = read_predictions(source, class_names)
+    check_not_input(out, source)
     for rule in named.values():
         rule.check_classes(predictions.shape[-1])
     versions_before = file_versions(source)

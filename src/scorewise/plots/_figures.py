@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from scorewise import _validate as validate
-from scorewise._files import replacing
+from scorewise._files import check_no_link, replacing
 from scorewise.compare import Evaluation
 from scorewise.errors import InvalidInput
 from scorewise.plots._calibration import CalibrationDisplay
@@ -113,6 +113,8 @@ def _save(display: Any, stem: Path, formats: Sequence[str]) -> list[Path]:
             "scorewise.plots.save_figures needs matplotlib: pip install 'scorewise[plots]'"
         ) from error
     paths = [stem.with_name(f"{stem.name}.{name}") for name in formats]
+    for path in paths:
+        check_no_link(path)
     with pyplot.ioff(), mpl.rc_context({"svg.hashsalt": "scorewise"}):
         figure = display.plot().figure_
         figure.draw_without_rendering()

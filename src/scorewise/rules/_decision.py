@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, final
@@ -105,8 +105,15 @@ class _LargestClassesRule(DecisionRule):
         n = regret.shape[-1] // 2
         return xp.sum(xp.where(chosen, regret[..., :n], regret[..., n:]), axis=-1)
 
-    def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, None]:
-        return q.integrate(lambda alpha: _expected_regret(alpha, self.k)), None
+    def _dirichlet_total(self, xp: Namespace, q: Dirichlet) -> Array:
+        others = xp.sort(q.alpha, axis=-1)[..., : q.n_classes - self.k]
+        return xp.sum(others, axis=-1) / q.concentration
+
+    def _dirichlet_parts(
+        self, xp: Namespace, q: Dirichlet, total: Array
+    ) -> tuple[Array, Array, None]:
+        parts = q.integrate(lambda alpha: _expected_parts(alpha, self.k))
+        return parts[..., 0], parts[..., 1], None
 
 
 @final
@@ -279,7 +286,9 @@ class CostMatrix(DecisionRule):
         action = self._predict(xp, q)[..., None]
         return xp.take_along_axis(self._regret(xp, p), action, axis=-1)[..., 0]
 
-    def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, Array | None]:
+    def _dirichlet_parts(
+        self, xp: Namespace, q: Dirichlet, total: Array
+    ) -> tuple[Array, Array, Array | None]:
         def regret_and_hit(theta: Array, center: Array) -> Array:
             regret = self._regret(xp, theta)
             return xp.concat([regret, xp.astype(regret > 0, regret.dtype)], axis=-1)
@@ -295,7 +304,8 @@ class CostMatrix(DecisionRule):
         hits = of_best(means[..., n:])
         # Where few draws have any regret, the next draw might have the largest.
         next_draw = of_best(as_dtype_of(xp, self._excess_costs.max(axis=0) / q.n_draws, means))
-        return epistemic, error + xp.where(hits * q.n_draws < 50, next_draw, 0.0)
+        error = error + xp.where(hits * q.n_draws < 50, next_draw, 0.0)
+        return self._without(xp, total, epistemic), epistemic, error
 
 
 def _slice_bits(xp: Namespace, x: Array) -> int:
@@ -367,16 +377,18 @@ _STEP = 1 / 12  # of √x, in which every gamma distribution is about ½ wide
 _BLOCK_ELEMENTS = 1 << 20
 
 
-def _expected_regret(alpha: np.ndarray, k: int) -> np.ndarray:
-    """Return E[Σ k largest of θ − Σ_{j∈S} θ_j], θ ~ Dirichlet(α ``(..., K)``), S the k largest α.
+def _expected_parts(alpha: np.ndarray, k: int) -> np.ndarray:
+    """Return AU and EU of top-k, ``(..., 2)``, for θ ~ Dirichlet(α ``(..., K)``).
 
-    θ is a vector of independent gammas G_j divided by their independent sum, so with B the number
-    of j ∈ S below x and A the number of j ∉ S above x the regret is (1/α₀)∫ E min(A, B) dx, and
-    E min(A, B) = Σ_{i=1..k} P(A ≥ i)·P(B ≥ i). All terms are positive; nothing cancels.
+    EU is E[Σ k largest of θ − Σ_{j∈S} θ_j], with S the k largest α. θ is a vector of independent
+    gammas G_j divided by their independent sum, so with B the number of j ∈ S below x and A the
+    number of j ∉ S above x the regret is (1/α₀)∫ E min(A, B) dx, and E min(A, B) is
+    Σ_{i=1..k} P(A ≥ i)·P(B ≥ i). AU is TU − EU, or where EU is most of TU, (1/α₀)∫ E (N − k)⁺ dx
+    with N the number of all j above x. All terms are positive; nothing cancels.
     """
     rows = alpha.reshape(-1, alpha.shape[-1])
     ordered = -np.sort(-rows, axis=-1)
-    result = np.zeros(len(rows))
+    result = np.zeros((len(rows), 2))
     if k < rows.shape[-1]:
         pivot = ordered[:, k - 1]
         for grid, chosen in ((_near_pivot, pivot >= 100), (_from_zero, pivot < 100)):
@@ -385,45 +397,54 @@ def _expected_regret(alpha: np.ndarray, k: int) -> np.ndarray:
             size = max(1, _BLOCK_ELEMENTS // (nodes * rows.shape[-1]))
             for start in range(0, len(index), size):
                 block = index[start : start + size]
-                beyond, dx = grid(pivot[block])
-                values = _expected_overlap(ordered[block], beyond, k)
-                result[block] = (values * dx).sum(axis=-1) / ordered[block].sum(axis=-1)
-    return result.reshape(alpha.shape[:-1])
+                result[block] = _integrated_parts(ordered[block], *grid(pivot[block]), k)
+    return result.reshape((*alpha.shape[:-1], 2))
 
 
-def _near_pivot(pivot: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return trapezoid nodes x − pivot and weights for a large pivot: even steps of √x.
+def _integrated_parts(
+    alpha: np.ndarray, x: np.ndarray, beyond: np.ndarray, dx: np.ndarray, k: int
+) -> np.ndarray:
+    """Return AU and EU, ``(B, 2)``, for sorted parameters ``(B, K)`` at nodes ``(B, J)``."""
+    concentration = alpha.sum(axis=-1)
+    # x − α_j is more accurate than x, which matters where α is large
+    gap = beyond[..., None] + (alpha[:, k - 1, None] - alpha)[:, None, :]
+    nodes = np.stack(np.broadcast_arrays(alpha[:, None, :], x[..., None], gap))
+    below = _gamma_tail(*nodes[..., :k], upper=False)
+    above = _gamma_tail(*nodes[..., k:], upper=True)
+    overlap = (_at_least(below, k) * _at_least(above, k)).sum(axis=-1)
+    epistemic = (overlap * dx).sum(axis=-1) / concentration
+    aleatoric = alpha[:, k:].sum(axis=-1) / concentration - epistemic
+    direct = np.flatnonzero(aleatoric < epistemic)
+    if len(direct):
+        first = _gamma_tail(*nodes[:, direct, :, :k], upper=True)
+        surplus = _expected_surplus(np.concatenate([first, above[direct]], axis=-1), k)
+        aleatoric[direct] = (surplus * dx[direct]).sum(axis=-1) / concentration[direct]
+    return np.stack([aleatoric, epistemic], axis=-1)
+
+
+def _near_pivot(pivot: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return trapezoid nodes x, x − pivot and weights for a large pivot: even steps of √x.
 
     Below √pivot − 10 no class of S is left under x, above √pivot + 8 no other class is over it
     (to within 1e-40).
     """
     root = np.sqrt(pivot)[:, None]
     step = np.maximum(np.arange(-120, 96) * _STEP, -root)
-    return step * (2 * root + step), 2 * (root + step) * _STEP
+    return (root + step) ** 2, step * (2 * root + step), 2 * (root + step) * _STEP
 
 
-def _from_zero(pivot: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _from_zero(pivot: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The same for a small pivot, whose integrand x^α meets 0: x = exp(2t − 2exp(−t))."""
     step = _STEP / 4
     t = np.arange(-432, 140) * step
     x = np.exp(2 * t - 2 * np.exp(-t))
-    return x - pivot[:, None], np.broadcast_to(
-        x * (2 + 2 * np.exp(-t)) * step, (len(pivot), len(t))
-    )
+    beyond = x - pivot[:, None]
+    x, dx = (np.broadcast_to(y, beyond.shape) for y in (x, x * (2 + 2 * np.exp(-t)) * step))
+    return x, beyond, dx
 
 
-def _expected_overlap(alpha: np.ndarray, beyond: np.ndarray, k: int) -> np.ndarray:
-    """Return Σ_{i=1..k} P(A ≥ i)·P(B ≥ i) for sorted parameters ``(B, K)`` at nodes ``(B, J)``."""
-    # x − α_j is more accurate than x, which matters where α is large
-    gap = beyond[..., None] + (alpha[:, k - 1, None] - alpha)[:, None, :]
-    a = np.broadcast_to(alpha[:, None, :], gap.shape)
-    below = _gamma_tail(a[..., :k], gap[..., :k], upper=False)
-    above = _gamma_tail(a[..., k:], gap[..., k:], upper=True)
-    return np.asarray((_at_least(below, k) * _at_least(above, k)).sum(axis=-1))
-
-
-def _gamma_tail(a: np.ndarray, gap: np.ndarray, *, upper: bool) -> np.ndarray:
-    """Return P(G > a + gap) or P(G ≤ a + gap) for G ~ Gamma(a), to a few units of rounding.
+def _gamma_tail(a: np.ndarray, x: np.ndarray, gap: np.ndarray, *, upper: bool) -> np.ndarray:
+    """Return P(G > x) or P(G ≤ x) for G ~ Gamma(a), to a few units of rounding; gap is x − a.
 
     For large a, where scipy loses digits, by Temme's uniform expansion: with ½η² = μ − log(1 + μ)
     and μ = gap/a, it is ½erfc(±η√(a/2)) ± e^{−aη²/2}/√(2πa)·Σ_k c_k(η)a^{−k}.
@@ -431,7 +452,7 @@ def _gamma_tail(a: np.ndarray, gap: np.ndarray, *, upper: bool) -> np.ndarray:
     from scipy.special import erfc, gammainc, gammaincc
 
     large = a >= 1000
-    tail = (gammaincc if upper else gammainc)(np.where(large, 1.0, a), np.maximum(a + gap, 0.0))
+    tail = (gammaincc if upper else gammainc)(np.where(large, 1.0, a), x)
     if large.any():
         a, mu = a[large], np.maximum(gap[large] / a[large], -0.9)
         half = -log1p_minus(np, mu)  # η²/2
@@ -468,11 +489,29 @@ def _at_least(chances: np.ndarray, k: int) -> np.ndarray:
     if k == 1:
         with np.errstate(divide="ignore"):
             return np.asarray(-np.expm1(np.log1p(-chances).sum(axis=-1, keepdims=True)))
-    counts = np.zeros((*chances.shape[:-1], k + 1))  # the last entry gathers k and more
+    *_, counts = _counts(chances, k)
+    return np.cumsum(counts[..., :0:-1], axis=-1)[..., ::-1]
+
+
+def _expected_surplus(chances: np.ndarray, k: int) -> np.ndarray:
+    """Return E (N − k)⁺: a success adds 1 to it if there were k before."""
+    surplus = np.zeros(chances.shape[:-1])
+    for j, counts in zip(range(chances.shape[-1]), _counts(chances, k), strict=False):
+        surplus += chances[..., j] * counts[..., k]
+    return surplus
+
+
+def _counts(chances: np.ndarray, k: int) -> Iterator[np.ndarray]:
+    """Yield P(N = 0), …, P(N = k − 1), P(N ≥ k) for the first 0, 1, … of these chances.
+
+    It is the same array each time.
+    """
+    counts = np.zeros((*chances.shape[:-1], k + 1))
     counts[..., 0] = 1
+    yield counts
     for j in range(chances.shape[-1]):
         c = chances[..., j, None]
         moved = counts[..., :-1] * c
         counts[..., :-1] *= 1 - c
         counts[..., 1:] += moved
-    return np.cumsum(counts[..., :0:-1], axis=-1)[..., ::-1]
+        yield counts

@@ -15,9 +15,17 @@ from typing import final
 import numpy as np
 
 from scorewise._array import Array, Namespace
-from scorewise._numerics import expm1_minus, gini_terms, power, power_deficit, power_excess
+from scorewise._numerics import (
+    expm1_minus,
+    gini_terms,
+    power,
+    power_deficit,
+    power_excess,
+    sum_of_others,
+)
 from scorewise.distributions import Dirichlet
 from scorewise.rules._rule import ScoringRule, norm_order, number_above, register
+from scorewise.rules._separable import tsallis_total
 
 
 class _NormRule(ScoringRule):
@@ -57,8 +65,16 @@ class Spherical(_NormRule):
         norms = xp.sqrt(xp.sum(p * p, axis=-1)) + xp.sqrt(qq) * (1 + parallel)
         return xp.sum(rest * rest, axis=-1) / norms
 
-    def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, None]:
-        return q.integrate(_expected_norm_excess), None
+    def _dirichlet_total(self, xp: Namespace, q: Dirichlet) -> Array:
+        norm = xp.sqrt(xp.sum(q.mean * q.mean, axis=-1))
+        return xp.sum(q.mean * q.missing, axis=-1) / (1 + norm)
+
+    def _dirichlet_parts(
+        self, xp: Namespace, q: Dirichlet, total: Array
+    ) -> tuple[Array, Array, None]:
+        parts = q.integrate(_expected_norm_parts)
+        aleatoric, epistemic = parts[..., 0], parts[..., 1]
+        return xp.where(epistemic < total / 2, total - epistemic, aleatoric), epistemic, None
 
 
 @final
@@ -89,10 +105,17 @@ class Pseudospherical(_NormRule):
         # With Σ(p/S)^α = 1 − T, S − ‖p‖ = S·(1 − (1 − T)^{1/α}) is accurate for small T.
         total = xp.sum(p, axis=-1, keepdims=True)
         deficit = (self.alpha - 1) * power_deficit(xp, p, total, self.alpha) / total[..., 0]
+        return total[..., 0] * self._missing_norm(xp, p / total, deficit)
+
+    def _missing_norm(self, xp: Namespace, p: Array, deficit: Array) -> Array:
+        """Return 1 − ‖p‖ for the deficit T = 1 − Σp^α."""
         near = deficit < 0.5
         by_deficit = -xp.expm1(xp.log1p(-xp.where(near, deficit, 0.0)) / self.alpha)
-        by_norm = 1 - self._norm(xp, p) / total[..., 0]
-        return total[..., 0] * xp.where(near, by_deficit, by_norm)
+        return xp.where(near, by_deficit, 1 - self._norm(xp, p))
+
+    def _dirichlet_total(self, xp: Namespace, q: Dirichlet) -> Array:
+        deficit = (self.alpha - 1) * tsallis_total(xp, q, self.alpha)
+        return self._missing_norm(xp, q.mean, deficit)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         # D does not change when q is scaled. Scaled so that the tangent of Σx^α at q meets p at
@@ -148,24 +171,24 @@ _X = np.exp(_Y)
 _BLOCK = 128  # parameters at a time
 
 
-def _expected_norm_excess(alpha: np.ndarray) -> np.ndarray:
-    """Return E‖θ‖₂ − ‖m‖₂ for θ ~ Dirichlet(α), ``(..., K)`` to ``(...)``.
+def _expected_norm_parts(alpha: np.ndarray) -> np.ndarray:
+    """Return 1 − E‖θ‖₂ and E‖θ‖₂ − ‖m‖₂ for θ ~ Dirichlet(α), ``(..., K)`` to ``(..., 2)``.
 
     Rows whose largest parameters are alike share their nodes t.
     """
     k = alpha.shape[-1]
     rows = -np.sort(-alpha.reshape(-1, k), axis=-1)
     scale = np.round(np.log2(np.maximum(rows[:, 0], 1.0)))
-    result = np.zeros(len(rows))
+    result = np.zeros((len(rows), 2))
     for exponent in np.unique(scale):
         index = np.flatnonzero(scale == exponent)
         for start in range(0, len(index), max(1, 8 * _BLOCK // k)):
             block = index[start : start + max(1, 8 * _BLOCK // k)]
-            result[block] = _norm_excess(rows[block], int(exponent))
-    return np.maximum(result, 0.0).reshape(alpha.shape[:-1])
+            result[block] = _norm_parts(rows[block], int(exponent))
+    return np.maximum(result, 0.0).reshape((*alpha.shape[:-1], 2))
 
 
-def _norm_excess(alpha: np.ndarray, exponent: int) -> np.ndarray:
+def _norm_parts(alpha: np.ndarray, exponent: int) -> np.ndarray:
     """The same for rows ``(B, K)`` in falling order, with nodes t around 4^−exponent.
 
     θ is a vector of independent gammas G divided by their independent sum, and ‖θ‖ = Σ θ_k²/‖θ‖.
@@ -174,7 +197,8 @@ def _norm_excess(alpha: np.ndarray, exponent: int) -> np.ndarray:
         s_k = E G_k/‖G‖ = (1/√π)∫ t^{−1/2} ω_k(t) Π_{j≠k} φ_j(t) dt,   φ(t) = E exp(−tG²),
 
     ω_k(t) = E G exp(−tG²) for the parameter α_k + 1; ‖m‖ = Σ_k m_k u_k with u = m/‖m‖. For the
-    largest class 1 − s and 1 − u are compared instead, as both may be close to 1.
+    largest class 1 − s and 1 − u are compared instead, as both may be close to 1. An integral of
+    1 − Π φ in place of Π φ gives 1 − s.
 
     Where several parameters are large s and u are close, and √x = (1/2√π)∫ t^{−3/2}(1 − e^{−tx})dt
     gives E‖G‖ − ‖α‖ as the integral of (1/2√π)·t^{−3/2}·e^{−t‖α‖²}·(1 − Π_k e^{tα_k²}φ_k(t)).
@@ -186,19 +210,21 @@ def _norm_excess(alpha: np.ndarray, exponent: int) -> np.ndarray:
     norm = np.sqrt((m * m).sum(axis=-1))
     rest = (m[:, 1:] ** 2).sum(axis=-1) / norm
 
-    others = log_phi[:, 1:].sum(axis=1)
+    others = sum_of_others(np, log_phi.swapaxes(1, 2)).swapaxes(1, 2)
     dt = _D_LOG_TAU * np.sqrt(t / math.pi)
-    missing = (omega[:, 0] * -np.expm1(others)) @ dt  # 1 − s of the largest class
-    product = np.exp((others + log_phi[:, 0])[:, None] - log_phi[:, 1:])
-    s = (omega[:, 1:] * product) @ dt
-    apart = m[:, 0] * (rest / (norm + m[:, 0]) - missing)
-    apart += (m[:, 1:] * (s - m[:, 1:] / norm[:, None])).sum(axis=-1)
+    missing = (omega * -np.expm1(others)) @ dt  # 1 − s
+    s = (omega * np.exp(others)) @ dt
+    missing[:, 1:] = np.where(s[:, 1:] < 0.5, 1 - s[:, 1:], missing[:, 1:])
+    aleatoric = (m * missing).sum(axis=-1)
+    apart = m[:, 0] * (rest / (norm + m[:, 0]) - missing[:, 0])
+    apart += (m[:, 1:] * (s[:, 1:] - m[:, 1:] / norm[:, None])).sum(axis=-1)
 
     squares = t * (norm * total)[:, None] ** 2
     log_change = np.where(squares < 500, log_change.sum(axis=1), 0.0)
     dt = _D_LOG_TAU / np.sqrt(4 * math.pi * t)
     close = (np.exp(-squares) * -np.expm1(log_change)) @ dt / total
-    return np.asarray(np.where((alpha[:, 0] > _LARGE) & (rest * total > 1), close, apart))
+    excess = np.where((alpha[:, 0] > _LARGE) & (rest * total > 1), close, apart)
+    return np.stack([aleatoric, excess], axis=-1)
 
 
 def _gamma_transforms(alpha: np.ndarray, exponent: int) -> tuple[np.ndarray, ...]:

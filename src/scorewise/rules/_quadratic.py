@@ -16,6 +16,12 @@ from scorewise.errors import InvalidInput
 from scorewise.rules._rule import ScoringRule, register
 
 
+def quadratic_parts(q: Dirichlet, total: Array) -> tuple[Array, Array, None]:
+    """Return AU and EU: the covariance of a Dirichlet is (diag m − mmᵀ)/(α₀ + 1)."""
+    epistemic = total / (q.concentration + 1)
+    return q.concentration * epistemic, epistemic, None
+
+
 class _QuadraticRule(ScoringRule):
     """Rules whose divergence is a squared distance, so that EU is a variance."""
 
@@ -24,9 +30,10 @@ class _QuadraticRule(ScoringRule):
     def _largest_loss(self, corners: np.ndarray) -> float:
         return self._largest_at(corners)  # losses are convex in p
 
-    def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, None]:
-        # The covariance of a Dirichlet is (diag m − mmᵀ)/(α₀ + 1).
-        return self._entropy(xp, q.mean) / (q.concentration + 1), None
+    def _dirichlet_parts(
+        self, xp: Namespace, q: Dirichlet, total: Array
+    ) -> tuple[Array, Array, None]:
+        return quadratic_parts(q, total)
 
 
 @final

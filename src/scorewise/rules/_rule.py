@@ -162,8 +162,14 @@ class ScoringRule(abc.ABC):
         q = samples.mean[..., None, :]
         return samples.average(self._divergence(xp, q, samples.probs, samples.deviations))
 
-    def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, Array | None]:
-        """Return EU under a Dirichlet and its standard error (None if EU is exact)."""
+    def _dirichlet_total(self, xp: Namespace, q: Dirichlet) -> Array:
+        """Return TU under a Dirichlet: H(θ̄), accurate even where one class dominates."""
+        return self._entropy(xp, q.mean)
+
+    def _dirichlet_parts(
+        self, xp: Namespace, q: Dirichlet, total: Array
+    ) -> tuple[Array, Array, Array | None]:
+        """Return AU and EU under a Dirichlet and their standard error (None if they are exact)."""
 
         def divergence(theta: Array, center: Array) -> Array:
             return self._divergence(xp, center, theta, theta - center)
@@ -174,7 +180,13 @@ class ScoringRule(abc.ABC):
         # Custom rules may fail at probabilities of 0, so the corners are moved inwards.
         corners = as_dtype_of(xp, np.eye(k) + 1e-6 / k, q.mean) / (1 + 1e-6)
         bound = q.mean * (self._losses(xp, q.mean) - self._entropy(xp, corners))
-        return estimate, error + xp.sum(xp.where(q.is_rare, bound, 0.0), axis=-1)
+        error = error + xp.sum(xp.where(q.is_rare, bound, 0.0), axis=-1)
+        return self._without(xp, total, estimate), estimate, error
+
+    def _without(self, xp: Namespace, total: Array, epistemic: Array) -> Array:
+        """Return AU = TU − EU, for an EU that is simulated and may exceed TU."""
+        difference = total - epistemic
+        return xp.maximum(difference, 0.0) if self.never_negative else difference
 
     # -- EU of members that arrive one after the other, from epistemic states that can be merged ---
 

@@ -16,8 +16,10 @@ from scorewise import _validate as validate
 from scorewise._array import Array, Namespace, as_dtype_of
 from scorewise._numerics import (
     digamma_drop,
+    digamma_rise,
     gini_terms,
     log_gamma_drop,
+    log_gamma_rise,
     neg_log,
     power,
     power_deficit,
@@ -27,6 +29,7 @@ from scorewise._numerics import (
 )
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput
+from scorewise.rules._quadratic import quadratic_parts
 from scorewise.rules._rule import ScoringRule, Unit, norm_order, number_above, register
 
 
@@ -36,9 +39,17 @@ def _surprise(xp: Namespace, p: Array) -> Array:
     return -p * xp.log(xp.where(p > 0, share, 1.0))
 
 
-def _dirichlet_terms(xp: Namespace, q: Dirichlet) -> Array:
-    """Return m_k·[ψ(α_k + 1) − log α_k − ψ(α₀ + 1) + log α₀], the expected excess by class."""
-    return q.mean * digamma_drop(xp, q.alpha, q.alpha_of_others)
+def _log_parts(xp: Namespace, q: Dirichlet, weights: Array | float) -> tuple[Array, Array, None]:
+    """Return AU and EU of log: m_k times ψ(α₀ + 1) − ψ(α_k + 1), and the rest of −log m_k."""
+    w, r = weights * q.mean, q.alpha_of_others
+    aleatoric = xp.sum(w * digamma_rise(xp, q.alpha, r), axis=-1)
+    return aleatoric, xp.sum(w * digamma_drop(xp, q.alpha, r), axis=-1), None
+
+
+def tsallis_total(xp: Namespace, q: Dirichlet, beta: float) -> Array:
+    """Return (1 − Σ m^β)/(β − 1) for the mean m of a Dirichlet."""
+    rate = beta - 1
+    return xp.sum(q.mean * -xp.expm1(-rate * q.surprise), axis=-1) / rate
 
 
 @final
@@ -69,8 +80,13 @@ class Log(ScoringRule):
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         return xp.sum(relative_entropy(xp, q, p, d), axis=-1)
 
-    def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, None]:
-        return xp.sum(_dirichlet_terms(xp, q), axis=-1), None
+    def _dirichlet_total(self, xp: Namespace, q: Dirichlet) -> Array:
+        return xp.sum(q.mean * q.surprise, axis=-1)
+
+    def _dirichlet_parts(
+        self, xp: Namespace, q: Dirichlet, total: Array
+    ) -> tuple[Array, Array, None]:
+        return _log_parts(xp, q, 1.0)
 
 
 @final
@@ -102,11 +118,13 @@ class Brier(ScoringRule):
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         return xp.sum(d * d, axis=-1)
 
-    def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, None]:
-        # The covariance of a Dirichlet is (diag m − mmᵀ)/(α₀ + 1). 1 − m_k is rounded where one
-        # class dominates; the sum of the other parameters is not.
-        total = q.concentration
-        return xp.sum(q.mean * q.alpha_of_others, axis=-1) / total / (total + 1), None
+    def _dirichlet_total(self, xp: Namespace, q: Dirichlet) -> Array:
+        return xp.sum(q.mean * q.missing, axis=-1)
+
+    def _dirichlet_parts(
+        self, xp: Namespace, q: Dirichlet, total: Array
+    ) -> tuple[Array, Array, None]:
+        return quadratic_parts(q, total)
 
 
 @final
@@ -142,17 +160,23 @@ class Tsallis(ScoringRule):
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         return xp.sum(power_excess(xp, q, p, d, self.beta), axis=-1)
 
-    def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, None]:
+    def _dirichlet_total(self, xp: Namespace, q: Dirichlet) -> Array:
+        return tsallis_total(xp, q, self.beta)
+
+    def _dirichlet_parts(
+        self, xp: Namespace, q: Dirichlet, total: Array
+    ) -> tuple[Array, Array, None]:
         # E θ_k^β = m_k·E θ_k^ε with α_k + 1 in place of α_k, and = m_k^β·exp(gap) with gap ≥ 0
-        rate, x = self.beta - 1, q.alpha
-        total = q.concentration[..., None]
-        drop = log_gamma_drop(xp, x + 1, q.alpha_of_others, rate)
-        gap = drop + rate * xp.log1p(q.alpha_of_others / (x * (total + 1)))
+        rate, x, r = self.beta - 1, q.alpha, q.alpha_of_others
+        rise = log_gamma_rise(xp, x + 1, r, rate)  # −log of that E θ_k^ε
+        gap = log_gamma_drop(xp, x + 1, r, rate)
+        gap = gap + rate * xp.log1p(r / (x * (q.concentration[..., None] + 1)))
         small = gap < 1
         slope = power(xp, q.mean, rate)
         near = slope * xp.expm1(xp.where(small, gap, 0.0))
-        far = xp.exp(drop + rate * xp.log((x + 1) / (total + 1))) - slope
-        return xp.sum(q.mean * xp.where(small, near, far), axis=-1) / rate, None
+        excess = xp.where(small, near, xp.exp(-rise) - slope)
+        aleatoric = xp.sum(q.mean * -xp.expm1(-rise), axis=-1) / rate
+        return aleatoric, xp.sum(q.mean * excess, axis=-1) / rate, None
 
 
 @final
@@ -199,9 +223,13 @@ class WeightedLog(ScoringRule):
         w = as_dtype_of(xp, self.weights, p)
         return xp.sum(w * relative_entropy(xp, q, p, d), axis=-1)
 
-    def _dirichlet_epistemic(self, xp: Namespace, q: Dirichlet) -> tuple[Array, None]:
-        w = as_dtype_of(xp, self.weights, q.alpha)
-        return xp.sum(w * _dirichlet_terms(xp, q), axis=-1), None
+    def _dirichlet_total(self, xp: Namespace, q: Dirichlet) -> Array:
+        return xp.sum(as_dtype_of(xp, self.weights, q.alpha) * q.mean * q.surprise, axis=-1)
+
+    def _dirichlet_parts(
+        self, xp: Namespace, q: Dirichlet, total: Array
+    ) -> tuple[Array, Array, None]:
+        return _log_parts(xp, q, as_dtype_of(xp, self.weights, q.alpha))
 
 
 log = register(Log())

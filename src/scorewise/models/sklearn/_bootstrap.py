@@ -7,9 +7,11 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import Tags, _safe_indexing, get_tags
+from sklearn.utils.metadata_routing import MetadataRouter
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import (
+    _check_method_params,
     assert_all_finite,
     check_consistent_length,
     check_is_fitted,
@@ -17,7 +19,7 @@ from sklearn.utils.validation import (
 )
 
 from scorewise import _validate as validate
-from scorewise._estimators import indexable, set_seeds
+from scorewise._estimators import fit_router, indexable, routed_fit_params, set_seeds
 from scorewise._random import generator, seed_of
 from scorewise.models._predict import predict_mean, predict_samples
 from scorewise.models._samplers import Committee
@@ -86,7 +88,7 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, **fit_params: Any) -> Self:
         """Fit all members.
 
         Parameters
@@ -95,11 +97,15 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             In a form that the estimator takes.
         y : array (n,)
             Labels.
+        **fit_params
+            Passed to the estimator's ``fit``, such as ``sample_weight``; of arrays of n values each
+            member gets those of the rows drawn for it. Weights do not change which rows are drawn.
+            With scikit-learn's metadata routing the estimator gets what it requests.
 
         Raises
         ------
         InvalidInput
-            If the estimator has no ``predict_proba``.
+            If the estimator has no ``predict_proba``, or does not take a parameter.
         """
         validate.whole(self.n_members, "n_members", at_least=1)
         check_gives_probabilities(self.estimator, type(self.estimator).__name__)
@@ -108,10 +114,13 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         X = indexable(X)
         check_consistent_length(X, y)
         check_classification_targets(y)
+        params = routed_fit_params(self, X, fit_params)
         seed = seed_of(self.random_state)
         members = list(
             Parallel(n_jobs=self.n_jobs, verbose=self.verbose)(
-                delayed(_fit_member)(clone(self.estimator), X, y, seed, member, self.bootstrap)
+                delayed(_fit_member)(
+                    clone(self.estimator), X, y, params, seed, member, self.bootstrap
+                )
                 for member in range(self.n_members)
             )
         )
@@ -166,6 +175,15 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             return getattr(self.members_[0], name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return scikit-learn's metadata routing: parameters of ``fit`` reach the estimator.
+
+        Returns
+        -------
+        MetadataRouter
+        """
+        return fit_router(self)
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "members_")
 
@@ -177,13 +195,20 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
 
 def _fit_member(
-    estimator: Any, X: Any, y: np.ndarray, seed: int, member: int, bootstrap: bool
+    estimator: Any,
+    X: Any,
+    y: np.ndarray,
+    params: dict[str, Any],
+    seed: int,
+    member: int,
+    bootstrap: bool,
 ) -> Any:
     set_seeds(estimator, generator(seed, member))
     if bootstrap:
         rows = _draw_rows(y, seed, member)
+        params = _check_method_params(X, params, rows)
         X, y = _safe_indexing(X, rows), y[rows]
-    return estimator.fit(X, y)
+    return estimator.fit(X, y, **params)
 
 
 def _check_unseen_rows(members: list[Any], X: Any, y: np.ndarray, seed: int) -> None:

@@ -1,0 +1,155 @@
+"""Outputs: none is also an input or another output, and no link is followed unasked."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import shutil
+from itertools import permutations
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+import typer
+
+import scorewise as sw
+from cli_support import COMMANDS, FAST, PREDICTIONS, run, sentence_of, succeeded
+from scorewise.cli import app
+
+# A valid value for every input, by the name of its parameter. An option of another name that takes
+# a path must be added here or below: the tests then try it with every other.
+INPUTS = {
+    "file": "test.parquet",
+    "ood": "ood.npz",
+    "costs": "costs.csv",
+    "task_loss": "costs.csv",
+    "rule": "costs.csv",
+    "policy_file": "policy.json",
+}
+OUTPUTS = {"out", "report", "figures"}
+NO_PATHS = {"task", "rules", "class_names", "component", "method"}  # text
+REQUIRED = {"certify": ["--max-loss", "20"], "evaluate": FAST, "compare": FAST}
+
+
+def parameters(command: str) -> dict[str, Any]:
+    """The parameters of a command that take a path."""
+    group = typer.main.get_command(app)
+    hints = get_type_hints(inspect.unwrap(group.commands[command].callback))
+    texts = {
+        name
+        for name, hint in hints.items()
+        if name != "return" and {Path, str} & {hint, *get_args(hint)}
+    }
+    unknown = texts - INPUTS.keys() - OUTPUTS - NO_PATHS
+    assert not unknown, f"say in this test whether {unknown} of {command} are inputs or outputs"
+    return {p.name: p for p in group.commands[command].params if p.name in texts - NO_PATHS}
+
+
+def arguments(command: str, values: dict[str, str]) -> list[str]:
+    args = [command, *REQUIRED.get(command, [])]
+    for name, parameter in parameters(command).items():
+        if parameter.param_type_name == "argument":
+            args.append(values.get(name, INPUTS[name]))
+        elif name in values or parameter.required:
+            args += [parameter.opts[-1], values.get(name, INPUTS.get(name, ""))]
+    return args
+
+
+def pairs(*, of_outputs: bool) -> list[tuple[str, str, str]]:
+    return [
+        (command, first, second)
+        for command in COMMANDS
+        for first, second in permutations(parameters(command), 2)
+        if first in OUTPUTS and (second in OUTPUTS) == of_outputs
+    ]
+
+
+@pytest.fixture
+def inputs(here: Path) -> Path:
+    for name in ("test.parquet", "ood.npz"):
+        sw.write_predictions(name, PREDICTIONS)
+    succeeded(run("certify", "test.npz", "--max-loss", "0.2"))
+    return here
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("how", ["itself", "symbolic link", "hard link", "other path"])
+@pytest.mark.parametrize(("command", "output", "source"), pairs(of_outputs=False))
+def test_an_input_is_not_an_output(command, output, source, how, inputs: Path):
+    path = INPUTS[source]
+    values = {source: path, output: path}
+    if how == "symbolic link":
+        values[output] = f"link{Path(path).suffix}"
+        os.symlink(path, values[output])
+    elif how == "hard link":
+        values[output] = f"link{Path(path).suffix}"
+        os.link(path, values[output])
+    elif how == "other path":
+        Path("folder").mkdir()
+        values[output] = f"folder/../{path}"
+    before = contents(inputs)
+    sentence = sentence_of(run(*arguments(command, values)))
+    assert "is, or is in, the input" in sentence
+    assert contents(inputs) == before
+
+
+@pytest.mark.parametrize(("command", "first", "second"), pairs(of_outputs=True))
+def test_two_outputs_have_different_paths(command, first, second, inputs: Path):
+    before = contents(inputs)
+    sentence = sentence_of(run(*arguments(command, {first: "new", second: "./new"})))
+    assert "is the path of two outputs" in sentence
+    assert contents(inputs) == before
+
+
+def test_a_file_that_an_input_folder_links_to_is_not_an_output(inputs: Path):
+    Path("in").mkdir()
+    shutil.copy("test.parquet", "elsewhere.parquet")
+    Path("in/a.parquet").symlink_to(inputs / "elsewhere.parquet")
+    before = contents(inputs)
+    for args in (["score", "in"], ["apply", "policy.json", "in"]):
+        assert "the input" in sentence_of(run(*args, "--out", "elsewhere.parquet"))
+    with pytest.raises(sw.InvalidInput, match="the input"):
+        sw.score_file("in", ["log"], "elsewhere.parquet")
+    assert contents(inputs) == before
+
+
+@pytest.mark.parametrize(
+    ("args", "name"),
+    [
+        ("score test.parquet", "test-scores.parquet"),
+        ("decide test.parquet --costs costs.csv", "test-decisions.parquet"),
+        ("certify test.parquet --max-loss 0.2", "policy.json"),
+        ("apply p.json test.parquet", "decisions.parquet"),
+        ("evaluate test.parquet", "report.html"),
+        ("demo", "out"),
+        ("demo", "out/evaluation.json"),
+        ("demo", "out/digits.npz"),
+        ("evaluate test.parquet --no-report --figures out --resamples 100", "out/rejection.svg"),
+    ],
+)
+@pytest.mark.usefixtures("quick_demo")
+def test_a_link_of_a_name_that_nobody_chose_is_not_followed(args, name, inputs: Path):
+    Path("policy.json").rename("p.json")
+    precious = inputs / "precious"
+    if name == "out":
+        precious.mkdir()
+    else:
+        precious.write_text("years of work")
+    Path(name).parent.mkdir(exist_ok=True)
+    Path(name).symlink_to(precious)
+    before = contents(inputs)
+    assert "is a link, and its target would be replaced" in sentence_of(run(*args.split()))
+    after = contents(inputs)
+    assert {path: after[path] for path in before} == before
+    assert Path(name).is_symlink()
+
+
+def test_a_link_that_the_user_names_is_followed(inputs: Path):
+    Path("elsewhere").mkdir()
+    Path("U.parquet").symlink_to("elsewhere/U.parquet")
+    succeeded(run("score", "test.parquet", "--out", "U.parquet"))
+    assert Path("U.parquet").is_symlink()
+    assert Path("elsewhere/U.parquet").is_file()
