@@ -46,6 +46,13 @@ class StoredAs:
     weights_dtype : str or None
         Of the members' weights, at most the precision that the members are computed in; None
         without weights.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> samples = sw.Samples(np.zeros((4, 2), np.float16), from_logits=True)
+    >>> samples.stored_as.dtype, samples.stored_as.from_logits, samples.probs.dtype
+    ('float16', True, dtype('float32'))
     """
 
     dtype: str

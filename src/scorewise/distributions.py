@@ -35,7 +35,7 @@ from scorewise._inputs import InputOptions, RawPredictions, StoredAs, classes_la
 from scorewise._numerics import sum_of_others
 from scorewise.errors import InvalidInput
 
-__all__ = ["Dirichlet", "Samples", "binary"]
+__all__ = ["Dirichlet", "Samples", "StoredAs", "binary"]
 
 
 def binary(p: Any) -> Array:
