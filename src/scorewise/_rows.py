@@ -99,6 +99,22 @@ def receive_rows(predictions: Any, name: str, options: dict[str, Any]) -> Sample
     return distribution
 
 
+def check_same_dtype(predictions: Samples | Dirichlet, ood: Samples | Dirichlet) -> None:
+    """Raise if two sets of rows, whose uncertainties are compared, were stored in other dtypes.
+
+    A coarser dtype rounds confident rows to certainty, so that it would order the rows of one set
+    before those of the other.
+    """
+    if not isinstance(predictions, Samples) or not isinstance(ood, Samples):
+        return
+    dtype, ood_dtype = predictions.stored_as.dtype, ood.stored_as.dtype
+    if dtype != ood_dtype:
+        raise InvalidInput(
+            f"the predictions are {dtype} and the out-of-distribution ones {ood_dtype}, so that "
+            "rounding would tell them apart; store both in the same dtype"
+        )
+
+
 def _refuse(options: set[str], predictions: Samples | Dirichlet | Predictions) -> None:
     """Raise if options are left that predictions of this kind do not take."""
     if options:

@@ -226,7 +226,7 @@ def same(policy: sw.abstain.Policy, other: sw.abstain.Policy) -> bool:
         "floor",
         "n_members",
         "n_classes",
-        "weighted",
+        "stored_as",
         "class_names",
         "metadata",
     )
@@ -358,7 +358,9 @@ EDITS = [
     ("loss_bound", 0.5),
     ("members", 9),
     ("classes", 4),
-    ("weighted", True),
+    ("dtype", "float32"),
+    ("from_logits", True),
+    ("weights_dtype", "float64"),
     ("class_names", NAMES[::-1]),
     ("metadata.input", "other.npz"),
     ("calibration_losses", [0.0] * 60),
@@ -674,7 +676,11 @@ ESCAPE = [
     ("class_names", [1, 2, 3]),
     ("class_names", ["a", "a", "b"]),
     ("component", "nonsense"),
-    ("weighted", 1),
+    ("from_logits", 1),
+    ("dtype", "float8"),
+    ("dtype", None),
+    ("weights_dtype", "int64"),
+    ("weights_dtype", 5),
     ("calibration_uncertainty", [0.1, float("nan")]),
     ("rule", {"costs": [[0, 1], [1]], "actions": None}),
 ]
@@ -804,17 +810,18 @@ def test_equal_votes_are_decided_alike_in_single_and_double_precision(tmp_path, 
     draws = rng.uniform(size=(2000, 11, 1)) < truth.cumsum(axis=1)[:, None]
     probs = np.eye(3)[draws.argmax(axis=2)]
     y = (truth.cumsum(axis=1) > rng.uniform(size=(2000, 1))).argmax(axis=1)
-    policy = sw.certify(probs, y, max_loss=0.25, task_loss="brier", component=component)
-    result = policy.apply(probs)
+    single = probs.astype(np.float32)
+    policy = sw.certify(single, y, max_loss=0.25, task_loss="brier", component=component)
+    result = policy.apply(single)
     counts = np.sort(probs.sum(axis=1), axis=1)
     for votes in np.unique(counts, axis=0):
         assert len(np.unique(result.accepted[(counts == votes).all(axis=1)])) == 1
     assert result.accepted.mean() == policy.certificate.coverage
-    sw.write_predictions(tmp_path / "votes.npy", probs.astype(np.float32))
+    sw.write_predictions(tmp_path / "votes.npy", single)
     for same_rows in (
-        probs.astype(np.float32),
-        probs.astype(np.float16),
-        sw.Samples(probs[:, ::-1].astype(np.float32)),
+        probs,
+        sw.Samples(probs),
+        sw.Samples(single[:, ::-1]),
         sw.read_predictions(tmp_path / "votes.npy"),
     ):
         np.testing.assert_array_equal(policy.apply(same_rows).accepted, result.accepted)

@@ -402,6 +402,8 @@ def test_no_row_tied_at_the_threshold_is_rejected_by_rounding():
         total, single = sw.decompose(probs, "zero-one").total, probs.astype(np.float32)
         policy, first, rest = model.policy_, slice(450), slice(450, None)
         certified = sw.certify(probs[first], y_new[first], max_loss=0.03).certificate
+        of_single = sw.certify(single[first], y_new[first], max_loss=0.03)
+        in_single = of_single.certificate
         by_hand = sw.certify_threshold(
             sw.task_losses(probs[first], y_new[first]),
             sw.decompose(probs[first], "zero-one").total,
@@ -411,7 +413,7 @@ def test_no_row_tied_at_the_threshold_is_rejected_by_rounding():
         for route, certificate, rows, accepted in (
             ("classifier", policy.certificate, slice(None), model.accepts(X_new)),
             ("apply", policy.certificate, slice(None), policy.apply(probs).accepted),
-            ("apply float32", policy.certificate, slice(None), policy.apply(single).accepted),
+            ("apply float32", in_single, rest, of_single.apply(probs[rest]).accepted),
             ("accepts", policy.certificate, slice(None), policy.accepts(total)),
             ("by hand", by_hand, rest, by_hand.accepts(total[rest])),
         ):
@@ -424,7 +426,7 @@ def test_no_row_tied_at_the_threshold_is_rejected_by_rounding():
         quick = {"max_loss": 0.03, "rules": ["zero-one"], "n_resamples": 100}
         for route, certificate in {
             "by hand": by_hand,
-            "certify float32": sw.certify(single[first], y_new[first], max_loss=0.03).certificate,
+            "certify float32": in_single,
             "evaluate": sw.evaluate(probs[first], y_new[first], **quick).headline,
             "evaluate float32": sw.evaluate(single[first], y_new[first], **quick).headline,
         }.items():

@@ -77,6 +77,23 @@ def test_class_names_may_be_stated(here: Path):
     assert "class 0 is called 'ill' here and 'healthy' in the policy" in sentence_of(wrong)
 
 
+def test_the_same_rows_in_another_dtype_are_decided_alike_or_refused(here: Path):
+    single = PREDICTIONS.probs.astype("float32")
+    options = {"labels": PREDICTIONS.labels, "class_names": NAMES}
+    sw.write_predictions("single.npz", single, **options)
+    sw.write_predictions("double.npz", PREDICTIONS.probs, **options)
+    succeeded(run("certify", "double.npz", "--max-loss", "0.2"))
+    said = sentence_of(run("apply", "policy.json", "single.npz"))
+    assert "these predictions are float32, and the policy was certified on float64" in said
+    assert "certify again on float32 predictions" in said
+    succeeded(run("certify", "single.npz", "--max-loss", "0.2"))
+    decisions = []
+    for name in ("single", "double"):
+        succeeded(run("apply", "policy.json", f"{name}.npz", "--out", f"{name}.csv"))
+        decisions.append(Path(f"{name}.csv").read_text())
+    assert decisions[0] == decisions[1]
+
+
 # -- signatures ------------------------------------------------------------------------------------
 
 

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._array import namespace
+from scorewise._array import COARSER, dtype_name, namespace, rounded_to
 from scorewise._fields import checked_names
-from scorewise._inputs import apply_floor
+from scorewise._inputs import StoredAs, apply_floor
 from scorewise._json import plain
 from scorewise._losses import certifiable_bound, losses_of_mean, mean_and_uncertainty, row_chunks
 from scorewise._progress import bar
@@ -27,6 +27,7 @@ from scorewise._rows import receive_labelled, receive_samples, takes_options_of_
 from scorewise._text import percent, shorten
 from scorewise.abstain._certificate import Certificate, certify_threshold
 from scorewise.abstain._drift import Drift, compare_with_calibration
+from scorewise.abstain._precision import check_precision, rounded_samples
 from scorewise.abstain._sealed_json import read_json, unseal, verify_signature, write_sealed
 from scorewise.decompose import COMPONENTS
 from scorewise.distributions import Samples
@@ -36,7 +37,6 @@ from scorewise.rules import RuleLike, ScoringRule, get_rule, rule_from_json
 
 _KIND = "scorewise policy"
 _FORMAT = 2  # raised if the fields of a file change, or the threshold that calibration rows certify
-_WITH = {True: "with", False: "without"}
 _ROUNDING = 1e-9  # of the numbers of a certificate, relative, from one processor to another
 # the unit is that of the rule, and drift is checked again
 _CERTIFICATE_FIELDS = [f.name for f in fields(Certificate) if f.name not in ("unit", "drift")]
@@ -58,8 +58,9 @@ class Policy:
         The smallest probability that counts in the loss.
     n_members, n_classes : int
         Members and classes of the predictions that it applies to.
-    weighted : bool
-        Whether the members have weights.
+    stored_as : StoredAs
+        The dtype of the predictions that it was certified on and of their weights, and whether they
+        were logits. Predictions of a finer dtype are rounded to it; others are refused.
     class_names : tuple of str or None
     calibration_uncertainty : array (n,)
         Uncertainties of the calibration rows, in rising order; new ones are compared with them to
@@ -88,7 +89,7 @@ class Policy:
     floor: float | None
     n_members: int
     n_classes: int
-    weighted: bool
+    stored_as: StoredAs
     class_names: tuple[str, ...] | None
     calibration_uncertainty: np.ndarray
     calibration_losses: np.ndarray
@@ -110,9 +111,10 @@ class Policy:
         Parameters
         ----------
         uncertainty : array (n,)
-            As in :class:`PolicyResult`, or that of :func:`scorewise.decompose` for float64
-            predictions, which is rounded to ten digits here. In float32, tied rows differ in more
-            digits: use ``apply``, which averages members in float64.
+            As in :class:`PolicyResult`. Where the policy was certified on float64 predictions, also
+            that of :func:`scorewise.decompose` for float64 predictions, which is rounded to ten
+            digits here. Otherwise use ``apply``, which rounds predictions and averages members in
+            float64.
 
         Returns
         -------
@@ -175,7 +177,10 @@ class Policy:
         Parameters
         ----------
         predictions : Predictions, array (n, M, K) or Samples
-            New predictions of the same model. Files are read a part at a time.
+            New predictions of the same model. Files are read a part at a time. Predictions of a
+            finer dtype than that of the calibration rows are rounded to it first, so that the same
+            rows are decided alike. The digits that a coarser dtype has lost would decide, so it is
+            refused.
         class_names : sequence of str, optional
             Names of the classes in the order of the predictions, where these have none. A policy
             with names takes only predictions with the same names; a policy without names takes any,
@@ -194,22 +199,30 @@ class Policy:
         Raises
         ------
         InvalidInput
-            If there are no rows, or the members, classes or class names are not those that it was
-            certified for.
+            If there are no rows, or the members, classes, class names or dtype are not those that
+            it was certified for.
         """
         validate.proportion(false_alarm_rate, "false_alarm_rate")
-        if isinstance(predictions, Samples):
-            predictions = receive_samples(predictions, "predictions", {})
-        elif not isinstance(predictions, Predictions):
-            if self.rule.runs_on_any_library:
-                predictions = Predictions(predictions)
-            else:  # a user's own rule takes arrays of the user's library
-                predictions = receive_samples(predictions, "predictions", {"normalize": normalize})
-        self._check_same_model(predictions, class_names)
-        chunks = _uncertainty_chunks(predictions, self.rule, self.component, normalize, progress)
+        rows = self._receive(predictions, normalize)
+        self._check_same_model(rows, class_names)
+        check_precision(rows.stored_as, self.stored_as)
+        chunks: Iterable[Samples]
+        if isinstance(rows, Samples):
+            n_rows, chunks = len(rows.probs), row_chunks(rounded_samples(rows, self.stored_as))
+        else:
+            n_rows = len(rows)
+            chunks = (
+                samples
+                for _, _, samples in rows.sample_chunks(
+                    normalize=normalize, rounded_as=self.stored_as
+                )
+            )
         # the means of many classes would not fit in memory, so each chunk is dropped after use
         uncertainty, prediction = _concatenated(
-            (uncertainty, self.predict(mean)) for mean, uncertainty in chunks
+            (uncertainty, self.predict(mean))
+            for mean, uncertainty in _means_and_uncertainties(
+                chunks, n_rows, self.rule, self.component, progress
+            )
         )
         drift = self.check_drift(uncertainty, false_alarm_rate)
         return PolicyResult(
@@ -220,27 +233,34 @@ class Policy:
             self.with_drift(drift).certificate,
         )
 
+    def _receive(self, predictions: Any, normalize: bool) -> Samples | Predictions:
+        """Return rows (n, M, K), as Predictions where their library and dtype allow it."""
+        if isinstance(predictions, Predictions):
+            return predictions
+        if isinstance(predictions, Samples):
+            return receive_samples(predictions, "predictions", {})
+        array = validate.floating(predictions, "probs")
+        if self.rule.runs_on_any_library and dtype_name(array) != "bfloat16":
+            return Predictions(array)
+        # a user's own rule takes arrays of the user's library; Predictions have no bfloat16
+        if self.stored_as.dtype in COARSER[dtype_name(array)]:
+            array = rounded_to(array, self.stored_as.dtype)
+        return receive_samples(array, "predictions", {"normalize": normalize})
+
     def _check_same_model(
         self, predictions: Samples | Predictions, class_names: Sequence[str] | None
     ) -> None:
         """Raise if there are no rows, or other members, weights or class names than certified."""
         if isinstance(predictions, Samples):
             n, m, k = predictions.probs.shape
-            weighted = predictions.weights is not None
         else:
             n, m, k = predictions.shape
-            weighted = predictions.member_weights is not None or "weights" in predictions.fields
             class_names = predictions.class_names if class_names is None else class_names
         if (m, k) != (self.n_members, self.n_classes):
             raise InvalidInput(
                 f"these predictions have {m} members and {k} classes, and the policy was certified "
                 f"for {self.n_members} members and {self.n_classes} classes: its guarantee is for "
                 "the same model"
-            )
-        if weighted != self.weighted:
-            raise InvalidInput(
-                f"these predictions are {_WITH[weighted]} member weights, and the policy was "
-                f"certified {_WITH[self.weighted]}: its guarantee is for the same model"
             )
         if not n:
             raise InvalidInput("there are no rows to decide about")
@@ -300,7 +320,9 @@ class Policy:
             "certificate": certificate,
             "members": self.n_members,
             "classes": self.n_classes,
-            "weighted": self.weighted,
+            "dtype": self.stored_as.dtype,
+            "from_logits": self.stored_as.from_logits,
+            "weights_dtype": self.stored_as.weights_dtype,
             "class_names": self.class_names,
             "metadata": dict(self.metadata),
         }
@@ -419,7 +441,10 @@ def certify(
     rule = get_rule(task_loss)
     rows = receive_labelled(predictions, y, options, class_names=class_names)
     rule.check_classes(rows.samples.n_classes)
-    mean, uncertainty = _concatenated(_uncertainty_chunks(rows.samples, rule, component))
+    chunks, n = row_chunks(rows.samples), len(rows.labels)
+    mean, uncertainty = _concatenated(
+        _means_and_uncertainties(chunks, n, rule, component, progress=False)
+    )
     has_names = class_names is not None or getattr(predictions, "class_names", None) is not None
     return certify_rows(
         losses_of_mean(mean, rows.labels, rule, floor, like=rows.samples),
@@ -432,7 +457,7 @@ def certify(
         loss_bound=loss_bound,
         n_members=int(rows.samples.probs.shape[-2]),
         n_classes=rows.samples.n_classes,
-        weighted=rows.samples.weights is not None,
+        stored_as=rows.samples.stored_as,
         class_names=rows.class_names if has_names else None,
         metadata=metadata,
     )
@@ -450,7 +475,7 @@ def certify_rows(
     loss_bound: float | None,
     n_members: int,
     n_classes: int,
-    weighted: bool,
+    stored_as: StoredAs,
     class_names: tuple[str, ...] | None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Policy:
@@ -466,7 +491,7 @@ def certify_rows(
         floor,
         n_members,
         n_classes,
-        weighted,
+        replace(stored_as, normalized=False),
         class_names,
         uncertainty[order],
         losses[order],
@@ -475,28 +500,14 @@ def certify_rows(
     )
 
 
-def _uncertainty_chunks(
-    predictions: Samples | Predictions,
-    rule: ScoringRule,
-    component: str,
-    normalize: bool = False,
-    progress: bool | None = False,
+def _means_and_uncertainties(
+    chunks: Iterable[Samples], n: int, rule: ScoringRule, component: str, progress: bool | None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield θ̄ (n, K) and the uncertainty to compare (n,), some rows at a time."""
-    rows = predictions.probs if isinstance(predictions, Samples) else predictions
-    with bar("deciding", len(rows), progress) as advance:
-        for samples in _chunks(predictions, normalize):
+    """Yield θ̄ (n, K) and the uncertainty to compare (n,), some of the n rows at a time."""
+    with bar("deciding", n, progress) as advance:
+        for samples in chunks:
             yield mean_and_uncertainty(samples, rule, component)
             advance(len(samples.probs))
-
-
-def _chunks(predictions: Samples | Predictions, normalize: bool) -> Iterator[Samples]:
-    """Yield the members, some rows at a time."""
-    if isinstance(predictions, Samples):
-        yield from row_chunks(predictions)
-    else:
-        for _, _, samples in predictions.sample_chunks(normalize=normalize):
-            yield samples
 
 
 def _concatenated(chunks: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
@@ -575,11 +586,12 @@ def _policy_from_json(content: dict[str, Any]) -> Policy:
     )
     rule = rule_from_json(content["rule"])
     rule.check_classes(n_classes)
-    floor, names, weighted = content["floor"], content["class_names"], content["weighted"]
+    floor, names, from_logits = content["floor"], content["class_names"], content["from_logits"]
+    weights_dtype = content["weights_dtype"]
     if not isinstance(names, list | None) or not all(isinstance(x, str) for x in names or ()):
         raise TypeError("class_names must be a list of names")
-    if not isinstance(weighted, bool):
-        raise TypeError("weighted must be true or false")
+    if not isinstance(from_logits, bool):
+        raise TypeError("from_logits must be true or false")
     if not isinstance(content["metadata"], dict):
         raise TypeError("metadata must be a mapping")
     policy = certify_rows(
@@ -593,7 +605,14 @@ def _policy_from_json(content: dict[str, Any]) -> Policy:
         loss_bound=validate.number(content["loss_bound"], "loss_bound"),
         n_members=n_members,
         n_classes=n_classes,
-        weighted=weighted,
+        stored_as=StoredAs(
+            validate.choice(content["dtype"], "dtype", COARSER),
+            from_logits,
+            False,
+            None
+            if weights_dtype is None
+            else validate.choice(weights_dtype, "weights_dtype", COARSER),
+        ),
         class_names=checked_names(names, n_classes),
         metadata=content["metadata"],
     )

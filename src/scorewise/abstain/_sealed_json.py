@@ -126,6 +126,7 @@ def verify_signature(content: Mapping[str, Any], public_key: Path, name: str) ->
 
 def _private_key(path: Path) -> Ed25519PrivateKey:
     with _needing_cryptography():
+        from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
     text = path.read_bytes()
@@ -136,7 +137,7 @@ def _private_key(path: Path) -> Ed25519PrivateKey:
             f"the key {str(path)!r} is encrypted; pass a file with the decrypted key "
             "(openssl pkey -in encrypted.pem -out key.pem)"
         ) from None
-    except Exception:  # whatever else PEM can hold, such as algorithms without support
+    except (ValueError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PrivateKey):
         raise InvalidInput(
@@ -148,12 +149,13 @@ def _private_key(path: Path) -> Ed25519PrivateKey:
 
 def _public_key(path: Path) -> Ed25519PublicKey:
     with _needing_cryptography():
+        from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
         from cryptography.hazmat.primitives.serialization import load_pem_public_key
     text = path.read_bytes()
     try:
         key = load_pem_public_key(text)
-    except Exception:  # whatever else PEM can hold, such as algorithms without support
+    except (ValueError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PublicKey):
         raise InvalidInput(

@@ -171,7 +171,7 @@ class SelectiveClassifier(HeldOutClassifier):
             loss_bound=self.loss_bound,
             n_members=rows.n_members,
             n_classes=len(classes),
-            weighted=rows.weighted,
+            stored_as=rows.stored_as,
             class_names=tuple(map(str, classes.tolist())),
         )
         return {"policy_": policy}
