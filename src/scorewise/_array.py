@@ -30,6 +30,11 @@ def is_array(x: object) -> bool:
     return bool(compat.is_array_api_obj(x))
 
 
+def is_numpy(x: object) -> bool:
+    """Return whether ``x`` is an array of NumPy."""
+    return bool(compat.is_numpy_array(x))
+
+
 def is_jax(x: object) -> bool:
     """Return whether ``x`` is an array of JAX, with values or without."""
     return bool(compat.is_jax_array(x))

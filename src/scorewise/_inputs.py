@@ -18,6 +18,7 @@ from scorewise._array import (
     is_array,
     namespace,
     rounded_to,
+    to_numpy,
     working_precision,
 )
 from scorewise.errors import InvalidInput, Remedy
@@ -73,7 +74,7 @@ class RawPredictions:
     from_logits: bool = False
     normalize: bool = False
     check: bool = True
-    rounded_dtype: str | None = None  # of values that were rounded; NumPy has no bfloat16
+    rounded_dtype: str | None = None  # whose precision the values have, if theirs is finer
 
     @property
     def dtype(self) -> str:
@@ -89,6 +90,11 @@ class RawPredictions:
     def rounded(self, dtype: str) -> RawPredictions:
         """Return the predictions as an array of this dtype holds them."""
         return replace(self, values=rounded_to(self.values, dtype), rounded_dtype=dtype)
+
+    def on_host(self) -> RawPredictions:
+        """Return the predictions in NumPy; libraries differ in the last digit of a softmax."""
+        values = to_numpy(working_precision(namespace(self.values), self.values))
+        return replace(self, values=values, rounded_dtype=self.dtype)
 
     def probabilities(self) -> Array:
         """Return checked rows that sum to 1, in working precision."""

@@ -185,6 +185,47 @@ def test_a_classifier_has_the_type_of_its_predictions():
     same_decisions(model.policy_.apply(samples.probs.astype(np.float64)), expected)
 
 
+# -- libraries -------------------------------------------------------------------------------------
+
+
+@parametrize("library", ["torch", "jax"])
+@parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_logits_of_another_library_are_decided_alike(library, dtype):
+    """Although the softmax of float32 logits differs in the last digit from library to library."""
+    rows = torch.tensor(rounded(LOGITS, "float32")).to(getattr(torch, dtype))
+    if library == "jax":
+        jnp = pytest.importorskip("jax.numpy")
+        rows = jnp.asarray(rounded(LOGITS, "float32")).astype(dtype)
+    policy = sw.certify(rows, Y, from_logits=True, weights=WEIGHTS, **OPTIONS)
+    assert policy.stored_as.dtype == dtype
+    assert policy.certificate.coverage > 0
+    result = policy.apply(Predictions(logits=rounded(LOGITS, "float32"), weights=WEIGHTS))
+    assert result.accepted.mean() == policy.certificate.coverage
+    assert result.drift.p_value == 1
+    np.testing.assert_array_equal(np.sort(result.uncertainty), policy.calibration_uncertainty)
+
+
+@parametrize("dtype", ["float32", "float64"])
+@parametrize(
+    ("array", "options", "conversion"),
+    [
+        (LOGITS, {"from_logits": True}, "were made from logits"),
+        (3 * PROBS, {"normalize": True}, "were rescaled"),
+        (PROBS, {"weights": WEIGHTS}, "have weights that were rescaled"),
+    ],
+)
+def test_samples_that_another_library_converted_need_float64(dtype, array, options, conversion):
+    rows = torch.tensor(rounded(array, dtype))
+    converted = sw.Samples(rows, **options)
+    policy = sw.certify(rows, Y, **options, **OPTIONS)
+    if dtype == "float64":
+        same_decisions(policy.apply(converted), policy.apply(sw.Samples(rows.numpy(), **options)))
+        return
+    for act in (policy.apply, lambda x: sw.certify(x, Y, **OPTIONS)):
+        with pytest.raises(sw.InvalidInput, match=f"these Samples {conversion} by a library"):
+            act(converted)
+
+
 # -- coarser types are refused ---------------------------------------------------------------------
 
 

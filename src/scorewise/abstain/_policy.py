@@ -24,10 +24,10 @@ from scorewise._json import plain
 from scorewise._losses import certifiable_bound, losses_of_mean, mean_and_uncertainty, row_chunks
 from scorewise._progress import bar
 from scorewise._rows import receive_labelled, receive_samples, takes_options_of_samples
-from scorewise._text import percent, shorten
+from scorewise._text import percent, quoted, shorten
 from scorewise.abstain._certificate import Certificate, certify_threshold
 from scorewise.abstain._drift import Drift, compare_with_calibration
-from scorewise.abstain._precision import check_precision, rounded_samples
+from scorewise.abstain._precision import check_converted_on_host, check_precision, rounded_samples
 from scorewise.abstain._sealed_json import read_json, unseal, verify_signature, write_sealed
 from scorewise.decompose import COMPONENTS
 from scorewise.distributions import Samples
@@ -237,15 +237,18 @@ class Policy:
         """Return rows (n, M, K), as Predictions where their library and dtype allow it."""
         if isinstance(predictions, Predictions):
             return predictions
+        on_host = self.rule.runs_on_any_library
         if isinstance(predictions, Samples):
+            if on_host:
+                check_converted_on_host(predictions)
             return receive_samples(predictions, "predictions", {})
         array = validate.floating(predictions, "probs")
-        if self.rule.runs_on_any_library and dtype_name(array) != "bfloat16":
+        if on_host and dtype_name(array) != "bfloat16":
             return Predictions(array)
         # a user's own rule takes arrays of the user's library; Predictions have no bfloat16
         if self.stored_as.dtype in COARSER[dtype_name(array)]:
             array = rounded_to(array, self.stored_as.dtype)
-        return receive_samples(array, "predictions", {"normalize": normalize})
+        return receive_samples(array, "predictions", {"normalize": normalize}, on_host=on_host)
 
     def _check_same_model(
         self, predictions: Samples | Predictions, class_names: Sequence[str] | None
@@ -277,11 +280,11 @@ class Policy:
             if names is None:
                 raise InvalidInput(
                     f"these predictions have no class names, and class {k} is called "
-                    f"{shorten(certified_name)!r} in the policy",
+                    f"{quoted(certified_name)} in the policy",
                     Remedy("class_names", ..., "the names in the order of the predictions"),
                 )
             raise InvalidInput(
-                f"class {k} is called {shorten(name)!r} here and {shorten(certified_name)!r} in "
+                f"class {k} is called {quoted(name)} here and {quoted(certified_name)} in "
                 "the policy: its guarantee is for the same model"
             )
 
@@ -439,7 +442,10 @@ def certify(
     """
     component = validate.choice(component, "component", COMPONENTS)
     rule = get_rule(task_loss)
-    rows = receive_labelled(predictions, y, options, class_names=class_names)
+    on_host = rule.runs_on_any_library  # a user's own rule takes arrays of the user's library
+    if isinstance(predictions, Samples) and on_host:
+        check_converted_on_host(predictions)
+    rows = receive_labelled(predictions, y, options, class_names=class_names, on_host=on_host)
     rule.check_classes(rows.samples.n_classes)
     chunks, n = row_chunks(rows.samples), len(rows.labels)
     mean, uncertainty = _concatenated(
@@ -625,7 +631,7 @@ def _check_follows(content: dict[str, Any], expected: dict[str, Any]) -> None:
     stored_numbers, numbers = content["certificate"], expected["certificate"]
     for known, names in ((expected, content), (numbers, stored_numbers)):
         if unknown := sorted(set(names) - set(known)):
-            raise ValueError(f"{shorten(unknown[0])!r} is not a field of a policy")
+            raise ValueError(f"{quoted(unknown[0])} is not a field of a policy")
     for name, number in numbers.items():
         stored = stored_numbers[name]
         if stored == number and type(stored) is type(number):

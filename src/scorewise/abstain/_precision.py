@@ -8,12 +8,13 @@ file of that dtype.
 
 from __future__ import annotations
 
-from scorewise._array import COARSER
+from scorewise._array import COARSER, is_numpy
 from scorewise._inputs import InputOptions, StoredAs, raw_members
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 
 _KIND = {True: "logits", False: "probabilities"}
+_PASS_ARRAY = "pass the array itself, or scorewise.io.Predictions of it"
 _WITH = {True: "with", False: "without"}
 
 
@@ -50,19 +51,29 @@ def rounded_samples(samples: Samples, certified: StoredAs) -> Samples:
     stored = samples.stored_as
     if (stored.dtype, stored.weights_dtype) == (certified.dtype, certified.weights_dtype):
         return samples
-    reason = (
-        "were made from logits"
-        if stored.from_logits
-        else "were rescaled"
-        if stored.normalized
-        else "have weights that were rescaled"
-        if stored.weights_dtype is not None
-        else None
-    )
-    if reason is not None:
+    if (conversion := _conversion(stored)) is not None:
         raise InvalidInput(
-            f"these Samples of {stored.dtype} {reason}, and can no longer be rounded to "
-            f"{certified.dtype}, on which the policy was certified: pass the array itself in "
-            "scorewise.io.Predictions"
+            f"these Samples of {stored.dtype} {conversion}, and can no longer be rounded to "
+            f"{certified.dtype}, on which the policy was certified: {_PASS_ARRAY}"
         )
     return Samples.of(raw_members(samples.probs, InputOptions()).rounded(certified.dtype))
+
+
+def check_converted_on_host(samples: Samples) -> None:
+    """Raise if another library than NumPy has converted them, with other last digits."""
+    conversion = _conversion(samples.stored_as)
+    if conversion is None or samples.stored_as.dtype == "float64" or is_numpy(samples.probs):
+        return
+    raise InvalidInput(
+        f"these Samples {conversion} by a library whose {samples.stored_as.dtype} results differ "
+        f"from NumPy's in the last digit, and these digits decide: {_PASS_ARRAY}"
+    )
+
+
+def _conversion(stored: StoredAs) -> str | None:
+    """Return how Samples were computed from the values that were passed; None for a copy."""
+    if stored.from_logits:
+        return "were made from logits"
+    if stored.normalized:
+        return "were rescaled"
+    return None if stored.weights_dtype is None else "have weights that were rescaled"

@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from scorewise import _validate as validate
 from scorewise._files import replacing
-from scorewise._text import shorten
+from scorewise._text import quoted, shorten
 from scorewise.errors import InvalidInput, Remedy
 
 if TYPE_CHECKING:
@@ -84,12 +85,10 @@ def _canonical(value: Any) -> str:
 
 
 def _without_repeated_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    mapping = dict(pairs)
-    if len(mapping) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{shorten(repeated)!r} occurs twice")
-    return mapping
+    repeated = validate.first_repeated(name for name, _ in pairs)
+    if repeated is not None:
+        raise ValueError(f"{quoted(repeated)} occurs twice")
+    return dict(pairs)
 
 
 def _refuse_constant(name: str) -> NoReturn:
