@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import mpmath as mp
@@ -239,3 +240,19 @@ def assert_same(results: dict[str, Any], expected: dict[str, Any], **tolerance: 
     for name, d in results.items():
         for ours, theirs in zip(d, expected[name], strict=True):
             np.testing.assert_allclose(ours, theirs, err_msg=name, **tolerance)
+
+
+def write_keys(folder: Path, prefix: str = "", private_key: Any = None) -> tuple[Path, Path]:
+    """The files key.pem and public.pem with a new pair of keys, Ed25519 unless told."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    key, pem = private_key or Ed25519PrivateKey.generate(), serialization.Encoding.PEM
+    private, public = folder / f"{prefix}key.pem", folder / f"{prefix}public.pem"
+    private.write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    public.write_bytes(
+        key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo)
+    )
+    return private, public

@@ -113,6 +113,7 @@ def test_extras_are_there():
         "report",
         "io",
         "dask",
+        "sign",
         "docs",
         "dev",
         "all",

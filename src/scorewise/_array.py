@@ -72,6 +72,11 @@ def is_array(x: object) -> bool:
     return is_torch(x) or bool(compat.is_array_api_obj(x))
 
 
+def is_numpy(x: object) -> bool:
+    """Return whether ``x`` is an array of NumPy."""
+    return bool(compat.is_numpy_array(x))
+
+
 def is_jax(x: object) -> bool:
     """Return whether ``x`` is an array of JAX, with values or without."""
     return not is_torch(x) and bool(compat.is_jax_array(x))
@@ -169,6 +174,32 @@ def dtype_name(x: Array) -> str:
 def working_precision(xp: Namespace, x: Array) -> Array:
     """The array in float32 if it is in half precision; unchanged otherwise."""
     return xp.astype(x, xp.float32) if dtype_name(x) in {"float16", "bfloat16"} else x
+
+
+# The dtypes to which a dtype can be rounded as if the values had been stored in them at once.
+COARSER = {
+    "float64": ("float32", "float16", "bfloat16"),
+    "float32": ("float16", "bfloat16"),
+    "float16": (),
+    "bfloat16": (),
+}
+
+
+def rounded_to(x: Array, dtype: str) -> Array:
+    """Return the values as an array of this dtype holds them.
+
+    NumPy has no bfloat16, so that its values are in float32.
+    """
+    xp = namespace(x)
+    with np.errstate(over="ignore"):  # beyond its range they are infinite, which raises later
+        if dtype != "bfloat16" or not isinstance(x, np.ndarray):
+            return xp.astype(x, getattr(xp, dtype), copy=False)
+        single = x.astype(np.float32)
+    bits = single.view(np.uint32)
+    # half a unit of the upper 16 bits, or just less where these are even: to the nearest even
+    half = np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
+    upper = ((bits + half) & np.uint32(0xFFFF0000)).view(np.float32)
+    return np.where(np.isfinite(single), upper, single)
 
 
 def _wide_dtype(xp: Namespace, x: Array) -> Any:

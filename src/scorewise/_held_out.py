@@ -25,7 +25,7 @@ from sklearn.utils.validation import (
 
 from scorewise import _validate as validate
 from scorewise._estimators import fit_router, indexable, routed_fit_params
-from scorewise._inputs import add_missing_classes
+from scorewise._inputs import StoredAs, add_missing_classes
 from scorewise._losses import mean_and_uncertainty
 from scorewise._progress import bar, counted
 from scorewise._random import generator, seed_of
@@ -53,14 +53,14 @@ class MeanPredictions:
     uncertainty : array (n,)
         To ten digits, to be compared with that of other rows.
     n_members : int
-    weighted : bool
-        Whether the members have weights.
+    stored_as : StoredAs
+        The dtype of the members' probabilities and weights.
     """
 
     mean: np.ndarray
     uncertainty: np.ndarray
     n_members: int
-    weighted: bool
+    stored_as: StoredAs
 
 
 @dataclass(frozen=True)
@@ -111,14 +111,14 @@ class MemberPredictor:
 
     def mean_predictions(self, X: Any) -> MeanPredictions:
         """Return mean predictions and uncertainties to ten digits, some rows at a time."""
-        means, uncertainties, n_members, weighted = [], [], 0, False
+        means, uncertainties = [], []
         for samples in self._chunks(X):
             mean, uncertainty = mean_and_uncertainty(samples, self.rule, self.component)
             means.append(mean)
             uncertainties.append(uncertainty)
-            n_members, weighted = int(samples.probs.shape[-2]), samples.weights is not None
+            n_members, stored_as = int(samples.probs.shape[-2]), samples.stored_as
         return MeanPredictions(
-            np.concatenate(means), np.concatenate(uncertainties), n_members, weighted
+            np.concatenate(means), np.concatenate(uncertainties), n_members, stored_as
         )
 
     def samples(self, X: Any) -> Samples:

@@ -10,12 +10,16 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import (
+    COARSER,
     Array,
     Namespace,
     contiguous_rows,
     dtype_name,
     ignoring_overflow,
+    is_array,
     namespace,
+    rounded_to,
+    to_numpy,
     working_precision,
 )
 from scorewise.errors import InvalidInput, Remedy
@@ -26,6 +30,37 @@ def softmax(xp: Namespace, logits: Array) -> Array:
     with ignoring_overflow(logits):  # a difference of -inf is a probability of exactly 0
         shifted = xp.exp(logits - xp.max(logits, axis=-1, keepdims=True))
     return shifted / xp.sum(shifted, axis=-1, keepdims=True)
+
+
+@dataclass(frozen=True)
+class StoredAs:
+    """How predictions were stored before they became probabilities in working precision.
+
+    Attributes
+    ----------
+    dtype : str
+        Of the probabilities or logits: ``"float16"``, ``"bfloat16"``, ``"float32"`` or
+        ``"float64"``.
+    from_logits : bool
+        Whether they were logits.
+    normalized : bool
+        Whether rows were rescaled to sum to 1.
+    weights_dtype : str or None
+        Of the members' weights, at most the precision that the members are computed in; None
+        without weights.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> samples = sw.Samples(np.zeros((4, 2), np.float16), from_logits=True)
+    >>> samples.stored_as.dtype, samples.stored_as.from_logits, samples.probs.dtype
+    ('float16', True, dtype('float32'))
+    """
+
+    dtype: str
+    from_logits: bool
+    normalized: bool
+    weights_dtype: str | None
 
 
 @dataclass(frozen=True)
@@ -40,6 +75,27 @@ class RawPredictions:
     from_logits: bool = False
     normalize: bool = False
     check: bool = True
+    rounded_dtype: str | None = None  # whose precision the values have, if theirs is finer
+
+    @property
+    def dtype(self) -> str:
+        """The dtype whose precision the values have."""
+        return self.rounded_dtype or dtype_name(self.values)
+
+    def stored_as(self, weights: Any) -> StoredAs:
+        """Return how the values, and these weights of the members, are stored."""
+        return StoredAs(
+            self.dtype, self.from_logits, self.normalize, weights_dtype(weights, self.dtype)
+        )
+
+    def rounded(self, dtype: str) -> RawPredictions:
+        """Return the predictions as an array of this dtype holds them."""
+        return replace(self, values=rounded_to(self.values, dtype), rounded_dtype=dtype)
+
+    def on_host(self) -> RawPredictions:
+        """Return the predictions in NumPy; libraries differ in the last digit of a softmax."""
+        values = to_numpy(working_precision(namespace(self.values), self.values))
+        return replace(self, values=values, rounded_dtype=self.dtype)
 
     def probabilities(self) -> Array:
         """Return checked rows that sum to 1, in working precision."""
@@ -55,7 +111,7 @@ class RawPredictions:
             p = contiguous_rows(xp, p)
             return p / xp.sum(p, axis=-1, keepdims=True)
         if self.check:
-            tolerance = validate.SUM_TOLERANCE[dtype_name(self.values)]
+            tolerance = validate.SUM_TOLERANCE[self.dtype]
             validate.probabilities(xp, p, self.layout, tolerance)
         return p
 
@@ -70,6 +126,15 @@ class RawPredictions:
     def block(self, values: Array, origin: tuple[int, ...]) -> RawPredictions:
         """Return a block from the instance ``origin`` on; errors use indices of the whole."""
         return replace(self, values=values, layout=replace(self.layout, origin=origin))
+
+
+def weights_dtype(weights: Any, dtype: str) -> str | None:
+    """Return the dtype whose precision weights have beside predictions of ``dtype``."""
+    if weights is None:
+        return None
+    name = dtype_name(weights if is_array(weights) else np.asarray(weights))
+    working = "float64" if dtype == "float64" else "float32"
+    return name if name in COARSER[working] else working
 
 
 def raw_predictions(

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from scorewise._array import is_array, namespace, to_numpy, working_precision
 from scorewise._fields import UNLABELLED, checked_ids, checked_labels, checked_names
+from scorewise._inputs import InputOptions, raw_members
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.io import Predictions
@@ -32,13 +34,14 @@ def receive_labelled(
     *,
     ids: Any = None,
     class_names: Sequence[str] | None = None,
+    on_host: bool = False,
 ) -> LabelledSamples:
     """Return checked predictions and labels; arguments take precedence over those of a file."""
     if isinstance(predictions, Predictions):
         y = predictions.labels if y is None else y
         ids = predictions.ids if ids is None else ids
         class_names = predictions.class_names if class_names is None else class_names
-    samples = receive_samples(predictions, "predictions", options)
+    samples = receive_samples(predictions, "predictions", options, on_host=on_host)
     if not len(samples.probs):
         raise InvalidInput("there are no rows")
     if y is None:
@@ -64,16 +67,23 @@ def receive_labelled(
     )
 
 
-def receive_samples(predictions: Any, name: str, options: dict[str, Any]) -> Samples:
+def receive_samples(
+    predictions: Any, name: str, options: dict[str, Any], *, on_host: bool = False
+) -> Samples:
     """Return Samples (n, M, K) from the predictions of a file, an array, or Samples."""
-    distribution = receive_rows(predictions, name, options)
+    distribution = receive_rows(predictions, name, options, on_host=on_host)
     if not isinstance(distribution, Samples):
         raise InvalidInput(f"{name} must have members (n, M, K), which a Dirichlet does not have")
     return distribution
 
 
-def receive_rows(predictions: Any, name: str, options: dict[str, Any]) -> Samples | Dirichlet:
-    """Return predictions for rows; arrays take the options of :class:`scorewise.Samples`."""
+def receive_rows(
+    predictions: Any, name: str, options: dict[str, Any], *, on_host: bool = False
+) -> Samples | Dirichlet:
+    """Return predictions for rows; arrays take the options of :class:`scorewise.Samples`.
+
+    With ``on_host``, NumPy converts arrays of all libraries, so that all digits are the same.
+    """
     _check_known(options)
     if isinstance(predictions, Predictions):
         _refuse(set(options) - {"normalize"}, predictions)
@@ -81,6 +91,8 @@ def receive_rows(predictions: Any, name: str, options: dict[str, Any]) -> Sample
     if isinstance(predictions, Samples | Dirichlet):
         _refuse(set(options), predictions)
         distribution = predictions
+    elif on_host:
+        distribution = _samples_on_host(predictions, **options)
     else:
         distribution = Samples(predictions, **options)
     n_axes = len(distribution.mean.shape)
@@ -92,6 +104,32 @@ def receive_rows(predictions: Any, name: str, options: dict[str, Any]) -> Sample
     if n_axes != 2:
         raise InvalidInput(f"{name} must be rows (n, M, K); reshape arrays with more axes")
     return distribution
+
+
+def _samples_on_host(array: Any, weights: Any = None, **options: Any) -> Samples:
+    raw = raw_members(array, InputOptions(**options))
+    stored_as = raw.stored_as(weights)
+    if is_array(weights):
+        weights = to_numpy(working_precision(namespace(weights), weights))
+    samples = Samples.of(raw.on_host(), weights)
+    samples.stored_as = stored_as
+    return samples
+
+
+def check_same_dtype(predictions: Samples | Dirichlet, ood: Samples | Dirichlet) -> None:
+    """Raise if two sets of rows, whose uncertainties are compared, were stored in other dtypes.
+
+    A coarser dtype rounds confident rows to certainty, so that it would order the rows of one set
+    before those of the other.
+    """
+    if not isinstance(predictions, Samples) or not isinstance(ood, Samples):
+        return
+    dtype, ood_dtype = predictions.stored_as.dtype, ood.stored_as.dtype
+    if dtype != ood_dtype:
+        raise InvalidInput(
+            f"the predictions are {dtype} and the out-of-distribution ones {ood_dtype}, so that "
+            "rounding would tell them apart; store both in the same dtype"
+        )
 
 
 def _refuse(options: set[str], predictions: Samples | Dirichlet | Predictions) -> None:

@@ -31,11 +31,11 @@ from scorewise._array import (
     to_numpy,
     working_precision,
 )
-from scorewise._inputs import InputOptions, RawPredictions, classes_last, raw_members
+from scorewise._inputs import InputOptions, RawPredictions, StoredAs, classes_last, raw_members
 from scorewise._numerics import sum_of_others
 from scorewise.errors import InvalidInput
 
-__all__ = ["Dirichlet", "Samples", "binary"]
+__all__ = ["Dirichlet", "Samples", "StoredAs", "binary"]
 
 
 def binary(p: Any) -> Array:
@@ -88,6 +88,15 @@ class Samples:
     from_logits, normalize, check : bool
         Take a softmax; rescale rows to sum to 1; raise for bad input (the default).
 
+    Attributes
+    ----------
+    probs : array (..., M, K)
+        Member probabilities, in float32 or float64.
+    weights : array (M,) or (..., M), or None
+        Member weights that sum to 1.
+    stored_as : StoredAs
+        The dtype of the array that was passed, and whether it held logits.
+
     Raises
     ------
     InvalidInput
@@ -105,6 +114,7 @@ class Samples:
 
     probs: Array
     weights: Array | None
+    stored_as: StoredAs
 
     def __init__(
         self,
@@ -120,16 +130,18 @@ class Samples:
         options = InputOptions(member_axis, class_axis, from_logits, normalize, check)
         raw = raw_members(probs, options)
         self.probs, self.weights = raw.probabilities(), raw.normalized_weights(weights)
+        self.stored_as = raw.stored_as(weights)
 
     @classmethod
     def of(cls, raw: RawPredictions, weights: Any = None) -> Samples:
         """Return the checked samples of raw members."""
-        return cls._trusted(raw.probabilities(), raw.normalized_weights(weights))
+        probs, normalized_weights = raw.probabilities(), raw.normalized_weights(weights)
+        return cls._trusted(probs, normalized_weights, raw.stored_as(weights))
 
     @classmethod
-    def _trusted(cls, probs: Array, weights: Array | None) -> Samples:
+    def _trusted(cls, probs: Array, weights: Array | None, stored_as: StoredAs) -> Samples:
         samples = object.__new__(cls)
-        samples.probs, samples.weights = probs, weights
+        samples.probs, samples.weights, samples.stored_as = probs, weights, stored_as
         return samples
 
     def raw(self) -> RawPredictions:
@@ -236,7 +248,11 @@ class Samples:
             w = self.weights
             probs = contiguous_rows(xp, self.probs[rows])
             results.append(
-                work(Samples._trusted(probs, w if w is None or w.ndim == 1 else w[rows]))
+                work(
+                    Samples._trusted(
+                        probs, w if w is None or w.ndim == 1 else w[rows], self.stored_as
+                    )
+                )
             )
         if len(results) == 1:
             return results[0]

@@ -299,9 +299,8 @@ def test_the_guarantee_holds_for_a_model_that_is_fitted_on_a_part_of_the_rows(es
 
 def drift_of(before: np.ndarray, now: np.ndarray, false_alarm_rate: float) -> sw.abstain.Drift:
     """Drift of uncertainties, by a policy with these calibration uncertainties."""
-    nothing = sw.certify_threshold([1.0], [0.0], max_loss=0.1)
-    policy = sw.abstain.Policy(nothing, sw.rules.log, "total", None, 1, 2, False, None, before)
-    return policy.check_drift(now, false_alarm_rate)
+    policy = sw.certify(np.full((20, 1, 2), 0.5), np.zeros(20, dtype=int), max_loss=0.1)
+    return replace(policy, calibration_uncertainty=before).check_drift(now, false_alarm_rate)
 
 
 DRIFT_SHAPES = {
@@ -403,6 +402,8 @@ def test_no_row_tied_at_the_threshold_is_rejected_by_rounding():
         total, single = sw.decompose(probs, "zero-one").total, probs.astype(np.float32)
         policy, first, rest = model.policy_, slice(450), slice(450, None)
         certified = sw.certify(probs[first], y_new[first], max_loss=0.03).certificate
+        of_single = sw.certify(single[first], y_new[first], max_loss=0.03)
+        in_single = of_single.certificate
         by_hand = sw.certify_threshold(
             sw.task_losses(probs[first], y_new[first]),
             sw.decompose(probs[first], "zero-one").total,
@@ -412,7 +413,7 @@ def test_no_row_tied_at_the_threshold_is_rejected_by_rounding():
         for route, certificate, rows, accepted in (
             ("classifier", policy.certificate, slice(None), model.accepts(X_new)),
             ("apply", policy.certificate, slice(None), policy.apply(probs).accepted),
-            ("apply float32", policy.certificate, slice(None), policy.apply(single).accepted),
+            ("apply float32", in_single, rest, of_single.apply(probs[rest]).accepted),
             ("accepts", policy.certificate, slice(None), policy.accepts(total)),
             ("by hand", by_hand, rest, by_hand.accepts(total[rest])),
         ):
@@ -425,7 +426,7 @@ def test_no_row_tied_at_the_threshold_is_rejected_by_rounding():
         quick = {"max_loss": 0.03, "rules": ["zero-one"], "n_resamples": 100}
         for route, certificate in {
             "by hand": by_hand,
-            "certify float32": sw.certify(single[first], y_new[first], max_loss=0.03).certificate,
+            "certify float32": in_single,
             "evaluate": sw.evaluate(probs[first], y_new[first], **quick).headline,
             "evaluate float32": sw.evaluate(single[first], y_new[first], **quick).headline,
         }.items():

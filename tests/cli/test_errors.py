@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 
 import scorewise as sw
-from cli_support import COSTS, PREDICTIONS, run, run_process, sample_members, sentence_of, succeeded
+from cli_support import (
+    COSTS,
+    NAMES,
+    PREDICTIONS,
+    run,
+    run_process,
+    sample_members,
+    sentence_of,
+    succeeded,
+)
 from io_support import set_chunk_bytes
 
 
@@ -143,23 +152,15 @@ def test_broken_files_are_one_sentence(name: str, here: Path):
     data, words = BROKEN[name]
     Path(name).write_bytes(data)
     succeeded(run("certify", "test.npz", "--max-loss", "0.2"))
+    named = ("--class-names", ",".join(NAMES))
     for args in (
         ("score", name, "--out", "U.csv"),
         ("evaluate", name, "--no-report"),
         ("label", name),
         ("certify", name, "--max-loss", "0.1", "--out", "again.json"),
         ("compare", name),
-        (
-            "decide",
-            name,
-            "--costs",
-            "costs.csv",
-            "--out",
-            "U.csv",
-            "--class-names",
-            "healthy,doubtful,ill",
-        ),
-        ("apply", "policy.json", name, "--out", "U.csv"),
+        ("decide", name, "--costs", "costs.csv", "--out", "U.csv", *named),
+        ("apply", "policy.json", name, "--out", "U.csv", *named),
         ("evaluate", "test.npz", "--ood", name),
     ):
         assert words in sentence_of(run(*args)), args
@@ -192,7 +193,10 @@ def test_a_mistake_far_down_is_named_by_its_place(
 
 @pytest.mark.parametrize(
     "args",
-    [("decide", "late.parquet", "--costs", "c.csv"), ("apply", "policy.json", "late.parquet")],
+    [
+        ("decide", "late.parquet", "--costs", "c.csv"),
+        ("apply", "policy.json", "late.parquet", "--class-names", ",".join(NAMES)),
+    ],
 )
 def test_a_mistake_far_down_is_named_by_its_row(
     args: tuple[str, ...], here: Path, monkeypatch: pytest.MonkeyPatch

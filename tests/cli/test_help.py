@@ -21,6 +21,7 @@ from cli_support import (
     sample_predictions,
     succeeded,
 )
+from support import write_keys
 
 
 def examples() -> list[Any]:
@@ -45,7 +46,8 @@ def test_the_examples_run(line: str, here: Path):
         sw.write_predictions(name, sample_predictions(60, seed=5, sharp=3.0))
     for name in ("pool.npz", "pool.parquet"):
         sw.write_predictions(name, PREDICTIONS.probs, ids=PREDICTIONS.ids)
-    succeeded(run("certify", "held_out.npz", "--max-loss", "0.2"))
+    write_keys(here)
+    succeeded(run("certify", "held_out.npz", "--max-loss", "0.2", "--signing-key", "key.pem"))
     command, _, printed_to = line.partition(" > ")
     program, *args = shlex.split(command)
     assert program == "scorewise"

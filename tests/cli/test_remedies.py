@@ -17,7 +17,7 @@ COMMANDS_ON_A_FILE = {
     "score": "score {}",
     "evaluate": "evaluate {} --no-report",
     "certify": "certify {} --max-loss 0.3",
-    "apply": "apply policy.json {}",
+    "apply": "apply unnamed.json {}",
     "label": "label {}",
     "decide": "decide {} --costs numbered.csv",
     "compare": "compare {}",
@@ -36,7 +36,9 @@ def wrong(here: Path) -> Path:
     np.savez("bare.npz", probs=probs)
     Path("numbered.csv").write_text("dismiss,treat\n0,5\n2,2\n50,0\n")
     Path("gains.csv").write_text("dismiss,treat\n-9,-5\n-2,-2\n-1,-9\n")
+    np.savez("held_out.npz", probs=probs, labels=labels)
     run("certify", "test.npz", "--max-loss", "0.3")
+    run("certify", "held_out.npz", "--max-loss", "0.3", "--out", "unnamed.json")
     return here
 
 
@@ -51,6 +53,7 @@ CASES = [
         ]
     ),
     ("decide bare.npz --costs costs.csv", "use --class-names, the names"),
+    ("apply policy.json bare.npz", "use --class-names, the names in the order of the predictions"),
     ("certify test.npz --max-loss 0.3 --task-loss log", "use --floor 1e-06 "),
     (
         "label test.npz --rule gains.csv --component total --method power",

@@ -73,18 +73,19 @@ def test_without_pyarrow(here: Path):
         assert stderr.count("\n") == 1
 
 
-def test_without_plotly_jinja_and_matplotlib(here: Path):
+def test_without_plotly_jinja_matplotlib_and_cryptography(here: Path):
     needing = {
         "evaluate test.npz --resamples 100": "report",
         "demo --trees 2": "report",
         "evaluate test.npz --resamples 100 --no-report --figures f": "plots",
+        "certify test.npz --max-loss 0.2 --signing-key key.pem": "sign",
     }
     others = [
         "evaluate test.npz --no-report --resamples 100",
         "score test.npz --rules log",
         "certify test.npz --max-loss 0.2",
     ]
-    results = list(without(["plotly", "jinja2", "matplotlib"], *others, *needing))
+    results = list(without(["plotly", "jinja2", "matplotlib", "cryptography"], *others, *needing))
     for command, (code, _, stderr, error) in zip(others, results, strict=False):
         assert (code, stderr) == (0, ""), (command, error)
     for (command, extra), (code, stdout, stderr, error) in zip(

@@ -276,6 +276,16 @@ def test_predictions_are_wrong_right_or_actions():
         assert {row.is_wrong for row in evaluate(task_loss=actions).uncertain_rows} == {None}
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_ood_rows_of_another_dtype_are_refused(dtype):
+    message = f"predictions are float64 and the out-of-distribution ones {dtype}"
+    outside = PROBS.astype(dtype)
+    with pytest.raises(sw.InvalidInput, match=message):
+        evaluate(ood=outside)
+    with pytest.raises(sw.InvalidInput, match=message):
+        sw.compare(PROBS, task="ood", ood=sw.Samples(outside), **QUICK)
+
+
 def test_ood_rows_of_other_classes_are_refused():
     with pytest.raises(sw.InvalidInput, match="ood has 2 classes, the predictions 3"):
         evaluate(ood=np.full((5, 8, 2), 0.5))

@@ -284,10 +284,15 @@ class _Ranked:
 
     @classmethod
     def of(cls, losses: np.ndarray, scores: np.ndarray) -> _Ranked:
-        """Return the data in rising order of the scores to ten digits, with a test for them."""
-        order = np.argsort(scores, kind="stable")
+        """Return the data in rising order of the scores to ten digits, with a test for them.
+
+        Tied rows are in rising order of their losses, so that the order of the rows does not matter
+        to the last digit.
+        """
+        scores = ten_digits(scores)
+        order = np.lexsort((losses, scores))
         is_binary = bool(np.all((losses == 0) | (losses == 1)))
-        return cls(losses[order], ten_digits(scores[order]), _binomial if is_binary else _betting)
+        return cls(losses[order], scores[order], _binomial if is_binary else _betting)
 
     def thinned(self, n: int) -> _Ranked:
         """Return about n of the rows, evenly along the ranks."""

@@ -7,7 +7,7 @@ with the threshold.
 
 from __future__ import annotations
 
-import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -17,26 +17,27 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._array import namespace
+from scorewise._array import COARSER, dtype_name, namespace, rounded_to
 from scorewise._fields import checked_names
-from scorewise._files import replacing
-from scorewise._inputs import apply_floor
-from scorewise._json import dumps
+from scorewise._inputs import StoredAs, apply_floor
+from scorewise._json import plain
 from scorewise._losses import certifiable_bound, losses_of_mean, mean_and_uncertainty, row_chunks
 from scorewise._progress import bar
 from scorewise._rows import receive_labelled, receive_samples
-from scorewise._text import percent
+from scorewise._text import percent, quoted, shorten
 from scorewise.abstain._certificate import Certificate, certify_threshold
 from scorewise.abstain._drift import Drift, compare_with_calibration
+from scorewise.abstain._precision import check_converted_on_host, check_precision, rounded_samples
+from scorewise.abstain._sealed_json import read_json, unseal, verify_signature, write_sealed
 from scorewise.decompose import COMPONENTS
 from scorewise.distributions import Samples
-from scorewise.errors import InvalidInput
+from scorewise.errors import InvalidInput, Remedy
 from scorewise.io import Predictions
-from scorewise.rules import RuleLike, ScoringRule, Unit, get_rule, rule_from_json
+from scorewise.rules import RuleLike, ScoringRule, get_rule, rule_from_json
 
 _KIND = "scorewise policy"
-_WITH = {True: "with", False: "without"}
-_N_REFERENCE = 10_000  # calibration uncertainties that a policy holds, to detect drift
+_FORMAT = 2  # raised if the fields of a file change, or the threshold that calibration rows certify
+_ROUNDING = 1e-9  # of the numbers of a certificate, relative, from one processor to another
 # the unit is that of the rule, and drift is checked again
 _CERTIFICATE_FIELDS = [f.name for f in fields(Certificate) if f.name not in ("unit", "drift")]
 
@@ -57,12 +58,18 @@ class Policy:
         The smallest probability that counts in the loss.
     n_members, n_classes : int
         Members and classes of the predictions that it applies to.
-    weighted : bool
-        Whether the members have weights.
+    stored_as : StoredAs
+        The dtype of the predictions that it was certified on and of their weights, and whether they
+        were logits. Predictions of a finer dtype are rounded to it; others are refused.
     class_names : tuple of str or None
-    calibration_uncertainty : array
-        Reference for drift: the uncertainties of the calibration rows in rising order; of more than
-        10,000 rows, 10,000 evenly along the ranks.
+    calibration_uncertainty : array (n,)
+        Uncertainties of the calibration rows, in rising order; new ones are compared with them to
+        detect drift.
+    calibration_losses : array (n,)
+        Losses of the same rows. The certificate follows from these two, ``loss_bound``,
+        ``max_loss`` and ``confidence``.
+    loss_bound : float
+        The largest loss that can occur.
     metadata : dict
         Version, input path and its digest, or other values passed to ``certify``.
 
@@ -82,9 +89,11 @@ class Policy:
     floor: float | None
     n_members: int
     n_classes: int
-    weighted: bool
+    stored_as: StoredAs
     class_names: tuple[str, ...] | None
     calibration_uncertainty: np.ndarray
+    calibration_losses: np.ndarray
+    loss_bound: float
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
@@ -102,9 +111,10 @@ class Policy:
         Parameters
         ----------
         uncertainty : array (n,)
-            As in :class:`PolicyResult`, or that of :func:`scorewise.decompose` for float64
-            predictions, which is rounded to ten digits here. In float32, tied rows differ in more
-            digits: use ``apply``, which averages members in float64.
+            As in :class:`PolicyResult`. Where the policy was certified on float64 predictions, also
+            that of :func:`scorewise.decompose` for float64 predictions, which is rounded to ten
+            digits here. Otherwise use ``apply``, which rounds predictions and averages members in
+            float64.
 
         Returns
         -------
@@ -157,6 +167,7 @@ class Policy:
         self,
         predictions: Any,
         *,
+        class_names: Sequence[str] | None = None,
         normalize: bool = False,
         false_alarm_rate: float = 0.05,
         progress: bool | None = None,
@@ -166,7 +177,14 @@ class Policy:
         Parameters
         ----------
         predictions : Predictions, array (n, M, K) or Samples
-            New predictions of the same model. Files are read a part at a time.
+            New predictions of the same model. Files are read a part at a time. Predictions of a
+            finer dtype than that of the calibration rows are rounded to it first, so that the same
+            rows are decided alike. The digits that a coarser dtype has lost would decide, so it is
+            refused.
+        class_names : sequence of str, optional
+            Names of the classes in the order of the predictions, where these have none. A policy
+            with names takes only predictions with the same names; a policy without names takes any,
+            as it cannot compare them. Classes without names are called 0, 1, ….
         normalize : bool
             Rescale probabilities to sum to 1.
         false_alarm_rate : float
@@ -181,21 +199,30 @@ class Policy:
         Raises
         ------
         InvalidInput
-            If there are no rows, or the members or classes are not those that it was certified for.
+            If there are no rows, or the members, classes, class names or dtype are not those that
+            it was certified for.
         """
         validate.proportion(false_alarm_rate, "false_alarm_rate")
-        if isinstance(predictions, Samples):
-            predictions = receive_samples(predictions, "predictions", {})
-        elif not isinstance(predictions, Predictions):
-            if self.rule.runs_on_any_library:
-                predictions = Predictions(predictions)
-            else:  # a user's own rule takes arrays of the user's library
-                predictions = receive_samples(predictions, "predictions", {"normalize": normalize})
-        self._check_same_model(predictions)
-        chunks = _uncertainty_chunks(predictions, self.rule, self.component, normalize, progress)
+        rows = self._receive(predictions, normalize)
+        self._check_same_model(rows, class_names)
+        check_precision(rows.stored_as, self.stored_as)
+        chunks: Iterable[Samples]
+        if isinstance(rows, Samples):
+            n_rows, chunks = len(rows.probs), row_chunks(rounded_samples(rows, self.stored_as))
+        else:
+            n_rows = len(rows)
+            chunks = (
+                samples
+                for _, _, samples in rows.sample_chunks(
+                    normalize=normalize, rounded_as=self.stored_as
+                )
+            )
         # the means of many classes would not fit in memory, so each chunk is dropped after use
         uncertainty, prediction = _concatenated(
-            (uncertainty, self.predict(mean)) for mean, uncertainty in chunks
+            (uncertainty, self.predict(mean))
+            for mean, uncertainty in _means_and_uncertainties(
+                chunks, n_rows, self.rule, self.component, progress
+            )
         )
         drift = self.check_drift(uncertainty, false_alarm_rate)
         return PolicyResult(
@@ -206,68 +233,106 @@ class Policy:
             self.with_drift(drift).certificate,
         )
 
-    def _check_same_model(self, predictions: Samples | Predictions) -> None:
+    def _receive(self, predictions: Any, normalize: bool) -> Samples | Predictions:
+        """Return rows (n, M, K), as Predictions where their library and dtype allow it."""
+        if isinstance(predictions, Predictions):
+            return predictions
+        on_host = self.rule.runs_on_any_library
+        if isinstance(predictions, Samples):
+            if on_host:
+                check_converted_on_host(predictions)
+            return receive_samples(predictions, "predictions", {})
+        array = validate.floating(predictions, "probs")
+        if on_host and dtype_name(array) != "bfloat16":
+            return Predictions(array)
+        # a user's own rule takes arrays of the user's library; Predictions have no bfloat16
+        if self.stored_as.dtype in COARSER[dtype_name(array)]:
+            array = rounded_to(array, self.stored_as.dtype)
+        return receive_samples(array, "predictions", {"normalize": normalize}, on_host=on_host)
+
+    def _check_same_model(
+        self, predictions: Samples | Predictions, class_names: Sequence[str] | None
+    ) -> None:
         """Raise if there are no rows, or other members, weights or class names than certified."""
-        names = None
         if isinstance(predictions, Samples):
             n, m, k = predictions.probs.shape
-            weighted = predictions.weights is not None
         else:
             n, m, k = predictions.shape
-            weighted = predictions.member_weights is not None or "weights" in predictions.fields
-            names = predictions.class_names
+            class_names = predictions.class_names if class_names is None else class_names
         if (m, k) != (self.n_members, self.n_classes):
             raise InvalidInput(
                 f"these predictions have {m} members and {k} classes, and the policy was certified "
                 f"for {self.n_members} members and {self.n_classes} classes: its guarantee is for "
                 "the same model"
             )
-        if weighted != self.weighted:
-            raise InvalidInput(
-                f"these predictions are {_WITH[weighted]} member weights, and the policy was "
-                f"certified {_WITH[self.weighted]}: its guarantee is for the same model"
-            )
         if not n:
             raise InvalidInput("there are no rows to decide about")
-        pairs = zip(names or (), self.class_names or (), strict=False)
-        for k, (name, certified_name) in enumerate(pairs):
-            if name != certified_name:
-                raise InvalidInput(
-                    f"class {k} is called {name!r} here and {certified_name!r} in the policy: its "
-                    "guarantee is for the same model"
-                )
+        self._check_names(checked_names(class_names, k))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the policy to a JSON file, which :func:`scorewise.load_policy` reads.
+    def _check_names(self, names: tuple[str, ...] | None) -> None:
+        """Raise if the classes have other names than certified, or none."""
+        if self.class_names is None:
+            return
+        for k, certified_name in enumerate(self.class_names):
+            name = str(k) if names is None else names[k]
+            if name == certified_name:
+                continue
+            if names is None:
+                raise InvalidInput(
+                    f"these predictions have no class names, and class {k} is called "
+                    f"{quoted(certified_name)} in the policy",
+                    Remedy("class_names", ..., "the names in the order of the predictions"),
+                )
+            raise InvalidInput(
+                f"class {k} is called {quoted(name)} here and {quoted(certified_name)} in "
+                "the policy: its guarantee is for the same model"
+            )
+
+    def save(
+        self, path: str | os.PathLike[str], *, signing_key: str | os.PathLike[str] | None = None
+    ) -> None:
+        """Write the policy to a JSON file, which :func:`scorewise.load_policy` reads and verifies.
 
         Parameters
         ----------
         path : str or path
             The file appears complete or not at all; an old one stays if writing fails.
+        signing_key : str or path, optional
+            A file with an Ed25519 private key in PEM format. Readers with the public key can then
+            verify who wrote the policy. Needs ``pip install 'scorewise[sign]'``.
 
         Raises
         ------
         InvalidInput
-            If the rule is a function of the user's, which no file can contain.
+            If the rule is a function of the user's, which no file can contain, or the key is not
+            such a key.
         """
-        with replacing(Path(path)) as partial:
-            partial.write_text(dumps(self.to_dict(), indent=1) + "\n")
+        write_sealed(Path(path), self.to_dict(), None if signing_key is None else Path(signing_key))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the content of the file, in lists, numbers and strings."""
-        return {
+        """Return the content of the file but for digests, in lists, numbers and strings."""
+        certificate = {name: getattr(self.certificate, name) for name in _CERTIFICATE_FIELDS}
+        content = {
             "kind": _KIND,
-            "guarantee": str(self),
+            "format": _FORMAT,
+            "guarantee": repr(replace(self, certificate=replace(self.certificate, drift=None))),
             "rule": self.rule.to_json(),
             "component": self.component,
             "floor": self.floor,
-            "certificate": {name: getattr(self.certificate, name) for name in _CERTIFICATE_FIELDS},
+            "loss_bound": self.loss_bound,
+            "certificate": certificate,
             "members": self.n_members,
             "classes": self.n_classes,
-            "weighted": self.weighted,
-            "class_names": None if self.class_names is None else list(self.class_names),
-            "calibration_uncertainty": self.calibration_uncertainty.tolist(),
+            "dtype": self.stored_as.dtype,
+            "from_logits": self.stored_as.from_logits,
+            "weights_dtype": self.stored_as.weights_dtype,
+            "class_names": self.class_names,
             "metadata": dict(self.metadata),
+        }
+        return {
+            **plain(content),
+            "calibration_uncertainty": self.calibration_uncertainty.tolist(),
+            "calibration_losses": self.calibration_losses.tolist(),
         }
 
 
@@ -376,9 +441,15 @@ def certify(
     """
     component = validate.choice(component, "component", COMPONENTS)
     rule = get_rule(task_loss)
-    rows = receive_labelled(predictions, y, options, class_names=class_names)
+    on_host = rule.runs_on_any_library  # a user's own rule takes arrays of the user's library
+    if isinstance(predictions, Samples) and on_host:
+        check_converted_on_host(predictions)
+    rows = receive_labelled(predictions, y, options, class_names=class_names, on_host=on_host)
     rule.check_classes(rows.samples.n_classes)
-    mean, uncertainty = _concatenated(_uncertainty_chunks(rows.samples, rule, component))
+    chunks, n = row_chunks(rows.samples), len(rows.labels)
+    mean, uncertainty = _concatenated(
+        _means_and_uncertainties(chunks, n, rule, component, progress=False)
+    )
     has_names = class_names is not None or getattr(predictions, "class_names", None) is not None
     return certify_rows(
         losses_of_mean(mean, rows.labels, rule, floor, like=rows.samples),
@@ -391,7 +462,7 @@ def certify(
         loss_bound=loss_bound,
         n_members=int(rows.samples.probs.shape[-2]),
         n_classes=rows.samples.n_classes,
-        weighted=rows.samples.weights is not None,
+        stored_as=rows.samples.stored_as,
         class_names=rows.class_names if has_names else None,
         metadata=metadata,
     )
@@ -409,15 +480,13 @@ def certify_rows(
     loss_bound: float | None,
     n_members: int,
     n_classes: int,
-    weighted: bool,
+    stored_as: StoredAs,
     class_names: tuple[str, ...] | None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Policy:
     """Return a policy from the losses and uncertainties of calibration rows."""
     bound = certifiable_bound(losses, rule, n_classes, floor, loss_bound)
-    n = len(uncertainty)
-    n_reference = min(n, _N_REFERENCE)
-    ranks = (2 * np.arange(n_reference) + 1) * n // (2 * n_reference)
+    order = np.lexsort((losses, uncertainty))
     return Policy(
         certify_threshold(
             losses, uncertainty, max_loss, confidence, loss_bound=bound, unit=rule.unit
@@ -427,35 +496,23 @@ def certify_rows(
         floor,
         n_members,
         n_classes,
-        weighted,
+        replace(stored_as, normalized=False),
         class_names,
-        np.sort(uncertainty)[ranks],
+        uncertainty[order],
+        losses[order],
+        bound,
         dict(metadata or {}),
     )
 
 
-def _uncertainty_chunks(
-    predictions: Samples | Predictions,
-    rule: ScoringRule,
-    component: str,
-    normalize: bool = False,
-    progress: bool | None = False,
+def _means_and_uncertainties(
+    chunks: Iterable[Samples], n: int, rule: ScoringRule, component: str, progress: bool | None
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield θ̄ (n, K) and the uncertainty to compare (n,), some rows at a time."""
-    rows = predictions.probs if isinstance(predictions, Samples) else predictions
-    with bar("deciding", len(rows), progress) as advance:
-        for samples in _chunks(predictions, normalize):
+    """Yield θ̄ (n, K) and the uncertainty to compare (n,), some of the n rows at a time."""
+    with bar("deciding", n, progress) as advance:
+        for samples in chunks:
             yield mean_and_uncertainty(samples, rule, component)
             advance(len(samples.probs))
-
-
-def _chunks(predictions: Samples | Predictions, normalize: bool) -> Iterator[Samples]:
-    """Yield the members, some rows at a time."""
-    if isinstance(predictions, Samples):
-        yield from row_chunks(predictions)
-    else:
-        for _, _, samples in predictions.sample_chunks(normalize=normalize):
-            yield samples
 
 
 def _concatenated(chunks: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
@@ -467,14 +524,23 @@ def _concatenated(chunks: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.n
 # -- files ---------------------------------------------------------------------------------------
 
 
-def load_policy(path: str | os.PathLike[str]) -> Policy:
+def load_policy(
+    path: str | os.PathLike[str], *, public_key: str | os.PathLike[str] | None = None
+) -> Policy:
     """Return the policy that :meth:`Policy.save` wrote to a file.
 
     Use it in production, to accept new predictions or abstain by the certified threshold.
 
+    The certificate is computed again from the uncertainties and losses of the calibration rows, and
+    every field is compared with its digest: a file that was damaged or edited is refused. This does
+    not show who wrote the file; a signature does.
+
     Parameters
     ----------
     path : str or path
+    public_key : str or path, optional
+        A file with an Ed25519 public key in PEM format. The policy must be signed with its private
+        key. Without it, a signature is not verified.
 
     Returns
     -------
@@ -483,7 +549,8 @@ def load_policy(path: str | os.PathLike[str]) -> Policy:
     Raises
     ------
     InvalidInput
-        If the file is not a policy, or was damaged.
+        If the file is not a policy, or was damaged or edited; with ``public_key``, also if it was
+        not signed with that key.
 
     Examples
     --------
@@ -496,13 +563,20 @@ def load_policy(path: str | os.PathLike[str]) -> Policy:
     """
     path = Path(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{path.name!r} is not a JSON file: {error}") from None
     if not isinstance(content, dict) or content.get("kind") != _KIND:
         raise InvalidInput(f"{path.name!r} is not a policy; scorewise certify makes them")
+    if content.get("format") != _FORMAT:
+        raise InvalidInput(
+            f"{path.name!r} was written by another version of scorewise, and its guarantee cannot "
+            "be verified; certify again"
+        )
+    if public_key is not None:
+        verify_signature(content, Path(public_key), path.name)
     try:
-        return _policy_from_json(content)
+        return _policy_from_json(unseal(content))
     except KeyError as error:
         raise InvalidInput(f"{path.name!r} is a damaged policy: no {error}") from None
     except (TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
@@ -511,58 +585,66 @@ def load_policy(path: str | os.PathLike[str]) -> Policy:
 
 def _policy_from_json(content: dict[str, Any]) -> Policy:
     """Return a policy from the content of a file, which may have been changed by hand."""
+    certificate = content["certificate"]
     n_members, n_classes = (
         validate.whole(content[name], name, at_least=1) for name in ("members", "classes")
     )
     rule = rule_from_json(content["rule"])
     rule.check_classes(n_classes)
-    floor, names, weighted = content["floor"], content["class_names"], content["weighted"]
+    floor, names, from_logits = content["floor"], content["class_names"], content["from_logits"]
+    weights_dtype = content["weights_dtype"]
     if not isinstance(names, list | None) or not all(isinstance(x, str) for x in names or ()):
         raise TypeError("class_names must be a list of names")
-    if not isinstance(weighted, bool):
-        raise TypeError("weighted must be true or false")
+    if not isinstance(from_logits, bool):
+        raise TypeError("from_logits must be true or false")
     if not isinstance(content["metadata"], dict):
         raise TypeError("metadata must be a mapping")
-    return Policy(
-        _certificate_from_json(content["certificate"], rule.unit),
+    policy = certify_rows(
+        validate.finite(content["calibration_losses"], "calibration_losses"),
+        validate.finite(content["calibration_uncertainty"], "calibration_uncertainty"),
         rule,
-        validate.choice(content["component"], "component", COMPONENTS),
-        None if floor is None else validate.floor(floor, n_classes),
-        n_members,
-        n_classes,
-        weighted,
-        checked_names(names, n_classes),
-        np.sort(validate.finite(content["calibration_uncertainty"], "calibration_uncertainty")),
-        content["metadata"],
+        max_loss=certificate["max_loss"],
+        confidence=certificate["confidence"],
+        component=validate.choice(content["component"], "component", COMPONENTS),
+        floor=None if floor is None else validate.floor(floor, n_classes),
+        loss_bound=validate.number(content["loss_bound"], "loss_bound"),
+        n_members=n_members,
+        n_classes=n_classes,
+        stored_as=StoredAs(
+            validate.choice(content["dtype"], "dtype", COARSER),
+            from_logits,
+            False,
+            None
+            if weights_dtype is None
+            else validate.choice(weights_dtype, "weights_dtype", COARSER),
+        ),
+        class_names=checked_names(names, n_classes),
+        metadata=content["metadata"],
     )
+    _check_follows(content, policy.to_dict())
+    return policy
 
 
-def _certificate_from_json(content: dict[str, Any], unit: Unit) -> Certificate:
-    """Return a certificate of possible numbers; those that are not finite are null in a file."""
-    if unknown := set(content) - set(_CERTIFICATE_FIELDS):
-        raise ValueError(f"{', '.join(sorted(unknown))} is not a number of a certificate")
-    coverage = validate.number(content["coverage"], "coverage")
-    max_loss = validate.number(content["max_loss"], "max_loss")
-    if not 0 <= coverage <= 1 or max_loss <= 0:
-        raise ValueError(f"coverage is {coverage}, max_loss {max_loss}")
-    threshold, bound, loss = -np.inf, np.nan, np.nan
-    if coverage:
-        threshold, bound, loss = (
-            validate.number(content[name], name) for name in ("threshold", "bound", "loss")
+def _check_follows(content: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Raise if a stored field is unknown, or is not what the calibration rows lead to."""
+    stored_numbers, numbers = content["certificate"], expected["certificate"]
+    for known, names in ((expected, content), (numbers, stored_numbers)):
+        if unknown := sorted(set(names) - set(known)):
+            raise ValueError(f"{quoted(unknown[0])} is not a field of a policy")
+    for name, number in numbers.items():
+        stored = stored_numbers[name]
+        if stored == number and type(stored) is type(number):
+            continue
+        if not (
+            isinstance(stored, float)
+            and isinstance(number, float)
+            and math.isclose(stored, number, rel_tol=_ROUNDING)
+        ):
+            raise ValueError(
+                f"certificate.{name} is {shorten(stored)}, and its calibration rows lead to "
+                f"{number}; restore the file, or certify again"
+            )
+    if content["guarantee"] != expected["guarantee"]:
+        raise ValueError(
+            f"guarantee is not what its calibration rows lead to: {expected['guarantee']}"
         )
-        if not loss <= bound <= max_loss:
-            raise ValueError(f"loss {loss}, bound {bound} and max_loss {max_loss} do not fit")
-    elif content["threshold"] is not None:
-        raise ValueError(f"threshold is {content['threshold']}, though nothing was certified")
-    n_more_rows = content["n_more_rows"]
-    return Certificate(
-        threshold,
-        coverage,
-        bound,
-        loss,
-        max_loss,
-        validate.proportion(content["confidence"], "confidence"),
-        validate.whole(content["n_calibration"], "n_calibration", at_least=1),
-        None if n_more_rows is None else validate.whole(n_more_rows, "n_more_rows", at_least=1),
-        unit,
-    )

@@ -64,8 +64,7 @@ class SelectiveClassifier(HeldOutClassifier):
     certificate_ : Certificate
         The guarantee of ``policy_``, in words when printed.
     calibration_uncertainty_ : array
-        That of ``policy_``: uncertainties of the held-out rows, in rising order; of more than
-        10,000 rows, 10,000 evenly along the ranks.
+        That of ``policy_``: uncertainties of the held-out rows, in rising order.
     estimator_ : fitted model
     classes_ : array (K,)
     n_features_in_, feature_names_in_
@@ -128,7 +127,7 @@ class SelectiveClassifier(HeldOutClassifier):
 
     @property
     def calibration_uncertainty_(self) -> np.ndarray:
-        """Uncertainties of the held-out rows, in rising order; at most 10,000 of them."""
+        """Uncertainties of the held-out rows, in rising order."""
         return self.policy_.calibration_uncertainty
 
     def _check(self, n_classes: int | None) -> None:
@@ -172,7 +171,7 @@ class SelectiveClassifier(HeldOutClassifier):
             loss_bound=self.loss_bound,
             n_members=rows.n_members,
             n_classes=len(classes),
-            weighted=rows.weighted,
+            stored_as=rows.stored_as,
             class_names=tuple(map(str, classes.tolist())),
         )
         return {"policy_": policy}

@@ -196,6 +196,7 @@ _OPTIONS = {
     "floor": "--floor",
     "method": "--method",
     "normalize": "--normalize",
+    "public_key": "--public-key",
     "rules": "--rules",
 }
 

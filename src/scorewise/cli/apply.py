@@ -31,6 +31,7 @@ from scorewise.io import read_predictions
 @command(
     "scorewise apply policy.json new.parquet --out decisions.parquet",
     "scorewise apply policy.json new.npz --out decisions.csv --json",
+    "scorewise apply policy.json new.npz --public-key public.pem",
 )
 def apply(
     policy_file: Annotated[
@@ -43,6 +44,14 @@ def apply(
     false_alarm_rate: Annotated[
         float, typer.Option(help="Probability of reporting drift when there is none.")
     ] = 0.05,
+    public_key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PEM",
+            help="Refuse the policy unless it is signed with the private key of this Ed25519 "
+            "public key (scorewise[sign]).",
+        ),
+    ] = None,
     class_names: ClassNames = None,
     normalize: Normalize = False,
     as_json: AsJson = False,
@@ -52,12 +61,13 @@ def apply(
 
     The columns are the ids, the prediction, its uncertainty, and whether to accept it. No labels
     are needed. Uncertainties are compared with those of the calibration data, to detect drift.
+    A policy that was edited is refused.
 
     Exit code 1: the rows differ from the calibration data, so that the guarantee does not hold for
     them, or the policy guarantees nothing.
     """
     check_table_path(out)
-    policy = load_policy(policy_file)
+    policy = load_policy(policy_file, public_key=public_key)
     predictions = read_predictions(file, parse_names(class_names))
     result = policy.apply(
         predictions,

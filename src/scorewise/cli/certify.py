@@ -33,6 +33,7 @@ from scorewise.io import read_predictions
     "scorewise certify held_out.npz --max-loss 0.05 --confidence 0.95 --out policy.json",
     "scorewise certify held_out.npz --task-loss log --floor 1e-6 --max-loss 0.3",
     "scorewise certify held_out.npz --task-loss costs.csv --max-loss 2.5",
+    "scorewise certify held_out.npz --max-loss 0.05 --signing-key key.pem",
 )
 def certify(
     file: PredictionsFile,
@@ -48,6 +49,12 @@ def certify(
     out: Annotated[Path, typer.Option(help="The policy, a JSON file."), OutputPath()] = (
         Path("policy.json")
     ),
+    signing_key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PEM", help="Sign the policy with this Ed25519 private key (scorewise[sign])."
+        ),
+    ] = None,
     class_names: ClassNames = None,
     normalize: Normalize = False,
     as_json: AsJson = False,
@@ -73,7 +80,7 @@ def certify(
         metadata=input_metadata(file, predictions.shape),
         normalize=normalize,
     )
-    policy.save(out)
+    policy.save(out, signing_key=signing_key)
     if as_json:
         print_json(policy.to_dict())
     else:

@@ -13,7 +13,7 @@ from scorewise import _validate as validate
 from scorewise._array import to_numpy
 from scorewise._progress import bar
 from scorewise._random import generator, seed_of
-from scorewise._rows import receive_labelled, receive_rows
+from scorewise._rows import check_same_dtype, receive_labelled, receive_rows
 from scorewise._threads import get_num_threads, run_in_threads
 from scorewise.acquire import Round, learning_curves
 from scorewise.calibrate import LossCalibration, loss_calibration
@@ -87,7 +87,7 @@ def compare(
     components : str or sequence of str
         Of ``"total"``, ``"aleatoric"`` and ``"epistemic"``.
     ood : array (m, M, K), Samples, Dirichlet or Predictions
-        Predictions for out-of-distribution rows, for ``"ood"``.
+        Predictions for out-of-distribution rows, for ``"ood"``, in the dtype of ``probs``.
     scores : mapping of str to array (n,), optional
         Your own scores, larger for more uncertain; for ``"ood"`` pairs of arrays (n,) and (m,).
     runs : mapping of str to array (R, T), or to R lists of Round
@@ -157,9 +157,14 @@ def compare(
         "scores": scores,
     }
     if task == "ood":
-        rows_in, rows_out = (
-            RowUncertainties.of(_at_least_one_row(predictions, name, options), named.values())
+        predictions_in, predictions_out = (
+            _at_least_one_row(predictions, name, options)
             for name, predictions in (("probs", probs), ("ood", ood))
+        )
+        check_same_dtype(predictions_in, predictions_out)
+        rows_in, rows_out = (
+            RowUncertainties.of(predictions, named.values())
+            for predictions in (predictions_in, predictions_out)
         )
         return compare_ood(rows_in, rows_out, named, advice, bootstrap, **chosen)
     predictions, labels = _labelled_rows(probs, y, options)

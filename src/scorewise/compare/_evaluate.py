@@ -12,7 +12,7 @@ from scorewise._array import to_numpy
 from scorewise._inputs import apply_floor
 from scorewise._losses import certifiable_bound, in_library_of_rule
 from scorewise._numerics import evenly_spaced
-from scorewise._rows import LabelledSamples, receive_labelled, receive_samples
+from scorewise._rows import LabelledSamples, check_same_dtype, receive_labelled, receive_samples
 from scorewise.abstain import Certificate, certify_threshold
 from scorewise.acquire import learning_curves
 from scorewise.compare._advise import advise
@@ -141,7 +141,7 @@ def evaluate(
     confidence = bootstrap.confidence
     advice = advise("selective", task_loss)
     samples = labelled.samples
-    ood_samples = None if ood is None else _ood_samples(ood, samples.n_classes, options)
+    ood_samples = None if ood is None else _ood_samples(ood, samples, options)
     # all rules that are needed below, so that the members are decomposed once
     ood_rules = [*named.values(), get_rule(advise("ood").rule)] if ood_samples is not None else []
     rows = RowUncertainties.of(samples, [rule, *named.values(), *ood_rules])
@@ -191,7 +191,7 @@ def evaluate(
     )
 
 
-def _ood_samples(ood: Any, n_classes: int, options: dict[str, Any]) -> Samples:
+def _ood_samples(ood: Any, rows: Samples, options: dict[str, Any]) -> Samples:
     """Return the out-of-distribution rows; Samples and files come with their own weights."""
     if isinstance(ood, Samples):
         options = {}
@@ -201,8 +201,9 @@ def _ood_samples(ood: Any, n_classes: int, options: dict[str, Any]) -> Samples:
     samples = receive_samples(ood, "ood", options)
     if not len(samples.probs):
         raise InvalidInput("ood has no rows")
-    if samples.n_classes != n_classes:
-        raise InvalidInput(f"ood has {samples.n_classes} classes, the predictions {n_classes}")
+    if samples.n_classes != rows.n_classes:
+        raise InvalidInput(f"ood has {samples.n_classes} classes, the predictions {rows.n_classes}")
+    check_same_dtype(rows, samples)
     return samples
 
 

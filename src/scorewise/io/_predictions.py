@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._array import dtype_name, to_numpy
+from scorewise._array import dtype_name, rounded_to, to_numpy
 from scorewise._fields import as_array, checked_ids, checked_labels, checked_names
-from scorewise._inputs import InputOptions, RawPredictions, raw_members
+from scorewise._inputs import InputOptions, RawPredictions, StoredAs, raw_members, weights_dtype
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidFile, InvalidInput
 
@@ -294,20 +294,36 @@ class Predictions:
             )
 
     def sample_chunks(
-        self, *, normalize: bool = False
+        self, *, normalize: bool = False, rounded_as: StoredAs | None = None
     ) -> Iterator[tuple[int, Predictions, Samples]]:
         """Yield for each chunk the number of its first row, the chunk and its checked members.
 
-        Errors use row numbers of the whole file.
+        Errors use row numbers of the whole file. With ``rounded_as``, members and weights are
+        rounded as if they had been stored in these dtypes.
         """
         row = 0
         for chunk in self.chunks(fields=self.member_fields):
+            raw, weights = chunk.raw(row, normalize), chunk.weights
+            if rounded_as is not None:
+                raw = raw.rounded(rounded_as.dtype)
+                if weights is not None and rounded_as.weights_dtype is not None:
+                    weights = rounded_to(weights, rounded_as.weights_dtype)
             try:
-                samples = Samples.of(chunk.raw(row, normalize), chunk.weights)
+                samples = Samples.of(raw, weights)
             except InvalidInput as error:
                 raise self.with_location(error) from None
             yield row, chunk, samples
             row += len(chunk)
+
+    @property
+    def stored_as(self) -> StoredAs:
+        """The dtypes of members and weights, and whether the members are logits."""
+        weights = self.member_weights
+        if "weights" in self.fields:
+            [first_row] = self.chunks(1, stop=min(1, len(self)), fields=self.member_fields)
+            weights = first_row.weights
+        dtype = self.dtype.name
+        return StoredAs(dtype, self.from_logits, False, weights_dtype(weights, dtype))
 
     @property
     def member_fields(self) -> frozenset[str]:
