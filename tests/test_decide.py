@@ -901,8 +901,10 @@ def test_invalid_predictions_are_refused():
         sw.decide(PROBS, TRIAGE, weights=[1, 2, 3])
     with pytest.raises(sw.InvalidInput, match=r"weights\[1\] is -1"):
         sw.decide(PROBS, TRIAGE, weights=[1.0, -1.0])
-    with pytest.raises(TypeError, match="colour"):
+    with pytest.raises(sw.InvalidInput, match="there is no option 'colour'"):
         sw.decide(PROBS, TRIAGE, colour="red")
+    with pytest.raises(sw.InvalidInput, match="'abstain_cots'; did you mean 'abstain_cost'"):
+        sw.decide(PROBS, TRIAGE, abstain_cots=1)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
+from scorewise._text import quoted, quoted_names
 from scorewise.errors import InvalidInput, Remedy
 
 ClassNames = tuple[str, ...] | None
@@ -22,13 +23,15 @@ def checked_names(names: Any, n_classes: int) -> tuple[str, ...] | None:
         return None
     listed = names.tolist() if isinstance(names, np.ndarray) else names
     if isinstance(listed, str) or not isinstance(listed, Iterable):
-        raise InvalidInput(f"class_names must be {n_classes} names, not {names!r}")
+        raise InvalidInput(f"class_names must be {n_classes} names, not {quoted(names)}")
     class_names = tuple(str(name) for name in listed)
     if len(class_names) != n_classes:
         raise InvalidInput(f"there are {len(class_names)} class_names for {n_classes} classes")
     duplicate = validate.first_repeated(class_names)
     if duplicate is not None:
-        raise InvalidInput(f"two classes are called {duplicate!r}; give each a different name")
+        raise InvalidInput(
+            f"two classes are called {quoted(duplicate)}; give each a different name"
+        )
     for i, name in enumerate(class_names):
         check_text(name, f"class_names[{i}]")
     return class_names
@@ -81,7 +84,7 @@ def _indices_by_name(
     example = next((label for label in labels if label is not None), None)
     if names is None and example is not None:
         raise InvalidInput(
-            f"labels are names, such as {example!r}, but the predictions have no class names",
+            f"labels are names, such as {quoted(example)}, but the predictions have no class names",
             Remedy("class_names", ..., "the names in the order of the predictions"),
         )
     names = names or ()
@@ -92,9 +95,9 @@ def _indices_by_name(
         raise InvalidInput(f"labels are neither numbers nor names: {error}") from None
     if (indices == n_classes).any():
         row = int(np.argmax(indices == n_classes))
-        shown = ", ".join(names[:10]) + ", …" * (len(names) > 10)
         raise InvalidInput(
-            f"{locate(row)} is {labels[row]!r}, which is not one of the classes {shown}"
+            f"{locate(row)} is {quoted(labels[row])}, which is not one of the classes "
+            f"{quoted_names(names)}"
         )
     return indices
 
@@ -119,7 +122,7 @@ def checked_ids(ids: Any, n: int) -> np.ndarray:
             ) from None
     for i, name in enumerate(listed):
         if not isinstance(name, str):
-            raise InvalidInput(f"ids[{i}] is {name!r}; ids must be whole numbers, or strings")
+            raise InvalidInput(f"ids[{i}] is {quoted(name)}; ids must be whole numbers, or strings")
         check_text(name, f"ids[{i}]")
     names = np.empty(n, dtype=object)
     names[:] = listed

@@ -10,7 +10,7 @@ import numpy as np
 from scorewise._array import Array, is_dask, namespace, on_device_of, to_numpy
 from scorewise._inputs import apply_floor
 from scorewise._numerics import sum_product, ten_digits
-from scorewise._rows import receive_rows
+from scorewise._rows import receive_rows, takes_options_of_samples
 from scorewise.decompose import Decomposition, decompose
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput, Remedy
@@ -21,6 +21,7 @@ FLOOR_REMEDY = Remedy("floor", 1e-6, "to set the smallest probability that count
 _CHUNK_ELEMENTS = 1 << 23  # probabilities that are decomposed at a time
 
 
+@takes_options_of_samples
 def task_losses(
     predictions: Any,
     y: Any,

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from scorewise._array import is_array, namespace, to_numpy, working_precision
 from scorewise._fields import UNLABELLED, checked_ids, checked_labels, checked_names
 from scorewise._inputs import InputOptions, raw_members
+from scorewise._text import quoted
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.io import Predictions
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,11 +146,26 @@ def _refuse(options: set[str], predictions: Samples | Dirichlet | Predictions) -
         )
 
 
-def _check_known(options: Iterable[str]) -> None:
+def _check_known(options: Iterable[str], of_function: Collection[str] = ()) -> None:
     """Raise if an option is none of :class:`scorewise.Samples`, as a misspelt one is."""
-    known = set(inspect.signature(Samples).parameters) - {"probs"}
-    unknown = next((option for option in options if option not in known), None)
+    known = {*inspect.signature(Samples).parameters} - {"probs"}
+    unknown = next((option for option in options if option not in {*known, *of_function}), None)
     if unknown is not None:
+        close = difflib.get_close_matches(unknown, sorted({*known, *of_function}), n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
         raise InvalidInput(
-            f"there is no option {unknown!r}; predictions take {', '.join(sorted(known))}"
+            f"there is no option {quoted(unknown)}; {hint}predictions take "
+            f"{', '.join(sorted(known))}"
         )
+
+
+def takes_options_of_samples(function: Function) -> Function:
+    """Decorate a function whose ``**options`` are those of Samples: check the names of all."""
+    names = inspect.signature(function).parameters
+
+    @functools.wraps(function)
+    def checked(*args: Any, **options: Any) -> Any:
+        _check_known(options, names)
+        return function(*args, **options)
+
+    return cast(Function, checked)

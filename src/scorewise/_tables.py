@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -111,10 +113,60 @@ def _writer(path: Path, suffix: str, schema: Any) -> Iterator[_TableWriter]:
         from pyarrow import csv
 
         with csv.CSVWriter(path, schema.remove_metadata()) as writer:
-            yield writer
+            yield _SpreadsheetWriter(writer)
     else:
         with pyarrow().ipc.new_file(str(path), schema) as writer:
             yield writer
+
+
+# -- text that a spreadsheet could take for a formula ----------------------------------------------
+
+# also after spaces and quotes, and full-width, as some spreadsheets read them; control characters
+_FORMULA = "^[\\s']*[=+\\-@\uff1d\uff0b\uff0d\uff20]|[\\x00-\\x1f\\x7f-\u009f]"
+_FORMULA_TEXT = re.compile(_FORMULA, re.ASCII)  # ASCII, as Arrow searches
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
+
+
+def spreadsheet_text(text: str) -> str:
+    """Return text for a CSV file, with an apostrophe before what a spreadsheet could run.
+
+    That is text that begins with ``=``, ``+``, ``-`` or ``@`` and is not a plain number, and text
+    with control characters. :func:`from_spreadsheet_text` returns the text itself.
+
+    Examples
+    --------
+    >>> [spreadsheet_text(text) for text in ("cat", "-5", "=1+1")]
+    ['cat', '-5', "'=1+1"]
+    """
+    return f"'{text}" if _could_run(text) else text
+
+
+def from_spreadsheet_text(cell: str) -> str:
+    """Return the text that :func:`spreadsheet_text` wrote."""
+    return cell[1:] if cell.startswith("'") and _could_run(cell[1:]) else cell
+
+
+def _could_run(text: str) -> bool:
+    return bool(_FORMULA_TEXT.search(text)) and not _NUMBER.fullmatch(text)
+
+
+@dataclass(frozen=True)
+class _SpreadsheetWriter:
+    """Writes tables to a CSV file, with text that a spreadsheet does not run."""
+
+    writer: _TableWriter
+
+    def write_table(self, table: Any) -> None:
+        pa = pyarrow()
+        import pyarrow.compute as pc
+
+        for i, field in enumerate(table.schema):
+            if pa.types.is_string(field.type):
+                column = table.column(i)
+                if pc.any(pc.match_substring_regex(column, _FORMULA)).as_py():
+                    texts = [spreadsheet_text(text) for text in column.to_pylist()]
+                    table = table.set_column(i, field, pa.array(texts, field.type))
+        self.writer.write_table(table)
 
 
 # -- metadata about the input ----------------------------------------------------------------------

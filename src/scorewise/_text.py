@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
+_SHOWN_NAMES = 8  # of a list in a message
 PERCENT = " %"  # what follows a number of percent, also along an axis
 
 
@@ -37,15 +39,41 @@ def aligned(table: Sequence[Sequence[str]], n_names: int = 1) -> str:
     )
 
 
-def quoted(text: object, width: int = 60) -> str:
-    """Return a name or a value for a message: in quotes, and cut to ``width`` characters.
+def quoted(value: object, width: int = 80) -> str:
+    """Return the repr of a name or a value for a message, of at most ``width`` characters.
+
+    Use it for everything that a message quotes from files and arguments.
 
     Examples
     --------
-    >>> quoted("cat"), quoted("a" * 10_000_000, 12)
-    ("'cat'", "'aaaaa…aaaaaa'")
+    >>> print(quoted("cat"), quoted("a" * 10_000_000, 12))
+    'cat' 'aaaa…aaaaa'
     """
-    return repr(shorten(text, width))
+    return cut(repr(value), width)
+
+
+def quoted_names(names: Iterable[str]) -> str:
+    """Return the first names of several for a message, in quotes.
+
+    Examples
+    --------
+    >>> print(quoted_names(["cat", "dog"]), quoted_names("abcdefghijk"), quoted_names([]))
+    'cat', 'dog' 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', … nothing
+    """
+    shown = [quoted(name) for name in islice(names, _SHOWN_NAMES + 1)]
+    shown[_SHOWN_NAMES:] = ["…"] * (len(shown) > _SHOWN_NAMES)
+    return ", ".join(shown) or "nothing"
+
+
+def cut(text: str, width: int) -> str:
+    """Return the text, or its two ends if it has more than ``width`` characters.
+
+    Examples
+    --------
+    >>> cut("resnet50-deterministic-seed-17", 12)
+    'resne…eed-17'
+    """
+    return text if len(text) <= width else f"{text[: width // 2 - 1]}…{text[-(width // 2) :]}"
 
 
 def shorten(text: object, width: int = 40) -> str:
@@ -61,4 +89,4 @@ def shorten(text: object, width: int = 40) -> str:
     'resne…eed-17'
     """
     line = " ".join(str(text).split())
-    return line if len(line) <= width else f"{line[: width // 2 - 1]}…{line[-(width // 2) :]}"
+    return cut(line, width)

@@ -30,6 +30,7 @@ from scorewise._array import (
     to_numpy,
     working_precision,
 )
+from scorewise._text import quoted
 from scorewise.errors import InvalidInput, Remedy
 
 # How far a row's sum may be from 1, by the precision the row was stored in.
@@ -83,7 +84,7 @@ def floating(x: Any, name: str) -> Array:
 def whole(value: Any, name: str, at_least: int) -> int:
     """Return a whole number that is at least ``at_least``."""
     if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < at_least:
-        raise InvalidInput(f"{name} must be a whole number from {at_least} on, not {value!r}")
+        raise InvalidInput(f"{name} must be a whole number from {at_least} on, not {quoted(value)}")
     return int(value)
 
 
@@ -94,13 +95,13 @@ def number(value: Any, name: str) -> float:
             return float(value)
     except OverflowError:
         pass
-    raise InvalidInput(f"{name} must be a finite number, not {value!r}")
+    raise InvalidInput(f"{name} must be a finite number, not {quoted(value)}")
 
 
 def proportion(value: Any, name: str) -> float:
     """Return a number above 0 and below 1."""
     if not isinstance(value, Real) or not 0 < float(value) < 1:
-        raise InvalidInput(f"{name} must be above 0 and below 1, not {value!r}")
+        raise InvalidInput(f"{name} must be above 0 and below 1, not {quoted(value)}")
     return float(value)
 
 
@@ -118,7 +119,9 @@ def choice(value: Any, name: str, known: Iterable[str]) -> str:
     """Return the value if it is one of the known strings."""
     words = tuple(known)
     if not isinstance(value, str) or value not in words:
-        raise InvalidInput(f"{name} must be one of {', '.join(map(repr, words))}, not {value!r}")
+        raise InvalidInput(
+            f"{name} must be one of {', '.join(map(repr, words))}, not {quoted(value)}"
+        )
     return str(value)
 
 
@@ -213,7 +216,7 @@ def _axis(axis: Any, ndim: int, label: str, name: str) -> int:
     """Return an axis of an array, counted from the front."""
     if not isinstance(axis, Integral) or not -ndim <= int(axis) < ndim:
         raise InvalidInput(
-            f"{label}={axis!r} is not an axis of {name}, which has {ndim} dimensions"
+            f"{label}={quoted(axis)} is not an axis of {name}, which has {ndim} dimensions"
         )
     return int(axis) % ndim
 
@@ -633,7 +636,7 @@ def class_labels(values: Any, name: str, n: int | None = None) -> np.ndarray:
     ]
     if wrong:
         raise InvalidInput(
-            f"{name}[{wrong[0]}] is {listed[wrong[0]]!r}; labels must be numbers, strings or "
+            f"{name}[{wrong[0]}] is {quoted(listed[wrong[0]])}; labels must be numbers, strings or "
             "booleans, none of them missing"
         )
     if len(kinds) > 1:

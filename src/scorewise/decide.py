@@ -12,7 +12,8 @@ from scorewise import _validate as validate
 from scorewise._array import Array, namespace, to_numpy
 from scorewise._inputs import InputOptions
 from scorewise._members import Members
-from scorewise._text import aligned
+from scorewise._rows import takes_options_of_samples
+from scorewise._text import aligned, quoted
 from scorewise.decompose import COMPONENTS, Decomposition, decompose
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput, Remedy
@@ -88,6 +89,7 @@ class Decisions:
         return aligned(table)
 
 
+@takes_options_of_samples
 def decide(
     probs: Any,
     cost_matrix: Any,
@@ -184,7 +186,7 @@ def _matrix(cost_matrix: Any) -> CostMatrix:
         return cost_matrix
     if isinstance(cost_matrix, str | ScoringRule):
         raise InvalidInput(
-            f"{cost_matrix!r} is not a cost matrix (K, A) whose columns are actions; that of "
+            f"{quoted(cost_matrix)} is not a cost matrix (K, A) whose columns are actions; that of "
             "zero-one is 1 - np.eye(K)"
         )
     return CostMatrix(cost_matrix)

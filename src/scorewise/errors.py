@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from scorewise._text import cut
+
 __all__ = [
     "ImproperRule",
     "InvalidFile",
@@ -14,6 +16,9 @@ __all__ = [
     "Remedy",
     "ScorewiseError",
 ]
+
+
+_LONGEST = 2000  # characters of a message
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,7 @@ class ScorewiseError(Exception):
     """
 
     def __init__(self, problem: str = "", *remedies: Remedy) -> None:
+        problem = cut(problem, _LONGEST)  # it may quote a file of any size
         super().__init__(problem, *remedies)
         self.problem = problem
         self.remedies = remedies

@@ -25,6 +25,8 @@ INPUTS = {
     "task_loss": "costs.csv",
     "rule": "costs.csv",
     "policy_file": "policy.json",
+    "signing_key": "key.pem",
+    "public_key": "key.pem",
 }
 OUTPUTS = {"out", "report", "figures"}
 NO_PATHS = {"task", "rules", "class_names", "component", "method"}  # text
@@ -69,6 +71,7 @@ def inputs(here: Path) -> Path:
     for name in ("test.parquet", "ood.npz"):
         sw.write_predictions(name, PREDICTIONS)
     succeeded(run("certify", "test.npz", "--max-loss", "0.2"))
+    Path("key.pem").write_text("a key")
     return here
 
 

@@ -529,3 +529,17 @@ def test_weights_by_row_need_ood_as_samples():
     evaluation = evaluate(weights=weights, ood=outside)
     by_hand = sw.decompose(outside, "log").epistemic
     np.testing.assert_allclose(evaluation.ood.u_out, by_hand, rtol=TEN_DIGITS)
+
+
+@pytest.mark.parametrize(
+    ("runs", "message"),
+    [
+        (np.ones((3, 4)), r"runs must be a mapping of the name of each measure .*, not ndarray"),
+        ([[1.0, 0.5]], r"runs must be a mapping of the name of each measure .*, not list"),
+        ({"a": np.ones((3, 4))}, r"runs\['a'\] must be a list of runs, each a list of rounds"),
+    ],
+)
+def test_runs_that_are_no_runs_are_refused_in_a_sentence(runs, message):
+    probs = np.full((20, 3, 2), 0.5)
+    with pytest.raises(sw.InvalidInput, match=message):
+        sw.evaluate(probs, np.zeros(20, int), runs=runs)

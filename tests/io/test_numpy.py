@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import struct
+import tracemalloc
+import zipfile
+from pathlib import Path
+
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -81,3 +87,57 @@ def test_arrays_and_tensors_are_read_by_others(tmp_path, everything):
     for name in ("probs", "logits", "labels", "weights"):
         assert_bits(result[name], getattr(everything, name), name)
         assert_bits(tensors[name], getattr(everything, name), name)
+
+
+# -- files that grow -------------------------------------------------------------------------------
+
+
+def write_archive(path: Path, header: bytes, n_bytes: int) -> None:
+    """A compressed array: a header, and zeros, which take no space."""
+    block = bytes(1 << 24)
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open("probs.npy", "w", force_zip64=True) as file,
+    ):
+        file.write(header)
+        for _ in range(n_bytes >> 24):
+            file.write(block)
+
+
+def array_header(shape: tuple[int, ...]) -> bytes:
+    file = io.BytesIO()
+    header = {"descr": "<f8", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_2_0(file, header)
+    return file.getvalue()
+
+
+def peak_of_refusal(path: Path, message: str) -> int:
+    """How many bytes were taken at the most by reading a file that is refused."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(sw.InvalidInput, match=message):
+            sw.read_predictions(path)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_small_file_does_not_fill_the_memory(tmp_path):
+    n_bytes = (1 << 30) + (1 << 24)
+    write_archive(tmp_path / "a.npz", array_header((n_bytes // 32, 2, 2)), n_bytes)
+    message = r"'a.npz' has [\d,]+ bytes and would take 1,090,519,\d+ in memory.*np.savez"
+    assert peak_of_refusal(tmp_path / "a.npz", message) < 1 << 24
+
+
+def test_a_header_does_not_fill_the_memory(tmp_path):
+    n_bytes = 1 << 28
+    write_archive(tmp_path / "a.npz", b"\x93NUMPY\2\0" + struct.pack("<I", n_bytes), n_bytes)
+    assert peak_of_refusal(tmp_path / "a.npz", "is not an array in NumPy's format") < 1 << 24
+
+
+def test_arrays_that_compress_well_are_read(tmp_path):
+    values = np.zeros((1 << 16, 2, 8))
+    values[..., 0] = 1
+    np.savez_compressed(tmp_path / "a.npz", probs=values)
+    assert (tmp_path / "a.npz").stat().st_size * 100 < values.nbytes
+    np.testing.assert_array_equal(sw.read_predictions(tmp_path / "a.npz").probs, values)

@@ -92,7 +92,7 @@ MISFITS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "unknown names": (
         {"labels": list("xyzqxyz"), "class_names": list("xyz")},
-        r"labels\[3\] is .*'q'.*, which is not one of the classes x, y, z",
+        r"labels\[3\] is .*'q'.*, which is not one of the classes 'x', 'y', 'z'",
     ),
     "ids of other rows": ({"ids": [1]}, r"ids have shape \(1,\) for 7 rows"),
     "broken ids": ({"ids": [0.5] * 7}, r"ids\[0\] is 0.5"),

@@ -154,7 +154,7 @@ WRONG: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     "a word": ("a.csv", text(CELLS + "half,0.5\n"), "'a.csv': row 1, column 'probs_0_0' is 'half'"),
     "an open quote": ("a.csv", text(CELLS + '"0.5,0.5\n'), "'a.csv' is not valid CSV"),
     "a column twice": ("a.csv", text("a,a\n1,2\n"), "'a.csv' has two columns 'a'"),
-    "no predictions": ("a.csv", text("a,b\n1,2\n"), "'a.csv' has no columns of .*has a, b"),
+    "no predictions": ("a.csv", text("a,b\n1,2\n"), "'a.csv' has no columns of .*has 'a', 'b'"),
     "no safetensors": (
         "a.safetensors",
         text("x" * 100),
@@ -202,7 +202,7 @@ def test_a_file_of_a_folder_is_named(tmp_path):
     table(tmp_path / "all" / "b.parquet", labels=[0] * 7)
     with pytest.raises(
         sw.InvalidInput,
-        match=r"'b.parquet' has different columns from 'a.parquet': labels \(int64\)",
+        match=r"'b.parquet' has different columns from 'a.parquet': 'labels \(int64\)'",
     ):
         use(tmp_path / "all")
     (tmp_path / "all" / "b.parquet").write_bytes(b"")
@@ -262,6 +262,7 @@ ESCAPES: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     "tensors deep": ("a.safetensors", tensors_file({"ids": DEEP}, probs=GOOD), "RecursionError"),
     "npy overflow": ("a.npy", npy(shaped((2**62, 2, 2))), "ValueError, as its size wraps to 0"),
     "npy too large": ("a.npy", npy(shaped((2**70, 2, 2))), "OverflowError"),
+    "npy of one row by a truth value": ("a.npy", npy(shaped((True, 2, 2))), "TypeError"),
     "npy negative": ("a.npy", npy(shaped((-1, 2, 3))), "ValueError"),
     "npy of Python 2": ("a.npy", npy(shaped("(1L, 2L, 3L")), "TokenError"),
     "npy indented": ("a.npy", npy("  a\n b\n"), "IndentationError"),
@@ -274,6 +275,67 @@ ESCAPES: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     ),
     "npz one name": ("a.npz", npz(probs=GOOD, class_names=np.array("abc")), "TypeError"),
 }
+
+
+MUCH = "x" * 10_000_000
+
+LONG: dict[str, tuple[str, Callable[[Path], Any]]] = {
+    "csv header": ("a.csv", text(f"{MUCH},b\n1,2\n")),
+    "csv headers": ("a.csv", text(",".join(f"a{i}" for i in range(100_000)) + "\n1,2\n")),
+    "csv repeated header": ("a.csv", text(f"{MUCH},{MUCH}\n1,2\n")),
+    "csv cell": ("a.csv", text(f"probs_0_0,probs_0_1\n0.5,{MUCH}\n")),
+    "csv column": ("a.csv", text(f"probs_0_a{MUCH},probs_0_b{MUCH}\n0.5,y\n")),
+    "csv comment": ("a.csv", text(f'# scorewise "{MUCH}"\n{CELLS}')),
+    "csv label": ("a.csv", text(f"y,probs_0_0,probs_0_1\n{MUCH},1,0\n")),
+    "npz names": ("a.npz", npz(**{f"array{i}": GOOD[:0] for i in range(1000)})),
+    "npz class names": ("a.npz", npz(probs=GOOD, class_names=np.array(["x" * 100_000] * 3))),
+    "npy shape": ("a.npy", npy(shaped((True,) * 1000))),
+    "parquet column": ("a.parquet", columns(probs=None, **{MUCH: [1] * 7})),
+    "parquet two columns": ("a.parquet", columns(probs=None, **{"probs_0_" + MUCH: [1] * 7})),
+    "parquet label": ("a.parquet", columns(labels=["x" * 1_000_000] * 7)),
+    "parquet metadata": ("a.parquet", columns(metadata={"scorewise": f'{{"weights": "{MUCH}"}}'})),
+    "tensors": ("a.safetensors", tensors_file(None, **{"y" * 100_000: GOOD})),
+    "tensors id": ("a.safetensors", tensors_file({"ids": json.dumps([[MUCH]] * 7)}, probs=GOOD)),
+}
+
+
+@pytest.mark.parametrize("case", LONG)
+def test_a_message_is_short_whatever_it_quotes(tmp_path, case):
+    name, write = LONG[case]
+    write(tmp_path / name)
+    with pytest.raises(sw.InvalidInput, match=name) as caught:
+        use(tmp_path / name)
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: sw.get_rule(MUCH),
+        lambda: sw.get_rule(f"tsallis:{MUCH}"),
+        lambda: sw.decompose(GOOD, {"a": MUCH}),
+        lambda: sw.advise(MUCH),
+        lambda: sw.io.Predictions(GOOD, class_names=[MUCH] * 3),
+        lambda: sw.io.Predictions(GOOD, labels=[MUCH] * 7, class_names=list("abc")),
+        lambda: sw.decide(GOOD, np.ones((3, 2)), action_names=[MUCH, MUCH]),
+        lambda: sw.compare(GOOD, [0] * 7, scores={MUCH: [1]}),
+        lambda: sw.evaluate(GOOD, [0] * 7, **{MUCH: 1}),
+    ],
+)
+def test_a_message_about_an_argument_is_short(call):
+    with pytest.raises(sw.InvalidInput) as caught:
+        call()
+    assert len(str(caught.value)) < 2500
+
+
+@pytest.mark.parametrize("cell", ["0.1_5", "1_000", "\u0661", "\uff11", "0x1p-1", "1,5", "½", "1e"])
+def test_only_numbers_that_every_program_reads_are_numbers(tmp_path, cell):
+    (tmp_path / "a.csv").write_text(f'probs_0_0,probs_0_1\n0.5,0.5\n0.5,"{cell}"\n', "utf-8")
+    with pytest.raises(sw.InvalidInput, match=r"row 1, column 'probs_0_1' is .* is not a number"):
+        sw.read_predictions(tmp_path / "a.csv")
+    (tmp_path / "c.csv").write_text(f'class,dismiss,treat\na,0,"{cell}"\nb,1,0\n', "utf-8")
+    with pytest.raises(sw.InvalidInput, match=r"a cost of the action 'treat' is .*not a number"):
+        sw.io.read_cost_matrix(tmp_path / "c.csv", ["a", "b"])
 
 
 @pytest.mark.parametrize("case", [pytest.param(case) for case, (_, _, what) in ESCAPES.items()])

@@ -23,7 +23,7 @@ from scorewise._inputs import StoredAs, apply_floor
 from scorewise._json import plain
 from scorewise._losses import certifiable_bound, losses_of_mean, mean_and_uncertainty, row_chunks
 from scorewise._progress import bar
-from scorewise._rows import receive_labelled, receive_samples
+from scorewise._rows import receive_labelled, receive_samples, takes_options_of_samples
 from scorewise._text import percent, quoted, shorten
 from scorewise.abstain._certificate import Certificate, certify_threshold
 from scorewise.abstain._drift import Drift, compare_with_calibration
@@ -370,6 +370,7 @@ class PolicyResult:
         return f"{n_accepted:,} of {n:,} rows accepted ({share}); {self.drift}"
 
 
+@takes_options_of_samples
 def certify(
     predictions: Any,
     y: Any = None,

@@ -148,7 +148,10 @@ def learning_curves(
     (array([10, 20]), array([[1. , 0.5], [1. , 0.5]]))
     """
     if not isinstance(runs, Mapping):
-        raise InvalidInput("runs must be a mapping of names to lists of runs")
+        raise InvalidInput(
+            "runs must be a mapping of the name of each measure to a list of runs, not "
+            f"{type(runs).__name__}; write runs={{'random': [list(sw.active_learning(…)), …], …}}"
+        )
     return {name: _learning_curve(repeats, name) for name, repeats in runs.items()}
 
 

@@ -16,6 +16,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 import typer
 
 from scorewise._files import check_no_link, check_not_input
+from scorewise._text import cut
 from scorewise._version import __version__
 from scorewise.cli._screen import print_error
 from scorewise.errors import InvalidInput, Remedy, ScorewiseError
@@ -225,5 +226,5 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "there is not enough memory; evaluate fewer rows"
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{error.strerror}: {error.filename}"
-    return str(error)
+        return f"{error.strerror}: {cut(str(error.filename), 200)}"
+    return cut(str(error), 2000)

@@ -13,7 +13,12 @@ from scorewise import _validate as validate
 from scorewise._array import to_numpy
 from scorewise._progress import bar
 from scorewise._random import generator, seed_of
-from scorewise._rows import check_same_dtype, receive_labelled, receive_rows
+from scorewise._rows import (
+    check_same_dtype,
+    receive_labelled,
+    receive_rows,
+    takes_options_of_samples,
+)
 from scorewise._threads import get_num_threads, run_in_threads
 from scorewise.acquire import Round, learning_curves
 from scorewise.calibrate import LossCalibration, loss_calibration
@@ -41,6 +46,7 @@ from scorewise.rules import DEFAULT_RULES, RuleLike, ScoringRule, get_rule, get_
 Rules = RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike]
 
 
+@takes_options_of_samples
 def compare(
     probs: Any = None,
     y: Any = None,
@@ -269,7 +275,7 @@ def compare_runs(runs: Any, advice: Advice, confidence: float) -> Comparison:
     """Return the comparison of repeated runs of active learning, by their mean loss."""
     if not isinstance(runs, Mapping) or not runs:
         remedy = Remedy("runs", ..., "a mapping of the name of each measure to its losses (R, T)")
-        raise InvalidInput("task='active' compares repeated runs", remedy)
+        raise InvalidInput("there are no repeated runs of active learning to compare", remedy)
     if any(_has_rounds(repeats) for repeats in runs.values()):
         runs = _losses_at_shared_labels(runs)
     curves = {name: _losses_of_runs(values, name) for name, values in runs.items()}

@@ -12,7 +12,13 @@ from scorewise._array import to_numpy
 from scorewise._inputs import apply_floor
 from scorewise._losses import certifiable_bound, in_library_of_rule
 from scorewise._numerics import evenly_spaced
-from scorewise._rows import LabelledSamples, check_same_dtype, receive_labelled, receive_samples
+from scorewise._rows import (
+    LabelledSamples,
+    check_same_dtype,
+    receive_labelled,
+    receive_samples,
+    takes_options_of_samples,
+)
 from scorewise.abstain import Certificate, certify_threshold
 from scorewise.acquire import learning_curves
 from scorewise.compare._advise import advise
@@ -48,6 +54,7 @@ _SHOWN_MEMBERS, _SHOWN_CLASSES = 40, 6  # of an uncertain row, that a picture ca
 _SIMPLEX_POINTS = 2000
 
 
+@takes_options_of_samples
 def evaluate(
     predictions: Any,
     y: Any = None,
@@ -139,6 +146,7 @@ def evaluate(
     n_uncertain = validate.whole(n_uncertain, "n_uncertain", at_least=0)
     bootstrap = BootstrapSettings.of(confidence, n_resamples, random_state, progress)
     confidence = bootstrap.confidence
+    learning = _learning(runs, task_loss, confidence)
     advice = advise("selective", task_loss)
     samples = labelled.samples
     ood_samples = None if ood is None else _ood_samples(ood, samples, options)
@@ -177,7 +185,7 @@ def evaluate(
         ood=None
         if ood_samples is None
         else _ood(rows, RowUncertainties.of(ood_samples, ood_rules), named, bootstrap),
-        learning=_learning(runs, task_loss, confidence),
+        learning=learning,
         simplex=_simplex(rows.mean, labelled),
         settings={
             "task loss": loss_name,
@@ -272,9 +280,8 @@ def _learning(
 ) -> LearningEvaluation | None:
     if runs is None:
         return None
-    comparison = compare_runs(runs, advise("active", task_loss), confidence)
     curves = learning_curves(runs)
-    return LearningEvaluation(curves, comparison)
+    return LearningEvaluation(curves, compare_runs(runs, advise("active", task_loss), confidence))
 
 
 def _classes(

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from scorewise import _validate as validate
 from scorewise._fields import UNLABELLED, ClassNames, checked_ids, checked_labels, checked_names
+from scorewise._text import quoted, quoted_names
 from scorewise.errors import InvalidFile, InvalidInput
 from scorewise.io._columns import (
     IDS,
@@ -201,7 +202,7 @@ class ColumnDecoder:
         names = list(schema.names)
         duplicate = validate.first_repeated(names)
         if duplicate is not None:
-            raise InvalidInput(f"there are two columns {duplicate!r}")
+            raise InvalidInput(f"there are two columns {quoted(duplicate)}")
         self._values: dict[str, _TensorColumn | _ListColumn | _GridColumns] = {}
         self._first_class = 0
         for field, known in (("probs", PROBS), ("logits", LOGITS)):
@@ -213,10 +214,9 @@ class ColumnDecoder:
                 class_names = class_names or grid.class_names
                 self._first_class = grid.first_class
         if not self._values:
-            shown = ", ".join(names[:8]) + ", …" * (len(names) > 8)
             raise InvalidInput(
                 "there is no column 'probs' or 'logits', and no column per member and class such "
-                f"as 'probs_0_1' (of one model 'probs_0_cat'); the columns are {shown or 'none'}"
+                f"as 'probs_0_1' (of one model 'probs_0_cat'); it has {quoted_names(names)}"
             )
         self.class_names = class_names or user_class_names
         self._labels = named_column(names, LABELS)
@@ -387,19 +387,23 @@ def _member_column(
     if not _is_list(kind) or not _is_list(kind.value_type):
         hint = "; for one model wrap each list in another" if _is_list(kind) else ""
         raise InvalidInput(
-            f"column {name!r} is of type {kind}; each row must hold members and classes (M, K), as "
-            f"a tensor or as lists of lists{hint}"
+            f"column {quoted(name)} is of type {kind}; each row must hold members and classes "
+            f"(M, K), as a tensor or as lists of lists{hint}"
         )
     dtype = _dtype(kind.value_type.value_type, name)
     row = first_row([name])
     if row is None:
         if not (_is_fixed(kind) and _is_fixed(kind.value_type)):
-            raise InvalidInput(f"column {name!r} is empty, so the number of members is unknown")
+            raise InvalidInput(
+                f"column {quoted(name)} is empty, so the number of members is unknown"
+            )
         lengths = (kind.list_size, kind.value_type.list_size)
     else:
         first = row.column(0)[0].as_py()
         if not first or not first[0]:
-            raise InvalidInput(f"row 0 of column {name!r} is empty; it must hold members (M, K)")
+            raise InvalidInput(
+                f"row 0 of column {quoted(name)} is empty; it must hold members (M, K)"
+            )
         lengths = (len(first), len(first[0]))
     check_shape((1, *lengths), name)
     return _ListColumn((name,), lengths, dtype)
@@ -413,7 +417,7 @@ def _shared_type(schema: pa.Schema, grid: ColumnGrid) -> np.dtype[Any]:
 def _dtype(kind: pa.DataType, name: str) -> np.dtype[Any]:
     if not pa.types.is_floating(kind):
         raise InvalidInput(
-            f"column {name!r} holds {kind}; predictions must be floating-point numbers"
+            f"column {quoted(name)} holds {kind}; predictions must be floating-point numbers"
         )
     dtype: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
     return dtype

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scorewise._fields import UNLABELLED
+from scorewise._text import quoted, quoted_names
 from scorewise.errors import InvalidInput
 
 # Names of each field in files; the first match counts, ignoring case.
@@ -65,7 +66,7 @@ def weight_columns(columns: Sequence[str]) -> list[str]:
     by_member = {int(match[1]): match[0] for c in columns if (match := _WEIGHT.fullmatch(c))}
     if by_member and not _counts_up(sorted(by_member)):
         raise InvalidInput(
-            f"weights of members are missing: there are {', '.join(by_member.values())}"
+            f"weights of members are missing: there are {quoted_names(by_member.values())}"
         )
     return [by_member[m] for m in sorted(by_member)]
 
@@ -99,7 +100,7 @@ def grid_of(columns: Sequence[str], field: str) -> ColumnGrid | None:
     best = ranked[0]
     others = [grid for grid in ranked if not set(grid.columns) & set(best.columns)]
     if others:
-        shown = " or ".join(f"{grid.columns[0]!r}, …" for grid in (best, *others))
+        shown = " or ".join(f"{quoted(grid.columns[0])}, …" for grid in (best, *others))
         raise InvalidInput(
             f"several sets of columns could be the {field}: {shown}; name them {field}_0_0, …"
         )
@@ -132,7 +133,8 @@ def _numbered_grid(group: _Group) -> ColumnGrid | None:
         number = int(m), int(k)
         if number in by_number:
             raise InvalidInput(
-                f"columns {by_number[number]!r} and {column!r} have the same member and class"
+                f"columns {quoted(by_number[number])} and {quoted(column)} have the same member "
+                "and class"
             )
         by_number[number] = column
     members, classes = (sorted({number[axis] for number in by_number}) for axis in (0, 1))
@@ -144,7 +146,7 @@ def _numbered_grid(group: _Group) -> ColumnGrid | None:
     if missing is not None:
         problem = (
             f"there is no column for member {missing[0]} and class {missing[1]}, though there are "
-            f"{group[0][0]!r} and {len(group) - 1} others like it"
+            f"{quoted(group[0][0])} and {len(group) - 1} others like it"
         )
     columns = tuple(by_number[number] for number in numbers if number in by_number)
     return ColumnGrid(columns, (len(members), len(classes)), None, classes[0], problem)
@@ -175,6 +177,19 @@ def _named_grid(group: _Group, field: str) -> ColumnGrid | None:
 def _counts_up(numbers: list[int]) -> bool:
     """Return whether numbers count up from 0 or 1."""
     return numbers[0] in {0, 1} and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+
+
+def parse_number(text: str) -> float | None:
+    """Return the number that a cell holds, or None.
+
+    Only what every program reads as this number counts: Python alone takes ``0.1_5`` for 0.15.
+    """
+    if "_" in text or not text.isascii():
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def indices_from(numbers: Sequence[int | None], first_class: int) -> np.ndarray:

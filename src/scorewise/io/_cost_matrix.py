@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from scorewise._text import shorten
+from scorewise._text import quoted
 from scorewise.errors import InvalidFile, Remedy
+from scorewise.io._columns import parse_number
 
 # possible headers of a column with the names of the classes
 _HEADS = {"", "class", "classes", "class_name", "label", "y", "truth", "true"}
@@ -62,7 +63,7 @@ def read_cost_matrix(
     header, *table = lines
     first_cells = [line[0].strip() for line in table]
     if (
-        any(_number(cell) is None for cell in first_cells)
+        any(parse_number(cell) is None for cell in first_cells)
         or header[0].strip().lower() in _HEADS
         or set(first_cells) == set(class_names or ())
     ):
@@ -89,7 +90,7 @@ def _in_order(
             return [by_class[number] for number in by_number]
         if class_names is None:
             raise InvalidFile(
-                f"{path.name!r} names classes, such as {_quoted(table[0][0])}, and the predictions "
+                f"{path.name!r} names classes, such as {quoted(table[0][0])}, and the predictions "
                 f"do not (lines may also be numbered, from 0 to {len(table) - 1})",
                 Remedy("class_names", ..., "the names in the order of the predictions"),
             )
@@ -103,29 +104,18 @@ def _refuse_other_classes(
     for name in by_class:
         if name not in class_names:
             raise InvalidFile(
-                f"{path.name!r} has a line for {_quoted(name)}, and there is no such class; the "
-                f"first class is {_quoted(class_names[0])}"
+                f"{path.name!r} has a line for {quoted(name)}, and there is no such class; the "
+                f"first class is {quoted(class_names[0])}"
             )
     missing = next(name for name in class_names if name not in by_class)
-    raise InvalidFile(f"{path.name!r} has no line for the class {_quoted(missing)}")
-
-
-def _quoted(name: str) -> str:
-    return repr(shorten(name))
+    raise InvalidFile(f"{path.name!r} has no line for the class {quoted(missing)}")
 
 
 def _cost(cell: str, action: str, path: Path) -> float:
-    value = _number(cell)
+    value = parse_number(cell)
     if value is None:
         raise InvalidFile(
-            f"{path.name!r}: a cost of the action {_quoted(action)} is {_quoted(cell)}, which is "
+            f"{path.name!r}: a cost of the action {quoted(action)} is {quoted(cell)}, which is "
             "not a number"
         )
     return value
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None

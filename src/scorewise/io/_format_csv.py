@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from io import StringIO
 from itertools import product
 from pathlib import Path
@@ -19,6 +19,8 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._fields import UNLABELLED, ClassNames
+from scorewise._tables import from_spreadsheet_text, spreadsheet_text
+from scorewise._text import quoted, quoted_names
 from scorewise.errors import InvalidFile, InvalidInput
 from scorewise.io._columns import (
     IDS,
@@ -27,6 +29,7 @@ from scorewise.io._columns import (
     grid_of,
     indices_from,
     named_column,
+    parse_number,
     weight_columns,
 )
 from scorewise.io._formats import FileFormat
@@ -34,6 +37,10 @@ from scorewise.io._predictions import Predictions
 
 _COMMENT = "# scorewise "
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
+
+# the strings of JSON, and characters that matter to a spreadsheet, as JSON can write them
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in ",;=+-@"}
 
 _Cells = dict[str, tuple[str, ...]]  # by column
 
@@ -58,7 +65,7 @@ def _read(path: Path, class_names: ClassNames) -> Predictions:
         raise InvalidFile(f"{path.name!r} is empty; its first line must name the columns")
     header, *table = lines
     if (duplicate := validate.first_repeated(header)) is not None:
-        raise InvalidFile(f"{path.name!r} has two columns {duplicate!r}")
+        raise InvalidFile(f"{path.name!r} has two columns {quoted(duplicate)}")
     if "rows" in metadata and (len(table) != metadata["rows"] or not text.endswith("\n")):
         raise InvalidFile(
             f"{path.name!r} is truncated: it has {len(table)} of {metadata['rows']} rows"
@@ -86,7 +93,7 @@ def _comment(text: str, path: Path) -> tuple[dict[str, Any], int]:
     try:
         metadata = json.loads(line.removeprefix(_COMMENT))
         if not isinstance(metadata, dict):
-            raise ValueError(f"{metadata!r} is not a mapping")
+            raise ValueError(f"{quoted(metadata)} is not a mapping")
     except (ValueError, RecursionError) as error:
         raise InvalidFile(f"the first line of {path.name!r} is not valid JSON: {error}") from None
     return metadata, len(line) + 1
@@ -108,7 +115,7 @@ def _predictions(
     if not fields:
         raise InvalidFile(
             f"{path.name!r} has no columns of predictions, one per member and class, such as "
-            f"probs_0_1; it has {', '.join(list(columns)[:8])}"
+            f"probs_0_1; it has {quoted_names(columns)}"
         )
     labels = named_column(list(columns), LABELS)
     if labels is not None:
@@ -116,8 +123,11 @@ def _predictions(
     ids = named_column(list(columns), IDS)
     if ids is not None:
         cells = columns[ids]
-        are_text = metadata.get("ids") == "text" or not all(map(_is_whole, cells))
-        fields["ids"] = np.array(cells, object) if are_text else np.array(cells, np.int64)
+        if metadata.get("ids") == "text":
+            fields["ids"] = np.array([from_spreadsheet_text(cell) for cell in cells], object)
+        else:
+            are_text = not all(map(_is_whole, cells))
+            fields["ids"] = np.array(cells, object if are_text else np.int64)
     dtype = np.dtype(metadata.get("weights_dtype", "float64"))
     if "weights" in metadata:
         fields["weights"] = np.array(metadata["weights"], dtype)
@@ -152,27 +162,20 @@ def _grid_values(columns: _Cells, grid: ColumnGrid, dtype: np.dtype[Any], path: 
 def _column_values(
     cells: tuple[str, ...], name: str, dtype: np.dtype[Any], path: Path
 ) -> np.ndarray:
+    numbers = [parse_number(cell) for cell in cells]
+    if None in numbers:
+        row = numbers.index(None)
+        raise InvalidFile(
+            f"{path.name!r}: row {row}, column {quoted(name)} is {quoted(cells[row])}, which is "
+            "not a number"
+        )
     try:
-        values = np.array(cells, dtype=np.float64)
         with np.errstate(over="raise"):
-            return values.astype(dtype)
+            return np.array(numbers, dtype=np.float64).astype(dtype)
     except FloatingPointError:
         raise InvalidFile(
-            f"{path.name!r}: column {name!r} has numbers too large for {dtype}"
+            f"{path.name!r}: column {quoted(name)} has numbers too large for {dtype}"
         ) from None
-    except ValueError:
-        row = next(i for i, cell in enumerate(cells) if not _is_number(cell))
-        raise InvalidFile(
-            f"{path.name!r}: row {row}, column {name!r} is {cells[row]!r}, which is not a number"
-        ) from None
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _write(predictions: Predictions, path: Path) -> None:
@@ -196,26 +199,33 @@ def _write(predictions: Predictions, path: Path) -> None:
     if "weights" in predictions.fields:
         header += [f"weights_{i}" for i in range(m)]
     with path.open("w", encoding="utf-8", newline="") as file:
-        file.write(_COMMENT + json.dumps(metadata) + "\n")
-        writer = csv.writer(file)  # its lines end in "\r\n", so that "\r" in a cell is quoted
-        writer.writerow(header)
+        file.write(_COMMENT + _escaped(json.dumps(metadata)) + "\n")
+        csv.writer(file).writerow(header)
+        # text in quotes, as programs differ in the characters that separate cells
+        writer = csv.writer(file, quoting=csv.QUOTE_NONNUMERIC)
         for chunk in predictions.chunks():
             writer.writerows(_lines(chunk))
 
 
+def _escaped(text: str) -> str:
+    """Return JSON whose strings have no character that starts a cell or a formula."""
+    return _STRING.sub(lambda match: match[0].translate(_ESCAPES), text)
+
+
 def _lines(chunk: Predictions) -> Iterator[list[Any]]:
-    columns: list[list[Any]] = []
+    columns: list[Iterable[Any]] = []
     if not len(chunk):
         return
     if chunk.ids is not None:
-        columns.append(chunk.ids.tolist())
+        ids = chunk.ids.tolist()
+        columns.append(ids if chunk.ids.dtype != object else [*map(spreadsheet_text, ids)])
     if chunk.labels is not None:
         columns.append(["" if y == UNLABELLED else y for y in chunk.labels.tolist()])
     for name in ("probs", "logits", "weights"):
         if name in chunk.fields:
             values = getattr(chunk, name).reshape(len(chunk), -1)
-            # the shortest text that is read back exactly, in the array's precision
-            columns += [[str(x) for x in column] for column in values.T]
+            # written as the shortest text that is read back exactly, in the array's precision
+            columns.extend(values.T)
     yield from map(list, zip(*columns, strict=True))
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,12 +18,16 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._fields import ClassNames, checked_names
+from scorewise._text import quoted, quoted_names
 from scorewise.errors import InvalidFile, InvalidInput
 from scorewise.io._columns import FIELD_NAMES, LOGITS, PROBS, named_column
 from scorewise.io._formats import FileFormat
 from scorewise.io._predictions import Arrays, Predictions, check_shape, native
 
 _LARGE = 64 << 20  # bytes from which an array is mapped rather than read
+_INFLATED_BYTES = 1 << 30  # of compressed arrays that are read, however small their file is
+_MOST_INFLATED = 100  # times the size of the file, for larger arrays
+_LONGEST_HEADER = 64 << 10  # bytes; NumPy itself refuses headers of more than 10,000
 _MOST_TEXT = 256 << 20  # bytes of ids
 _LOCAL_HEADER = 30  # bytes before the name of a file in an archive
 
@@ -42,18 +47,19 @@ class MappedArray:
 
     @classmethod
     def from_header(cls, file: IO[bytes], path: Path, name: str) -> MappedArray:
-        """Return the array whose header, in NumPy's format, is next in the file."""
+        """Return the array whose header, in NumPy's format, is at the beginning of a file."""
+        beginning = BytesIO(file.read(_LONGEST_HEADER))
         try:
-            version = np.lib.format.read_magic(file)
+            version = np.lib.format.read_magic(beginning)
             if version == (1, 0):
-                header = np.lib.format.read_array_header_1_0(file)
+                header = np.lib.format.read_array_header_1_0(beginning)
             elif version == (2, 0):
-                header = np.lib.format.read_array_header_2_0(file)
+                header = np.lib.format.read_array_header_2_0(beginning)
             else:
                 raise ValueError(f"format version {version} is for structured arrays")
             shape, is_fortran, dtype = header
-            if min(shape, default=0) < 0:
-                raise ValueError(f"the shape {shape} is invalid")
+            if any(isinstance(n, bool) or n < 0 for n in shape):
+                raise ValueError(f"the shape {quoted(shape)} is invalid")
         except Exception as error:  # NumPy parses the header as Python, so any error may occur
             raise InvalidFile(f"{name} is not an array in NumPy's format: {error}") from None
         if dtype.hasobject:
@@ -61,7 +67,7 @@ class MappedArray:
                 f"{name} holds Python objects, and unpickling them can run any "
                 "code; save numbers, or strings with dtype=str"
             )
-        return cls(path, file.tell(), dtype, shape, is_fortran)
+        return cls(path, beginning.tell(), dtype, shape, is_fortran)
 
     @property
     def nbytes(self) -> int:
@@ -168,13 +174,13 @@ def _read_npz(path: Path, class_names: ClassNames) -> Predictions:
         if named_column(list(entries), (*PROBS, *LOGITS)) is None:
             raise InvalidFile(
                 f"{path.name!r} has no array 'probs' (nor 'logits'), only "
-                f"{', '.join(map(repr, sorted(entries))) or 'nothing'}"
+                f"{quoted_names(sorted(entries))}"
             )
-        for field, names in FIELD_NAMES.items():
-            name = named_column(list(entries), names)
-            if name is None:
-                continue
-            array = _read_archived(archive, entries[name], path)
+        named = {field: named_column(list(entries), names) for field, names in FIELD_NAMES.items()}
+        of_fields = {field: entries[name] for field, name in named.items() if name is not None}
+        _refuse_to_inflate(of_fields.values(), path)
+        for field, entry in of_fields.items():
+            array = _read_archived(archive, entry, path)
             arrays[field] = array.whole() if isinstance(array, MappedArray) else array
             if isinstance(array, MappedArray) and field in {"probs", "logits"}:
                 mapped[field] = array
@@ -198,11 +204,22 @@ def _raise_if_damaged(path: Path) -> Iterator[None]:
         raise InvalidFile(f"{path.name!r} is not a valid .npz file: {error}") from None
 
 
+def _refuse_to_inflate(entries: Iterable[zipfile.ZipInfo], path: Path) -> None:
+    """Raise if arrays are much larger than their file, and too large to read them nevertheless."""
+    n_bytes, n_stored = sum(entry.file_size for entry in entries), path.stat().st_size
+    if n_bytes > max(_INFLATED_BYTES, _MOST_INFLATED * n_stored):
+        raise InvalidFile(
+            f"{path.name!r} has {n_stored:,} bytes and would take {n_bytes:,} in memory, more than "
+            f"{_MOST_INFLATED} times as much; if that is right, save it with np.savez, which does "
+            "not compress"
+        )
+
+
 def _read_archived(
     archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path
 ) -> MappedArray | np.ndarray:
     """The position of an array in the file, or the array itself if it is compressed."""
-    name = f"{info.filename!r} in {path.name!r}"
+    name = f"{quoted(info.filename)} in {path.name!r}"
     with archive.open(info) as entry:
         array = MappedArray.from_header(entry, path, name)
         if info.file_size != array.offset + array.nbytes:
@@ -211,6 +228,7 @@ def _read_archived(
                 f"but the file has {info.file_size - array.offset:,}"
             )
         if info.compress_type != zipfile.ZIP_STORED:
+            entry.seek(array.offset)
             values = np.frombuffer(entry.read(), array.dtype)
             return values.reshape(array.shape, order="F" if array.is_fortran else "C")
     with path.open("rb") as file:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from scorewise._fields import ClassNames
 from scorewise._files import parquet_files
 from scorewise._tables import parquet_writer
+from scorewise._text import quoted_names
 from scorewise.errors import InvalidFile
 from scorewise.io._formats import FileFormat
 from scorewise.io._predictions import Predictions
@@ -109,9 +110,8 @@ def _difference(schema: pa.Schema, other: pa.Schema) -> str | None:
     columns, other_columns = ({f"{f.name} ({f.type})" for f in s} for s in (schema, other))
     if columns == other_columns:
         return None
-    missing = ", ".join(sorted(columns - other_columns)) or "none"
-    new = ", ".join(sorted(other_columns - columns)) or "none"
-    return f"{new} instead of {missing}"
+    missing, new = sorted(columns - other_columns), sorted(other_columns - columns)
+    return f"{quoted_names(new)} instead of {quoted_names(missing)}"
 
 
 def _write_folder(predictions: Predictions, path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from scorewise._fields import ClassNames
+from scorewise._text import quoted, quoted_names
 from scorewise.errors import InvalidFile
 from scorewise.io._columns import FIELD_NAMES, LOGITS, PROBS, named_column
 from scorewise.io._formats import FileFormat
@@ -27,7 +28,7 @@ def _read(path: Path, class_names: ClassNames) -> Predictions:
             if named_column(tensors, (*PROBS, *LOGITS)) is None:
                 raise InvalidFile(
                     f"{path.name!r} has no tensor 'probs' (nor 'logits'), only "
-                    f"{', '.join(map(repr, sorted(tensors))) or 'nothing'}"
+                    f"{quoted_names(sorted(tensors))}"
                 )
             fields = _text_fields(file.metadata() or {}, path)
             for field in _TENSORS:
@@ -48,8 +49,8 @@ def _tensor(file: Any, name: str, path: Path) -> np.ndarray:
     except (TypeError, KeyError, AttributeError):
         dtype = file.get_slice(name).get_dtype()
         raise InvalidFile(
-            f"{name!r} in {path.name!r} is of type {dtype}, which NumPy does not have; save it as "
-            "float32"
+            f"{quoted(name)} in {path.name!r} is of type {dtype}, which NumPy does not have; save "
+            "it as float32"
         ) from None
 
 

@@ -25,6 +25,7 @@ from scorewise._array import (
     to_float64,
 )
 from scorewise._numerics import log1p_minus, polynomial
+from scorewise._text import quoted
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
 from scorewise.rules._rule import (
@@ -147,7 +148,7 @@ class TopK(_LargestClassesRule):
     def __post_init__(self) -> None:
         k = number_above(0, self.k, "k of top_k")
         if isinstance(self.k, bool) or k != int(k):
-            raise InvalidInput(f"k of top_k must be a whole number from 1 on, not {self.k!r}")
+            raise InvalidInput(f"k of top_k must be a whole number from 1 on, not {quoted(self.k)}")
         object.__setattr__(self, "k", int(k))
 
 
@@ -170,14 +171,16 @@ class CostMatrix(DecisionRule):
         object.__setattr__(self, "costs", costs)
         if self.actions is not None:
             if isinstance(self.actions, str | bytes) or not isinstance(self.actions, Iterable):
-                raise InvalidInput(f"{self.actions!r} must be a sequence of names, one per action")
+                raise InvalidInput(
+                    f"{quoted(self.actions)} must be a sequence of names, one per action"
+                )
             actions = tuple(str(a) for a in self.actions)
             if len(actions) != costs.shape[1]:
                 raise InvalidInput(f"{len(actions)} action names for {costs.shape[1]} actions")
             duplicate = validate.first_repeated(actions)
             if duplicate is not None:
                 raise InvalidInput(
-                    f"two actions are called {duplicate!r}; give each a different name"
+                    f"two actions are called {quoted(duplicate)}; give each a different name"
                 )
             object.__setattr__(self, "actions", actions)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from scorewise import _validate as validate
+from scorewise._text import quoted
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.rules._rule import REGISTRY, ScoringRule
 
@@ -45,7 +46,7 @@ def get_rule(rule: RuleLike) -> ScoringRule:
         return rule
     if not isinstance(rule, str):
         raise InvalidInput(
-            f"{rule!r} is not a scoring rule; pass a name such as 'log', or a rule from "
+            f"{quoted(rule)} is not a scoring rule; pass a name such as 'log', or a rule from "
             "scorewise.rules"
         )
     name, colon, numbers = rule.partition(":")
@@ -53,7 +54,7 @@ def get_rule(rule: RuleLike) -> ScoringRule:
     if not isinstance(rule_or_maker, ScoringRule):
         return _make(rule_or_maker, rule, numbers)
     if colon:
-        raise InvalidInput(f"{name!r} takes no numbers, but {rule!r} has some")
+        raise InvalidInput(f"{quoted(name)} takes no numbers, but {quoted(rule)} has some")
     return rule_or_maker
 
 
@@ -89,11 +90,13 @@ def get_rules(
     elif isinstance(rules, Iterable):
         named = [_named(rule) for rule in rules]
     else:
-        raise InvalidInput(f"{rules!r} is neither a scoring rule nor a list or mapping of rules")
+        raise InvalidInput(
+            f"{quoted(rules)} is neither a scoring rule nor a list or mapping of rules"
+        )
     duplicate = validate.first_repeated(name for name, _ in named)
     if duplicate is not None:
         raise InvalidInput(
-            f"two rules are called {duplicate!r}; pass a mapping of different names to rules"
+            f"two rules are called {quoted(duplicate)}; pass a mapping of different names to rules"
         )
     return dict(named)
 
@@ -113,17 +116,19 @@ def _by_name(name: str) -> ScoringRule | Callable[..., ScoringRule]:
         known = sorted(name.replace("_", "-") for name in REGISTRY if _has_text(REGISTRY[name]))
         close = difflib.get_close_matches(plain, known, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
-        raise InvalidInput(f"no rule is called {name!r}; {hint}known: {', '.join(known)}") from None
+        raise InvalidInput(
+            f"no rule is called {quoted(name)}; {hint}known: {', '.join(known)}"
+        ) from None
 
 
 def _make(maker: Callable[..., ScoringRule], rule: str, numbers: str) -> ScoringRule:
     if not _has_text(maker):
         raise InvalidInput(
-            f"{rule!r} has parameters that cannot be written in a name",
+            f"{quoted(rule)} has parameters that cannot be written in a name",
             Remedy("rule", ..., f"made by scorewise.rules.{maker.__name__}"),
         )
     if not numbers.strip():
-        raise InvalidInput(f"{rule!r} needs numbers, {_EXAMPLES}")
+        raise InvalidInput(f"{quoted(rule)} needs numbers, {_EXAMPLES}")
     try:
         parameters = [_number(x) for x in numbers.split(",")]
         return maker(*parameters)
@@ -131,7 +136,7 @@ def _make(maker: Callable[..., ScoringRule], rule: str, numbers: str) -> Scoring
         raise
     except (TypeError, ValueError) as error:
         raise InvalidInput(
-            f"cannot read {rule!r}: {error}; it needs numbers, {_EXAMPLES}"
+            f"cannot read {quoted(rule)}: {error}; it needs numbers, {_EXAMPLES}"
         ) from error
 
 
@@ -145,7 +150,7 @@ def _has_text(rule_or_maker: ScoringRule | Callable[..., ScoringRule]) -> bool:
 
 def _number(text: str) -> int | float:
     if "_" in text:
-        raise ValueError(f"{text!r} is not a number")
+        raise ValueError(f"{quoted(text)} is not a number")
     try:
         return int(text)
     except ValueError:
@@ -170,14 +175,14 @@ def rule_from_json(value: Any) -> ScoringRule:
         return get_rule(value)
     if not isinstance(value, dict) or not isinstance(value.get("name"), str):
         raise InvalidInput(
-            f"{value!r} is not a scoring rule: it must be a name, or a mapping with a name"
+            f"{quoted(value)} is not a scoring rule: it must be a name, or a mapping with a name"
         )
     parameters = dict(value)
     name = parameters.pop("name")
     maker = _by_name(name)
     if isinstance(maker, ScoringRule):
-        raise InvalidInput(f"{name!r} takes no parameters")
+        raise InvalidInput(f"{quoted(name)} takes no parameters")
     try:
         return maker(**parameters)
     except TypeError as error:
-        raise InvalidInput(f"cannot make the rule {name!r}: {error}") from error
+        raise InvalidInput(f"cannot make the rule {quoted(name)}: {error}") from error
