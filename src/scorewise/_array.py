@@ -6,8 +6,10 @@ NumPy, torch, JAX, CuPy and array-api-strict run the same formulas on their own 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
 
 import array_api_compat as compat
 import numpy as np
@@ -20,14 +22,54 @@ _BLOCK_ELEMENTS = 1 << 17
 _FEW_MEMBERS, _MANY_MEMBERS = 16, 256
 
 
+if TYPE_CHECKING:
+    from functools import cached_property as cached_property
+else:
+
+    class cached_property:  # noqa: N801 - as that of functools
+        """A property that is computed once; torch cannot compile the lock that functools takes."""
+
+        def __init__(self, function: Callable[[Any], Any]) -> None:
+            self.function, self.__doc__ = function, function.__doc__
+
+        def __set_name__(self, owner: type, name: str) -> None:
+            self.name = name
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+            if instance is None:
+                return self
+            value = self.function(instance)
+            instance.__dict__[self.name] = value
+            return value
+
+
+# Torch's compiler warns about the functions of array_api_compat that recognise arrays, as they are
+# cached. So tensors are recognised first, by their type.
+
+
+def is_torch(x: object) -> bool:
+    """Return whether ``x`` is a torch tensor."""
+    torch = sys.modules.get("torch")  # if it is not imported, there are no tensors
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
 def namespace(*arrays: Array) -> Namespace:
     """The array API namespace that the arrays share."""
+    if all(is_torch(array) for array in arrays):
+        import array_api_compat.torch as xp
+
+        return xp
     return compat.array_namespace(*arrays)
+
+
+def _device(x: Array) -> Any:
+    """The device of an array."""
+    return x.device if is_torch(x) else compat.device(x)
 
 
 def is_array(x: object) -> bool:
     """Return whether ``x`` is an array of some library, rather than a list, a number or a frame."""
-    return bool(compat.is_array_api_obj(x))
+    return is_torch(x) or bool(compat.is_array_api_obj(x))
 
 
 def is_numpy(x: object) -> bool:
@@ -37,59 +79,91 @@ def is_numpy(x: object) -> bool:
 
 def is_jax(x: object) -> bool:
     """Return whether ``x`` is an array of JAX, with values or without."""
-    return bool(compat.is_jax_array(x))
+    return not is_torch(x) and bool(compat.is_jax_array(x))
 
 
 def is_dask(x: object) -> bool:
     """Return whether ``x`` is a lazy Dask array."""
-    return bool(compat.is_dask_array(x))
+    return not is_torch(x) and bool(compat.is_dask_array(x))
 
 
 def is_sparse(x: object) -> bool:
     """Return whether ``x`` stores only some of its entries."""
-    if compat.is_torch_array(x):
+    if is_torch(x):
         return str(x.layout) != "torch.strided"  # type: ignore[attr-defined]
     return not is_array(x) and hasattr(x, "toarray")
 
 
-def is_traced(x: object) -> bool:
-    """Return whether ``x`` has no values yet: JAX is tracing (``jit``, ``vmap``, ``grad``)."""
-    if not compat.is_jax_array(x):
+def is_traced(x: Array) -> bool:
+    """Return whether ``x`` has no values that can be read.
+
+    JAX is tracing (``jit``, ``vmap``, ``grad``), torch is in ``vmap``, or has the meta device.
+    """
+    if is_torch(x):
+        return x.device.type == "meta" or (not is_compiled(x) and _is_batched(x))
+    if not is_jax(x):
         return False
     import jax
 
     return isinstance(x, jax.core.Tracer)
 
 
+def is_compiled(x: Array) -> bool:
+    """Return whether torch compiles or exports the operations on ``x``."""
+    if not is_torch(x):
+        return False
+    import torch
+
+    return bool(torch.compiler.is_compiling())
+
+
 def needs_gradient(x: object) -> bool:
     """Return whether torch records operations on ``x`` to differentiate them."""
-    return bool(compat.is_torch_array(x) and x.requires_grad)  # type: ignore[attr-defined]
+    return bool(is_torch(x) and x.requires_grad)  # type: ignore[attr-defined]
 
 
 def in_host_memory(x: Array) -> bool:
     """Return whether the array has plain values in host memory, which other code may read."""
-    if compat.is_numpy_array(x):
+    if isinstance(x, np.ndarray):
         return bool(x.dtype.isnative)
-    if compat.is_torch_array(x):
-        return x.device.type == "cpu" and not x.is_neg() and not _is_differentiated(x)
-    if compat.is_jax_array(x) and not is_traced(x):
+    if is_torch(x):
+        if x.device.type != "cpu" or is_compiled(x):
+            return False
+        return not x.is_neg() and not _is_differentiated(x)
+    if is_jax(x) and not is_traced(x):
         return {device.platform for device in x.devices()} == {"cpu"}
     return False
+
+
+def _is_batched(x: Array) -> bool:
+    """Return whether a torch tensor stands for many, in ``torch.func.vmap``."""
+    import torch
+
+    return any(torch._C._functorch.is_batchedtensor(layer) for layer in _layers(x))
+
+
+def _layers(x: Array) -> Iterator[Array]:
+    """Yield a torch tensor and those inside of it, which transforms such as ``grad`` wrap."""
+    import torch
+
+    yield x
+    while torch._C._functorch.is_functorch_wrapped_tensor(x):
+        x = torch._C._functorch.get_unwrapped(x)
+        yield x
 
 
 def _is_differentiated(x: Array) -> bool:
     """Return whether torch differentiates ``x``: backwards, forwards, or in a transform."""
     import torch
 
-    wrapped = getattr(torch._C, "_functorch", None)
-    if x.requires_grad or (wrapped and wrapped.is_functorch_wrapped_tensor(x)):
+    if x.requires_grad or torch._C._functorch.is_functorch_wrapped_tensor(x):
         return True
     return torch.autograd.forward_ad.unpack_dual(x).tangent is not None
 
 
 def host_view(x: Array) -> np.ndarray:
     """Return a NumPy view of an array in host memory, without a copy."""
-    return np.asarray(x.detach() if compat.is_torch_array(x) else x)
+    return np.asarray(x.detach() if is_torch(x) else x)
 
 
 def dtype_name(x: Array) -> str:
@@ -130,11 +204,11 @@ def rounded_to(x: Array, dtype: str) -> Array:
 
 def _wide_dtype(xp: Namespace, x: Array) -> Any:
     """Return float64, or the array's dtype where there is no float64."""
-    if compat.is_jax_array(x):
+    if is_jax(x):
         import jax
 
         return jax.dtypes.canonicalize_dtype("float64")
-    return x.dtype if compat.is_torch_array(x) and x.device.type == "mps" else xp.float64
+    return x.dtype if is_torch(x) and x.device.type == "mps" else xp.float64
 
 
 def to_float64(xp: Namespace, x: Array) -> Array:
@@ -165,7 +239,7 @@ def contiguous_rows(xp: Namespace, x: Array) -> Array:
 
     NumPy sums strided rows term by term, and torch in an order that depends on the row.
     """
-    if compat.is_torch_array(x):
+    if is_torch(x):
         return x.contiguous()
     return xp.ascontiguousarray(x) if hasattr(x, "strides") else x
 
@@ -186,16 +260,17 @@ def on_device_of(xp: Namespace, values: Any, like: Array) -> Array:
         values = to_numpy(values)  # the library that Dask handles best
     if not is_array(values):
         values = np.asarray(values)
-    if compat.is_torch_array(values) and compat.is_torch_array(like):
+    if is_torch(values) and is_torch(like):
         return values.to(like.device)
     # values beyond JAX's range become infinite, which raises later
     with np.errstate(over="ignore"):
-        return xp.asarray(_shareable(values), device=compat.device(like))
+        return xp.asarray(_shareable(values), device=_device(like))
 
 
 def as_dtype_of(xp: Namespace, values: Any, like: Array) -> Array:
     """Return values as an array of the library, device and dtype of ``like``."""
-    return xp.asarray(_shareable(values), dtype=like.dtype, device=compat.device(like))
+    values = values if is_compiled(like) else _shareable(values)
+    return xp.asarray(values, dtype=like.dtype, device=_device(like))
 
 
 def _shareable(values: Any) -> Any:
@@ -216,24 +291,45 @@ def difference(xp: Namespace, p: Array, q: Array) -> Array:
     return xp.where(p == q, 0.0, p - q)
 
 
+def ignoring_overflow(x: Array) -> AbstractContextManager[Any]:
+    """A context in which NumPy does not warn of infinite results; no other library does."""
+    return np.errstate(over="ignore") if isinstance(x, np.ndarray) else nullcontext()
+
+
+def at_least(xp: Namespace, x: Array, bound: float) -> Array:
+    """The larger of x and a number, elementwise; NaN where x is NaN."""
+    if is_torch(x):  # torch cannot compile the maximum of an array and a number
+        return x.clamp(min=bound)
+    return xp.maximum(x, bound)
+
+
+def cumulative_sum(xp: Namespace, x: Array) -> Array:
+    """The sums of the first entries of the last axis."""
+    return x.cumsum(-1) if is_torch(x) else xp.cumulative_sum(x, axis=-1)
+
+
 def matmul(xp: Namespace, a: Array, b: Array) -> Array:
     """The product a @ b in the full precision of its arrays, whatever the library's settings."""
-    if compat.is_jax_array(a):
+    if is_jax(a):
         return xp.matmul(a, b, precision="highest")
-    if compat.is_torch_array(a):  # neither autocast nor TF32 touches float64
+    if is_torch(a):  # neither autocast nor TF32 touches float64
         return xp.astype(to_float64(xp, a) @ to_float64(xp, b), a.dtype)
     return a @ b
 
 
 def one_hot(xp: Namespace, index: Array, n: int) -> Array:
     """Return a boolean array ``(..., n)``, true at ``index``."""
-    return xp.arange(n, device=compat.device(index)) == index[..., None]
+    return xp.arange(n, device=_device(index)) == index[..., None]
 
 
 def to_numpy(x: Array) -> np.ndarray:
     """The values as a NumPy array on the host."""
-    if compat.is_torch_array(x):
-        return np.asarray(x.detach().cpu())
+    if is_torch(x):
+        import torch
+
+        *_, values = _layers(x)
+        with torch._C._DisableFuncTorch():
+            return np.asarray(values.detach().cpu())
     if compat.is_cupy_array(x):
         return np.asarray(x.get())
     return np.asarray(x)
@@ -245,7 +341,9 @@ def blocks(x: Array, axis: int) -> Iterator[Any]:
     Only eager arrays on the host gain from them; on a device, or while tracing, a single large
     operation is faster.
     """
-    on_cpu = compat.is_numpy_array(x) or (compat.is_torch_array(x) and x.device.type == "cpu")
+    on_cpu = isinstance(x, np.ndarray) or (
+        is_torch(x) and x.device.type == "cpu" and not is_compiled(x)
+    )
     if not on_cpu or compat.size(x) <= _BLOCK_ELEMENTS:
         yield ...
         return

@@ -15,6 +15,7 @@ from scorewise._array import (
     Namespace,
     contiguous_rows,
     dtype_name,
+    ignoring_overflow,
     is_array,
     namespace,
     rounded_to,
@@ -26,7 +27,7 @@ from scorewise.errors import InvalidInput, Remedy
 
 def softmax(xp: Namespace, logits: Array) -> Array:
     """Return the softmax of logits along the last axis; -inf is an impossible class."""
-    with np.errstate(over="ignore"):  # a difference of -inf is a probability of exactly 0
+    with ignoring_overflow(logits):  # a difference of -inf is a probability of exactly 0
         shifted = xp.exp(logits - xp.max(logits, axis=-1, keepdims=True))
     return shifted / xp.sum(shifted, axis=-1, keepdims=True)
 

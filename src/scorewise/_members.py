@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import Any
 
 from scorewise import _validate as validate
-from scorewise._array import Array, is_dask, map_dask_rows, namespace
+from scorewise._array import Array, cached_property, is_dask, map_dask_rows, namespace
 from scorewise._inputs import InputOptions, RawPredictions, raw_members
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput

@@ -13,7 +13,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scorewise._array import Array, Namespace, eps, is_traced, smallest_normal
+from scorewise._array import (
+    Array,
+    Namespace,
+    cumulative_sum,
+    eps,
+    is_jax,
+    is_traced,
+    smallest_normal,
+)
 
 
 def polynomial(x: Array, coefficients: Sequence[Array]) -> Array:
@@ -32,8 +40,8 @@ def sum_product(xp: Namespace, p: Array, values: Array) -> Array:
 def sum_of_others(xp: Namespace, x: Array) -> Array:
     """Return Σ_{j≠k} x_j for every k of the last axis, as a sum, not a difference."""
     none = xp.zeros_like(x[..., :1])
-    before = xp.cumulative_sum(xp.concat([none, x[..., :-1]], axis=-1), axis=-1)
-    after = xp.cumulative_sum(xp.concat([none, xp.flip(x[..., 1:], axis=-1)], axis=-1), axis=-1)
+    before = cumulative_sum(xp, xp.concat([none, x[..., :-1]], axis=-1))
+    after = cumulative_sum(xp, xp.concat([none, xp.flip(x[..., 1:], axis=-1)], axis=-1))
     return before + xp.flip(after, axis=-1)
 
 
@@ -54,7 +62,7 @@ def neg_log(xp: Namespace, p: Array) -> Array:
 
 def quotient(xp: Namespace, a: Array, b: Array) -> Array:
     """Return a/b for b > 0, scaled where 1/b² would overflow in the gradient of JAX."""
-    if not is_traced(b):
+    if not (is_jax(b) and is_traced(b)):
         return a / b
     tiny = smallest_normal(xp, b)
     lift = xp.where(b < tiny ** (1 / 3), tiny**-0.5, 1.0)

@@ -7,7 +7,6 @@ the parameters of a Dirichlet. Both have a mean θ̄ and compute expectations ov
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from scorewise._array import (
     Array,
     as_dtype_of,
     blocks,
+    cached_property,
     contiguous_rows,
     difference,
     dtype_name,

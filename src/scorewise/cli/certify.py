@@ -82,7 +82,9 @@ def certify(
     )
     policy.save(out, signing_key=signing_key)
     if as_json:
-        print_json(policy.to_dict())
+        # all but the calibration rows, which the file has
+        content = policy.to_dict()
+        print_json({name: x for name, x in content.items() if not name.startswith("calibration_")})
     else:
         print_text(str(policy))
         print_text(f"Written to {out}", wrap=False)

@@ -11,7 +11,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise import kernels
-from scorewise._array import Array, as_dtype_of, is_dask, namespace
+from scorewise._array import Array, as_dtype_of, is_compiled, is_dask, namespace
 from scorewise._inputs import InputOptions
 from scorewise._members import Members, changed_options
 from scorewise.decompose._jackknife import Jackknife, check_jackknife
@@ -203,7 +203,8 @@ def _all_components(
 ) -> list[Array]:
     """Return all components of all rules, by a kernel if one is usable, else by the array path."""
     raw, weights = members.raw, members.weights
-    kernel = None if jackknife else kernels.pick(raw, weights, rules)
+    by_arrays = jackknife or is_compiled(raw.values)
+    kernel = None if by_arrays else kernels.pick(raw, weights, rules)
     results = kernel.compute(raw, weights, rules) if kernel is not None else None
     if results is not None:
         return list(chain.from_iterable(results))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scorewise import _validate as validate
-from scorewise._array import Array, Namespace
+from scorewise._array import Array, Namespace, at_least
 from scorewise._numerics import square_root, sum_of_others
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
@@ -29,7 +29,7 @@ class Jackknife:
         self.center = samples.mean[..., None, :]
         self.deviation = samples.deviations
         shift = -(self.deviation / self.rest[..., None]) * self.weight[..., None]
-        self.mean = xp.maximum(self.center + shift, 0.0)  # θ̄₋ₘ
+        self.mean = at_least(xp, self.center + shift, 0.0)  # θ̄₋ₘ
         self.excess = rule._divergence(xp, self.center, self.mean, shift)  # D(θ̄, θ̄₋ₘ)
 
     def bias(self) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, final
 
 import numpy as np
@@ -15,6 +15,8 @@ from scorewise._array import (
     Array,
     Namespace,
     as_dtype_of,
+    at_least,
+    cached_property,
     difference,
     eps,
     matmul,
@@ -38,7 +40,7 @@ from scorewise.rules._rule import (
 
 def _excess(xp: Namespace, p: Array, q: Array) -> Array:
     """Return (p − q)⁺, exactly 0 where the two are equal, also for a compiler."""
-    return xp.maximum(difference(xp, p, q), 0.0)
+    return at_least(xp, difference(xp, p, q), 0.0)
 
 
 class _LargestClassesRule(DecisionRule):

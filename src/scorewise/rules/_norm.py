@@ -14,7 +14,7 @@ from typing import final
 
 import numpy as np
 
-from scorewise._array import Array, Namespace
+from scorewise._array import Array, Namespace, at_least
 from scorewise._numerics import (
     expm1_minus,
     gini_terms,
@@ -50,7 +50,7 @@ class Spherical(_NormRule):
         # 1 − p_y/‖p‖ = (‖p‖² − p_y²)/(‖p‖·(‖p‖ + p_y))
         squares = xp.sum(p * p, axis=-1, keepdims=True)
         norm = xp.sqrt(squares)
-        return xp.maximum(squares - p * p, 0.0) / (norm * (norm + p))
+        return at_least(xp, squares - p * p, 0.0) / (norm * (norm + p))
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
         # S − ‖p‖ = (S² − ‖p‖²)/(S + ‖p‖)
@@ -99,7 +99,7 @@ class Pseudospherical(_NormRule):
     def _losses(self, xp: Namespace, p: Array) -> Array:
         share = p / self._norm(xp, p)[..., None]
         log_share = xp.log(xp.where(p > 0, share, 1.0))
-        return xp.where(p > 0, xp.maximum(-xp.expm1((self.alpha - 1) * log_share), 0.0), 1.0)
+        return xp.where(p > 0, at_least(xp, -xp.expm1((self.alpha - 1) * log_share), 0.0), 1.0)
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
         # With Σ(p/S)^α = 1 − T, S − ‖p‖ = S·(1 − (1 − T)^{1/α}) is accurate for small T.
@@ -125,7 +125,7 @@ class Pseudospherical(_NormRule):
         parallel = xp.sum(d * slope, axis=-1) / xp.sum(q * slope, axis=-1)
         top = xp.max(p, axis=-1, keepdims=True)  # powers of small numbers underflow
         rest = (d - q * parallel[..., None]) / top
-        q = xp.maximum(q * (1 + parallel[..., None]), 0.0) / top
+        q = at_least(xp, q * (1 + parallel[..., None]), 0.0) / top
         p = p / top
         excess = (self.alpha - 1) * xp.sum(power_excess(xp, q, p, rest, self.alpha), axis=-1)
         powers = xp.sum(power(xp, q, self.alpha), axis=-1)

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, final
 
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._array import Array, Namespace, as_dtype_of, matmul
+from scorewise._array import (
+    Array,
+    Namespace,
+    as_dtype_of,
+    at_least,
+    cached_property,
+    cumulative_sum,
+    matmul,
+)
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput
 from scorewise.rules._rule import ScoringRule, register
@@ -58,6 +65,7 @@ class Quadratic(_QuadraticRule):
                 "only for a positive semidefinite matrix"
             )
         object.__setattr__(self, "matrix", a)
+        _ = self._root  # now, as torch cannot compile its computation
 
     @property
     def name(self) -> str:
@@ -99,7 +107,7 @@ class Quadratic(_QuadraticRule):
     def _losses(self, xp: Namespace, p: Array) -> Array:
         # Σ_k p_k (e_k − e_y)ᵀA(e_k − e_y) − H(p)
         to_label = matmul(xp, p, as_dtype_of(xp, self._distances, p))
-        return xp.maximum(to_label - self._entropy(xp, p)[..., None], 0.0)
+        return at_least(xp, to_label - self._entropy(xp, p)[..., None], 0.0)
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
         # ½ Σ_ij p_i p_j (e_i − e_j)ᵀA(e_i − e_j), of which no term is negative
@@ -117,22 +125,22 @@ class RankedProbability(_QuadraticRule):
     family = "rps"
 
     def _losses(self, xp: Namespace, p: Array) -> Array:
-        below = xp.cumulative_sum(p, axis=-1)
+        below = cumulative_sum(xp, p)
         total = below[..., -1:]
         missed = (total - below) ** 2  # thresholds at or above the label
         # Σ_{k<y} F_k² + Σ_{k≥y} (S − F_k)²
-        before = xp.cumulative_sum(below * below, axis=-1) - below * below
-        after = xp.flip(xp.cumulative_sum(xp.flip(missed, axis=-1), axis=-1), axis=-1)
-        return xp.maximum(before, 0.0) + after
+        before = cumulative_sum(xp, below * below) - below * below
+        after = xp.flip(cumulative_sum(xp, xp.flip(missed, axis=-1)), axis=-1)
+        return at_least(xp, before, 0.0) + after
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
         # F and 1 − F are summed from either end, so that neither is a rounded difference.
-        below = xp.cumulative_sum(p, axis=-1)[..., :-1]
-        above = xp.flip(xp.cumulative_sum(xp.flip(p, axis=-1), axis=-1), axis=-1)[..., 1:]
+        below = cumulative_sum(xp, p)[..., :-1]
+        above = xp.flip(cumulative_sum(xp, xp.flip(p, axis=-1)), axis=-1)[..., 1:]
         return xp.sum(below * above, axis=-1)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
-        return xp.sum(xp.cumulative_sum(d, axis=-1)[..., :-1] ** 2, axis=-1)
+        return xp.sum(cumulative_sum(xp, d)[..., :-1] ** 2, axis=-1)
 
 
 rps = register(RankedProbability())

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._array import Array, Namespace, as_dtype_of, difference, namespace, one_hot
+from scorewise._array import Array, Namespace, as_dtype_of, at_least, difference, namespace, one_hot
 from scorewise._inputs import apply_floor, classes_last, raw_predictions
 from scorewise._numerics import sum_product
 from scorewise._text import PERCENT, percent
@@ -186,7 +186,7 @@ class ScoringRule(abc.ABC):
     def _without(self, xp: Namespace, total: Array, epistemic: Array) -> Array:
         """Return AU = TU − EU, for an EU that is simulated and may exceed TU."""
         difference = total - epistemic
-        return xp.maximum(difference, 0.0) if self.never_negative else difference
+        return at_least(xp, difference, 0.0) if self.never_negative else difference
 
     # -- EU of members that arrive one after the other, from epistemic states that can be merged ---
 

@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._array import Array, Namespace, as_dtype_of
+from scorewise._array import Array, Namespace, as_dtype_of, at_least
 from scorewise._numerics import (
     digamma_drop,
     digamma_rise,
@@ -110,7 +110,7 @@ class Brier(ScoringRule):
 
     def _losses(self, xp: Namespace, p: Array) -> Array:
         squares = xp.sum(p * p, axis=-1, keepdims=True)
-        return xp.maximum(squares - p * p, 0.0) + (1 - p) ** 2
+        return at_least(xp, squares - p * p, 0.0) + (1 - p) ** 2
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
         return xp.sum(gini_terms(xp, p), axis=-1)
@@ -151,7 +151,7 @@ class Tsallis(ScoringRule):
         # above its tangent at p_y, so neither part is negative
         beta = self.beta
         powers = power(xp, p, beta)
-        others = xp.maximum(xp.sum(powers, axis=-1, keepdims=True) - powers, 0.0)
+        others = at_least(xp, xp.sum(powers, axis=-1, keepdims=True) - powers, 0.0)
         return others + power_excess(xp, p, xp.ones_like(p), 1 - p, beta)
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
@@ -209,7 +209,7 @@ class WeightedLog(ScoringRule):
         # w_y·(−log p_y − 1 + p_y) + Σ_{k≠y} w_k p_k: no term is negative
         label_term = relative_entropy(xp, p, xp.ones_like(p), 1 - p)
         others = xp.sum(w * p, axis=-1, keepdims=True) - w * p
-        return w * label_term + xp.maximum(others, 0.0)
+        return w * label_term + at_least(xp, others, 0.0)
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
         # A heavy class that is almost certain needs all digits of 1 − p.

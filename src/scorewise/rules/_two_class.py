@@ -12,23 +12,34 @@ no factor is ever negative, so nothing cancels. For p < q the classes change pla
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._array import Array, Namespace, as_dtype_of, eps, is_traced
+from scorewise._array import (
+    Array,
+    Namespace,
+    as_dtype_of,
+    at_least,
+    cached_property,
+    eps,
+    is_compiled,
+    is_traced,
+)
 from scorewise._numerics import quotient
 from scorewise.rules._rule import ScoringRule, number_above, register
 
 _DEPTH = 45.0  # integrands below e^−45 of their maximum are neglected
 _FLAT = 1e-8  # the smallest rate of decay that is assumed for an integrand
+_Quadrature = tuple[list[float], list[float]]  # nodes and weights
 
 
 @lru_cache(maxsize=8)
-def _gauss(n: int) -> tuple[list[float], list[float]]:
+def _gauss(n: int) -> _Quadrature:
     """Return nodes and weights for ∫₀¹ f(v) dv."""
     x, w = np.polynomial.legendre.leggauss(n)
     return ((1 + x) / 2).tolist(), (w / 2).tolist()
@@ -79,7 +90,11 @@ def _log_ratio(xp: Namespace, p: Array, q: Array, d: Array, valid: Array) -> Arr
 
 
 def _integral(
-    xp: Namespace, odds_weight: _OddsWeight, over: _Interval, log_factor: Array, nodes: int
+    xp: Namespace,
+    odds_weight: _OddsWeight,
+    over: _Interval,
+    log_factor: Array,
+    quadratures: Sequence[_Quadrature],
 ) -> Array:
     """Return e^factor·∫ (1 − e^{x−end})·c^α (1−c)^β dx over an interval of log odds x.
 
@@ -91,15 +106,15 @@ def _integral(
     finite = over.has_start | (alpha > 0) | (over.span == 0)
     apart = finite & (over.span > 0)
     start, span = xp.where(apart, over.start, 0.0), xp.where(apart, over.span, 0.0)
-    left = xp.minimum(xp.maximum(bend - start, 0.0), span)
+    left = xp.minimum(at_least(xp, bend - start, 0.0), span)
     right = span - left
     middle = start + left
     # Integrate only where the integrand is not negligible. On the left that is the outer end if
     # the weight rises outwards, α < 0.
     decay = xp.exp(-xp.abs(middle))
     slope = xp.where(middle > 0, alpha * decay - beta, alpha - beta * decay) / (1 + decay)
-    left_length = xp.minimum(left, xp.minimum(left_reach, _DEPTH / xp.maximum(slope, _FLAT)))
-    fall = xp.maximum(xp.minimum(-slope, beta), _FLAT)
+    left_length = xp.minimum(left, xp.minimum(left_reach, _DEPTH / at_least(xp, slope, _FLAT)))
+    fall = at_least(xp, xp.minimum(-slope, beta), _FLAT)
     right_length = xp.minimum(right, xp.minimum(right_reach, _DEPTH / fall))
     skipped = xp.where(alpha < 0, left - left_length, 0.0)
     inner, outer = middle - skipped, middle - skipped - left_length
@@ -112,16 +127,16 @@ def _integral(
     alpha, beta, width, log_factor = (x[..., None, None] for x in (alpha, beta, width, log_factor))
     origin, rest, sign = origin[..., None], rest[..., None], sign[:, None]
     scale = xp.asinh(length[..., None] / width)
-    v, w = _gauss(nodes if eps(xp, start) < 1e-10 else max(nodes // 2, 16))
+    v, w = quadratures[0 if eps(xp, start) < 1e-10 else 1]
     # One node at a time saves memory; all at once saves a compiler from unrolling the loop.
-    step = len(v) if is_traced(start) else 1
+    step = len(v) if is_traced(start) or is_compiled(start) else 1
     total = 0.0
     for i in range(0, len(v), step):
         node, weight = (as_dtype_of(xp, z[i : i + step], like=start) for z in (v, w))
         grown = xp.expm1(scale * node)
         y = sign * width * (grown + grown / (1 + grown)) / 2  # width·sinh
         x = origin + y
-        log_weight = alpha * xp.minimum(x, 0.0) - beta * xp.maximum(x, 0.0)
+        log_weight = -alpha * at_least(xp, -x, 0.0) - beta * at_least(xp, x, 0.0)
         log_weight = log_weight - (alpha + beta) * xp.log1p(xp.exp(-xp.abs(x)))
         density = xp.exp(log_weight + log_factor) * (1 + grown + 1 / (1 + grown)) / 2
         total = total - weight * density * xp.expm1(y - rest)
@@ -149,6 +164,7 @@ class Beta(ScoringRule):
     def __post_init__(self) -> None:
         object.__setattr__(self, "a", number_above(-1, self.a, "a of beta"))
         object.__setattr__(self, "b", number_above(-1, self.b, "b of beta"))
+        _ = self._quadratures  # now, as torch cannot compile their computation
 
     def check_classes(self, n_classes: int) -> None:
         validate.same_classes(n_classes, 2, repr(self))
@@ -164,10 +180,11 @@ class Beta(ScoringRule):
         return 1000.0 + 2 * float(max(max(w.left, w.right) for w in self._odds_weights))
 
     @cached_property
-    def _nodes(self) -> int:
-        """The number of nodes per piece of an integral: more for longer pieces."""
+    def _quadratures(self) -> tuple[_Quadrature, _Quadrature]:
+        """Nodes of a piece of an integral in float64 and in float32: more for longer pieces."""
         longest = max(max(w.left, w.right) / w.width for w in self._odds_weights)
-        return min(math.ceil(13 + 3 * math.asinh(longest / 2)), 56)
+        n = min(math.ceil(13 + 3 * math.asinh(longest / 2)), 56)
+        return _gauss(n), _gauss(max(n // 2, 16))
 
     def _log_odds(self, xp: Namespace, p: Array, other: Array) -> Array:
         x = xp.log(xp.where(p > 0, p, 1.0)) - xp.log(xp.where(other > 0, other, 1.0))
@@ -187,7 +204,9 @@ class Beta(ScoringRule):
         other = xp.flip(p, axis=-1)
         start = self._log_odds(xp, p, other)
         span = xp.where(other > 0, self._far - start, 0.0)
-        return _integral(xp, odds_weight, _Interval(start, span, p > 0), log_factor, self._nodes)
+        return _integral(
+            xp, odds_weight, _Interval(start, span, p > 0), log_factor, self._quadratures
+        )
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         # Near a corner only the smaller probability resolves small distances. The choice depends on
@@ -206,7 +225,9 @@ class Beta(ScoringRule):
         ratios = _log_ratio(xp, p1, q1, d, inner) + _log_ratio(xp, q0, p0, d, inner)
         span = xp.where(d > 0, xp.where(inner, ratios, end - start), 0.0)
         log_factor = xp.log(xp.where(p1 > 0, p1, 1.0))
-        return _integral(xp, odds_weight, _Interval(start, span, q1 > 0), log_factor, self._nodes)
+        return _integral(
+            xp, odds_weight, _Interval(start, span, q1 > 0), log_factor, self._quadratures
+        )
 
 
 @register
