@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -14,7 +15,7 @@ from filelock import FileLock
 from tqdm import tqdm
 
 _PATIENCE = 2.0  # seconds before a bar appears
-_BAD_CHECKPOINT = (OSError, EOFError, RuntimeError, pickle.UnpicklingError, KeyError, ValueError)
+_DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 @contextmanager
@@ -52,21 +53,24 @@ def progress_bar(task: str, total: int | None, show: bool | None, **options: Any
 
 
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
-    """Write tensors and numbers, completely or not at all."""
+    """Write tensors and numbers and their digest, completely or not at all."""
     import torch
 
+    content = BytesIO()
+    torch.save(state, content)
     with replacing(path) as partial:
-        torch.save(state, partial)
+        partial.write_bytes(content.getvalue() + hashlib.sha256(content.getbuffer()).digest())
 
 
 def load_checkpoint(path: Path, device: Any = "cpu") -> dict[str, Any] | None:
-    """Return tensors and numbers from a file; None if it is missing or cannot be read."""
+    """Return tensors and numbers from a file; None if it is missing or damaged."""
     import torch
 
     if not path.is_file():
         return None
-    try:
-        state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
-    except _BAD_CHECKPOINT:  # it was not written completely
+    stored = path.read_bytes()
+    content, digest = stored[:-_DIGEST_BYTES], stored[-_DIGEST_BYTES:]
+    if hashlib.sha256(content).digest() != digest:
         return None
+    state: dict[str, Any] = torch.load(BytesIO(content), map_location=device, weights_only=True)
     return state

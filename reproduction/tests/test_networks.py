@@ -279,6 +279,10 @@ def test_networks_are_the_same_alone_and_together(pictures: Any, tmp_path: Path)
     save_checkpoint(tmp_path / "networks" / "stored.pt", together[1].state_dict())
     assert_identical(together[1], restored(RECIPES[1], tmp_path / "networks" / "stored.pt", CPU))
     assert restored(RECIPES[1], tmp_path / "networks" / "other.pt", CPU) is None
+    stored = bytearray((tmp_path / "networks" / "stored.pt").read_bytes())
+    stored[len(stored) // 2] ^= 1  # torch itself does not notice
+    (tmp_path / "networks" / "damaged.pt").write_bytes(stored)
+    assert restored(RECIPES[1], tmp_path / "networks" / "damaged.pt", CPU) is None
 
 
 def test_crops_and_mirrors(pictures: Any):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -492,11 +493,11 @@ def test_files_that_are_no_state_are_refused_and_unchanged(tmp_path):
         b"3",
         b'"format"',
         b"\xff\xfe\x00",
+        b'{"format": 4}',
         b'{"format": 3}',
-        b'{"format": 2}',
         content + b"x",
-        b'{"format": 2, "seed": null}',
-        content.replace(b'"format": 2', b'"format": 1'),
+        b'{"format": 3, "seed": null}',
+        content.replace(b'"format": 3', b'"format": 2'),
         content.replace(b'"rounds"', b'"round"'),
         content.replace(b'"loss"', b'"l"'),
         content.replace(b'"settings": {', b'"settings": {}, "x": {'),
@@ -541,8 +542,10 @@ def test_a_state_with_invalid_rounds_is_refused(tmp_path, name):
     if name == "rows broken":
         change = {"rows": [row + 0.5 for row in saved["rounds"][1]["rows"]]}
     (saved if "seed" in change else saved["rounds"][1]).update(change)
-    path.write_text(json.dumps(saved))
-    with pytest.raises(sw.InvalidInput):
+    del saved["sha256"]
+    digest = hashlib.sha256(json.dumps(saved, sort_keys=True).encode()).hexdigest()
+    path.write_text(json.dumps(saved | {"sha256": digest}))
+    with pytest.raises(sw.InvalidInput) as caught:
         sw.ActiveLearner(
             forest(),
             X,
@@ -552,6 +555,20 @@ def test_a_state_with_invalid_rounds_is_refused(tmp_path, name):
             target_loss=0.0,
             **(SHORT | EXAM | {"random_state": None}),
         )
+    assert "digest" not in str(caught.value)
+
+
+def test_a_state_with_a_changed_label_is_refused(tmp_path):
+    path = tmp_path / "s.json"
+    next(sw.active_learning(forest(), X, Y, **SHORT, **EXAM, state=path))
+    saved = json.loads(path.read_text())
+    label = saved["rounds"][0]["labels"][0]
+    saved["rounds"][0]["labels"][0] = (label + 1) % 3  # as valid as before
+    content = json.dumps(saved).encode()
+    path.write_bytes(content)
+    with pytest.raises(sw.InvalidInput, match="does not match its digest: it has been damaged"):
+        rounds_of(state=path)
+    assert files_in(tmp_path) == {path.name: content}
 
 
 def test_a_file_of_brackets_is_refused(tmp_path):

@@ -355,6 +355,15 @@ def test_a_folder_that_is_no_array_is_not_replaced(tmp_path):
     assert float(zarr.open_group(str(tmp_path / "group.zarr"))["precious"][0]) == 7
 
 
+def test_the_file_of_the_inputs_is_not_replaced(tmp_path):
+    path = tmp_path / "X.npy"
+    np.save(path, X)
+    before = path.read_bytes()
+    with pytest.raises(sw.InvalidInput, match="is, or is in, the input"):
+        sw.predict_samples(forest(), np.load(path, mmap_mode="r"), out=path)
+    assert path.read_bytes() == before
+
+
 def test_the_target_of_a_link_is_replaced(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     for name in ("a.npy", "a.zarr"):

@@ -16,11 +16,12 @@ from scipy.sparse import issparse
 from scorewise import _validate as validate
 from scorewise._array import is_array, namespace, to_numpy, working_precision
 from scorewise._files import locked, replacing
+from scorewise._text import quoted
 from scorewise.acquire._rounds import Round, concatenate
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.rules import ScoringRule
 
-_FORMAT = 2
+_FORMAT = 3
 _ANOTHER_PATH = Remedy("state", ..., "another path")
 # parameters that do not affect training, or that every round sets
 _IRRELEVANT = {"random_state", "n_jobs", "verbose", "progress", "device", "memory"}
@@ -62,7 +63,9 @@ class StateFile:
         try:
             saved = json.loads(content)
             if saved["format"] != _FORMAT:
-                raise InvalidInput(f"format {saved['format']}, not {_FORMAT}")
+                raise InvalidInput(f"format {quoted(saved['format'])}, not {_FORMAT}")
+            if saved.pop("sha256") != _digest(saved):
+                raise InvalidInput("its content does not match its digest: it has been damaged")
             seed = validate.whole(saved["seed"], "seed", at_least=0)
             settings = dict(saved["settings"])
             rounds: list[Round] = []
@@ -112,7 +115,7 @@ class StateFile:
             "settings": self._settings,
             "rounds": [_fields(finished) for finished in rounds],
         }
-        content = json.dumps(state).encode()
+        content = json.dumps({**state, "sha256": _digest(state)}).encode()
         with locked(self._path.parent):
             current = self._content()
             if current not in self._known_contents:
@@ -124,6 +127,10 @@ class StateFile:
             self._known_contents = [current, content]
             with replacing(self._path) as partial_path:
                 partial_path.write_bytes(content)
+
+
+def _digest(state: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 
 def _fields(finished: Round) -> dict[str, Any]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
+from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
 
 from scorewise import _validate as validate
+from scorewise._files import check_not_input
 from scorewise._progress import bar, counted
 from scorewise._random import seed_of
 from scorewise.accumulate import Accumulator
@@ -133,6 +136,8 @@ def predict_samples(
     sampler = make_sampler(model, options)
     n_rows = sampler.n_rows(X)
     check_destination(out, into, n_rows)
+    if isinstance(out, str | os.PathLike) and isinstance(X, np.memmap) and X.filename is not None:
+        check_not_input(Path(out), Path(X.filename))
     with (
         closing(sampler.chunks(X, batch_size)) as chunks,
         bar("predicting", n_rows, progress) as advance,
