@@ -46,9 +46,65 @@ def test_the_mean_loss_of_a_calibrated_model_is_its_total():
 
 def test_task_losses_of_every_array_library(xp):
     probs, y = members(10, 3, 4), np.arange(10) % 4
-    got = sw.task_losses(xp.asarray(probs), xp.asarray(y), "log")
+    for rule in ("log", "zero-one"):
+        expected = sw.task_losses(probs, y, rule)
+        for dtype in ("float64", "float32"):
+            got = sw.task_losses(xp.asarray(probs, dtype), xp.asarray(y), rule)
+            assert xp.owns(got)
+            assert "float64" in str(got.dtype)
+            rtol = 1e-12 if dtype == "float64" else 1e-5
+            np.testing.assert_allclose(np.asarray(got), expected, rtol=rtol)
+
+
+def test_task_losses_of_dask_arrays_are_numpys():
+    da = pytest.importorskip("dask.array")
+    probs, y = members(10, 3, 4), np.arange(10) % 4
+    got = sw.task_losses(da.from_array(probs, chunks=(5, 3, 4)), y, "log")
     assert isinstance(got, np.ndarray)
-    np.testing.assert_allclose(got, sw.task_losses(probs, y, "log"), rtol=1e-12)
+    np.testing.assert_array_equal(got, sw.task_losses(probs, y, "log"))
+
+
+@pytest.mark.parametrize("name", ["log", "brier", "spherical", "tsallis:1.5", "rps", "own"])
+def test_task_losses_of_torch_have_a_gradient(name):
+    import torch
+
+    rule = own_brier("torch") if name == "own" else name
+    z, y = torch.randn(4, 3, 5, dtype=torch.float64), [0, 3, 1, 4]
+    weights = torch.tensor([1.0, 2.0, 0.5], dtype=torch.float64)
+    plain = sw.task_losses(z, y, rule, floor=1e-3, from_logits=True, weights=weights)
+
+    def losses(logits):
+        return sw.task_losses(logits, y, rule, floor=1e-3, from_logits=True, weights=weights)
+
+    assert not plain.requires_grad
+    torch.testing.assert_close(losses(z.requires_grad_()), plain, rtol=1e-12, atol=0)
+    assert torch.autograd.gradcheck(losses, (z,))
+
+
+def test_task_losses_of_jax_have_a_gradient():
+    import jax
+
+    y = np.arange(6) % 3
+    alpha = jax.numpy.asarray(9 * members(6, 1, 3)[:, 0] + 0.1)
+
+    def mean_loss(a):
+        return sw.task_losses(sw.Dirichlet(a), y, "log").mean()
+
+    labels = np.eye(3)[y]
+    expected = (1 / alpha.sum(-1, keepdims=True) - labels / alpha) / 6
+    np.testing.assert_allclose(jax.jit(jax.grad(mean_loss))(alpha), expected, rtol=1e-5)
+
+
+def test_curves_and_calibrations_take_losses_of_torch():
+    import torch
+
+    probs, y = torch.from_numpy(members(40, 3, 4)).requires_grad_(), np.arange(40) % 4
+    losses, total = sw.task_losses(probs, y, "brier"), sw.decompose(probs, "brier").total
+    on_host = sw.task_losses(probs.detach().numpy(), y, "brier")
+    curve = sw.rejection_curve(losses, total)
+    assert np.isclose(curve.aulc, sw.aulc(on_host, total.detach().numpy()), rtol=1e-12)
+    sw.loss_calibration(losses, total)
+    sw.certify_threshold(losses, total, max_loss=1.5, loss_bound=2)
 
 
 @pytest.mark.parametrize("xp", ["torch", "jax"], indirect=True)
@@ -57,10 +113,9 @@ def test_a_users_rule_gets_arrays_of_the_library_of_the_predictions(xp):
     weights = np.array([1.0, 0.0, 2.0])
     for floor in (None, 0.01):
         got = sw.task_losses(xp.asarray(probs), y, rule, floor=floor, weights=weights)
-        assert isinstance(got, np.ndarray)
-        assert got.dtype == np.float64
+        assert xp.owns(got)
         expected = sw.task_losses(probs, y, "brier", floor=floor, weights=weights)
-        np.testing.assert_allclose(got, expected, rtol=1e-12)
+        np.testing.assert_allclose(np.asarray(got), expected, rtol=1e-12)
     alpha = 9 * probs[:, 0] + 0.1
     got = sw.task_losses(sw.Dirichlet(xp.asarray(alpha)), xp.asarray(y), rule)
     expected = sw.task_losses(sw.Dirichlet(alpha), y, "brier")

@@ -122,6 +122,13 @@ def needs_gradient(x: object) -> bool:
     return bool(is_torch(x) and x.requires_grad)  # type: ignore[attr-defined]
 
 
+def is_recorded(x: Array) -> bool:
+    """Return whether operations on ``x`` are recorded: to differentiate, trace or compile them."""
+    if is_torch(x):
+        return is_compiled(x) or x.device.type == "meta" or _is_differentiated(x)
+    return is_traced(x)
+
+
 def in_host_memory(x: Array) -> bool:
     """Return whether the array has plain values in host memory, which other code may read."""
     if isinstance(x, np.ndarray):
@@ -282,13 +289,25 @@ def _shareable(values: Any) -> Any:
 
 
 def difference(xp: Namespace, p: Array, q: Array) -> Array:
-    """The difference p − q, exactly 0 where the two are equal.
+    """The difference p − q, exactly 0 where the two are equal, with the gradient of p − q.
 
     A compiler may fuse the subtraction with the division that made p, and round only once.
     """
+    d = p - q
     if isinstance(p, np.ndarray):  # NumPy is never compiled
-        return p - q
-    return xp.where(p == q, 0.0, p - q)
+        return d
+    return xp.where(p == q, d - _constant(d), d)
+
+
+def _constant(x: Array) -> Array:
+    """The same values, as constants to be differentiated."""
+    if is_torch(x):
+        return x.detach()
+    if not is_jax(x):
+        return x
+    import jax
+
+    return jax.lax.stop_gradient(x)
 
 
 def ignoring_overflow(x: Array) -> AbstractContextManager[Any]:

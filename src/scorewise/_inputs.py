@@ -189,7 +189,7 @@ def classes_last(ndim: int, name: str) -> validate.Layout:
     return validate.Layout(tuple(range(ndim)), name)
 
 
-def apply_floor(p: np.ndarray, floor: float | None, n_classes: int | None = None) -> np.ndarray:
+def apply_floor(p: Array, floor: float | None, n_classes: int | None = None) -> Array:
     """Return (1 − K·floor)·p + floor: probabilities ``(..., K)`` of which none is below the floor.
 
     Use it before a loss that is infinite at 0. If ``floor`` is None, ``p`` is returned unchanged.
@@ -198,7 +198,7 @@ def apply_floor(p: np.ndarray, floor: float | None, n_classes: int | None = None
     if floor is None:
         return p
     k = p.shape[-1] if n_classes is None else n_classes
-    return np.asarray((1 - k * validate.floor(floor, k)) * p + floor)
+    return (1 - k * validate.floor(floor, k)) * p + floor
 
 
 def add_missing_classes(

@@ -7,7 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from scorewise._array import Array, is_dask, namespace, on_device_of, to_numpy
+from scorewise._array import (
+    Array,
+    as_dtype_of,
+    is_dask,
+    is_recorded,
+    namespace,
+    on_device_of,
+    to_float64,
+    to_numpy,
+)
 from scorewise._inputs import apply_floor
 from scorewise._numerics import sum_product, ten_digits
 from scorewise._rows import receive_rows, takes_options_of_samples
@@ -29,7 +38,7 @@ def task_losses(
     *,
     floor: float | None = None,
     **options: Any,
-) -> np.ndarray:
+) -> Array:
     """Return the loss that the mean prediction of the members incurs in each row.
 
     Use it to get the losses that :func:`scorewise.rejection_curve`,
@@ -53,7 +62,8 @@ def task_losses(
     Returns
     -------
     array (n,)
-        ℓ(θ̄, y).
+        ℓ(θ̄, y), in float64 where the library has it, in the library and on the device of the
+        predictions; of Dask arrays, in NumPy. Torch and JAX can differentiate it.
 
     Raises
     ------
@@ -68,9 +78,44 @@ def task_losses(
     array([0., 1.])
     >>> sw.task_losses(probs, [0, 1], "log", floor=1e-6).round(3)
     array([ 0.223, 13.816])
+
+    Losses of tensors are tensors, with their gradient:
+
+    >>> import torch
+    >>> logits = torch.zeros(1, 2, 2, requires_grad=True)
+    >>> sw.task_losses(logits, [0], "log", from_logits=True).mean().backward()
+    >>> logits.grad
+    tensor([[[-0.2500,  0.2500],
+             [-0.2500,  0.2500]]])
     """
     distribution = receive_rows(predictions, "predictions", options)
-    return losses_of_mean(mean_in_float64(distribution), y, rule, floor, like=distribution)
+    if is_recorded(distribution.mean):
+        return _loss(_mean_where_it_is(distribution), y, get_rule(rule), floor)
+    losses = losses_of_mean(mean_in_float64(distribution), y, rule, floor, like=distribution)
+    array = _array_of(distribution)
+    if is_dask(array):
+        return losses
+    xp = namespace(array)
+    return as_dtype_of(xp, losses, to_float64(xp, array[:0, ...]))
+
+
+def _array_of(predictions: Samples | Dirichlet) -> Array:
+    return predictions.alpha if isinstance(predictions, Dirichlet) else predictions.probs
+
+
+def _mean_where_it_is(predictions: Samples | Dirichlet) -> Array:
+    """Return θ̄ (n, K) in float64, by operations of the array's own library."""
+    array = _array_of(predictions)
+    wide = to_float64(namespace(array), array)
+    if isinstance(predictions, Dirichlet):
+        return Dirichlet(wide, check=False).mean
+    return Samples(wide, predictions.weights, check=False).mean
+
+
+def _loss(mean: Array, y: Any, rule: ScoringRule, floor: float | None) -> Array:
+    """Return ℓ(θ̄, y), with all probabilities at least ``floor``; θ̄ itself is not checked."""
+    rule.check_classes(mean.shape[-1])
+    return rule._loss(namespace(mean), apply_floor(mean, floor), y)
 
 
 def mean_in_float64(predictions: Samples | Dirichlet) -> np.ndarray:
@@ -110,7 +155,7 @@ def in_library_of_rule(
     """
     if rule.runs_on_any_library or like is None:
         return values
-    array = like.alpha if isinstance(like, Dirichlet) else like.probs
+    array = _array_of(like)
     if is_dask(array):  # whose blocks are NumPy arrays
         return values
     return on_device_of(namespace(array), values, array)
@@ -140,9 +185,8 @@ def losses_of_mean(
     ``like`` are the predictions, whose library a user's own rule is written for.
     """
     rule = get_rule(rule)
-    rule.check_classes(mean.shape[-1])
-    prediction = in_library_of_rule(rule, apply_floor(mean, floor), like)
-    return to_numpy(rule._loss(namespace(prediction), prediction, y)).astype(np.float64)
+    losses = _loss(in_library_of_rule(rule, mean, like), y, rule, floor)
+    return to_numpy(losses).astype(np.float64)
 
 
 def finite_losses_of_mean(

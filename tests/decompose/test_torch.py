@@ -62,6 +62,21 @@ def test_gradients_of_transforms_are_those_of_backward():
         assert_same(jacobian(probs.detach()).sum(0), expected)
 
 
+def test_identical_members_share_the_gradient_of_their_mean():
+    import jax
+
+    row = np.array([0.2, 0.3, 0.5])
+    for rule, slope in (("log", -np.log(row) - 1), ("brier", 1 - 2 * row)):
+        probs = torch.from_numpy(np.tile(row, (4, 1))).requires_grad_()
+        total = sw.decompose(probs, rule, check=False).total
+        (gradient,) = torch.autograd.grad(total, probs)
+        spread = (gradient - gradient.mean(-1, keepdim=True)).numpy()  # along the simplex
+        np.testing.assert_allclose(spread, np.tile(slope - slope.mean(), (4, 1)) / 4, rtol=1e-9)
+        of_jax = jax.grad(lambda p, rule=rule: sw.decompose(p, rule).total)
+        with jax.enable_x64(True):
+            np.testing.assert_allclose(of_jax(jax.numpy.asarray(probs.detach())), gradient)
+
+
 def test_invalid_rows_are_still_found_where_there_are_values():
     probs = torch.full((2, 5, 3), 0.5, dtype=torch.float64)
     with pytest.raises(sw.InvalidInput, match=r"probs\[0, 0\] sums to 1\.5"):
