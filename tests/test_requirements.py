@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -72,12 +73,22 @@ def test_the_demo_runs_with_the_releases_that_are_tested():
 
 
 def test_make_installs_only_lists_torch_and_the_packages_themselves():
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    listed = r"^INSTALL_LISTED := .*--no-deps --require-hashes --requirement$"
-    assert re.search(listed, makefile, re.M)
-    assert re.search(r"^INSTALL_LOCAL := .*--no-deps --no-build-isolation$", makefile, re.M)
-    assert re.search(r"^TORCH := torch==[0-9.]+$", makefile, re.M)
-    installations = re.findall(r"^\t\$\((?:PIP|INSTALL_\w+)\).*", makefile, re.M)
-    assert [line for line in installations if "$(PIP)" in line] == [
-        "\t$(PIP) install --quiet --no-warn-conflicts '$(TORCH)'"
+    goal = "out/nowhere/.installed-dev"
+    commands = subprocess.run(
+        ["make", "--dry-run", "--always-make", "VENV=out/nowhere", goal],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    installations = [
+        command.split(" install ")[1] for command in commands if " install " in command
     ]
+    torch = [options for options in installations if "'torch==" in options]
+    assert len(torch) == 1
+    listed, local = sorted(
+        set(installations) - set(torch), key=lambda options: "." in options.split()
+    )
+    assert listed == "--quiet --no-deps --require-hashes --requirement requirements/dev.txt"
+    assert local.split()[:3] == ["--quiet", "--no-deps", "--no-build-isolation"]
+    assert local.split()[3:] == ["--editable", ".", "--editable", "./reproduction"]

@@ -16,8 +16,7 @@ import scorewise as sw
 from cli_support import COMMANDS, FAST, PREDICTIONS, run, sentence_of, succeeded
 from scorewise.cli import app
 
-# A valid value for every input, by the name of its parameter. An option of another name that takes
-# a path must be added here or below: the tests then try it with every other.
+# A valid value for every input, by the name of its parameter.
 INPUTS = {
     "file": "test.parquet",
     "ood": "ood.npz",
@@ -28,23 +27,37 @@ INPUTS = {
     "signing_key": "key.pem",
     "public_key": "key.pem",
 }
-OUTPUTS = {"out", "report", "figures"}
 NO_PATHS = {"task", "rules", "class_names", "component", "method"}  # text
 REQUIRED = {"certify": ["--max-loss", "20"], "evaluate": FAST, "compare": FAST}
 
 
+GROUP = typer.main.get_command(app)
+
+
+def hints(command: str) -> dict[str, Any]:
+    """The types of the parameters that are a path or a text, with what they are marked as."""
+    function = inspect.unwrap(GROUP.commands[command].callback)
+    types = get_type_hints(function)
+    return {
+        name: hint
+        for name, hint in get_type_hints(function, include_extras=True).items()
+        if name != "return" and {Path, str} & {types[name], *get_args(types[name])}
+    }
+
+
+def marked(command: str, kind: str) -> set[str]:
+    """The parameters that are marked as an InputPath or an OutputPath."""
+    return {
+        name
+        for name, hint in hints(command).items()
+        if kind in {type(marker).__name__ for marker in getattr(hint, "__metadata__", ())}
+    }
+
+
 def parameters(command: str) -> dict[str, Any]:
     """The parameters of a command that take a path."""
-    group = typer.main.get_command(app)
-    hints = get_type_hints(inspect.unwrap(group.commands[command].callback))
-    texts = {
-        name
-        for name, hint in hints.items()
-        if name != "return" and {Path, str} & {hint, *get_args(hint)}
-    }
-    unknown = texts - INPUTS.keys() - OUTPUTS - NO_PATHS
-    assert not unknown, f"say in this test whether {unknown} of {command} are inputs or outputs"
-    return {p.name: p for p in group.commands[command].params if p.name in texts - NO_PATHS}
+    names = marked(command, "InputPath") | marked(command, "OutputPath")
+    return {p.name: p for p in GROUP.commands[command].params if p.name in names}
 
 
 def arguments(command: str, values: dict[str, str]) -> list[str]:
@@ -62,7 +75,8 @@ def pairs(*, of_outputs: bool) -> list[tuple[str, str, str]]:
         (command, first, second)
         for command in COMMANDS
         for first, second in permutations(parameters(command), 2)
-        if first in OUTPUTS and (second in OUTPUTS) == of_outputs
+        if first in marked(command, "OutputPath")
+        and (second in marked(command, "OutputPath")) == of_outputs
     ]
 
 
@@ -77,6 +91,13 @@ def inputs(here: Path) -> Path:
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_path_is_marked_as_an_input_or_an_output(command):
+    is_marked = marked(command, "InputPath") ^ marked(command, "OutputPath")
+    assert hints(command).keys() - NO_PATHS == is_marked
+    assert marked(command, "InputPath") <= INPUTS.keys()
 
 
 @pytest.mark.parametrize("how", ["itself", "symbolic link", "hard link", "other path"])
@@ -104,6 +125,29 @@ def test_two_outputs_have_different_paths(command, first, second, inputs: Path):
     before = contents(inputs)
     sentence = sentence_of(run(*arguments(command, {first: "new", second: "./new"})))
     assert "is the path of two outputs" in sentence
+    assert contents(inputs) == before
+
+
+@pytest.mark.parametrize(
+    ("args", "out"),
+    [
+        ("score test.parquet --rules log", "log/scores.parquet"),
+        ("certify test.parquet --task-loss brier --max-loss 0.9", "brier/policy.json"),
+        ("label test.parquet --rule log --method top", "top/next.csv"),
+    ],
+)
+def test_a_folder_of_the_name_of_a_rule_is_no_input(args, out, inputs: Path):
+    Path(out).parent.mkdir()
+    succeeded(run(*args.split(), "--out", out))
+    assert Path(out).is_file()
+
+
+def test_a_report_is_not_a_figure(inputs: Path):
+    Path("link").symlink_to("figures")
+    before = contents(inputs)
+    for report in ("figures/rejection.png", "link/rejection.svg"):
+        args = ["evaluate", "test.npz", "--report", report, "--figures", "figures"]
+        assert "may be the path of a figure" in sentence_of(run(*args))
     assert contents(inputs) == before
 
 
@@ -156,3 +200,20 @@ def test_a_link_that_the_user_names_is_followed(inputs: Path):
     succeeded(run("score", "test.parquet", "--out", "U.parquet"))
     assert Path("U.parquet").is_symlink()
     assert Path("elsewhere/U.parquet").is_file()
+
+
+def test_a_link_of_the_default_name_that_the_user_names_is_followed(inputs: Path):
+    Path("policy.json").rename("real.json")
+    Path("policy.json").symlink_to("real.json")
+    before = Path("real.json").read_bytes()
+    succeeded(run("certify", "test.parquet", "--max-loss", "0.3", "--out", "policy.json"))
+    assert Path("policy.json").is_symlink()
+    assert Path("real.json").read_bytes() != before
+
+
+def test_file_stands_for_the_name_of_the_input_only_in_a_default(inputs: Path):
+    succeeded(run("score", "test.parquet", "--out", "FILE-scores.parquet"))
+    assert Path("FILE-scores.parquet").is_file()
+    assert not Path("test-scores.parquet").exists()
+    succeeded(run("score", "test.parquet"))
+    assert Path("test-scores.parquet").is_file()

@@ -113,6 +113,15 @@ def test_few_rows_do_not_make_measures_worse_by_chance(task):
     assert wrong <= stats.binom(n_sets, 1 - CONFIDENCE).ppf(0.999)
 
 
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+def test_no_measure_is_worse_on_rows_that_are_too_few_for_a_standard_error(n):
+    for seed in range(20):
+        probs = np.random.default_rng(seed).dirichlet(np.ones(3), (n, 4))
+        y = np.random.default_rng(seed + 100).integers(3, size=n)
+        comparison = sw.compare(probs, y, task_loss="log", **QUICK)
+        assert {row.verdict for row in comparison.standings} <= {"best", "indistinguishable"}
+
+
 def test_a_truly_worse_measure_is_recognised(of_different_quality):
     assert np.mean([c["m4"].verdict == "worse" for c in of_different_quality]) > 0.9
     assert np.mean([c["m1"].verdict != "worse" for c in of_different_quality]) > 0.97

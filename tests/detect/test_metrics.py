@@ -204,6 +204,25 @@ def test_bootstrap_intervals_are_those_of_resampled_rows():
         np.testing.assert_allclose(metrics.intervals[name], by_hand, atol=tolerance * spread)
 
 
+def test_bootstrap_intervals_are_right_where_one_set_is_small():
+    rng = np.random.default_rng(0)
+    u_in, u_out = rng.normal(size=40_000), rng.normal(size=40) + 4
+    metrics = sw.ood_metrics(u_in, u_out, n_resamples=100, random_state=0)
+    for name in METRICS:
+        low, high = metrics.intervals[name]
+        assert low < getattr(metrics, name) < high
+    apart = sw.ood_metrics(u_in, u_out + 9, n_resamples=100, random_state=0)
+    assert apart.intervals["aupr_out"] == (1, 1)
+    assert apart.intervals["fpr95"] == (0, 0)
+
+
+def test_a_progress_bar_of_resamples_is_shown_on_request(capsys):
+    sw.ood_metrics([0, 1], [1, 2], n_resamples=10, random_state=0)
+    assert capsys.readouterr() == ("", "")
+    sw.ood_metrics([0, 1], [1, 2], n_resamples=10, random_state=0, progress=True)
+    assert "resampling" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("u_in", "u_out", "options", "message"),
     [

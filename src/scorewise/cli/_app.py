@@ -7,7 +7,7 @@ import inspect
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
@@ -18,6 +18,7 @@ import typer
 from scorewise._files import check_no_link, check_not_input
 from scorewise._text import cut
 from scorewise._version import __version__
+from scorewise.cli._arguments import COSTS_SUFFIX
 from scorewise.cli._screen import print_error
 from scorewise.errors import InvalidInput, Remedy, ScorewiseError
 from scorewise.io import prediction_suffixes
@@ -33,21 +34,34 @@ app = typer.Typer(
 )
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Marker = TypeVar("Marker")
+
+
+@dataclass(frozen=True)
+class InputPath:
+    """Marks an option as a path that the command reads, in ``Annotated``.
+
+    Attributes
+    ----------
+    suffix : str
+        Only values that end in it are paths.
+    """
+
+    suffix: str = ""
 
 
 @dataclass(frozen=True)
 class OutputPath:
     """Marks an option as a path that the command writes to, in ``Annotated``.
 
+    ``FILE`` in its default stands for FILE's name without its suffix.
+
     Attributes
     ----------
-    default : str, optional
-        Path by default, if it depends on FILE; ``{stem}`` is FILE's name without its suffix.
     unless : str, optional
         Name of the option that switches this output off.
     """
 
-    default: str | None = None
     unless: str | None = None
 
 
@@ -59,6 +73,7 @@ PredictionsFile = Annotated[
         metavar="FILE",
         help=f"Predictions: {', '.join(prediction_suffixes())}, or a folder of Parquet files.",
     ),
+    InputPath(),
 ]
 TaskLoss = Annotated[
     str,
@@ -67,6 +82,7 @@ TaskLoss = Annotated[
         help="Loss that a prediction incurs: zero-one, log, brier, spherical, tsallis:1.5, "
         "top-k:5, … or a CSV file with a cost matrix.",
     ),
+    InputPath(COSTS_SUFFIX),
 ]
 Rules = Annotated[
     str, typer.Option(metavar="RULE,…", help="Scoring rules to measure uncertainty by.")
@@ -127,9 +143,9 @@ def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
 
     def decorate(function: Command) -> Callable[..., None]:
         @functools.wraps(function)
-        def run(**options: Any) -> None:
+        def run(context: typer.Context, **options: Any) -> None:
             try:
-                code = function(**_with_checked_outputs(function, options))
+                code = function(**_with_checked_outputs(function, options, context))
             except KeyboardInterrupt:
                 print_error("Interrupted. No file was written in part.")
                 raise typer.Exit(INTERRUPTED) from None
@@ -149,6 +165,13 @@ def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
 
         shown = "\n".join(f"  {line}" for line in examples)
         run.__doc__ = f"{inspect.getdoc(function)}\n\n\b\nExamples:\n{shown}"
+        signature = inspect.signature(function, eval_str=True)
+        context = inspect.Parameter(
+            "context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
+        )
+        vars(run)["__signature__"] = signature.replace(  # typer passes what it declares
+            parameters=[context, *signature.parameters.values()]
+        )
         return run
 
     return decorate
@@ -157,35 +180,40 @@ def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
 # -- outputs ---------------------------------------------------------------------------------------
 
 
-def _with_checked_outputs(function: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:
+def _with_checked_outputs(
+    function: Callable[..., Any], options: dict[str, Any], context: typer.Context
+) -> dict[str, Any]:
     """Return the options with default outputs; raise if an output is an input or another output."""
-    outputs = {
-        name: marker
-        for name, hint in get_type_hints(function, include_extras=True).items()
-        for marker in getattr(hint, "__metadata__", ())
-        if isinstance(marker, OutputPath)
-    }
+    values = [(options[name], marker.suffix) for name, marker in _marked(function, InputPath)]
     inputs = [
         Path(value)
-        for name, value in options.items()
-        if name not in outputs and isinstance(value, str | Path) and os.path.exists(value)
+        for value, suffix in values
+        if value is not None and str(value).lower().endswith(suffix) and os.path.exists(value)
     ]
-    defaults = {name: x.default for name, x in inspect.signature(function).parameters.items()}
     paths: list[Path] = []
-    for name, marker in outputs.items():
-        if options[name] is None and marker.default is not None:
-            options[name] = defaults[name] = Path(marker.default.format(stem=options["file"].stem))
+    for name, marker in _marked(function, OutputPath):
         path = options[name]
         if path is None or (marker.unless and options[marker.unless]):
             continue
-        for source in inputs:
-            check_not_input(path, source)
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "DEFAULT":  # nobody chose its name
+            if "file" in options:
+                path = options[name] = Path(str(path).replace("FILE", options["file"].stem))
+            check_no_link(path)
+        for input_path in inputs:
+            check_not_input(path, input_path)
         if path.resolve() in [other.resolve() for other in paths]:
             raise InvalidInput(f"{str(path)!r} is the path of two outputs; choose another for one")
-        if path == defaults[name]:
-            check_no_link(path)
         paths.append(path)
     return options
+
+
+def _marked(function: Callable[..., Any], kind: type[Marker]) -> Iterator[tuple[str, Marker]]:
+    """The names of the options that are marked as inputs or as outputs, with their markers."""
+    for name, hint in get_type_hints(function, include_extras=True).items():
+        for marker in getattr(hint, "__metadata__", ()):
+            if isinstance(marker, kind):
+                yield name, marker
 
 
 # -- errors ----------------------------------------------------------------------------------------

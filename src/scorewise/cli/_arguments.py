@@ -10,6 +10,7 @@ from scorewise.io import Predictions, read_cost_matrix
 from scorewise.rules import DEFAULT_RULES, CostMatrix, RuleLike, get_rule
 
 ALL_RULES = ",".join(DEFAULT_RULES)
+COSTS_SUFFIX = ".csv"  # of a cost matrix, which any other loss is told from
 
 
 def parse_rules(text: str) -> list[str]:
@@ -36,7 +37,7 @@ def parse_names(text: str | None) -> list[str] | None:
 
 def parse_loss(text: str, predictions: Predictions | None = None) -> RuleLike:
     """A rule by its name, or the cost matrix of a CSV file."""
-    if not text.lower().endswith(".csv"):
+    if not text.lower().endswith(COSTS_SUFFIX):
         get_rule(text)
         return text
     if predictions is None:  # the order of the classes does not matter

@@ -18,6 +18,7 @@ from scorewise.cli._app import (
     AsJson,
     ClassNames,
     Debug,
+    InputPath,
     Normalize,
     OutputPath,
     PredictionsFile,
@@ -35,7 +36,9 @@ from scorewise.io import read_predictions
 )
 def apply(
     policy_file: Annotated[
-        Path, typer.Argument(metavar="POLICY", help='File written by "scorewise certify".')
+        Path,
+        typer.Argument(metavar="POLICY", help='File written by "scorewise certify".'),
+        InputPath(),
     ],
     file: PredictionsFile,
     out: Annotated[Path, typer.Option(help="A .parquet, .arrow or .csv file."), OutputPath()] = (
@@ -51,6 +54,7 @@ def apply(
             help="Refuse the policy unless it is signed with the private key of this Ed25519 "
             "public key (scorewise[sign]).",
         ),
+        InputPath(),
     ] = None,
     class_names: ClassNames = None,
     normalize: Normalize = False,

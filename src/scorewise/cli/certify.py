@@ -18,6 +18,7 @@ from scorewise.cli._app import (
     Confidence,
     Debug,
     Floor,
+    InputPath,
     Normalize,
     OutputPath,
     PredictionsFile,
@@ -54,6 +55,7 @@ def certify(
         typer.Option(
             metavar="PEM", help="Sign the policy with this Ed25519 private key (scorewise[sign])."
         ),
+        InputPath(),
     ] = None,
     class_names: ClassNames = None,
     normalize: Normalize = False,

@@ -14,6 +14,7 @@ from scorewise.cli._app import (
     Confidence,
     Debug,
     Floor,
+    InputPath,
     Normalize,
     PredictionsFile,
     Resamples,
@@ -44,7 +45,7 @@ def compare(
     ] = "selective",
     task_loss: TaskLoss = "zero-one",
     ood: Annotated[
-        Path | None, typer.Option(help="Predictions for out-of-distribution rows.")
+        Path | None, typer.Option(help="Predictions for out-of-distribution rows."), InputPath()
     ] = None,
     rules: Rules = ALL_RULES,
     floor: Floor = None,

@@ -16,6 +16,7 @@ from scorewise.cli._app import (
     AsJson,
     ClassNames,
     Debug,
+    InputPath,
     Normalize,
     OutputPath,
     PredictionsFile,
@@ -40,16 +41,16 @@ from scorewise.io import read_cost_matrix, read_predictions
 def decide(
     file: PredictionsFile,
     costs: Annotated[
-        Path, typer.Option(help="CSV file: a line of action names, then a line for each class.")
+        Path,
+        typer.Option(help="CSV file: a line of action names, then a line for each class."),
+        InputPath(),
     ],
     abstain_cost: Annotated[
         float | None, typer.Option(help="Cost of abstaining, the same for all classes.")
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="A .parquet, .arrow or .csv file; FILE-decisions.parquet by default."),
-        OutputPath(default="{stem}-decisions.parquet"),
-    ] = None,
+    out: Annotated[Path, typer.Option(help="A .parquet, .arrow or .csv file."), OutputPath()] = (
+        Path("FILE-decisions.parquet")
+    ),
     class_names: ClassNames = None,
     normalize: Normalize = False,
     as_json: AsJson = False,
@@ -61,7 +62,6 @@ def decide(
     perfect information about the class probabilities (aleatoric), and the value of that information
     (epistemic): an upper bound on the value of a second opinion or a label.
     """
-    assert out is not None
     check_table_path(out)
     predictions = read_predictions(file, parse_names(class_names))
     matrix, actions = read_cost_matrix(costs, predictions.class_names)

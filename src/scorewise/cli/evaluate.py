@@ -20,6 +20,7 @@ from scorewise.cli._app import (
     Confidence,
     Debug,
     Floor,
+    InputPath,
     Normalize,
     OutputPath,
     PredictionsFile,
@@ -50,7 +51,7 @@ _SHOWN = 6  # measures of a comparison on the screen
 def evaluate(
     file: PredictionsFile,
     ood: Annotated[
-        Path | None, typer.Option(help="Predictions for out-of-distribution rows.")
+        Path | None, typer.Option(help="Predictions for out-of-distribution rows."), InputPath()
     ] = None,
     task_loss: TaskLoss = "zero-one",
     rules: Rules = ALL_RULES,
@@ -88,6 +89,9 @@ def evaluate(
         report.parent.mkdir(parents=True, exist_ok=True)
         check_report(report)
     if figures is not None:
+        is_figure = not no_report and report.suffix.lower() in {".png", ".svg"}
+        if is_figure and report.resolve().parent == figures.resolve():
+            raise InvalidInput(f"{str(report)!r} may be the path of a figure; choose another")
         if figures.exists() and not figures.is_dir():
             raise InvalidInput(f"{str(figures)!r} is a file; pass a folder for the figures")
         figures.mkdir(parents=True, exist_ok=True)

@@ -16,13 +16,14 @@ from scorewise.cli._app import (
     AsJson,
     ClassNames,
     Debug,
+    InputPath,
     Normalize,
     OutputPath,
     PredictionsFile,
     Seed,
     command,
 )
-from scorewise.cli._arguments import parse_loss, parse_names
+from scorewise.cli._arguments import COSTS_SUFFIX, parse_loss, parse_names
 from scorewise.cli._screen import print_json, print_text, table
 from scorewise.errors import InvalidInput
 from scorewise.io import Predictions, read_predictions, row_uncertainties
@@ -42,7 +43,9 @@ def label(
         int, typer.Option("-n", "--n", metavar="N", min=1, help="Number of rows to select.")
     ] = 10,
     rule: Annotated[
-        str, typer.Option(metavar="RULE", help="Scoring rule, or a CSV file with a cost matrix.")
+        str,
+        typer.Option(metavar="RULE", help="Scoring rule, or a CSV file with a cost matrix."),
+        InputPath(COSTS_SUFFIX),
     ] = "zero-one",
     component: Annotated[
         str, typer.Option(metavar="COMPONENT", help="total, aleatoric or epistemic.")

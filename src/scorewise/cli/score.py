@@ -32,11 +32,9 @@ from scorewise.io import score_file
 def score(
     file: PredictionsFile,
     rules: Rules = ALL_RULES,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="A .parquet, .arrow or .csv file; FILE-scores.parquet by default."),
-        OutputPath(default="{stem}-scores.parquet"),
-    ] = None,
+    out: Annotated[Path, typer.Option(help="A .parquet, .arrow or .csv file."), OutputPath()] = (
+        Path("FILE-scores.parquet")
+    ),
     class_names: ClassNames = None,
     normalize: Normalize = False,
     restart: Annotated[
@@ -51,7 +49,6 @@ def score(
     the same, byte for byte. The columns are the ids and, for each rule, total_RULE, aleatoric_RULE
     and epistemic_RULE; the metadata has the version, the rules and the digest of FILE.
     """
-    assert out is not None
     try:
         result = score_file(
             file,

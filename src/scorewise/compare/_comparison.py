@@ -22,6 +22,8 @@ TASK_NAMES = {"selective": "Abstaining", "ood": "OOD detection", "active": "Acti
 
 _ROUNDING = 1e-12  # of a metric
 _FEWEST_DEGREES = 2.0  # of freedom, of a standard error
+_FEWEST_RESAMPLES = 20_000  # for the quantile of the largest t
+_BLOCK = 1 << 16  # rows whose influences are reduced at a time
 
 
 @dataclass(frozen=True)
@@ -255,12 +257,13 @@ def contrasts_by_influence(
     from scipy.special import ndtri
 
     values = np.array([estimate.value for estimate in estimates])
-    influences = np.stack([estimate.influence for estimate in estimates], axis=1)
-    # not the root of the covariance, which would lose half of the digits
-    root = np.asarray(np.linalg.qr(influences, mode="r"))
+    n_resamples = max(n_resamples, _FEWEST_RESAMPLES)
+    root = _root_of_covariance([estimate.influence for estimate in estimates])
     errors = np.linalg.norm(root[:, :, None] - root[:, None, :], axis=0)
     least = _beyond_rounding(np.zeros_like(errors), values)
     differ = errors > least  # pairs that are equal in all resamples do not count
+    if estimates[0].effective_rows < 1:  # too few for a standard error: no difference is certain
+        errors = np.maximum(errors, np.abs(values[:, None] - values))
     degrees = max(estimates[0].effective_rows - 1, _FEWEST_DEGREES)
     errors = np.maximum(errors * np.sqrt((degrees + 1) / degrees), least)
     drawn = rng.normal(size=(n_resamples, len(root))) @ root
@@ -274,6 +277,18 @@ def contrasts_by_influence(
     # at least that of a single pair, where nothing varies
     critical = max(np.quantile(largest, confidence), ndtri((1 + confidence) / 2))
     return Contrasts(errors, float(critical), (1 + n_larger) / (1 + n_resamples))
+
+
+def _root_of_covariance(influences: Sequence[np.ndarray]) -> np.ndarray:
+    """Return R with RᵀR the covariance of m metrics, from their influences (n,).
+
+    It is not computed from the covariance, which would lose half of the digits.
+    """
+    root = np.empty((0, len(influences)))
+    for start in range(0, len(influences[0]), _BLOCK):
+        block = np.stack([influence[start : start + _BLOCK] for influence in influences], axis=1)
+        root = np.asarray(np.linalg.qr(np.concatenate([root, block]), mode="r"))
+    return root
 
 
 def contrasts_by_runs(results: np.ndarray, confidence: float) -> Contrasts:

@@ -270,6 +270,7 @@ def _ood(
         bootstrap.confidence,
         n_resamples=bootstrap.n_resamples,
         random_state=bootstrap.seed,
+        progress=bootstrap.progress,
     )
     comparison = compare_ood(rows_in, rows_out, rules, advice, bootstrap)
     return OODEvaluation(advice.rule, advice.component, metrics, u_in, u_out, comparison)

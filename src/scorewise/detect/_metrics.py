@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
+from scorewise._progress import bar
 from scorewise._random import generator, seed_of
 
 METRICS = ("auroc", "aupr_out", "aupr_in", "fpr95")
@@ -15,7 +16,6 @@ METRICS = ("auroc", "aupr_out", "aupr_in", "fpr95")
 Interval = tuple[float, float]
 
 _BATCH = 1 << 21  # rows that are drawn at a time
-_MOST_GROUPS = 1 << 14  # of neighbouring scores in a resample: finer than the noise of many rows
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,6 +69,7 @@ def ood_metrics(
     *,
     n_resamples: int = 0,
     random_state: Any = None,
+    progress: bool | None = None,
 ) -> OODMetrics:
     """Return AUROC, AUPR and FPR at 95 % TPR of detecting OOD rows by their uncertainty.
 
@@ -87,6 +88,8 @@ def ood_metrics(
         Bootstrap resamples for intervals of AUPR and FPR95; 1,000 are usual.
     random_state : int, RandomState or Generator, optional
         Seed of the resamples.
+    progress : bool, optional
+        Whether to show a progress bar; by default on terminals, for work that takes long.
 
     Returns
     -------
@@ -116,14 +119,8 @@ def ood_metrics(
     values = {name: float(value[0]) for name, value in _metrics_of_counts(c_in, c_out).items()}
     intervals = {"auroc": _delong(c_in[0], c_out[0], values["auroc"], confidence)}
     if n_resamples:
-        n_groups = min(n_codes, _MOST_GROUPS)
-        drawn = _metrics_of_resamples(
-            code_in * n_groups // n_codes,
-            code_out * n_groups // n_codes,
-            n_groups,
-            n_resamples,
-            seed_of(random_state),
-        )
+        seed = seed_of(random_state)
+        drawn = _metrics_of_resamples(code_in, code_out, n_codes, n_resamples, seed, progress)
         tails = [(1 - confidence) / 2, (1 + confidence) / 2]
         for name in METRICS[1:]:
             low, high = np.quantile(drawn[name], tails)
@@ -138,19 +135,26 @@ def ood_metrics(
 
 
 def _metrics_of_resamples(
-    code_in: np.ndarray, code_out: np.ndarray, n_codes: int, n_resamples: int, seed: int
+    code_in: np.ndarray,
+    code_out: np.ndarray,
+    n_codes: int,
+    n_resamples: int,
+    seed: int,
+    progress: bool | None,
 ) -> dict[str, np.ndarray]:
     """Return the metrics of bootstrap resamples; each set of rows is resampled by itself."""
     rngs = generator(seed, 0), generator(seed, 1)
     batch = max(1, _BATCH // (len(code_in) + len(code_out)))
     parts = []
-    for start in range(0, n_resamples, batch):
-        n_drawn = min(batch, n_resamples - start)
-        counts = (
-            _counts(code[rng.integers(len(code), size=(n_drawn, len(code)))], n_codes)
-            for code, rng in zip((code_in, code_out), rngs, strict=True)
-        )
-        parts.append(_metrics_of_counts(*counts))
+    with bar("resampling", n_resamples, progress) as advance:
+        for start in range(0, n_resamples, batch):
+            n_drawn = min(batch, n_resamples - start)
+            counts = (
+                _counts(code[rng.integers(len(code), size=(n_drawn, len(code)))], n_codes)
+                for code, rng in zip((code_in, code_out), rngs, strict=True)
+            )
+            parts.append(_metrics_of_counts(*counts))
+            advance(n_drawn)
     return {name: np.concatenate([part[name] for part in parts]) for name in METRICS}
 
 
