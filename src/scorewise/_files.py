@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from errno import EEXIST, EINVAL, ENOSYS, ENOTSUP
 from glob import escape
 from pathlib import Path
+from stat import S_IMODE
 from uuid import uuid4
 
 from scorewise.errors import InvalidInput
@@ -54,10 +55,10 @@ def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
 
     An interrupted run leaves an older file unchanged; what a killed run leaves behind is removed by
     the next one that writes to ``path``. If ``path`` is a link, its target is replaced. A folder is
-    replaced only with ``folder=True``.
+    replaced only with ``folder=True``. What replaces an older file or folder has its permissions.
     """
     path = path.resolve()
-    remove_leftovers(path)
+    remove_leftovers(path, folder=folder)
     if path.exists() and not (path.is_file() or (folder and path.is_dir())):
         kind = "a folder" if path.is_dir() else "a device"
         raise FileExistsError(EEXIST, f"cannot write a file over {kind}", str(path))
@@ -66,6 +67,8 @@ def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
         try:
             yield partial
             _flush(partial)  # or a power failure could leave a file without its content
+            if path.exists():
+                partial.chmod(S_IMODE(path.stat().st_mode))
             if path.is_dir():  # a folder cannot be replaced in one step
                 os.replace(path, old)
             os.replace(partial, path)
@@ -94,17 +97,23 @@ def _temporary_folder(path: Path) -> Iterator[Path]:
             return
 
 
-def remove_leftovers(path: Path) -> None:
+def remove_leftovers(path: Path, *, folder: bool = False) -> None:
     """Remove the temporary folders for ``path`` of processes that were killed."""
-    with suppress(OSError):
-        for folder in path.parent.glob(f".{escape(path.name)}.{'[0-9a-f]' * 8}.partial"):
-            if not is_real_folder(folder):
-                continue
-            with locked(folder, wait=False) as is_unused:
-                old = _old(folder, path)
-                if is_unused and {*folder.iterdir()} <= {folder / path.name, old}:
-                    _restore(old, path)
-                    _remove(folder)
+    for temporary in path.parent.glob(f".{escape(path.name)}.{'[0-9a-f]' * 8}.partial"):
+        if not is_real_folder(temporary):
+            continue
+        with suppress(OSError), locked(temporary, wait=False) as is_unused:
+            if is_unused and holds_only(temporary, path.name, folder=folder):
+                _restore(_old(temporary, path), path)
+                _remove(temporary)
+
+
+def holds_only(temporary: Path, name: str, *, folder: bool = False) -> bool:
+    """Return whether a temporary folder holds nothing but what :func:`replacing` puts into it."""
+    entries = [*temporary.iterdir()]
+    if folder:
+        return all(is_real_folder(x) and x.name in (name, f"{name}.old") for x in entries)
+    return all(is_real_file(x) and x.name == name for x in entries)
 
 
 def _old(temporary: Path, path: Path) -> Path:
@@ -141,6 +150,11 @@ def _flush_entry(path: Path) -> None:
 def is_real_folder(path: Path) -> bool:
     """Return whether the path is a folder, and not a link to one."""
     return path.is_dir() and not path.is_symlink()
+
+
+def is_real_file(path: Path) -> bool:
+    """Return whether the path is a file, and not a link to one."""
+    return path.is_file() and not path.is_symlink()
 
 
 @contextmanager

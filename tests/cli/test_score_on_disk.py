@@ -381,6 +381,7 @@ def test_a_folder_that_scorewise_did_not_make_is_refused_and_untouched(kind, mor
         "settings.json",
         ".000000000000999.arrow.0a1b2c3d.partial",
         ".000000000000999.arrow.0a1b2c3d.partial/thesis.txt",
+        ".settings.json.0a1b2c3d.partial/settings.json/thesis.txt",
     ],
 )
 @pytest.mark.parametrize("more", [[], ["--restart"]])
@@ -391,7 +392,7 @@ def test_what_others_put_into_the_folder_of_progress_is_untouched(
     name, _, target = name.partition(" -> ")
     path = cut_off[0].parent / name
     path.unlink(missing_ok=True)
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     if target:
         path.symlink_to(here / target)
     else:
@@ -400,6 +401,13 @@ def test_what_others_put_into_the_folder_of_progress_is_untouched(
     printed = refused("score", "test.parquet", *RULES, "--out", "U.parquet", *more)
     assert "is not scorewise's; nothing was changed" in printed
     assert everything(here) == before
+
+
+def test_the_file_that_is_not_ours_is_named(here: Path):
+    Path(PARTS).mkdir()
+    Path(PARTS, "000000000000000.arrow").write_text("years of work")
+    printed = refused("score", "test.parquet", *RULES, "--out", "U.parquet")
+    assert "'000000000000000.arrow' is not scorewise's" in printed
 
 
 @pytest.mark.usefixtures("small")

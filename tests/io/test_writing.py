@@ -216,9 +216,11 @@ def test_only_leftovers_of_the_same_file_are_removed(tmp_path):
         ".a.npy.0a1b2c3d.partial/thesis.txt",  # not ours
         ".a.npy.0a1b2c3.partial/a.npy",
         ".a.npy.0a1b2c3d.partial.txt/a.npy",
+        ".a.npy.0a1b2c3e.partial/a.npy/thesis.txt",  # a folder where a file would be
+        ".a.npy.0a1b2c3f.partial/a.npy.old",  # which only a folder leaves
     ]
     for name in others:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("years of work")
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "a.npy").write_text("years of work")
@@ -231,6 +233,48 @@ def test_only_leftovers_of_the_same_file_are_removed(tmp_path):
     assert contents(tmp_path) == before
     assert not (tmp_path / ".a.npy.22222222.partial").exists()
     assert (tmp_path / ".a.npy.00000000.partial").is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("name", "leftover"),
+    [("a.npy", "a.npy.old"), ("a.npy", "a.npy.old/x"), ("all", "all"), ("all", "all.old")],
+)
+def test_what_cannot_be_a_leftover_is_not_put_into_place(name, leftover, tmp_path):
+    theirs = tmp_path / f".{name}.0a1b2c3d.partial" / leftover
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("years of work")
+    sw.write_predictions(tmp_path / name, GOOD)
+    assert theirs.read_text() == "years of work"
+    np.testing.assert_array_equal(sw.read_predictions(tmp_path / name).probs, GOOD)
+
+
+def test_a_leftover_that_cannot_be_opened_does_not_keep_the_others(tmp_path, monkeypatch):
+    for digit in "012":
+        (tmp_path / f".a.npy.{digit * 8}.partial").mkdir()
+    leftovers = {str(path) for path in tmp_path.iterdir()}
+    refused: list[str] = []
+    really_open = os.open
+
+    def opens(path: Any, *args: Any, **options: Any) -> int:
+        if str(path) in leftovers and not refused:
+            refused.append(str(path))
+        if str(path) in refused:
+            raise PermissionError("of another user")
+        return really_open(path, *args, **options)
+
+    monkeypatch.setattr(os, "open", opens)
+    sw.write_predictions(tmp_path / "a.npy", GOOD)
+    assert {str(path) for path in tmp_path.iterdir()} == {*refused, str(tmp_path / "a.npy")}
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_what_is_replaced_keeps_its_permissions(tmp_path, kind):
+    path = path_of(tmp_path, kind)
+    sw.write_predictions(path, GOOD)
+    mode = 0o700 if path.is_dir() else 0o600
+    path.chmod(mode)
+    sw.write_predictions(path, GOOD[:3])
+    assert path.stat().st_mode & 0o777 == mode
 
 
 def test_a_folder_that_was_being_replaced_is_restored(tmp_path):

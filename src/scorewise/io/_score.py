@@ -29,6 +29,8 @@ from scorewise._files import (
     file_digest,
     file_digest_in_background,
     file_versions,
+    holds_only,
+    is_real_file,
     is_real_folder,
     locked,
     remove_leftovers,
@@ -417,20 +419,20 @@ class ScoredParts:
         for name in names:
             path = self._folder / name
             leftover = _LEFTOVER.fullmatch(name)
-            if path.is_symlink() or not (
-                {*os.listdir(path)} <= {leftover[1]}
-                if leftover and path.is_dir()
-                else _FILE.fullmatch(name) and path.is_file()
+            if not (
+                is_real_folder(path) and holds_only(path, leftover[1])
+                if leftover
+                else _FILE.fullmatch(name) and is_real_file(path)
             ):
                 raise self._not_ours(name)
-        if any(map(_FILE.fullmatch, names)):
+        if files := sorted(filter(_FILE.fullmatch, names)):
             try:
                 stored = json.loads((self._folder / _SETTINGS).read_bytes())
                 is_ours = stored["kind"] == _KIND
             except (FileNotFoundError, ValueError, TypeError, KeyError, RecursionError):
                 is_ours = False
             if not is_ours:
-                raise self._not_ours(_SETTINGS)
+                raise self._not_ours(files[-1])
 
     def _not_ours(self, name: str | None = None) -> InvalidInput:
         thing = "it" if name is None else quoted(name)
