@@ -183,7 +183,9 @@ def working_precision(xp: Namespace, x: Array) -> Array:
     return xp.astype(x, xp.float32) if dtype_name(x) in {"float16", "bfloat16"} else x
 
 
-# The dtypes to which a dtype can be rounded as if the values had been stored in them at once.
+# The dtypes to which a dtype can be rounded, as if the values had been stored in them at once. This
+# holds for values that were not rounded before: float64 to float32 to float16 can differ from
+# float64 to float16 in the last digit.
 COARSER = {
     "float64": ("float32", "float16", "bfloat16"),
     "float32": ("float16", "bfloat16"),

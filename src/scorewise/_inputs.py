@@ -85,9 +85,13 @@ class RawPredictions:
         """Return how the values, and these weights of the members, are stored."""
         return StoredAs(self.dtype, self.from_logits, self.normalize, weights_dtype(weights))
 
-    def rounded(self, dtype: str) -> RawPredictions:
-        """Return the predictions as an array of this dtype holds them."""
-        return replace(self, values=rounded_to(self.values, dtype), rounded_dtype=dtype)
+    def rounded(self, weights: Any, stored_as: StoredAs) -> tuple[RawPredictions, Any]:
+        """Return the predictions and their weights as arrays of these dtypes hold them."""
+        dtype = stored_as.dtype
+        rounded = replace(self, values=rounded_to(self.values, dtype), rounded_dtype=dtype)
+        if weights is None or stored_as.weights_dtype is None:
+            return rounded, weights
+        return rounded, rounded_to(weights, stored_as.weights_dtype)
 
     def on_host(self) -> RawPredictions:
         """Return the predictions in NumPy; libraries differ in the last digit of a softmax."""

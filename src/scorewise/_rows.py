@@ -5,21 +5,23 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from scorewise._array import is_array, namespace, to_numpy, working_precision
-from scorewise._fields import UNLABELLED, checked_ids, checked_labels, checked_names
-from scorewise._inputs import InputOptions, raw_members
+from scorewise._array import Array, is_array, namespace, to_numpy, working_precision
+from scorewise._fields import UNLABELLED, as_array, checked_ids, checked_labels, checked_names
+from scorewise._inputs import InputOptions, RawPredictions, StoredAs, raw_members
 from scorewise._text import quoted
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.io import Predictions
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+_CHUNK_ELEMENTS = 1 << 21  # probabilities that are converted at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,30 +97,92 @@ def receive_rows(
         return predictions.to_samples(**options)
     if isinstance(predictions, Samples | Dirichlet):
         _refuse(set(options), predictions)
-        distribution = predictions
-    elif on_host:
-        distribution = _samples_on_host(predictions, **options)
-    else:
-        distribution = Samples(predictions, **options)
-    n_axes = len(distribution.mean.shape)
-    if n_axes == 1:
+        array_ndim = (
+            predictions.probs.ndim
+            if isinstance(predictions, Samples)
+            else predictions.alpha.ndim + 1
+        )
+        _check_rows(array_ndim, name)
+        return predictions
+    return RawRows.of(predictions, name, options, on_host=on_host).samples()
+
+
+def receive_raw_rows(
+    predictions: Any, name: str, options: dict[str, Any], *, on_host: bool
+) -> Predictions | Samples | RawRows:
+    """Return rows (n, M, K) that can still be rounded, or Samples; options as above."""
+    if isinstance(predictions, Predictions):
+        _refuse(set(options) - {"normalize"}, predictions)
+        return predictions
+    if isinstance(predictions, Samples | Dirichlet):
+        return receive_samples(predictions, name, options)
+    return RawRows.of(predictions, name, options, on_host=on_host)
+
+
+@dataclass(frozen=True, eq=False)
+class RawRows:
+    """Rows (n, M, K) and the weights of their members, as arrays that the caller passed."""
+
+    raw: RawPredictions
+    weights: Array | None
+    on_host: bool
+
+    @classmethod
+    def of(cls, values: Any, name: str, options: dict[str, Any], *, on_host: bool) -> RawRows:
+        """Return the rows of an array; the options are those of :class:`scorewise.Samples`."""
+        layout = {option: x for option, x in options.items() if option != "weights"}
+        raw, weights = raw_members(values, InputOptions(**layout)), options.get("weights")
+        _check_rows(raw.values.ndim, name)
+        if weights is not None and not is_array(weights):
+            weights = as_array(weights, "weights")
+        return cls(raw, weights, on_host)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """The numbers of rows, members and classes (n, M, K)."""
+        n, m, k = self.raw.values.shape
+        return n, m, k
+
+    @property
+    def stored_as(self) -> StoredAs:
+        """The dtypes of members and weights, and whether the members are logits."""
+        return self.raw.stored_as(self.weights)
+
+    def samples(self, rounded_as: StoredAs | None = None) -> Samples:
+        """Return the checked members of all rows, rounded first as if stored in these dtypes."""
+        raw, weights = self.raw, self.weights
+        if self.on_host:
+            raw = raw.on_host()
+            if weights is not None:
+                weights = to_numpy(working_precision(namespace(weights), weights))
+        if rounded_as is not None:
+            raw, weights = raw.rounded(weights, rounded_as)
+        samples = Samples.of(raw, weights)
+        samples.stored_as = self.stored_as if rounded_as is None else rounded_as
+        return samples
+
+    def sample_chunks(self, rounded_as: StoredAs) -> Iterator[Samples]:
+        """Yield the samples of some rows at a time; errors use row numbers of the whole array."""
+        n, m, k = self.shape
+        step = max(1, _CHUNK_ELEMENTS // (m * k))
+        for first in range(0, max(n, 1), step):
+            rows = slice(first, first + step)
+            weights = self.weights
+            if weights is not None and weights.ndim > 1:
+                weights = weights[rows]
+            block = self.raw.block(self.raw.values[rows], (first,))
+            yield replace(self, raw=block, weights=weights).samples(rounded_as)
+
+
+def _check_rows(n_axes: int, name: str) -> None:
+    """Raise unless there are three axes (n, M, K)."""
+    if n_axes == 2:
         raise InvalidInput(
             f"{name} are members of one row, (M, K); pass rows (n, M, K): {name}[None] for this "
             f"row, or {name}[:, None] if these are n rows of one member"
         )
-    if n_axes != 2:
+    if n_axes != 3:
         raise InvalidInput(f"{name} must be rows (n, M, K); reshape arrays with more axes")
-    return distribution
-
-
-def _samples_on_host(array: Any, weights: Any = None, **options: Any) -> Samples:
-    raw = raw_members(array, InputOptions(**options))
-    stored_as = raw.stored_as(weights)
-    if is_array(weights):
-        weights = to_numpy(working_precision(namespace(weights), weights))
-    samples = Samples.of(raw.on_host(), weights)
-    samples.stored_as = stored_as
-    return samples
 
 
 def check_same_dtype(predictions: Samples | Dirichlet, ood: Samples | Dirichlet) -> None:

@@ -479,6 +479,11 @@ def test_where_all_rows_are_tied_the_only_threshold_needs_no_search():
     assert sw.certify_threshold(losses, np.zeros(1000), 0.08).coverage == 1
 
 
+def test_a_single_row_does_not_certify():
+    cert = sw.certify_threshold([0], [0.1], 0.05)
+    assert str(cert).startswith("Nothing can be accepted: 1 calibration row does not certify a ")
+
+
 def test_more_rows_would_not_help_where_the_loss_is_too_large():
     cert = sw.certify_threshold(np.ones(100), np.arange(100), 0.05)
     assert cert.n_more_rows is None

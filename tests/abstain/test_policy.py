@@ -340,6 +340,7 @@ def refused(path: Path, content: Any, **options: Any) -> str:
     return said
 
 
+RESTORE = "; restore the file, or certify again"
 EDITS = [
     ("certificate.threshold", 0.9),
     ("certificate.threshold", 1e308),
@@ -395,7 +396,8 @@ def test_what_follows_from_the_calibration_rows_is_computed_again(tmp_path, cont
     """Also where the digests were computed again."""
     said = refused(tmp_path / "policy.json", resealed(edited(content, name, value)))
     assert said.startswith(f"'policy.json' is a damaged policy: {name} is ")
-    assert "calibration rows lead to" in said
+    assert "a policy of its calibration rows has" in said
+    assert said.endswith(RESTORE)
 
 
 def test_less_loss_of_the_calibration_rows_leads_to_another_threshold(tmp_path, content):
@@ -462,7 +464,7 @@ def test_a_repeated_name_is_refused(tmp_path, content, name):
     repeated = json.dumps(content)[:-1] + f", {json.dumps(name)}: {json.dumps(content[name])}}}"
     assert json.loads(repeated) == content
     said = refused(tmp_path / "policy.json", repeated.encode())
-    assert said == f"'policy.json' is not a JSON file: {name!r} occurs twice"
+    assert said == f"'policy.json' is a damaged policy: {name!r} occurs twice{RESTORE}"
 
 
 def test_a_repeated_number_is_refused(tmp_path, content):
@@ -615,6 +617,7 @@ def test_a_missing_field_is_named(tmp_path, content, field):
     said = refused(tmp_path / "policy.json", resealed(without))
     assert said.startswith("'policy.json' is a damaged policy: ")
     assert field in said
+    assert said.endswith(RESTORE)
 
 
 @parametrize(
@@ -695,7 +698,7 @@ def test_a_field_of_the_wrong_value_is_refused(tmp_path, content, field, value):
 
 def test_nan_among_the_uncertainties_is_refused(tmp_path, content):
     said = refused(tmp_path / "policy.json", content | {"calibration_uncertainty": [0.1, np.nan]})
-    assert said == "'policy.json' is not a JSON file: NaN is not a number in JSON"
+    assert said == f"'policy.json' is a damaged policy: NaN is not a number in JSON{RESTORE}"
 
 
 NUMBERS = [
@@ -739,6 +742,50 @@ def test_json_beyond_limits_is_refused(tmp_path, text):
 def test_a_wrong_rule_is_blamed_on_the_file(tmp_path, content, value):
     said = refused(tmp_path / "policy.json", resealed(content | {"rule": value}))
     assert said.startswith("'policy.json' is a damaged policy: ")
+
+
+def test_a_number_beyond_float64_is_named(tmp_path, content):
+    text = json.dumps(content).replace('"loss_bound": 1.0', '"loss_bound": 1e999')
+    said = refused(tmp_path / "policy.json", text.encode())
+    assert (
+        said
+        == f"'policy.json' is a damaged policy: loss_bound holds a number beyond float64{RESTORE}"
+    )
+
+
+def test_a_message_about_a_damaged_policy_is_short(tmp_path, content):
+    said = refused(tmp_path / "policy.json", resealed(content | {"classes": 10**400}))
+    assert len(said) < 400
+
+
+NOT_AS_SAVED = [
+    ("calibration_uncertainty", lambda rows: [-0.1, *rows[1:]]),
+    ("rule", lambda name: f"{name} "),
+    ("format", float),
+    ("loss_bound", int),
+]
+
+
+@parametrize(("name", "change"), NOT_AS_SAVED)
+def test_what_save_would_not_write_is_refused(tmp_path, content, name, change):
+    """Also where the digests were computed again."""
+    said = refused(tmp_path / "policy.json", resealed(content | {name: change(content[name])}))
+    assert said.startswith(f"'policy.json' is a damaged policy: {name} is ")
+
+
+def test_calibration_rows_in_another_order_are_refused(tmp_path, content):
+    names = ["calibration_uncertainty", "calibration_losses"]
+    shuffled = content | {name: content[name][::-1] for name in names}
+    said = refused(tmp_path / "policy.json", resealed(shuffled))
+    assert said.startswith(f"'policy.json' is a damaged policy: {names[0]} is [")
+
+
+def test_actions_must_have_names(tmp_path):
+    path = tmp_path / "policy.json"
+    sw.certify(PROBS, Y, max_loss=10, task_loss=TRIAGE).save(path)
+    content = json.loads(path.read_text())
+    content["rule"]["actions"] = [None, 5, "c", "d"]
+    assert "is a damaged policy: rule is " in refused(path, resealed(content))
 
 
 # -- new rows --------------------------------------------------------------------------------------
@@ -862,7 +909,8 @@ def test_predictions_are_the_actions_of_least_cost():
         (members(10, 4)[0], "8 members and 4 classes, .* certified for 8 members and 3 classes"),
         (sw.Samples(PROBS[:, :5]), "5 members"),
         (PROBS[:0], "no rows"),
-        (PROBS[:, 0], r"\(N, M, K\)"),
+        (PROBS[:, 0], r"pass rows \(n, M, K\)"),
+        (sw.Dirichlet(np.ones((5, 3))), "must have members"),
         (2 * PROBS, r"probs\[0, 0\] sums to 2"),
     ],
 )
@@ -870,6 +918,28 @@ def test_other_predictions_are_refused(new, message):
     policy = sw.certify(PROBS, Y, max_loss=0.2)
     with pytest.raises(sw.InvalidInput, match=message):
         policy.apply(new)
+
+
+def test_a_misspelt_option_of_apply_is_refused_with_the_nearest_one():
+    policy = sw.certify(PROBS, Y, max_loss=0.2)
+    with pytest.raises(sw.InvalidInput, match="no option 'normalise'; did you mean 'normalize'"):
+        policy.apply(PROBS, normalise=True)
+
+
+def test_the_first_bad_row_of_a_large_array_is_named():
+    probs = np.full((40_000, 8, 9), 1 / 9)
+    policy = sw.certify(probs[:50], np.zeros(50, dtype=int), max_loss=0.9)
+    assert policy.apply(probs, progress=False).accepted.shape == (40_000,)
+    probs[39_000, 5] = 0.2
+    with pytest.raises(sw.InvalidInput, match=r"^probs\[39000, 5\] sums to 1.8") as caught:
+        policy.apply(probs, progress=False)
+    assert caught.value.index == (39_000, 5)
+    weights = np.ones((40_000, 8))
+    weights[39_001, 2] = -1
+    with pytest.raises(sw.InvalidInput, match=r"^weights\[39001, 2\] is -1"):
+        sw.certify(probs[:50], np.zeros(50, dtype=int), weights=weights[:50], max_loss=0.9).apply(
+            np.full((40_000, 8, 9), 1 / 9), weights=weights
+        )
 
 
 UNNAMED = (

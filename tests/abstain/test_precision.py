@@ -210,6 +210,67 @@ def test_a_classifier_has_the_type_of_its_predictions():
     same_decisions(model.policy_.apply(samples.probs.astype(np.float64)), expected)
 
 
+# -- options of arrays -----------------------------------------------------------------------------
+
+INPUTS: dict[str, tuple[np.ndarray, dict[str, Any]]] = {
+    "logits": (LOGITS, {"from_logits": True}),
+    "rescaled": (3 * PROBS, {"normalize": True}),
+    "weights": (PROBS, {"weights": WEIGHTS}),
+    "weights of rows": (PROBS, {"weights": np.tile(WEIGHTS, (600, 1))}),
+    "list of weights": (PROBS, {"weights": WEIGHTS.tolist()}),
+    "member axis": (PROBS.transpose(1, 0, 2), {"member_axis": 0}),
+    "class axis": (PROBS.transpose(0, 2, 1), {"class_axis": 1, "member_axis": 2}),
+    "all": (LOGITS.transpose(1, 0, 2), {"member_axis": 0, "from_logits": True, "weights": WEIGHTS}),
+}
+
+
+@parametrize("dtype", DTYPES)
+@parametrize("name", INPUTS)
+def test_what_certify_takes_apply_takes(name, dtype):
+    values, options = INPUTS[name]
+    rows = rounded(values, dtype)
+    policy = sw.certify(rows, Y, task_loss="brier", **options, max_loss=0.5)
+    expected = policy.apply(rows, **options)
+    assert expected.drift.p_value == 1
+    np.testing.assert_array_equal(np.sort(expected.uncertainty), policy.calibration_uncertainty)
+    for finer in FINER[dtype]:
+        new = rounded(values, finer)
+        same_decisions(policy.apply(new, **options), expected)
+        same_decisions(policy.apply(torch.tensor(new), **options), expected)
+
+
+@parametrize("dtype", ["float32", "bfloat16"])
+@parametrize("name", ["logits", "rescaled", "weights", "all"])
+def test_the_advice_for_samples_of_another_library_can_be_followed(name, dtype):
+    values, options = INPUTS[name]
+    rows = torch.tensor(rounded(values, "float32")).to(getattr(torch, dtype))
+    policy = sw.certify(rows, Y, **options, **OPTIONS)
+    with pytest.raises(sw.InvalidInput) as caught:
+        policy.apply(sw.Samples(rows, **options))
+    for option in set(options) - {"member_axis"}:
+        assert f"{option}=" in str(caught.value).partition("pass the array itself with ")[2]
+    assert policy.apply(rows, **options).accepted.mean() == policy.certificate.coverage
+
+
+def test_the_advice_for_arrays_can_be_followed():
+    rows = torch.tensor(LOGITS).to(torch.bfloat16)
+    policy = sw.certify(rows, Y, from_logits=True, weights=WEIGHTS, **OPTIONS)
+    with pytest.raises(sw.InvalidInput, match=r"pass weights=…, the weights of the members"):
+        policy.apply(rows, from_logits=True)
+    with pytest.raises(sw.InvalidInput, match="pass from_logits=True if an array holds logits"):
+        policy.apply(rows, weights=WEIGHTS)
+    result = policy.apply(rows, from_logits=True, weights=WEIGHTS)
+    assert result.accepted.mean() == policy.certificate.coverage
+
+
+def test_predictions_have_their_own_options():
+    policy = sw.certify(PROBS, Y, **OPTIONS)
+    with pytest.raises(sw.InvalidInput, match="member_axis cannot be passed with Predictions"):
+        policy.apply(Predictions(PROBS), member_axis=0)
+    with pytest.raises(sw.InvalidInput, match="normalize cannot be passed with Samples"):
+        policy.apply(sw.Samples(PROBS), normalize=True)
+
+
 # -- libraries -------------------------------------------------------------------------------------
 
 

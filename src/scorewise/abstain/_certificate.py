@@ -100,7 +100,8 @@ class Certificate:
         return self.drift is not None and self.drift.has_drifted
 
     def _guarantee(self) -> str:
-        rows = f"{self.n_calibration:,} calibration row{'s' * (self.n_calibration != 1)}"
+        is_single = self.n_calibration == 1
+        rows = f"{self.n_calibration:,} calibration row{'s' * (not is_single)}"
         noun, max_loss = self.unit.noun, self.unit.format_exact(self.max_loss)
         confidence = percent(self.confidence, ".12g")
         if self.coverage:
@@ -118,7 +119,8 @@ class Certificate:
             )
         else:
             advice = f"at the losses observed, about {self.n_more_rows:,} more would be needed"
-        return f"Nothing can be accepted: {rows} do not certify {target}; {advice}."
+        verb = "does" if is_single else "do"
+        return f"Nothing can be accepted: {rows} {verb} not certify {target}; {advice}."
 
 
 @overload

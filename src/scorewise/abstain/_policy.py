@@ -7,9 +7,11 @@ with the threshold.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -17,13 +19,13 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._array import COARSER, dtype_name, namespace, rounded_to
+from scorewise._array import COARSER, namespace
 from scorewise._fields import checked_names
 from scorewise._inputs import StoredAs, apply_floor
 from scorewise._json import plain
 from scorewise._losses import certifiable_bound, losses_of_mean, mean_and_uncertainty
 from scorewise._progress import bar
-from scorewise._rows import receive_labelled, receive_samples, takes_options_of_samples
+from scorewise._rows import receive_labelled, receive_raw_rows, takes_options_of_samples
 from scorewise._text import percent, quoted, shorten
 from scorewise.abstain._certificate import Certificate, certify_threshold
 from scorewise.abstain._drift import Drift, compare_with_calibration
@@ -163,14 +165,15 @@ class Policy:
         """Return the policy with the result of a drift check, which its certificate shows."""
         return replace(self, certificate=replace(self.certificate, drift=drift))
 
+    @takes_options_of_samples
     def apply(
         self,
         predictions: Any,
         *,
         class_names: Sequence[str] | None = None,
-        normalize: bool = False,
         false_alarm_rate: float = 0.05,
         progress: bool | None = None,
+        **options: Any,
     ) -> PolicyResult:
         """Return which rows are accepted, and whether they have drifted.
 
@@ -185,12 +188,13 @@ class Policy:
             Names of the classes in the order of the predictions, where these have none. A policy
             with names takes only predictions with the same names; a policy without names takes any,
             as it cannot compare them. Classes without names are called 0, 1, ….
-        normalize : bool
-            Rescale probabilities to sum to 1.
         false_alarm_rate : float
             How often unchanged inputs may be reported as changed.
         progress : bool, optional
             Whether to show a progress bar; by default on terminals, for work that takes long.
+        **options
+            Options of :class:`scorewise.Samples`, as for :func:`scorewise.certify`; for Predictions
+            only ``normalize``.
 
         Returns
         -------
@@ -203,20 +207,23 @@ class Policy:
             it was certified for.
         """
         validate.proportion(false_alarm_rate, "false_alarm_rate")
-        rows = self._receive(predictions, normalize)
-        self._check_same_model(rows, class_names)
+        on_host = self.rule.runs_on_any_library
+        rows = receive_raw_rows(predictions, "predictions", options, on_host=on_host)
+        if class_names is None:
+            class_names = getattr(rows, "class_names", None)
+        n_rows, m, k = rows.probs.shape if isinstance(rows, Samples) else rows.shape
+        self._check_same_model(n_rows, m, k, class_names)
         check_precision(rows.stored_as, self.stored_as)
         chunks: Iterable[Samples]
         if isinstance(rows, Samples):
-            n_rows, chunks = len(rows.probs), [rounded_samples(rows, self.stored_as)]
-        else:
-            n_rows = len(rows)
+            chunks = [rounded_samples(rows, self.stored_as, on_host=on_host)]
+        elif isinstance(rows, Predictions):
             chunks = (
                 samples
-                for _, _, samples in rows.sample_chunks(
-                    normalize=normalize, rounded_as=self.stored_as
-                )
+                for _, _, samples in rows.sample_chunks(**options, rounded_as=self.stored_as)
             )
+        else:
+            chunks = rows.sample_chunks(self.stored_as)
         # the means of many classes would not fit in memory, so each chunk is dropped after use
         uncertainty, prediction = _concatenated(
             (uncertainty, self.predict(mean))
@@ -233,32 +240,8 @@ class Policy:
             self.with_drift(drift).certificate,
         )
 
-    def _receive(self, predictions: Any, normalize: bool) -> Samples | Predictions:
-        """Return rows (n, M, K), as Predictions where their library and dtype allow it."""
-        if isinstance(predictions, Predictions):
-            return predictions
-        on_host = self.rule.runs_on_any_library
-        if isinstance(predictions, Samples):
-            if on_host:
-                check_converted_on_host(predictions)
-            return receive_samples(predictions, "predictions", {})
-        array = validate.floating(predictions, "probs")
-        if on_host and dtype_name(array) != "bfloat16":
-            return Predictions(array)
-        # a user's own rule takes arrays of the user's library; Predictions have no bfloat16
-        if self.stored_as.dtype in COARSER[dtype_name(array)]:
-            array = rounded_to(array, self.stored_as.dtype)
-        return receive_samples(array, "predictions", {"normalize": normalize}, on_host=on_host)
-
-    def _check_same_model(
-        self, predictions: Samples | Predictions, class_names: Sequence[str] | None
-    ) -> None:
-        """Raise if there are no rows, or other members, weights or class names than certified."""
-        if isinstance(predictions, Samples):
-            n, m, k = predictions.probs.shape
-        else:
-            n, m, k = predictions.shape
-            class_names = predictions.class_names if class_names is None else class_names
+    def _check_same_model(self, n: int, m: int, k: int, class_names: Sequence[str] | None) -> None:
+        """Raise if there are no rows, or other members or class names than certified."""
         if (m, k) != (self.n_members, self.n_classes):
             raise InvalidInput(
                 f"these predictions have {m} members and {k} classes, and the policy was certified "
@@ -560,10 +543,8 @@ def load_policy(
     True
     """
     path = Path(path)
-    try:
+    with _named_if_damaged(path):
         content = read_json(path)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"{path.name!r} is not a JSON file: {error}") from None
     if not isinstance(content, dict) or content.get("kind") != _KIND:
         raise InvalidInput(f"{path.name!r} is not a policy; scorewise certify makes them")
     if content.get("format") != _FORMAT:
@@ -573,12 +554,29 @@ def load_policy(
         )
     if public_key is not None:
         verify_signature(content, Path(public_key), path.name)
-    try:
+    with _named_if_damaged(path):
         return _policy_from_json(unseal(content))
+
+
+@contextmanager
+def _named_if_damaged(path: Path) -> Iterator[None]:
+    """Let errors name the file, and say what to do."""
+    try:
+        yield
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{path.name!r} is not a JSON file: {error}") from None
     except KeyError as error:
-        raise InvalidInput(f"{path.name!r} is a damaged policy: no {error}") from None
+        problem = f"the field {error} is missing"
+    except InvalidInput as error:
+        problem = error.problem  # without remedies, which are for arguments
     except (TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
-        raise InvalidInput(f"{path.name!r} is a damaged policy: {error}") from None
+        problem = str(error)
+    else:
+        return
+    raise InvalidInput(
+        f"{path.name!r} is a damaged policy: {shorten(problem, 300)}; restore the file, or certify "
+        "again"
+    )
 
 
 def _policy_from_json(content: dict[str, Any]) -> Policy:
@@ -597,9 +595,12 @@ def _policy_from_json(content: dict[str, Any]) -> Policy:
         raise TypeError("from_logits must be true or false")
     if not isinstance(content["metadata"], dict):
         raise TypeError("metadata must be a mapping")
+    uncertainty = validate.finite(content["calibration_uncertainty"], "calibration_uncertainty")
+    if rule.never_negative and uncertainty.min() < 0:
+        raise ValueError("calibration_uncertainty is negative, which this rule never is")
     policy = certify_rows(
         validate.finite(content["calibration_losses"], "calibration_losses"),
-        validate.finite(content["calibration_uncertainty"], "calibration_uncertainty"),
+        uncertainty,
         rule,
         max_loss=certificate["max_loss"],
         confidence=certificate["confidence"],
@@ -624,25 +625,24 @@ def _policy_from_json(content: dict[str, Any]) -> Policy:
 
 
 def _check_follows(content: dict[str, Any], expected: dict[str, Any]) -> None:
-    """Raise if a stored field is unknown, or is not what the calibration rows lead to."""
+    """Raise if a field is unknown, or is not what a policy of these calibration rows saves."""
     stored_numbers, numbers = content["certificate"], expected["certificate"]
     for known, names in ((expected, content), (numbers, stored_numbers)):
         if unknown := sorted(set(names) - set(known)):
             raise ValueError(f"{quoted(unknown[0])} is not a field of a policy")
     for name, number in numbers.items():
-        stored = stored_numbers[name]
-        if stored == number and type(stored) is type(number):
-            continue
-        if not (
-            isinstance(stored, float)
-            and isinstance(number, float)
-            and math.isclose(stored, number, rel_tol=_ROUNDING)
-        ):
-            raise ValueError(
-                f"certificate.{name} is {shorten(stored)}, and its calibration rows lead to "
-                f"{number}; restore the file, or certify again"
-            )
-    if content["guarantee"] != expected["guarantee"]:
-        raise ValueError(
-            f"guarantee is not what its calibration rows lead to: {expected['guarantee']}"
-        )
+        _check_field(f"certificate.{name}", stored_numbers[name], number)
+    for name, value in expected.items():
+        if name != "certificate":
+            _check_field(name, content[name], value)
+
+
+def _check_field(name: str, stored: Any, expected: Any) -> None:
+    if type(stored) is type(expected) and (
+        stored == expected
+        or (isinstance(expected, float) and math.isclose(stored, expected, rel_tol=_ROUNDING))
+    ):
+        return
+    raise ValueError(
+        f"{name} is {shorten(stored)}, and a policy of its calibration rows has {shorten(expected)}"
+    )

@@ -9,13 +9,15 @@ file of that dtype.
 from __future__ import annotations
 
 from scorewise._array import COARSER, is_numpy
-from scorewise._inputs import InputOptions, StoredAs, raw_members
+from scorewise._inputs import StoredAs
+from scorewise._rows import RawRows
 from scorewise.distributions import Samples
-from scorewise.errors import InvalidInput
+from scorewise.errors import InvalidInput, Remedy
 
 _KIND = {True: "logits", False: "probabilities"}
-_PASS_ARRAY = "pass the array itself, or scorewise.io.Predictions of it"
 _WITH = {True: "with", False: "without"}
+_LOGITS = Remedy("from_logits", True, "if an array holds logits")
+_WEIGHTS = Remedy("weights", ..., "the weights of the members, with an array")
 
 
 def check_precision(stored: StoredAs, certified: StoredAs) -> None:
@@ -24,13 +26,15 @@ def check_precision(stored: StoredAs, certified: StoredAs) -> None:
     if weighted != certified_weighted:
         raise InvalidInput(
             f"these predictions are {_WITH[weighted]} member weights, and the policy was "
-            f"certified {_WITH[certified_weighted]}: its guarantee is for the same model"
+            f"certified {_WITH[certified_weighted]}: its guarantee is for the same model",
+            *(() if weighted else (_WEIGHTS,)),
         )
     if stored.from_logits != certified.from_logits:
         kind, certified_kind = _KIND[stored.from_logits], _KIND[certified.from_logits]
         raise InvalidInput(
             f"these predictions are {kind}, and the policy was certified on {certified_kind}, "
-            f"which are rounded at other digits: pass {certified_kind}, or certify again on {kind}"
+            f"which are rounded at other digits: pass {certified_kind}, or certify again on {kind}",
+            *(() if stored.from_logits else (_LOGITS,)),
         )
     _check_digits("predictions", stored.dtype, certified.dtype)
     if stored.weights_dtype is not None and certified.weights_dtype is not None:
@@ -46,27 +50,30 @@ def _check_digits(what: str, dtype: str, certified: str) -> None:
         )
 
 
-def rounded_samples(samples: Samples, certified: StoredAs) -> Samples:
+def rounded_samples(samples: Samples, certified: StoredAs, *, on_host: bool) -> Samples:
     """Return the samples in the precision of the policy; raises if it is too late to round."""
+    if on_host:
+        check_converted_on_host(samples)
     stored = samples.stored_as
     if (stored.dtype, stored.weights_dtype) == (certified.dtype, certified.weights_dtype):
         return samples
     if (conversion := _conversion(stored)) is not None:
         raise InvalidInput(
             f"these Samples of {stored.dtype} {conversion}, and can no longer be rounded to "
-            f"{certified.dtype}, on which the policy was certified: {_PASS_ARRAY}"
+            f"{certified.dtype}, on which the policy was certified: {_advice(stored)}"
         )
-    return Samples.of(raw_members(samples.probs, InputOptions()).rounded(certified.dtype))
+    return RawRows.of(samples.probs, "predictions", {}, on_host=on_host).samples(certified)
 
 
 def check_converted_on_host(samples: Samples) -> None:
     """Raise if another library than NumPy has converted them, with other last digits."""
-    conversion = _conversion(samples.stored_as)
-    if conversion is None or samples.stored_as.dtype == "float64" or is_numpy(samples.probs):
+    stored = samples.stored_as
+    conversion = _conversion(stored)
+    if conversion is None or stored.dtype == "float64" or is_numpy(samples.probs):
         return
     raise InvalidInput(
-        f"these Samples {conversion} by a library whose {samples.stored_as.dtype} results differ "
-        f"from NumPy's in the last digit, and these digits decide: {_PASS_ARRAY}"
+        f"these Samples {conversion} by a library whose {stored.dtype} results differ from NumPy's "
+        f"in the last digit, and these digits decide: {_advice(stored)}"
     )
 
 
@@ -77,3 +84,13 @@ def _conversion(stored: StoredAs) -> str | None:
     if stored.normalized:
         return "were rescaled"
     return None if stored.weights_dtype is None else "have weights that were rescaled"
+
+
+def _advice(stored: StoredAs) -> str:
+    """Return how to pass the same predictions so that they can be rounded."""
+    options = {
+        "from_logits=True": stored.from_logits,
+        "normalize=True": stored.normalized,
+        "weights=…": stored.weights_dtype is not None,
+    }
+    return f"pass the array itself with {', '.join(x for x, used in options.items() if used)}"

@@ -58,17 +58,21 @@ def unseal(content: Mapping[str, Any]) -> dict[str, Any]:
         if stored.get(name) != actual.get(name):
             raise ValueError(
                 f"{shorten(name)} does not match its digest, so it was changed after the policy "
-                "was saved; restore the file, or certify again"
+                "was saved"
             )
     return fields
 
 
 def _digests(content: Mapping[str, Any]) -> dict[str, str]:
     """Return the SHA-256 of every field, and of every field of a mapping."""
-    return {
-        name: hashlib.sha256(_canonical(value).encode()).hexdigest()
-        for name, value in _leaves(content)
-    }
+    digests = {}
+    for name, value in _leaves(content):
+        try:
+            text = _canonical(value)
+        except ValueError:
+            raise ValueError(f"{shorten(name)} holds a number beyond float64") from None
+        digests[name] = hashlib.sha256(text.encode()).hexdigest()
+    return digests
 
 
 def _leaves(content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._array import dtype_name, rounded_to, to_numpy
+from scorewise._array import dtype_name, to_numpy
 from scorewise._fields import as_array, checked_ids, checked_labels, checked_names
 from scorewise._inputs import InputOptions, RawPredictions, StoredAs, raw_members, weights_dtype
 from scorewise.distributions import Samples
@@ -305,9 +305,7 @@ class Predictions:
         for chunk in self.chunks(fields=self.member_fields):
             raw, weights = chunk.raw(row, normalize), chunk.weights
             if rounded_as is not None:
-                raw = raw.rounded(rounded_as.dtype)
-                if weights is not None and rounded_as.weights_dtype is not None:
-                    weights = rounded_to(weights, rounded_as.weights_dtype)
+                raw, weights = raw.rounded(weights, rounded_as)
             try:
                 samples = Samples.of(raw, weights)
             except InvalidInput as error:
