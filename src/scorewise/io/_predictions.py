@@ -324,7 +324,7 @@ class Predictions:
             [first_row] = self.chunks(1, stop=min(1, len(self)), fields=self.member_fields)
             weights = first_row.weights
         dtype = self.dtype.name
-        return StoredAs(dtype, self.from_logits, False, weights_dtype(weights, dtype))
+        return StoredAs(dtype, self.from_logits, False, weights_dtype(weights))
 
     @property
     def member_fields(self) -> frozenset[str]:
