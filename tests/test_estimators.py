@@ -10,14 +10,23 @@ import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris
+from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    GroupKFold,
+    TunedThresholdClassifierCV,
+    cross_validate,
+)
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import has_fit_parameter
 
 import scorewise as sw
 
@@ -161,6 +170,26 @@ def test_meta_estimators_pass_weights_on_to_one_another():
 
 
 @all_kinds
+def test_scikit_learn_sees_that_weights_are_accepted(wrap):
+    assert has_fit_parameter(wrap(Records()), "sample_weight")
+    assert_weights_follow_rows(wrap(Records()).fit(NUMBERED, SPECIES, WEIGHTS))
+    lines = wrap(LogisticRegression(max_iter=1000))
+    calibrated = CalibratedClassifierCV(lines, cv=3).fit(IRIS, SPECIES, sample_weight=WEIGHTS)
+    boosted = AdaBoostClassifier(lines, n_estimators=2).fit(IRIS, SPECIES)
+    assert min(calibrated.score(IRIS, SPECIES), boosted.score(IRIS, SPECIES)) > 0.8
+
+
+@all_kinds
+@pytest.mark.usefixtures("routing")
+def test_weights_are_requested_of_the_estimator_and_not_of_what_is_around_it(wrap):
+    assert not hasattr(wrap(Records()), "set_fit_request")
+    weighted = wrap(LogisticRegression(max_iter=1000).set_fit_request(sample_weight=True))
+    CalibratedClassifierCV(weighted, cv=3).fit(IRIS, SPECIES, sample_weight=WEIGHTS)
+    with pytest.raises(UnsetMetadataPassedError, match=r"sample_weight.* not explicitly set"):
+        make_pipeline(wrap(Records())).fit(NUMBERED, SPECIES, sample_weight=WEIGHTS)
+
+
+@all_kinds
 @pytest.mark.usefixtures("routing")
 def test_metadata_are_routed_as_the_estimator_requests(wrap):
     requests = Records().set_fit_request(sample_weight="weights", groups=False)
@@ -207,3 +236,51 @@ def test_metadata_reach_members_that_other_processes_fit():
     ]
     np.testing.assert_allclose(probs[0], probs[1], rtol=1e-9)
     assert probs[0][:, 1].mean() > 0.34
+
+
+IS_VIRGINICA = SPECIES == 2
+FOREST = RandomForestClassifier(5, max_depth=2, random_state=0)
+THRESHOLD = FixedThresholdClassifier(FOREST, threshold=0.9)
+UNDER_A_THRESHOLD = {
+    "fixed": THRESHOLD,
+    "tuned": TunedThresholdClassifierCV(FOREST, cv=2),
+    "one classifier": FixedThresholdClassifier(LogisticRegression(), threshold=0.9),
+    "pipeline": make_pipeline(StandardScaler(), THRESHOLD),
+    "frozen": FrozenEstimator(clone(THRESHOLD).fit(IRIS, IS_VIRGINICA)),
+    "search": GridSearchCV(THRESHOLD, {"threshold": [0.9]}, cv=2),
+    "chosen by a search": GridSearchCV(
+        make_pipeline(StandardScaler(), FOREST), {"randomforestclassifier": [THRESHOLD]}, cv=2
+    ),
+}
+
+
+@all_kinds
+@pytest.mark.parametrize("kind", UNDER_A_THRESHOLD)
+def test_a_decision_threshold_is_refused_where_it_would_be_ignored(wrap, kind):
+    model = wrap(UNDER_A_THRESHOLD[kind])
+    message = rf"ThresholdClassifier.* which {type(model).__name__} would ignore.*cost_matrix"
+    with pytest.raises(sw.InvalidInput, match=message):
+        model.fit(IRIS, IS_VIRGINICA)
+
+
+@pytest.mark.parametrize("wrap", [selective, detector])
+def test_thresholds_in_a_list_are_refused_too(wrap):
+    with pytest.raises(sw.InvalidInput, match="depend on a threshold"):
+        wrap([clone(THRESHOLD).fit(IRIS, IS_VIRGINICA)]).fit(IRIS, IS_VIRGINICA)
+
+
+@all_kinds
+def test_a_threshold_may_be_put_around_them_and_its_labels_are_its_own(wrap):
+    model = FixedThresholdClassifier(wrap(FOREST), threshold=0.9).fit(IRIS, IS_VIRGINICA)
+    np.testing.assert_array_equal(model.predict(IRIS), model.predict_proba(IRIS)[:, 1] >= 0.9)
+
+
+@pytest.mark.parametrize("threshold", [0.13, 0.5, 0.9])
+def test_the_cost_matrix_of_a_threshold_gives_its_labels(threshold):
+    costs = sw.rules.cost_matrix([[0, threshold], [1 - threshold, 0]])
+    model = sw.SelectiveClassifier(FOREST, rule=costs, max_loss=0.1, random_state=0)
+    model.fit(IRIS, IS_VIRGINICA)
+    expected = FixedThresholdClassifier(FrozenEstimator(model.estimator_), threshold=threshold)
+    labels = expected.fit(IRIS, IS_VIRGINICA).predict(IRIS)
+    np.testing.assert_array_equal(model.predict(IRIS), labels)
+    assert threshold == 0.5 or (labels != model.estimator_.predict(IRIS)).any()

@@ -42,7 +42,9 @@ def set_seeds(estimator: Any, rng: np.random.Generator) -> None:
     estimator.set_params(**params)
 
 
-def routed_fit_params(meta_estimator: Any, X: Any, fit_params: dict[str, Any]) -> dict[str, Any]:
+def routed_fit_params(
+    meta_estimator: Any, X: Any, sample_weight: Any, fit_params: dict[str, Any]
+) -> dict[str, Any]:
     """Return what the estimator's ``fit`` gets of the parameters of a meta-estimator's ``fit``.
 
     With scikit-learn's metadata routing it gets what it requests, otherwise everything.
@@ -51,7 +53,7 @@ def routed_fit_params(meta_estimator: Any, X: Any, fit_params: dict[str, Any]) -
     from sklearn.utils.metadata_routing import process_routing
     from sklearn.utils.validation import _check_sample_weight
 
-    params = {name: value for name, value in fit_params.items() if value is not None}
+    params = passed_fit_params(sample_weight, fit_params)
     if not params:
         return {}
     if get_config()["enable_metadata_routing"]:
@@ -61,6 +63,12 @@ def routed_fit_params(meta_estimator: Any, X: Any, fit_params: dict[str, Any]) -
     if "sample_weight" in params:
         params["sample_weight"] = _check_sample_weight(params["sample_weight"], X)
     return params
+
+
+def passed_fit_params(sample_weight: Any, fit_params: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters of ``fit`` that were passed and are not None."""
+    params = {"sample_weight": sample_weight, **fit_params}
+    return {name: value for name, value in params.items() if value is not None}
 
 
 def _check_accepted(estimator: Any, params: dict[str, Any]) -> None:
@@ -74,6 +82,42 @@ def _check_accepted(estimator: Any, params: dict[str, Any]) -> None:
             f"the fit of {type(estimator).__name__} takes no {unknown[0]}; leave it out, or use an "
             "estimator that takes it"
         )
+
+
+def check_no_threshold(model: Any, meta_estimator: Any) -> None:
+    """Raise if the labels of a model, fitted or not, depend on a decision threshold.
+
+    A meta-estimator that predicts from probabilities would ignore it.
+    """
+    from sklearn.frozen import FrozenEstimator
+    from sklearn.model_selection import (
+        FixedThresholdClassifier,
+        GridSearchCV,
+        RandomizedSearchCV,
+        TunedThresholdClassifierCV,
+    )
+    from sklearn.pipeline import Pipeline
+
+    if isinstance(model, FixedThresholdClassifier | TunedThresholdClassifierCV):
+        owner = type(meta_estimator).__name__
+        raise InvalidInput(
+            f"the labels of {type(model).__name__} depend on a threshold, which {owner} would "
+            "ignore, as it predicts from probabilities; pass the classifier inside. "
+            "scorewise.SelectiveClassifier with "
+            "rule=scorewise.rules.cost_matrix([[0, t], [1 - t, 0]]) has the threshold t"
+        )
+    if isinstance(model, list | tuple):
+        inside = list(model)
+    elif isinstance(model, Pipeline):
+        inside = [step for _, step in model.steps[-1:]]
+    elif hasattr(model, "best_estimator_"):
+        inside = [model.best_estimator_]
+    elif isinstance(model, FrozenEstimator | GridSearchCV | RandomizedSearchCV):
+        inside = [model.estimator]
+    else:
+        inside = []
+    for part in inside:
+        check_no_threshold(part, meta_estimator)
 
 
 def fit_router(meta_estimator: Any) -> Any:

@@ -6,13 +6,13 @@ import abc
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, _safe_indexing, get_tags
-from sklearn.utils.metadata_routing import MetadataRouter
+from sklearn.utils.metadata_routing import UNUSED, MetadataRouter
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_method_params,
@@ -24,7 +24,13 @@ from sklearn.utils.validation import (
 )
 
 from scorewise import _validate as validate
-from scorewise._estimators import fit_router, indexable, routed_fit_params
+from scorewise._estimators import (
+    check_no_threshold,
+    fit_router,
+    indexable,
+    passed_fit_params,
+    routed_fit_params,
+)
 from scorewise._inputs import StoredAs, add_missing_classes
 from scorewise._losses import mean_and_uncertainty
 from scorewise._progress import bar, counted
@@ -196,6 +202,9 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
     classes_: np.ndarray
     _predictor: MemberPredictor
 
+    # weights are routed to the model, if it requests them, and used for nothing else
+    __metadata_request__fit: ClassVar = {"sample_weight": UNUSED}
+
     @abc.abstractmethod
     def _check(self, n_classes: int | None) -> None:
         """Raise on invalid parameters, before fitting; the number of classes may be unknown."""
@@ -206,7 +215,7 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
     ) -> dict[str, Any]:
         """Return the attributes learned from held-out rows and the indices of their labels."""
 
-    def fit(self, X: Any, y: Any, **fit_params: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
         """Fit the model on a part of the rows, and calibrate it on the rest.
 
         Models that scikit-learn cannot clone (modules, lists, a DeepEnsemble, Laplace) and a
@@ -219,20 +228,23 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
             Rows, as the model takes them.
         y : array (n,)
             Labels.
+        sample_weight : array (n,), optional
+            Weights, passed to the model's ``fit``. They do not concern the held-out rows, which
+            all count the same, as the guarantee is about rows that are exchangeable with them.
         **fit_params
-            Passed to the model's ``fit``, such as ``sample_weight``; arrays of n values are
-            restricted to the rows that it is fitted on. They do not concern the held-out rows,
-            which all count the same, as the guarantee is about rows that are exchangeable with
-            them. With scikit-learn's metadata routing the model gets what it requests.
+            Other parameters of the model's ``fit``. Arrays of n values are restricted to the rows
+            that it is fitted on. With scikit-learn's metadata routing the model gets what it
+            requests.
 
         Raises
         ------
         InvalidInput
-            If a parameter, the labels or the model are not valid, or the model does not take a
-            parameter.
+            If a parameter, the labels or the model are not valid, the model does not take a
+            parameter, or its labels depend on a decision threshold.
         """
         rule = get_rule(self.rule)
         component = validate.choice(self.component, "component", COMPONENTS)
+        check_no_threshold(self.estimator, self)
         y = column_or_1d(y, warn=True)
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
@@ -240,7 +252,8 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         check_consistent_length(X, y)
         self._check(None if self._model_is_fitted() else len(np.unique(y)))
         seed = seed_of(self.random_state)
-        model, X_held_out, y_held_out = self._fit_model(X, y, seed, fit_params)
+        model, X_held_out, y_held_out = self._fit_model(X, y, seed, sample_weight, fit_params)
+        check_no_threshold(model, self)  # which a search may have chosen
         options = {
             "n_samples": self.n_samples,
             "random_state": seed,
@@ -270,18 +283,17 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         )
 
     def _fit_model(
-        self, X: Any, y: np.ndarray, seed: int, fit_params: dict[str, Any]
+        self, X: Any, y: np.ndarray, seed: int, sample_weight: Any, fit_params: dict[str, Any]
     ) -> tuple[Any, Any, np.ndarray]:
         """Return the fitted model, and the rows and labels that it was not fitted on."""
         if self._model_is_fitted():
-            ineffective = [name for name, value in fit_params.items() if value is not None]
-            if ineffective:
+            for name in passed_fit_params(sample_weight, fit_params):
                 raise InvalidInput(
-                    f"{ineffective[0]} has no effect: the model ({type(self.estimator).__name__}) "
+                    f"{name} has no effect: the model ({type(self.estimator).__name__}) "
                     "is used as it is and not fitted; leave it out"
                 )
             return self.estimator, X, y
-        params = routed_fit_params(self, X, fit_params)
+        params = routed_fit_params(self, X, sample_weight, fit_params)
         n, share = len(y), validate.proportion(self.calibration_size, "calibration_size")
         n_held_out = max(1, round(share * n))
         if n_held_out >= n:

@@ -46,8 +46,7 @@ class StoredAs:
     normalized : bool
         Whether rows were rescaled to sum to 1.
     weights_dtype : str or None
-        Of the members' weights, at most the precision that the members are computed in; None
-        without weights.
+        Of the members' weights, ``"float64"`` for whole numbers; None without weights.
 
     Examples
     --------
@@ -84,9 +83,7 @@ class RawPredictions:
 
     def stored_as(self, weights: Any) -> StoredAs:
         """Return how the values, and these weights of the members, are stored."""
-        return StoredAs(
-            self.dtype, self.from_logits, self.normalize, weights_dtype(weights, self.dtype)
-        )
+        return StoredAs(self.dtype, self.from_logits, self.normalize, weights_dtype(weights))
 
     def rounded(self, dtype: str) -> RawPredictions:
         """Return the predictions as an array of this dtype holds them."""
@@ -128,13 +125,12 @@ class RawPredictions:
         return replace(self, values=values, layout=replace(self.layout, origin=origin))
 
 
-def weights_dtype(weights: Any, dtype: str) -> str | None:
-    """Return the dtype whose precision weights have beside predictions of ``dtype``."""
+def weights_dtype(weights: Any) -> str | None:
+    """Return the dtype of weights; they are scaled in float64, whatever that of the members."""
     if weights is None:
         return None
     name = dtype_name(weights if is_array(weights) else np.asarray(weights))
-    working = "float64" if dtype == "float64" else "float32"
-    return name if name in COARSER[working] else working
+    return name if name in COARSER else "float64"
 
 
 def raw_predictions(

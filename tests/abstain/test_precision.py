@@ -27,7 +27,7 @@ Y[:200] = 0
 LOGITS = np.log(np.maximum(PROBS, 1e-12)) + np.random.default_rng(0).normal(size=(700, 8, 1))
 ROWS = np.flatnonzero(rounded_alike(PROBS) & rounded_alike(3 * PROBS) & rounded_alike(LOGITS))[:600]
 PROBS, LOGITS, Y = PROBS[ROWS], LOGITS[ROWS], Y[ROWS]
-WEIGHTS = np.random.default_rng(1).uniform(size=8)
+WEIGHTS = np.random.default_rng(2).uniform(size=8)
 DTYPES = ["float64", "float32", "float16", "bfloat16"]
 FINER = {
     "float64": [],
@@ -149,6 +149,31 @@ def test_weights_are_rounded_too(tmp_path, dtype, weights):
             sw.write_predictions(tmp_path / "new.npz", new)
             from_file = policy.apply(sw.read_predictions(tmp_path / "new.npz"))
             same_decisions(from_file, policy.apply(rows))
+
+
+@parametrize("dtype", ["float64", "float32", "float16"])
+@parametrize("weights_dtype", ["float64", "float32", "float16"])
+@parametrize("per_row", [False, True])
+def test_weights_of_any_dtype_decide_the_same_rows_alike(tmp_path, dtype, weights_dtype, per_row):
+    """Although they are scaled, and tied rows are split by a weight that differs in a digit."""
+    rows = np.random.default_rng(3).integers(4, size=200)  # many of them tied
+    probs, y = PROBS[300:304, :3].astype(dtype)[rows], Y[300:304][rows]
+    for seed in range(40):
+        weights = np.random.default_rng(seed).uniform(size=(200, 3) if per_row else 3)
+        weights = weights[rows] if per_row else weights
+        weights = weights.astype(weights_dtype)
+        predictions = Predictions(probs, labels=y, weights=weights)
+        samples = sw.Samples(probs, weights)
+        policy = sw.certify(predictions, task_loss="brier", max_loss=1.5)
+        assert policy.stored_as.weights_dtype == weights_dtype
+        expected = policy.apply(predictions)
+        np.testing.assert_array_equal(np.sort(expected.uncertainty), policy.calibration_uncertainty)
+        assert expected.drift.p_value == 1
+        same_decisions(policy.apply(samples), expected)
+        of_samples = sw.certify(samples, y, task_loss="brier", max_loss=1.5)
+        same_decisions(of_samples.apply(predictions), expected)
+    sw.write_predictions(tmp_path / "new.parquet", predictions)
+    same_decisions(policy.apply(sw.read_predictions(tmp_path / "new.parquet")), expected)
 
 
 def test_sums_are_checked_with_the_tolerance_of_the_coarser_type():

@@ -479,3 +479,39 @@ def test_a_policy_of_networks_decides_as_the_classifier_does():
     result = model.policy_.apply(sw.predict_samples(networks, scaled))
     np.testing.assert_array_equal(result.accepted, model.accepts(scaled))
     assert result.accepted.mean() == model.certificate_.coverage
+
+
+def rows_of_a_rare_class(rng: np.random.Generator, n: int) -> tuple[np.ndarray, ...]:
+    """Rows, labels, and weights under which the classes are equally frequent."""
+    y = (rng.random(n) < 0.1).astype(int)
+    return rng.normal(size=(n, 2)) + 1.5 * y[:, None], y, np.where(y == 1, 9.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("choose", "holds"),
+    [
+        (lambda rng, w: np.full(len(w), True), False),
+        (lambda rng, w: rng.choice(len(w), len(w), p=w / w.sum()), False),
+        (lambda rng, w: rng.random(len(w)) < w / 9, True),
+    ],
+    ids=["all", "with replacement", "each once"],
+)
+def test_rows_kept_once_in_proportion_to_weights_have_a_guarantee_for_the_weighted_mean(
+    choose, holds
+):
+    """Copies of a row on both sides of the split void it, and so do rows of another frequency."""
+    X_new, y_new, w_new = rows_of_a_rare_class(np.random.default_rng(99), 20_000)
+    n_accepted = 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        X, y, w = rows_of_a_rare_class(rng, 4_000)
+        rows = choose(rng, w)
+        forest = RandomForestClassifier(10, random_state=seed)
+        model = sw.SelectiveClassifier(forest, max_loss=0.15, random_state=seed)
+        model.fit(X[rows], y[rows])
+        accepted = model.accepts(X_new)
+        is_wrong = model.predict(X_new) != y_new
+        weighted_loss = (is_wrong * w_new)[accepted].sum() / max(w_new[accepted].sum(), 1)
+        assert (weighted_loss <= 0.15) == holds
+        n_accepted += accepted.sum()
+    assert n_accepted > 0

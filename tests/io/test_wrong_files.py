@@ -328,7 +328,17 @@ def test_a_message_about_an_argument_is_short(call):
     assert len(str(caught.value)) < 2500
 
 
-@pytest.mark.parametrize("cell", ["0.1_5", "1_000", "\u0661", "\uff11", "0x1p-1", "1,5", "½", "1e"])
+def test_a_long_header_of_an_array_is_refused_without_advice_to_unpickle(tmp_path):
+    description = b"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2, 2)}".ljust(59_999)
+    beginning = b"\x93NUMPY\x01\x00" + (60_000).to_bytes(2, "little")
+    (tmp_path / "a.npy").write_bytes(beginning + description + b"\n" + bytes(32))
+    with pytest.raises(sw.InvalidInput, match=r"its header has 60,000 bytes$"):
+        sw.read_predictions(tmp_path / "a.npy")
+
+
+@pytest.mark.parametrize(
+    "cell", ["0.1_5", "1_000", "\u0661", "\uff11", "0x1p-1", "1,5", "½", "1e", "1e400", "-1e400"]
+)
 def test_only_numbers_that_every_program_reads_are_numbers(tmp_path, cell):
     (tmp_path / "a.csv").write_text(f'probs_0_0,probs_0_1\n0.5,0.5\n0.5,"{cell}"\n', "utf-8")
     with pytest.raises(sw.InvalidInput, match=r"row 1, column 'probs_0_1' is .* is not a number"):

@@ -19,6 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import scorewise as sw
 from support import all_rules, assert_same, fill, members
+from wrong_files_support import contents
 
 FOUR = ["log", "brier", "zero-one", "spherical"]
 
@@ -348,19 +349,51 @@ def test_a_folder_that_is_no_array_is_not_replaced(tmp_path):
     sw.predict_samples(forest(), X, out=tmp_path / "array.zarr")
     (tmp_path / "array.zarr" / "thesis.txt").write_text("years of work")
     for name in ("group.zarr", "folder.zarr", "file.zarr", "folder.npy", "array.zarr"):
-        with pytest.raises(sw.InvalidInput, match="not an array that may be replaced"):
+        with pytest.raises(sw.InvalidInput, match="scorewise did not write it"):
             sw.predict_samples(forest(), X, out=tmp_path / name)
     assert (folder / "thesis.txt").read_text() == "years of work"
     assert (tmp_path / "array.zarr" / "thesis.txt").read_text() == "years of work"
     assert float(zarr.open_group(str(tmp_path / "group.zarr"))["precious"][0]) == 7
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["2024.01", "2024.01.05", "7", "zarr.json.1", "c/7", "c/0/0/1", "c/4/0/0", "c/0/zarr.json"],
+)
+def test_a_zarr_array_with_files_of_the_users_is_not_replaced(name, tmp_path):
+    sw.predict_samples(forest(), X, out=tmp_path / "a.zarr", batch_size=50)  # 4 chunks
+    diary = tmp_path / "a.zarr" / name
+    diary.parent.mkdir(parents=True, exist_ok=True)
+    diary.write_text("years of work")
+    with pytest.raises(sw.InvalidInput, match="not everything in it"):
+        sw.predict_samples(forest(), X, out=tmp_path / "a.zarr")
+    assert diary.read_text() == "years of work"
+
+
+def test_an_array_that_scorewise_cannot_have_written_is_not_replaced(tmp_path):
+    for kind, array in {
+        "features": X,
+        "counts": np.zeros((3, 4, 5), int),
+        "objects": np.array([None] * 3),
+    }.items():
+        np.save(tmp_path / f"{kind}.npy", array)
+    (tmp_path / "text.npy").write_text("years of work")
+    for name, shape in {"a.zarr": (3, 3), "b.zarr": (3, 3, 3)}.items():
+        zarr.create_array(str(tmp_path / name), shape=shape, dtype="f8")[:] = 7
+    before = contents(tmp_path)
+    for path in [*tmp_path.iterdir()]:
+        with pytest.raises(sw.InvalidInput, match="scorewise did not write it"):
+            sw.predict_samples(forest(), X, out=path)
+    assert contents(tmp_path) == before
+
+
 def test_the_file_of_the_inputs_is_not_replaced(tmp_path):
     path = tmp_path / "X.npy"
-    np.save(path, X)
+    np.save(path, X.reshape(-1, 8, 8))  # as our own arrays, which may be replaced
     before = path.read_bytes()
+    mapped = np.load(path, mmap_mode="r").reshape(-1, 64)
     with pytest.raises(sw.InvalidInput, match="is, or is in, the input"):
-        sw.predict_samples(forest(), np.load(path, mmap_mode="r"), out=path)
+        sw.predict_samples(forest(), mapped, out=path)
     assert path.read_bytes() == before
 
 

@@ -21,7 +21,7 @@ from scorewise._array import COARSER, dtype_name, namespace, rounded_to
 from scorewise._fields import checked_names
 from scorewise._inputs import StoredAs, apply_floor
 from scorewise._json import plain
-from scorewise._losses import certifiable_bound, losses_of_mean, mean_and_uncertainty, row_chunks
+from scorewise._losses import certifiable_bound, losses_of_mean, mean_and_uncertainty
 from scorewise._progress import bar
 from scorewise._rows import receive_labelled, receive_samples, takes_options_of_samples
 from scorewise._text import percent, quoted, shorten
@@ -208,7 +208,7 @@ class Policy:
         check_precision(rows.stored_as, self.stored_as)
         chunks: Iterable[Samples]
         if isinstance(rows, Samples):
-            n_rows, chunks = len(rows.probs), row_chunks(rounded_samples(rows, self.stored_as))
+            n_rows, chunks = len(rows.probs), [rounded_samples(rows, self.stored_as)]
         else:
             n_rows = len(rows)
             chunks = (
@@ -447,10 +447,7 @@ def certify(
         check_converted_on_host(predictions)
     rows = receive_labelled(predictions, y, options, class_names=class_names, on_host=on_host)
     rule.check_classes(rows.samples.n_classes)
-    chunks, n = row_chunks(rows.samples), len(rows.labels)
-    mean, uncertainty = _concatenated(
-        _means_and_uncertainties(chunks, n, rule, component, progress=False)
-    )
+    mean, uncertainty = mean_and_uncertainty(rows.samples, rule, component)
     has_names = class_names is not None or getattr(predictions, "class_names", None) is not None
     return certify_rows(
         losses_of_mean(mean, rows.labels, rule, floor, like=rows.samples),

@@ -30,10 +30,13 @@ class SelectiveClassifier(HeldOutClassifier):
     estimator : model
         A classifier of scikit-learn, which is cloned and fitted; or a fitted model that
         :func:`scorewise.predict_samples` takes, which the data only calibrate. (Searches clone
-        their estimators: put fitted classifiers in a ``sklearn.frozen.FrozenEstimator``.)
+        their estimators: put fitted classifiers in a ``sklearn.frozen.FrozenEstimator``.) A
+        classifier with a decision threshold is refused; set a cost matrix instead.
     rule : str or ScoringRule
         The loss that the mean prediction incurs, and whose uncertainty is compared. Under a cost
-        matrix labels are the least costly ones, so its actions must be the classes.
+        matrix labels are the least costly ones, so its actions must be the classes. With
+        ``scorewise.rules.cost_matrix([[0, t], [1 - t, 0]])`` the label is the second of two
+        classes where its probability is at least t.
     max_loss : float
         The largest mean loss to allow where the classifier does not abstain.
     confidence : float

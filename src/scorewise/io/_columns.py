@@ -6,6 +6,7 @@ instead have one column per member and class, which :func:`grid_of` recognises b
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -182,14 +183,16 @@ def _counts_up(numbers: list[int]) -> bool:
 def parse_number(text: str) -> float | None:
     """Return the number that a cell holds, or None.
 
-    Only what every program reads as this number counts: Python alone takes ``0.1_5`` for 0.15.
+    Only what every program reads as this number counts: Python alone takes ``0.1_5`` for 0.15, and
+    ``1e400`` is too large to be one.
     """
     if "_" in text or not text.isascii():
         return None
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
         return None
+    return None if math.isinf(number) and "inf" not in text.lower() else number
 
 
 def indices_from(numbers: Sequence[int | None], first_class: int) -> np.ndarray:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from io import BytesIO
+from io import SEEK_CUR, BytesIO
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,7 +27,11 @@ from scorewise.io._predictions import Arrays, Predictions, check_shape, native
 _LARGE = 64 << 20  # bytes from which an array is mapped rather than read
 _INFLATED_BYTES = 1 << 30  # of compressed arrays that are read, however small their file is
 _MOST_INFLATED = 100  # times the size of the file, for larger arrays
-_LONGEST_HEADER = 64 << 10  # bytes; NumPy itself refuses headers of more than 10,000
+_LONGEST_HEADER = 10_000  # characters, as in NumPy
+_HEADERS: dict[tuple[int, int], tuple[int, Callable[..., Any]]] = {  # bytes of its length, reader
+    (1, 0): (2, np.lib.format.read_array_header_1_0),
+    (2, 0): (4, np.lib.format.read_array_header_2_0),
+}
 _MOST_TEXT = 256 << 20  # bytes of ids
 _LOCAL_HEADER = 30  # bytes before the name of a file in an archive
 
@@ -48,16 +52,17 @@ class MappedArray:
     @classmethod
     def from_header(cls, file: IO[bytes], path: Path, name: str) -> MappedArray:
         """Return the array whose header, in NumPy's format, is at the beginning of a file."""
-        beginning = BytesIO(file.read(_LONGEST_HEADER))
+        beginning = BytesIO(file.read(2 * _LONGEST_HEADER))
         try:
             version = np.lib.format.read_magic(beginning)
-            if version == (1, 0):
-                header = np.lib.format.read_array_header_1_0(beginning)
-            elif version == (2, 0):
-                header = np.lib.format.read_array_header_2_0(beginning)
-            else:
-                raise ValueError(f"format version {version} is for structured arrays")
-            shape, is_fortran, dtype = header
+            if version not in _HEADERS:
+                raise ValueError(f"format version {version} is not supported")
+            n_length_bytes, read_header = _HEADERS[version]
+            length = int.from_bytes(beginning.read(n_length_bytes), "little")
+            if length > _LONGEST_HEADER:
+                raise ValueError(f"its header has {length:,} bytes")
+            beginning.seek(-n_length_bytes, SEEK_CUR)
+            shape, is_fortran, dtype = read_header(beginning)
             if any(isinstance(n, bool) or n < 0 for n in shape):
                 raise ValueError(f"the shape {quoted(shape)} is invalid")
         except Exception as error:  # NumPy parses the header as Python, so any error may occur

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from scorewise._files import replacing
+from scorewise._files import is_real_file, is_real_folder, replacing
 from scorewise.accumulate import Accumulator
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 
-_ZARR_FILE = re.compile(r"zarr\.json|\.zarray|\.zattrs|[0-9.]+")  # metadata and chunks
+_WRITER = {"scorewise": "predict_samples"}  # attributes of our Zarr arrays
 
 Chunks = Iterator[np.ndarray]  # each (n, M, K): all members of consecutive rows
 
@@ -38,22 +38,37 @@ def check_destination(out: Any, into: Any, n_rows: int | None) -> None:
     if Path(out).suffix == ".zarr" and not (find_spec("zarr") and find_spec("dask")):
         raise ImportError("out= with .zarr needs zarr and dask: pip install 'scorewise[io]'")
     if Path(out).exists() and not _may_be_replaced(Path(out)):
-        raise InvalidInput(f"out={str(out)!r} exists and is not an array that may be replaced")
+        raise InvalidInput(
+            f"out={str(out)!r} exists, and scorewise did not write it, or not everything in it; "
+            "write to another path"
+        )
 
 
 def _may_be_replaced(path: Path) -> bool:
-    """Return whether the path is a .npy file or a Zarr array, not a group or another folder."""
-    if path.suffix == ".npy":
-        return path.is_file()
+    """Return whether ``predict_samples`` can have written the file, or everything in the folder."""
+    try:
+        return _is_our_npy(path) if path.suffix == ".npy" else _is_our_zarr(path)
+    except (OSError, ValueError, KeyError):  # it is no array
+        return False
+
+
+def _is_our_npy(path: Path) -> bool:
+    stored = np.load(path, mmap_mode="r", allow_pickle=False)
+    return isinstance(stored, np.ndarray) and stored.ndim == 3 and stored.dtype.kind == "f"
+
+
+def _is_our_zarr(path: Path) -> bool:
     import zarr
 
-    try:
-        is_array = isinstance(zarr.open(str(path), mode="r"), zarr.Array)
-    except (OSError, ValueError, KeyError):
+    stored = zarr.open(str(path), mode="r")
+    if not isinstance(stored, zarr.Array) or dict(stored.attrs) != _WRITER:
         return False
-    entries = [entry for entry in path.rglob("*") if entry.is_symlink() or not entry.is_dir()]
-    return is_array and all(
-        _ZARR_FILE.fullmatch(entry.name) and not entry.is_symlink() for entry in entries
+    n_chunks = -(-stored.shape[0] // stored.chunks[0])
+    names = {"zarr.json", *(f"c/{i}/0/0" for i in range(n_chunks))}
+    return all(
+        is_real_folder(entry)
+        or (is_real_file(entry) and entry.relative_to(path).as_posix() in names)
+        for entry in path.rglob("*")
     )
 
 
@@ -126,6 +141,8 @@ def _in_zarr(chunks: Chunks, n_rows: int, path: Path) -> Any:
             shape=(n_rows, *first.shape[1:]),
             chunks=(max(1, min(len(first), n_rows)), *first.shape[1:]),
             dtype=first.dtype,
+            attributes=_WRITER,
+            zarr_format=3,
         )
         _fill(whole, first, chunks)
     return _lazily(zarr.open_array(str(path), mode="r"))

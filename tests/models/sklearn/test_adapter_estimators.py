@@ -161,10 +161,10 @@ def test_one_classifier_with_held_out_rows_has_no_members(wrap):
         lambda model: make_pipeline(StandardScaler(), model),
         lambda model: GridSearchCV(model, {"estimator__max_depth": [2]}, cv=2),
         lambda model: FrozenEstimator(model.fit(IRIS, IS_VIRGINICA)),
-        lambda model: sw.SelectiveClassifier(model, max_loss=0.5, random_state=0),
+        lambda model: FixedThresholdClassifier(model, threshold=0.2),
         lambda model: CalibratedClassifierCV(model, cv=2, ensemble=False),
     ],
-    ids=["pipeline", "search", "frozen", "selective", "calibration"],
+    ids=["pipeline", "search", "frozen", "threshold", "calibration"],
 )
 def test_thresholds_and_held_out_rows_may_be_inside_other_models(wrap, around):
     model = around(wrap(forest())).fit(IRIS, IS_VIRGINICA)
@@ -173,6 +173,14 @@ def test_thresholds_and_held_out_rows_may_be_inside_other_models(wrap, around):
     if not isinstance(model, CalibratedClassifierCV):  # the calibration is of the mean
         mean = samples.probs.mean(axis=1)
         np.testing.assert_allclose(mean, model.predict_proba(IRIS), atol=1e-12)
+
+
+@pytest.mark.parametrize("wrap", HELD_OUT)
+@pytest.mark.parametrize("around", HELD_OUT)
+def test_models_with_held_out_rows_may_be_inside_one_another(wrap, around):
+    model = around(wrap(forest())).fit(IRIS, IS_VIRGINICA)
+    mean = sw.predict_samples(model, IRIS).probs.mean(axis=1)
+    np.testing.assert_allclose(mean, model.predict_proba(IRIS), atol=1e-12)
 
 
 def test_a_torch_module_may_end_a_pipeline():

@@ -59,7 +59,23 @@ def probs_of(ensemble: Any, X: Any = IRIS) -> np.ndarray:
     return ensemble.predict_samples(X).probs
 
 
-@parametrize_with_checks([sw.BootstrapEnsemble(LogisticRegression(max_iter=300), n_members=3)])
+def failing_checks(ensemble: sw.BootstrapEnsemble) -> dict[str, str]:
+    if not ensemble.bootstrap:
+        return {}
+    reason = "copies of a row are drawn each by itself; a row with a weight is one row"
+    return {
+        "check_sample_weight_equivalence_on_dense_data": reason,
+        "check_sample_weight_equivalence_on_sparse_data": reason,
+    }
+
+
+@parametrize_with_checks(
+    [
+        sw.BootstrapEnsemble(LogisticRegression(max_iter=300), n_members=3),
+        sw.BootstrapEnsemble(LogisticRegression(max_iter=300), n_members=1, bootstrap=False),
+    ],
+    expected_failed_checks=failing_checks,
+)
 def test_it_is_an_estimator_of_scikit_learn(estimator, check):
     if "array_api" in check.func.__name__:
         return  # runs only where SCIPY_ARRAY_API was set before SciPy was imported

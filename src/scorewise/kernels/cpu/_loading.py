@@ -115,14 +115,17 @@ def _machine_code(dtype: str, machine: Any) -> bytes:
 
 def _store(dtype: str, code: bytes) -> None:
     """Write machine code for later processes to the first place where it is safe."""
+    reasons: dict[Path, str] = {}
     for path in _paths(dtype):
         try:
             _write(path, code)
             return
         except _Unsafe as error:
-            _warn(path.parent, str(error))
+            reasons[path.parent] = str(error)
         except OSError:  # read-only or full
             continue
+    for folder, reason in reasons.items():
+        _warn(folder, reason)
 
 
 @cache
@@ -130,7 +133,7 @@ def _warn(folder: Path, reason: str) -> None:
     logging.getLogger("scorewise").warning(
         "compiled code is not loaded from %s or stored there, as %s. Allow nobody else to write "
         "there (chmod go-w), remove what is not yours, or set SCOREWISE_CACHE_DIR to a folder of "
-        "your own; otherwise later processes may have to compile again",
+        "your own; otherwise each process compiles again",
         folder,
         reason,
     )
@@ -173,15 +176,16 @@ def _paths(dtype: str) -> list[Path]:
 def _read(path: Path) -> bytes | None:
     """The machine code in a file, None if it is not whole; raises where there is none."""
     _check_folder(path.parent)
-    with open(path, "rb", opener=_open_without_links) as file:
+    with open(path, "rb", opener=_open_at_once) as file:
         _check_file(path, os.fstat(file.fileno()))
         content = file.read()
     digest, code = content[:32], content[32:]
     return code if hashlib.sha256(code).digest() == digest else None
 
 
-def _open_without_links(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0))
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file, but no link; do not wait for whoever would write to a pipe."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
 
 
 def _write(path: Path, code: bytes) -> None:

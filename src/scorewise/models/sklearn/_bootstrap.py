@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import Tags, _safe_indexing, get_tags
-from sklearn.utils.metadata_routing import MetadataRouter
+from sklearn.utils.metadata_routing import UNUSED, MetadataRouter
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import (
@@ -19,7 +19,13 @@ from sklearn.utils.validation import (
 )
 
 from scorewise import _validate as validate
-from scorewise._estimators import fit_router, indexable, routed_fit_params, set_seeds
+from scorewise._estimators import (
+    check_no_threshold,
+    fit_router,
+    indexable,
+    routed_fit_params,
+    set_seeds,
+)
 from scorewise._random import generator, seed_of
 from scorewise.models._predict import predict_mean, predict_samples
 from scorewise.models._samplers import Committee
@@ -88,7 +94,10 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, **fit_params: Any) -> Self:
+    # weights are routed to the members, if they request them, and used for nothing else
+    __metadata_request__fit: ClassVar = {"sample_weight": UNUSED}
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
         """Fit all members.
 
         Parameters
@@ -97,24 +106,28 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             In a form that the estimator takes.
         y : array (n,)
             Labels.
+        sample_weight : array (n,), optional
+            Weights, passed to the estimator's ``fit``. They do not change which rows are drawn.
         **fit_params
-            Passed to the estimator's ``fit``, such as ``sample_weight``; of arrays of n values each
-            member gets those of the rows drawn for it. Weights do not change which rows are drawn.
-            With scikit-learn's metadata routing the estimator gets what it requests.
+            Other parameters of the estimator's ``fit``. Of arrays of n values each member gets
+            those of the rows drawn for it. With scikit-learn's metadata routing the estimator gets
+            what it requests.
 
         Raises
         ------
         InvalidInput
-            If the estimator has no ``predict_proba``, or does not take a parameter.
+            If the estimator has no ``predict_proba``, does not take a parameter, or its labels
+            depend on a decision threshold.
         """
         validate.whole(self.n_members, "n_members", at_least=1)
         check_gives_probabilities(self.estimator, type(self.estimator).__name__)
+        check_no_threshold(self.estimator, self)
         y = column_or_1d(y, warn=True)
         assert_all_finite(y, input_name="y")
         X = indexable(X)
         check_consistent_length(X, y)
         check_classification_targets(y)
-        params = routed_fit_params(self, X, fit_params)
+        params = routed_fit_params(self, X, sample_weight, fit_params)
         seed = seed_of(self.random_state)
         members = list(
             Parallel(n_jobs=self.n_jobs, verbose=self.verbose)(
@@ -124,6 +137,7 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
                 for member in range(self.n_members)
             )
         )
+        check_no_threshold(members, self)  # which a search may have chosen
         if self.bootstrap:
             _check_unseen_rows(members, X, y, seed)
         self.members_, self.classes_ = members, np.unique(y)
