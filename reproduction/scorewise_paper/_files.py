@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from glob import escape
 from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
-from uuid import uuid4
 
 from filelock import FileLock
 from tqdm import tqdm
@@ -20,16 +21,50 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path to write to; it replaces ``path`` in one step at the end."""
+    """Yield a temporary path to write to; it replaces ``path`` in one step at the end.
+
+    What a killed run leaves behind is removed by the next one that writes to ``path``.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{uuid4().hex[:8]}.partial")
-    try:
+    _remove_leftovers(path)
+    with (
+        TemporaryDirectory(".partial", f".{path.name}.", path.parent) as folder,
+        _held(Path(folder), wait=True),
+    ):
+        partial = Path(folder, path.name)
         yield partial
         with partial.open("rb+") as file:  # or a power failure could leave a file without content
             os.fsync(file.fileno())
         os.replace(partial, path)
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove the temporary folders for ``path`` that no process holds, with the file in them."""
+    for partial in path.parent.glob(f".{escape(path.name)}.*.partial/{escape(path.name)}"):
+        with suppress(OSError), _held(partial.parent, wait=False) as is_held:
+            if is_held and partial.is_file() and not partial.is_symlink():
+                partial.unlink()
+                partial.parent.rmdir()
+
+
+@contextmanager
+def _held(folder: Path, *, wait: bool) -> Iterator[bool]:
+    """Hold a folder as long as this process lives; yield whether no other process holds it."""
+    try:
+        import fcntl
+    except ImportError:  # Windows, where leftovers stay
+        yield wait
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            is_held = True
+        except OSError:  # another process has it, or a network folder has no locks
+            is_held = wait
+        yield is_held
     finally:
-        partial.unlink(missing_ok=True)
+        os.close(handle)
 
 
 @contextmanager

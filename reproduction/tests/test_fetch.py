@@ -475,18 +475,30 @@ def test_an_archive_that_failed_to_unpack_is_not_downloaded_again(
     assert left(tmp_path) == []
 
 
-def test_an_archive_is_not_unpacked_through_a_link(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+ARCHIVE = Path(datasets.describe("cifar-100").files[0].path).name
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "cifar-100.lock", "cifar-100"]
+    + [f"cifar-100/{name}" for name in ("unpacked", ARCHIVE, f"{ARCHIVE}.partial")],
+)
+def test_no_link_in_the_folder_of_downloads_is_followed(
+    name: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     serve_cifar(server, tar(GOOD), monkeypatch)
     precious = tmp_path / "precious"
-    precious.mkdir()
-    unpacked = tmp_path / "data/.fetching/cifar-100/unpacked"
-    unpacked.parent.mkdir(parents=True)
-    unpacked.symlink_to(precious)
+    for file in ("unpacked/thesis.txt", "cifar-100/unpacked/thesis.txt", ARCHIVE):
+        (precious / file).parent.mkdir(parents=True, exist_ok=True)
+        (precious / file).write_text("years of work")
+    path = tmp_path / "data/.fetching" / name
+    path.parent.mkdir(parents=True)
+    path.symlink_to(precious / ARCHIVE if path.suffix else precious)
+    before = files_of(precious)
     with pytest.raises(CorruptData, match="is a link, and its target would be changed"):
         datasets.fetch("cifar-100", tmp_path / "data")
-    assert not list(precious.iterdir())
+    assert files_of(precious) == before
+    assert (precious / ARCHIVE).read_text() == "years of work"
 
 
 def link(target: str, kind: bytes) -> tarfile.TarInfo:

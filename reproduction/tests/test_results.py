@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -460,3 +463,53 @@ def test_detection_numbers_by_scikit_learn():
         scores = np.asarray(both.epistemic)
         threshold = np.sort(scores[80:])[::-1][int(np.ceil(0.95 * 50)) - 1]
         assert numbers["fpr95"][rule] == pytest.approx(np.mean(scores[:80] >= threshold))
+
+
+# -- runs that are killed --------------------------------------------------------------------------
+
+MEMBERS = Result({"area": 0.7}, members={"probs": np.full((4, 3, 2), 0.5)})
+KILLED = """
+import os, signal, sys
+import numpy as np
+from scorewise_paper import Cell, Result, Store
+
+def breaks_off(file, **arrays):
+    file.write(b"half of a file")
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+np.savez_compressed = breaks_off
+members = {"probs": np.full((4, 3, 2), 0.5)}
+Store(sys.argv[1]).write(Cell("figure-1", 1, {"data": "covtype", "run": 1}), Result({}, members))
+"""
+
+
+def test_what_a_killed_run_leaves_is_removed_by_the_next(tmp_path: Path):
+    process = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False)
+    assert process.returncode == -signal.SIGKILL
+    assert len(list(tmp_path.rglob("*.partial"))) == 1
+    cell = Cell("figure-1", 1, {"data": "covtype", "run": 1})
+    store = Store(tmp_path)
+    theirs = store.members_path(cell).with_name(f".{cell.name}.npz.0a1b2c3d.partial") / "thesis.txt"
+    theirs.parent.mkdir()
+    theirs.write_text("years of work")
+    store.write(cell, MEMBERS)
+    assert list(tmp_path.rglob("*.partial")) == [theirs.parent]
+    assert theirs.read_text() == "years of work"
+
+
+def test_a_run_does_not_remove_what_another_is_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    store, save = Store(tmp_path), np.savez_compressed
+
+    def saves(file: Any, **arrays: Any) -> None:
+        monkeypatch.setattr(np, "savez_compressed", save)
+        file.write(b"")
+        store.write(CELL, MEMBERS)  # meanwhile, by another process
+        save(file, **arrays)
+
+    monkeypatch.setattr(np, "savez_compressed", saves)
+    store.write(CELL, MEMBERS)
+    assert [store.members_problem(stored) for stored in store.results("figure-1")] == [None]
+    assert not list(tmp_path.rglob("*.partial"))

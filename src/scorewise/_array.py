@@ -9,13 +9,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import array_api_compat as compat
 import numpy as np
 
 Array = Any  # any array of a library that follows the array API standard
 Namespace = Any  # its module of functions
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 # A block whose temporaries on the array path fit in the caches of two cores.
 _BLOCK_ELEMENTS = 1 << 17
@@ -115,6 +116,15 @@ def is_compiled(x: Array) -> bool:
     import torch
 
     return bool(torch.compiler.is_compiling())
+
+
+def constant_in_graphs(function: Function) -> Function:
+    """Return the function, which torch calls while it compiles and whose result is a constant.
+
+    The mark is that of ``torch.compiler.assume_constant_result``, without an import of torch.
+    """
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
 
 
 def needs_gradient(x: object) -> bool:

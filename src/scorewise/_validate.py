@@ -374,7 +374,7 @@ def same_instances(q: Array, p: Array) -> None:
         ) from None
 
 
-def same_classes(n_classes: int, expected: int, subject: str) -> None:
+def same_classes(n_classes: int, expected: int, subject: object) -> None:
     """Raise unless the predictions have as many classes as the rule was made for."""
     if n_classes != expected:
         raise InvalidInput(

@@ -20,6 +20,7 @@ from scorewise._array import (
     contiguous_rows,
     difference,
     dtype_name,
+    is_compiled,
     is_jax,
     is_traced,
     namespace,
@@ -242,7 +243,8 @@ class Samples:
         batch = self.probs.shape[:-2]
         if not batch:
             return work(self)
-        longest = max(range(len(batch)), key=lambda axis: batch[axis])
+        # torch makes one block when it compiles, where sizes may have no values to compare
+        longest = 0 if is_compiled(self.probs) else batch.index(max(batch))
         results = []
         for rows in blocks(self.probs, longest):
             w = self.weights

@@ -28,6 +28,11 @@ def assert_same(got: Any, expected: Any) -> None:
         torch.testing.assert_close(x, y, rtol=1e-10, atol=1e-13)
 
 
+def compile_whole(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    torch._dynamo.reset()
+    return torch.compile(function, fullgraph=True, **{"backend": "eager", **options})
+
+
 @pytest.mark.parametrize("name", RULES)
 def test_vmap_gives_the_parts_of_each_instance(name):
     rule, probs = rule_and_probs(name)
@@ -84,11 +89,19 @@ def test_invalid_rows_are_still_found_where_there_are_values():
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_every_rule_compiles_into_a_single_graph(name):
+def test_every_rule_compiles_into_a_single_graph_of_dynamic_shapes(name):
     rule, probs = rule_and_probs(name)
-    torch._dynamo.reset()
-    compiled = torch.compile(parts(rule, check=False), fullgraph=True, backend="eager")
-    assert_same(compiled(probs), parts(rule)(probs))
+    compiled = compile_whole(parts(rule, check=False), dynamic=True)
+    for batch in (probs, probs[:3]):
+        assert_same(compiled(batch), parts(rule)(batch))
+
+
+@pytest.mark.parametrize("rule", ["log", "tsallis:1.5", "beta:0.5,2"])
+def test_rules_by_name_compile_for_a_second_batch_size(rule):
+    probs = torch.from_numpy(members(12, 5, 2))
+    compiled = compile_whole(parts(rule, check=False))
+    for batch in (probs, probs[:5], probs.reshape(3, 4, 5, 2), probs.reshape(4, 3, 5, 2)):
+        assert_same(compiled(batch), parts(rule)(batch))
 
 
 def of_paper(logits: torch.Tensor) -> dict[str, Any]:
@@ -99,8 +112,7 @@ def test_compiled_rules_of_the_paper_have_gradients():
     def every_part(probs):
         return tuple(part for d in of_paper(probs).values() for part in d)
 
-    torch._dynamo.reset()
-    compiled = torch.compile(every_part, fullgraph=True, backend="aot_eager")
+    compiled = compile_whole(every_part, backend="aot_eager")
     logits = torch.randn(4, 5, 3, dtype=torch.float64)
     results = []
     for function in (compiled, every_part):
@@ -113,16 +125,12 @@ def test_compiled_rules_of_the_paper_have_gradients():
 
 def test_large_arrays_compile_into_the_same_graph():
     probs = torch.from_numpy(members(2000, 5, 20))  # the array path would cut them into blocks
-    torch._dynamo.reset()
-    compiled = torch.compile(parts("log", check=False), fullgraph=True, backend="eager")
+    compiled = compile_whole(parts("log", check=False))
     assert_same(compiled(probs), parts("log")(probs))
 
 
 def test_epistemic_is_exactly_zero_where_members_agree_also_when_compiled():
-    torch._dynamo.reset()
-    work = torch.compile(
-        lambda z: [d.epistemic for d in of_paper(z).values()], fullgraph=True, backend="aot_eager"
-    )
+    work = compile_whole(lambda z: [d.epistemic for d in of_paper(z).values()], backend="aot_eager")
     for epistemic in work(torch.randn(6, 1, 3).expand(6, 4, 3)):
         assert not epistemic.any()
 

@@ -267,6 +267,21 @@ def test_a_leftover_that_cannot_be_opened_does_not_keep_the_others(tmp_path, mon
     assert {str(path) for path in tmp_path.iterdir()} == {*refused, str(tmp_path / "a.npy")}
 
 
+@pytest.mark.parametrize(
+    "name", ["in/more.parquet", "in/part-00000.parquet", "in/b/x.npz", "in/b/c"]
+)
+def test_nothing_is_added_to_the_folder_that_is_read(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sw.write_predictions("in", GOOD)
+    Path("in/b").mkdir()
+    Path("link").symlink_to("in")
+    before = contents(tmp_path)
+    for source in ("in", "link"):
+        with pytest.raises(sw.InvalidInput, match=r"is in the input .*/(in|link)'"):
+            sw.write_predictions(name, sw.read_predictions(source))
+    assert contents(tmp_path) == before
+
+
 @pytest.mark.parametrize("kind", FORMATS)
 def test_what_is_replaced_keeps_its_permissions(tmp_path, kind):
     path = path_of(tmp_path, kind)

@@ -82,8 +82,11 @@ def fetch(
     _require_a_split(by_hand, data_set, root)
     if missing == by_hand:
         return root / data_set.folder  # nothing is written, so the folder may be read-only
-    downloads = root / _DOWNLOADS / name
-    with locked(root / _DOWNLOADS / f"{name}.lock"):
+    downloads, lock = root / _DOWNLOADS / name, root / _DOWNLOADS / f"{name}.lock"
+    for path in (downloads.parent, lock, downloads, *downloads.glob("*")):
+        if path.is_symlink():
+            raise CorruptData(f"{path} is a link, and its target would be changed; remove the link")
+    with locked(lock):
         for source in missing:
             if source not in by_hand and not _is_official(data_set, source, root):
                 _store(source, root, downloads, progress)
@@ -123,8 +126,6 @@ def _store(source: Source, root: Path, downloads: Path, progress: bool | None) -
     else:
         _download(source, downloaded, progress)
     unpacked = downloads / "unpacked"
-    if unpacked.is_symlink():
-        raise CorruptData(f"{unpacked} is a link, and its target would be changed; remove the link")
     shutil.rmtree(unpacked, ignore_errors=True)  # of a run that was killed
     try:
         _unpack(archive, unpacked, source.of_tars)

@@ -145,7 +145,8 @@ def decompose(
     >>> many["brier"].epistemic.round(4)
     array([0.32, 0.  ])
     """
-    named = get_rules(rule)
+    # A single result needs no name, which torch cannot compile.
+    named = get_rules({"": rule} if isinstance(rule, str | ScoringRule) else rule)
     rules = list(named.values())
     options = InputOptions(member_axis, class_axis, from_logits, normalize, check)
     jackknife = _JackknifeOptions(unbiased, standard_errors)

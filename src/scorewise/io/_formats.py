@@ -132,7 +132,7 @@ def read_predictions(
         raise InvalidFile(f"{path.name!r} is damaged: {error}") from None
     if names is not None and predictions.class_names != names:
         raise InvalidFile(f"{path.name!r} has class names that differ from class_names")
-    predictions.file_name = path.name
+    predictions.path = path.absolute()
     return predictions
 
 
@@ -165,7 +165,8 @@ def write_predictions(
     Raises
     ------
     InvalidInput
-        If the fields do not fit each other or the format.
+        If the fields do not fit each other or the format, or the path is in the folder that the
+        rows are read from.
     OSError
         If the file cannot be written; an older file is then unchanged.
 
@@ -203,6 +204,11 @@ def write_predictions(
     file_format = _format_of(path.suffix, path)
     is_folder = file_format.is_ours is not None
     check_output_path(path, is_folder=is_folder)
+    if predictions.path is not None and predictions.path.resolve() in path.resolve().parents:
+        raise InvalidInput(
+            f"{str(path)!r} is in the input {str(predictions.path)!r}, which would have its rows "
+            "twice; write to another folder"
+        )
     with _require_extra(file_format, path):
         if is_folder and path.is_dir():
             _check_replaceable(path, file_format)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -151,7 +152,7 @@ class Predictions:
         self.source = source
         self.class_names = class_names
         self.member_weights = member_weights  # (M,), the same for all rows
-        self.file_name: str | None = None  # for messages
+        self.path: Path | None = None  # of the file or folder that the rows are read from
 
     def __repr__(self) -> str:
         n, m, k = self.shape
@@ -351,7 +352,7 @@ class Predictions:
         if error.index is not None:
             problem = f"{self.locate(error.index[0])}: {error.problem}"
             error = InvalidInput(problem, *error.remedies, index=error.index)
-        return with_file_name(error, self.file_name)
+        return with_file_name(error, None if self.path is None else self.path.name)
 
 
 def with_file_name(error: InvalidInput, name: str | None) -> InvalidInput:

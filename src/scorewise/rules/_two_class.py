@@ -26,6 +26,7 @@ from scorewise._array import (
     as_dtype_of,
     at_least,
     cached_property,
+    constant_in_graphs,
     eps,
     is_compiled,
     is_traced,
@@ -38,10 +39,13 @@ _FLAT = 1e-8  # the smallest rate of decay that is assumed for an integrand
 _Quadrature = tuple[list[float], list[float]]  # nodes and weights
 
 
-@lru_cache(maxsize=8)
+_legendre = lru_cache(maxsize=8)(np.polynomial.legendre.leggauss)
+
+
+@constant_in_graphs
 def _gauss(n: int) -> _Quadrature:
     """Return nodes and weights for ∫₀¹ f(v) dv."""
-    x, w = np.polynomial.legendre.leggauss(n)
+    x, w = _legendre(n)
     return ((1 + x) / 2).tolist(), (w / 2).tolist()
 
 
@@ -164,10 +168,9 @@ class Beta(ScoringRule):
     def __post_init__(self) -> None:
         object.__setattr__(self, "a", number_above(-1, self.a, "a of beta"))
         object.__setattr__(self, "b", number_above(-1, self.b, "b of beta"))
-        _ = self._quadratures  # now, as torch cannot compile their computation
 
     def check_classes(self, n_classes: int) -> None:
-        validate.same_classes(n_classes, 2, repr(self))
+        validate.same_classes(n_classes, 2, self)
 
     @cached_property
     def _odds_weights(self) -> list[_OddsWeight]:
