@@ -127,6 +127,13 @@ def constant_in_graphs(function: Function) -> Function:
     return function
 
 
+def leave_graph(reason: str) -> None:
+    """End the graph that torch compiles; if it must be the only one, raise with the reason."""
+    import torch._dynamo
+
+    torch._dynamo.graph_break(msg=reason)
+
+
 def needs_gradient(x: object) -> bool:
     """Return whether torch records operations on ``x`` to differentiate them."""
     return bool(is_torch(x) and x.requires_grad)  # type: ignore[attr-defined]
@@ -325,6 +332,11 @@ def _constant(x: Array) -> Array:
 def ignoring_overflow(x: Array) -> AbstractContextManager[Any]:
     """A context in which NumPy does not warn of infinite results; no other library does."""
     return np.errstate(over="ignore") if isinstance(x, np.ndarray) else nullcontext()
+
+
+def ignoring_errors(x: Array) -> AbstractContextManager[Any]:
+    """A context in which NumPy warns of no result; no other library does."""
+    return np.errstate(all="ignore") if isinstance(x, np.ndarray) else nullcontext()
 
 
 def at_least(xp: Namespace, x: Array, bound: float) -> Array:

@@ -20,10 +20,13 @@ from scorewise._array import (
     Namespace,
     as_dtype_of,
     dtype_name,
+    ignoring_errors,
     is_array,
+    is_compiled,
     is_dask,
     is_sparse,
     is_traced,
+    leave_graph,
     namespace,
     on_device_of,
     to_float64,
@@ -206,6 +209,11 @@ def _own_axes(x: Array, name: str, origin: tuple[int, ...] = ()) -> Layout:
 
 def _first_false(ok: Array) -> tuple[int, ...] | None:
     """The first index at which ``ok`` is false; None if there is none, or under tracing."""
+    if is_compiled(ok):
+        leave_graph(
+            "scorewise checks values, which a single graph cannot; pass check=False (labels, and "
+            "weights for the jackknife, are always checked)"
+        )
     if is_traced(ok) or bool(namespace(ok).all(ok)):
         return None
     flags = to_numpy(ok)
@@ -270,14 +278,14 @@ def _first_entry(row: np.ndarray, wrong: np.ndarray) -> tuple[int, float]:
 
 def probabilities(xp: Namespace, p: Array, layout: Layout, tolerance: float) -> None:
     """Raise for NaN, infinities, negative entries and rows that do not sum to 1."""
-    with np.errstate(all="ignore"):
+    with ignoring_errors(p):
         ok = (xp.abs(xp.sum(p, axis=-1) - 1) <= tolerance) & (xp.min(p, axis=-1) >= 0)
     _raise_for_row(p, _first_false(ok), layout, must_sum_to_one=True)
 
 
 def unnormalized(xp: Namespace, p: Array, layout: Layout) -> None:
     """Raise for rows that cannot be normalised: NaN, infinities, negative entries, all zeros."""
-    with np.errstate(all="ignore"):
+    with ignoring_errors(p):
         total = xp.sum(p, axis=-1)
         ok = (total > 0) & (total < float("inf")) & (xp.min(p, axis=-1) >= 0)
     _raise_for_row(p, _first_false(ok), layout, must_sum_to_one=False)

@@ -104,6 +104,13 @@ def test_rules_by_name_compile_for_a_second_batch_size(rule):
         assert_same(compiled(batch), parts(rule)(batch))
 
 
+def test_a_check_in_a_single_graph_raises_with_the_remedy():
+    probs = torch.from_numpy(members(4, 5, 3))
+    for options in ({}, {"normalize": True}, {"from_logits": True}):
+        with pytest.raises(torch._dynamo.exc.Unsupported, match="pass check=False"):
+            compile_whole(parts("log", **options))(probs)
+
+
 def of_paper(logits: torch.Tensor) -> dict[str, Any]:
     return sw.decompose(logits, sw.rules.DEFAULT_RULES, from_logits=True, check=False)
 
