@@ -286,6 +286,8 @@ def on_device_of(xp: Namespace, values: Any, like: Array) -> Array:
         values = to_numpy(values)  # the library that Dask handles best
     if not is_array(values):
         values = np.asarray(values)
+    if isinstance(like, np.ndarray):  # values may be on a device, which NumPy cannot read
+        return to_numpy(values)
     if is_torch(values) and is_torch(like):
         return values.to(like.device)
     # values beyond JAX's range become infinite, which raises later

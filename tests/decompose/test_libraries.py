@@ -1,6 +1,8 @@
 """The core runs on every array library, on its own arrays."""
 
 import tracemalloc
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -252,9 +254,10 @@ def test_dask_reports_a_bad_row_when_its_block_is_computed():
         d.epistemic.compute()
 
 
-@pytest.mark.gpu
-@pytest.mark.parametrize("library", ["torch", "cupy"])
-def test_arrays_on_a_gpu_stay_there_and_keep_the_laws(library: str):
+@pytest.fixture(params=["torch", "cupy"])
+def gpu(request: pytest.FixtureRequest) -> tuple[Callable[..., Any], Callable[..., np.ndarray]]:
+    """Functions that put an array on the GPU, and get one from there."""
+    library = request.param
     module = pytest.importorskip(library)
     if not module.cuda.is_available():
         pytest.skip("no CUDA device")
@@ -267,6 +270,26 @@ def test_arrays_on_a_gpu_stay_there_and_keep_the_laws(library: str):
         assert x.device == put(np.ones(1)).device
         return x.cpu().numpy() if library == "torch" else x.get()
 
+    return put, get
+
+
+@pytest.mark.gpu
+def test_labels_on_a_gpu_give_losses_there_and_policies(gpu):
+    put, get = gpu
+    probs = members(200, 5, 4)
+    y = probs.mean(1).argmax(-1)
+    y[:20] = (y[:20] + 1) % 4
+    for rule in ("log", "zero-one"):
+        losses = get(sw.task_losses(put(probs), put(y), rule))
+        np.testing.assert_allclose(losses, sw.task_losses(probs, y, rule), rtol=1e-12)
+    policy = sw.certify(put(probs), put(y), max_loss=0.3)
+    assert policy.certificate == sw.certify(probs, y, max_loss=0.3).certificate
+    np.testing.assert_array_equal(policy.apply(put(probs)).accepted, policy.apply(probs).accepted)
+
+
+@pytest.mark.gpu
+def test_arrays_on_a_gpu_stay_there_and_keep_the_laws(gpu):
+    put, get = gpu
     probs, weights = members(6, 5, 4), np.arange(1.0, 6)
     same = np.repeat(members(50, 1, 4), 5, axis=1)
     acc = sw.Accumulator(all_rules(4))
