@@ -179,17 +179,6 @@ def test_bad_predictions_labels_and_floors_are_refused(change, message):
         sw.task_losses(**full)
 
 
-def test_a_misspelt_option_is_named():
-    probs = members(20, 3, 2)
-    for call in (
-        lambda: sw.certify(probs, np.zeros(20, int), max_loss=0.1, confidnce=0.9),
-        lambda: sw.evaluate(sw.Samples(probs), np.zeros(20, int), resamples=200),
-        lambda: sw.compare(sw.io.Predictions(probs, labels=np.zeros(20, int)), n_resample=200),
-    ):
-        with pytest.raises(sw.InvalidInput, match="there is no option"):
-            call()
-
-
 def test_an_infinite_loss_names_the_row_and_the_floor():
     probs = members(20, 3, 2)
     probs[7] = [1.0, 0.0]

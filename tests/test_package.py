@@ -118,3 +118,30 @@ def test_extras_are_there():
         "dev",
         "all",
     }
+
+
+def functions_with_options() -> list[str]:
+    return [
+        name
+        for name in sw.__all__
+        if inspect.isfunction(getattr(sw, name))
+        and name != "fit_laplace"  # whose options are those of laplace-torch
+        and any(
+            parameter.kind is parameter.VAR_KEYWORD
+            for parameter in inspect.signature(getattr(sw, name)).parameters.values()
+        )
+    ]
+
+
+@pytest.mark.parametrize("name", functions_with_options())
+def test_a_misspelt_option_is_named(name):
+    options = inspect.signature(sw.ActiveLearner if name == "active_learning" else sw.Samples)
+    option = [*options.parameters][-1]
+    with pytest.raises(sw.InvalidInput, match=f"no option '{option}x'; did you mean '{option}'"):
+        getattr(sw, name)(**{f"{option}x": 1})
+
+
+@pytest.mark.parametrize("name", ["compare", "evaluate"])
+def test_a_misspelt_parameter_is_named(name):
+    with pytest.raises(sw.InvalidInput, match="no option 'n_resample'; did you mean 'n_resamples'"):
+        getattr(sw, name)([[[0.5, 0.5]]], [0], n_resample=200)

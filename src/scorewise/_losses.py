@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from scorewise import _validate as validate
 from scorewise._array import (
     Array,
     as_dtype_of,
@@ -19,7 +20,7 @@ from scorewise._array import (
 )
 from scorewise._inputs import apply_floor
 from scorewise._numerics import sum_product, ten_digits
-from scorewise._rows import receive_rows, takes_options_of_samples
+from scorewise._rows import receive_rows
 from scorewise.decompose import Decomposition, decompose
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput, Remedy
@@ -30,7 +31,7 @@ FLOOR_REMEDY = Remedy("floor", 1e-6, "to set the smallest probability that count
 _CHUNK_ELEMENTS = 1 << 23  # probabilities that are decomposed at a time
 
 
-@takes_options_of_samples
+@validate.takes_options_of(Samples)
 def task_losses(
     predictions: Any,
     y: Any,

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
-import functools
-import inspect
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
 
+from scorewise import _validate as validate
 from scorewise._array import Array, is_array, namespace, to_numpy, working_precision
 from scorewise._fields import UNLABELLED, as_array, checked_ids, checked_labels, checked_names
 from scorewise._inputs import InputOptions, RawPredictions, StoredAs, raw_members
-from scorewise._text import quoted
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.io import Predictions
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 _CHUNK_ELEMENTS = 1 << 21  # probabilities that are converted at a time
 
@@ -91,7 +86,7 @@ def receive_rows(
 
     With ``on_host``, NumPy converts arrays of all libraries, so that all digits are the same.
     """
-    _check_known(options)
+    validate.known_options(options, validate.options_of(Samples))
     if isinstance(predictions, Predictions):
         _refuse(set(options) - {"normalize"}, predictions)
         return predictions.to_samples(**options)
@@ -208,28 +203,3 @@ def _refuse(options: set[str], predictions: Samples | Dirichlet | Predictions) -
             f"{', '.join(sorted(options))} cannot be passed with {type(predictions).__name__}, "
             "only with arrays"
         )
-
-
-def _check_known(options: Iterable[str], of_function: Collection[str] = ()) -> None:
-    """Raise if an option is none of :class:`scorewise.Samples`, as a misspelt one is."""
-    known = {*inspect.signature(Samples).parameters} - {"probs"}
-    unknown = next((option for option in options if option not in {*known, *of_function}), None)
-    if unknown is not None:
-        close = difflib.get_close_matches(unknown, sorted({*known, *of_function}), n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise InvalidInput(
-            f"there is no option {quoted(unknown)}; {hint}predictions take "
-            f"{', '.join(sorted(known))}"
-        )
-
-
-def takes_options_of_samples(function: Function) -> Function:
-    """Decorate a function whose ``**options`` are those of Samples: check the names of all."""
-    names = inspect.signature(function).parameters
-
-    @functools.wraps(function)
-    def checked(*args: Any, **options: Any) -> Any:
-        _check_known(options, names)
-        return function(*args, **options)
-
-    return cast(Function, checked)

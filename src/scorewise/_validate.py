@@ -7,11 +7,14 @@ wrong input raises and is never repaired silently.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import difflib
+import functools
+import inspect
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -35,6 +38,8 @@ from scorewise._array import (
 )
 from scorewise._text import quoted
 from scorewise.errors import InvalidInput, Remedy
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 # How far a row's sum may be from 1, by the precision the row was stored in.
 SUM_TOLERANCE = {"bfloat16": 1e-2, "float16": 1e-3, "float32": 1e-4, "float64": 1e-6}
@@ -674,3 +679,43 @@ def known_labels(classes: np.ndarray, labels: np.ndarray, name: str) -> None:
         place = int(np.argmax(wrong))
         known = np.array2string(classes, separator=", ", threshold=20)
         raise InvalidInput(f"{name}[{place}] is {labels[place]}; the classes are {known}")
+
+
+# -- options ---------------------------------------------------------------------------------------
+
+
+def known_options(
+    options: Iterable[str], documented: Sequence[str], others: Collection[str] = ()
+) -> None:
+    """Raise if an option is none of these names, as a misspelt one is; others are not listed."""
+    known = {*documented, *others}
+    unknown = next((option for option in options if option not in known), None)
+    if unknown is not None:
+        close = difflib.get_close_matches(unknown, sorted(known), n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise InvalidInput(
+            f"there is no option {quoted(unknown)}; {hint}the options are "
+            f"{', '.join(sorted(documented))}"
+        )
+
+
+def options_of(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the names of all parameters of a function but the first."""
+    return tuple(inspect.signature(function).parameters)[1:]
+
+
+def takes_options_of(source: Callable[..., Any]) -> Callable[[Function], Function]:
+    """Decorate a function whose ``**options`` are those of another: check the names of all."""
+
+    def decorate(function: Function) -> Function:
+        own = inspect.signature(function).parameters
+        documented = [name for name in options_of(source) if name not in own]
+
+        @functools.wraps(function)
+        def checked(*args: Any, **options: Any) -> Any:
+            known_options(options, documented, own)
+            return function(*args, **options)
+
+        return cast(Function, checked)
+
+    return decorate

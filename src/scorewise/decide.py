@@ -12,10 +12,9 @@ from scorewise import _validate as validate
 from scorewise._array import Array, namespace, to_numpy
 from scorewise._inputs import InputOptions
 from scorewise._members import Members
-from scorewise._rows import takes_options_of_samples
 from scorewise._text import aligned, quoted
 from scorewise.decompose import COMPONENTS, Decomposition, decompose
-from scorewise.distributions import Dirichlet
+from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.rules import CostMatrix, ScoringRule
 
@@ -89,7 +88,7 @@ class Decisions:
         return aligned(table)
 
 
-@takes_options_of_samples
+@validate.takes_options_of(Samples)
 def decide(
     probs: Any,
     cost_matrix: Any,

@@ -25,7 +25,7 @@ from scorewise._inputs import StoredAs, apply_floor
 from scorewise._json import plain
 from scorewise._losses import certifiable_bound, losses_of_mean, mean_and_uncertainty
 from scorewise._progress import bar
-from scorewise._rows import receive_labelled, receive_raw_rows, takes_options_of_samples
+from scorewise._rows import receive_labelled, receive_raw_rows
 from scorewise._text import percent, quoted, shorten
 from scorewise.abstain._certificate import Certificate, certify_threshold
 from scorewise.abstain._drift import Drift, compare_with_calibration
@@ -165,7 +165,7 @@ class Policy:
         """Return the policy with the result of a drift check, which its certificate shows."""
         return replace(self, certificate=replace(self.certificate, drift=drift))
 
-    @takes_options_of_samples
+    @validate.takes_options_of(Samples)
     def apply(
         self,
         predictions: Any,
@@ -353,7 +353,7 @@ class PolicyResult:
         return f"{n_accepted:,} of {n:,} rows accepted ({share}); {self.drift}"
 
 
-@takes_options_of_samples
+@validate.takes_options_of(Samples)
 def certify(
     predictions: Any,
     y: Any = None,

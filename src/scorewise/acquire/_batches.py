@@ -13,7 +13,7 @@ from scorewise._array import to_numpy
 from scorewise._losses import in_library_of_rule
 from scorewise._progress import bar
 from scorewise._random import generator, seed_of
-from scorewise._rows import receive_rows, takes_options_of_samples
+from scorewise._rows import receive_rows
 from scorewise.acquire._choose import check_batch_size, unlabelled_rows
 from scorewise.decompose import decompose
 from scorewise.distributions import Samples
@@ -52,7 +52,7 @@ class JointBatch:
     is_exact: bool
 
 
-@takes_options_of_samples
+@validate.takes_options_of(Samples)
 def acquire_batch(
     predictions: Any,
     n: int,

@@ -414,6 +414,7 @@ class ActiveLearner:
             raise
 
 
+@validate.takes_options_of(ActiveLearner)
 def active_learning(
     model: Any,
     X_pool: Any,

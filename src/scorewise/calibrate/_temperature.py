@@ -12,7 +12,7 @@ from scorewise import _validate as validate
 from scorewise._array import Array, namespace, to_numpy
 from scorewise._inputs import apply_floor, softmax
 from scorewise._losses import FLOOR_REMEDY
-from scorewise._rows import receive_rows, takes_options_of_samples
+from scorewise._rows import receive_rows
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 
@@ -69,7 +69,7 @@ def _at_temperature(probs: Array, temperature: float) -> Array:
         return softmax(xp, xp.log(probs) / temperature)
 
 
-@takes_options_of_samples
+@validate.takes_options_of(Samples)
 def fit_temperature(
     probs: Any, y: Any, *, floor: float | None = None, **options: Any
 ) -> Temperature:

@@ -13,12 +13,7 @@ from scorewise import _validate as validate
 from scorewise._array import to_numpy
 from scorewise._progress import bar
 from scorewise._random import generator, seed_of
-from scorewise._rows import (
-    check_same_dtype,
-    receive_labelled,
-    receive_rows,
-    takes_options_of_samples,
-)
+from scorewise._rows import check_same_dtype, receive_labelled, receive_rows
 from scorewise._threads import get_num_threads, run_in_threads
 from scorewise.acquire import Round, learning_curves
 from scorewise.calibrate import LossCalibration, loss_calibration
@@ -46,7 +41,7 @@ from scorewise.rules import DEFAULT_RULES, RuleLike, ScoringRule, get_rule, get_
 Rules = RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike]
 
 
-@takes_options_of_samples
+@validate.takes_options_of(Samples)
 def compare(
     probs: Any = None,
     y: Any = None,

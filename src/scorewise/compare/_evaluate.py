@@ -12,13 +12,7 @@ from scorewise._array import to_numpy
 from scorewise._inputs import apply_floor
 from scorewise._losses import certifiable_bound, in_library_of_rule
 from scorewise._numerics import evenly_spaced
-from scorewise._rows import (
-    LabelledSamples,
-    check_same_dtype,
-    receive_labelled,
-    receive_samples,
-    takes_options_of_samples,
-)
+from scorewise._rows import LabelledSamples, check_same_dtype, receive_labelled, receive_samples
 from scorewise.abstain import Certificate, certify_threshold
 from scorewise.acquire import learning_curves
 from scorewise.compare._advise import advise
@@ -54,7 +48,7 @@ _SHOWN_MEMBERS, _SHOWN_CLASSES = 40, 6  # of an uncertain row, that a picture ca
 _SIMPLEX_POINTS = 2000
 
 
-@takes_options_of_samples
+@validate.takes_options_of(Samples)
 def evaluate(
     predictions: Any,
     y: Any = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from scorewise import _validate as validate
 from scorewise._array import Array, namespace
 from scorewise._inputs import InputOptions
 from scorewise._members import Members
@@ -14,6 +15,7 @@ from scorewise.distributions import Samples
 from scorewise.rules import ScoringRule, get_rule
 
 
+@validate.takes_options_of(Samples)
 def reverse_epistemic(probs: Any, rule: str | ScoringRule, **options: Any) -> Array:
     """Return E_Q D(θ, θ̄): the excess loss of predicting a single member when the mean is right.
 
@@ -40,6 +42,7 @@ def reverse_epistemic(probs: Any, rule: str | ScoringRule, **options: Any) -> Ar
     return _of_rule(probs, rule, options, _reverse)
 
 
+@validate.takes_options_of(Samples)
 def pairwise_epistemic(probs: Any, rule: str | ScoringRule, **options: Any) -> Array:
     """Return E D(θ, θ′) over two independent members: EU + E D(θ, θ̄).
 
@@ -70,6 +73,7 @@ def pairwise_epistemic(probs: Any, rule: str | ScoringRule, **options: Any) -> A
     return _of_rule(probs, rule, options, pairwise)
 
 
+@validate.takes_options_of(Samples)
 def label_wise(probs: Any, **options: Any) -> Decomposition:
     """Return the variance decomposition of each class against the rest.
 
