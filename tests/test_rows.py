@@ -35,5 +35,5 @@ def test_a_misspelt_option_is_refused_with_the_nearest_one(option):
 
 
 def test_an_option_like_no_other_is_refused():
-    with pytest.raises(sw.InvalidInput, match="no option 'zzz'; predictions take check, class_a"):
+    with pytest.raises(sw.InvalidInput, match="no option 'zzz'; the options are check, class_a"):
         sw.evaluate(PROBS, Y, zzz=1)
