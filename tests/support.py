@@ -243,7 +243,7 @@ def assert_same(results: dict[str, Any], expected: dict[str, Any], **tolerance: 
 
 
 def write_keys(folder: Path, prefix: str = "", private_key: Any = None) -> tuple[Path, Path]:
-    """The files key.pem and public.pem with a new pair of keys, Ed25519 unless told."""
+    """The files key.pem and public.pem with a new pair of keys, by default Ed25519."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 

@@ -77,7 +77,7 @@ def replacing(path: Path, *, folder: bool = False) -> Iterator[Path]:
             _restore(old, path)
 
 
-# The temporary folder is locked as long as its process lives, so others can be told from leftovers.
+# The temporary folder is locked as long as its process lives: one that is not locked is a leftover.
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from scorewise.io import Predictions, read_cost_matrix
 from scorewise.rules import DEFAULT_RULES, CostMatrix, RuleLike, get_rule
 
 ALL_RULES = ",".join(DEFAULT_RULES)
-COSTS_SUFFIX = ".csv"  # of a cost matrix, which any other loss is told from
+COSTS_SUFFIX = ".csv"  # by which a cost matrix differs from the name of a loss
 
 
 def parse_rules(text: str) -> list[str]:
