@@ -15,6 +15,7 @@ __all__ = [
     "KernelMismatch",
     "Remedy",
     "ScorewiseError",
+    "ScorewiseWarning",
 ]
 
 
@@ -131,3 +132,7 @@ class ImproperRule(ScorewiseError):
 
 class KernelMismatch(ScorewiseError):
     """A fused kernel differs from the array path, or breaks a law that the path obeys."""
+
+
+class ScorewiseWarning(UserWarning):
+    """The input is valid, and the result is probably not what the user wants."""
