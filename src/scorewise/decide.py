@@ -12,6 +12,7 @@ from scorewise import _validate as validate
 from scorewise._array import Array, namespace, to_numpy
 from scorewise._inputs import InputOptions
 from scorewise._members import Members
+from scorewise._notebook import display, frame, html
 from scorewise._text import aligned, quoted
 from scorewise.decompose import COMPONENTS, Decomposition, decompose
 from scorewise.distributions import Dirichlet, Samples
@@ -78,14 +79,72 @@ class Decisions:
         return summaries
 
     def __repr__(self) -> str:
-        """A table of the actions that are chosen."""
+        return aligned(self._table())
+
+    def _repr_html_(self) -> str:
+        return html(self._table())
+
+    def _table(self) -> list[list[str]]:
+        """A heading, and a row for each action that is chosen."""
         table = [["action", "rows", "cost", "aleatoric", "epistemic"]]
         for summary in self.by_action():
             if summary["rows"]:
                 name = " ".join(summary["action"].split())
                 means = (f"{summary[component]:.4g}" for component in COMPONENTS)
                 table.append([name, str(summary["rows"]), *means])
-        return aligned(table)
+        return table
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return a data frame with the name of each row's action, and its expected costs.
+
+        Parameters
+        ----------
+        library : "pandas" or "polars", optional
+            By default pandas, or polars where pandas is not installed.
+
+        Raises
+        ------
+        InvalidInput
+            If the instances have more than one axis.
+        ImportError
+            Without pandas and polars.
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> costs = sw.rules.cost_matrix([[0, 5], [20, 0]], actions=["dismiss", "treat"])
+        >>> sw.decide([[[0.9, 0.1]], [[0.2, 0.8]]], costs).to_frame()
+            action  total  aleatoric  epistemic
+        0  dismiss    2.0        2.0        0.0
+        1    treat    1.0        1.0        0.0
+        """
+        names = np.array(self.action_names, object)[to_numpy(self.action)]
+        costs = {component: getattr(self, component) for component in COMPONENTS}
+        return frame({"action": names, **costs}, library)
+
+    def plot(self, ax: Any = None, cost_name: str = "cost") -> Any:
+        """Draw the mean expected cost of each action, and return the display.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure.
+        cost_name : str
+            Name of the costs on the axis.
+
+        Returns
+        -------
+        scorewise.plots.DecisionDisplay
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> from matplotlib.figure import Figure
+        >>> decisions = sw.decide([[[0.9, 0.1]], [[0.2, 0.8]]], [[0, 5], [20, 0]])
+        >>> decisions.plot(Figure().subplots(), "euros").ax_.get_xlabel()
+        'mean expected euros where taken'
+        """
+        return display("DecisionDisplay", self, cost_name).plot(ax)
 
 
 @validate.takes_options_of(Samples)

@@ -92,7 +92,7 @@ def acquire_batch(
         The largest number of joint outcomes of the labels to enumerate; where there are more, this
         many are sampled.
     progress : bool, optional
-        Whether to show a progress bar; by default on terminals, for work that takes long.
+        Whether to show a progress bar; by default on terminals and in notebooks, for long work.
     **options
         Those of :class:`scorewise.Samples`: ``weights``, ``from_logits``, …
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scorewise import _validate as validate
+from scorewise._notebook import TextInNotebooks
 from scorewise.rules import DEFAULT_RULES, RuleLike, ScoringRule, get_rule, get_rules
 
 TASKS = ("selective", "ood", "active")
@@ -24,7 +25,7 @@ _ZEROS = (
 
 
 @dataclass(frozen=True, repr=False)
-class Advice:
+class Advice(TextInNotebooks):
     """The measure to use for a task, and the reason; made by :func:`scorewise.advise`.
 
     Attributes

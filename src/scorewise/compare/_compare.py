@@ -107,7 +107,7 @@ def compare(
     random_state : int, RandomState or Generator, optional
         Seed of the resamples.
     progress : bool, optional
-        Whether to show a progress bar; by default on terminals, for work that takes long.
+        Whether to show a progress bar; by default on terminals and in notebooks, for long work.
     **options
         Those of :class:`scorewise.Samples` for ``probs`` and ``ood``: ``weights``,
         ``from_logits``, …

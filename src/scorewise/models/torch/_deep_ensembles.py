@@ -90,7 +90,7 @@ class DeepEnsemble:
     warm_start : bool
         Whether ``fit`` keeps the finished members, for example after an interruption.
     progress : bool, optional
-        Whether to show a progress bar; by default on terminals, for long work.
+        Whether to show a progress bar; by default on terminals and in notebooks, for long work.
 
     Attributes
     ----------
