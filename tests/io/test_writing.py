@@ -35,6 +35,36 @@ def test_a_source_that_breaks_off_leaves_all_as_it_was(tmp_path, kind, error, ol
     assert path.exists() == older
 
 
+@pytest.fixture
+def windows(monkeypatch):
+    """No file locks, owners and forks, and no folder that can be opened."""
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    for name in ("getuid", "geteuid", "fchmod", "fork", "register_at_fork"):
+        monkeypatch.delattr(os, name)
+    for name in ("O_DIRECTORY", "O_NOFOLLOW", "O_NONBLOCK"):
+        monkeypatch.delattr(os, name)
+    opened = os.open
+
+    def open_file(path, *options, **more):
+        if os.path.isdir(path):
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, *options, **more)
+
+    monkeypatch.setattr(os, "open", open_file)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_files_are_written_replaced_and_read_where_only_windows_calls_exist(
+    tmp_path, kind, windows
+):
+    path = path_of(tmp_path, kind)
+    for predictions in (GOOD, GOOD[:3]):
+        sw.write_predictions(path, predictions)
+        np.testing.assert_array_equal(sw.read_predictions(path).probs, predictions)
+    sw.score_file(path, "log", tmp_path / "scores.csv")
+    assert sorted(x.name for x in tmp_path.iterdir()) == sorted([path.name, "scores.csv"])
+
+
 @pytest.mark.parametrize("kind", FORMATS)
 def test_a_file_that_cannot_take_its_place_leaves_the_old_one(tmp_path, kind, monkeypatch):
     path = path_of(tmp_path, kind)

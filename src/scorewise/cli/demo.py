@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from scorewise._files import check_no_link, replacing
+from scorewise._files import check_no_link, check_output_path, replacing
 from scorewise._json import dumps
 from scorewise._progress import bar
 from scorewise.cli._app import AsJson, Debug, OutputPath, command
@@ -18,7 +18,7 @@ from scorewise.cli.evaluate import show_evaluation
 from scorewise.compare import Evaluation
 from scorewise.compare import evaluate as evaluate_predictions
 from scorewise.io import Predictions, write_predictions
-from scorewise.report import check_report, write_report
+from scorewise.report import write_report
 
 OOD_DIGITS = (8, 9)  # which the forest never sees
 N_RUNS = 4  # of active learning, for each query
@@ -54,7 +54,7 @@ def demo(
     ]
     for path in written:
         check_no_link(path)
-    check_report(page)
+    check_output_path(page)
     evaluation, predictions, ood = evaluate_forest(trees, seed, progress=False if as_json else None)
     write_predictions(digits_file, predictions)
     write_predictions(ood_file, ood)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from scorewise._files import file_digest
+from scorewise._files import check_output_path, file_digest
 from scorewise._text import percent
 from scorewise.cli._app import (
     NOT_GUARANTEED,
@@ -37,7 +37,7 @@ from scorewise.compare import Evaluation
 from scorewise.compare import evaluate as evaluate_predictions
 from scorewise.errors import InvalidInput
 from scorewise.io import read_predictions
-from scorewise.report import check_report, write_report
+from scorewise.report import write_report
 
 _SHOWN = 6  # measures of a comparison on the screen
 
@@ -87,7 +87,7 @@ def evaluate(
     """
     if not no_report:
         report.parent.mkdir(parents=True, exist_ok=True)
-        check_report(report)
+        check_output_path(report)
     if figures is not None:
         is_figure = not no_report and report.suffix.lower() in {".png", ".svg"}
         if is_figure and report.resolve().parent == figures.resolve():

@@ -1,5 +1,5 @@
 """One self-contained HTML page from stored results."""
 
-from scorewise.report._page import check_report, write_report
+from scorewise.report._page import write_report
 
-__all__ = ["check_report", "write_report"]
+__all__ = ["write_report"]

@@ -10,7 +10,6 @@ from functools import partial
 from hashlib import sha256
 from importlib.metadata import version
 from importlib.resources import files
-from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 
@@ -85,8 +84,6 @@ def write_report(
     ------
     InvalidInput
         If ``evaluation`` is not an Evaluation, or the folder is missing.
-    ImportError
-        Without Jinja2 and Plotly: ``pip install 'scorewise[report]'``.
 
     Examples
     --------
@@ -103,19 +100,11 @@ def write_report(
     if not isinstance(evaluation, Evaluation):
         raise InvalidInput("only an Evaluation can be reported; make one with sw.evaluate")
     target = Path(path)
-    check_report(target)
+    check_output_path(target)
     page = _render(evaluation, title or _TITLE, provenance or {})
     with replacing(target) as partial_file:
         partial_file.write_text(page, encoding="utf-8", newline="\n")
     return target
-
-
-def check_report(path: Path) -> None:
-    """Raise, before any work is done, if no page can be written to the path."""
-    check_output_path(path)
-    for name in ("jinja2", "plotly"):
-        if find_spec(name) is None:
-            raise ImportError(f"the report needs {name}: pip install 'scorewise[report]'")
 
 
 def _render(evaluation: Evaluation, title: str, provenance: Mapping[str, object]) -> str:
