@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -51,6 +52,7 @@ def windows(monkeypatch):
         return opened(path, *options, **more)
 
     monkeypatch.setattr(os, "open", open_file)
+    monkeypatch.setattr(shutil, "_use_fd_functions", False)  # it opens folders elsewhere
 
 
 @pytest.mark.parametrize("kind", FORMATS)
