@@ -23,7 +23,7 @@ from scorewise._inputs import InputOptions, RawPredictions, raw_members, raw_pre
 from scorewise.decompose import Decomposition, Decompositions, decompose
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
-from scorewise.rules import RuleLike, ScoringRule, get_rules
+from scorewise.rules import RuleLike, ScoringRule, get_rules, is_single_rule
 
 __all__ = ["Accumulator"]
 
@@ -51,7 +51,7 @@ class Accumulator:
 
     def __init__(self, rule: RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike]) -> None:
         self._rules = get_rules(rule)
-        self._single = isinstance(rule, str | ScoringRule)
+        self._single = is_single_rule(rule)
         self._summary: _Summary | None = None
         self.n_members = 0
 

@@ -168,15 +168,18 @@ def decide(
     ----------
     probs : array (..., M, K), Samples or Dirichlet
         As for :func:`scorewise.decompose`.
-    cost_matrix : array (K, A) or cost matrix of :func:`scorewise.rules.cost_matrix`
-        ``cost_matrix[y, a]`` is the cost of action ``a`` when ``y`` is true.
+    cost_matrix : array (K, A), data frame, or cost matrix of :func:`scorewise.rules.cost_matrix`
+        ``cost_matrix[y, a]`` is the cost of action ``a`` when ``y`` is true. The columns of a data
+        frame are the actions. Its index, or a first column of names, has the classes, which are
+        put in the order of those of the predictions; see :func:`scorewise.rules.cost_matrix`.
     abstain_cost : float or array (K,), optional
-        The cost of abstaining, for all classes or for each; it becomes one more action, the last.
+        The cost of abstaining, for all classes or for each in the order of the predictions; it
+        becomes one more action, the last.
     action_names : sequence of str, optional
-        Names of the columns, and of abstaining if it is not to be called "abstain". By default
-        those of the cost matrix, or "0", "1", ….
+        Names of the columns of the cost matrix, and of abstaining if it is not to be called
+        "abstain". By default those of the cost matrix, or "0", "1", ….
     weights, **options
-        Those of :class:`scorewise.Samples`: ``from_logits``, ``member_axis``, ``check``, …
+        Those of :class:`scorewise.Samples`: ``class_names``, ``from_logits``, ``member_axis``, …
 
     Returns
     -------
@@ -187,7 +190,8 @@ def decide(
     Raises
     ------
     InvalidInput
-        If the cost matrix does not fit the classes, or a cost is not finite.
+        If the cost matrix does not fit the classes, or names its classes and the predictions do
+        not, or a cost is not finite.
 
     Examples
     --------
@@ -219,8 +223,8 @@ def decide(
         costs = decompose(probs, rule, weights=weights, **options)
         return _decisions(rule, rule.predict(probs.mean), costs)
     members = Members.of(probs, weights, InputOptions(**options))
-    members.check_rules([matrix])
-    rule = _with_names(matrix, abstain_cost, action_names)
+    members.fit_rules([matrix])
+    [rule] = members.fit_rules([_with_names(matrix, abstain_cost, action_names)])
 
     def costs_and_action(block: Members) -> list[Array]:
         costs = list(decompose(block.samples, rule))
@@ -255,19 +259,25 @@ def _with_names(
 ) -> CostMatrix:
     """The matrix with the abstain action, if there is one, and with a name for every action."""
     n_classes, n_actions = matrix.costs.shape
+    classes = matrix.class_names
     names = matrix.prediction_names(()) if action_names is None else action_names
     if abstain_cost is None:
-        return CostMatrix(matrix.costs, names)
+        return CostMatrix(matrix.costs, names, classes)
+    if classes is not None and np.ndim(abstain_cost):
+        raise InvalidInput(
+            "abstain_cost has a cost for each class, and the cost matrix names its classes; add "
+            "abstaining to the cost matrix, as one more action"
+        )
     costs = np.column_stack([matrix.costs, _column(abstain_cost, n_classes)])
     if not isinstance(names, str) and np.shape(names) == (n_actions + 1,):
-        return CostMatrix(costs, names)
+        return CostMatrix(costs, names, classes)
     names = CostMatrix(matrix.costs, names).prediction_names(())
     if ABSTAIN in names:
         raise InvalidInput(
             f"the cost matrix has an action {ABSTAIN!r} already; give that action another name",
             Remedy("abstain_cost", None, "if it is the action of abstaining"),
         )
-    return CostMatrix(costs, (*names, ABSTAIN))
+    return CostMatrix(costs, (*names, ABSTAIN), classes)
 
 
 def _column(abstain_cost: Any, n_classes: int) -> np.ndarray:

@@ -414,8 +414,8 @@ def certify(
         The largest mean loss to allow.
     confidence : float
         Confidence of the guarantee.
-    task_loss : str or ScoringRule
-        The loss of the task; ``sw.rules.cost_matrix(costs)`` for costs.
+    task_loss : str, ScoringRule, or costs (K, A)
+        The loss of the task, as for :func:`scorewise.get_rule`.
     component : "total", "aleatoric" or "epistemic"
         The component of the uncertainty to compare; theory recommends the total for abstaining.
     floor : float, optional
@@ -458,6 +458,7 @@ def certify(
     if isinstance(predictions, Samples) and on_host:
         check_converted_on_host(predictions)
     rows = receive_labelled(predictions, y, options, class_names=class_names, on_host=on_host)
+    rule = rule.for_classes(getattr(rows.samples, "classes_", None))
     rule.check_classes(rows.samples.n_classes)
     mean, uncertainty = mean_and_uncertainty(rows.samples, rule, component)
     has_names = class_names is not None or getattr(predictions, "class_names", None) is not None

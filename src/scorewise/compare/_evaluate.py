@@ -138,9 +138,10 @@ def evaluate(
     will be wrong, with 95 % confidence.
     """
     labelled = receive_labelled(predictions, y, options, ids=ids, class_names=class_names)
-    rule = get_rule(task_loss)
-    [loss_name] = get_rules(task_loss)
-    named = get_rules(rules)
+    classes = getattr(labelled.samples, "classes_", None)
+    rule = get_rule(task_loss).for_classes(classes)
+    loss_name = rule.name
+    named = {name: rule.for_classes(classes) for name, rule in get_rules(rules).items()}
     n_uncertain = validate.whole(n_uncertain, "n_uncertain", at_least=0)
     bootstrap = BootstrapSettings.of(confidence, n_resamples, random_state, progress)
     confidence = bootstrap.confidence

@@ -18,7 +18,7 @@ from scorewise._notebook import display, frame, html
 from scorewise.decompose._jackknife import Jackknife, check_jackknife
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
-from scorewise.rules import RuleLike, ScoringRule, Unit, get_rules
+from scorewise.rules import RuleLike, ScoringRule, Unit, get_rules, is_single_rule
 
 COMPONENTS = ("total", "aleatoric", "epistemic")
 
@@ -205,9 +205,9 @@ def decompose(
     predictions : array (..., M, K), Samples or Dirichlet
         Probabilities of M members (posterior samples) for K classes, as a NumPy, torch, JAX, CuPy
         or Dask array; or a distribution.
-    rule : str, ScoringRule, or several in a list or a mapping
-        A single rule gives a single result. Several give a dict by name (as written, or by the
-        mapping's keys), computed in one pass.
+    rule : str, ScoringRule, costs (K, A), or several in a list or a mapping
+        As for :func:`scorewise.get_rule`. A single rule gives a single result. Several give a dict
+        by name (as written, or by the mapping's keys), computed in one pass.
     weights : array (M,) or (..., M), optional
         Member weights in any scale; those of 0 do not count.
     member_axis, class_axis : int
@@ -252,7 +252,8 @@ def decompose(
     array([0.32, 0.  ])
     """
     # A single result needs no name, which torch cannot compile.
-    named = get_rules({"": rule} if isinstance(rule, str | ScoringRule) else rule)
+    is_single = is_single_rule(rule)
+    named = get_rules({"": rule} if is_single else rule)
     rules = list(named.values())
     options = InputOptions(member_axis, class_axis, from_logits, normalize, check)
     jackknife = _JackknifeOptions(unbiased, standard_errors)
@@ -265,7 +266,7 @@ def decompose(
         results = [_of_dirichlet(predictions, r) for r in rules]
     else:
         results = _of_members(Members.of(predictions, weights, options), rules, jackknife)
-    if isinstance(rule, str | ScoringRule):
+    if is_single:
         return results[0]
     return Decompositions(zip(named, results, strict=True))
 
@@ -287,7 +288,7 @@ class _JackknifeOptions:
 def _of_members(
     members: Members, rules: Sequence[ScoringRule], jackknife: _JackknifeOptions
 ) -> list[Decomposition]:
-    members.check_rules(rules)
+    rules = members.fit_rules(rules)
     if jackknife:
         check_jackknife(members.raw.values.shape[-2], rules, jackknife.unbiased)
     per_rule = 6 if jackknife.standard_errors else 3
@@ -423,7 +424,7 @@ def explain_kernel(
         return Explanation("array", "a Dirichlet has closed forms and no members")
     options = InputOptions(member_axis, class_axis, from_logits, normalize, check)
     members = Members.of(predictions, weights, options)
-    members.check_rules(rules)
+    rules = members.fit_rules(rules)
     if unbiased or standard_errors:
         return Explanation("array", "only the array path leaves members out for the jackknife")
     if is_dask(members.raw.values):

@@ -159,7 +159,7 @@ def score_file(
     predictions = read_predictions(source, class_names)
     check_not_input(out, source)
     for rule in named.values():
-        rule.check_classes(predictions.shape[-1])
+        rule.for_classes(predictions.class_names).check_classes(predictions.shape[-1])
     versions_before = file_versions(source)
     metadata = {
         **input_summary(source, predictions.shape),
