@@ -95,11 +95,12 @@ def task_losses(
     """
     check_member_axis(predictions, y, options)
     distribution = receive_rows(predictions, "predictions", options)
+    rule = get_rule(rule).for_classes(distribution.classes_)
     if is_recorded(distribution.mean) and distribution.classes_ is None:
-        return _loss(_mean_where_it_is(distribution), y, get_rule(rule), floor)
+        return _loss(_mean_where_it_is(distribution), y, rule, floor)
     labels = label_indices(predictions, distribution, y, labels_are)
     if is_recorded(distribution.mean):
-        return _loss(_mean_where_it_is(distribution), labels, get_rule(rule), floor)
+        return _loss(_mean_where_it_is(distribution), labels, rule, floor)
     losses = losses_of_mean(mean_in_float64(distribution), labels, rule, floor, like=distribution)
     array = _array_of(distribution)
     if is_dask(array):
@@ -238,6 +239,7 @@ def mean_and_uncertainty(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return θ̄ (n, K) in float64, and the uncertainty (n,) to ten digits."""
     rule = get_rule(rule)
+    rule.check_classes(samples.n_classes)
     mean = mean_in_float64(samples)
     if component == "total":
         return mean, _total_of_mean(mean, rule, samples)

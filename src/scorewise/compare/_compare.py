@@ -17,7 +17,7 @@ from scorewise._rows import check_comparable, check_member_axis, label_indices, 
 from scorewise._threads import get_num_threads, run_in_threads
 from scorewise.acquire import Round, learning_curves
 from scorewise.calibrate import LossCalibration, loss_calibration
-from scorewise.compare._advise import TASKS, Advice, advise
+from scorewise.compare._advise import Advice, advise
 from scorewise.compare._comparison import (
     Comparison,
     contrasts_by_influence,
@@ -111,7 +111,7 @@ def compare(
     random_state : int, RandomState or Generator, optional
         Seed of the resamples.
     progress : bool, optional
-        Whether to show a progress bar; by default on terminals, for work that takes long.
+        Whether to show a progress bar; by default on terminals and in notebooks, for long work.
     **options
         Those of :class:`scorewise.Samples` for ``probs`` and ``ood``: ``class_names``,
         ``weights``, ``from_logits``, …
@@ -146,15 +146,14 @@ def compare(
     epistemic zero-one  worse              0.2394   0.0431 [0.0161, 0.0702]
     Theory recommends total zero-one: it is the best here.
     """
-    validate.choice(task, "task", TASKS)
     confidence = validate.proportion(confidence, "confidence")
     advice = advise(task, task_loss)
+    task = advice.task
     if task == "active":
         _refuse_unused(task, probs=probs, ood=ood, scores=scores, floor=floor)
         return compare_runs(runs, advice, confidence)
     _refuse_unused(task, runs=runs, **({"floor": floor} if task == "ood" else {"ood": ood}))
     bootstrap = BootstrapSettings.of(confidence, n_resamples, random_state, progress)
-    named = get_rules(rules)
     component_names = [components] if isinstance(components, str) else dict.fromkeys(components)
     chosen: dict[str, Any] = {
         "components": list(component_names),
@@ -167,13 +166,15 @@ def compare(
             for name, predictions in (("probs", probs), ("ood", ood))
         )
         check_comparable(predictions_in, predictions_out)
+        named = _rules_for(predictions_in, rules)
         rows_in, rows_out = (
             RowUncertainties.of(predictions, named.values())
             for predictions in (predictions_in, predictions_out)
         )
         return compare_ood(rows_in, rows_out, named, advice, bootstrap, **chosen)
     predictions, labels = _labelled_rows(probs, y, options, labels_are)
-    rule = get_rule(task_loss)
+    named = _rules_for(predictions, rules)
+    rule = get_rule(task_loss).for_classes(predictions.classes_)
     rows = RowUncertainties.of(predictions, [*named.values(), rule])
     losses = rows.task_losses(rule, labels, floor)
     comparison, _ = compare_selective(rows, losses, named, advice, bootstrap, **chosen)
@@ -389,6 +390,12 @@ def _labelled_rows(
     check_member_axis(predictions, y, options)
     rows = _at_least_one_row(predictions, "probs", options)
     return rows, label_indices(predictions, rows, y, labels_are)
+
+
+def _rules_for(predictions: Samples | Dirichlet, rules: Rules) -> dict[str, ScoringRule]:
+    """Return the rules by name, for the classes of the predictions."""
+    classes = predictions.classes_
+    return {name: rule.for_classes(classes) for name, rule in get_rules(rules).items()}
 
 
 def _losses_of_runs(values: Any, name: str) -> np.ndarray:
