@@ -50,7 +50,7 @@ $(VENV)/.installed-dev: pyproject.toml reproduction/pyproject.toml $(LISTS)/dev.
 lock: $(VENV)/.installed-dev  ## Write the lists of the newest releases and their hashes.
 	mkdir -p $(TO)
 	$(LOCK) requirements/dev.in --extra dev --output-file $(TO)/dev.txt
-	$(LOCK) --constraint $(TO)/dev.txt --output-file $(TO)/demo.txt
+	$(LOCK) --extra report --constraint $(TO)/dev.txt --output-file $(TO)/demo.txt
 
 # The report is tested in a real browser, installed where that is allowed.
 browser:

@@ -168,6 +168,7 @@ class _Keywords(TypedDict, total=False):
     from_logits: bool
     normalize: bool
     check: bool
+    class_names: Any
     unbiased: bool
     standard_errors: bool
 
@@ -190,6 +191,7 @@ def decompose(
     from_logits: bool = False,
     normalize: bool = False,
     check: bool = True,
+    class_names: Any = None,
     unbiased: bool = False,
     standard_errors: bool = False,
 ) -> Decomposition | Decompositions:
@@ -202,9 +204,10 @@ def decompose(
 
     Parameters
     ----------
-    predictions : array (..., M, K), Samples or Dirichlet
+    predictions : array (..., M, K), list of M arrays (..., K), Samples or Dirichlet
         Probabilities of M members (posterior samples) for K classes, as a NumPy, torch, JAX, CuPy
-        or Dask array; or a distribution.
+        or Dask array, or as a list of such arrays, one for each member; or a distribution. An
+        array (M, K) has the members of one row: for N rows of one model pass ``probs[:, None]``.
     rule : str, ScoringRule, costs (K, A), or several in a list or a mapping
         As for :func:`scorewise.get_rule`. A single rule gives a single result. Several give a dict
         by name (as written, or by the mapping's keys), computed in one pass.
@@ -219,6 +222,8 @@ def decompose(
         Rescale rows to sum to 1.
     check : bool
         Raise for bad input; ``False`` skips the check.
+    class_names : sequence, optional
+        Labels of the classes in the order of the predictions, for costs that name their classes.
     unbiased : bool
         Correct EU for the number of members by the jackknife, EU + Σ_m (1 − w_m) D(θ̄, θ̄₋ₘ) with
         weights w that sum to 1 (M/(M−1) times EU for quadratic rules), and set TU = AU + EU.
@@ -255,7 +260,7 @@ def decompose(
     is_single = is_single_rule(rule)
     named = get_rules({"": rule} if is_single else rule)
     rules = list(named.values())
-    options = InputOptions(member_axis, class_axis, from_logits, normalize, check)
+    options = InputOptions(member_axis, class_axis, from_logits, normalize, check, class_names)
     jackknife = _JackknifeOptions(unbiased, standard_errors)
     if isinstance(predictions, Dirichlet):
         if names := changed_options(weights, options, jackknife):
@@ -313,6 +318,8 @@ def _all_components(
     raw, weights = members.raw, members.weights
     by_arrays = jackknife or is_compiled(raw.values)
     kernel = None if by_arrays else kernels.pick(raw, weights, rules)
+    if kernel is not None:
+        raw.check_logits()
     results = kernel.compute(raw, weights, rules) if kernel is not None else None
     if results is not None:
         return list(chain.from_iterable(results))
@@ -346,6 +353,7 @@ def _components(samples: Samples, rule: ScoringRule, jackknife: _JackknifeOption
 
 
 def _of_dirichlet(predictions: Dirichlet, rule: ScoringRule) -> Decomposition:
+    rule = rule.for_classes(predictions.classes_)
     rule.check_classes(predictions.n_classes)
     q = predictions.in_float64(on_host=rule.runs_on_any_library)
     xp = namespace(q.alpha)
@@ -384,6 +392,7 @@ def explain_kernel(
     from_logits: bool = False,
     normalize: bool = False,
     check: bool = True,
+    class_names: Any = None,
     unbiased: bool = False,
     standard_errors: bool = False,
 ) -> Explanation:
@@ -422,7 +431,7 @@ def explain_kernel(
     rules = list(get_rules(rule).values())
     if isinstance(predictions, Dirichlet):
         return Explanation("array", "a Dirichlet has closed forms and no members")
-    options = InputOptions(member_axis, class_axis, from_logits, normalize, check)
+    options = InputOptions(member_axis, class_axis, from_logits, normalize, check, class_names)
     members = Members.of(predictions, weights, options)
     rules = members.fit_rules(rules)
     if unbiased or standard_errors:
