@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -137,3 +138,49 @@ def check_text(text: str, name: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         raise InvalidInput(f"{name} is not valid text: {error.reason}") from None
+
+
+# -- tables of costs -------------------------------------------------------------------------------
+
+# possible heads of a column with the names of the classes; pandas calls a column without one so
+_CLASS_HEADS = {
+    *("", "class", "classes", "class_name", "label", "y", "truth", "true", "unnamed: 0")
+}
+
+
+def class_text(label: Any) -> str:
+    """Return the name of a class as files keep it, in which 1, 1.0 and "1" are the same class.
+
+    Examples
+    --------
+    >>> class_text(1), class_text(np.float64(1)), class_text("1"), class_text(1.5)
+    ('1', '1', '1', '1.5')
+    """
+    is_whole = isinstance(label, float | np.floating) and float(label).is_integer()
+    return str(int(label) if is_whole else label)
+
+
+def names_classes(head: Any, cells: Sequence[Any]) -> bool:
+    """Return whether the first column of a table of costs has the names of the classes.
+
+    Raises for a column of numbers that could be either: numbers of the classes, or costs.
+
+    Examples
+    --------
+    >>> names_classes("kind", ["ill", "healthy"]), names_classes("class", [1, 2])
+    (True, True)
+    >>> names_classes("dismiss", [50, 0])
+    False
+    """
+    if not all(isinstance(cell, Real) for cell in cells):
+        return True
+    if str(head).strip().lower() in _CLASS_HEADS:
+        return True
+    n = len(cells)
+    if isinstance(head, str) and sorted(cells) in (list(range(n)), list(range(1, n + 1))):
+        raise InvalidInput(
+            f"the first column of the costs, {quoted(head)}, may number the classes or hold costs; "
+            'call it "class" if it numbers them, otherwise put a column "class" with the names of '
+            "the classes before it"
+        )
+    return False

@@ -112,6 +112,7 @@ class MemberPredictor:
             return cls(model, rule, component, options)
         # a label that the model was not fitted on is a class that it never predicts
         classes = np.union1d(known, y)
+        rule = rule.for_classes(classes)
         columns = None if np.array_equal(classes, known) else np.searchsorted(classes, known)
         return cls(model, rule, component, options, classes, columns)
 
@@ -206,8 +207,8 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
     __metadata_request__fit: ClassVar = {"sample_weight": UNUSED}
 
     @abc.abstractmethod
-    def _check(self, n_classes: int | None) -> None:
-        """Raise on invalid parameters, before fitting; the number of classes may be unknown."""
+    def _check(self, classes: np.ndarray | None) -> None:
+        """Raise on invalid parameters, before fitting; the classes may be unknown."""
 
     @abc.abstractmethod
     def _calibrate(
@@ -250,7 +251,7 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         check_classification_targets(y)
         X = indexable(X)
         check_consistent_length(X, y)
-        self._check(None if self._model_is_fitted() else len(np.unique(y)))
+        self._check(None if self._model_is_fitted() else np.unique(y))
         seed = seed_of(self.random_state)
         model, X_held_out, y_held_out = self._fit_model(X, y, seed, sample_weight, fit_params)
         check_no_threshold(model, self)  # which a search may have chosen

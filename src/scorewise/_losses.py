@@ -90,8 +90,9 @@ def task_losses(
              [-0.2500,  0.2500]]])
     """
     distribution = receive_rows(predictions, "predictions", options)
+    rule = get_rule(rule).for_classes(getattr(distribution, "classes_", None))
     if is_recorded(distribution.mean):
-        return _loss(_mean_where_it_is(distribution), y, get_rule(rule), floor)
+        return _loss(_mean_where_it_is(distribution), y, rule, floor)
     losses = losses_of_mean(mean_in_float64(distribution), y, rule, floor, like=distribution)
     array = _array_of(distribution)
     if is_dask(array):
@@ -231,6 +232,7 @@ def mean_and_uncertainty(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return θ̄ (n, K) in float64, and the uncertainty (n,) to ten digits."""
     rule = get_rule(rule)
+    rule.check_classes(samples.n_classes)
     mean = mean_in_float64(samples)
     if component == "total":
         return mean, _total_of_mean(mean, rule, samples)

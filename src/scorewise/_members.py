@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from scorewise import _validate as validate
 from scorewise._array import Array, cached_property, is_dask, map_dask_rows, namespace
@@ -12,6 +12,8 @@ from scorewise._inputs import InputOptions, RawPredictions, raw_members
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
 from scorewise.rules import ScoringRule
+
+Rule = TypeVar("Rule", bound=ScoringRule)
 
 
 def changed_options(weights: Any, *options: Any) -> str:
@@ -53,10 +55,12 @@ class Members:
             weights = validate.weights(weights, raw.values)
         return cls(raw, weights)
 
-    def check_rules(self, rules: Iterable[ScoringRule]) -> None:
-        """Raise unless every rule can score the number of classes."""
-        for rule in rules:
+    def fit_rules(self, rules: Iterable[Rule]) -> list[Rule]:
+        """Return the rules for the classes of the members; raises if one does not fit them."""
+        fitting = [rule.for_classes(getattr(self.raw, "classes", None)) for rule in rules]
+        for rule in fitting:
             rule.check_classes(self.raw.values.shape[-1])
+        return fitting
 
     @cached_property
     def samples(self) -> Samples:

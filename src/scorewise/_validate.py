@@ -7,10 +7,9 @@ wrong input raises and is never repaired silently.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
 from numbers import Integral, Real
@@ -36,7 +35,7 @@ from scorewise._array import (
     to_numpy,
     working_precision,
 )
-from scorewise._text import quoted
+from scorewise._text import did_you_mean, quoted
 from scorewise.errors import InvalidInput, Remedy
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -123,14 +122,22 @@ def floor(value: Any, n_classes: int) -> float:
     return float(value)
 
 
-def choice(value: Any, name: str, known: Iterable[str]) -> str:
-    """Return the value if it is one of the known strings."""
-    words = tuple(known)
-    if not isinstance(value, str) or value not in words:
-        raise InvalidInput(
-            f"{name} must be one of {', '.join(map(repr, words))}, not {quoted(value)}"
-        )
-    return str(value)
+def choice(
+    value: Any, name: str, known: Iterable[str], aliases: Mapping[str, str] | None = None
+) -> str:
+    """Return the value if it is one of the known strings, or the string that it is an alias of.
+
+    Aliases are in lower case, with hyphens between words; values may then be written otherwise.
+    """
+    words, aliases = tuple(known), aliases or {}
+    if isinstance(value, str):
+        plain = "-".join(value.lower().replace("_", " ").split()) if aliases else str(value)
+        word = aliases.get(plain, plain)
+        if word in words:
+            return word
+    problem = f"{name} must be one of {', '.join(map(repr, words))}, not {quoted(value)}"
+    hint = did_you_mean(value, (*words, *aliases)).strip()
+    raise InvalidInput("; ".join(filter(None, (problem, hint))))
 
 
 def first_repeated(names: Iterable[str]) -> str | None:
@@ -691,11 +698,9 @@ def known_options(
     known = {*documented, *others}
     unknown = next((option for option in options if option not in known), None)
     if unknown is not None:
-        close = difflib.get_close_matches(unknown, sorted(known), n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
         raise InvalidInput(
-            f"there is no option {quoted(unknown)}; {hint}the options are "
-            f"{', '.join(sorted(documented))}"
+            f"there is no option {quoted(unknown)}; {did_you_mean(unknown, sorted(known))}the "
+            f"options are {', '.join(sorted(documented))}"
         )
 
 

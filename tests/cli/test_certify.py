@@ -63,8 +63,7 @@ def test_certify_and_apply_do_what_the_functions_do(
     args: tuple[str, ...], options: dict[str, Any], out: str, here: Path
 ):
     if options.get("task_loss") == "costs":
-        costs = sw.rules.cost_matrix(*read_cost_matrix(Path("costs.csv"), tuple(NAMES)))
-        options = {**options, "task_loss": costs}
+        options = {**options, "task_loss": read_cost_matrix(Path("costs.csv")).for_classes(NAMES)}
     result = from_json(run("certify", "test.npz", *args, "--json"))
     metadata = result.pop("metadata")
     policy = sw.certify(PREDICTIONS, **options)

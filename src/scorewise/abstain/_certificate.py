@@ -11,6 +11,7 @@ from typing import Any, overload
 import numpy as np
 
 from scorewise import _validate as validate
+from scorewise._notebook import TextInNotebooks
 from scorewise._numerics import ten_digits
 from scorewise._text import percent
 from scorewise.abstain._drift import Drift
@@ -26,7 +27,7 @@ _MOST_COPIES = 2**32  # of the calibration data; needing more means that no numb
 
 
 @dataclass(frozen=True, repr=False)
-class Certificate:
+class Certificate(TextInNotebooks):
     """A threshold and its risk guarantee; made by :func:`scorewise.certify_threshold`.
 
     On new data like the calibration data, the mean loss where ``uncertainty <= threshold`` is at

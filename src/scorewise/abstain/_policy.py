@@ -24,6 +24,7 @@ from scorewise._fields import checked_names
 from scorewise._inputs import StoredAs, apply_floor
 from scorewise._json import plain
 from scorewise._losses import certifiable_bound, losses_of_mean, mean_and_uncertainty
+from scorewise._notebook import TextInNotebooks, frame
 from scorewise._progress import bar
 from scorewise._rows import receive_labelled, receive_raw_rows
 from scorewise._text import percent, quoted, shorten
@@ -45,7 +46,7 @@ _CERTIFICATE_FIELDS = [f.name for f in fields(Certificate) if f.name not in ("un
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Policy:
+class Policy(TextInNotebooks):
     """A certified threshold and how to use it; made by :func:`scorewise.certify`.
 
     Attributes
@@ -191,7 +192,7 @@ class Policy:
         false_alarm_rate : float
             How often unchanged inputs may be reported as changed.
         progress : bool, optional
-            Whether to show a progress bar; by default on terminals, for work that takes long.
+            Whether to show a progress bar; by default on terminals and in notebooks, for long work.
         **options
             Options of :class:`scorewise.Samples`, as for :func:`scorewise.certify`; for Predictions
             only ``normalize``.
@@ -320,7 +321,7 @@ class Policy:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PolicyResult:
+class PolicyResult(TextInNotebooks):
     """Decisions about new rows; made by :meth:`Policy.apply`.
 
     Attributes
@@ -351,6 +352,34 @@ class PolicyResult:
         n, n_accepted = len(self.accepted), int(self.accepted.sum())
         share = percent(n_accepted / n, ".1f")
         return f"{n_accepted:,} of {n:,} rows accepted ({share}); {self.drift}"
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return a data frame with the columns accepted, uncertainty and prediction (its name).
+
+        Parameters
+        ----------
+        library : "pandas" or "polars", optional
+            By default pandas, or polars where pandas is not installed.
+
+        Raises
+        ------
+        ImportError
+            Without pandas and polars.
+
+        Examples
+        --------
+        >>> import numpy as np, scorewise as sw
+        >>> probs = sw.binary(np.repeat([0.05, 0.4], 100))[:, None]
+        >>> y = np.r_[np.zeros(100, int), np.arange(100) % 2]
+        >>> policy = sw.certify(probs, y, max_loss=0.1, class_names=["well", "ill"])
+        >>> policy.apply(probs, class_names=["well", "ill"]).to_frame().iloc[[0, -1]]
+             accepted  uncertainty prediction
+        0        True         0.05       well
+        199     False         0.40       well
+        """
+        names = np.array(self.prediction_names, object)[self.prediction]
+        columns = {"accepted": self.accepted, "uncertainty": self.uncertainty, "prediction": names}
+        return frame(columns, library)
 
 
 @validate.takes_options_of(Samples)
@@ -385,8 +414,8 @@ def certify(
         The largest mean loss to allow.
     confidence : float
         Confidence of the guarantee.
-    task_loss : str or ScoringRule
-        The loss of the task; ``sw.rules.cost_matrix(costs)`` for costs.
+    task_loss : str, ScoringRule, or costs (K, A)
+        The loss of the task, as for :func:`scorewise.get_rule`.
     component : "total", "aleatoric" or "epistemic"
         The component of the uncertainty to compare; theory recommends the total for abstaining.
     floor : float, optional
@@ -429,6 +458,7 @@ def certify(
     if isinstance(predictions, Samples) and on_host:
         check_converted_on_host(predictions)
     rows = receive_labelled(predictions, y, options, class_names=class_names, on_host=on_host)
+    rule = rule.for_classes(getattr(rows.samples, "classes_", None))
     rule.check_classes(rows.samples.n_classes)
     mean, uncertainty = mean_and_uncertainty(rows.samples, rule, component)
     has_names = class_names is not None or getattr(predictions, "class_names", None) is not None

@@ -17,7 +17,7 @@ from scorewise._rows import check_same_dtype, receive_labelled, receive_rows
 from scorewise._threads import get_num_threads, run_in_threads
 from scorewise.acquire import Round, learning_curves
 from scorewise.calibrate import LossCalibration, loss_calibration
-from scorewise.compare._advise import TASKS, Advice, advise
+from scorewise.compare._advise import Advice, advise
 from scorewise.compare._comparison import (
     Comparison,
     contrasts_by_influence,
@@ -107,7 +107,7 @@ def compare(
     random_state : int, RandomState or Generator, optional
         Seed of the resamples.
     progress : bool, optional
-        Whether to show a progress bar; by default on terminals, for work that takes long.
+        Whether to show a progress bar; by default on terminals and in notebooks, for long work.
     **options
         Those of :class:`scorewise.Samples` for ``probs`` and ``ood``: ``weights``,
         ``from_logits``, …
@@ -142,15 +142,14 @@ def compare(
     epistemic zero-one  worse              0.2394   0.0431 [0.0161, 0.0702]
     Theory recommends total zero-one: it is the best here.
     """
-    validate.choice(task, "task", TASKS)
     confidence = validate.proportion(confidence, "confidence")
     advice = advise(task, task_loss)
+    task = advice.task
     if task == "active":
         _refuse_unused(task, probs=probs, ood=ood, scores=scores, floor=floor)
         return compare_runs(runs, advice, confidence)
     _refuse_unused(task, runs=runs, **({"floor": floor} if task == "ood" else {"ood": ood}))
     bootstrap = BootstrapSettings.of(confidence, n_resamples, random_state, progress)
-    named = get_rules(rules)
     component_names = [components] if isinstance(components, str) else dict.fromkeys(components)
     chosen: dict[str, Any] = {
         "components": list(component_names),
@@ -163,13 +162,15 @@ def compare(
             for name, predictions in (("probs", probs), ("ood", ood))
         )
         check_same_dtype(predictions_in, predictions_out)
+        named = _rules_for(predictions_in, rules)
         rows_in, rows_out = (
             RowUncertainties.of(predictions, named.values())
             for predictions in (predictions_in, predictions_out)
         )
         return compare_ood(rows_in, rows_out, named, advice, bootstrap, **chosen)
     predictions, labels = _labelled_rows(probs, y, options)
-    rule = get_rule(task_loss)
+    named = _rules_for(predictions, rules)
+    rule = get_rule(task_loss).for_classes(getattr(predictions, "classes_", None))
     rows = RowUncertainties.of(predictions, [*named.values(), rule])
     losses = rows.task_losses(rule, labels, floor)
     comparison, _ = compare_selective(rows, losses, named, advice, bootstrap, **chosen)
@@ -387,6 +388,12 @@ def _labelled_rows(
     if y is None:
         raise InvalidInput("task='selective' needs labels", Remedy("y", ..., "those of the rows"))
     return rows, y
+
+
+def _rules_for(predictions: Samples | Dirichlet, rules: Rules) -> dict[str, ScoringRule]:
+    """Return the rules by name, for the classes of the predictions."""
+    classes = getattr(predictions, "classes_", None)
+    return {name: rule.for_classes(classes) for name, rule in get_rules(rules).items()}
 
 
 def _losses_of_runs(values: Any, name: str) -> np.ndarray:

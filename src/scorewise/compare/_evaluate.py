@@ -109,7 +109,7 @@ def evaluate(
     random_state : int, RandomState or Generator, optional
         Seed of the resamples.
     progress : bool, optional
-        Whether to show a progress bar; by default on terminals, for work that takes long.
+        Whether to show a progress bar; by default on terminals and in notebooks, for long work.
     **options
         Those of :class:`scorewise.Samples`: ``weights``, ``from_logits``, ``normalize``, …
 
@@ -134,9 +134,10 @@ def evaluate(
     Abstain on 32.8 % and the error falls from 19.7 % to under 10 %, with 95 % confidence.
     """
     labelled = receive_labelled(predictions, y, options, ids=ids, class_names=class_names)
-    rule = get_rule(task_loss)
-    [loss_name] = get_rules(task_loss)
-    named = get_rules(rules)
+    classes = getattr(labelled.samples, "classes_", None)
+    rule = get_rule(task_loss).for_classes(classes)
+    loss_name = rule.name
+    named = {name: rule.for_classes(classes) for name, rule in get_rules(rules).items()}
     n_uncertain = validate.whole(n_uncertain, "n_uncertain", at_least=0)
     bootstrap = BootstrapSettings.of(confidence, n_resamples, random_state, progress)
     confidence = bootstrap.confidence

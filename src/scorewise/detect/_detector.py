@@ -89,7 +89,7 @@ class OODDetector(HeldOutClassifier):
 
     calibration_uncertainty_: np.ndarray
 
-    def _check(self, n_classes: int | None) -> None:
+    def _check(self, classes: np.ndarray | None) -> None:
         validate.proportion(self.false_alarm_rate, "false_alarm_rate")
 
     def _calibrate(

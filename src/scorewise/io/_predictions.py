@@ -13,6 +13,7 @@ from scorewise import _validate as validate
 from scorewise._array import dtype_name, to_numpy
 from scorewise._fields import as_array, checked_ids, checked_labels, checked_names
 from scorewise._inputs import InputOptions, RawPredictions, StoredAs, raw_members, weights_dtype
+from scorewise._notebook import TextInNotebooks
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidFile, InvalidInput
 
@@ -47,7 +48,7 @@ class RowSource(Protocol):
         """Return where a row is stored, for a message; None if its number identifies it."""
 
 
-class Predictions:
+class Predictions(TextInNotebooks):
     """Predictions of M members for N rows and K classes, with labels, ids, names and weights.
 
     Use it to keep these fields together. :func:`scorewise.read_predictions` returns one whose rows

@@ -106,7 +106,7 @@ def predict_samples(
     into : Accumulator, optional
         Decomposes the members instead of storing them; it gets all of them, or none on an error.
     progress : bool, optional
-        Whether to show a progress bar; by default on terminals, for long work.
+        Whether to show a progress bar; by default on terminals and in notebooks, for long work.
 
     Returns
     -------
