@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
-import scorewise as sw
 from cli_support import NAMES, PREDICTIONS, from_json, run, sample_predictions, sentence_of, succeeded
 from io_support import set_chunk_bytes
+from scorewise.cli import app
 from scorewise.errors import ScorewiseWarning
 
 PROBS, LABELS = PREDICTIONS.probs, PREDICTIONS.labels
@@ -25,6 +26,15 @@ FILES: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+def numbers_in(value: Any) -> list[float]:
+    """All numbers in a JSON document."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return [number for part in value for number in numbers_in(part)]
+    return [value] if isinstance(value, float) else []
+
+
 @pytest.mark.parametrize("case", FILES)
 @pytest.mark.parametrize("line", ["compare {} --resamples 100", "certify {} --max-loss 0.3"])
 def test_options_say_how_a_file_is_read(case: str, line: str, here: Path):
@@ -35,10 +45,10 @@ def test_options_say_how_a_file_is_read(case: str, line: str, here: Path):
     for name, extra in (("plain.npz", ""), ("other.npz", options)):
         result = run(*line.format(name).split(), *extra.split(), "--json")
         results.append(from_json(result, result.exit_code))
-    for result in results:
-        result.pop("metadata", None)
-    assert repr(results[0]).split() == pytest.approx(repr(results[1]).split()) or case == "logits"
-    assert results[0].keys() == results[1].keys()
+    numbers = ["standings"] if "standings" in results[0] else ["threshold", "coverage"]
+    for name in numbers:
+        first, second = (np.array(numbers_in(result[name])) for result in results)
+        np.testing.assert_allclose(second, first, rtol=1e-6)
 
 
 def test_ood_files_are_read_in_the_same_way(here: Path):
@@ -150,14 +160,12 @@ def test_a_policy_is_no_predictions(here: Path):
     assert sentence.startswith("'policy.json' is a policy")
 
 
-def test_a_report_is_html(here: Path):
-    assert ".html" in sentence_of(run("evaluate", "test.npz", "--report", "r.pdf"))
-    assert not Path("r.pdf").exists()
-
-
 def test_completion_knows_commands_and_options(here: Path):
-    words = {"_SCOREWISE_COMPLETE": "complete_bash", "COMP_WORDS": "scorewise sc", "COMP_CWORD": "1"}
-    assert run(prog="scorewise", **words).stdout.split() == ["score"]
-    words |= {"COMP_WORDS": "scorewise score --member", "COMP_CWORD": "2"}
-    assert run(prog="scorewise", **words).stdout.split() == ["--member-axis"]
+    def completions(line: str) -> list[str]:
+        words = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+        runner = CliRunner(env={"_SCOREWISE_COMPLETE": "complete_bash", **words})
+        return runner.invoke(app, prog_name="scorewise").stdout.split()
+
+    assert completions("scorewise sc") == ["score"]
+    assert completions("scorewise score --member") == ["--member-axis"]
     assert "--install-completion" in run("--help").stdout
