@@ -218,7 +218,7 @@ def test_a_file_format_is_one_file(copy: Copy):
         import numpy as np
 
         from scorewise.io._formats import FileFormat
-        from scorewise.io._reading import fields_of, predictions_of
+        from scorewise.io._read_options import fields_of, predictions_of
 
 
         def _read(path, options):

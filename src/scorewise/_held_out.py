@@ -133,7 +133,7 @@ class MemberPredictor:
         if self._has_one_class:
             return self._one_class_predictions(X)
         samples: Samples = predict_samples(self.model, X, **self.options)
-        return Samples(self._all_classes(samples.probs), samples.weights, check=False)
+        return self._of_all_classes(samples.probs, samples.weights)
 
     def _chunks(self, X: Any) -> Iterator[Samples]:
         """Yield the members' probabilities of all classes, some rows at a time."""
@@ -152,7 +152,7 @@ class MemberPredictor:
             bar("predicting", sampler.n_rows(X), None) as advance,
         ):
             for probs in counted(chunks, advance):
-                yield Samples(self._all_classes(probs), sampler.weights, check=False)
+                yield self._of_all_classes(probs, sampler.weights)
 
     @property
     def _has_one_class(self) -> bool:
@@ -160,12 +160,13 @@ class MemberPredictor:
 
     def _one_class_predictions(self, X: Any) -> Samples:
         """Return the predictions of a model that was fitted on a single class: probability 1."""
-        return Samples(self._all_classes(np.ones((_num_samples(X), 1, 1))), check=False)
+        return self._of_all_classes(np.ones((_num_samples(X), 1, 1)), None)
 
-    def _all_classes(self, probs: np.ndarray) -> np.ndarray:
-        """Return probabilities of all classes: 0 for those that the model was not fitted on."""
+    def _of_all_classes(self, probs: np.ndarray, weights: Any) -> Samples:
+        """Return samples of all classes: 0 for those that the model was not fitted on."""
         n_classes = probs.shape[-1] if self.classes is None else len(self.classes)
-        return add_missing_classes(probs, self.columns, n_classes)
+        all_probs = add_missing_classes(probs, self.columns, n_classes)
+        return Samples(all_probs, weights, check=False, class_names=self.classes)
 
 
 def numbered_classes(n_classes: int, y: np.ndarray) -> np.ndarray:

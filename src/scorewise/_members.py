@@ -22,9 +22,13 @@ def changed_options(weights: Any, *options: Any) -> str:
         field.name
         for value in options
         for field in fields(value)
-        if getattr(value, field.name) != field.default
+        if _differs(getattr(value, field.name), field.default)
     ]
     return ", ".join(["weights", *names] if weights is not None else names)
+
+
+def _differs(value: Any, default: Any) -> bool:
+    return value is not default and not (isinstance(value, int) and value == default)
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ class Members:
     @cached_property
     def samples(self) -> Samples:
         """The checked samples."""
-        return self.checked or Samples.of(self.raw, self.weights)
+        return Samples.of(self.raw, self.weights) if self.checked is None else self.checked
 
     def compute(
         self, work: Callable[[Members], list[Array]], n_results: int, *, keep_classes: bool = False

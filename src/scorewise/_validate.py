@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
+import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
 from numbers import Integral, Real
+from types import FrameType
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -21,6 +24,7 @@ from scorewise._array import (
     Array,
     Namespace,
     as_dtype_of,
+    blocks,
     dtype_name,
     ignoring_errors,
     is_array,
@@ -36,7 +40,7 @@ from scorewise._array import (
     working_precision,
 )
 from scorewise._text import did_you_mean, quoted
-from scorewise.errors import InvalidInput, Remedy
+from scorewise.errors import InvalidInput, Remedy, ScorewiseWarning
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -74,7 +78,7 @@ def floating(x: Any, name: str) -> Array:
 
     def plain(x: Any) -> Array:
         if isinstance(x, list | tuple) and x and all(is_array(part) for part in x):
-            return namespace(*x).stack(list(x))  # a list of members of any library
+            return namespace(*x).stack(list(x))  # a list of arrays of any library
         # memory maps, matrices and other subclasses become plain arrays
         return x if is_array(x) and not isinstance(x, np.ndarray) else np.asarray(x)
 
@@ -357,6 +361,28 @@ def logits(xp: Namespace, z: Array, layout: Layout) -> None:
         "NaN or +inf",
         index=layout.absolute((*index, k)),
     )
+
+
+def not_probabilities(xp: Namespace, z: Array, tolerance: float) -> None:
+    """Raise if every row of logits is a probability distribution; most calls read one row."""
+    if is_traced(z) or is_compiled(z) or is_dask(z) or 0 in z.shape:
+        return
+
+    def all_sum_to_one(rows: Array) -> bool:
+        with ignoring_errors(rows):
+            ok = (xp.abs(xp.sum(rows, axis=-1) - 1) <= tolerance) & (xp.min(rows, axis=-1) >= 0)
+        return bool(xp.all(ok))
+
+    first_row = z[(*(0,) * (z.ndim - 1), ...)]
+    if not all_sum_to_one(working_precision(xp, first_row)):
+        return
+    if all(all_sum_to_one(working_precision(xp, z[block])) for block in blocks(z, 0)):
+        raise InvalidInput(
+            "every row of logits sums to 1 and has no negative entry, so these are probabilities, "
+            "and a softmax would change them",
+            Remedy("from_logits", False),
+            Remedy("check", False, "if they are logits"),
+        )
 
 
 def concentrations(alpha: Array) -> None:
@@ -686,6 +712,22 @@ def known_labels(classes: np.ndarray, labels: np.ndarray, name: str) -> None:
         place = int(np.argmax(wrong))
         known = np.array2string(classes, separator=", ", threshold=20)
         raise InvalidInput(f"{name}[{place}] is {labels[place]}; the classes are {known}")
+
+
+# -- warnings --------------------------------------------------------------------------------------
+
+
+def warn(message: str) -> None:
+    """Warn at the line of the user's code that called scorewise."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and _is_ours(frame):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, ScorewiseWarning, stacklevel=level)
+
+
+def _is_ours(frame: FrameType) -> bool:
+    name = str(frame.f_globals.get("__name__", ""))
+    return name == "scorewise" or name.startswith("scorewise.")
 
 
 # -- options ---------------------------------------------------------------------------------------

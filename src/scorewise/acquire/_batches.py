@@ -121,7 +121,7 @@ def acquire_batch(
     array([0, 1])
     """
     samples = _samples_of_common_members(receive_rows(predictions, "predictions", options))
-    rule = get_rule(rule).for_classes(getattr(samples, "classes_", None))
+    rule = get_rule(rule).for_classes(samples.classes_)
     candidates = unlabelled_rows(len(samples.probs), labelled)
     n = check_batch_size(n, len(candidates))
     validate.whole(n_outcomes, "n_outcomes", at_least=1)

@@ -275,7 +275,8 @@ def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
             try:
                 with _shown_warnings():
                     if reads:
-                        _refuse_policy(options["file"])
+                        if "policy_file" not in options:
+                            _refuse_policy(options["file"])
                         values = {name: options.pop(name) for name in of_reading}
                         options["reading"] = _reading(**values)
                     code = function(**_with_checked_outputs(function, options, context))
@@ -410,6 +411,8 @@ def remedy_text(remedy: Remedy) -> str:
         return 'add an array or column "labels", or use --labels NAME for one that is there'
     if remedy.argument == "probs" and remedy.value is ...:
         return ""  # an array, and the option takes the name of one
+    if remedy.argument == "from_logits" and remedy.value is False:
+        return "leave out --logits, or use --probs logits if that is the name of the array"
     option = _OPTIONS.get(remedy.argument)
     if option is None:
         return ""
@@ -417,9 +420,8 @@ def remedy_text(remedy: Remedy) -> str:
         return f"leave out {option} {remedy.effect}".rstrip()
     if remedy.value is ...:  # the value is the user's to choose
         return f"use {option}, {remedy.effect}".rstrip(", ")
-    value = "" if remedy.value is True else f" {remedy.value}"
-    if isinstance(remedy.value, list | tuple | range):
-        value = f" {','.join(map(str, remedy.value))}"
+    values = remedy.value if isinstance(remedy.value, range | tuple) else [remedy.value]
+    value = "" if remedy.value is True else f" {','.join(map(str, values))}"
     return f"use {option}{value} {remedy.effect}".rstrip()
 
 

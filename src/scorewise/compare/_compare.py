@@ -13,7 +13,7 @@ from scorewise import _validate as validate
 from scorewise._array import to_numpy
 from scorewise._progress import bar
 from scorewise._random import generator, seed_of
-from scorewise._rows import check_same_dtype, receive_labelled, receive_rows
+from scorewise._rows import check_comparable, check_member_axis, label_indices, receive_rows
 from scorewise._threads import get_num_threads, run_in_threads
 from scorewise.acquire import Round, learning_curves
 from scorewise.calibrate import LossCalibration, loss_calibration
@@ -55,6 +55,7 @@ def compare(
     runs: Mapping[str, Any] | None = None,
     baselines: bool = True,
     floor: float | None = None,
+    labels_are: str | None = None,
     confidence: float = 0.95,
     n_resamples: int = 2000,
     random_state: Any = None,
@@ -77,8 +78,9 @@ def compare(
     ----------
     probs : array (n, M, K), Samples, Dirichlet or Predictions
         Predictions, for ``"selective"`` and ``"ood"``; those of a file include labels.
-    y : integer array (n,), optional
-        Class indices of the same rows, for ``"selective"``; other tasks ignore them.
+    y : array (n,), optional
+        Labels of the same rows, names of classes or indices, for ``"selective"``; other tasks
+        ignore them.
     task : "selective", "ood" or "active"
         What the measures are for.
     task_loss : str or ScoringRule
@@ -100,6 +102,8 @@ def compare(
         Whether to compare max-softmax, margin and variation ratio too.
     floor : float, optional
         The smallest probability that counts in the loss; see :func:`scorewise.task_losses`.
+    labels_are : "names" or "indices", optional
+        What ``y`` holds, where numbers could be either.
     confidence : float
         Confidence of all intervals together.
     n_resamples : int
@@ -109,8 +113,8 @@ def compare(
     progress : bool, optional
         Whether to show a progress bar; by default on terminals and in notebooks, for long work.
     **options
-        Those of :class:`scorewise.Samples` for ``probs`` and ``ood``: ``weights``,
-        ``from_logits``, …
+        Those of :class:`scorewise.Samples` for ``probs`` and ``ood``: ``class_names``,
+        ``weights``, ``from_logits``, …
 
     Returns
     -------
@@ -161,16 +165,16 @@ def compare(
             _at_least_one_row(predictions, name, options)
             for name, predictions in (("probs", probs), ("ood", ood))
         )
-        check_same_dtype(predictions_in, predictions_out)
+        check_comparable(predictions_in, predictions_out)
         named = _rules_for(predictions_in, rules)
         rows_in, rows_out = (
             RowUncertainties.of(predictions, named.values())
             for predictions in (predictions_in, predictions_out)
         )
         return compare_ood(rows_in, rows_out, named, advice, bootstrap, **chosen)
-    predictions, labels = _labelled_rows(probs, y, options)
+    predictions, labels = _labelled_rows(probs, y, options, labels_are)
     named = _rules_for(predictions, rules)
-    rule = get_rule(task_loss).for_classes(getattr(predictions, "classes_", None))
+    rule = get_rule(task_loss).for_classes(predictions.classes_)
     rows = RowUncertainties.of(predictions, [*named.values(), rule])
     losses = rows.task_losses(rule, labels, floor)
     comparison, _ = compare_selective(rows, losses, named, advice, bootstrap, **chosen)
@@ -378,21 +382,19 @@ def _at_least_one_row(predictions: Any, name: str, options: dict[str, Any]) -> S
 
 
 def _labelled_rows(
-    predictions: Any, y: Any, options: dict[str, Any]
-) -> tuple[Samples | Dirichlet, Any]:
+    predictions: Any, y: Any, options: dict[str, Any], labels_are: str | None
+) -> tuple[Samples | Dirichlet, np.ndarray]:
     """Return predictions and their labels, which a file may contain."""
-    if isinstance(predictions, Predictions):
-        labelled = receive_labelled(predictions, y, options)
-        return labelled.samples, labelled.labels
-    rows = _at_least_one_row(predictions, "probs", options)
-    if y is None:
+    if y is None and not isinstance(predictions, Predictions):
         raise InvalidInput("task='selective' needs labels", Remedy("y", ..., "those of the rows"))
-    return rows, y
+    check_member_axis(predictions, y, options)
+    rows = _at_least_one_row(predictions, "probs", options)
+    return rows, label_indices(predictions, rows, y, labels_are)
 
 
 def _rules_for(predictions: Samples | Dirichlet, rules: Rules) -> dict[str, ScoringRule]:
     """Return the rules by name, for the classes of the predictions."""
-    classes = getattr(predictions, "classes_", None)
+    classes = predictions.classes_
     return {name: rule.for_classes(classes) for name, rule in get_rules(rules).items()}
 
 

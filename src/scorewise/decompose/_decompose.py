@@ -202,9 +202,10 @@ def decompose(
 
     Parameters
     ----------
-    predictions : array (..., M, K), Samples or Dirichlet
+    predictions : array (..., M, K), list of M arrays (..., K), Samples or Dirichlet
         Probabilities of M members (posterior samples) for K classes, as a NumPy, torch, JAX, CuPy
-        or Dask array; or a distribution.
+        or Dask array, or as a list of such arrays, one for each member; or a distribution. An
+        array (M, K) has the members of one row: for N rows of one model pass ``probs[:, None]``.
     rule : str, ScoringRule, costs (K, A), or several in a list or a mapping
         As for :func:`scorewise.get_rule`. A single rule gives a single result. Several give a dict
         by name (as written, or by the mapping's keys), computed in one pass.
@@ -313,6 +314,8 @@ def _all_components(
     raw, weights = members.raw, members.weights
     by_arrays = jackknife or is_compiled(raw.values)
     kernel = None if by_arrays else kernels.pick(raw, weights, rules)
+    if kernel is not None:
+        raw.check_logits()
     results = kernel.compute(raw, weights, rules) if kernel is not None else None
     if results is not None:
         return list(chain.from_iterable(results))

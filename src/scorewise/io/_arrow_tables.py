@@ -30,7 +30,7 @@ from scorewise.io._predictions import (
     checked_weights,
     with_file_name,
 )
-from scorewise.io._reading import ReadOptions, other_fields
+from scorewise.io._read_options import ReadOptions, other_fields
 
 LocateRow = Callable[[int], str]  # where a row of a batch is, for a message
 

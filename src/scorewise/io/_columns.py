@@ -16,7 +16,7 @@ import numpy as np
 from scorewise._fields import ClassNames, checked_labels
 from scorewise._text import quoted, quoted_names
 from scorewise.errors import InvalidInput, Remedy
-from scorewise.io._reading import (
+from scorewise.io._read_options import (
     IDS,
     LABELS,
     LOGITS,

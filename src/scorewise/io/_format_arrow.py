@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from scorewise.io._formats import FileFormat
 from scorewise.io._predictions import Predictions
-from scorewise.io._reading import ReadOptions
+from scorewise.io._read_options import ReadOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -25,7 +25,7 @@ from scorewise.errors import InvalidFile, InvalidInput, Remedy
 from scorewise.io._columns import ColumnGrid, grids_of, labels_from, parse_number, weight_columns
 from scorewise.io._formats import FileFormat
 from scorewise.io._predictions import Predictions
-from scorewise.io._reading import ReadOptions, other_fields
+from scorewise.io._read_options import ReadOptions, other_fields
 
 _COMMENT = "# scorewise "
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")

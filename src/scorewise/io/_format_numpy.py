@@ -22,7 +22,7 @@ from scorewise._text import quoted
 from scorewise.errors import InvalidFile, InvalidInput, Remedy
 from scorewise.io._formats import FileFormat
 from scorewise.io._predictions import Arrays, Predictions, check_shape, native
-from scorewise.io._reading import (
+from scorewise.io._read_options import (
     ReadOptions,
     axes_of,
     fields_of,

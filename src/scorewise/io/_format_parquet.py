@@ -13,7 +13,7 @@ from scorewise._text import quoted_names
 from scorewise.errors import InvalidFile
 from scorewise.io._formats import FileFormat
 from scorewise.io._predictions import Predictions
-from scorewise.io._reading import ReadOptions
+from scorewise.io._read_options import ReadOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,7 +12,7 @@ from scorewise._text import quoted
 from scorewise.errors import InvalidFile
 from scorewise.io._formats import FileFormat
 from scorewise.io._predictions import Predictions
-from scorewise.io._reading import ReadOptions, fields_of, predictions_of
+from scorewise.io._read_options import ReadOptions, fields_of, predictions_of
 
 _TENSORS = ("probs", "logits", "labels", "ids", "weights")
 

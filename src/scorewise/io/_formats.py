@@ -18,7 +18,7 @@ from scorewise._text import quoted_names
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidFile, InvalidInput
 from scorewise.io._predictions import Predictions, with_file_name
-from scorewise.io._reading import ReadOptions
+from scorewise.io._read_options import ReadOptions
 
 
 @dataclass(frozen=True)
@@ -235,6 +235,8 @@ def write_predictions(
     elif isinstance(probs, Samples):
         if weights is not None:
             raise InvalidInput("weights: cannot be passed with Samples, which have their own")
+        if class_names is None:
+            others["class_names"] = probs.classes_
         predictions = Predictions(probs.probs, **others | {"weights": probs.weights})
     else:
         predictions = Predictions(probs, **others)

@@ -10,12 +10,13 @@ from typing import Any, overload
 import numpy as np
 
 from scorewise import _validate as validate
+from scorewise._fields import checked_classes
 from scorewise._files import check_not_input
 from scorewise._progress import bar, counted
 from scorewise._random import seed_of
 from scorewise.accumulate import Accumulator
 from scorewise.distributions import Samples
-from scorewise.models._adapters import make_sampler
+from scorewise.models._adapters import known_classes, make_sampler
 from scorewise.models._destinations import check_destination, collect
 from scorewise.models._samplers import SamplingOptions, mean_of
 
@@ -111,8 +112,9 @@ def predict_samples(
     Returns
     -------
     Samples, whose ``probs`` is (N, M, K), or ``into``
-        Classes are in the order of the model's ``classes_``; of a list, in the order of the member
-        with the most classes; of modules, in the order of their logits.
+        Classes are in the order of the model's ``classes_``, which are also those of the Samples;
+        of a list, in the order of the member with the most classes; of modules, in the order of
+        their logits.
 
     Raises
     ------
@@ -144,7 +146,9 @@ def predict_samples(
     ):
         reported = counted(chunks, advance)
         if into is None:
-            return collect(reported, n_rows, out, sampler.weights)
+            samples = collect(reported, n_rows, out, sampler.weights)
+            samples.classes_ = checked_classes(known_classes(model), samples.n_classes)
+            return samples
         if isinstance(into.dtype, np.dtype):  # the accumulator's precision, not the model's
             reported = (chunk.astype(into.dtype, copy=False) for chunk in reported)
         into.update_chunks(reported, sampler.weights, n_instances=n_rows, check=False)
