@@ -61,7 +61,7 @@ class Members:
 
     def fit_rules(self, rules: Iterable[Rule]) -> list[Rule]:
         """Return the rules for the classes of the members; raises if one does not fit them."""
-        fitting = [rule.for_classes(getattr(self.raw, "classes", None)) for rule in rules]
+        fitting = [rule.for_classes(self.raw.classes) for rule in rules]
         for rule in fitting:
             rule.check_classes(self.raw.values.shape[-1])
         return fitting

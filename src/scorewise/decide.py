@@ -218,8 +218,8 @@ def decide(
     """
     matrix = _matrix(cost_matrix)
     if isinstance(probs, Dirichlet):
-        matrix.check_classes(probs.n_classes)
-        rule = _with_names(matrix, abstain_cost, action_names)
+        matrix.for_classes(probs.classes_).check_classes(probs.n_classes)
+        rule = _with_names(matrix, abstain_cost, action_names).for_classes(probs.classes_)
         costs = decompose(probs, rule, weights=weights, **options)
         return _decisions(rule, rule.predict(probs.mean), costs)
     members = Members.of(probs, weights, InputOptions(**options))

@@ -152,11 +152,24 @@ def test_a_matrix_with_names_is_never_used_in_the_order_of_its_rows():
         NAMED.entropy([0.5, 0.5])
     with pytest.raises(sw.InvalidInput, match=message):
         sw.Accumulator(FRAME).update([[0.5, 0.5]])
-    with pytest.raises(sw.InvalidInput, match=message):
+    with pytest.raises(sw.InvalidInput, match="the predictions do not"):
         sw.decompose(sw.Dirichlet([1.0, 1.0]), FRAME)
+    evidence = sw.Dirichlet([9.0, 1.0], class_names=CLASSES)
+    assert sw.decompose(evidence, FRAME).total == sw.decompose(evidence, ALIGNED).total
+    assert sw.decide(evidence, FRAME).total == sw.decide(evidence, ALIGNED).total
     acc = sw.Accumulator(NAMED.for_classes(CLASSES))
     acc.update([[0.5, 0.5]])
     assert acc.result().total == 2.5
+
+
+def test_rows_of_a_file_are_scored_by_the_names_of_its_classes(tmp_path):
+    probs = np.array([[[0.9, 0.1]], [[0.2, 0.8]]])
+    sw.write_predictions(tmp_path / "p.npz", probs, class_names=["healthy", "ill"])
+    scored = sw.score_file(tmp_path / "p.npz", {"own": FRAME}, tmp_path / "u.csv")
+    totals = pd.read_csv(scored.path)["total_own"]
+    np.testing.assert_allclose(totals, sw.decompose(probs, ALIGNED).total)
+    predictions = sw.read_predictions(tmp_path / "p.npz")
+    np.testing.assert_allclose(sw.io.row_uncertainties(predictions, FRAME), totals)
 
 
 # -- values ---------------------------------------------------------------------------------------

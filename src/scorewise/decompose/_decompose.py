@@ -168,6 +168,7 @@ class _Keywords(TypedDict, total=False):
     from_logits: bool
     normalize: bool
     check: bool
+    class_names: Any
     unbiased: bool
     standard_errors: bool
 
@@ -190,6 +191,7 @@ def decompose(
     from_logits: bool = False,
     normalize: bool = False,
     check: bool = True,
+    class_names: Any = None,
     unbiased: bool = False,
     standard_errors: bool = False,
 ) -> Decomposition | Decompositions:
@@ -220,6 +222,8 @@ def decompose(
         Rescale rows to sum to 1.
     check : bool
         Raise for bad input; ``False`` skips the check.
+    class_names : sequence, optional
+        Labels of the classes in the order of the predictions, for costs that name their classes.
     unbiased : bool
         Correct EU for the number of members by the jackknife, EU + Σ_m (1 − w_m) D(θ̄, θ̄₋ₘ) with
         weights w that sum to 1 (M/(M−1) times EU for quadratic rules), and set TU = AU + EU.
@@ -256,7 +260,7 @@ def decompose(
     is_single = is_single_rule(rule)
     named = get_rules({"": rule} if is_single else rule)
     rules = list(named.values())
-    options = InputOptions(member_axis, class_axis, from_logits, normalize, check)
+    options = InputOptions(member_axis, class_axis, from_logits, normalize, check, class_names)
     jackknife = _JackknifeOptions(unbiased, standard_errors)
     if isinstance(predictions, Dirichlet):
         if names := changed_options(weights, options, jackknife):
@@ -349,6 +353,7 @@ def _components(samples: Samples, rule: ScoringRule, jackknife: _JackknifeOption
 
 
 def _of_dirichlet(predictions: Dirichlet, rule: ScoringRule) -> Decomposition:
+    rule = rule.for_classes(predictions.classes_)
     rule.check_classes(predictions.n_classes)
     q = predictions.in_float64(on_host=rule.runs_on_any_library)
     xp = namespace(q.alpha)
@@ -387,6 +392,7 @@ def explain_kernel(
     from_logits: bool = False,
     normalize: bool = False,
     check: bool = True,
+    class_names: Any = None,
     unbiased: bool = False,
     standard_errors: bool = False,
 ) -> Explanation:
@@ -425,7 +431,7 @@ def explain_kernel(
     rules = list(get_rules(rule).values())
     if isinstance(predictions, Dirichlet):
         return Explanation("array", "a Dirichlet has closed forms and no members")
-    options = InputOptions(member_axis, class_axis, from_logits, normalize, check)
+    options = InputOptions(member_axis, class_axis, from_logits, normalize, check, class_names)
     members = Members.of(predictions, weights, options)
     rules = members.fit_rules(rules)
     if unbiased or standard_errors:

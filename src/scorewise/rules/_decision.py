@@ -495,8 +495,10 @@ def cost_matrix(
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"dismiss": [50, 0], "treat": [0, 5]}, index=["ill", "healthy"])
-    >>> sw.rules.cost_matrix(frame).for_classes(["healthy", "ill"])
-    cost_matrix([[ 0.,  5.], [50.,  0.]], ('dismiss', 'treat'))
+    >>> samples = sw.Samples([[[0.99, 0.01], [0.97, 0.03]]], class_names=["healthy", "ill"])
+    >>> sw.decide(samples, frame)
+    action   rows  cost  aleatoric  epistemic
+    dismiss     1     1          1          0
     """
     return CostMatrix(costs, actions, class_names)
 
