@@ -28,7 +28,7 @@ INPUTS = {
     "signing_key": "key.pem",
     "public_key": "key.pem",
 }
-NO_PATHS = {"task", "rules", "class_names", "component", "method"}  # text
+NO_PATHS = {"task", "rules", "component", "method", "reading"}  # text
 REQUIRED = {"certify": ["--max-loss", "20"], "evaluate": FAST, "compare": FAST}
 
 

@@ -14,7 +14,6 @@ from scorewise.cli._app import (
     NOT_GUARANTEED,
     SUCCESS,
     AsJson,
-    ClassNames,
     Confidence,
     Debug,
     Floor,
@@ -22,10 +21,11 @@ from scorewise.cli._app import (
     Normalize,
     OutputPath,
     PredictionsFile,
+    Reading,
     TaskLoss,
     command,
 )
-from scorewise.cli._arguments import parse_loss, parse_names
+from scorewise.cli._arguments import parse_loss
 from scorewise.cli._screen import print_json, print_text
 from scorewise.io import read_predictions
 
@@ -38,6 +38,7 @@ from scorewise.io import read_predictions
 )
 def certify(
     file: PredictionsFile,
+    reading: Reading,
     max_loss: Annotated[
         float,
         typer.Option(
@@ -57,7 +58,6 @@ def certify(
         ),
         InputPath(),
     ] = None,
-    class_names: ClassNames = None,
     normalize: Normalize = False,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -72,7 +72,7 @@ def certify(
     Exit code 1: nothing can be guaranteed (the policy then accepts no row).
     """
     check_output_path(out)
-    predictions = read_predictions(file, parse_names(class_names))
+    predictions = read_predictions(file, **reading)
     policy = certify_predictions(
         predictions,
         max_loss=max_loss,

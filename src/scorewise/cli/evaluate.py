@@ -16,7 +16,6 @@ from scorewise.cli._app import (
     NOT_GUARANTEED,
     SUCCESS,
     AsJson,
-    ClassNames,
     Confidence,
     Debug,
     Floor,
@@ -24,14 +23,16 @@ from scorewise.cli._app import (
     Normalize,
     OutputPath,
     PredictionsFile,
+    Reading,
     Resamples,
     Rules,
     Seed,
     TaskLoss,
     command,
+    read_ood,
     remedy_text,
 )
-from scorewise.cli._arguments import ALL_RULES, parse_loss, parse_names, parse_rules
+from scorewise.cli._arguments import ALL_RULES, parse_loss, parse_rules
 from scorewise.cli._screen import comparison_table, print_error, print_json, print_text, table
 from scorewise.compare import Evaluation
 from scorewise.compare import evaluate as evaluate_predictions
@@ -52,6 +53,7 @@ _SHOWN = 6  # measures of a comparison on the screen
 )
 def evaluate(
     file: PredictionsFile,
+    reading: Reading,
     ood: Annotated[
         Path | None, typer.Option(help="Predictions for out-of-distribution rows."), InputPath()
     ] = None,
@@ -83,7 +85,6 @@ def evaluate(
     ] = None,
     resamples: Resamples = 2000,
     seed: Seed = 0,
-    class_names: ClassNames = None,
     normalize: Normalize = False,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -106,8 +107,8 @@ def evaluate(
         figures.mkdir(parents=True, exist_ok=True)
         if find_spec("matplotlib") is None:
             raise ImportError("--figures needs matplotlib: pip install 'scorewise[plots]'")
-    predictions = read_predictions(file, parse_names(class_names))
-    ood_predictions = None if ood is None else read_predictions(ood, parse_names(class_names))
+    predictions = read_predictions(file, **reading)
+    ood_predictions = None if ood is None else read_ood(ood, reading, predictions)
     shown_inputs = None
     if inputs is not None:
         shown_inputs = read_inputs(inputs, predictions.ids, n_rows=len(predictions))
