@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from scorewise import _validate as validate
 from scorewise._held_out import HeldOutClassifier, MeanPredictions
 from scorewise._losses import finite_loss_bound, losses_of_mean
+from scorewise._warnings import warn
 from scorewise.abstain._certificate import Certificate
 from scorewise.abstain._drift import Drift
 from scorewise.abstain._policy import Policy, certify_rows
@@ -177,6 +178,11 @@ class SelectiveClassifier(HeldOutClassifier):
             stored_as=rows.stored_as,
             class_names=tuple(map(str, classes.tolist())),
         )
+        if not policy.certificate.coverage:
+            warn(
+                f"this SelectiveClassifier abstains on every row. {policy.certificate} Hold out "
+                "more rows (calibration_size), allow a larger max_loss, or use a better model"
+            )
         return {"policy_": policy}
 
     def _labels(self, mean: np.ndarray) -> np.ndarray:

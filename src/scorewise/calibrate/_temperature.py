@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -13,6 +12,7 @@ from scorewise._array import Array, namespace, to_numpy
 from scorewise._inputs import apply_floor, softmax
 from scorewise._losses import FLOOR_REMEDY
 from scorewise._rows import receive_rows
+from scorewise._warnings import warn
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 
@@ -121,12 +121,10 @@ def fit_temperature(
     if held_out.loss(1.0) - held_out.loss(value) <= _FLAT:
         value = 1.0
     if not 1.01 * _LOWEST < value < _HIGHEST / 1.01 or held_out.loss(value) == 0:
-        warnings.warn(
+        warn(
             f"the temperature {value:.3g} is at the end of the searched range, or no better than "
             "others: there are too few rows, no wrong prediction, or members that disagree, as the "
-            "trees of a forest do; a temperature cannot correct the last",
-            UserWarning,
-            stacklevel=2,
+            "trees of a forest do; a temperature cannot correct the last"
         )
     return Temperature(value, held_out.loss(1.0), held_out.loss(value))
 

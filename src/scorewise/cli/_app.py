@@ -226,6 +226,7 @@ _OPTIONS = {
     "method": "--method",
     "normalize": "--normalize",
     "public_key": "--public-key",
+    "replace": "--replace",
     "rules": "--rules",
 }
 
