@@ -21,6 +21,9 @@ from scipy.stats import binom
 import scorewise as sw
 from support import is_at_most
 
+# most tests are about few rows
+pytestmark = pytest.mark.filterwarnings("ignore:.*cannot certify")
+
 MAX_LOSS, CONFIDENCE = 0.08, 0.9
 DRAWS, CHUNK = 2_000, 100
 Array = np.ndarray
