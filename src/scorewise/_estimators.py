@@ -111,7 +111,7 @@ def check_targets(y: Any) -> np.ndarray:
         raise InvalidInput(
             f"Unknown label type: y holds numbers that are not whole; {_NO_REGRESSION}"
         ) from None
-    return y
+    return np.asarray(y)
 
 
 # -- seeds and parameters of fit -------------------------------------------------------------------

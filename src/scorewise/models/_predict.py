@@ -10,14 +10,13 @@ from typing import Any, overload
 import numpy as np
 
 from scorewise import _validate as validate
+from scorewise._fields import checked_classes
 from scorewise._files import check_not_input
-from scorewise._member_checks import MemberChecks
 from scorewise._progress import bar, counted
 from scorewise._random import seed_of
-from scorewise._warnings import warn
 from scorewise.accumulate import Accumulator
 from scorewise.distributions import Samples
-from scorewise.models._adapters import make_sampler
+from scorewise.models._adapters import known_classes, make_sampler
 from scorewise.models._destinations import check_destination, collect
 from scorewise.models._samplers import SamplingOptions, mean_of
 
@@ -108,19 +107,14 @@ def predict_samples(
     into : Accumulator, optional
         Decomposes the members instead of storing them; it gets all of them, or none on an error.
     progress : bool, optional
-        Whether to show a progress bar; by default on terminals, for long work.
+        Whether to show a progress bar; by default on terminals and in notebooks, for long work.
 
     Returns
     -------
     Samples, whose ``probs`` is (N, M, K), or ``into``
-        Classes are in the order of the model's ``classes_``; of a list, in the order of the member
-        with the most classes; of modules, in the order of their logits.
-
-    Warns
-    -----
-    ScorewiseWarning
-        If all probabilities are 0 or 1, as those of fully grown trees, so that aleatoric
-        uncertainty is 0; or if members are copies of each other.
+        Classes are in the order of the model's ``classes_``, which are also those of the Samples;
+        of a list, in the order of the member with the most classes; of modules, in the order of
+        their logits.
 
     Raises
     ------
@@ -134,7 +128,7 @@ def predict_samples(
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> X, y = load_iris(return_X_y=True)
-    >>> forest = RandomForestClassifier(50, min_samples_leaf=5, random_state=0).fit(X, y)
+    >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
     >>> sw.predict_samples(forest, X)
     Samples(50 members, 3 classes, batch (150,), float64)
     """
@@ -146,23 +140,19 @@ def predict_samples(
     check_destination(out, into, n_rows)
     if isinstance(out, str | os.PathLike) and isinstance(X, np.memmap) and X.filename is not None:
         check_not_input(Path(out), Path(X.filename))
-    checks = MemberChecks()
     with (
         closing(sampler.chunks(X, batch_size)) as chunks,
         bar("predicting", n_rows, progress) as advance,
     ):
-        watched = checks.watch(counted(chunks, advance))
-        samples: Samples | Accumulator
+        reported = counted(chunks, advance)
         if into is None:
-            samples = collect(watched, n_rows, out, sampler.weights)
-        else:
-            if isinstance(into.dtype, np.dtype):  # the accumulator's precision, not the model's
-                watched = (chunk.astype(into.dtype, copy=False) for chunk in watched)
-            into.update_chunks(watched, sampler.weights, n_instances=n_rows, check=False)
-            samples = into
-    for problem in checks.problems():
-        warn(problem)
-    return samples
+            samples = collect(reported, n_rows, out, sampler.weights)
+            samples.classes_ = checked_classes(known_classes(model), samples.n_classes)
+            return samples
+        if isinstance(into.dtype, np.dtype):  # the accumulator's precision, not the model's
+            reported = (chunk.astype(into.dtype, copy=False) for chunk in reported)
+        into.update_chunks(reported, sampler.weights, n_instances=n_rows, check=False)
+        return into
 
 
 def predict_mean(model: Any, X: Any, device: Any = None) -> np.ndarray:
