@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import pickle
 from fractions import Fraction
 from types import SimpleNamespace
@@ -12,10 +13,13 @@ import dask
 import dask.array as da
 import mpmath as mp
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import RandomForestClassifier
 
 import scorewise as sw
 from scorewise.decide import Decisions
@@ -809,6 +813,83 @@ def test_inputs_are_not_changed():
         np.testing.assert_array_equal(value, old)
     costs[:] = abstain[:] = 9
     np.testing.assert_array_equal(d.rule.costs, with_abstaining(TRIAGE, [1.0, 2.0]))
+
+
+# -- costs by name --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def screening():
+    """Predictions of a forest that knows its classes, and costs in another order."""
+    X, target = load_breast_cancer(return_X_y=True)
+    y = np.array(["malignant", "benign"])[target]
+    forest = RandomForestClassifier(5, max_depth=2, random_state=0).fit(X[:400], y[:400])
+    frame = pd.DataFrame(
+        [[100, 0], [0, 5]], index=["malignant", "benign"], columns=["send home", "operate"]
+    )
+    return sw.predict_samples(forest, X[400:]), frame
+
+
+def test_costs_in_a_frame_are_put_in_the_order_of_the_classes(screening):
+    samples, frame = screening
+    assert samples.classes_.tolist() == ["benign", "malignant"]
+    expected = sw.decide(samples, [[0, 5], [100, 0]], 3, action_names=["send home", "operate"])
+    by_name = sw.decide(samples, frame, 3)
+    assert_same(by_name, expected)
+    assert by_name.action_names == ("send home", "operate", "abstain")
+    assert "operate" in repr(by_name)
+    array = np.asarray(samples.probs)
+    assert_same(sw.decide(array, frame, 3, class_names=["benign", "malignant"]), expected)
+    in_other_order = sw.decide(array[..., ::-1], frame, 3, class_names=["malignant", "benign"])
+    np.testing.assert_array_equal(in_other_order.action, expected.action)
+
+
+def test_costs_by_name_need_predictions_that_know_their_classes(screening):
+    samples, frame = screening
+    array = np.asarray(samples.probs)
+    with pytest.raises(sw.InvalidInput, match=r"such as 'malignant', .* pass class_names="):
+        sw.decide(array, frame)
+    with pytest.raises(sw.InvalidInput, match="a row for 'malignant', and there is no such class"):
+        sw.decide(array, frame, class_names=["healthy", "ill"])
+    with pytest.raises(sw.InvalidInput, match="add abstaining to the cost matrix"):
+        sw.decide(samples, frame, [1, 2])
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda rows, y, costs: sw.decompose(rows, costs).total,
+        lambda rows, y, costs: sw.decompose(rows, {"own": costs})["own"].total,
+        lambda rows, y, costs: sw.pairwise_epistemic(rows, costs),
+        lambda rows, y, costs: sw.task_losses(rows, y, costs),
+        lambda rows, y, costs: sw.acquire_batch(rows, 3, costs, 0).gains,
+        lambda rows, y, costs: sw.certify(rows, y, max_loss=20, task_loss=costs).to_dict(),
+        lambda rows, y, costs: sw.evaluate(
+            rows, y, task_loss=costs, rules=["log", costs], n_resamples=100
+        ).to_dict(),
+        lambda rows, y, costs: sw.compare(
+            rows, y, task_loss=costs, rules={"own": costs}, n_resamples=100, random_state=0
+        ).to_dict(),
+        lambda rows, y, costs: sw.compare(
+            rows, task="detect", ood=rows[:9], rules=costs, n_resamples=100, random_state=0
+        ).to_dict(),
+    ],
+    ids=[
+        *("decompose", "several rules", "pairwise", "task losses", "batch", "certify"),
+        *("evaluate", "compare", "ood"),
+    ],
+)
+def test_every_function_puts_costs_in_the_order_of_the_classes(use, screening):
+    samples, frame = screening
+    y = samples.classes_[np.argmax(samples.mean, axis=-1)]
+    aligned = sw.rules.cost_matrix([[0, 5], [100, 0]], ["send home", "operate"])
+    expected, by_name = use(samples, y, aligned), use(samples, y, frame)
+    if isinstance(expected, dict):
+        assert json.dumps(by_name, default=str) == json.dumps(expected, default=str)
+    else:
+        np.testing.assert_array_equal(by_name, expected)
+    with pytest.raises(sw.InvalidInput, match=r"such as 'malignant', .* pass class_names="):
+        use(np.asarray(samples.probs), (y == "malignant").astype(int), frame)
 
 
 # -- bad input ------------------------------------------------------------------------------------

@@ -73,6 +73,11 @@ def is_array(x: object) -> bool:
     return is_torch(x) or bool(compat.is_array_api_obj(x))
 
 
+def is_frame(x: object) -> bool:
+    """Return whether ``x`` is a data frame, of pandas, polars or a library like them."""
+    return hasattr(x, "columns") and hasattr(x, "to_numpy")
+
+
 def is_numpy(x: object) -> bool:
     """Return whether ``x`` is an array of NumPy."""
     return bool(compat.is_numpy_array(x))

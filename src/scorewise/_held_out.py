@@ -111,6 +111,7 @@ class MemberPredictor:
             return cls(model, rule, component, options)
         # a label that the model was not fitted on is a class that it never predicts
         classes = np.union1d(known, y)
+        rule = rule.for_classes(classes)
         columns = None if np.array_equal(classes, known) else np.searchsorted(classes, known)
         return cls(model, rule, component, options, classes, columns)
 
@@ -131,7 +132,7 @@ class MemberPredictor:
         if self._has_one_class:
             return self._one_class_predictions(X)
         samples: Samples = predict_samples(self.model, X, **self.options)
-        return Samples(self._all_classes(samples.probs), samples.weights, check=False)
+        return self._of_all_classes(samples.probs, samples.weights)
 
     def _chunks(self, X: Any) -> Iterator[Samples]:
         """Yield the members' probabilities of all classes, some rows at a time."""
@@ -150,7 +151,7 @@ class MemberPredictor:
             bar("predicting", sampler.n_rows(X), None) as advance,
         ):
             for probs in counted(chunks, advance):
-                yield Samples(self._all_classes(probs), sampler.weights, check=False)
+                yield self._of_all_classes(probs, sampler.weights)
 
     @property
     def _has_one_class(self) -> bool:
@@ -158,12 +159,13 @@ class MemberPredictor:
 
     def _one_class_predictions(self, X: Any) -> Samples:
         """Return the predictions of a model that was fitted on a single class: probability 1."""
-        return Samples(self._all_classes(np.ones((_num_samples(X), 1, 1))), check=False)
+        return self._of_all_classes(np.ones((_num_samples(X), 1, 1)), None)
 
-    def _all_classes(self, probs: np.ndarray) -> np.ndarray:
-        """Return probabilities of all classes: 0 for those that the model was not fitted on."""
+    def _of_all_classes(self, probs: np.ndarray, weights: Any) -> Samples:
+        """Return samples of all classes: 0 for those that the model was not fitted on."""
         n_classes = probs.shape[-1] if self.classes is None else len(self.classes)
-        return add_missing_classes(probs, self.columns, n_classes)
+        all_probs = add_missing_classes(probs, self.columns, n_classes)
+        return Samples(all_probs, weights, check=False, class_names=self.classes)
 
 
 def numbered_classes(n_classes: int, y: np.ndarray) -> np.ndarray:
@@ -205,8 +207,8 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
     __metadata_request__fit: ClassVar = {"sample_weight": UNUSED}
 
     @abc.abstractmethod
-    def _check(self, n_classes: int | None) -> None:
-        """Raise on invalid parameters, before fitting; the number of classes may be unknown."""
+    def _check(self, classes: np.ndarray | None) -> None:
+        """Raise on invalid parameters, before fitting; the classes may be unknown."""
 
     @abc.abstractmethod
     def _calibrate(
@@ -248,7 +250,7 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         y = check_targets(y)
         X = indexable(X)
         check_consistent_length(X, y)
-        self._check(None if self._model_is_fitted() else len(np.unique(y)))
+        self._check(None if self._model_is_fitted() else np.unique(y))
         seed = seed_of(self.random_state)
         model, X_held_out, y_held_out = self._fit_model(X, y, seed, sample_weight, fit_params)
         check_no_threshold(model, self)  # which a search may have chosen

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,11 +18,15 @@ from scorewise._array import (
     dtype_name,
     ignoring_overflow,
     is_array,
+    is_compiled,
+    is_frame,
     namespace,
     rounded_to,
     to_numpy,
     working_precision,
 )
+from scorewise._fields import checked_classes
+from scorewise._text import quoted
 from scorewise.errors import InvalidInput, Remedy
 
 
@@ -75,6 +80,7 @@ class RawPredictions:
     normalize: bool = False
     check: bool = True
     rounded_dtype: str | None = None  # whose precision the values have, if theirs is finer
+    classes: np.ndarray | None = None  # (K,), the labels of the classes; None if not known
 
     @property
     def dtype(self) -> str:
@@ -105,6 +111,7 @@ class RawPredictions:
         if self.from_logits:
             if self.check:
                 validate.logits(xp, p, self.layout)
+                self.check_logits()
             return softmax(xp, contiguous_rows(xp, p))
         if self.normalize:
             if self.check:
@@ -115,6 +122,16 @@ class RawPredictions:
             tolerance = validate.SUM_TOLERANCE[self.dtype]
             validate.probabilities(xp, p, self.layout, tolerance)
         return p
+
+    def check_logits(self) -> None:
+        """Raise if these are logits, and every row is a probability distribution already.
+
+        Of a file or a Dask array that is read in blocks, the first block decides: a later one may
+        be a single row, which sums to 1 by chance.
+        """
+        if self.from_logits and self.check and not any(self.layout.origin):
+            tolerance = validate.SUM_TOLERANCE[self.dtype]
+            validate.not_probabilities(namespace(self.values), self.values, tolerance)
 
     def normalized_weights(self, weights: Any) -> Array | None:
         """Return member weights that sum to 1, in working precision; None for equal weights."""
@@ -165,10 +182,37 @@ class InputOptions:
     from_logits: bool = False
     normalize: bool = False
     check: bool = True
+    class_names: Any = None
+
+
+_MANY_MEMBERS = 1000  # in a single row, where they are more likely rows of one model
 
 
 def raw_members(values: Any, options: InputOptions) -> RawPredictions:
     """Return the raw predictions of members ``(..., M, K)``, whose axes may be anywhere."""
+    name = "logits" if options.from_logits else "probs"
+    class_names = options.class_names
+    if isinstance(values, str | os.PathLike):
+        raise InvalidInput(
+            f"{quoted(os.fspath(values))} is not an array; for a file of predictions, pass "
+            f"scorewise.read_predictions({quoted(os.fspath(values))})"
+        )
+    if is_frame(values) and not is_array(values):
+        rows = f"{name}.to_numpy()"
+        raise InvalidInput(
+            f"{name} is a data frame of shape {tuple(values.shape)}, which may be rows of one "
+            f"model or members of one row; pass {rows}[:, None] for rows of one model, {rows} for "
+            "members of one row, or a list of data frames, one for each member"
+        )
+    if _is_list_of_members(values):
+        if options.member_axis not in {-2, 0} or options.class_axis >= 0:
+            raise InvalidInput(
+                "a list of arrays is a list of members, whose axis becomes the first; to choose "
+                "other axes, pass a single array made by numpy.stack"
+            )
+        values, columns = _stacked(values, name)
+        class_names = columns if class_names is None else class_names
+        options = replace(options, member_axis=0)
 
     def layout(ndim: int, name: str) -> validate.Layout:
         return validate.layout_of_members(ndim, options.member_axis, options.class_axis, name)
@@ -180,8 +224,50 @@ def raw_members(values: Any, options: InputOptions) -> RawPredictions:
         normalize=options.normalize,
         check=options.check,
     )
-    validate.member_count(predictions.values.shape)
-    return predictions
+    shape = predictions.values.shape
+    validate.member_count(shape)
+    if len(shape) == 2 and options.check and not is_compiled(predictions.values):
+        _warn_of_many_members(tuple(shape), name)
+    return replace(predictions, classes=checked_classes(class_names, shape[-1]))
+
+
+def _warn_of_many_members(shape: tuple[int, ...], name: str) -> None:
+    if shape[0] >= _MANY_MEMBERS:
+        validate.warn(
+            f"{name} of shape {shape} are read as {shape[0]:,} members of one row; if they are "
+            f"{shape[0]:,} rows of one model, pass {name}[:, None]"
+        )
+
+
+def _is_list_of_members(values: Any) -> bool:
+    return (
+        isinstance(values, list | tuple)
+        and len(values) > 0
+        and all((is_array(x) and x.ndim > 0) or is_frame(x) for x in values)
+    )
+
+
+def _stacked(members: Sequence[Any], name: str) -> tuple[Array, Any]:
+    """Return an array with the members along its first axis, and the columns of data frames."""
+    columns = [tuple(member.columns) if is_frame(member) else None for member in members]
+    for i, member in enumerate(members):
+        if tuple(member.shape) != tuple(members[0].shape):
+            raise InvalidInput(
+                f"{name}[{i}] has shape {tuple(member.shape)}, {name}[0] "
+                f"{tuple(members[0].shape)}; a list of arrays is a list of members, which must "
+                "have the same rows and classes"
+            )
+        if columns[i] != columns[0]:
+            raise InvalidInput(
+                f"the columns of {name}[{i}] differ from those of {name}[0]; put the classes of "
+                "all members in the same order"
+            )
+    is_numbered = columns[0] is None or columns[0] == tuple(range(len(columns[0])))
+    arrays = [validate.floating(m.to_numpy() if is_frame(m) else m, name) for m in members]
+    try:
+        return namespace(*arrays).stack(arrays), None if is_numbered else columns[0]
+    except TypeError as error:
+        raise InvalidInput(f"members of {name} are arrays of several libraries: {error}") from None
 
 
 def classes_last(ndim: int, name: str) -> validate.Layout:

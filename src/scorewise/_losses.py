@@ -20,7 +20,7 @@ from scorewise._array import (
 )
 from scorewise._inputs import apply_floor
 from scorewise._numerics import sum_product, ten_digits
-from scorewise._rows import receive_rows
+from scorewise._rows import check_member_axis, label_indices, receive_rows
 from scorewise.decompose import Decomposition, decompose
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput, Remedy
@@ -38,6 +38,7 @@ def task_losses(
     rule: RuleLike = "zero-one",
     *,
     floor: float | None = None,
+    labels_are: str | None = None,
     **options: Any,
 ) -> Array:
     """Return the loss that the mean prediction of the members incurs in each row.
@@ -49,16 +50,19 @@ def task_losses(
     ----------
     predictions : array (n, M, K), Samples or Dirichlet
         As for :func:`scorewise.decompose`.
-    y : integer array (n,)
-        Observed classes, as indices.
+    y : array (n,)
+        Observed classes: names of classes, or indices.
     rule : str or ScoringRule
         The loss.
     floor : float, optional
         The smallest probability that a prediction may have, by p → (1 − K·floor)·p + floor. The
         log loss of a probability of 0 is infinite; with a floor it is −log(floor). A large floor
         changes the prediction and its loss, so use a small one.
+    labels_are : "names" or "indices", optional
+        What ``y`` holds, where numbers could be either.
     **options
-        Options of :class:`scorewise.Samples`: ``weights``, ``from_logits``, ``member_axis``, …
+        Options of :class:`scorewise.Samples`: ``class_names``, ``weights``, ``from_logits``,
+        ``member_axis``, …
 
     Returns
     -------
@@ -89,10 +93,15 @@ def task_losses(
     tensor([[[-0.2500,  0.2500],
              [-0.2500,  0.2500]]])
     """
+    check_member_axis(predictions, y, options)
     distribution = receive_rows(predictions, "predictions", options)
+    rule = get_rule(rule).for_classes(distribution.classes_)
+    if is_recorded(distribution.mean) and distribution.classes_ is None:
+        return _loss(_mean_where_it_is(distribution), y, rule, floor)
+    labels = label_indices(predictions, distribution, y, labels_are)
     if is_recorded(distribution.mean):
-        return _loss(_mean_where_it_is(distribution), y, get_rule(rule), floor)
-    losses = losses_of_mean(mean_in_float64(distribution), y, rule, floor, like=distribution)
+        return _loss(_mean_where_it_is(distribution), labels, rule, floor)
+    losses = losses_of_mean(mean_in_float64(distribution), labels, rule, floor, like=distribution)
     array = _array_of(distribution)
     if is_dask(array):
         return losses
@@ -142,9 +151,11 @@ def _in_float64(
         return values if rule is None else in_library_of_rule(rule, values, predictions)
 
     if isinstance(predictions, Dirichlet):
-        return Dirichlet(convert(predictions.alpha), check=False)
+        return Dirichlet(convert(predictions.alpha), check=False, class_names=predictions.classes_)
     weights = None if predictions.weights is None else to_numpy(predictions.weights)
-    return Samples(convert(predictions.probs), weights, check=False)
+    return Samples(
+        convert(predictions.probs), weights, check=False, class_names=predictions.classes_
+    )
 
 
 def in_library_of_rule(
@@ -164,13 +175,10 @@ def in_library_of_rule(
 
 def row_chunks(samples: Samples) -> Iterator[Samples]:
     """Yield the samples (n, M, K), some rows at a time."""
-    probs, weights = samples.probs, samples.weights
-    n, m, k = probs.shape
+    n, m, k = samples.shape
     step = max(1, _CHUNK_ELEMENTS // (m * k))
     for start in range(0, max(n, 1), step):  # a single chunk without rows, if there are none
-        rows = slice(start, start + step)
-        chunk_weights = weights if weights is None or weights.ndim == 1 else weights[rows]
-        yield Samples(probs[rows], chunk_weights, check=False)
+        yield samples[start : start + step]
 
 
 def losses_of_mean(
@@ -231,6 +239,7 @@ def mean_and_uncertainty(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return θ̄ (n, K) in float64, and the uncertainty (n,) to ten digits."""
     rule = get_rule(rule)
+    rule.check_classes(samples.n_classes)
     mean = mean_in_float64(samples)
     if component == "total":
         return mean, _total_of_mean(mean, rule, samples)

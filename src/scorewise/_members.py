@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from scorewise import _validate as validate
 from scorewise._array import Array, cached_property, is_dask, map_dask_rows, namespace
@@ -13,6 +13,8 @@ from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
 from scorewise.rules import ScoringRule
 
+Rule = TypeVar("Rule", bound=ScoringRule)
+
 
 def changed_options(weights: Any, *options: Any) -> str:
     """Return the names of the options that differ from their defaults, for a message."""
@@ -20,9 +22,13 @@ def changed_options(weights: Any, *options: Any) -> str:
         field.name
         for value in options
         for field in fields(value)
-        if getattr(value, field.name) != field.default
+        if _differs(getattr(value, field.name), field.default)
     ]
     return ", ".join(["weights", *names] if weights is not None else names)
+
+
+def _differs(value: Any, default: Any) -> bool:
+    return value is not default and not (isinstance(value, int) and value == default)
 
 
 @dataclass(frozen=True)
@@ -53,15 +59,17 @@ class Members:
             weights = validate.weights(weights, raw.values)
         return cls(raw, weights)
 
-    def check_rules(self, rules: Iterable[ScoringRule]) -> None:
-        """Raise unless every rule can score the number of classes."""
-        for rule in rules:
+    def fit_rules(self, rules: Iterable[Rule]) -> list[Rule]:
+        """Return the rules for the classes of the members; raises if one does not fit them."""
+        fitting = [rule.for_classes(self.raw.classes) for rule in rules]
+        for rule in fitting:
             rule.check_classes(self.raw.values.shape[-1])
+        return fitting
 
     @cached_property
     def samples(self) -> Samples:
         """The checked samples."""
-        return self.checked or Samples.of(self.raw, self.weights)
+        return Samples.of(self.raw, self.weights) if self.checked is None else self.checked
 
     def compute(
         self, work: Callable[[Members], list[Array]], n_results: int, *, keep_classes: bool = False

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import copy
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,12 +11,24 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import Array, is_array, namespace, to_numpy, working_precision
-from scorewise._fields import UNLABELLED, as_array, checked_ids, checked_labels, checked_names
+from scorewise._fields import (
+    UNLABELLED,
+    ClassNames,
+    as_array,
+    check_same_names,
+    checked_classes,
+    checked_ids,
+    checked_labels,
+    checked_names,
+    class_text,
+)
 from scorewise._inputs import InputOptions, RawPredictions, StoredAs, raw_members
+from scorewise._text import percent
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.io import Predictions
 
+_ROWS_TO_JUDGE = 20  # so that the agreement of labels and predictions is no accident
 _CHUNK_ELEMENTS = 1 << 21  # probabilities that are converted at a time
 
 
@@ -35,24 +48,43 @@ def receive_labelled(
     options: dict[str, Any],
     *,
     ids: Any = None,
-    class_names: Sequence[str] | None = None,
+    labels_are: str | None = None,
     on_host: bool = False,
 ) -> LabelledSamples:
     """Return checked predictions and labels; arguments take precedence over those of a file."""
-    if isinstance(predictions, Predictions):
-        y = predictions.labels if y is None else y
-        ids = predictions.ids if ids is None else ids
-        class_names = predictions.class_names if class_names is None else class_names
+    if isinstance(predictions, Predictions) and ids is None:
+        ids = predictions.ids
+    if y is not None:
+        check_member_axis(predictions, y, options)
     samples = receive_samples(predictions, "predictions", options, on_host=on_host)
     if not len(samples.probs):
         raise InvalidInput("there are no rows")
-    if y is None:
+    labels = label_indices(predictions, samples, y, labels_are)
+    return LabelledSamples(
+        samples,
+        labels,
+        None if ids is None else checked_ids(ids, len(labels)),
+        class_names_of(samples) or tuple(str(k) for k in range(samples.n_classes)),
+    )
+
+
+def label_indices(
+    predictions: Any, distribution: Samples | Dirichlet, y: Any, labels_are: str | None
+) -> np.ndarray:
+    """Return class indices (n,), from ``y`` or from the file of the predictions.
+
+    ``distribution`` are the predictions after :func:`receive_rows`.
+    """
+    n, k = distribution.mean.shape
+    names = class_names_of(distribution)
+    if y is not None:
+        labels = checked_labels(y, (n, k), names, labels_are=labels_are, all_labelled=True)
+    elif isinstance(predictions, Predictions) and predictions.labels is not None:
+        labels = predictions.labels
+    else:
         raise InvalidInput(
             "the predictions have no labels", Remedy("y", ..., "the labels of the rows")
         )
-    shape = samples.probs.shape
-    names = checked_names(class_names, shape[-1])
-    labels = checked_labels(y, shape, names)
     missing = labels == UNLABELLED
     if missing.any():
         first = int(np.argmax(missing))
@@ -61,12 +93,48 @@ def receive_labelled(
             f"labels[{first}]{where} is missing; {int(missing.sum())} of {len(labels)} rows "
             "have no label, and each row needs one here"
         )
-    return LabelledSamples(
-        samples,
-        labels,
-        None if ids is None else checked_ids(ids, shape[0]),
-        names or tuple(str(k) for k in range(shape[-1])),
-    )
+    if names is None and labels_are is None:
+        _check_numbered_from_zero(distribution, labels)
+    return labels
+
+
+def _check_numbered_from_zero(distribution: Samples | Dirichlet, labels: np.ndarray) -> None:
+    """Raise if no label is 0 and the model is right if classes are numbered from 1."""
+    if len(labels) < _ROWS_TO_JUDGE or labels.min() == 0 or labels.min() == labels.max():
+        return
+    predicted = np.argmax(to_numpy(distribution.mean), axis=-1)
+    right, right_from_one = (predicted == labels).mean(), (predicted == labels - 1).mean()
+    if right_from_one > max(0.5, 2 * right):
+        k = distribution.n_classes
+        raise InvalidInput(
+            f"no label is 0, and the model predicts the labels in {percent(float(right))} of the "
+            f"rows, but in {percent(float(right_from_one))} if classes are numbered from 1",
+            Remedy("class_names", range(1, k + 1), "if they are"),
+            Remedy("labels_are", "indices", "if they are numbered from 0"),
+        )
+
+
+def class_names_of(predictions: Samples | Dirichlet | RawRows | Predictions) -> ClassNames:
+    """Return the names of the classes as text, or None if they are not known."""
+    if isinstance(predictions, Predictions):
+        return predictions.class_names
+    classes = predictions.raw.classes if isinstance(predictions, RawRows) else predictions.classes_
+    return None if classes is None else tuple(map(class_text, classes.tolist()))
+
+
+def check_member_axis(predictions: Any, y: Any, options: dict[str, Any]) -> None:
+    """Raise if the labels are as many as the members: these are on the axis of the rows."""
+    shape = tuple(getattr(predictions, "shape", ()))
+    moved = {"member_axis", "class_axis"} & set(options)
+    n_labels = len(y) if hasattr(y, "__len__") else None
+    if n_labels is None or moved or len(shape) != 3:
+        return
+    if n_labels == shape[1] != shape[0]:
+        raise InvalidInput(
+            f"there are {n_labels:,} labels, and predictions of shape {shape} are read as "
+            f"{shape[0]:,} rows of {shape[1]:,} members",
+            Remedy("member_axis", 0, "if members are on the first axis"),
+        )
 
 
 def receive_samples(
@@ -88,17 +156,18 @@ def receive_rows(
     """
     validate.known_options(options, validate.options_of(Samples))
     if isinstance(predictions, Predictions):
-        _refuse(set(options) - {"normalize"}, predictions)
-        return predictions.to_samples(**options)
+        _refuse(set(options) - {"normalize", "class_names"}, predictions)
+        samples = predictions.to_samples(normalize=options.get("normalize", False))
+        return _with_class_names(samples, options.get("class_names"))
     if isinstance(predictions, Samples | Dirichlet):
-        _refuse(set(options), predictions)
+        _refuse(set(options) - {"class_names"}, predictions)
         array_ndim = (
             predictions.probs.ndim
             if isinstance(predictions, Samples)
             else predictions.alpha.ndim + 1
         )
         _check_rows(array_ndim, name)
-        return predictions
+        return _with_class_names(predictions, options.get("class_names"))
     return RawRows.of(predictions, name, options, on_host=on_host).samples()
 
 
@@ -107,11 +176,24 @@ def receive_raw_rows(
 ) -> Predictions | Samples | RawRows:
     """Return rows (n, M, K) that can still be rounded, or Samples; options as above."""
     if isinstance(predictions, Predictions):
-        _refuse(set(options) - {"normalize"}, predictions)
-        return predictions
+        _refuse(set(options) - {"normalize", "class_names"}, predictions)
+        return predictions.with_class_names(options.get("class_names"))
     if isinstance(predictions, Samples | Dirichlet):
         return receive_samples(predictions, name, options)
     return RawRows.of(predictions, name, options, on_host=on_host)
+
+
+def _with_class_names(predictions: Samples | Dirichlet, class_names: Any) -> Samples | Dirichlet:
+    """Return the predictions with these names of classes; raises if they have others."""
+    names = checked_names(class_names, predictions.n_classes)
+    if names is None:
+        return predictions
+    if predictions.classes_ is not None:
+        check_same_names(class_names_of(predictions), names)
+        return predictions
+    named = copy.copy(predictions)
+    named.classes_ = checked_classes(class_names, predictions.n_classes)
+    return named
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,21 +255,38 @@ def _check_rows(n_axes: int, name: str) -> None:
     """Raise unless there are three axes (n, M, K)."""
     if n_axes == 2:
         raise InvalidInput(
-            f"{name} are members of one row, (M, K); pass rows (n, M, K): {name}[None] for this "
-            f"row, or {name}[:, None] if these are n rows of one member"
+            f"{name} have two axes, which may be rows of one model or members of one row, and this "
+            f"needs rows (n, M, K): pass {name}[:, None] for n rows of one model, or {name}[None] "
+            "for the members of one row"
         )
     if n_axes != 3:
         raise InvalidInput(f"{name} must be rows (n, M, K); reshape arrays with more axes")
 
 
-def check_same_dtype(predictions: Samples | Dirichlet, ood: Samples | Dirichlet) -> None:
-    """Raise if two sets of rows, whose uncertainties are compared, were stored in other dtypes.
+def check_comparable(predictions: Samples | Dirichlet, ood: Samples | Dirichlet) -> None:
+    """Raise if two sets of rows, whose uncertainties are compared, cannot be of the same model.
 
-    A coarser dtype rounds confident rows to certainty, so that it would order the rows of one set
-    before those of the other.
+    With fewer members the epistemic uncertainty is smaller, and a coarser dtype rounds confident
+    rows to certainty, so that the rows of one set would come before those of the other.
     """
+    if ood.n_classes != predictions.n_classes:
+        raise InvalidInput(
+            f"the predictions have {predictions.n_classes} classes, and the out-of-distribution "
+            f"ones {ood.n_classes}; they must be those of the same model"
+        )
+    names, ood_names = class_names_of(predictions), class_names_of(ood)
+    if names is not None and ood_names is not None:
+        check_same_names(names, ood_names, "the out-of-distribution predictions")
     if not isinstance(predictions, Samples) or not isinstance(ood, Samples):
         return
+    m, ood_m = predictions.shape[-2], ood.shape[-2]
+    if m != ood_m:
+        raise InvalidInput(
+            f"the predictions have {m:,} members, and the out-of-distribution ones {ood_m:,}, so "
+            "that their epistemic uncertainties differ for that reason alone; use the same members "
+            "for both",
+            Remedy("member_axis", 0, "if members are on the first axis"),
+        )
     dtype, ood_dtype = predictions.stored_as.dtype, ood.stored_as.dtype
     if dtype != ood_dtype:
         raise InvalidInput(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
@@ -63,6 +64,21 @@ def quoted_names(names: Iterable[str]) -> str:
     shown = [quoted(name) for name in islice(names, _SHOWN_NAMES + 1)]
     shown[_SHOWN_NAMES:] = ["…"] * (len(shown) > _SHOWN_NAMES)
     return ", ".join(shown) or "nothing"
+
+
+def did_you_mean(word: object, known: Iterable[str]) -> str:
+    """Return the question for the known name that is most like a word, or nothing.
+
+    Examples
+    --------
+    >>> did_you_mean("Epistemc", ["total", "aleatoric", "epistemic"])
+    "did you mean 'epistemic'? "
+    >>> did_you_mean("tuesday", ["total", "aleatoric", "epistemic"])
+    ''
+    """
+    by_lower_case = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(str(word).strip().lower()[:200], by_lower_case, n=1)
+    return f"did you mean {by_lower_case[close[0]]!r}? " if close else ""
 
 
 def cut(text: str, width: int) -> str:

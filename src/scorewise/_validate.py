@@ -7,13 +7,15 @@ wrong input raises and is never repaired silently.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterable, Sequence
+import sys
+import warnings
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
 from numbers import Integral, Real
+from types import FrameType
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -22,6 +24,7 @@ from scorewise._array import (
     Array,
     Namespace,
     as_dtype_of,
+    blocks,
     dtype_name,
     ignoring_errors,
     is_array,
@@ -36,8 +39,8 @@ from scorewise._array import (
     to_numpy,
     working_precision,
 )
-from scorewise._text import quoted
-from scorewise.errors import InvalidInput, Remedy
+from scorewise._text import did_you_mean, quoted
+from scorewise.errors import InvalidInput, Remedy, ScorewiseWarning
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -75,7 +78,7 @@ def floating(x: Any, name: str) -> Array:
 
     def plain(x: Any) -> Array:
         if isinstance(x, list | tuple) and x and all(is_array(part) for part in x):
-            return namespace(*x).stack(list(x))  # a list of members of any library
+            return namespace(*x).stack(list(x))  # a list of arrays of any library
         # memory maps, matrices and other subclasses become plain arrays
         return x if is_array(x) and not isinstance(x, np.ndarray) else np.asarray(x)
 
@@ -123,14 +126,22 @@ def floor(value: Any, n_classes: int) -> float:
     return float(value)
 
 
-def choice(value: Any, name: str, known: Iterable[str]) -> str:
-    """Return the value if it is one of the known strings."""
-    words = tuple(known)
-    if not isinstance(value, str) or value not in words:
-        raise InvalidInput(
-            f"{name} must be one of {', '.join(map(repr, words))}, not {quoted(value)}"
-        )
-    return str(value)
+def choice(
+    value: Any, name: str, known: Iterable[str], aliases: Mapping[str, str] | None = None
+) -> str:
+    """Return the value if it is one of the known strings, or the string that it is an alias of.
+
+    Aliases are in lower case, with hyphens between words; values may then be written otherwise.
+    """
+    words, aliases = tuple(known), aliases or {}
+    if isinstance(value, str):
+        plain = "-".join(value.lower().replace("_", " ").split()) if aliases else str(value)
+        word = aliases.get(plain, plain)
+        if word in words:
+            return word
+    problem = f"{name} must be one of {', '.join(map(repr, words))}, not {quoted(value)}"
+    hint = did_you_mean(value, (*words, *aliases)).strip()
+    raise InvalidInput("; ".join(filter(None, (problem, hint))))
 
 
 def first_repeated(names: Iterable[str]) -> str | None:
@@ -350,6 +361,28 @@ def logits(xp: Namespace, z: Array, layout: Layout) -> None:
         "NaN or +inf",
         index=layout.absolute((*index, k)),
     )
+
+
+def not_probabilities(xp: Namespace, z: Array, tolerance: float) -> None:
+    """Raise if every row of logits is a probability distribution; most calls read one row."""
+    if is_traced(z) or is_compiled(z) or is_dask(z) or 0 in z.shape:
+        return
+
+    def all_sum_to_one(rows: Array) -> bool:
+        with ignoring_errors(rows):
+            ok = (xp.abs(xp.sum(rows, axis=-1) - 1) <= tolerance) & (xp.min(rows, axis=-1) >= 0)
+        return bool(xp.all(ok))
+
+    first_row = z[(*(0,) * (z.ndim - 1), ...)]
+    if not all_sum_to_one(working_precision(xp, first_row)):
+        return
+    if all(all_sum_to_one(working_precision(xp, z[block])) for block in blocks(z, 0)):
+        raise InvalidInput(
+            "every row of logits sums to 1 and has no negative entry, so these are probabilities, "
+            "and a softmax would change them",
+            Remedy("from_logits", False),
+            Remedy("check", False, "if they are logits"),
+        )
 
 
 def concentrations(alpha: Array) -> None:
@@ -681,6 +714,22 @@ def known_labels(classes: np.ndarray, labels: np.ndarray, name: str) -> None:
         raise InvalidInput(f"{name}[{place}] is {labels[place]}; the classes are {known}")
 
 
+# -- warnings --------------------------------------------------------------------------------------
+
+
+def warn(message: str) -> None:
+    """Warn at the line of the user's code that called scorewise."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and _is_ours(frame):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, ScorewiseWarning, stacklevel=level)
+
+
+def _is_ours(frame: FrameType) -> bool:
+    name = str(frame.f_globals.get("__name__", ""))
+    return name == "scorewise" or name.startswith("scorewise.")
+
+
 # -- options ---------------------------------------------------------------------------------------
 
 
@@ -691,11 +740,9 @@ def known_options(
     known = {*documented, *others}
     unknown = next((option for option in options if option not in known), None)
     if unknown is not None:
-        close = difflib.get_close_matches(unknown, sorted(known), n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
         raise InvalidInput(
-            f"there is no option {quoted(unknown)}; {hint}the options are "
-            f"{', '.join(sorted(documented))}"
+            f"there is no option {quoted(unknown)}; {did_you_mean(unknown, sorted(known))}the "
+            f"options are {', '.join(sorted(documented))}"
         )
 
 

@@ -20,10 +20,10 @@ from scorewise._array import (
     to_numpy,
 )
 from scorewise._inputs import InputOptions, RawPredictions, raw_members, raw_predictions
-from scorewise.decompose import Decomposition, decompose
+from scorewise.decompose import Decomposition, Decompositions, decompose
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
-from scorewise.rules import RuleLike, ScoringRule, get_rules
+from scorewise.rules import RuleLike, ScoringRule, get_rules, is_single_rule
 
 __all__ = ["Accumulator"]
 
@@ -51,7 +51,7 @@ class Accumulator:
 
     def __init__(self, rule: RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike]) -> None:
         self._rules = get_rules(rule)
-        self._single = isinstance(rule, str | ScoringRule)
+        self._single = is_single_rule(rule)
         self._summary: _Summary | None = None
         self.n_members = 0
 
@@ -208,7 +208,7 @@ class Accumulator:
             _check_same_instances(self._summary, other._summary.anchor)
         self._add(other._summary, other.n_members)
 
-    def result(self) -> Decomposition | dict[str, Decomposition]:
+    def result(self) -> Decomposition | Decompositions:
         """Return the decomposition of all members so far, as :func:`scorewise.decompose` does.
 
         Raises
@@ -220,13 +220,15 @@ class Accumulator:
         xp = namespace(summary.anchor)
         validate.require_positive_weight(summary.weight)
         totals = summary.totals(list(self._rules.values()))
-        results = {
-            name: Decomposition(total, aleatoric, rule._epistemic_of_state(xp, state))
-            for (name, rule), total, aleatoric, state in zip(
-                self._rules.items(), totals, summary.aleatoric, summary.states, strict=True
+        results = [
+            Decomposition(total, aleatoric, rule._epistemic_of_state(xp, state))
+            for rule, total, aleatoric, state in zip(
+                self._rules.values(), totals, summary.aleatoric, summary.states, strict=True
             )
-        }
-        return next(iter(results.values())) if self._single else results
+        ]
+        if self._single:
+            return results[0]
+        return Decompositions(zip(self._rules, results, strict=True))
 
 
 def _check_same_instances(summary: _Summary, theta: Array) -> None:

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
+from scorewise._notebook import display, frame, html
 from scorewise.errors import InvalidInput
 
 __all__ = ["Curve", "augrc", "aulc", "rejection_curve"]
 
+_AREAS = ("aulc", "augrc", "normalized_aulc")
 _ROUNDING = 1e-12  # 0.3 * 10 is 3 rows, not 4, and losses of 0.1 have the mean 0.1
 
 
@@ -47,10 +49,73 @@ class Curve:
     ranked_losses: np.ndarray
 
     def __repr__(self) -> str:
-        return (
-            f"Curve({len(self)} rows, loss {self.loss[-1]:.4g}, aulc {self.aulc:.4f}, "
-            f"augrc {self.augrc:.4f}, normalized_aulc {self.normalized_aulc:.4f})"
-        )
+        rows, *numbers = self._numbers().items()
+        return f"Curve({rows[1]} rows, {', '.join(' '.join(pair) for pair in numbers)})"
+
+    def _repr_html_(self) -> str:
+        numbers = self._numbers()
+        return html([[*numbers], [*numbers.values()]], n_names=0)
+
+    def _numbers(self) -> dict[str, str]:
+        """The numbers that are shown, by name."""
+        areas = {name: f"{getattr(self, name):.4f}" for name in _AREAS}
+        return {"rows": str(len(self)), "loss": f"{self.loss[-1]:.4g}", **areas}
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return a data frame with the columns coverage, threshold and loss.
+
+        Parameters
+        ----------
+        library : "pandas" or "polars", optional
+            By default pandas, or polars where pandas is not installed.
+
+        Raises
+        ------
+        ImportError
+            Without pandas and polars.
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> sw.rejection_curve([0, 1, 0, 1], [0.1, 0.4, 0.2, 0.3]).to_frame().tail(2)
+           coverage  threshold      loss
+        2      0.75        0.3  0.333333
+        3      1.00        0.4  0.500000
+        """
+        columns = {"coverage": self.coverage, "threshold": self.threshold, "loss": self.loss}
+        return frame(columns, library)
+
+    def plot(
+        self, ax: Any = None, *, name: str = "uncertainty", loss_name: Any = "loss", **options: Any
+    ) -> Any:
+        """Draw the curve, and return the display.
+
+        To draw several curves, pass them to :class:`scorewise.plots.RejectionCurveDisplay`.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure.
+        name : str
+            Name of the measure in the legend.
+        loss_name : str or Unit
+            Name of the loss on the axis; the ``unit`` of a rule has one.
+        **options
+            Those of :meth:`scorewise.plots.RejectionCurveDisplay.plot`: ``view``, ….
+
+        Returns
+        -------
+        scorewise.plots.RejectionCurveDisplay
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> from matplotlib.figure import Figure
+        >>> curve = sw.rejection_curve([0, 1, 0, 1], [0.1, 0.4, 0.2, 0.3])
+        >>> curve.plot(Figure().subplots(), view="accuracy").ax_.get_ylabel()
+        'accuracy of accepted predictions'
+        """
+        return display("RejectionCurveDisplay", {name: self}, loss_name).plot(ax, **options)
 
     def __len__(self) -> int:
         return len(self.total_loss)

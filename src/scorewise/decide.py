@@ -12,6 +12,7 @@ from scorewise import _validate as validate
 from scorewise._array import Array, namespace, to_numpy
 from scorewise._inputs import InputOptions
 from scorewise._members import Members
+from scorewise._notebook import display, frame, html
 from scorewise._text import aligned, quoted
 from scorewise.decompose import COMPONENTS, Decomposition, decompose
 from scorewise.distributions import Dirichlet, Samples
@@ -78,14 +79,72 @@ class Decisions:
         return summaries
 
     def __repr__(self) -> str:
-        """A table of the actions that are chosen."""
+        return aligned(self._table())
+
+    def _repr_html_(self) -> str:
+        return html(self._table())
+
+    def _table(self) -> list[list[str]]:
+        """A heading, and a row for each action that is chosen."""
         table = [["action", "rows", "cost", "aleatoric", "epistemic"]]
         for summary in self.by_action():
             if summary["rows"]:
                 name = " ".join(summary["action"].split())
                 means = (f"{summary[component]:.4g}" for component in COMPONENTS)
                 table.append([name, str(summary["rows"]), *means])
-        return aligned(table)
+        return table
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return a data frame with the name of each row's action, and its expected costs.
+
+        Parameters
+        ----------
+        library : "pandas" or "polars", optional
+            By default pandas, or polars where pandas is not installed.
+
+        Raises
+        ------
+        InvalidInput
+            If the instances have more than one axis.
+        ImportError
+            Without pandas and polars.
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> costs = sw.rules.cost_matrix([[0, 5], [20, 0]], actions=["dismiss", "treat"])
+        >>> sw.decide([[[0.9, 0.1]], [[0.2, 0.8]]], costs).to_frame()
+            action  total  aleatoric  epistemic
+        0  dismiss    2.0        2.0        0.0
+        1    treat    1.0        1.0        0.0
+        """
+        names = np.array(self.action_names, object)[to_numpy(self.action)]
+        costs = {component: getattr(self, component) for component in COMPONENTS}
+        return frame({"action": names, **costs}, library)
+
+    def plot(self, ax: Any = None, cost_name: str = "cost") -> Any:
+        """Draw the mean expected cost of each action, and return the display.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure.
+        cost_name : str
+            Name of the costs on the axis.
+
+        Returns
+        -------
+        scorewise.plots.DecisionDisplay
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> from matplotlib.figure import Figure
+        >>> decisions = sw.decide([[[0.9, 0.1]], [[0.2, 0.8]]], [[0, 5], [20, 0]])
+        >>> decisions.plot(Figure().subplots(), "euros").ax_.get_xlabel()
+        'mean expected euros where taken'
+        """
+        return display("DecisionDisplay", self, cost_name).plot(ax)
 
 
 @validate.takes_options_of(Samples)
@@ -109,15 +168,18 @@ def decide(
     ----------
     probs : array (..., M, K), Samples or Dirichlet
         As for :func:`scorewise.decompose`.
-    cost_matrix : array (K, A) or cost matrix of :func:`scorewise.rules.cost_matrix`
-        ``cost_matrix[y, a]`` is the cost of action ``a`` when ``y`` is true.
+    cost_matrix : array (K, A), data frame, or cost matrix of :func:`scorewise.rules.cost_matrix`
+        ``cost_matrix[y, a]`` is the cost of action ``a`` when ``y`` is true. The columns of a data
+        frame are the actions. Its index, or a first column of names, has the classes, which are
+        put in the order of those of the predictions; see :func:`scorewise.rules.cost_matrix`.
     abstain_cost : float or array (K,), optional
-        The cost of abstaining, for all classes or for each; it becomes one more action, the last.
+        The cost of abstaining, for all classes or for each in the order of the predictions; it
+        becomes one more action, the last.
     action_names : sequence of str, optional
-        Names of the columns, and of abstaining if it is not to be called "abstain". By default
-        those of the cost matrix, or "0", "1", ….
+        Names of the columns of the cost matrix, and of abstaining if it is not to be called
+        "abstain". By default those of the cost matrix, or "0", "1", ….
     weights, **options
-        Those of :class:`scorewise.Samples`: ``from_logits``, ``member_axis``, ``check``, …
+        Those of :class:`scorewise.Samples`: ``class_names``, ``from_logits``, ``member_axis``, …
 
     Returns
     -------
@@ -128,7 +190,8 @@ def decide(
     Raises
     ------
     InvalidInput
-        If the cost matrix does not fit the classes, or a cost is not finite.
+        If the cost matrix does not fit the classes, or names its classes and the predictions do
+        not, or a cost is not finite.
 
     Examples
     --------
@@ -155,13 +218,13 @@ def decide(
     """
     matrix = _matrix(cost_matrix)
     if isinstance(probs, Dirichlet):
-        matrix.check_classes(probs.n_classes)
-        rule = _with_names(matrix, abstain_cost, action_names)
+        matrix.for_classes(probs.classes_).check_classes(probs.n_classes)
+        rule = _with_names(matrix, abstain_cost, action_names).for_classes(probs.classes_)
         costs = decompose(probs, rule, weights=weights, **options)
         return _decisions(rule, rule.predict(probs.mean), costs)
     members = Members.of(probs, weights, InputOptions(**options))
-    members.check_rules([matrix])
-    rule = _with_names(matrix, abstain_cost, action_names)
+    members.fit_rules([matrix])
+    [rule] = members.fit_rules([_with_names(matrix, abstain_cost, action_names)])
 
     def costs_and_action(block: Members) -> list[Array]:
         costs = list(decompose(block.samples, rule))
@@ -196,19 +259,25 @@ def _with_names(
 ) -> CostMatrix:
     """The matrix with the abstain action, if there is one, and with a name for every action."""
     n_classes, n_actions = matrix.costs.shape
+    classes = matrix.class_names
     names = matrix.prediction_names(()) if action_names is None else action_names
     if abstain_cost is None:
-        return CostMatrix(matrix.costs, names)
+        return CostMatrix(matrix.costs, names, classes)
+    if classes is not None and np.ndim(abstain_cost):
+        raise InvalidInput(
+            "abstain_cost has a cost for each class, and the cost matrix names its classes; add "
+            "abstaining to the cost matrix, as one more action"
+        )
     costs = np.column_stack([matrix.costs, _column(abstain_cost, n_classes)])
     if not isinstance(names, str) and np.shape(names) == (n_actions + 1,):
-        return CostMatrix(costs, names)
+        return CostMatrix(costs, names, classes)
     names = CostMatrix(matrix.costs, names).prediction_names(())
     if ABSTAIN in names:
         raise InvalidInput(
             f"the cost matrix has an action {ABSTAIN!r} already; give that action another name",
             Remedy("abstain_cost", None, "if it is the action of abstaining"),
         )
-    return CostMatrix(costs, (*names, ABSTAIN))
+    return CostMatrix(costs, (*names, ABSTAIN), classes)
 
 
 def _column(abstain_cost: Any, n_classes: int) -> np.ndarray:

@@ -32,6 +32,7 @@ from scorewise._array import (
     to_numpy,
     working_precision,
 )
+from scorewise._fields import checked_classes
 from scorewise._inputs import InputOptions, RawPredictions, StoredAs, classes_last, raw_members
 from scorewise._numerics import sum_of_others
 from scorewise.errors import InvalidInput
@@ -80,14 +81,17 @@ class Samples:
 
     Parameters
     ----------
-    probs : array (..., M, K)
-        Member probabilities, or logits with ``from_logits=True`` (-inf masks a class).
+    probs : array (..., M, K), or list of M arrays (..., K)
+        Member probabilities, or logits with ``from_logits=True`` (-inf masks a class). A list of
+        arrays or data frames is a list of members.
     weights : array (M,) or (..., M), optional
         Member weights, in any scale; equal by default.
     member_axis, class_axis : int
         Where members and classes are in ``probs``; moved without a copy.
     from_logits, normalize, check : bool
         Take a softmax; rescale rows to sum to 1; raise for bad input (the default).
+    class_names : sequence of K labels, optional
+        The labels of the classes as in ``y``, strings or numbers, in the order of the class axis.
 
     Attributes
     ----------
@@ -95,6 +99,8 @@ class Samples:
         Member probabilities, in float32 or float64.
     weights : array (M,) or (..., M), or None
         Member weights that sum to 1.
+    classes_ : array (K,) or None
+        The labels of the classes; None if they are not known.
     stored_as : StoredAs
         The dtype of the array that was passed, and whether it held logits.
 
@@ -105,17 +111,25 @@ class Samples:
 
     Examples
     --------
-    >>> import scorewise as sw
+    >>> import numpy as np, scorewise as sw
     >>> q = sw.Samples([[0.9, 0.1], [0.5, 0.5]], weights=[3, 1])
     >>> q
     Samples(2 members, 2 classes, batch (), float64, weighted)
     >>> q.mean
     array([0.8, 0.2])
+
+    Rows are indexed, and the classes stay with them:
+
+    >>> first, second = [[0.9, 0.1], [0.2, 0.8]], [[0.7, 0.3], [0.4, 0.6]]  # (N, K) each
+    >>> q = sw.Samples([np.array(first), np.array(second)], class_names=["cat", "dog"])
+    >>> q.shape, q[1:].classes_[q[1].mean.argmax()]
+    ((2, 2, 2), np.str_('dog'))
     """
 
     probs: Array
     weights: Array | None
     stored_as: StoredAs
+    classes_: np.ndarray | None
 
     def __init__(
         self,
@@ -127,27 +141,53 @@ class Samples:
         from_logits: bool = False,
         normalize: bool = False,
         check: bool = True,
+        class_names: Any = None,
     ) -> None:
-        options = InputOptions(member_axis, class_axis, from_logits, normalize, check)
+        options = InputOptions(member_axis, class_axis, from_logits, normalize, check, class_names)
         raw = raw_members(probs, options)
         self.probs, self.weights = raw.probabilities(), raw.normalized_weights(weights)
-        self.stored_as = raw.stored_as(weights)
+        self.stored_as, self.classes_ = raw.stored_as(weights), raw.classes
 
     @classmethod
     def of(cls, raw: RawPredictions, weights: Any = None) -> Samples:
         """Return the checked samples of raw members."""
         probs, normalized_weights = raw.probabilities(), raw.normalized_weights(weights)
-        return cls._trusted(probs, normalized_weights, raw.stored_as(weights))
+        return cls._trusted(probs, normalized_weights, raw.stored_as(weights), raw.classes)
 
     @classmethod
-    def _trusted(cls, probs: Array, weights: Array | None, stored_as: StoredAs) -> Samples:
+    def _trusted(
+        cls, probs: Array, weights: Array | None, stored_as: StoredAs, classes: np.ndarray | None
+    ) -> Samples:
         samples = object.__new__(cls)
-        samples.probs, samples.weights, samples.stored_as = probs, weights, stored_as
+        samples.probs, samples.weights = probs, weights
+        samples.stored_as, samples.classes_ = stored_as, classes
         return samples
 
     def raw(self) -> RawPredictions:
         """Return the members as kernels take them, without a second check."""
-        return RawPredictions(self.probs, classes_last(self.probs.ndim, "probs"), check=False)
+        layout = classes_last(self.probs.ndim, "probs")
+        return RawPredictions(self.probs, layout, check=False, classes=self.classes_)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape (..., M, K) of the probabilities."""
+        return tuple(self.probs.shape)
+
+    def __len__(self) -> int:
+        if len(self.shape) == 2:
+            raise TypeError("Samples of one row have no length")
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> Samples:
+        if len(self.shape) == 2 or isinstance(rows, tuple):
+            raise IndexError("Samples are indexed by rows; index .probs by members and classes")
+        weights = self.weights
+        if weights is not None and weights.ndim > 1:
+            weights = weights[rows]
+        return Samples._trusted(self.probs[rows], weights, self.stored_as, self.classes_)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(to_numpy(self.probs), dtype=dtype, copy=copy)
 
     def __repr__(self) -> str:
         *batch, m, k = self.probs.shape
@@ -249,13 +289,8 @@ class Samples:
         for rows in blocks(self.probs, longest):
             w = self.weights
             probs = contiguous_rows(xp, self.probs[rows])
-            results.append(
-                work(
-                    Samples._trusted(
-                        probs, w if w is None or w.ndim == 1 else w[rows], self.stored_as
-                    )
-                )
-            )
+            w = w if w is None or w.ndim == 1 else w[rows]
+            results.append(work(Samples._trusted(probs, w, self.stored_as, self.classes_)))
         if len(results) == 1:
             return results[0]
         return [xp.concat(pieces, axis=longest) for pieces in zip(*results, strict=True)]
@@ -272,6 +307,8 @@ class Dirichlet:
         Positive parameters, from 1e-100 to 1e100; for evidence e, α = e + 1.
     check : bool
         Raise for bad input (the default).
+    class_names : sequence of K labels, optional
+        The labels of the classes as in ``y``, which become ``classes_``.
 
     Raises
     ------
@@ -289,13 +326,15 @@ class Dirichlet:
     """
 
     alpha: Array
+    classes_: np.ndarray | None
     n_draws = 8192  #: number of points that :meth:`estimate` averages over
 
-    def __init__(self, alpha: Any, *, check: bool = True) -> None:
+    def __init__(self, alpha: Any, *, check: bool = True, class_names: Any = None) -> None:
         alpha = validate.floating(alpha, "alpha")
         xp = namespace(alpha)
         self.alpha = working_precision(xp, alpha)
         validate.class_count(alpha.shape, "alpha")
+        self.classes_ = checked_classes(class_names, alpha.shape[-1])
         if check:
             validate.concentrations(self.alpha)
 
@@ -369,8 +408,10 @@ class Dirichlet:
         Dirichlet(3 classes, batch (), float64)
         """
         if on_host and is_jax(self.alpha) and not is_traced(self.alpha):
-            return Dirichlet(self._values(), check=False)
-        return Dirichlet(to_float64(namespace(self.alpha), self.alpha), check=False)
+            values = self._values()
+        else:
+            values = to_float64(namespace(self.alpha), self.alpha)
+        return Dirichlet(values, check=False, class_names=self.classes_)
 
     def integrate(self, f: Callable[[np.ndarray], np.ndarray]) -> Array:
         """Return the values of a NumPy function of the parameters ``(..., K)``.

@@ -924,7 +924,7 @@ def test_predictions_are_the_actions_of_least_cost():
         (members(10, 4)[0], "8 members and 4 classes, .* certified for 8 members and 3 classes"),
         (sw.Samples(PROBS[:, :5]), "5 members"),
         (PROBS[:0], "no rows"),
-        (PROBS[:, 0], r"pass rows \(n, M, K\)"),
+        (PROBS[:, 0], r"needs rows \(n, M, K\)"),
         (sw.Dirichlet(np.ones((5, 3))), "must have members"),
         (2 * PROBS, r"probs\[0, 0\] sums to 2"),
     ],
@@ -991,7 +991,7 @@ def test_class_names_may_be_stated():
 def test_classes_without_names_are_called_by_their_numbers():
     numbered = sw.certify(PROBS, Y, max_loss=0.2, class_names=["0", "1", "2"])
     assert numbered.apply(PROBS).accepted.any()
-    from_one = sw.certify(PROBS, Y, max_loss=0.2, class_names=["1", "2", "3"])
+    from_one = sw.certify(PROBS, Y + 1, max_loss=0.2, class_names=["1", "2", "3"])
     with pytest.raises(sw.InvalidInput, match="class 0 is called '1' in the policy"):
         from_one.apply(PROBS)
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
@@ -20,6 +22,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 import scorewise as sw
+from scorewise.errors import ScorewiseWarning
 
 X, Y = load_digits(return_X_y=True)
 NUMBERED = np.c_[X, np.arange(len(X))]
@@ -191,6 +194,25 @@ def test_a_label_cannot_be_the_marker(labels, marker):
     model, rows = half_sure(labels)
     with pytest.raises(sw.InvalidInput, match="is one of the labels; choose another marker"):
         model.predict_or_abstain(rows, abstain=marker)
+
+
+def test_costs_in_a_frame_are_those_of_the_labels_they_name():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 2)), rng.permutation(["a", "b"] * 200)
+    X[y == "b"] += 2
+    frame = pd.DataFrame([[0, 9], [1, 0]], ["b", "a"], ["b", "a"])
+    options = {"max_loss": 0.9, "random_state": 0}
+    expected = sw.SelectiveClassifier(GaussianNB(), rule=[[0, 1], [9, 0]], **options).fit(X, y)
+    model = clone(sw.SelectiveClassifier(GaussianNB(), rule=frame, **options)).fit(X, y)
+    assert model.get_params()["rule"].equals(frame)
+    np.testing.assert_array_equal(model.predict(X), expected.predict(X))
+    assert model.certificate_ == expected.certificate_
+    detector = sw.OODDetector(GaussianNB(), rule=frame, component="total", random_state=0)
+    in_order = clone(detector).set_params(rule=[[0, 1], [9, 0]]).fit(X, y)
+    np.testing.assert_array_equal(detector.fit(X, y).uncertainty(X), in_order.uncertainty(X))
+    renamed = frame.set_axis(["yes", "no"], axis=1)
+    with pytest.raises(sw.InvalidInput, match="'yes', 'no', are not the classes"):
+        sw.SelectiveClassifier(GaussianNB(), rule=renamed, **options).fit(X, y)
 
 
 def test_a_cost_matrix_has_no_action_of_its_own_for_abstaining():
@@ -515,3 +537,11 @@ def test_rows_kept_once_in_proportion_to_weights_have_a_guarantee_for_the_weight
         assert (weighted_loss <= 0.15) == holds
         n_accepted += accepted.sum()
     assert n_accepted > 0
+
+
+def test_a_classifier_that_certifies_nothing_warns_that_it_abstains_on_every_row():
+    with pytest.warns(ScorewiseWarning, match="abstains on every row") as warned:
+        model = calibrated([0.9] * 10, [1] * 10, max_loss=0.05)
+    assert [Path(warning.filename).name for warning in warned] == ["test_selective.py"]
+    assert "max_loss" in str(warned[0].message)
+    assert not model.certificate_.coverage

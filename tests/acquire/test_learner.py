@@ -34,6 +34,21 @@ from active_support import (
 )
 from scorewise.acquire import Round
 
+
+def test_costs_by_name_are_put_in_the_order_of_the_classes():
+    costs = np.array([[0, 1, 5], [2, 0, 1], [1, 3, 0]])
+    named = sw.rules.cost_matrix(costs[::-1], list("abc"), class_names=[2, 1, 0])
+    aligned = sw.rules.cost_matrix(costs, list("abc"))
+    for method in ("top", "joint"):
+        runs = [
+            rounds_of(rule=rule, task_loss=rule, classes=[0, 1, 2], method=method)
+            for rule in (named, aligned)
+        ]
+        assert_same(*runs)
+    with pytest.raises(sw.InvalidInput, match="pass classes="):
+        sw.ActiveLearner(train, X, rule=sw.rules.cost_matrix(costs, class_names=list("abc")))
+
+
 # -- by hand ---------------------------------------------------------------------------------------
 
 

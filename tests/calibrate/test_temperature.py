@@ -216,7 +216,7 @@ def test_held_out_rows_are_recalibrated():
     [
         ({"y": np.zeros(9, dtype=int)}, r"\(9,\).*\(10,\)"),
         ({"y": np.full(10, 4)}, r"labels\[0\] is 4"),
-        ({"y": np.full(10, 0.5)}, "integer"),
+        ({"y": np.full(10, 0.5)}, "regression is not supported"),
         ({"probs": np.full((10, 4), 0.25)}, r"rows \(n, M, K\)"),
         ({"probs": np.full((0, 2, 4), 0.25), "y": np.zeros(0, dtype=int)}, "probs is empty"),
         ({"probs": np.full((10, 2, 4), np.nan)}, "nan|NaN"),

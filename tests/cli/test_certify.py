@@ -34,7 +34,7 @@ def test_a_loss_that_cannot_be_guaranteed_is_exit_code_1(here: Path):
     both = ("--max-loss", "0.3", "--max-loss", "0.001")
     from_json(run("evaluate", "test.npz", *FAST, "--no-report", *both, "--json"), 1)
     assert (
-        from_json(run("certify", "test.npz", "--max-loss", "0.001", "--json"), 1)["certificate"][
+        from_json(run("certify", "test.npz", "--max-loss", "0.02", "--json"), 1)["certificate"][
             "coverage"
         ]
         == 0
@@ -63,8 +63,7 @@ def test_certify_and_apply_do_what_the_functions_do(
     args: tuple[str, ...], options: dict[str, Any], out: str, here: Path
 ):
     if options.get("task_loss") == "costs":
-        costs = sw.rules.cost_matrix(*read_cost_matrix(Path("costs.csv"), tuple(NAMES)))
-        options = {**options, "task_loss": costs}
+        options = {**options, "task_loss": read_cost_matrix(Path("costs.csv")).for_classes(NAMES)}
     result = from_json(run("certify", "test.npz", *args, "--json"))
     metadata = result.pop("metadata")
     policy = sw.certify(PREDICTIONS, **options)
@@ -108,3 +107,13 @@ def test_a_policy_needs_a_folder(here: Path):
     said = sentence_of(run("certify", "test.npz", "--max-loss", "0.2", "--out", "no/policy.json"))
     assert "there is no folder 'no'" in said
     assert "partial" not in said
+
+
+def test_a_policy_that_accepts_nothing_replaces_a_good_one_only_with_replace(here: Path):
+    succeeded(run("certify", "test.npz", "--max-loss", "0.3"))
+    before = Path("policy.json").read_bytes()
+    refused = succeeded(run("certify", "test.npz", "--max-loss", "0.02"), 2)
+    assert "use --replace" in refused.stderr
+    assert Path("policy.json").read_bytes() == before
+    succeeded(run("certify", "test.npz", "--max-loss", "0.02", "--replace"), 1)
+    assert Path("policy.json").read_bytes() != before

@@ -76,9 +76,10 @@ def test_the_costs_in_the_help_can_be_used(here: Path):
         (",a,b\nhealthy,1,2\ndoubtful,1,x\nill,1,2\n", "the action 'b' is 'x'"),
         (",a,b\nhealthy,1,2\ndoubtful,1,nan\nill,1,2\n", "finite"),
         (",a,a\nhealthy,1,2\ndoubtful,1,1\nill,1,2\n", "two actions are called 'a'"),
-        (",a,b\nhealthy,1,2\nhealthy,1,1\nill,1,2\n", "two lines for the same class"),
-        (",a,b\nhealthy,1,2\nunsure,1,1\nill,1,2\n", "a line for 'unsure'"),
+        (",a,b\nhealthy,1,2\nhealthy,1,1\nill,1,2\n", "two classes are called 'healthy'"),
+        (",a,b\nhealthy,1,2\nunsure,1,1\nill,1,2\n", "'costs.csv': the costs have a row for"),
         ("a,b\n1,2\n1,2\n", "2 classes, but the predictions have 3"),
+        (",a,b\n1,1,2\n2,1,1\n3,1,2\n", "a row for '1', and there is no such class"),
         ('"', "not a valid CSV file"),
     ],
 )
@@ -99,6 +100,7 @@ def test_wrong_costs_are_one_sentence(text: str, words: str, here: Path):
         "class,stay,go\n2,1,1\n1,50,0\n0,0,5\n",
         "stay,go\n0,5\n50,0\n1,1\n",
         ",stay,go\nill,1,1\nhealthy,0,5\ndoubtful,50,0\n",
+        ";stay;go\nill;1,0;1\nhealthy;0;5\ndoubtful;50;0\n",
     ],
 )
 def test_costs_by_number_by_name_and_in_order_are_the_same(text: str, here: Path):

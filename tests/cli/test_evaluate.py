@@ -47,9 +47,7 @@ def test_evaluate_does_what_the_function_does(
 ):
     sw.write_predictions("ood.npz", sample_predictions(60, seed=5, sharp=3.0))
     if options.get("task_loss") == "costs":
-        options = {
-            "task_loss": sw.rules.cost_matrix(*read_cost_matrix(Path("costs.csv"), tuple(NAMES)))
-        }
+        options = {"task_loss": read_cost_matrix(Path("costs.csv")).for_classes(NAMES)}
     result = from_json(run("evaluate", "test.npz", *args, *FAST, "--no-report", "--json"))
     assert result.pop("written") == []
     expected = sw.evaluate(

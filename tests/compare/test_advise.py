@@ -53,6 +53,28 @@ def test_other_tasks_want_one_measure_whatever_the_loss(task, measure, why):
         assert says(advice, "exactly 0") == (task == "active")
 
 
+@pytest.mark.parametrize(
+    ("task", "names"),
+    [
+        ("selective", ["abstain", "abstention", "rejection", "selective prediction"]),
+        ("ood", ["detect", "OOD", "out-of-distribution", "ood_detection"]),
+        ("active", ["label", "active learning"]),
+    ],
+)
+def test_other_names_of_a_task_are_understood(task, names):
+    assert [sw.advise(name) for name in names] == [sw.advise(task)] * len(names)
+
+
+def test_a_misspelt_task_is_guessed():
+    with pytest.raises(sw.InvalidInput, match="'active', not 'abstian'; did you mean 'abstain'"):
+        sw.advise("abstian")
+
+
+def test_the_loss_has_its_own_name():
+    assert sw.advise("abstain", "cross-entropy") == sw.advise("selective", "log")
+    assert sw.advise("abstain", [[0, 1], [5, 0]]).measure == "total cost-matrix"
+
+
 def test_the_loss_is_zero_one_by_default():
     for task in ("selective", "ood", "active"):
         assert sw.advise(task) == sw.advise(task, "zero-one")

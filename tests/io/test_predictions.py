@@ -85,7 +85,7 @@ MISFITS: dict[str, tuple[dict[str, Any], str]] = {
     "labels of other rows": ({"labels": [0, 1]}, r"labels have shape \(2,\) for 7 rows"),
     "a label too large": ({"labels": [0, 1, 2, 0, 3, 0, 0]}, r"labels\[4\] is 3"),
     "a label too small": ({"labels": [0, -2, 2, 0, 3, 0, 0]}, r"labels\[1\] is -2"),
-    "broken labels": ({"labels": np.zeros(7)}, "labels have dtype float64"),
+    "broken labels": ({"labels": np.full(7, 0.5)}, "regression is not supported"),
     "names without classes": (
         {"labels": list("abcabca")},
         "the predictions have no class names; pass class_names=",

@@ -72,9 +72,55 @@ def test_names_are_read_generously():
 
 
 @pytest.mark.parametrize(
+    ("names", "rule"),
+    [
+        (["0-1", "0/1", "accuracy", "error", "error rate", "0-1 loss"], sw.rules.zero_one),
+        (["entropy", "Cross-Entropy", "cross_entropy", "cross entropy"], sw.rules.log),
+        (["shannon", "nll", "log-loss", "log_loss", "logloss"], sw.rules.log),
+        (["brier-score", "Brier score"], sw.rules.brier),
+    ],
+)
+def test_other_names_of_a_rule_are_understood(names, rule):
+    assert [sw.get_rule(name) for name in names] == [rule] * len(names)
+    probs = [[0.5, 0.5], [0.9, 0.1]]
+    assert list(sw.decompose(probs, names)) == names  # results are called as they are asked for
+    assert {sw.get_rule(name).name for name in names} == {rule.name}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("mutual information", "the epistemic uncertainty under 'log'"),
+        ("BALD", "the epistemic uncertainty under 'log'"),
+        ("variance", "the epistemic uncertainty under 'brier'"),
+        ("gini", "the total uncertainty under 'brier'"),
+        ("mse", "the squared error is the loss 'brier'"),
+        ("max_softmax", "the total uncertainty under 'zero-one'"),
+        ("crps", "is 'rps'"),
+        ("epistemic", r"a component .*decompose\(probs, rule\)\.epistemic"),
+    ],
+)
+def test_what_is_not_a_rule_says_what_to_use(name, message):
+    with pytest.raises(sw.InvalidInput, match=rf"^'{name}' is not a rule; .*{message}"):
+        sw.get_rule(name)
+
+
+def test_what_is_said_of_other_names_is_true():
+    p = np.random.default_rng(0).dirichlet(np.ones(3), size=(20, 5))
+    mean = p.mean(axis=1)
+    mutual_information = (p * np.log(p / mean[:, None])).sum(-1).mean(-1)
+    parts = sw.decompose(p, ["log", "brier", "zero-one"])
+    np.testing.assert_allclose(parts["log"].epistemic, mutual_information)
+    np.testing.assert_allclose(parts["brier"].epistemic, p.var(axis=1).sum(-1))
+    np.testing.assert_allclose(parts["brier"].total, 1 - (mean**2).sum(-1))
+    np.testing.assert_allclose(parts["zero-one"].total, 1 - mean.max(-1))
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("logg", "did you mean 'log'"),
+        ("cross-entrpy", "did you mean 'cross-entropy'"),
         ("tsallis", "needs numbers, as in 'tsallis:1.5'"),
         ("tsallis:x", "cannot read"),
         ("tsallis:1_5", "cannot read"),

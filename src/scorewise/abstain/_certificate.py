@@ -11,9 +11,9 @@ from typing import Any, overload
 import numpy as np
 
 from scorewise import _validate as validate
+from scorewise._notebook import TextInNotebooks
 from scorewise._numerics import ten_digits
 from scorewise._text import percent
-from scorewise._warnings import warn
 from scorewise.abstain._drift import Drift
 from scorewise.errors import InvalidInput
 from scorewise.rules import Unit
@@ -27,7 +27,7 @@ _MOST_COPIES = 2**32  # of the calibration data; needing more means that no numb
 
 
 @dataclass(frozen=True, repr=False)
-class Certificate:
+class Certificate(TextInNotebooks):
     """A threshold and its risk guarantee; made by :func:`scorewise.certify_threshold`.
 
     On new data like the calibration data, the mean loss where ``uncertainty <= threshold`` is at
@@ -283,7 +283,7 @@ def warn_if_too_few_rows(certificates: Sequence[Certificate], loss_bound: float)
     rows = f"{min(sizes):,} calibration row{'s' * (min(sizes) != 1)}"
     if len(certificates) > 1:
         rows = f"{len(sizes)} of {len(certificates)} groups have too few rows: {rows}"
-    warn(
+    validate.warn(
         f"{rows} cannot certify {first.guarantee}, even if none incurs a loss, so nothing is "
         f"accepted; at least {fewest:,.0f} are needed"
     )

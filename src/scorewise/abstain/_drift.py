@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scorewise._notebook import TextInNotebooks
+
 
 @dataclass(frozen=True, repr=False)
-class Drift:
+class Drift(TextInNotebooks):
     """A comparison of new uncertainties with those of the calibration data.
 
     Made by :meth:`scorewise.abstain.Policy.apply` and

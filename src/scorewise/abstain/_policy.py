@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -20,12 +20,13 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import COARSER, namespace
-from scorewise._fields import checked_names
+from scorewise._fields import ClassNames, checked_names
 from scorewise._inputs import StoredAs, apply_floor
 from scorewise._json import plain
 from scorewise._losses import certifiable_bound, losses_of_mean, mean_and_uncertainty
+from scorewise._notebook import TextInNotebooks, frame
 from scorewise._progress import bar
-from scorewise._rows import receive_labelled, receive_raw_rows
+from scorewise._rows import class_names_of, receive_labelled, receive_raw_rows
 from scorewise._text import percent, quoted, shorten
 from scorewise.abstain._certificate import Certificate, warn_if_too_few_rows
 from scorewise.abstain._drift import Drift, compare_with_calibration
@@ -45,7 +46,7 @@ _CERTIFICATE_FIELDS = [f.name for f in fields(Certificate) if f.name not in ("un
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Policy:
+class Policy(TextInNotebooks):
     """A certified threshold and how to use it; made by :func:`scorewise.certify`.
 
     Attributes
@@ -170,7 +171,6 @@ class Policy:
         self,
         predictions: Any,
         *,
-        class_names: Sequence[str] | None = None,
         false_alarm_rate: float = 0.05,
         progress: bool | None = None,
         **options: Any,
@@ -184,17 +184,15 @@ class Policy:
             finer dtype than that of the calibration rows are rounded to it first, so that the same
             rows are decided alike. The digits that a coarser dtype has lost would decide, so it is
             refused.
-        class_names : sequence of str, optional
-            Names of the classes in the order of the predictions, where these have none. A policy
-            with names takes only predictions with the same names; a policy without names takes any,
-            as it cannot compare them. Classes without names are called 0, 1, ….
         false_alarm_rate : float
             How often unchanged inputs may be reported as changed.
         progress : bool, optional
-            Whether to show a progress bar; by default on terminals, for work that takes long.
+            Whether to show a progress bar; by default on terminals and in notebooks, for long work.
         **options
             Options of :class:`scorewise.Samples`, as for :func:`scorewise.certify`; for Predictions
-            only ``normalize``.
+            only ``normalize`` and ``class_names``. A policy with names of classes takes only
+            predictions with the same names; a policy without names takes any, as it cannot compare
+            them. Classes without names are called 0, 1, ….
 
         Returns
         -------
@@ -209,10 +207,8 @@ class Policy:
         validate.proportion(false_alarm_rate, "false_alarm_rate")
         on_host = self.rule.runs_on_any_library
         rows = receive_raw_rows(predictions, "predictions", options, on_host=on_host)
-        if class_names is None:
-            class_names = getattr(rows, "class_names", None)
-        n_rows, m, k = rows.probs.shape if isinstance(rows, Samples) else rows.shape
-        self._check_same_model(n_rows, m, k, class_names)
+        n_rows, m, k = rows.shape
+        self._check_same_model(n_rows, m, k, class_names_of(rows))
         check_precision(rows.stored_as, self.stored_as)
         chunks: Iterable[Samples]
         if isinstance(rows, Samples):
@@ -220,7 +216,9 @@ class Policy:
         elif isinstance(rows, Predictions):
             chunks = (
                 samples
-                for _, _, samples in rows.sample_chunks(**options, rounded_as=self.stored_as)
+                for _, _, samples in rows.sample_chunks(
+                    normalize=options.get("normalize", False), rounded_as=self.stored_as
+                )
             )
         else:
             chunks = rows.sample_chunks(self.stored_as)
@@ -240,7 +238,7 @@ class Policy:
             self.with_drift(drift).certificate,
         )
 
-    def _check_same_model(self, n: int, m: int, k: int, class_names: Sequence[str] | None) -> None:
+    def _check_same_model(self, n: int, m: int, k: int, class_names: ClassNames) -> None:
         """Raise if there are no rows, or other members or class names than certified."""
         if (m, k) != (self.n_members, self.n_classes):
             raise InvalidInput(
@@ -250,9 +248,9 @@ class Policy:
             )
         if not n:
             raise InvalidInput("there are no rows to decide about")
-        self._check_names(checked_names(class_names, k))
+        self._check_names(class_names)
 
-    def _check_names(self, names: tuple[str, ...] | None) -> None:
+    def _check_names(self, names: ClassNames) -> None:
         """Raise if the classes have other names than certified, or none."""
         if self.class_names is None:
             return
@@ -332,7 +330,7 @@ class Policy:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PolicyResult:
+class PolicyResult(TextInNotebooks):
     """Decisions about new rows; made by :meth:`Policy.apply`.
 
     Attributes
@@ -364,6 +362,34 @@ class PolicyResult:
         share = percent(n_accepted / n, ".1f")
         return f"{n_accepted:,} of {n:,} rows accepted ({share}); {self.drift}"
 
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return a data frame with the columns accepted, uncertainty and prediction (its name).
+
+        Parameters
+        ----------
+        library : "pandas" or "polars", optional
+            By default pandas, or polars where pandas is not installed.
+
+        Raises
+        ------
+        ImportError
+            Without pandas and polars.
+
+        Examples
+        --------
+        >>> import numpy as np, scorewise as sw
+        >>> probs = sw.binary(np.repeat([0.05, 0.4], 100))[:, None]
+        >>> y = np.r_[np.zeros(100, int), np.arange(100) % 2]
+        >>> policy = sw.certify(probs, y, max_loss=0.1, class_names=["well", "ill"])
+        >>> policy.apply(probs, class_names=["well", "ill"]).to_frame().iloc[[0, -1]]
+             accepted  uncertainty prediction
+        0        True         0.05       well
+        199     False         0.40       well
+        """
+        names = np.array(self.prediction_names, object)[self.prediction]
+        columns = {"accepted": self.accepted, "uncertainty": self.uncertainty, "prediction": names}
+        return frame(columns, library)
+
 
 @validate.takes_options_of(Samples)
 def certify(
@@ -376,7 +402,7 @@ def certify(
     component: str = "total",
     floor: float | None = None,
     loss_bound: float | None = None,
-    class_names: Sequence[str] | None = None,
+    labels_are: str | None = None,
     metadata: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Policy:
@@ -390,25 +416,25 @@ def certify(
     ----------
     predictions : Predictions, array (n, M, K) or Samples
     y : array (n,), optional
-        Class indices, or names of classes; not needed where the predictions have labels.
-    class_names : sequence of str, optional
-        Names of the classes in the order of the predictions, where these have none.
+        Names of classes, or indices; not needed where the predictions have labels.
     max_loss : float
         The largest mean loss to allow.
     confidence : float
         Confidence of the guarantee.
-    task_loss : str or ScoringRule
-        The loss of the task; ``sw.rules.cost_matrix(costs)`` for costs.
+    task_loss : str, ScoringRule, or costs (K, A)
+        The loss of the task, as for :func:`scorewise.get_rule`.
     component : "total", "aleatoric" or "epistemic"
         The component of the uncertainty to compare; theory recommends the total for abstaining.
     floor : float, optional
         The smallest probability that counts in the loss; the log loss needs one.
     loss_bound : float, optional
         The largest loss that can occur, where the rule does not define it.
+    labels_are : "names" or "indices", optional
+        What ``y`` holds, where numbers could be either.
     metadata : mapping, optional
         Values to save with the policy, such as the name of the input file.
     **options
-        Options of :class:`scorewise.Samples`.
+        Options of :class:`scorewise.Samples`: ``class_names``, ``weights``, …
 
     Returns
     -------
@@ -445,10 +471,10 @@ def certify(
     on_host = rule.runs_on_any_library  # a user's own rule takes arrays of the user's library
     if isinstance(predictions, Samples) and on_host:
         check_converted_on_host(predictions)
-    rows = receive_labelled(predictions, y, options, class_names=class_names, on_host=on_host)
+    rows = receive_labelled(predictions, y, options, labels_are=labels_are, on_host=on_host)
+    rule = rule.for_classes(rows.samples.classes_)
     rule.check_classes(rows.samples.n_classes)
     mean, uncertainty = mean_and_uncertainty(rows.samples, rule, component)
-    has_names = class_names is not None or getattr(predictions, "class_names", None) is not None
     policy = certify_rows(
         losses_of_mean(mean, rows.labels, rule, floor, like=rows.samples),
         uncertainty,
@@ -461,7 +487,7 @@ def certify(
         n_members=int(rows.samples.probs.shape[-2]),
         n_classes=rows.samples.n_classes,
         stored_as=rows.samples.stored_as,
-        class_names=rows.class_names if has_names else None,
+        class_names=class_names_of(rows.samples),
         metadata=metadata,
     )
     warn_if_too_few_rows([policy.certificate], policy.loss_bound)

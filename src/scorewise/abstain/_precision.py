@@ -62,7 +62,8 @@ def rounded_samples(samples: Samples, certified: StoredAs, *, on_host: bool) -> 
             f"these Samples of {stored.dtype} {conversion}, and can no longer be rounded to "
             f"{certified.dtype}, on which the policy was certified: {_advice(stored)}"
         )
-    return RawRows.of(samples.probs, "predictions", {}, on_host=on_host).samples(certified)
+    options = {"class_names": samples.classes_}
+    return RawRows.of(samples.probs, "predictions", options, on_host=on_host).samples(certified)
 
 
 def check_converted_on_host(samples: Samples) -> None:

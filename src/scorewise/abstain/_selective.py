@@ -8,14 +8,15 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from scorewise import _validate as validate
+from scorewise._fields import class_text
 from scorewise._held_out import HeldOutClassifier, MeanPredictions
 from scorewise._losses import finite_loss_bound, losses_of_mean
-from scorewise._warnings import warn
+from scorewise._text import quoted_names
 from scorewise.abstain._certificate import Certificate
 from scorewise.abstain._drift import Drift
 from scorewise.abstain._policy import Policy, certify_rows
 from scorewise.errors import InvalidInput
-from scorewise.rules import get_rule
+from scorewise.rules import ScoringRule, get_rule
 
 
 class SelectiveClassifier(HeldOutClassifier):
@@ -134,16 +135,17 @@ class SelectiveClassifier(HeldOutClassifier):
         """Uncertainties of the held-out rows, in rising order."""
         return self.policy_.calibration_uncertainty
 
-    def _check(self, n_classes: int | None) -> None:
+    def _check(self, classes: np.ndarray | None) -> None:
         validate.proportion(self.confidence, "confidence")
         if validate.number(self.max_loss, "max_loss") <= 0:
             raise InvalidInput(f"max_loss is {self.max_loss}; it must be above 0")
-        if n_classes is not None and n_classes > 1:
-            self._check_loss(n_classes)
+        if classes is not None and len(classes) > 1:
+            self._loss(classes)
 
-    def _check_loss(self, n_classes: int) -> None:
-        """Raise if no guarantee exists for this loss and these classes, or none is needed."""
-        rule = get_rule(self.rule)
+    def _loss(self, classes: np.ndarray) -> ScoringRule:
+        """Return the loss for these classes; raises if no guarantee exists, or none is needed."""
+        n_classes, named_rule = len(classes), get_rule(self.rule)
+        rule = named_rule.for_classes(classes)
         rule.check_classes(n_classes)
         n_predictions = rule.n_predictions(n_classes)
         if n_predictions != n_classes:
@@ -152,18 +154,25 @@ class SelectiveClassifier(HeldOutClassifier):
                 "predictions are labels: pass one action per class; a column for abstaining is "
                 "not needed, as the certificate decides that"
             )
+        names = tuple(class_text(label) for label in classes.tolist())
+        actions = rule.prediction_names(names)
+        if rule is not named_rule and actions != names:
+            raise InvalidInput(
+                f"the actions of the cost matrix, {quoted_names(actions)}, are not the classes, "
+                "and predictions are labels; name each column by the class that it predicts"
+            )
         bound = finite_loss_bound(rule, n_classes, self.floor, self.loss_bound)
         if self.max_loss >= bound:
             raise InvalidInput(
                 f"max_loss is {self.max_loss:g}, and this loss is never above {bound:g}: no "
                 "guarantee is needed"
             )
+        return rule
 
     def _calibrate(
         self, rows: MeanPredictions, labels: np.ndarray, classes: np.ndarray
     ) -> dict[str, Any]:
-        self._check_loss(len(classes))
-        rule = get_rule(self.rule)
+        rule = self._loss(classes)
         policy = certify_rows(
             losses_of_mean(rows.mean, labels, rule, self.floor),
             rows.uncertainty,
@@ -179,7 +188,7 @@ class SelectiveClassifier(HeldOutClassifier):
             class_names=tuple(map(str, classes.tolist())),
         )
         if not policy.certificate.coverage:
-            warn(
+            validate.warn(
                 f"this SelectiveClassifier abstains on every row. {policy.certificate} Hold out "
                 "more rows (calibration_size), allow a larger max_loss, or use a better model"
             )

@@ -92,7 +92,7 @@ def acquire_batch(
         The largest number of joint outcomes of the labels to enumerate; where there are more, this
         many are sampled.
     progress : bool, optional
-        Whether to show a progress bar; by default on terminals, for work that takes long.
+        Whether to show a progress bar; by default on terminals and in notebooks, for long work.
     **options
         Those of :class:`scorewise.Samples`: ``weights``, ``from_logits``, …
 
@@ -120,8 +120,8 @@ def acquire_batch(
     >>> sw.acquire(sw.decompose(pool, "log").epistemic, 2, random_state=1)
     array([0, 1])
     """
-    rule = get_rule(rule)
     samples = _samples_of_common_members(receive_rows(predictions, "predictions", options))
+    rule = get_rule(rule).for_classes(samples.classes_)
     candidates = unlabelled_rows(len(samples.probs), labelled)
     n = check_batch_size(n, len(candidates))
     validate.whole(n_outcomes, "n_outcomes", at_least=1)

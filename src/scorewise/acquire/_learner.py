@@ -442,7 +442,7 @@ def active_learning(
         Whether random initial rows are drawn from each class in proportion, at least one from each
         if ``initial`` allows. With False, they are drawn from the whole pool.
     progress : bool, optional
-        Whether to show a progress bar; by default on terminals, for work that takes long.
+        Whether to show a progress bar; by default on terminals and in notebooks, for long work.
     **options
         Those of :class:`scorewise.ActiveLearner`: ``initial``, ``per_round``, ``rule``,
         ``component``, ``method``, ``budget``, ``target_loss``, ``patience``, ``X_test``,

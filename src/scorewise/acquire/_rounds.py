@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
+from scorewise._notebook import TextInNotebooks
 from scorewise.errors import InvalidInput, Remedy
 
 TEST_ROWS = Remedy("X_test", ..., "with y_test, to measure the loss on")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Round:
+class Round(TextInNotebooks):
     """One round of active learning: rows were labelled, and a model trained on all labels so far.
 
     Made by :func:`scorewise.active_learning` and by :meth:`scorewise.ActiveLearner.tell`.

@@ -71,7 +71,7 @@ class RowSelection:
         if predictor.classes is not None and len(predictor.classes) < 2:
             return acquire(np.zeros(_num_samples(X)), n, "random", seed), None
         if self.method == JOINT:
-            batch = acquire_batch(predictor.samples(X), n, self.rule, seed)
+            batch = acquire_batch(predictor.samples(X), n, predictor.rule, seed)
             return batch.rows, batch.gains
         scores = predictor.mean_predictions(X).uncertainty
         positions = acquire(scores, n, self.method, seed, coldness=self.coldness)
@@ -229,7 +229,7 @@ class HeldOutLoss:
         mean = predictor.mean_predictions(self.X).mean
         known = np.arange(mean.shape[-1]) if predictor.classes is None else predictor.classes
         labels = np.searchsorted(known, self.y)
-        return float(finite_losses_of_mean(mean, labels, self.rule, self.floor).mean())
+        return float(finite_losses_of_mean(mean, labels, predictor.rule, self.floor).mean())
 
 
 def check_rows(X: Any, name: str) -> int:
@@ -269,13 +269,13 @@ class LearningSteps:
         """Raise if rules, test labels and classes do not fit each other."""
         try:
             n_classes = _MANY_CLASSES if self.classes is None else len(self.classes)
-            self.selection.rule.check_classes(n_classes)
+            self.selection.rule.for_classes(self.classes).check_classes(n_classes)
             if self.held_out is not None:
-                self.held_out.rule.check_classes(n_classes)
+                self.held_out.rule.for_classes(self.classes).check_classes(n_classes)
         except InvalidInput as error:
             if self.classes is None:
                 raise InvalidInput(
-                    f"a rule is made for a fixed number of classes ({error})",
+                    f"a rule is made for a fixed number of classes ({error.problem})",
                     Remedy("classes", ..., "all labels that can occur"),
                 ) from None
             raise

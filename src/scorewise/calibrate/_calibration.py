@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
+from scorewise._notebook import TextInNotebooks, display
+from scorewise.rules import Unit
 
 _ROUNDING = 1e-6  # of a total, which may be a little below 0 or above 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LossCalibration:
+class LossCalibration(TextInNotebooks):
     """Expected against incurred loss, in loss units; made by :func:`scorewise.loss_calibration`.
 
     Attributes
@@ -67,6 +69,30 @@ class LossCalibration:
             f"(gap {self.gap:+.4g} [{low:+.4g}, {high:+.4g}]); calibration error "
             f"{self.calibration_error:.4g}; {verdict} (p = {self.p_value:.2g})"
         )
+
+    def plot(self, ax: Any = None, loss_name: str | Unit = "loss") -> Any:
+        """Draw the incurred loss of each bin against the expected loss, and return the display.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure.
+        loss_name : str or Unit
+            Name of the loss on the axes; the ``unit`` of a rule has one.
+
+        Returns
+        -------
+        scorewise.plots.CalibrationDisplay
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> from matplotlib.figure import Figure
+        >>> calibration = sw.loss_calibration([0, 1, 0, 1], [0.1, 0.6, 0.3, 0.8])
+        >>> calibration.plot(Figure().subplots(), "error").ax_.get_ylabel()
+        'mean incurred error'
+        """
+        return display("CalibrationDisplay", self, loss_name).plot(ax)
 
 
 def loss_calibration(

@@ -11,8 +11,7 @@ from scorewise import _validate as validate
 from scorewise._array import Array, namespace, to_numpy
 from scorewise._inputs import apply_floor, softmax
 from scorewise._losses import FLOOR_REMEDY
-from scorewise._rows import receive_rows
-from scorewise._warnings import warn
+from scorewise._rows import check_member_axis, label_indices, receive_rows
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 
@@ -59,7 +58,11 @@ class Temperature:
             Probabilities, in the same kind of container.
         """
         if isinstance(predictions, Samples) and not options:
-            return Samples(_at_temperature(predictions.probs, self.value), predictions.weights)
+            return Samples(
+                _at_temperature(predictions.probs, self.value),
+                predictions.weights,
+                class_names=predictions.classes_,
+            )
         return _at_temperature(Samples(predictions, **options).probs, self.value)
 
 
@@ -71,7 +74,7 @@ def _at_temperature(probs: Array, temperature: float) -> Array:
 
 @validate.takes_options_of(Samples)
 def fit_temperature(
-    probs: Any, y: Any, *, floor: float | None = None, **options: Any
+    probs: Any, y: Any, *, floor: float | None = None, labels_are: str | None = None, **options: Any
 ) -> Temperature:
     """Return the temperature at which the mean of the members has the smallest log loss.
 
@@ -83,13 +86,15 @@ def fit_temperature(
     ----------
     probs : array (n, M, K) or Samples
         Predictions for held-out rows.
-    y : integer array (n,)
-        Their labels, as class indices.
+    y : array (n,)
+        Their labels: names of classes, or indices.
     floor : float, optional
         The smallest probability that counts, as in :func:`scorewise.task_losses`; needed where all
         members gave a label the probability 0, which no temperature changes.
+    labels_are : "names" or "indices", optional
+        What ``y`` holds, where numbers could be either.
     **options
-        Options of :class:`scorewise.Samples`: ``weights``, ``from_logits``, …
+        Options of :class:`scorewise.Samples`: ``class_names``, ``weights``, ``from_logits``, …
 
     Returns
     -------
@@ -111,17 +116,20 @@ def fit_temperature(
     >>> round(temperature.value, 1)
     3.2
     """
+    check_member_axis(probs, y, options)
     rows = receive_rows(probs, "probs", options)
     if not isinstance(rows, Samples):
         raise InvalidInput("a Dirichlet has no members to scale; pass members, (n, M, K)")
-    held_out = _LogLoss.of(rows, y, floor)
+    if not len(rows):
+        raise InvalidInput("probs is empty; there must be at least one row")
+    held_out = _LogLoss.of(rows, label_indices(probs, rows, y, labels_are), floor)
     grid = np.geomspace(_LOWEST, _HIGHEST, _N_GRID)
     best = int(np.argmin([held_out.loss(t) for t in grid]))
     value = held_out.best_between(grid[max(best - 1, 0)], grid[min(best + 1, _N_GRID - 1)])
     if held_out.loss(1.0) - held_out.loss(value) <= _FLAT:
         value = 1.0
     if not 1.01 * _LOWEST < value < _HIGHEST / 1.01 or held_out.loss(value) == 0:
-        warn(
+        validate.warn(
             f"the temperature {value:.3g} is at the end of the searched range, or no better than "
             "others: there are too few rows, no wrong prediction, or members that disagree, as the "
             "trees of a forest do; a temperature cannot correct the last"
@@ -139,11 +147,8 @@ class _LogLoss:
     floor: float | None
 
     @classmethod
-    def of(cls, samples: Samples, y: Any, floor: float | None) -> _LogLoss:
+    def of(cls, samples: Samples, labels: np.ndarray, floor: float | None) -> _LogLoss:
         p = to_numpy(samples.probs).astype(np.float64)
-        if not len(p):
-            raise InvalidInput("probs is empty; there must be at least one row")
-        labels = validate.labels(namespace(p), y, p.shape[:1], p.shape[-1], like=p)
         weights = None if samples.weights is None else to_numpy(samples.weights)
         impossible = np.take_along_axis(to_numpy(samples.mean), labels[:, None], axis=-1) == 0
         if floor is None and impossible.any():

@@ -244,7 +244,8 @@ def remedy_text(remedy: Remedy) -> str:
         return f"leave out {option} {remedy.effect}".rstrip()
     if remedy.value is ...:  # the value is the user's to choose
         return f"use {option}, {remedy.effect}".rstrip(", ")
-    value = "" if remedy.value is True else f" {remedy.value}"
+    values = remedy.value if isinstance(remedy.value, range | tuple) else [remedy.value]
+    value = "" if remedy.value is True else f" {','.join(map(str, values))}"
     return f"use {option}{value} {remedy.effect}".rstrip()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from scorewise.errors import InvalidInput
+from scorewise.errors import InvalidFile, InvalidInput
 from scorewise.io import Predictions, read_cost_matrix
 from scorewise.rules import DEFAULT_RULES, CostMatrix, RuleLike, get_rule
 
@@ -37,9 +37,18 @@ def parse_names(text: str | None) -> list[str] | None:
 
 def parse_loss(text: str, predictions: Predictions | None = None) -> RuleLike:
     """A rule by its name, or the cost matrix of a CSV file."""
-    if not text.lower().endswith(COSTS_SUFFIX):
-        get_rule(text)
-        return text
+    if text.lower().endswith(COSTS_SUFFIX):
+        return parse_costs(Path(text), predictions)
+    get_rule(text)
+    return text
+
+
+def parse_costs(path: Path, predictions: Predictions | None = None) -> CostMatrix:
+    """The cost matrix of a CSV file, with lines in the order of the classes of the predictions."""
+    costs = read_cost_matrix(path)
     if predictions is None:  # the order of the classes does not matter
-        return CostMatrix(*read_cost_matrix(Path(text), ordered=False))
-    return CostMatrix(*read_cost_matrix(Path(text), predictions.class_names))
+        return costs
+    try:
+        return costs.for_classes(predictions.class_names)
+    except InvalidInput as error:
+        raise InvalidFile(f"{path.name!r}: {error.problem}", *error.remedies) from None

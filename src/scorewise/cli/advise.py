@@ -14,7 +14,7 @@ from scorewise.compare import advise as advise_measure
 
 
 @command(
-    "scorewise advise selective --task-loss brier",
+    "scorewise advise abstain --task-loss brier",
     "scorewise advise ood",
     "scorewise advise active --json",
 )
@@ -23,7 +23,7 @@ def advise(
         str,
         typer.Argument(
             metavar="TASK",
-            help="selective (abstain), ood (out-of-distribution detection) or active (labels).",
+            help="abstain (selective), ood (out-of-distribution detection) or label (active).",
         ),
     ],
     task_loss: TaskLoss = "zero-one",

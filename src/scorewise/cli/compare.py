@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from scorewise import _validate as validate
 from scorewise.cli._app import (
     AsJson,
     ClassNames,
@@ -25,6 +24,7 @@ from scorewise.cli._app import (
 )
 from scorewise.cli._arguments import ALL_RULES, parse_loss, parse_names, parse_rules
 from scorewise.cli._screen import comparison_table, print_json, print_text
+from scorewise.compare import advise
 from scorewise.compare import compare as compare_measures
 from scorewise.errors import InvalidInput
 from scorewise.io import read_predictions
@@ -40,7 +40,7 @@ def compare(
     task: Annotated[
         str,
         typer.Option(
-            metavar="TASK", help="selective (abstain) or ood (out-of-distribution detection)."
+            metavar="TASK", help="abstain (selective) or ood (out-of-distribution detection)."
         ),
     ] = "selective",
     task_loss: TaskLoss = "zero-one",
@@ -63,12 +63,12 @@ def compare(
     under the loss-rejection curve (AULC, lower is better), for OOD detection the AUROC. Measures
     that do not differ significantly from the best are marked.
     """
+    task = advise(task).task
     if task == "active":
         raise InvalidInput(
             "active learning is compared by repeated runs, not by predictions; see "
             "scorewise.active_learning and scorewise.compare in Python"
         )
-    validate.choice(task, "--task", ("selective", "ood"))
     if (task == "ood") != (ood is not None):
         raise InvalidInput(
             "--task ood and --ood, predictions for out-of-distribution rows, go together"

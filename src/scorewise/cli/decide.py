@@ -22,11 +22,11 @@ from scorewise.cli._app import (
     PredictionsFile,
     command,
 )
-from scorewise.cli._arguments import parse_names
+from scorewise.cli._arguments import parse_costs, parse_names
 from scorewise.cli._screen import print_json, print_text, table
 from scorewise.decide import decide as decide_samples
 from scorewise.decompose import COMPONENTS
-from scorewise.io import read_cost_matrix, read_predictions
+from scorewise.io import read_predictions
 
 
 @command(
@@ -64,11 +64,11 @@ def decide(
     """
     check_table_path(out)
     predictions = read_predictions(file, parse_names(class_names))
-    matrix, actions = read_cost_matrix(costs, predictions.class_names)
+    matrix = parse_costs(costs, predictions)
     parts = []
     with bar("deciding", len(predictions), False if as_json else None) as advance:
         for _, part, samples in predictions.sample_chunks(normalize=normalize):
-            parts.append(decide_samples(samples, matrix, abstain_cost, action_names=actions))
+            parts.append(decide_samples(samples, matrix, abstain_cost))
             advance(len(part))
     action, total, aleatoric, epistemic = (
         np.concatenate([to_numpy(getattr(part, name)) for part in parts])
@@ -87,7 +87,7 @@ def decide(
     }
     metadata = {
         **input_metadata(file, predictions.shape),
-        "costs": matrix.tolist(),
+        "costs": matrix.costs.tolist(),
         "actions": list(action_names),
         "abstain_cost": abstain_cost,
     }

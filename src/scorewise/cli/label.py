@@ -8,6 +8,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from scorewise import _validate as validate
 from scorewise._fields import UNLABELLED
 from scorewise._numerics import ten_digits
 from scorewise._tables import check_table_path, input_metadata, write_table
@@ -25,6 +26,7 @@ from scorewise.cli._app import (
 )
 from scorewise.cli._arguments import COSTS_SUFFIX, parse_loss, parse_names
 from scorewise.cli._screen import print_json, print_text, table
+from scorewise.decompose import COMPONENTS
 from scorewise.errors import InvalidInput
 from scorewise.io import Predictions, read_predictions, row_uncertainties
 from scorewise.rules import get_rules
@@ -76,6 +78,8 @@ def label(
     select a more diverse batch. If some rows are labelled and others are not, only the unlabelled
     ones are selected.
     """
+    validate.choice(method, "--method", (*METHODS, "joint"))
+    validate.choice(component, "--component", COMPONENTS)
     if out is not None:
         check_table_path(out)
     predictions = read_predictions(file, parse_names(class_names))

@@ -5,9 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from scorewise import _validate as validate
-from scorewise.rules import DEFAULT_RULES, RuleLike, ScoringRule, get_rule, get_rules
+from scorewise._notebook import TextInNotebooks
+from scorewise.rules import DEFAULT_RULES, RuleLike, ScoringRule, get_rule
 
-TASKS = ("selective", "ood", "active")
+_TASKS = ("selective", "ood", "active")
+_ALIASES = {
+    **dict.fromkeys(("abstain", "abstention", "abstaining", "reject", "rejection"), "selective"),
+    **dict.fromkeys(("selective-prediction", "selective-classification"), "selective"),
+    **dict.fromkeys(("detect", "detection", "ood-detection", "out-of-distribution"), "ood"),
+    **dict.fromkeys(("label", "labels", "labelling", "acquire", "active-learning"), "active"),
+}
 
 _MISCALIBRATED = (
     "All this assumes a calibrated model. For a badly calibrated model another measure can do "
@@ -24,7 +31,7 @@ _ZEROS = (
 
 
 @dataclass(frozen=True, repr=False)
-class Advice:
+class Advice(TextInNotebooks):
     """The measure to use for a task, and the reason; made by :func:`scorewise.advise`.
 
     Attributes
@@ -70,8 +77,9 @@ def advise(task: str, task_loss: RuleLike = "zero-one") -> Advice:
     Parameters
     ----------
     task : "selective", "ood" or "active"
-        Abstaining, out-of-distribution (OOD) detection, or choosing what to label next.
-    task_loss : str or ScoringRule
+        Abstaining (also ``"abstain"``), out-of-distribution (OOD) detection (also ``"detect"``), or
+        choosing what to label next (also ``"label"``).
+    task_loss : str, ScoringRule, or costs (K, A)
         The loss that predictions incur; it decides for ``"selective"``.
 
     Returns
@@ -95,8 +103,8 @@ def advise(task: str, task_loss: RuleLike = "zero-one") -> Advice:
     not matter here.
     """
     loss = get_rule(task_loss)
-    [name] = get_rules(task_loss)
-    match validate.choice(task, "task", TASKS):
+    name = loss.name
+    match validate.choice(task, "task", _TASKS, _ALIASES):
         case "selective":
             return Advice(
                 "selective",

@@ -13,11 +13,11 @@ from scorewise import _validate as validate
 from scorewise._array import to_numpy
 from scorewise._progress import bar
 from scorewise._random import generator, seed_of
-from scorewise._rows import check_same_dtype, receive_labelled, receive_rows
+from scorewise._rows import check_comparable, check_member_axis, label_indices, receive_rows
 from scorewise._threads import get_num_threads, run_in_threads
 from scorewise.acquire import Round, learning_curves
 from scorewise.calibrate import LossCalibration, loss_calibration
-from scorewise.compare._advise import TASKS, Advice, advise
+from scorewise.compare._advise import Advice, advise
 from scorewise.compare._comparison import (
     Comparison,
     contrasts_by_influence,
@@ -55,6 +55,7 @@ def compare(
     runs: Mapping[str, Any] | None = None,
     baselines: bool = True,
     floor: float | None = None,
+    labels_are: str | None = None,
     confidence: float = 0.95,
     n_resamples: int = 2000,
     random_state: Any = None,
@@ -77,8 +78,9 @@ def compare(
     ----------
     probs : array (n, M, K), Samples, Dirichlet or Predictions
         Predictions, for ``"selective"`` and ``"ood"``; those of a file include labels.
-    y : integer array (n,), optional
-        Class indices of the same rows, for ``"selective"``; other tasks ignore them.
+    y : array (n,), optional
+        Labels of the same rows, names of classes or indices, for ``"selective"``; other tasks
+        ignore them.
     task : "selective", "ood" or "active"
         What the measures are for.
     task_loss : str or ScoringRule
@@ -100,6 +102,8 @@ def compare(
         Whether to compare max-softmax, margin and variation ratio too.
     floor : float, optional
         The smallest probability that counts in the loss; see :func:`scorewise.task_losses`.
+    labels_are : "names" or "indices", optional
+        What ``y`` holds, where numbers could be either.
     confidence : float
         Confidence of all intervals together.
     n_resamples : int
@@ -107,10 +111,10 @@ def compare(
     random_state : int, RandomState or Generator, optional
         Seed of the resamples.
     progress : bool, optional
-        Whether to show a progress bar; by default on terminals, for work that takes long.
+        Whether to show a progress bar; by default on terminals and in notebooks, for long work.
     **options
-        Those of :class:`scorewise.Samples` for ``probs`` and ``ood``: ``weights``,
-        ``from_logits``, …
+        Those of :class:`scorewise.Samples` for ``probs`` and ``ood``: ``class_names``,
+        ``weights``, ``from_logits``, …
 
     Returns
     -------
@@ -142,15 +146,14 @@ def compare(
     epistemic zero-one  worse              0.2394   0.0431 [0.0161, 0.0702]
     Theory recommends total zero-one: it is the best here.
     """
-    validate.choice(task, "task", TASKS)
     confidence = validate.proportion(confidence, "confidence")
     advice = advise(task, task_loss)
+    task = advice.task
     if task == "active":
         _refuse_unused(task, probs=probs, ood=ood, scores=scores, floor=floor)
         return compare_runs(runs, advice, confidence)
     _refuse_unused(task, runs=runs, **({"floor": floor} if task == "ood" else {"ood": ood}))
     bootstrap = BootstrapSettings.of(confidence, n_resamples, random_state, progress)
-    named = get_rules(rules)
     component_names = [components] if isinstance(components, str) else dict.fromkeys(components)
     chosen: dict[str, Any] = {
         "components": list(component_names),
@@ -162,14 +165,16 @@ def compare(
             _at_least_one_row(predictions, name, options)
             for name, predictions in (("probs", probs), ("ood", ood))
         )
-        check_same_dtype(predictions_in, predictions_out)
+        check_comparable(predictions_in, predictions_out)
+        named = _rules_for(predictions_in, rules)
         rows_in, rows_out = (
             RowUncertainties.of(predictions, named.values())
             for predictions in (predictions_in, predictions_out)
         )
         return compare_ood(rows_in, rows_out, named, advice, bootstrap, **chosen)
-    predictions, labels = _labelled_rows(probs, y, options)
-    rule = get_rule(task_loss)
+    predictions, labels = _labelled_rows(probs, y, options, labels_are)
+    named = _rules_for(predictions, rules)
+    rule = get_rule(task_loss).for_classes(predictions.classes_)
     rows = RowUncertainties.of(predictions, [*named.values(), rule])
     losses = rows.task_losses(rule, labels, floor)
     comparison, _ = compare_selective(rows, losses, named, advice, bootstrap, **chosen)
@@ -377,16 +382,20 @@ def _at_least_one_row(predictions: Any, name: str, options: dict[str, Any]) -> S
 
 
 def _labelled_rows(
-    predictions: Any, y: Any, options: dict[str, Any]
-) -> tuple[Samples | Dirichlet, Any]:
+    predictions: Any, y: Any, options: dict[str, Any], labels_are: str | None
+) -> tuple[Samples | Dirichlet, np.ndarray]:
     """Return predictions and their labels, which a file may contain."""
-    if isinstance(predictions, Predictions):
-        labelled = receive_labelled(predictions, y, options)
-        return labelled.samples, labelled.labels
-    rows = _at_least_one_row(predictions, "probs", options)
-    if y is None:
+    if y is None and not isinstance(predictions, Predictions):
         raise InvalidInput("task='selective' needs labels", Remedy("y", ..., "those of the rows"))
-    return rows, y
+    check_member_axis(predictions, y, options)
+    rows = _at_least_one_row(predictions, "probs", options)
+    return rows, label_indices(predictions, rows, y, labels_are)
+
+
+def _rules_for(predictions: Samples | Dirichlet, rules: Rules) -> dict[str, ScoringRule]:
+    """Return the rules by name, for the classes of the predictions."""
+    classes = predictions.classes_
+    return {name: rule.for_classes(classes) for name, rule in get_rules(rules).items()}
 
 
 def _losses_of_runs(values: Any, name: str) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from scorewise._notebook import display, frame, html
 from scorewise._text import aligned, percent
 from scorewise.calibrate import LossCalibration
 from scorewise.compare._influence import Estimate
@@ -153,11 +154,42 @@ class Comparison:
             "notes": list(self.notes),
         }
 
-    def to_frame(self) -> Any:
-        """Return the standings as a pandas frame."""
-        import pandas as pd
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return a data frame of the standings, from the best to the worst.
 
-        return pd.DataFrame([asdict(row) for row in self.standings])
+        Parameters
+        ----------
+        library : "pandas" or "polars", optional
+            By default pandas, or polars where pandas is not installed.
+
+        Raises
+        ------
+        ImportError
+            Without pandas and polars.
+
+        Examples
+        --------
+        >>> import numpy as np, scorewise as sw
+        >>> probs = np.random.default_rng(0).dirichlet([1, 1], size=(50, 3))
+        >>> comparison = sw.compare(probs, [0] * 50, rules=["log"], baselines=False)
+        >>> comparison.to_frame()["name"].tolist()
+        ['total zero-one', 'total log', 'aleatoric log', 'epistemic log']
+        """
+        return frame([asdict(row) for row in self.standings], library)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the distance of each measure to the best, and return the display.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure.
+
+        Returns
+        -------
+        scorewise.plots.ComparisonDisplay
+        """
+        return display("ComparisonDisplay", self).plot(ax)
 
     @property
     def title(self) -> str:
@@ -184,6 +216,9 @@ class Comparison:
 
     def __repr__(self) -> str:
         return "\n".join([self.title, aligned(self.table(), n_names=2), *self.notes])
+
+    def _repr_html_(self) -> str:
+        return html(self.title, self.table(), *self.notes, n_names=2)
 
 
 def rank(

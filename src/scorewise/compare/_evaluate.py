@@ -12,7 +12,7 @@ from scorewise._array import to_numpy
 from scorewise._inputs import apply_floor
 from scorewise._losses import certifiable_bound, in_library_of_rule
 from scorewise._numerics import evenly_spaced
-from scorewise._rows import LabelledSamples, check_same_dtype, receive_labelled, receive_samples
+from scorewise._rows import LabelledSamples, check_comparable, receive_labelled, receive_samples
 from scorewise.abstain import Certificate
 from scorewise.acquire import learning_curves
 from scorewise.compare._advise import advise
@@ -62,7 +62,7 @@ def evaluate(
     loss_bound: float | None = None,
     runs: Mapping[str, Any] | None = None,
     ids: Any = None,
-    class_names: Sequence[str] | None = None,
+    labels_are: str | None = None,
     n_uncertain: int = 10,
     n_resamples: int = 2000,
     random_state: Any = 0,
@@ -79,8 +79,8 @@ def evaluate(
     ----------
     predictions : Predictions, array (n, M, K) or Samples
         Such as ``sw.read_predictions("test.parquet")``, with labels, ids and class names.
-    y : integer array (n,), optional
-        Class indices, unless the predictions have labels.
+    y : array (n,), optional
+        Names of classes, or indices; not needed where the predictions have labels.
     ood : Predictions, array (m, M, K) or Samples, optional
         Predictions for out-of-distribution rows.
     task_loss : str or ScoringRule
@@ -100,8 +100,8 @@ def evaluate(
         Repeated runs of active learning, as for :func:`scorewise.compare`.
     ids : array (n,), optional
         Names of the rows.
-    class_names : sequence of str, optional
-        Names of the classes.
+    labels_are : "names" or "indices", optional
+        What ``y`` holds, where numbers could be either.
     n_uncertain : int
         How many of the most uncertain rows to describe.
     n_resamples : int
@@ -109,9 +109,10 @@ def evaluate(
     random_state : int, RandomState or Generator, optional
         Seed of the resamples.
     progress : bool, optional
-        Whether to show a progress bar; by default on terminals, for work that takes long.
+        Whether to show a progress bar; by default on terminals and in notebooks, for long work.
     **options
-        Those of :class:`scorewise.Samples`: ``weights``, ``from_logits``, ``normalize``, …
+        Those of :class:`scorewise.Samples`: ``class_names``, ``weights``, ``from_logits``,
+        ``normalize``, …
 
     Returns
     -------
@@ -133,10 +134,11 @@ def evaluate(
     >>> print(evaluation.verdict.abstain)
     Abstain on 32.8 % and the error falls from 19.7 % to under 10 %, with 95 % confidence.
     """
-    labelled = receive_labelled(predictions, y, options, ids=ids, class_names=class_names)
-    rule = get_rule(task_loss)
-    [loss_name] = get_rules(task_loss)
-    named = get_rules(rules)
+    labelled = receive_labelled(predictions, y, options, ids=ids, labels_are=labels_are)
+    classes = labelled.samples.classes_
+    rule = get_rule(task_loss).for_classes(classes)
+    loss_name = rule.name
+    named = {name: rule.for_classes(classes) for name, rule in get_rules(rules).items()}
     n_uncertain = validate.whole(n_uncertain, "n_uncertain", at_least=0)
     bootstrap = BootstrapSettings.of(confidence, n_resamples, random_state, progress)
     confidence = bootstrap.confidence
@@ -195,17 +197,16 @@ def evaluate(
 
 def _ood_samples(ood: Any, rows: Samples, options: dict[str, Any]) -> Samples:
     """Return the out-of-distribution rows; Samples and files come with their own weights."""
-    if isinstance(ood, Samples):
-        options = {}
+    if isinstance(ood, Samples | Predictions):
+        shared = {"class_names", "normalize"} if isinstance(ood, Predictions) else {"class_names"}
+        options = {name: value for name, value in options.items() if name in shared}
     elif not isinstance(ood, Predictions) and np.ndim(options.get("weights", 0)) == 2:
         remedy = Remedy("ood", ..., "as Samples with weights of their own")
         raise InvalidInput("weights are those of the in-distribution rows", remedy)
     samples = receive_samples(ood, "ood", options)
     if not len(samples.probs):
         raise InvalidInput("ood has no rows")
-    if samples.n_classes != rows.n_classes:
-        raise InvalidInput(f"ood has {samples.n_classes} classes, the predictions {rows.n_classes}")
-    check_same_dtype(rows, samples)
+    check_comparable(rows, samples)
     return samples
 
 

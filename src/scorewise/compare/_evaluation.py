@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from scorewise._notebook import TextInNotebooks, display, frame
 from scorewise._numerics import evenly_spaced
 from scorewise.abstain import Certificate
 from scorewise.calibrate import LossCalibration
@@ -120,6 +121,23 @@ class OODEvaluation:
         """The name of its values, such as ``"epistemic log uncertainty"``."""
         return f"{self.measure} uncertainty"
 
+    def plot(self, axes: Any = None, bins: int | None = None) -> Any:
+        """Draw histograms of both sets of rows and the ROC curve, and return the display.
+
+        Parameters
+        ----------
+        axes : two Axes, optional
+            Axes to draw on; by default those of a new figure.
+        bins : int, optional
+            Number of bins, shared by both histograms; by default 5 to 40.
+
+        Returns
+        -------
+        scorewise.plots.OODDisplay
+        """
+        scores = self.u_in, self.u_out
+        return display("OODDisplay", *scores, self.metrics, self.score_name).plot(axes, bins)
+
 
 @dataclass(frozen=True, eq=False)
 class LearningEvaluation:
@@ -135,9 +153,25 @@ class LearningEvaluation:
     curves: dict[str, tuple[np.ndarray, np.ndarray]]
     comparison: Comparison
 
+    def plot(self, ax: Any = None, loss_name: str | Unit = "loss") -> Any:
+        """Draw the mean loss by the number of labels, and return the display.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure.
+        loss_name : str or Unit
+            Name of the loss on the axis; the ``unit`` of the evaluation has one.
+
+        Returns
+        -------
+        scorewise.plots.LearningCurveDisplay
+        """
+        return display("LearningCurveDisplay", self.curves, loss_name).plot(ax)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation:
+class Evaluation(TextInNotebooks):
     """The evaluation of one set of predictions; made by :func:`scorewise.evaluate`.
 
     Printing it gives the verdict. Plots, the report and the command line all read it.
@@ -243,6 +277,54 @@ class Evaluation:
 
     def __repr__(self) -> str:
         return str(self.verdict)
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return a data frame with a row for each task and measure: its metric and its rank.
+
+        Parameters
+        ----------
+        library : "pandas" or "polars", optional
+            By default pandas, or polars where pandas is not installed.
+
+        Raises
+        ------
+        ImportError
+            Without pandas and polars.
+
+        Examples
+        --------
+        >>> import numpy as np, scorewise as sw
+        >>> probs = np.random.default_rng(0).dirichlet([1, 1], size=(50, 3))
+        >>> evaluation = sw.evaluate(probs, [0] * 50, ood=probs, n_resamples=100)
+        >>> evaluation.to_frame().groupby("task")["metric"].first().to_dict()
+        {'ood': 'auroc', 'selective': 'aulc'}
+        """
+        parts = [part for part in (self, self.ood, self.learning) if part is not None]
+        rows = [
+            {"task": part.comparison.task, "metric": part.comparison.metric, **asdict(standing)}
+            for part in parts
+            for standing in part.comparison.standings
+        ]
+        return frame(rows, library)
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draw the rejection curves of all measures, and return the display.
+
+        Its parts have displays too: ``comparison.plot()``, ``calibration.plot()``,
+        ``uncertainty.plot()``, ``ood.plot()`` and ``learning.plot()``.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure.
+        **options
+            Those of :meth:`scorewise.plots.RejectionCurveDisplay.plot`: ``view``, ….
+
+        Returns
+        -------
+        scorewise.plots.RejectionCurveDisplay
+        """
+        return display("RejectionCurveDisplay", self.distinct_curves, self.unit).plot(ax, **options)
 
     def to_dict(self) -> dict[str, Any]:
         """Return mappings, lists, arrays and numbers; curves have about 200 coverages."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, overload
 
+from scorewise._notebook import TextInNotebooks
 from scorewise._text import percent
 from scorewise.errors import Remedy, ScorewiseError
 
@@ -21,7 +22,7 @@ _MOST_NAMES = 4  # in one sentence
 
 
 @dataclass(frozen=True)
-class Verdict(Sequence[str]):
+class Verdict(TextInNotebooks, Sequence[str]):
     """The results of an evaluation: sentences by name, and a sequence in reading order.
 
     Attributes

@@ -3,6 +3,7 @@
 from scorewise.decompose._decompose import (
     COMPONENTS,
     Decomposition,
+    Decompositions,
     Explanation,
     decompose,
     explain_kernel,
@@ -12,6 +13,7 @@ from scorewise.decompose._related import label_wise, pairwise_epistemic, reverse
 __all__ = [
     "COMPONENTS",
     "Decomposition",
+    "Decompositions",
     "Explanation",
     "decompose",
     "explain_kernel",

@@ -14,10 +14,11 @@ from scorewise import kernels
 from scorewise._array import Array, as_dtype_of, is_compiled, is_dask, namespace
 from scorewise._inputs import InputOptions
 from scorewise._members import Members, changed_options
+from scorewise._notebook import display, frame, html
 from scorewise.decompose._jackknife import Jackknife, check_jackknife
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
-from scorewise.rules import RuleLike, ScoringRule, get_rules
+from scorewise.rules import RuleLike, ScoringRule, Unit, get_rules, is_single_rule
 
 COMPONENTS = ("total", "aleatoric", "epistemic")
 
@@ -43,15 +44,119 @@ class Decomposition:
         return iter((self.total, self.aleatoric, self.epistemic))
 
     def __repr__(self) -> str:
-        lines = [
-            f"  {name:9} = {np.array2string(np.asarray(value), precision=4, threshold=6)}"
-            if isinstance(value, np.ndarray | np.floating)
-            else f"  {name:9} = {value!r}"
-            for name, value in zip(COMPONENTS, self, strict=True)
-        ]
+        lines = [f"  {name:9} = {text}" for name, text in self._texts().items()]
         if self.standard_error is not None:
             lines.append("  standard_error = Decomposition(...)")
         return "\n".join(["Decomposition(", *lines, ")"])
+
+    def _repr_html_(self) -> str:
+        texts = [("component", "values"), *self._texts().items()]
+        return html(texts, n_names=2)
+
+    def _texts(self) -> dict[str, str]:
+        """The first and the last values of each component."""
+        return {
+            name: np.array2string(np.asarray(value), precision=4, threshold=6)
+            if isinstance(value, np.ndarray | np.floating)
+            else repr(value)
+            for name, value in zip(COMPONENTS, self, strict=True)
+        }
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return a data frame with the columns total, aleatoric and epistemic.
+
+        Parameters
+        ----------
+        library : "pandas" or "polars", optional
+            By default pandas, or polars where pandas is not installed.
+
+        Raises
+        ------
+        InvalidInput
+            If the instances have more than one axis.
+        ImportError
+            Without pandas and polars.
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> sw.decompose([[[0.9, 0.1], [0.1, 0.9]], [[0.6, 0.4], [0.6, 0.4]]], "brier").to_frame()
+           total  aleatoric  epistemic
+        0   0.50       0.18       0.32
+        1   0.48       0.48       0.00
+        """
+        return frame(dict(zip(COMPONENTS, self, strict=True)), library)
+
+    def plot(self, ax: Any = None, loss_name: str | Unit = "loss") -> Any:
+        """Draw the two parts as stacked bars, and return the display.
+
+        Parameters
+        ----------
+        ax : Axes, optional
+            Axes to draw on; by default those of a new figure.
+        loss_name : str or Unit
+            Name of the loss on the axis; the ``unit`` of a rule has one.
+
+        Returns
+        -------
+        scorewise.plots.DecompositionDisplay
+
+        Examples
+        --------
+        >>> import numpy as np, scorewise as sw
+        >>> from matplotlib.figure import Figure
+        >>> probs = np.array([[[0.9, 0.1], [0.1, 0.9]], [[0.6, 0.4], [0.6, 0.4]]])
+        >>> display = sw.decompose(probs, "brier").plot(Figure().subplots(), "Brier loss")
+        >>> display.ax_.get_ylabel()
+        'expected Brier loss'
+        """
+        return display("DecompositionDisplay", self, loss_name).plot(ax)
+
+
+class Decompositions(dict[str, Decomposition]):
+    """The decompositions under several rules, a dict by their names.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> probs = [[[0.9, 0.1], [0.1, 0.9]], [[0.6, 0.4], [0.6, 0.4]]]
+    >>> many = sw.decompose(probs, ["brier", "zero-one"])
+    >>> many["brier"].epistemic.round(2)
+    array([0.32, 0.  ])
+    >>> list(many.to_frame())  # as in the tables of scorewise.score_file
+    ['total_brier', 'aleatoric_brier', 'epistemic_brier', 'total_zero-one', 'aleatoric_zero-one',
+     'epistemic_zero-one']
+    """
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (rule, *name_and_text)
+            for rule, decomposition in self.items()
+            for name_and_text in decomposition._texts().items()
+        ]
+        return html([("rule", "component", "values"), *rows], n_names=3)
+
+    def to_frame(self, library: str | None = None) -> Any:
+        """Return a data frame with a column for each component and rule, such as ``total_log``.
+
+        Parameters
+        ----------
+        library : "pandas" or "polars", optional
+            By default pandas, or polars where pandas is not installed.
+
+        Raises
+        ------
+        InvalidInput
+            If the instances have more than one axis.
+        ImportError
+            Without pandas and polars.
+        """
+        columns = {
+            f"{component}_{rule}": values
+            for rule, decomposition in self.items()
+            for component, values in zip(COMPONENTS, decomposition, strict=True)
+        }
+        return frame(columns, library)
 
 
 class _Keywords(TypedDict, total=False):
@@ -63,6 +168,7 @@ class _Keywords(TypedDict, total=False):
     from_logits: bool
     normalize: bool
     check: bool
+    class_names: Any
     unbiased: bool
     standard_errors: bool
 
@@ -74,7 +180,7 @@ def decompose(
     predictions: Any,
     rule: Iterable[RuleLike] | Mapping[str, RuleLike],
     **options: Unpack[_Keywords],
-) -> dict[str, Decomposition]: ...
+) -> Decompositions: ...
 def decompose(
     predictions: Any,
     rule: RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike],
@@ -85,9 +191,10 @@ def decompose(
     from_logits: bool = False,
     normalize: bool = False,
     check: bool = True,
+    class_names: Any = None,
     unbiased: bool = False,
     standard_errors: bool = False,
-) -> Decomposition | dict[str, Decomposition]:
+) -> Decomposition | Decompositions:
     """Return total, aleatoric and epistemic uncertainty, in the units of a rule's loss.
 
     Use the total of your own loss to abstain, the epistemic component under ``"log"`` to detect
@@ -97,12 +204,13 @@ def decompose(
 
     Parameters
     ----------
-    predictions : array (..., M, K), Samples or Dirichlet
+    predictions : array (..., M, K), list of M arrays (..., K), Samples or Dirichlet
         Probabilities of M members (posterior samples) for K classes, as a NumPy, torch, JAX, CuPy
-        or Dask array; or a distribution.
-    rule : str, ScoringRule, or several in a list or a mapping
-        A single rule gives a single result. Several give a dict by name (as written, or by the
-        mapping's keys), computed in one pass.
+        or Dask array, or as a list of such arrays, one for each member; or a distribution. An
+        array (M, K) has the members of one row: for N rows of one model pass ``probs[:, None]``.
+    rule : str, ScoringRule, costs (K, A), or several in a list or a mapping
+        As for :func:`scorewise.get_rule`. A single rule gives a single result. Several give a dict
+        by name (as written, or by the mapping's keys), computed in one pass.
     weights : array (M,) or (..., M), optional
         Member weights in any scale; those of 0 do not count.
     member_axis, class_axis : int
@@ -114,6 +222,8 @@ def decompose(
         Rescale rows to sum to 1.
     check : bool
         Raise for bad input; ``False`` skips the check.
+    class_names : sequence, optional
+        Labels of the classes in the order of the predictions, for costs that name their classes.
     unbiased : bool
         Correct EU for the number of members by the jackknife, EU + Σ_m (1 − w_m) D(θ̄, θ̄₋ₘ) with
         weights w that sum to 1 (M/(M−1) times EU for quadratic rules), and set TU = AU + EU.
@@ -123,8 +233,9 @@ def decompose(
 
     Returns
     -------
-    Decomposition, or dict of str to Decomposition
-        Each component has the shape of the instances, ``(...)``.
+    Decomposition, or Decompositions
+        Each component has the shape of the instances, ``(...)``. ``Decompositions`` is a dict of
+        str to Decomposition.
 
     Raises
     ------
@@ -146,9 +257,10 @@ def decompose(
     array([0.32, 0.  ])
     """
     # A single result needs no name, which torch cannot compile.
-    named = get_rules({"": rule} if isinstance(rule, str | ScoringRule) else rule)
+    is_single = is_single_rule(rule)
+    named = get_rules({"": rule} if is_single else rule)
     rules = list(named.values())
-    options = InputOptions(member_axis, class_axis, from_logits, normalize, check)
+    options = InputOptions(member_axis, class_axis, from_logits, normalize, check, class_names)
     jackknife = _JackknifeOptions(unbiased, standard_errors)
     if isinstance(predictions, Dirichlet):
         if names := changed_options(weights, options, jackknife):
@@ -159,9 +271,9 @@ def decompose(
         results = [_of_dirichlet(predictions, r) for r in rules]
     else:
         results = _of_members(Members.of(predictions, weights, options), rules, jackknife)
-    if isinstance(rule, str | ScoringRule):
+    if is_single:
         return results[0]
-    return dict(zip(named, results, strict=True))
+    return Decompositions(zip(named, results, strict=True))
 
 
 # -- members --------------------------------------------------------------------------------------
@@ -181,7 +293,7 @@ class _JackknifeOptions:
 def _of_members(
     members: Members, rules: Sequence[ScoringRule], jackknife: _JackknifeOptions
 ) -> list[Decomposition]:
-    members.check_rules(rules)
+    rules = members.fit_rules(rules)
     if jackknife:
         check_jackknife(members.raw.values.shape[-2], rules, jackknife.unbiased)
     per_rule = 6 if jackknife.standard_errors else 3
@@ -206,6 +318,8 @@ def _all_components(
     raw, weights = members.raw, members.weights
     by_arrays = jackknife or is_compiled(raw.values)
     kernel = None if by_arrays else kernels.pick(raw, weights, rules)
+    if kernel is not None:
+        raw.check_logits()
     results = kernel.compute(raw, weights, rules) if kernel is not None else None
     if results is not None:
         return list(chain.from_iterable(results))
@@ -239,6 +353,7 @@ def _components(samples: Samples, rule: ScoringRule, jackknife: _JackknifeOption
 
 
 def _of_dirichlet(predictions: Dirichlet, rule: ScoringRule) -> Decomposition:
+    rule = rule.for_classes(predictions.classes_)
     rule.check_classes(predictions.n_classes)
     q = predictions.in_float64(on_host=rule.runs_on_any_library)
     xp = namespace(q.alpha)
@@ -277,6 +392,7 @@ def explain_kernel(
     from_logits: bool = False,
     normalize: bool = False,
     check: bool = True,
+    class_names: Any = None,
     unbiased: bool = False,
     standard_errors: bool = False,
 ) -> Explanation:
@@ -315,9 +431,9 @@ def explain_kernel(
     rules = list(get_rules(rule).values())
     if isinstance(predictions, Dirichlet):
         return Explanation("array", "a Dirichlet has closed forms and no members")
-    options = InputOptions(member_axis, class_axis, from_logits, normalize, check)
+    options = InputOptions(member_axis, class_axis, from_logits, normalize, check, class_names)
     members = Members.of(predictions, weights, options)
-    members.check_rules(rules)
+    rules = members.fit_rules(rules)
     if unbiased or standard_errors:
         return Explanation("array", "only the array path leaves members out for the jackknife")
     if is_dask(members.raw.values):

@@ -124,7 +124,7 @@ def _of_rule(
 ) -> Array:
     """Return a measure of members under one rule."""
     members, rule = _members(probs, **options), get_rule(rule)
-    members.check_rules([rule])
+    [rule] = members.fit_rules([rule])
     return members.compute(lambda m: m.samples.by_blocks(lambda s: [measure(s, rule)]), 1)[0]
 
 

@@ -9,7 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from scorewise import _validate as validate
 from scorewise._held_out import HeldOutClassifier, MeanPredictions
-from scorewise._warnings import warn
 
 
 class OODDetector(HeldOutClassifier):
@@ -89,7 +88,7 @@ class OODDetector(HeldOutClassifier):
 
     calibration_uncertainty_: np.ndarray
 
-    def _check(self, n_classes: int | None) -> None:
+    def _check(self, classes: np.ndarray | None) -> None:
         validate.proportion(self.false_alarm_rate, "false_alarm_rate")
 
     def _calibrate(
@@ -153,7 +152,7 @@ class OODDetector(HeldOutClassifier):
             rate = validate.proportion(false_discovery_rate, "false_discovery_rate")
         n = len(self.calibration_uncertainty_)
         if 1 / (1 + n) > rate:
-            warn(
+            validate.warn(
                 f"{n} held-out rows are too few to detect OOD rows at a rate of {rate:g}; hold out "
                 f"{int(np.ceil(1 / rate)) - 1} or more"
             )

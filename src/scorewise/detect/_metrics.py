@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
+from scorewise._notebook import html
 from scorewise._progress import bar
 from scorewise._random import generator, seed_of
+from scorewise._text import percent
 
 METRICS = ("auroc", "aupr_out", "aupr_in", "fpr95")
 
@@ -54,12 +56,18 @@ class OODMetrics:
         return self.intervals["auroc"]
 
     def __repr__(self) -> str:
-        parts = []
-        for name in METRICS:
-            low_high = self.intervals.get(name)
-            shown = f" [{low_high[0]:.3f}, {low_high[1]:.3f}]" if low_high else ""
-            parts.append(f"{name} {getattr(self, name):.3f}{shown}")
-        return ", ".join(parts)
+        return ", ".join(" ".join(filter(None, row)) for row in self._rows())
+
+    def _repr_html_(self) -> str:
+        heading = ("metric", "value", f"{percent(self.confidence, '.6g')} interval")
+        return html([heading, *self._rows()])
+
+    def _rows(self) -> list[tuple[str, str, str]]:
+        """For each metric its name, its value and its interval, if there is one."""
+        intervals = {
+            name: f"[{low:.3f}, {high:.3f}]" for name, (low, high) in self.intervals.items()
+        }
+        return [(x, f"{getattr(self, x):.3f}", intervals.get(x, "")) for x in METRICS]
 
 
 def ood_metrics(
@@ -89,7 +97,7 @@ def ood_metrics(
     random_state : int, RandomState or Generator, optional
         Seed of the resamples.
     progress : bool, optional
-        Whether to show a progress bar; by default on terminals, for work that takes long.
+        Whether to show a progress bar; by default on terminals and in notebooks, for long work.
 
     Returns
     -------

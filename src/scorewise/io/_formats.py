@@ -198,6 +198,8 @@ def write_predictions(
     elif isinstance(probs, Samples):
         if weights is not None:
             raise InvalidInput("weights: cannot be passed with Samples, which have their own")
+        if class_names is None:
+            others["class_names"] = probs.classes_
         predictions = Predictions(probs.probs, **others | {"weights": probs.weights})
     else:
         predictions = Predictions(probs, **others)

@@ -11,8 +11,9 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import dtype_name, to_numpy
-from scorewise._fields import as_array, checked_ids, checked_labels, checked_names
+from scorewise._fields import as_array, check_same_names, checked_ids, checked_labels, checked_names
 from scorewise._inputs import InputOptions, RawPredictions, StoredAs, raw_members, weights_dtype
+from scorewise._notebook import TextInNotebooks
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidFile, InvalidInput
 
@@ -47,7 +48,7 @@ class RowSource(Protocol):
         """Return where a row is stored, for a message; None if its number identifies it."""
 
 
-class Predictions:
+class Predictions(TextInNotebooks):
     """Predictions of M members for N rows and K classes, with labels, ids, names and weights.
 
     Use it to keep these fields together. :func:`scorewise.read_predictions` returns one whose rows
@@ -153,6 +154,36 @@ class Predictions:
         self.class_names = class_names
         self.member_weights = member_weights  # (M,), the same for all rows
         self.path: Path | None = None  # of the file or folder that the rows are read from
+
+    def with_class_names(self, class_names: Any) -> Predictions:
+        """Return the same predictions with names of their classes, if they have none.
+
+        Parameters
+        ----------
+        class_names : sequence of K strings, optional
+            None changes nothing.
+
+        Raises
+        ------
+        InvalidInput
+            If the predictions have other names.
+
+        Examples
+        --------
+        >>> import numpy as np, scorewise as sw
+        >>> predictions = sw.io.Predictions(np.full((4, 3, 2), 0.5))
+        >>> predictions.with_class_names(["well", "ill"]).class_names
+        ('well', 'ill')
+        """
+        names = checked_names(class_names, self.shape[-1])
+        if names is None:
+            return self
+        if self.class_names is not None:
+            check_same_names(self.class_names, names)
+            return self
+        named = Predictions.from_source(self.source, names, self.member_weights)
+        named.path = self.path
+        return named
 
     def __repr__(self) -> str:
         n, m, k = self.shape
@@ -333,7 +364,9 @@ class Predictions:
         """Return the members as kernels take them; errors count rows from ``first_row``."""
         values = self.logits if self.from_logits else self.probs
         normalize = normalize and not self.from_logits  # a softmax sums to 1
-        options = InputOptions(from_logits=self.from_logits, normalize=normalize)
+        options = InputOptions(
+            from_logits=self.from_logits, normalize=normalize, class_names=self.class_names
+        )
         members = raw_members(values, options)
         return members.block(members.values, (first_row,))
 

@@ -126,7 +126,7 @@ def score_file(
     resume : bool
         Resume an interrupted run with the same input and options.
     progress : bool, optional
-        Show a progress bar; by default, on terminals and for long work.
+        Whether to show a progress bar; by default on terminals and in notebooks, for long work.
 
     Returns
     -------
@@ -159,7 +159,7 @@ def score_file(
     predictions = read_predictions(source, class_names)
     check_not_input(out, source)
     for rule in named.values():
-        rule.check_classes(predictions.shape[-1])
+        rule.for_classes(predictions.class_names).check_classes(predictions.shape[-1])
     versions_before = file_versions(source)
     metadata = {
         **input_summary(source, predictions.shape),
@@ -206,7 +206,7 @@ def row_uncertainties(
     normalize : bool
         Rescale probabilities to sum to 1.
     progress : bool, optional
-        Show a progress bar; by default, on terminals and for long work.
+        Whether to show a progress bar; by default on terminals and in notebooks, for long work.
 
     Raises
     ------

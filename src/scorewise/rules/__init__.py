@@ -17,6 +17,7 @@ from scorewise.rules._names import DEFAULT_RULES as DEFAULT_RULES
 from scorewise.rules._names import RuleLike as RuleLike
 from scorewise.rules._names import get_rule as get_rule
 from scorewise.rules._names import get_rules as get_rules
+from scorewise.rules._names import is_single_rule as is_single_rule
 from scorewise.rules._names import rule_from_json as rule_from_json
 from scorewise.rules._norm import Pseudospherical as Pseudospherical
 from scorewise.rules._norm import Spherical as Spherical

@@ -19,15 +19,17 @@ from scorewise._array import (
     cached_property,
     difference,
     eps,
+    is_frame,
     matmul,
     namespace,
     one_hot,
     to_float64,
 )
+from scorewise._fields import class_text, names_classes
 from scorewise._numerics import log1p_minus, polynomial
-from scorewise._text import quoted
+from scorewise._text import did_you_mean, quoted, quoted_names
 from scorewise.distributions import Dirichlet, Samples
-from scorewise.errors import InvalidInput
+from scorewise.errors import InvalidInput, Remedy
 from scorewise.rules._rule import (
     BY_LARGEST,
     DecisionRule,
@@ -157,32 +159,36 @@ class TopK(_LargestClassesRule):
 class CostMatrix(DecisionRule):
     """See :func:`cost_matrix`."""
 
-    costs: np.ndarray
+    costs: np.ndarray  # from any array or data frame
     actions: Sequence[str] | None = None  # stored as a tuple
+    class_names: Sequence[str] | None = None  # of the rows, stored as a tuple
     family = "cost_matrix"
 
     def __post_init__(self) -> None:
-        costs = validate.read_only_array(self.costs, "the cost matrix", ndim=2)
+        columns, index = None, None
+        values: Any = self.costs
+        if is_frame(values):
+            values, columns, index = _read_frame(values)
+        costs = validate.read_only_array(values, "the cost matrix", ndim=2)
         if costs.shape[0] < 2 or costs.shape[1] < 1:
             raise InvalidInput(
                 f"the cost matrix has shape {costs.shape}; it needs a row for each of K ≥ 2 "
                 "classes and a column for each action"
             )
-        object.__setattr__(self, "costs", costs)
-        if self.actions is not None:
-            if isinstance(self.actions, str | bytes) or not isinstance(self.actions, Iterable):
-                raise InvalidInput(
-                    f"{quoted(self.actions)} must be a sequence of names, one per action"
-                )
-            actions = tuple(str(a) for a in self.actions)
-            if len(actions) != costs.shape[1]:
-                raise InvalidInput(f"{len(actions)} action names for {costs.shape[1]} actions")
-            duplicate = validate.first_repeated(actions)
-            if duplicate is not None:
-                raise InvalidInput(
-                    f"two actions are called {quoted(duplicate)}; give each a different name"
-                )
-            object.__setattr__(self, "actions", actions)
+        rows = _checked_names(index, len(costs), "class", "classes")
+        class_names = _checked_names(self.class_names, len(costs), "class", "classes")
+        if rows is not None and class_names is not None and rows != class_names:
+            raise InvalidInput(
+                f"the rows of the costs are for the classes {quoted_names(rows)}, and class_names "
+                f"are {quoted_names(class_names)}; name the classes once"
+            )
+        class_names = class_names or rows
+        actions = columns if self.actions is None else self.actions
+        if actions is None and costs.shape[0] == costs.shape[1]:
+            actions = class_names  # each action predicts a class
+        actions = _checked_names(actions, costs.shape[1], "action", "actions")
+        for name, value in (("costs", costs), ("actions", actions), ("class_names", class_names)):
+            object.__setattr__(self, name, value)
 
     @property
     def name(self) -> str:
@@ -210,10 +216,64 @@ class CostMatrix(DecisionRule):
         return bool((self.costs >= 0).all())
 
     def _parameters(self) -> tuple[Any, ...]:
+        if self.class_names is not None:
+            return self.costs, self.actions, self.class_names
         return (self.costs,) if self.actions is None else (self.costs, self.actions)
 
+    def to_json(self) -> str | dict[str, Any]:
+        content = super().to_json()
+        if self.class_names is None:  # a policy of an earlier version has no such field
+            del content["class_names"]  # type: ignore[union-attr]
+        return content
+
     def check_classes(self, n_classes: int) -> None:
+        if self.class_names is not None:
+            raise InvalidInput(
+                f"the costs name their classes, such as {quoted(self.class_names[0])}, and here "
+                "the order of the classes is not known; pass rule.for_classes(names), with the "
+                "names in the order of the predictions"
+            )
         validate.same_classes(n_classes, len(self.costs), "this cost matrix")
+
+    def for_classes(self, classes: Iterable[Any] | None) -> CostMatrix:
+        if self.class_names is None:
+            return self
+        labels = None if classes is None else [class_text(label) for label in classes]
+        names = self._names_in_order(labels)
+        costs = self.costs[[self.class_names.index(name) for name in names]]
+        actions = self.actions
+        if actions is not None and set(names) <= set(actions):  # predictions of a class
+            others = [action for action in actions if action not in names]
+            costs = costs[:, [actions.index(action) for action in (*names, *others)]]
+            actions = (*(labels or names), *others)
+        return CostMatrix(costs, actions)
+
+    def _names_in_order(self, labels: list[str] | None) -> Sequence[str]:
+        """Return the names of the rows in the order of the classes, or their numbers from 0."""
+        names = self.class_names or ()
+        numbers = [str(k) for k in range(len(names))]
+        if set(names) == set(numbers) and not set(names) & set(labels or ()):
+            validate.same_classes(len(labels or names), len(names), "this cost matrix")
+            return numbers
+        if labels is None:
+            raise InvalidInput(
+                f"the costs name their classes, such as {quoted(names[0])}, and the predictions do "
+                "not",
+                Remedy("class_names", ..., "the names in the order of the predictions"),
+            )
+        unknown = next((name for name in names if name not in labels), None)
+        if unknown is not None:
+            hint = did_you_mean(unknown, labels)
+            if set(labels) == set(self.actions or ()):
+                hint = "rows are classes and columns actions: transpose the costs; "
+            raise InvalidInput(
+                f"the costs have a row for {quoted(unknown)}, and there is no such class; {hint}"
+                f"the classes are {quoted_names(labels)}"
+            )
+        missing = next((label for label in labels if label not in names), None)
+        if missing is not None:
+            raise InvalidInput(f"the costs have no row for the class {quoted(missing)}")
+        return labels
 
     @cached_property
     def _excess_costs(self) -> np.ndarray:
@@ -313,6 +373,51 @@ class CostMatrix(DecisionRule):
         return self._without(xp, total, epistemic), epistemic, error
 
 
+def _read_frame(frame: Any) -> tuple[Any, list[Any] | None, list[str] | None]:
+    """Return the costs of a data frame, the names of its columns, and the classes of its rows.
+
+    The classes are in its index, or in its first column. Names are None where they are numbers
+    that the library gave.
+    """
+    values = np.asarray(frame.to_numpy())
+    columns, n = list(frame.columns), len(values)
+    actions = None if _are_positions(columns) else columns
+    index = list(getattr(frame, "index", range(n)))
+    if not _are_positions(index):
+        classes = [class_text(label) for label in index]
+    elif columns and names_classes(columns[0], values[:, 0].tolist()):
+        classes = [class_text(label) for label in values[:, 0]]
+        values, actions = values[:, 1:], actions and actions[1:]
+    else:
+        classes = None
+    if values.dtype == object:  # columns of several types
+        values = np.array(values.tolist())
+    return values, actions, classes
+
+
+def _are_positions(labels: list[Any]) -> bool:
+    """Return whether labels are 0, 1, …, as a library numbers what has no names."""
+    has_bools = any(isinstance(label, bool | np.bool_) for label in labels)
+    return labels == list(range(len(labels))) and not has_bools
+
+
+def _checked_names(names: Any, n: int, singular: str, plural: str) -> tuple[str, ...] | None:
+    """Return the names of rows or columns of a cost matrix, all different."""
+    if names is None:
+        return None
+    if isinstance(names, str | bytes) or not isinstance(names, Iterable):
+        raise InvalidInput(f"{quoted(names)} must be a sequence of names, one per {singular}")
+    texts = tuple(class_text(name) for name in names)
+    if len(texts) != n:
+        raise InvalidInput(f"{len(texts)} {singular} names for {n} {plural}")
+    duplicate = validate.first_repeated(texts)
+    if duplicate is not None:
+        raise InvalidInput(
+            f"two {plural} are called {quoted(duplicate)}; give each a different name"
+        )
+    return texts
+
+
 def _slice_bits(xp: Namespace, x: Array) -> int:
     """Return how many bits a slice has, so that sums of products of two slices are exact."""
     return 20 if eps(xp, x) < 1e-10 else 8
@@ -350,21 +455,34 @@ def top_k(k: int) -> ScoringRule:
 
 
 @register
-def cost_matrix(costs: Any, actions: Sequence[str] | None = None) -> ScoringRule:
+def cost_matrix(
+    costs: Any, actions: Sequence[str] | None = None, class_names: Sequence[Any] | None = None
+) -> ScoringRule:
     """Return the rule ℓ(p, y) = C[y, a*(p)], with a*(p) the action of least expected cost.
 
     H(p) = min_a (pᵀC)_a, and EU is the expected value of perfect information about θ. An abstain
-    or defer action is just another column.
+    or defer action is just another column. Every argument that takes a rule also takes the costs
+    alone, as a list of lists, an array or a data frame.
 
     Parameters
     ----------
-    costs : array (K, A)
+    costs : array (K, A) or data frame
         ``costs[y, a]`` is the cost of action ``a`` when ``y`` is true, for any number of actions.
         Negative costs (gains) are accepted: every law holds for them, only totals may then be
         negative. Infinite costs and NaN raise, because ∞ − ∞ would leave EU undefined;
-        forbid an action with a cost that is large and finite.
+        forbid an action with a cost that is large and finite. The columns of a data frame are the
+        names of the actions. Its index, or a first column of names, has the classes.
     actions : sequence of str, optional
         Names of the actions.
+    class_names : sequence, optional
+        The classes of the rows. Rows are then put in the order of the classes of the predictions,
+        by name, and predictions whose classes are not known are refused. Without names, rows are
+        in the order of the classes.
+
+    Raises
+    ------
+    InvalidInput
+        If a cost is not a finite number, or the names do not fit.
 
     Examples
     --------
@@ -372,8 +490,17 @@ def cost_matrix(costs: Any, actions: Sequence[str] | None = None) -> ScoringRule
     >>> triage = sw.rules.cost_matrix([[0, 5, 1], [50, 0, 1]], ["dismiss", "treat", "refer"])
     >>> triage.entropy([[0.99, 0.01], [0.9, 0.1]])
     array([0.5, 1. ])
+
+    A data frame is read by its names, whatever the order of its rows:
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"dismiss": [50, 0], "treat": [0, 5]}, index=["ill", "healthy"])
+    >>> samples = sw.Samples([[[0.99, 0.01], [0.97, 0.03]]], class_names=["healthy", "ill"])
+    >>> sw.decide(samples, frame)
+    action   rows  cost  aleatoric  epistemic
+    dismiss     1     1          1          0
     """
-    return CostMatrix(costs, actions)
+    return CostMatrix(costs, actions, class_names)
 
 
 # -- top-k under a Dirichlet -----------------------------------------------------------------------

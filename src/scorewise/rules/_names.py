@@ -2,20 +2,58 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._text import quoted
+from scorewise._array import is_array, is_frame
+from scorewise._text import did_you_mean, quoted
 from scorewise.errors import InvalidInput, Remedy
+from scorewise.rules._decision import CostMatrix
 from scorewise.rules._rule import REGISTRY, ScoringRule
 
-RuleLike = str | ScoringRule
+
+class DataFrame(Protocol):
+    """A data frame of pandas, polars or a library like them."""
+
+    @property
+    def columns(self) -> Any: ...
+
+    def to_numpy(self) -> Any: ...
+
+
+RuleLike = str | ScoringRule | Sequence[Sequence[float]] | np.ndarray | DataFrame
 _EXAMPLES = "as in 'tsallis:1.5' or 'beta:0.5,2'"
 _NUMBERS = ("int", "float", int, float)  # annotations of parameters that a name can hold
 DEFAULT_RULES = ("log", "brier", "zero-one", "spherical")
+_ALIASES = {
+    **dict.fromkeys(("0-1", "0/1", "0-1-loss", "zero-one-loss"), "zero-one"),
+    **dict.fromkeys(("accuracy", "error", "error-rate"), "zero-one"),
+    **dict.fromkeys(("entropy", "shannon", "cross-entropy", "crossentropy"), "log"),
+    **dict.fromkeys(("nll", "log-loss", "logloss"), "log"),
+    **dict.fromkeys(("brier-score", "brier-loss"), "brier"),
+}
+# names of other things, and what to use for them
+_EPISTEMIC_LOG = "it is the epistemic uncertainty under 'log'"
+_COMPONENT = "it is a component of the uncertainty under every rule: decompose(probs, rule)."
+_NOT_RULES = {
+    **dict.fromkeys(("mutual-information", "mi", "bald", "jensen-shannon"), _EPISTEMIC_LOG),
+    "predictive-entropy": "it is the total uncertainty under 'log'",
+    "variance": "summed over classes, it is the epistemic uncertainty under 'brier'",
+    "gini": "it is the total uncertainty under 'brier'",
+    **dict.fromkeys(
+        ("mse", "squared-error"), "summed over classes, the squared error is the loss 'brier'"
+    ),
+    **dict.fromkeys(
+        ("confidence", "max-softmax", "msp", "max-probability"),
+        "1 minus the largest probability is the total uncertainty under 'zero-one'",
+    ),
+    "crps": "the ranked probability score of ordered classes is 'rps'",
+    **{name: _COMPONENT + name for name in ("total", "aleatoric", "epistemic")},
+}
 
 
 def get_rule(rule: RuleLike) -> ScoringRule:
@@ -25,9 +63,13 @@ def get_rule(rule: RuleLike) -> ScoringRule:
 
     Parameters
     ----------
-    rule : str or ScoringRule
+    rule : str, ScoringRule, or costs (K, A)
         ``"log"``, ``"brier"``, ``"zero-one"``, ``"spherical"``, ``"rps"``, or a name with its
         numbers: ``"tsallis:1.5"``, ``"pseudospherical:3"``, ``"top-k:5"``, ``"beta:0.5,2"``.
+        Other names of ``"zero-one"`` are ``"0-1"``, ``"0/1"``, ``"accuracy"``, ``"error"`` and
+        ``"error-rate"``; of ``"log"``, ``"entropy"``, ``"shannon"``, ``"cross-entropy"``,
+        ``"nll"`` and ``"log-loss"``; of ``"brier"``, ``"brier-score"``. A list of lists, a 2-d
+        array or a data frame is a cost matrix, as for :func:`scorewise.rules.cost_matrix`.
 
     Raises
     ------
@@ -39,15 +81,19 @@ def get_rule(rule: RuleLike) -> ScoringRule:
     >>> import scorewise as sw
     >>> sw.get_rule("tsallis:1.5")
     tsallis(1.5)
-    >>> sw.get_rule("top-k:5") == sw.rules.top_k(5)
+    >>> sw.get_rule("0-1"), sw.get_rule("cross-entropy")
+    (zero_one, log)
+    >>> sw.get_rule([[0, 1], [5, 0]]) == sw.rules.cost_matrix([[0, 1], [5, 0]])
     True
     """
     if isinstance(rule, ScoringRule):
         return rule
+    if _are_costs(rule):
+        return CostMatrix(rule)  # type: ignore[arg-type]
     if not isinstance(rule, str):
         raise InvalidInput(
-            f"{quoted(rule)} is not a scoring rule; pass a name such as 'log', or a rule from "
-            "scorewise.rules"
+            f"{quoted(rule)} is not a scoring rule; pass a name such as 'log', a rule from "
+            "scorewise.rules, or costs (K, A) with a row for each class"
         )
     name, colon, numbers = rule.partition(":")
     rule_or_maker = _by_name(name)
@@ -68,7 +114,7 @@ def get_rules(
 
     Parameters
     ----------
-    rules : str, ScoringRule, or several in a list or a mapping
+    rules : rule or costs as for :func:`scorewise.get_rule`, or several in a list or a mapping
 
     Raises
     ------
@@ -85,10 +131,10 @@ def get_rules(
     """
     if isinstance(rules, Mapping):
         named = [(name, get_rule(rule)) for name, rule in rules.items()]
-    elif isinstance(rules, str | ScoringRule):
-        named = [_named(rules)]
+    elif is_single_rule(rules):
+        named = [_named(rules)]  # type: ignore[arg-type]
     elif isinstance(rules, Iterable):
-        named = [_named(rule) for rule in rules]
+        named = [_named(rule) for rule in rules]  # type: ignore[arg-type]
     else:
         raise InvalidInput(
             f"{quoted(rules)} is neither a scoring rule nor a list or mapping of rules"
@@ -101,6 +147,32 @@ def get_rules(
     return dict(named)
 
 
+def is_single_rule(rules: Any) -> bool:
+    """Return whether an argument is one rule, by its name or as costs, rather than several.
+
+    Examples
+    --------
+    >>> from scorewise.rules import is_single_rule
+    >>> [is_single_rule(rules) for rules in ("log", [[0, 1], [5, 0]], ["log", "brier"])]
+    [True, True, False]
+    """
+    return isinstance(rules, str | ScoringRule) or _are_costs(rules)
+
+
+def _are_costs(value: Any) -> bool:
+    """Return whether a value is a table of numbers: a data frame, an array, or a list of lists."""
+    if is_frame(value):
+        return True
+    if is_array(value):
+        return bool(value.ndim == 2)
+    if not isinstance(value, list | tuple) or not value:
+        return False
+    rows = [row for row in value if isinstance(row, list | tuple) or (is_array(row) and row.ndim)]
+    return len(rows) == len(value) and not any(
+        isinstance(entry, str | ScoringRule) or np.ndim(entry) for row in rows for entry in row
+    )
+
+
 def _named(rule: RuleLike) -> tuple[str, ScoringRule]:
     """Return a rule with its name: as it is written, or that of the rule."""
     scoring_rule = get_rule(rule)
@@ -109,13 +181,15 @@ def _named(rule: RuleLike) -> tuple[str, ScoringRule]:
 
 def _by_name(name: str) -> ScoringRule | Callable[..., ScoringRule]:
     """The rule with this name, or the function that makes it from its parameters."""
-    plain = name.strip().lower().replace("_", "-")
+    plain = "-".join(name.lower().replace("_", "-").split())
+    plain = _ALIASES.get(plain, plain)
     try:
         return REGISTRY[plain.replace("-", "_")]
     except KeyError:
+        if plain in _NOT_RULES:
+            raise InvalidInput(f"{quoted(name)} is not a rule; {_NOT_RULES[plain]}") from None
         known = sorted(name.replace("_", "-") for name in REGISTRY if _has_text(REGISTRY[name]))
-        close = difflib.get_close_matches(plain, known, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
+        hint = did_you_mean(plain, [*known, *_ALIASES])
         raise InvalidInput(
             f"no rule is called {quoted(name)}; {hint}known: {', '.join(known)}"
         ) from None

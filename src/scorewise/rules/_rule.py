@@ -5,9 +5,9 @@ from __future__ import annotations
 import abc
 import dataclasses
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -156,6 +156,30 @@ class ScoringRule(abc.ABC):
 
     def check_classes(self, n_classes: int) -> None:  # noqa: B027 - most rules take any number
         """Raise InvalidInput unless the rule can score predictions of ``n_classes`` classes."""
+
+    def for_classes(self, classes: Iterable[Any] | None) -> Self:
+        """Return the rule for predictions whose classes are in this order.
+
+        Only a cost matrix that names its classes depends on it: its rows are put in this order.
+
+        Parameters
+        ----------
+        classes : array (K,) or None
+            Labels of the classes in the order of the predictions; None if they have no names.
+
+        Raises
+        ------
+        InvalidInput
+            If a cost matrix names other classes, or names its classes and the predictions do not.
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> rule = sw.rules.cost_matrix([[50, 0], [0, 5]], ["dismiss", "treat"], ["ill", "healthy"])
+        >>> rule.for_classes(["healthy", "ill"])
+        cost_matrix([[ 0.,  5.], [50.,  0.]], ('dismiss', 'treat'))
+        """
+        return self
 
     def _epistemic(self, xp: Namespace, samples: Samples) -> Array:
         """Return EU = E_Q D(θ̄, θ), ``(...)``."""

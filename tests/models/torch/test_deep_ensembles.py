@@ -595,7 +595,7 @@ def test_data_that_cannot_be_learnt_from_are_refused(training_data, words):
         ({"n_members": 0}, "n_members"),
         ({"epochs": 0}, "epochs"),
         ({"batch_size": 2.5}, "batch_size"),
-        ({"optimizer": "lion"}, "optimizer='lion' must be 'adam' or 'sgd'"),
+        ({"optimizer": "lion"}, "optimizer must be one of 'adam', 'sgd', not 'lion'"),
         ({"lr": float("nan")}, "lr=nan"),
         ({"lr": "fast"}, "lr='fast'"),
         ({"weight_decay": -1}, "weight_decay=-1"),

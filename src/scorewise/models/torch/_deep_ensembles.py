@@ -90,7 +90,7 @@ class DeepEnsemble:
     warm_start : bool
         Whether ``fit`` keeps the finished members, for example after an interruption.
     progress : bool, optional
-        Whether to show a progress bar; by default on terminals, for long work.
+        Whether to show a progress bar; by default on terminals and in notebooks, for long work.
 
     Attributes
     ----------
@@ -134,8 +134,7 @@ class DeepEnsemble:
         validate.whole(batch_size, "batch_size", at_least=1)
         if isinstance(make_model, nn.Module) or not callable(make_model):
             raise InvalidInput("make_model must be a function that makes a new module")
-        if optimizer not in _LEARNING_RATES:
-            raise InvalidInput(f"optimizer={optimizer!r} must be 'adam' or 'sgd'")
+        validate.choice(optimizer, "optimizer", _LEARNING_RATES)
         for name, value in (("lr", lr), ("weight_decay", weight_decay)):
             if value is not None and not (isinstance(value, Real) and 0 <= value < float("inf")):
                 raise InvalidInput(f"{name}={value!r} must be a number from 0 on")

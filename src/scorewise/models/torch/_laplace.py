@@ -82,7 +82,7 @@ def fit_laplace(
     device : str or torch.device, optional
         By default CUDA where it is available; samples are drawn there too.
     progress : bool, optional
-        Whether to show a progress bar; by default on terminals.
+        Whether to show a progress bar; by default on terminals and in notebooks, for long work.
     **options
         Passed to ``laplace.Laplace``.
 

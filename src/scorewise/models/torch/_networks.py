@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from scorewise import _validate as validate
 from scorewise._validate import SUM_TOLERANCE
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.models.torch._row_batches import Batch, describe_batch, move
@@ -207,8 +208,8 @@ class OutputReader:
     def __init__(
         self, names: Sequence[str], output: str | None, *, of_one_model: bool = False
     ) -> None:
-        if output not in {None, "logits", "probs"}:
-            raise InvalidInput(f"output={output!r} must be 'logits' or 'probs'")
+        if output is not None:
+            validate.choice(output, "output", ("logits", "probs"))
         self._names = names
         self._output = output
         self._of_one_model = of_one_model
