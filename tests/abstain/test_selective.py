@@ -24,6 +24,9 @@ from sklearn.tree import DecisionTreeClassifier
 import scorewise as sw
 from scorewise.errors import ScorewiseWarning
 
+# few rows are enough for what is tested
+pytestmark = pytest.mark.filterwarnings("ignore:this SelectiveClassifier abstains")
+
 X, Y = load_digits(return_X_y=True)
 NUMBERED = np.c_[X, np.arange(len(X))]
 
