@@ -218,18 +218,21 @@ def test_a_file_format_is_one_file(copy: Copy):
         import numpy as np
 
         from scorewise.io._formats import FileFormat
-        from scorewise.io._predictions import Predictions
+        from scorewise.io._read_options import fields_of, predictions_of
 
 
-        def _read(path, class_names):
+        def _read(path, options):
             first, *lines = path.read_text(encoding="utf-8").splitlines()
             header, rows = json.loads(first), [json.loads(line) for line in lines]
-            fields = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+            names = fields_of(list(rows[0]), options)
+            fields = {field: np.array([row[name] for row in rows]) for field, name in names.items()}
             for name in {"probs", "logits"} & fields.keys():
                 fields[name] = fields[name].astype(header["dtype"])
             if header["weights"] is not None:
                 fields["weights"] = np.array(header["weights"])
-            return Predictions(class_names=header["class_names"] or class_names, **fields)
+            if header["class_names"] is not None:
+                fields["class_names"] = header["class_names"]
+            return predictions_of(fields, options)
 
 
         def _write(predictions, path):
@@ -276,6 +279,9 @@ def test_a_file_format_is_one_file(copy: Copy):
         sw.write_predictions("b.jsonl", probs)
         read = sw.read_predictions("b.jsonl", class_names=names)
         assert (read.fields, read.class_names) == ({"probs"}, names)
+        np.testing.assert_array_equal(
+            sw.read_predictions("b.jsonl", member_axis=2).probs, probs.swapaxes(1, 2)
+        )
         result = CliRunner().invoke(app, ["score", "a.jsonl", "--out", "scores.csv"])
         assert result.exit_code == 0, result.output
         print(result.output)

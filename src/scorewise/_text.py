@@ -28,6 +28,17 @@ def percent(share: float, form: str = ".3g") -> str:
     return number + PERCENT
 
 
+def significant(value: float) -> str:
+    """Return a number in three significant digits, for people.
+
+    Examples
+    --------
+    >>> significant(0.63965), significant(0.6), significant(100.2), significant(12345.6)
+    ('0.640', '0.600', '100', '12,346')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:#.3g}".rstrip(".")
+
+
 def aligned(table: Sequence[Sequence[str]], n_names: int = 1) -> str:
     """Return a table as lines; the first ``n_names`` columns are names, the others numbers."""
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]

@@ -324,7 +324,7 @@ def test_the_guarantee_holds_for_a_model_that_is_fitted_on_a_part_of_the_rows(es
 
 def drift_of(before: np.ndarray, now: np.ndarray, false_alarm_rate: float) -> sw.abstain.Drift:
     """Drift of uncertainties, by a policy with these calibration uncertainties."""
-    policy = sw.certify(np.full((20, 1, 2), 0.5), np.zeros(20, dtype=int), max_loss=0.1)
+    policy = sw.certify(np.full((20, 1, 2), 0.5), np.zeros(20, dtype=int), max_loss=0.2)
     return replace(policy, calibration_uncertainty=before).check_drift(now, false_alarm_rate)
 
 

@@ -43,6 +43,7 @@ def test_demo_in_words_and_what_it_suggests(here: Path):
     assert "Written to out/report.html: open it in a browser" in result.stdout
     page = Path("out/report.html").read_text()
     assert "handwritten digits" in page
+    assert page.count('<img src="data:image/png') == 10
     suggested = re.findall(r"^  scorewise (.*)$", result.stdout, re.MULTILINE)
     assert len(suggested) == 3
     for line in suggested:

@@ -174,7 +174,7 @@ def test_broken_files_are_one_sentence(name: str, here: Path):
 def test_advice_about_logits_is_a_sentence(here: Path):
     np.save("logits.npy", np.log(PREDICTIONS.probs))
     said = sentence_of(run("score", "logits.npy"))
-    assert '"logits"' in said
+    assert "use --logits if these are logits" in said
     assert "pass call" not in said
 
 

@@ -78,6 +78,19 @@ def test_evaluate_in_words_with_page_and_figures(here: Path):
     assert all(file.stat().st_size > 500 for file in Path("figures").iterdir())
 
 
+def test_inputs_of_uncertain_rows_are_on_the_page(here: Path):
+    n = len(PREDICTIONS)
+    result = run("evaluate", "test.npz", *FAST, "--inputs", "texts.csv")
+    assert "For the specialist:" in succeeded(result).stdout
+    page = Path("report.html").read_text()
+    assert page.count("&lt;b&gt;text ") == 10
+    np.save("images.npy", np.zeros((n - 1, 8, 8)))
+    said = sentence_of(run("evaluate", "test.npz", "--inputs", "images.npy"))
+    assert f"{n - 1} inputs for {n} rows" in said
+    said = sentence_of(run("evaluate", "test.npz", "--report", "report.pdf"))
+    assert "call it 'report.html'" in said
+
+
 @pytest.mark.parametrize("args", [("--task-loss", "log"), ("--task-loss", "costs.csv")])
 def test_a_loss_that_cannot_be_certified_at_all_is_exit_code_1(args: tuple[str, ...], here: Path):
     Path("costs.csv").write_text(COSTS.replace("0,1,5", "-9,1,5"))

@@ -22,7 +22,7 @@ COMMANDS_ON_A_FILE = {
     "decide": "decide {} --costs numbered.csv",
     "compare": "compare {}",
 }
-NO_LOGITS = 'call the array or column "logits" if these are logits'
+NO_LOGITS = "use --logits if these are logits"
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_the_verdict_advises_options(here: Path):
         ("score test.npz --rules weighted-log", "cannot be written in a name"),
         ("score test.npz --rules foo", "known: beta, brier, log, pseudospherical, rps, spherical"),
         ("score test.npz --rules tsallis", "needs numbers, as in 'tsallis:1.5'"),
-        ("score flat.npz", "predictions of one model have shape (250, 1, 3)"),
+        ("score flat.npz", "use --one-model if these are 250 rows of one model"),
         ("score single.npz", "two classes have two probabilities, 1 - p and p"),
         ("label test.npz -n 1000", "there are only 250 rows to choose 1000 from"),
         ("evaluate bare.npz --no-report", "labels"),

@@ -75,17 +75,24 @@ def test_without_pyarrow(here: Path):
 
 def test_without_plotly_jinja_matplotlib_and_cryptography(here: Path):
     needing = {
-        "evaluate test.npz --resamples 100": "report",
-        "demo --trees 2": "report",
+        "evaluate test.npz --resamples 100 --report mine.html": "report",
         "evaluate test.npz --resamples 100 --no-report --figures f": "plots",
         "certify test.npz --max-loss 0.2 --signing-key key.pem": "sign",
     }
+    without_page = ["evaluate test.npz --resamples 100", "demo --trees 2"]
     others = [
         "evaluate test.npz --no-report --resamples 100",
         "score test.npz --rules log",
         "certify test.npz --max-loss 0.2",
     ]
-    results = list(without(["plotly", "jinja2", "matplotlib", "cryptography"], *others, *needing))
+    hidden = ["plotly", "jinja2", "matplotlib", "cryptography"]
+    results = list(without(hidden, *others, *needing, *without_page))
+    for command in without_page[::-1]:
+        code, stdout, stderr, error = results.pop()
+        assert code == 0, (command, error)
+        assert "If the model passes on" in stdout, command
+        assert "html" not in stdout, command
+        assert stderr.startswith("No page is written: the report needs jinja2: pip install")
     for command, (code, _, stderr, error) in zip(others, results, strict=False):
         assert (code, stderr) == (0, ""), (command, error)
     for (command, extra), (code, stdout, stderr, error) in zip(
@@ -94,4 +101,4 @@ def test_without_plotly_jinja_matplotlib_and_cryptography(here: Path):
         assert (code, stdout) == (2, ""), (command, error)
         assert f"pip install 'scorewise[{extra}]'" in stderr
         assert stderr.count("\n") == 1
-    assert not Path("report.html").exists()
+    assert not list(Path().rglob("*.html"))

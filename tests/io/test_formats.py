@@ -205,5 +205,5 @@ def test_class_names_of_the_user_do_not_rename_the_classes_of_a_file(tmp_path, k
     path = path_of(tmp_path, kind)
     sw.write_predictions(path, members(4, 2, 2), class_names=["cat", "dog"])
     assert sw.read_predictions(path, ["cat", "dog"]).class_names == ("cat", "dog")
-    with pytest.raises(sw.InvalidInput, match="has class names that differ"):
+    with pytest.raises(sw.InvalidInput, match="class_names are 'dog', 'cat'"):
         sw.read_predictions(path, ["dog", "cat"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import json
 import re
 import sys
@@ -25,9 +26,9 @@ from scorewise.plots import (
     OODDisplay,
     RejectionCurveDisplay,
 )
-from scorewise.report import write_report
+from scorewise.report import read_inputs, write_report
 
-VOID = {"meta", "link", "input", "path", "br"}
+VOID = {"meta", "link", "input", "path", "br", "img"}
 
 
 class Page(HTMLParser):
@@ -110,7 +111,7 @@ def test_the_page_has_the_whole_evaluation(page, evaluation):
 
 
 @pytest.mark.parametrize(
-    "term", ["out-of-distribution", "recalibrate", "incur", "risk", "coverage"]
+    "term", ["out-of-distribution", "overconfident", "incur", "risk", "coverage"]
 )
 def test_the_terms_of_the_field_can_be_searched_for(page, term):
     assert term in page.words.lower()
@@ -237,7 +238,7 @@ def test_a_line_of_the_slider_is_what_the_curve_says(page, evaluation):
         assert loss in sentence.replace("\u00a0", " ")
         if accepted < len(curve):
             assert f"abstain on the {len(curve) - accepted:,} of" in sentence
-            assert f"{scores[k - 1]:.4g}" in sentence
+            assert f"{scores[k - 1]:.3g}" in sentence
         at = page.data["points"][percent - 1]
         assert at["x"][0] == pytest.approx(100 * accepted / len(curve), rel=1e-5)
         assert at["y"][0] == pytest.approx(100 * curve.loss[accepted - 1], rel=1e-5)
@@ -271,7 +272,7 @@ def test_two_classes_one_row_one_measure(tmp_path):
     probs, y = members(1, 2)
     evaluation = sw.evaluate(probs, y, rules=["log"], n_resamples=100)
     page = shown(evaluation, tmp_path)
-    assert "no threshold guarantees" in page.words
+    assert "Nothing can be guaranteed for new cases" in page.words
     assert "more labelled rows would be needed" in page.words
     assert set(page.data["figures"]) == {"rejection", "comparison-selective", "calibration"}
     (first, *_) = evaluation.comparison.standings
@@ -388,7 +389,9 @@ def test_the_page_draws_what_the_displays_store(page, evaluation):
         coverage, losses = rejection.points(curve, most=400)
         np.testing.assert_allclose(lines[name]["x"], 100 * coverage, rtol=1e-5)
         np.testing.assert_allclose(lines[name]["y"], 100 * losses, rtol=1e-5)
-    assert same_range(figures["rejection"], "yaxis", rejection.limits)
+    followed = RejectionCurveDisplay({evaluation.measure: evaluation.curves[evaluation.measure]})
+    assert evaluation.comparison.best == evaluation.measure
+    assert same_range(figures["rejection"], "yaxis", followed.limits)
     for row in evaluation.comparison.standings:
         if row.same_order_as is not None and row.name != evaluation.measure:
             assert row.name not in lines
@@ -440,3 +443,138 @@ def test_numbers_in_columns_are_aligned_and_hide_nothing(tmp_path):
     costs = replace(errors, unit=sw.rules.cost_matrix([[0, 1], [1, 0]]).unit, certificates=())
     classes = (replace(classes[0], loss=-0.5),)
     assert row(costs, 0) == "a10−0.50000.1000.0500.050"
+
+
+def test_the_page_begins_with_three_plain_sentences(page, evaluation):
+    verdict, words = evaluation.verdict, page.words
+    places = [words.index(sentence) for sentence in verdict.plain]
+    specialist = words.index("For the specialist", words.index("Abstaining on uncertain rows"))
+    assert places == sorted(places)
+    assert places[-1] < words.index("Rows") < specialist
+    for term in ("AULC", "AUROC", "certificate", "calibrated"):
+        assert words.index(term) > specialist, term
+    terms = page.source.count("<dfn>")
+    assert terms >= 10  # explained where they appear
+
+
+def test_guarantees_of_one_threshold_share_a_row(tmp_path):
+    probs, _ = members(300, 3)
+    evaluation = sw.evaluate(probs, probs.mean(1).argmax(1), n_resamples=100)
+    page = shown(evaluation, tmp_path)
+    assert "2 % and so 3 %, 5 %, 10 %, 20 %" in page.words
+    threshold = evaluation.headline.threshold
+    assert f"{threshold:#.3g}" in page.words
+    assert f"{threshold:.10g}" not in page.words
+
+
+def test_costs_and_actions_are_shown_with_their_names(tmp_path):
+    rule = sw.rules.cost_matrix(
+        [[0, 5, 1], [50, 0, 1.25], [3, 3, 0]], ["dismiss", "treat", "refer"]
+    )
+    evaluation = evaluated(task_loss=rule, class_names=["healthy", "doubtful", "ill"])
+    actions = evaluation.actions
+    assert actions.names == ("dismiss", "treat", "refer")
+    np.testing.assert_array_equal(actions.costs, rule.costs)
+    assert actions.n_rows.sum() == evaluation.n_rows
+    assert (actions.n_rows * actions.costs).sum() / evaluation.n_rows == pytest.approx(
+        evaluation.loss
+    )
+    table = shown(evaluation, tmp_path).words.partition("True class")[2].partition("The most")[0]
+    for text in ("dismiss", "treat", "refer", "healthy", "doubtful", "ill", "50", "1.25"):
+        assert text in table
+    n = int(actions.n_rows[:, 2].sum())
+    assert f"{n} rows" in table.partition("Chosen for")[2]
+    assert evaluated().actions is None
+
+
+def decoded(uri):
+    """The pixels of a PNG in a data URI, as an independent decoder has them."""
+    image = pytest.importorskip("PIL.Image")
+    head, _, data = uri.partition(",")
+    assert head == "data:image/png;base64"
+    return np.asarray(image.open(io.BytesIO(base64.b64decode(data))))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype"), [((8, 8), float), ((20, 30, 3), np.uint8), ((3, 9, 7), np.float32)]
+)
+def test_images_of_the_most_uncertain_rows_are_shown(tmp_path, evaluation, shape, dtype):
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (300, *shape)).astype(dtype)
+    page = shown(evaluation, tmp_path, inputs=images)
+    shown_images = page.named("img")
+    assert len(shown_images) == len(evaluation.uncertain_rows)
+    for image, row in zip(shown_images, evaluation.uncertain_rows, strict=True):
+        pixels = images[row.index]
+        expected = np.moveaxis(pixels, 0, -1) if shape[0] == 3 else pixels
+        np.testing.assert_allclose(decoded(image["src"]), expected, atol=2)
+        assert image["alt"] == f"Input of row {row.id}"
+
+
+def test_large_images_become_small_and_bright_enough(tmp_path, evaluation):
+    images = np.full((300, 500, 401), 0.5)
+    (first, *_) = shown(evaluation, tmp_path, inputs=images).named("img")
+    pixels = decoded(first["src"])
+    assert max(pixels.shape) <= 160
+    assert set(pixels.ravel().tolist()) <= {127, 128}
+
+
+def test_texts_of_the_most_uncertain_rows_are_shown_as_text(tmp_path, evaluation):
+    texts = [f"row {i} <script>window.pwned=1</script>" for i in range(300)]
+    page = shown(evaluation, tmp_path, inputs=texts)
+    rows = {row.index for row in evaluation.uncertain_rows}
+    for i, excerpt in enumerate(texts):
+        assert (excerpt in page.text) == (i in rows)  # and no others
+    assert "<script>window.pwned" not in page.source
+    assert len(page.named("script")) == 3
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (["a"] * 299, "299 inputs for 300 rows"),
+        (np.zeros((299, 2, 2)), "299 inputs for 300 rows"),
+        (np.zeros((300, 2)), r"shape \(300, 2\)"),
+        (np.zeros((300, 5, 5, 2)), "1, 3 or 4 channels"),
+        (["a"] * 299 + [3], r"inputs\[299\] is no text"),
+        ("images.npz", "read_inputs"),
+        (np.full((300, 2, 2), np.nan), "not finite"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_refused(tmp_path, evaluation, inputs, message):
+    with pytest.raises(sw.InvalidInput, match=message):
+        write_report(evaluation, tmp_path / "page.html", inputs=inputs)
+
+
+def test_inputs_are_read_in_the_order_of_the_ids(tmp_path):
+    images = np.arange(12).reshape(3, 2, 2)
+    np.savez(tmp_path / "a.npz", images=images, ids=[3, 1, 2])
+    np.save(tmp_path / "b.npy", images)
+    (tmp_path / "c.csv").write_text('id;text\n3;"x; y"\n1;b\n2;c\n')
+    np.testing.assert_array_equal(read_inputs(tmp_path / "a.npz", [1, 2, 3]), images[[1, 2, 0]])
+    np.testing.assert_array_equal(read_inputs(tmp_path / "b.npy", [1, 2, 3]), images)
+    assert read_inputs(tmp_path / "c.csv", [1, 2, 3]) == ["b", "c", "x; y"]
+    assert read_inputs(tmp_path / "c.csv") == ["x; y", "b", "c"]
+    with pytest.raises(sw.InvalidInput, match="no input for row 1"):
+        read_inputs(tmp_path / "c.csv", [1, 7])
+    (tmp_path / "d.csv").write_text("title,body\na,b\n")
+    with pytest.raises(sw.InvalidInput, match="call the one to show 'text'"):
+        read_inputs(tmp_path / "d.csv")
+    (tmp_path / "e.csv").write_text("id,text\n1,a, b\n")
+    with pytest.raises(sw.InvalidInput, match="3 columns in row 0, not 2"):
+        read_inputs(tmp_path / "e.csv")
+    with pytest.raises(sw.InvalidInput, match=r"save images as \.npz"):
+        read_inputs(tmp_path / "f.png")
+
+
+def test_the_curves_are_shown_where_they_change(tmp_path):
+    y = np.r_[np.zeros(1960, int), np.ones(40, int)]
+    u = np.r_[np.linspace(0, 0.3, 1960), np.linspace(0.31, 0.4, 40)]
+    evaluation = sw.evaluate(sw.binary(u)[:, None], y, n_resamples=100)
+    axis = shown(evaluation, tmp_path).data["figures"]["rejection"]["layout"]["xaxis"]
+    assert axis["range"][0] >= 90
+
+
+def test_a_page_is_called_html(tmp_path, evaluation):
+    with pytest.raises(sw.InvalidInput, match=r"an HTML page; call it 'report\.html'"):
+        write_report(evaluation, tmp_path / "report.pdf")

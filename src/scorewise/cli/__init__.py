@@ -6,7 +6,7 @@ Each file defines the command of its name; files that start with an underscore d
 import pkgutil
 from importlib import import_module
 
-from scorewise.cli._app import app
+from scorewise.cli._app import CommandWithSections, app
 
 __all__ = ["app"]
 
@@ -19,4 +19,4 @@ _others = [
     if not module.name.startswith("_") and module.name not in COMMANDS
 ]
 for _name in (*COMMANDS, *_others):
-    app.command()(getattr(import_module(f"scorewise.cli.{_name}"), _name))
+    app.command(cls=CommandWithSections)(getattr(import_module(f"scorewise.cli.{_name}"), _name))

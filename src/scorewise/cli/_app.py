@@ -7,31 +7,36 @@ import inspect
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
 from scorewise._files import check_no_link, check_not_input
-from scorewise._text import cut
+from scorewise._text import cut, quoted, quoted_names
 from scorewise._version import __version__
-from scorewise.cli._arguments import COSTS_SUFFIX
+from scorewise.abstain import load_policy
+from scorewise.cli._arguments import COSTS_SUFFIX, parse_names
 from scorewise.cli._screen import print_error
-from scorewise.errors import InvalidInput, Remedy, ScorewiseError
-from scorewise.io import prediction_suffixes
+from scorewise.errors import InvalidInput, Remedy, ScorewiseError, ScorewiseWarning
+from scorewise.io import Predictions, prediction_suffixes, read_predictions
 
 SUCCESS, NOT_GUARANTEED, BAD_INPUT, BUG, INTERRUPTED = 0, 1, 2, 70, 130
 
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Marker = TypeVar("Marker")
@@ -92,22 +97,140 @@ Floor = Annotated[
     typer.Option(help="Lower limit of probabilities in the loss; the log loss needs one."),
 ]
 Confidence = Annotated[float, typer.Option(help="Confidence of guarantees and intervals.")]
-Normalize = Annotated[
-    bool, typer.Option("--normalize", help="Rescale probabilities that do not sum to 1.")
-]
-ClassNames = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME,…",
-        help="Names of the classes in the order of the predictions, where FILE has none.",
-    ),
-]
 Resamples = Annotated[
     int, typer.Option(metavar="N", min=100, help="Number of bootstrap resamples.")
 ]
 Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Random seed.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")]
+
+# -- options of all commands that read predictions -------------------------------------------------
+
+_READING = "Reading predictions"  # the heading of these options in the help
+
+
+Normalize = Annotated[
+    bool,
+    typer.Option(
+        "--normalize", help="Rescale probabilities that do not sum to 1.", rich_help_panel=_READING
+    ),
+]
+
+
+Reading = dict[str, Any]  # the arguments of read_predictions that these options set
+
+
+def _reading(
+    class_names: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,…",
+            help="Names of the classes in the order of the predictions, where FILE has none.",
+            rich_help_panel=_READING,
+        ),
+    ] = None,
+    probs: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Array or column of the predictions, or the beginning of several columns' names.",
+            rich_help_panel=_READING,
+        ),
+    ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Array or column of the labels.", rich_help_panel=_READING
+        ),
+    ] = None,
+    ids: Annotated[
+        str | None,
+        typer.Option(
+            "--id-column",
+            metavar="NAME",
+            help="Array or column of the ids.",
+            rich_help_panel=_READING,
+        ),
+    ] = None,
+    logits: Annotated[
+        bool, typer.Option("--logits", help="Predictions are logits.", rich_help_panel=_READING)
+    ] = False,
+    member_axis: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=2,
+            help="Axis of the members in the array: 0 for (M, N, K), 1 for (N, M, K), the default.",
+            rich_help_panel=_READING,
+        ),
+    ] = None,
+    one_model: Annotated[
+        bool,
+        typer.Option(
+            "--one-model",
+            help="Predictions (N, K) are those of one model.",
+            rich_help_panel=_READING,
+        ),
+    ] = False,
+    labels_are: Annotated[
+        Literal["names", "indices"] | None,
+        typer.Option(
+            help="What whole numbers are that may be names of classes or indices.",
+            rich_help_panel=_READING,
+        ),
+    ] = None,
+) -> Reading:
+    return {
+        "class_names": parse_names(class_names),
+        "probs": probs,
+        "labels": labels,
+        "ids": ids,
+        "from_logits": logits or None,
+        "member_axis": member_axis,
+        "one_model": one_model,
+        "labels_are": labels_are,
+    }
+
+
+def read_ood(path: Path, reading: Reading, predictions: Predictions) -> Predictions:
+    """Return the predictions for out-of-distribution rows, by the same members and classes.
+
+    Their labels and ids are not used, so they need not be in the file.
+    """
+    ood = read_predictions(path, **reading | {"labels": None, "ids": None})
+    names = (quoted(getattr(source.path, "name", None)) for source in (predictions, ood))
+    file_name, ood_name = names
+    for axis, noun in ((1, "members"), (2, "classes")):
+        if ood.shape[axis] != predictions.shape[axis]:
+            raise InvalidInput(
+                f"{file_name} has {predictions.shape[axis]} {noun} and {ood_name} "
+                f"{ood.shape[axis]}; both must be predictions of the same model"
+            )
+    if predictions.class_names and ood.class_names not in {None, predictions.class_names}:
+        raise InvalidInput(
+            f"{file_name} has the classes {quoted_names(predictions.class_names)} and {ood_name} "
+            f"{quoted_names(ood.class_names or ())}; both must have the same, in the same order"
+        )
+    return ood
+
+
+class CommandWithSections(TyperCommand):
+    """A command whose help has a section of its own for the options of reading."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options, by section."""
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], _READING: []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                is_argument = parameter.param_type_name == "argument"
+                heading = getattr(parameter, "rich_help_panel", None)
+                sections[heading or ("Arguments" if is_argument else "Options")].append(record)
+        for heading, records in sections.items():
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
 
 
 def _version(show: bool) -> None:
@@ -138,14 +261,25 @@ def main(
 def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
     """Decorate the function of a command: examples in its help, errors in one sentence.
 
-    No option that is an :class:`OutputPath` may be the path of an input or of another output.
+    No option that is an :class:`OutputPath` may be the path of an input or of another output. A
+    parameter ``reading: Reading`` adds the options of ``read_predictions``, and gets them.
     """
 
     def decorate(function: Command) -> Callable[..., None]:
+        signature = inspect.signature(function, eval_str=True)
+        of_reading = inspect.signature(_reading, eval_str=True).parameters
+        reads = "reading" in signature.parameters
+
         @functools.wraps(function)
         def run(context: typer.Context, **options: Any) -> None:
             try:
-                code = function(**_with_checked_outputs(function, options, context))
+                with _shown_warnings():
+                    if reads:
+                        if "policy_file" not in options:
+                            _refuse_policy(options["file"])
+                        values = {name: options.pop(name) for name in of_reading}
+                        options["reading"] = _reading(**values)
+                    code = function(**_with_checked_outputs(function, options, context))
             except KeyboardInterrupt:
                 print_error("Interrupted. No file was written in part.")
                 raise typer.Exit(INTERRUPTED) from None
@@ -165,12 +299,13 @@ def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
 
         shown = "\n".join(f"  {line}" for line in examples)
         run.__doc__ = f"{inspect.getdoc(function)}\n\n\b\nExamples:\n{shown}"
-        signature = inspect.signature(function, eval_str=True)
-        context = inspect.Parameter(
-            "context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context
-        )
-        vars(run)["__signature__"] = signature.replace(  # typer passes what it declares
-            parameters=[context, *signature.parameters.values()]
+        context = inspect.Parameter("context", _KEYWORD, annotation=typer.Context)
+        parameters = [context]
+        for name, parameter in signature.parameters.items():
+            parameters += of_reading.values() if name == "reading" else [parameter]
+        # typer passes what this declares
+        vars(run)["__signature__"] = inspect.Signature(
+            [parameter.replace(kind=_KEYWORD) for parameter in parameters]
         )
         return run
 
@@ -216,15 +351,55 @@ def _marked(function: Callable[..., Any], kind: type[Marker]) -> Iterator[tuple[
                 yield name, marker
 
 
-# -- errors ----------------------------------------------------------------------------------------
+# -- errors and warnings ---------------------------------------------------------------------------
+
+
+@contextmanager
+def _shown_warnings() -> Iterator[None]:
+    """Print each warning of scorewise once, as a sentence on stderr."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", ScorewiseWarning)
+        show_others = warnings.showwarning
+        shown = set()
+
+        def show(message: Any, category: type[Warning], *args: Any, **options: Any) -> None:
+            if not issubclass(category, ScorewiseWarning):
+                show_others(message, category, *args, **options)
+            elif str(message) not in shown:
+                shown.add(str(message))
+                print_error(f"Warning: {message}")
+
+        warnings.showwarning = show
+        yield
+
+
+def _refuse_policy(file: Path) -> None:
+    """Raise if a file that should have predictions is a policy."""
+    if file.suffix.lower() != ".json":
+        return
+    try:
+        load_policy(file)
+    except (ScorewiseError, OSError, ImportError):
+        return
+    raise InvalidInput(
+        f'{file.name!r} is a policy, written by "scorewise certify"; FILE must have predictions'
+    )
+
 
 # Arguments of the library and the command-line options for them.
 _OPTIONS = {
     "abstain_cost": "--abstain-cost",
     "class_names": "--class-names",
     "floor": "--floor",
+    "from_logits": "--logits",
+    "ids": "--id-column",
+    "labels": "--labels",
+    "labels_are": "--labels-are",
+    "member_axis": "--member-axis",
     "method": "--method",
     "normalize": "--normalize",
+    "one_model": "--one-model",
+    "probs": "--probs",
     "public_key": "--public-key",
     "replace": "--replace",
     "rules": "--rules",
@@ -233,10 +408,12 @@ _OPTIONS = {
 
 def remedy_text(remedy: Remedy) -> str:
     """A remedy for the command line: the option instead of the argument; empty if there is none."""
-    if remedy.argument == "from_logits":  # files mark logits by the name of the array
-        return f'call the array or column "logits" {remedy.effect}'.rstrip()
     if remedy.argument == "y":
-        return 'add an array or column "labels"'
+        return 'add an array or column "labels", or use --labels NAME for one that is there'
+    if remedy.argument == "probs" and remedy.value is ...:
+        return ""  # an array, and the option takes the name of one
+    if remedy.argument == "from_logits" and remedy.value is False:
+        return "leave out --logits, or use --probs logits if that is the name of the array"
     option = _OPTIONS.get(remedy.argument)
     if option is None:
         return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import numpy as np
@@ -16,16 +17,16 @@ from scorewise.cli._app import (
     NOT_GUARANTEED,
     SUCCESS,
     AsJson,
-    ClassNames,
     Debug,
     InputPath,
     Normalize,
     OutputPath,
     PredictionsFile,
+    Reading,
     command,
 )
-from scorewise.cli._arguments import parse_names
 from scorewise.cli._screen import print_json, print_text
+from scorewise.errors import InvalidInput
 from scorewise.io import read_predictions
 
 
@@ -41,6 +42,7 @@ def apply(
         InputPath(),
     ],
     file: PredictionsFile,
+    reading: Reading,
     out: Annotated[Path, typer.Option(help="A .parquet, .arrow or .csv file."), OutputPath()] = (
         Path("decisions.parquet")
     ),
@@ -56,7 +58,6 @@ def apply(
         ),
         InputPath(),
     ] = None,
-    class_names: ClassNames = None,
     normalize: Normalize = False,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -70,9 +71,13 @@ def apply(
     Exit code 1: the rows differ from the calibration data, so that the guarantee does not hold for
     them, or the policy guarantees nothing.
     """
+    if policy_file.suffix.lower() != ".json" and file.suffix.lower() == ".json":
+        raise InvalidInput(
+            f"the policy comes first: scorewise apply {quote(str(file))} {quote(str(policy_file))}"
+        )
     check_table_path(out)
     policy = load_policy(policy_file, public_key=public_key)
-    predictions = read_predictions(file, parse_names(class_names))
+    predictions = read_predictions(file, **reading)
     result = policy.apply(
         predictions,
         normalize=normalize,

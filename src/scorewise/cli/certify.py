@@ -14,7 +14,6 @@ from scorewise.cli._app import (
     NOT_GUARANTEED,
     SUCCESS,
     AsJson,
-    ClassNames,
     Confidence,
     Debug,
     Floor,
@@ -22,10 +21,11 @@ from scorewise.cli._app import (
     Normalize,
     OutputPath,
     PredictionsFile,
+    Reading,
     TaskLoss,
     command,
 )
-from scorewise.cli._arguments import parse_loss, parse_names
+from scorewise.cli._arguments import parse_loss
 from scorewise.cli._screen import print_json, print_text
 from scorewise.io import read_predictions
 
@@ -38,6 +38,7 @@ from scorewise.io import read_predictions
 )
 def certify(
     file: PredictionsFile,
+    reading: Reading,
     max_loss: Annotated[
         float,
         typer.Option(
@@ -63,7 +64,6 @@ def certify(
             "--replace", help="Let a policy that accepts no row replace one that accepts some."
         ),
     ] = False,
-    class_names: ClassNames = None,
     normalize: Normalize = False,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -79,7 +79,7 @@ def certify(
     replace an older one that accepts some rows, unless --replace is used (exit code 2).
     """
     check_output_path(out)
-    predictions = read_predictions(file, parse_names(class_names))
+    predictions = read_predictions(file, **reading)
     policy = certify_predictions(
         predictions,
         max_loss=max_loss,

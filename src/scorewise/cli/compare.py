@@ -9,20 +9,21 @@ import typer
 
 from scorewise.cli._app import (
     AsJson,
-    ClassNames,
     Confidence,
     Debug,
     Floor,
     InputPath,
     Normalize,
     PredictionsFile,
+    Reading,
     Resamples,
     Rules,
     Seed,
     TaskLoss,
     command,
+    read_ood,
 )
-from scorewise.cli._arguments import ALL_RULES, parse_loss, parse_names, parse_rules
+from scorewise.cli._arguments import ALL_RULES, parse_loss, parse_rules
 from scorewise.cli._screen import comparison_table, print_json, print_text
 from scorewise.compare import advise
 from scorewise.compare import compare as compare_measures
@@ -37,6 +38,7 @@ from scorewise.io import read_predictions
 )
 def compare(
     file: PredictionsFile,
+    reading: Reading,
     task: Annotated[
         str,
         typer.Option(
@@ -52,7 +54,6 @@ def compare(
     confidence: Confidence = 0.95,
     resamples: Resamples = 2000,
     seed: Seed = 0,
-    class_names: ClassNames = None,
     normalize: Normalize = False,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -73,13 +74,13 @@ def compare(
         raise InvalidInput(
             "--task ood and --ood, predictions for out-of-distribution rows, go together"
         )
-    predictions = read_predictions(file, parse_names(class_names))
+    predictions = read_predictions(file, **reading)
     comparison = compare_measures(
         predictions,
         task=task,
         task_loss=parse_loss(task_loss, predictions),
         rules=parse_rules(rules),
-        ood=None if ood is None else read_predictions(ood, parse_names(class_names)),
+        ood=None if ood is None else read_ood(ood, reading, predictions),
         floor=floor,
         confidence=confidence,
         n_resamples=resamples,

@@ -14,15 +14,15 @@ from scorewise._progress import bar
 from scorewise._tables import check_table_path, input_metadata, row_column, write_table
 from scorewise.cli._app import (
     AsJson,
-    ClassNames,
     Debug,
     InputPath,
     Normalize,
     OutputPath,
     PredictionsFile,
+    Reading,
     command,
 )
-from scorewise.cli._arguments import parse_costs, parse_names
+from scorewise.cli._arguments import parse_costs
 from scorewise.cli._screen import print_json, print_text, table
 from scorewise.decide import decide as decide_samples
 from scorewise.decompose import COMPONENTS
@@ -40,6 +40,7 @@ from scorewise.io import read_predictions
 )
 def decide(
     file: PredictionsFile,
+    reading: Reading,
     costs: Annotated[
         Path,
         typer.Option(help="CSV file: a line of action names, then a line for each class."),
@@ -51,7 +52,6 @@ def decide(
     out: Annotated[Path, typer.Option(help="A .parquet, .arrow or .csv file."), OutputPath()] = (
         Path("FILE-decisions.parquet")
     ),
-    class_names: ClassNames = None,
     normalize: Normalize = False,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -63,7 +63,7 @@ def decide(
     (epistemic): an upper bound on the value of a second opinion or a label.
     """
     check_table_path(out)
-    predictions = read_predictions(file, parse_names(class_names))
+    predictions = read_predictions(file, **reading)
     matrix = parse_costs(costs, predictions)
     parts = []
     with bar("deciding", len(predictions), False if as_json else None) as advance:

@@ -11,12 +11,11 @@ from typing import Annotated
 import typer
 
 from scorewise._files import file_digest
-from scorewise._text import percent
+from scorewise._text import percent, significant
 from scorewise.cli._app import (
     NOT_GUARANTEED,
     SUCCESS,
     AsJson,
-    ClassNames,
     Confidence,
     Debug,
     Floor,
@@ -24,21 +23,24 @@ from scorewise.cli._app import (
     Normalize,
     OutputPath,
     PredictionsFile,
+    Reading,
     Resamples,
     Rules,
     Seed,
     TaskLoss,
     command,
+    read_ood,
     remedy_text,
 )
-from scorewise.cli._arguments import ALL_RULES, parse_loss, parse_names, parse_rules
-from scorewise.cli._screen import comparison_table, print_json, print_text, table
+from scorewise.cli._arguments import ALL_RULES, parse_loss, parse_rules
+from scorewise.cli._screen import comparison_table, print_error, print_json, print_text, table
 from scorewise.compare import Evaluation
 from scorewise.compare import evaluate as evaluate_predictions
 from scorewise.errors import InvalidInput
 from scorewise.io import read_predictions
-from scorewise.report import check_report, write_report
+from scorewise.report import check_report, read_inputs, write_report
 
+_REPORT = Path("report.html")  # which is left out where the libraries of the page are missing
 _SHOWN = 6  # measures of a comparison on the screen
 
 
@@ -46,10 +48,12 @@ _SHOWN = 6  # measures of a comparison on the screen
     "scorewise evaluate test.npz",
     "scorewise evaluate test.parquet --ood ood.parquet --task-loss brier",
     "scorewise evaluate test.npz --max-loss 0.03 --report out/report.html --figures out",
+    "scorewise evaluate test.npz --inputs texts.csv",
     "scorewise evaluate test.npz --task-loss costs.csv --no-report --json",
 )
 def evaluate(
     file: PredictionsFile,
+    reading: Reading,
     ood: Annotated[
         Path | None, typer.Option(help="Predictions for out-of-distribution rows."), InputPath()
     ] = None,
@@ -63,16 +67,24 @@ def evaluate(
     floor: Floor = None,
     report: Annotated[
         Path, typer.Option(help="HTML file to write."), OutputPath(unless="no_report")
-    ] = Path("report.html"),
+    ] = _REPORT,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
     figures: Annotated[
         Path | None,
         typer.Option(help="Folder to write the figures to as PNG and SVG."),
         OutputPath(),
     ] = None,
+    inputs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Inputs of the rows, for the report to show the most uncertain: images (.npz, "
+            ".npy) or a CSV file with a column text.",
+        ),
+        InputPath(),
+    ] = None,
     resamples: Resamples = 2000,
     seed: Seed = 0,
-    class_names: ClassNames = None,
     normalize: Normalize = False,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -85,20 +97,21 @@ def evaluate(
 
     Exit code 1: a mean loss of --max-loss cannot be guaranteed.
     """
-    if not no_report:
+    has_page = not no_report
+    if has_page:
         report.parent.mkdir(parents=True, exist_ok=True)
-        check_report(report)
+        has_page = can_write_page(report, is_required=report != _REPORT)
     if figures is not None:
-        is_figure = not no_report and report.suffix.lower() in {".png", ".svg"}
-        if is_figure and report.resolve().parent == figures.resolve():
-            raise InvalidInput(f"{str(report)!r} may be the path of a figure; choose another")
         if figures.exists() and not figures.is_dir():
             raise InvalidInput(f"{str(figures)!r} is a file; pass a folder for the figures")
         figures.mkdir(parents=True, exist_ok=True)
         if find_spec("matplotlib") is None:
             raise ImportError("--figures needs matplotlib: pip install 'scorewise[plots]'")
-    predictions = read_predictions(file, parse_names(class_names))
-    ood_predictions = None if ood is None else read_predictions(ood, parse_names(class_names))
+    predictions = read_predictions(file, **reading)
+    ood_predictions = None if ood is None else read_ood(ood, reading, predictions)
+    shown_inputs = None
+    if inputs is not None:
+        shown_inputs = read_inputs(inputs, predictions.ids, n_rows=len(predictions))
     evaluation = evaluate_predictions(
         predictions,
         ood=ood_predictions,
@@ -113,11 +126,11 @@ def evaluate(
         progress=False if as_json else None,
     )
     written = []
-    if not no_report:
-        inputs = {"predictions": file, "out-of-distribution rows": ood}
+    if has_page:
+        sources = {"predictions": file, "out-of-distribution rows": ood, "inputs": inputs}
         provenance = {
             name: f"{path.name}, SHA-256 {file_digest(path)}"
-            for name, path in inputs.items()
+            for name, path in sources.items()
             if path is not None
         }
         command_line = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
@@ -126,6 +139,7 @@ def evaluate(
             report,
             title=f"How uncertain is {file.name}?",
             provenance={**provenance, "command": command_line},
+            inputs=shown_inputs,
         )
         written.append(report)
     if figures is not None:
@@ -143,9 +157,25 @@ def evaluate(
     return SUCCESS
 
 
+def can_write_page(path: Path, *, is_required: bool = False) -> bool:
+    """Return whether the libraries of the page are installed; if not, print how to install them.
+
+    Raises if the path is not valid, or if the page is required.
+    """
+    try:
+        check_report(path)
+    except ImportError as error:
+        if is_required:
+            raise
+        print_error(f"No page is written: {error}.")
+        return False
+    return True
+
+
 def show_evaluation(evaluation: Evaluation) -> None:
-    """Print the verdict, the certificates and the comparisons."""
-    print_text(*evaluation.sentences(remedy_text), "")
+    """Print three sentences for every reader; then, for specialists, numbers and comparisons."""
+    verdict = evaluation.sentences(remedy_text)
+    print_text(*verdict.plain, *verdict.notes, "", "For the specialist:", *verdict.details, "")
     if evaluation.certificates:
         unit, confidence = evaluation.unit, percent(evaluation.confidence, ".12g")
         print_text(
@@ -154,12 +184,12 @@ def show_evaluation(evaluation: Evaluation) -> None:
                 [f"{unit.noun} at most", "accept", "observed", "where uncertainty is at most"],
                 (
                     (
-                        unit.format_exact(cert.max_loss),
-                        percent(cert.coverage) if cert.coverage else "nothing",
-                        unit.format(cert.loss) if cert.coverage else "",
-                        f"{cert.threshold:.10g}" if cert.coverage else "",
+                        ", ".join(unit.format_exact(cert.max_loss) for cert in group),
+                        percent(group[0].coverage) if group[0].coverage else "nothing",
+                        unit.format(group[0].loss) if group[0].coverage else "",
+                        significant(group[0].threshold) if group[0].coverage else "",
                     )
-                    for cert in evaluation.certificates
+                    for group in evaluation.guarantees
                 ),
             )
         )

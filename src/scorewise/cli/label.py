@@ -15,16 +15,16 @@ from scorewise._tables import check_table_path, input_metadata, write_table
 from scorewise.acquire import METHODS, acquire, acquire_batch
 from scorewise.cli._app import (
     AsJson,
-    ClassNames,
     Debug,
     InputPath,
     Normalize,
     OutputPath,
     PredictionsFile,
+    Reading,
     Seed,
     command,
 )
-from scorewise.cli._arguments import COSTS_SUFFIX, parse_loss, parse_names
+from scorewise.cli._arguments import COSTS_SUFFIX, parse_loss
 from scorewise.cli._screen import print_json, print_text, table
 from scorewise.decompose import COMPONENTS
 from scorewise.errors import InvalidInput
@@ -41,6 +41,7 @@ _SHOWN = 20  # rows of a table on the screen
 )
 def label(
     file: PredictionsFile,
+    reading: Reading,
     n: Annotated[
         int, typer.Option("-n", "--n", metavar="N", min=1, help="Number of rows to select.")
     ] = 10,
@@ -66,7 +67,6 @@ def label(
         OutputPath(),
     ] = None,
     seed: Seed = 0,
-    class_names: ClassNames = None,
     normalize: Normalize = False,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -82,7 +82,7 @@ def label(
     validate.choice(component, "--component", COMPONENTS)
     if out is not None:
         check_table_path(out)
-    predictions = read_predictions(file, parse_names(class_names))
+    predictions = read_predictions(file, **reading)
     loss = parse_loss(rule, predictions)
     [loss_name] = get_rules(loss)
     labelled = _labelled(predictions)

@@ -11,15 +11,15 @@ from scorewise.cli._app import (
     INTERRUPTED,
     SUCCESS,
     AsJson,
-    ClassNames,
     Debug,
     Normalize,
     OutputPath,
     PredictionsFile,
+    Reading,
     Rules,
     command,
 )
-from scorewise.cli._arguments import ALL_RULES, parse_names, parse_rules
+from scorewise.cli._arguments import ALL_RULES, parse_rules
 from scorewise.cli._screen import print_error, print_json, print_text
 from scorewise.io import score_file
 
@@ -31,11 +31,11 @@ from scorewise.io import score_file
 )
 def score(
     file: PredictionsFile,
+    reading: Reading,
     rules: Rules = ALL_RULES,
     out: Annotated[Path, typer.Option(help="A .parquet, .arrow or .csv file."), OutputPath()] = (
         Path("FILE-scores.parquet")
     ),
-    class_names: ClassNames = None,
     normalize: Normalize = False,
     restart: Annotated[
         bool, typer.Option("--restart", help="Discard the progress of an interrupted run.")
@@ -54,7 +54,7 @@ def score(
             file,
             parse_rules(rules),
             out,
-            class_names=parse_names(class_names),
+            **reading,
             normalize=normalize,
             resume=not restart,
             progress=False if as_json else None,

@@ -5,6 +5,7 @@ from scorewise.compare._compare import compare
 from scorewise.compare._comparison import VERDICTS, Comparison, Standing
 from scorewise.compare._evaluate import evaluate
 from scorewise.compare._evaluation import (
+    ActionSummary,
     ClassSummary,
     Evaluation,
     LearningEvaluation,
@@ -15,6 +16,7 @@ from scorewise.compare._verdict import Note, Verdict
 
 __all__ = [
     "VERDICTS",
+    "ActionSummary",
     "Advice",
     "ClassSummary",
     "Comparison",

@@ -89,6 +89,25 @@ class UncertainRow:
 
 
 @dataclass(frozen=True, eq=False)
+class ActionSummary:
+    """The actions of a cost matrix, their costs, and how often each is chosen.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the A actions.
+    costs : array (K, A)
+        By the true class and the action.
+    n_rows : int array (K, A)
+        Rows of each class for which each action is chosen.
+    """
+
+    names: tuple[str, ...]
+    costs: np.ndarray
+    n_rows: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
 class OODEvaluation:
     """How well uncertainty separates out-of-distribution from in-distribution rows.
 
@@ -200,6 +219,8 @@ class Evaluation(TextInNotebooks):
     uncertain_rows : tuple of UncertainRow
         The most uncertain rows, the most uncertain first.
     confidence : float
+    actions : ActionSummary or None
+        Costs and actions, where the task's loss is a cost matrix.
     uncertainty : Decomposition or None
         Of all rows, under the task's loss.
     ood : OODEvaluation or None
@@ -209,7 +230,7 @@ class Evaluation(TextInNotebooks):
     settings : dict
         Seed, rules, resamples, …
     notes : tuple of Note
-        What could not be done, and why.
+        What could not be done, or deserves attention, and why.
     """
 
     n_rows: int
@@ -227,6 +248,7 @@ class Evaluation(TextInNotebooks):
     classes: tuple[ClassSummary, ...]
     uncertain_rows: tuple[UncertainRow, ...]
     confidence: float
+    actions: ActionSummary | None = None
     uncertainty: Decomposition | None = None
     ood: OODEvaluation | None = None
     learning: LearningEvaluation | None = None
@@ -238,6 +260,15 @@ class Evaluation(TextInNotebooks):
     def headline(self) -> Certificate | None:
         """The certificate of the smallest guaranteed loss that still accepts half of the rows."""
         return choose_headline(self.certificates)
+
+    @property
+    def guarantees(self) -> tuple[tuple[Certificate, ...], ...]:
+        """The certificates, those of the same threshold together, the smallest loss first."""
+        by_threshold: dict[tuple[object, ...], list[Certificate]] = {}
+        for certificate in self.certificates:
+            needs = None if certificate.coverage else certificate.n_more_rows
+            by_threshold.setdefault((certificate.threshold, needs), []).insert(0, certificate)
+        return tuple(map(tuple, by_threshold.values()))
 
     @property
     def distinct_curves(self) -> dict[str, Curve]:
@@ -346,6 +377,7 @@ class Evaluation(TextInNotebooks):
             "calibration": asdict(self.calibration),
             "classes": [asdict(summary) for summary in self.classes],
             "uncertain_rows": [asdict(row) for row in self.uncertain_rows],
+            "actions": self.actions and asdict(self.actions),
             "ood": ood
             and {
                 "measure": ood.measure,

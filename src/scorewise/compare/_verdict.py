@@ -1,10 +1,10 @@
-"""The verdict of an evaluation: one sentence per question, each by its name."""
+"""The verdict of an evaluation: three sentences for every reader, and those for specialists."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from math import ceil, isfinite
 from typing import TYPE_CHECKING, overload
 
 from scorewise._notebook import TextInNotebooks
@@ -14,52 +14,72 @@ from scorewise.errors import Remedy, ScorewiseError
 if TYPE_CHECKING:
     from scorewise.compare._comparison import Comparison
     from scorewise.compare._evaluation import Evaluation, LearningEvaluation, OODEvaluation
+    from scorewise.rules import Unit
 
 NameText = Callable[[str], str]
 RemedyText = Callable[[Remedy], str]
 
 _MOST_NAMES = 4  # in one sentence
+_ACCEPTED = 0.9  # share of the rows whose loss is stated where no certificate has another
+_MOST_FALSE_ALARMS = 0.5  # beyond which a model hardly notices out-of-distribution inputs
 
 
 @dataclass(frozen=True)
 class Verdict(TextInNotebooks, Sequence[str]):
     """The results of an evaluation: sentences by name, and a sequence in reading order.
 
+    The first three are for every reader: no p-values, measures or functions. The notes follow, and
+    then the sentences for specialists.
+
     Attributes
     ----------
     abstain : str
-        How often to abstain, and what that guarantees.
+        What abstaining buys, and what it guarantees for new rows.
+    ood : str
+        Whether out-of-distribution inputs are recognised, or that it was not tested.
+    calibration : str
+        Whether the probabilities can be believed.
+    notes : tuple of str
+        What could not be done, or deserves attention, and why.
     measures : str
         Which measure is best for abstaining.
-    calibration : str
-        Whether the model is calibrated, overconfident or underconfident.
-    ood, ood_measures : str or None
-        Whether out-of-distribution inputs are detected, and by which measure best.
+    ood_metrics, ood_measures : str or None
+        How well out-of-distribution inputs are detected, and by which measure best.
     learning : str or None
         Which measure chose the best labels.
-    notes : tuple of str
-        What could not be done, and why.
+    calibration_test : str
+        Whether the model is calibrated, overconfident or underconfident, with the p-value.
     """
 
     abstain: str
-    measures: str
+    ood: str
     calibration: str
-    ood: str | None = None
+    measures: str
+    calibration_test: str
+    ood_metrics: str | None = None
     ood_measures: str | None = None
     learning: str | None = None
     notes: tuple[str, ...] = ()
 
-    def _sentences(self) -> tuple[str, ...]:
+    @property
+    def plain(self) -> tuple[str, str, str]:
+        """The three sentences for every reader."""
+        return self.abstain, self.ood, self.calibration
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        """The sentences for specialists."""
         sentences = (
-            self.abstain,
             self.measures,
-            self.ood,
+            self.ood_metrics,
             self.ood_measures,
             self.learning,
-            self.calibration,
-            *self.notes,
+            self.calibration_test,
         )
         return tuple(sentence for sentence in sentences if sentence is not None)
+
+    def _sentences(self) -> tuple[str, ...]:
+        return (*self.plain, *self.notes, *self.details)
 
     def __len__(self) -> int:
         return len(self._sentences())
@@ -101,14 +121,19 @@ class Note:
 def verdict_of(evaluation: Evaluation, remedy_text: RemedyText, name_text: NameText) -> Verdict:
     """Return the verdict, with remedies and names as the caller renders them."""
     ood, learning = evaluation.ood, evaluation.learning
+    noun = name_text(evaluation.unit.noun)
     return Verdict(
-        abstain=_abstain(evaluation, name_text(evaluation.unit.noun)),
-        measures=_measures(evaluation.comparison, "For abstaining", name_text),
-        calibration=_calibration(evaluation, name_text(evaluation.unit.noun)),
-        ood=None if ood is None else _ood(ood, name_text),
+        abstain=_abstain(evaluation, noun),
+        ood=_ood(ood),
+        calibration=_calibration(evaluation, noun),
+        measures=_measures(evaluation.comparison, "for abstaining", evaluation.n_rows, name_text),
+        calibration_test=_calibration_test(evaluation, noun),
+        ood_metrics=None if ood is None else _ood_metrics(ood, name_text),
         ood_measures=None
         if ood is None
-        else _measures(ood.comparison, "For OOD detection", name_text),
+        else _measures(
+            ood.comparison, "for OOD detection", ood.metrics.n_in + ood.metrics.n_out, name_text
+        ),
         learning=None if learning is None else _learning(evaluation, learning, name_text),
         notes=tuple(note.render(remedy_text) for note in evaluation.notes),
     )
@@ -122,55 +147,169 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
+# -- for every reader ------------------------------------------------------------------------------
+
+
 def _abstain(evaluation: Evaluation, noun: str) -> str:
+    """What passing on uncertain cases buys here, and what is guaranteed for new ones."""
     unit, certificate = evaluation.unit, evaluation.headline
-    loss = unit.format(evaluation.loss)
-    confidence = f"with {percent(evaluation.confidence, '.12g')} confidence"
-    rows = f"on {evaluation.n_rows:,} rows" if evaluation.n_rows != 1 else "on one row"
-    if not evaluation.certificates:
-        return f"The {noun} is {loss} {rows}."
     if certificate is None:
+        coverage, loss = _at_most_accepted(evaluation)
+        sentence = f"{_gain(evaluation, coverage, loss, noun)}."
+        if not evaluation.certificates:
+            return sentence
         easiest = max(evaluation.certificates, key=lambda certificate: certificate.max_loss)
-        if easiest.n_more_rows is None:
-            more = "More rows may not help: use a better model, or allow a larger loss."
-        elif easiest.n_more_rows == 1:
-            more = "About one more labelled row would be needed."
-        else:
-            more = f"About {easiest.n_more_rows:,} more labelled rows would be needed."
-        return (
-            f"The {noun} is {loss} {rows}, and no threshold guarantees {_article(unit.noun)} "
-            f"{noun} of at most {unit.format_exact(easiest.max_loss)} {confidence}. {more}"
+        target = unit.format_exact(easiest.max_loss)
+        goal = (
+            f"at most {target} are wrong"
+            if unit.is_proportion
+            else f"the {noun} is at most {target}"
         )
+        more = _more_rows(easiest.n_more_rows)
+        return f"{sentence} Nothing can be guaranteed for new cases, not even that {goal}: {more}."
     target = unit.format_exact(certificate.max_loss)
-    if loss == target:  # but for rounding
-        loss = unit.format_exact(evaluation.loss)
-    if certificate.coverage == 1:
-        return f"Accept all rows: the {noun} is {loss}, and under {target} {confidence}."
-    abstained = percent(1 - certificate.coverage)
-    if certificate.max_loss < evaluation.loss:
+    goal = (
+        f"at most {target} of the answers will be wrong"
+        if unit.is_proportion
+        else f"the {noun} will be at most {target} on average"
+    )
+    confidence = f"with {percent(evaluation.confidence, '.12g')} confidence"
+    gain = _gain(evaluation, certificate.coverage, certificate.loss, noun)
+    return f"{gain}; on new cases like these {goal}, {confidence}."
+
+
+def _at_most_accepted(evaluation: Evaluation) -> tuple[float, float]:
+    """Return coverage and mean loss where the most uncertain cases are passed on."""
+    curve = evaluation.curves.get(evaluation.measure)
+    if curve is None:
+        return 1.0, evaluation.loss
+    k = ceil(_ACCEPTED * len(curve))
+    n_accepted = int((curve.threshold <= curve.threshold[k - 1]).sum())  # with tied rows
+    return n_accepted / len(curve), float(curve.total_loss[n_accepted - 1] / n_accepted)
+
+
+def _gain(evaluation: Evaluation, coverage: float, loss: float, noun: str) -> str:
+    """What the accepted cases incur instead of all, without a full stop."""
+    unit, n = evaluation.unit, evaluation.n_rows
+    is_better = loss < evaluation.loss
+    before, after = _different(evaluation.loss, loss, unit)
+    wrong = "wrong" if unit.noun == "error" else f"wrong ({noun})"
+    if n == 1:
+        right = wrong if evaluation.loss else "right"
+        return f"The only case is {right}" if unit.is_proportion else f"The {noun} is {before}"
+    if coverage == 1 and unit.is_proportion:
+        return f"If the model answers all {n:,} cases, {before} are {wrong}"
+    if coverage == 1:
+        return f"If the model answers all {n:,} cases, the {noun} is {before} on average"
+    share = _everyday(round(1 - coverage, 12))
+    passes = f"If the model passes on the {share} of cases it is least sure of"
+    if unit.is_proportion:
+        instead = f" instead of {before}" if is_better else f", no fewer than of all ({before})"
+        return f"{passes}, {after} of the rest are {wrong}{instead}"
+    instead = f" instead of {before}" if is_better else f", no less than of all ({before})"
+    return f"{passes}, the {noun} of the rest is {after} on average{instead}"
+
+
+def _different(before: float, after: float, unit: Unit) -> tuple[str, str]:
+    """Two losses in as few digits as show that they differ."""
+    texts = _everyday(before, unit), _everyday(after, unit)
+    for form in (unit.format, unit.format_exact):
+        if before != after and texts[0] == texts[1]:
+            texts = form(before), form(after)
+    return texts
+
+
+def _everyday(value: float, unit: Unit | None = None) -> str:
+    """A proportion or a mean loss in about two digits."""
+    if unit is not None and not unit.is_proportion:
+        return f"{value:.3g}"
+    return percent(value, ".2g" if value < 0.9 else ".3g")
+
+
+def _more_rows(n: int | None) -> str:
+    if n is None:
+        return "more labelled cases may not help, a better model might"
+    return f"about {n:,} more labelled case{'s' * (n != 1)} would be needed"
+
+
+def _ood(ood: OODEvaluation | None) -> str:
+    unlike = "inputs unlike those it was trained on"
+    if ood is None:
         return (
-            f"Abstain on {abstained} and the {noun} falls from {loss} to under {target}, "
-            f"{confidence}."
+            f"It was not tested whether the model notices {unlike}: evaluate it together with "
+            "predictions for such inputs (option ood)."
         )
+    low, high = ood.metrics.auroc_interval
+    if high < 0.5:
+        return (
+            f"The model is surer of {unlike} than of ordinary ones: its doubt does not reveal them."
+        )
+    if low <= 0.5:
+        return (
+            f"The model does not notice {unlike}: it is about as sure of them as of ordinary ones."
+        )
+    alarms = _everyday(ood.metrics.fpr95)
+    notices = "notices" if ood.metrics.fpr95 <= _MOST_FALSE_ALARMS else "hardly notices"
     return (
-        f"The {noun} is {loss} {rows}; to guarantee at most {target}, {confidence}, abstain on "
-        f"{abstained}."
+        f"The model {notices} {unlike}: catching 95 % of them means false alarms on {alarms} of "
+        "ordinary ones."
     )
 
 
-def _measures(comparison: Comparison, task: str, name_text: NameText) -> str:
-    standings = comparison.standings
-    if len({row.value for row in standings}) == 1 < len(standings):
-        return f"{task}, all measures give the same result here and cannot be compared."
+def _calibration(evaluation: Evaluation, noun: str) -> str:
+    """Whether the probabilities can be believed."""
+    calibration, unit = evaluation.calibration, evaluation.unit
+    expected, incurred = (
+        _everyday(value, unit) for value in (calibration.expected, calibration.incurred)
+    )
+    if unit.is_proportion:
+        gap = f"by them {expected} of the answers would be wrong, and {incurred} are"
+    else:
+        gap = f"by them the {noun} would be {expected} on average, and it is {incurred}"
+    if calibration.is_calibrated:
+        cases = f"{evaluation.n_rows:,} cases" if evaluation.n_rows > 1 else "one case"
+        return f"The probabilities can be believed, as far as {cases} can show: {gap}."
+    low, high = calibration.gap_interval
+    if low > 0:
+        state = "are too confident to be taken at face value"
+    elif high < 0:
+        state = "are too cautious to be taken at face value"
+    elif isfinite(high - low):
+        state = "are too confident for some cases and too cautious for others"
+    else:
+        state = "do not fit the outcomes"
+    return f"The probabilities {state}: {gap}."
+
+
+# -- for specialists -------------------------------------------------------------------------------
+
+
+def _measures(comparison: Comparison, task: str, n_rows: int, name_text: NameText) -> str:
+    n, best = len(comparison.standings), name_text(comparison.best)
     others = [name_text(name) for name in comparison.indistinguishable if name != comparison.best]
-    best = f"{task}, {name_text(comparison.best)} uncertainty is best here"
+    if n == 1:
+        return f"One measure was compared {task}: {best} uncertainty."
+    if len(others) == n - 1:
+        rows = f"{n_rows:,} rows show" if n_rows > 1 else "one row shows"
+        return (
+            f"The choice of measure hardly matters here: {task}, {rows} no difference between the "
+            f"{n} measures."
+        )
+    if len(others) > _MOST_NAMES:
+        n_worse = n - 1 - len(others)
+        are = "is" if n_worse == 1 else "are"
+        return (
+            f"The choice among {len(others) + 1} of {n} measures hardly matters here: {task}, they "
+            f"are indistinguishable from the best, {best} uncertainty; {n_worse} {are} worse."
+        )
+    sentence = f"{task[0].upper()}{task[1:]}, {best} uncertainty is best here"
     if not others:
-        return f"{best}, and better than every other measure."
+        return f"{sentence}, and better than every other measure."
     are = "is" if len(others) == 1 else "are"
-    return f"{best}; {listed(others)} {are} indistinguishable from it."
+    return f"{sentence}; {listed(others)} {are} indistinguishable from it."
 
 
-def _ood(ood: OODEvaluation, name_text: NameText) -> str:
+def _ood_metrics(ood: OODEvaluation, name_text: NameText) -> str:
     low, high = ood.metrics.auroc_interval
     auroc = f"AUROC {ood.metrics.auroc:.3f} [{low:.3f}, {high:.3f}]"
     measure = f"{ood.component.capitalize()} uncertainty under the {name_text(ood.rule)} rule"
@@ -209,7 +348,7 @@ def _learning(evaluation: Evaluation, learning: LearningEvaluation, name_text: N
     return f"{sentence}."
 
 
-def _calibration(evaluation: Evaluation, noun: str) -> str:
+def _calibration_test(evaluation: Evaluation, noun: str) -> str:
     calibration, unit = evaluation.calibration, evaluation.unit
     expected, incurred = unit.format(calibration.expected), unit.format(calibration.incurred)
     outcome = (
@@ -232,7 +371,3 @@ def _calibration(evaluation: Evaluation, noun: str) -> str:
         f"{state}: {gap} ({p_text}). Recalibrate before using the expected loss, in Python with "
         f"scorewise.fit_temperature or LossRecalibrator. {valid} stay valid."
     )
-
-
-def _article(noun: str) -> str:
-    return "an" if noun[:1] in set("aeiou") else "a"

@@ -19,21 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from scorewise import _validate as validate
-from scorewise._fields import UNLABELLED, ClassNames, checked_ids, checked_labels, checked_names
+from scorewise._fields import UNLABELLED, ClassNames, checked_ids, checked_names
 from scorewise._text import quoted, quoted_names
-from scorewise.errors import InvalidFile, InvalidInput
-from scorewise.io._columns import (
-    IDS,
-    LABELS,
-    LOGITS,
-    PROBS,
-    WEIGHTS,
-    ColumnGrid,
-    grid_of,
-    indices_from,
-    named_column,
-    weight_columns,
-)
+from scorewise.errors import InvalidFile, InvalidInput, Remedy
+from scorewise.io._columns import ColumnGrid, labels_from, member_columns, weight_columns
 from scorewise.io._predictions import (
     Arrays,
     Predictions,
@@ -41,9 +30,11 @@ from scorewise.io._predictions import (
     checked_weights,
     with_file_name,
 )
+from scorewise.io._read_options import ReadOptions, other_fields
 
 LocateRow = Callable[[int], str]  # where a row of a batch is, for a message
 
+_LABELS_AT_A_TIME = 1 << 20
 _KEY = b"scorewise"  # in the schema's metadata: class names and the members' weights, as JSON
 
 
@@ -66,12 +57,14 @@ class ArrowSource:
     """The rows of an Arrow or Parquet table, read by row groups."""
 
     def __init__(
-        self, name: str, schema: pa.Schema, groups: Sequence[RowGroup], class_names: ClassNames
+        self, name: str, schema: pa.Schema, groups: Sequence[RowGroup], options: ReadOptions
     ) -> None:
         self._name, self._schema, self._groups = name, schema, groups
         self._ends = np.cumsum([group.n_rows for group in groups], dtype=np.int64)
-        names, weights = _metadata(schema)
-        self._columns = ColumnDecoder(schema, self._first_row, names, class_names)
+        names, weights, labels_are = _metadata(schema)
+        self._columns = ColumnDecoder(
+            schema, self._first_row, self._different_labels, names, labels_are, options
+        )
         m, k = self._columns.shape
         self.shape = (int(self._ends[-1]) if len(groups) else 0, m, k)
         self.class_names = checked_names(self._columns.class_names, k)
@@ -90,6 +83,18 @@ class ArrowSource:
                 if batch.num_rows:
                     return batch
         return None
+
+    def _different_labels(self, column: str) -> list[Any]:
+        """Return each label of the table once."""
+        return list(
+            {
+                label
+                for group in self._groups
+                for batch in self._batches(group, [column], _LABELS_AT_A_TIME)
+                for label in pc.unique(_plain_values(batch.column(0))).to_pylist()
+                if label is not None
+            }
+        )
 
     def locate(self, row: int) -> str:
         """Return the row group of a row, and its index in the group."""
@@ -159,8 +164,8 @@ def metadata_of(schema: pa.Schema) -> bytes | None:
     return (schema.metadata or {}).get(_KEY)
 
 
-def _metadata(schema: pa.Schema) -> tuple[ClassNames, np.ndarray | None]:
-    """Return class names and the members' weights, from the metadata of a schema."""
+def _metadata(schema: pa.Schema) -> tuple[ClassNames, np.ndarray | None, str | None]:
+    """Return class names, the members' weights and what labels are, from a schema's metadata."""
     try:
         metadata = json.loads(metadata_of(schema) or b"{}")
         names, weights = metadata.get("class_names"), metadata.get("weights")
@@ -169,6 +174,7 @@ def _metadata(schema: pa.Schema) -> tuple[ClassNames, np.ndarray | None]:
         return (
             None if names is None else tuple(map(str, names)),
             None if weights is None else np.array(weights["values"], np.dtype(weights["dtype"])),
+            metadata.get("labels_are"),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidInput(f"the metadata {_KEY.decode()!r} cannot be read: {error}") from None
@@ -186,18 +192,24 @@ class ColumnDecoder:
     first_row : callable
         Returns the first row of some columns, which shows the lengths of nested lists, or None if
         there are no rows.
+    different_labels : callable
+        Returns each label of a column once.
     class_names : tuple of str, optional
         From the table's metadata.
-    user_class_names : tuple of str, optional
-        From the user; used where neither the metadata nor the columns have names.
+    labels_are : str, optional
+        From the table's metadata: whether labels are names or indices.
+    options : ReadOptions
+        The class names are used where neither the metadata nor the columns have names.
     """
 
     def __init__(
         self,
         schema: pa.Schema,
         first_row: Callable[[list[str]], pa.RecordBatch | None],
+        different_labels: Callable[[str], list[Any]],
         class_names: ClassNames,
-        user_class_names: ClassNames,
+        labels_are: str | None,
+        options: ReadOptions,
     ) -> None:
         names = list(schema.names)
         duplicate = validate.first_repeated(names)
@@ -205,25 +217,29 @@ class ColumnDecoder:
             raise InvalidInput(f"there are two columns {quoted(duplicate)}")
         self._values: dict[str, _TensorColumn | _ListColumn | _GridColumns] = {}
         self._first_class = 0
-        for field, known in (("probs", PROBS), ("logits", LOGITS)):
-            column = named_column(names, known)
-            if column is not None:
-                self._values[field] = _member_column(schema.field(column), first_row)
-            elif grid := grid_of(names, field):
-                self._values[field] = _GridColumns(grid, _shared_type(schema, grid))
-                class_names = class_names or grid.class_names
-                self._first_class = grid.first_class
+        for field, columns in member_columns(names, options).items():
+            if isinstance(columns, str):
+                column = schema.field(columns)
+                self._values[field] = _member_column(column, first_row, options.one_model)
+            else:
+                self._values[field] = _GridColumns(columns, _shared_type(schema, columns))
+                class_names = class_names or columns.class_names
+                self._first_class = columns.first_class
         if not self._values:
             raise InvalidInput(
                 "there is no column 'probs' or 'logits', and no column per member and class such "
-                f"as 'probs_0_1' (of one model 'probs_0_cat'); it has {quoted_names(names)}"
+                f"as 'probs_0_1'; it has {quoted_names(names)}",
+                Remedy("probs", "NAME", "for the column with the predictions"),
             )
-        self.class_names = class_names or user_class_names
-        self._labels = named_column(names, LABELS)
-        self._ids = named_column(names, IDS)
+        self.class_names = class_names or options.class_names
+        others = other_fields(names, options)
+        self._labels, self._ids = others.get("labels"), others.get("ids")
         self._weights = weight_columns(names)
-        if not self._weights and (weights := named_column(names, WEIGHTS)) is not None:
-            self._weights = [weights]
+        if not self._weights and "weights" in others:
+            self._weights = [others["weights"]]
+        is_own = options.labels is None and options.labels_are is None
+        self._stored_labels_are = labels_are if is_own else options.labels_are
+        self._different_labels = different_labels
 
     @cached_property
     def fields(self) -> frozenset[str]:
@@ -268,21 +284,35 @@ class ColumnDecoder:
     def _decode_labels(
         self, column: pa.Array, shape: tuple[int, ...], locate: LocateRow
     ) -> np.ndarray:
-        column = _as_integers(_plain_values(column))
-        labels: np.ndarray
-        if pa.types.is_integer(column.type) and not self._first_class:
-            labels = pc.fill_null(column.cast(pa.int64()), UNLABELLED).to_numpy()
-        elif pa.types.is_integer(column.type):
-            labels = indices_from(column.to_pylist(), self._first_class)
-        elif _is_text(column.type) or pa.types.is_null(column.type):
-            labels = np.array(column.to_pylist(), dtype=object)
-        else:
-            raise InvalidInput(
-                f"labels are of type {column.type}; they must be whole numbers or names of classes"
-            )
-        return checked_labels(
-            labels, shape, self.class_names, lambda row: f"{locate(row)}: the label"
+        if self._labels_are == "indices" and pa.types.is_integer(column.type):
+            column = pc.fill_null(column.cast(pa.int64()), UNLABELLED)
+        return labels_from(
+            _label_values(column),
+            shape,
+            self.class_names,
+            self._first_class,
+            self._labels_are,
+            lambda row: f"{locate(row)}: the label",
         )
+
+    @cached_property
+    def _labels_are(self) -> str | None:
+        """What labels are, which all rows decide and not only those of a chunk."""
+        if self._stored_labels_are is not None or self._labels is None:
+            return self._stored_labels_are
+        labels = np.array(self._different_labels(self._labels))
+        if labels.dtype.kind not in "iufb":  # names, or no labels at all
+            return None
+        shape = (len(labels), *self.shape)
+        try:
+            indices = labels_from(
+                labels, shape, self.class_names, self._first_class, None, lambda _: "a label"
+            )
+        except InvalidInput as error:
+            if any(remedy.argument == "labels_are" for remedy in error.remedies):
+                raise
+            return None  # the chunk with the wrong label raises, and says where it is
+        return "indices" if (indices == labels).all() else "names"
 
     def _decode_ids(self, column: pa.Array, locate: LocateRow) -> np.ndarray:
         column = _plain_values(column)
@@ -325,21 +355,25 @@ class _TensorColumn:
             return f"{locate(i // (m * k))}, member {number}"
 
         _refuse_nulls(flat, name, member)
-        values = flat.to_numpy().reshape(-1, *column.type.shape)
-        return np.ascontiguousarray(values.transpose(0, 2, 1)) if swapped else np.asarray(values)
+        if swapped:
+            return np.ascontiguousarray(flat.to_numpy().reshape(-1, k, m).transpose(0, 2, 1))
+        return np.asarray(flat.to_numpy().reshape(-1, m, k))
 
 
 @dataclass(frozen=True)
 class _ListColumn:
-    """A column of lists of M lists of K numbers."""
+    """A column of lists of M lists of K numbers, or of lists of K numbers."""
 
     columns: tuple[str]
     shape: tuple[int, int]
     dtype: np.dtype[Any]
+    is_nested: bool
 
     def decode(self, batch: pa.RecordBatch, locate: LocateRow) -> np.ndarray:
         name, (m, k) = self.columns[0], self.shape
-        members = _flatten(batch.column(name), m, lambda row: f"{locate(row)}: {name}")
+        members = batch.column(name)
+        if self.is_nested:
+            members = _flatten(members, m, lambda row: f"{locate(row)}: {name}")
 
         def member(i: int) -> str:
             return f"{locate(i // m)}, member {i % m}"
@@ -372,41 +406,54 @@ class _GridColumns:
 
 
 def _member_column(
-    field: pa.Field, first_row: Callable[[list[str]], pa.RecordBatch | None]
+    field: pa.Field, first_row: Callable[[list[str]], pa.RecordBatch | None], one_model: bool
 ) -> _TensorColumn | _ListColumn:
     """The layout of a column of predictions, from its type and, for lists, its first row."""
     name, kind = field.name, field.type
     if isinstance(kind, pa.FixedShapeTensorType):
-        shape = list(kind.shape)
-        if kind.permutation is not None:
-            shape = [shape[axis] for axis in kind.permutation]
-        check_shape((1, *shape), name)
-        return _TensorColumn((name,), (shape[0], shape[1]), _dtype(kind.value_type, name))
+        stored = list(kind.shape)
+        order = range(len(stored)) if kind.permutation is None else kind.permutation
+        lengths = _members_and_classes([stored[axis] for axis in order], name, one_model)
+        return _TensorColumn((name,), lengths, _dtype(kind.value_type, name))
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
-    if not _is_list(kind) or not _is_list(kind.value_type):
-        hint = "; for one model wrap each list in another" if _is_list(kind) else ""
+    if not _is_list(kind):
         raise InvalidInput(
             f"column {quoted(name)} is of type {kind}; each row must hold members and classes "
-            f"(M, K), as a tensor or as lists of lists{hint}"
+            "(M, K), as a tensor or as lists of lists"
         )
-    dtype = _dtype(kind.value_type.value_type, name)
+    is_nested = _is_list(kind.value_type)
+    dtype = _dtype(kind.value_type.value_type if is_nested else kind.value_type, name)
     row = first_row([name])
-    if row is None:
-        if not (_is_fixed(kind) and _is_fixed(kind.value_type)):
-            raise InvalidInput(
-                f"column {quoted(name)} is empty, so the number of members is unknown"
-            )
-        lengths = (kind.list_size, kind.value_type.list_size)
-    else:
-        first = row.column(0)[0].as_py()
-        if not first or not first[0]:
+    if row is not None:
+        values = row.column(0)[0].as_py()
+        if not values or (is_nested and not values[0]):
             raise InvalidInput(
                 f"row 0 of column {quoted(name)} is empty; it must hold members (M, K)"
             )
-        lengths = (len(first), len(first[0]))
-    check_shape((1, *lengths), name)
-    return _ListColumn((name,), lengths, dtype)
+        shape = [len(values), len(values[0])] if is_nested else [len(values)]
+    elif _is_fixed(kind) and (not is_nested or _is_fixed(kind.value_type)):
+        shape = [kind.list_size, kind.value_type.list_size] if is_nested else [kind.list_size]
+    else:
+        raise InvalidInput(f"column {quoted(name)} is empty, so the number of members is unknown")
+    return _ListColumn((name,), _members_and_classes(shape, name, one_model), dtype, is_nested)
+
+
+def _members_and_classes(shape: Sequence[int], name: str, one_model: bool) -> tuple[int, int]:
+    """Return the shape (M, K) of a row, which is (K,) for one model if the user says so."""
+    if len(shape) == 1 and not one_model:
+        raise InvalidInput(
+            f"each row of {quoted(name)} holds {shape[0]} numbers, and no members; it must hold "
+            "members and classes (M, K)",
+            Remedy("one_model", True, f"if these are the {shape[0]} classes of one model"),
+        )
+    m, k = (1, *shape) if len(shape) == 1 else shape
+    check_shape((1, m, k), name)
+    if one_model and m != 1:
+        raise InvalidInput(
+            f"each row of {quoted(name)} holds {m} members", Remedy("one_model", False)
+        )
+    return m, k
 
 
 def _shared_type(schema: pa.Schema, grid: ColumnGrid) -> np.dtype[Any]:
@@ -435,15 +482,18 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _as_integers(labels: pa.Array) -> pa.Array:
-    """Return booleans, and the floats that pandas writes for integers with gaps, as integers."""
-    if pa.types.is_boolean(labels.type):
-        return labels.cast(pa.int64())
-    if pa.types.is_floating(labels.type):
-        gaps = pc.if_else(pc.is_nan(labels), None, labels)
-        if pc.all(pc.equal(gaps, pc.floor(gaps)), min_count=0).as_py():
-            return gaps.cast(pa.int64())
-    return labels
+def _label_values(column: pa.Array) -> np.ndarray:
+    """Return labels as an array: numbers, or objects if they are names or some are missing."""
+    column = _plain_values(column)
+    kind = column.type
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    if not (is_number or _is_text(kind) or pa.types.is_null(kind)):
+        raise InvalidInput(
+            f"labels are of type {kind}; they must be whole numbers or names of classes"
+        )
+    if is_number and not column.null_count:
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    return np.array(column.to_pylist(), dtype=object)
 
 
 def _plain_values(column: pa.Array) -> pa.Array:
@@ -506,6 +556,8 @@ def schema_of(predictions: Predictions) -> pa.Schema:
     metadata: dict[str, Any] = {}
     if predictions.class_names is not None:
         metadata["class_names"] = list(predictions.class_names)
+    if first.labels is not None:
+        metadata["labels_are"] = "indices"
     if predictions.member_weights is not None:
         weights = predictions.member_weights
         metadata["weights"] = {"values": weights.tolist(), "dtype": str(weights.dtype)}

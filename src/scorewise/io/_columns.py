@@ -1,42 +1,41 @@
-"""The names of fields and columns in files.
+"""The columns of predictions in a table.
 
-Fields are ``probs``, ``logits``, ``labels``, ``ids``, ``weights`` and ``class_names``. A table may
-instead have one column per member and class, which :func:`grid_of` recognises by its names.
+A table may have one column per member and class, or one per class of one model, which
+:func:`member_columns` recognises by their names.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from scorewise._fields import UNLABELLED
+from scorewise._fields import ClassNames, checked_labels
 from scorewise._text import quoted, quoted_names
-from scorewise.errors import InvalidInput
-
-# Names of each field in files; the first match counts, ignoring case.
-PROBS = ("probs", "prob", "probabilities", "probas", "proba")
-LOGITS = ("logits", "logit")
-LABELS = ("labels", "label", "y", "target", "y_true")
-IDS = ("ids", "id", "row_id", "sample_id")
-WEIGHTS = ("weights",)  # "weight" is usually that of a row, not of a member
-FIELD_NAMES = {
-    "probs": PROBS,
-    "logits": LOGITS,
-    "labels": LABELS,
-    "ids": IDS,
-    "weights": WEIGHTS,
-    "class_names": ("class_names", "classes", "classes_"),
-}
+from scorewise.errors import InvalidInput, Remedy
+from scorewise.io._read_options import (
+    IDS,
+    LABELS,
+    LOGITS,
+    MEMBER_NAMES,
+    PREDICTIONS,
+    PROBS,
+    WEIGHTS,
+    ReadOptions,
+    as_asked,
+    exact_name,
+    member_fields,
+)
 
 # -- names of columns ------------------------------------------------------------------------------
 
 _NUMBERED = re.compile(r"(\D*)(\d{1,9})(\D+)(\d{1,9})(\D*)")  # member and class by number
 _NAMED = re.compile(r"(\D*)(\d{1,9})([^0-9A-Za-z]+)(.+)")  # the class by name
 _WEIGHT = re.compile(r"weights?_(\d{1,9})")
+_ONE_MODEL = {"probs": ("p", "probability", *PROBS, *PREDICTIONS), "logits": LOGITS}
 # words before a number that show whether it is a class or a member
 _CLASS_WORDS = {"class", "cls", "c", "k", "label", "category", "cat"}
 _MEMBER_WORDS = {
@@ -56,10 +55,122 @@ class ColumnGrid:
     missing: str | None = None  # message about a missing column
 
 
-def named_column(columns: Sequence[str], names: Sequence[str]) -> str | None:
-    """Return the column with the first name that matches, ignoring case, or None."""
-    lower = {column.lower(): column for column in reversed(columns)}
-    return next((lower[name] for name in names if name in lower), None)
+def member_columns(
+    columns: Sequence[str], options: ReadOptions
+) -> Mapping[str, str] | Mapping[str, ColumnGrid]:
+    """Return the columns of ``"probs"`` and ``"logits"``: one of tensors or lists, or a grid."""
+    _check_member_axis(options)
+    if options.probs is not None and options.probs in columns:
+        return {options.field: options.probs}
+    fields = {}
+    if options.probs is None:
+        fields = member_fields(columns, MEMBER_NAMES)
+    grids = {} if fields else grids_of(columns, options)
+    if not fields and not grids:
+        fields = member_fields(columns, {"probs": PREDICTIONS})
+    return grids or as_asked(fields, options)
+
+
+def grids_of(columns: Sequence[str], options: ReadOptions) -> dict[str, ColumnGrid]:
+    """Return the columns of ``"probs"`` and ``"logits"``, if there is one per member and class.
+
+    Raises
+    ------
+    InvalidInput
+        If columns are missing, more than one set of columns fits, or they may be of one model and
+        the user does not say so.
+    """
+    _check_member_axis(options)
+    if options.probs is not None:
+        grids = {options.field: _named_by_user(columns, options.probs, options)}
+    else:
+        possible = {field: grid_of(_candidates(columns, field), field) for field in MEMBER_NAMES}
+        if not any(possible.values()):
+            possible = {
+                field: _one_model_grid(columns, heads, options)
+                for field, heads in _ONE_MODEL.items()
+            }
+        grids = {field: grid for field, grid in possible.items() if grid is not None}
+    for grid in grids.values():
+        if options.one_model and grid.shape[0] != 1:
+            raise InvalidInput(
+                f"columns {quoted_names(grid.columns)} are of {grid.shape[0]} members",
+                Remedy("one_model", False),
+            )
+    return as_asked(grids, options)
+
+
+def _check_member_axis(options: ReadOptions) -> None:
+    if options.member_axis not in {None, 1}:
+        raise InvalidInput(
+            f"axis {options.member_axis} is not that of the members: each row of a table has "
+            "members and classes (M, K)",
+            Remedy("member_axis", None),
+        )
+
+
+def _named_by_user(columns: Sequence[str], name: str, options: ReadOptions) -> ColumnGrid:
+    """Return the grid of columns whose names begin with a name."""
+    candidates = [column for column in columns if column.startswith(name)]
+    grid = grid_of(candidates, name)
+    grid = grid or _one_model_grid(candidates, [name.rstrip("_- .")], options)
+    if grid is None:
+        exact_name(columns, name, "probs")
+        raise InvalidInput(
+            f"column {quoted(name)} has one number per row; predictions need one column per member "
+            "and class, such as probs_0_1"
+        )
+    return grid
+
+
+def _candidates(columns: Sequence[str], field: str) -> list[str]:
+    other_fields = {*LABELS, *IDS, *WEIGHTS}
+    are_logits = field == "logits"
+    return [
+        column
+        for column in columns
+        if column.lower() not in other_fields
+        and ("logit" in column.lower()) == are_logits
+        and not _WEIGHT.fullmatch(column)
+    ]
+
+
+def _one_model_grid(
+    columns: Sequence[str], heads: Sequence[str], options: ReadOptions
+) -> ColumnGrid | None:
+    """Return the columns of one model, such as ``probs_0`` or ``p_cat``, or those of the classes.
+
+    They count only if the user says that they are of one model.
+    """
+    pattern = re.compile(rf"({'|'.join(map(re.escape, heads))})([\W_]+|(?=\d))(.+)", re.IGNORECASE)
+    groups: dict[tuple[str, str], dict[str, str]] = {}
+    for column in columns:
+        if match := pattern.fullmatch(column):
+            groups.setdefault((match[1], match[2]), {})[match[3]] = column
+    sets = [group for group in groups.values() if len(group) > 1]
+    if not sets and options.class_names and {*options.class_names} <= {*columns}:
+        sets = [{name: name for name in options.class_names}]
+    if not sets:
+        return None
+    if len(sets) > 1:
+        shown = " or ".join(quoted_names(group.values()) for group in sets)
+        raise InvalidInput(
+            f"several sets of columns could be the predictions: {shown}",
+            Remedy("probs", "NAME", "for the beginning of the names"),
+        )
+    (group,) = sets
+    if not options.one_model:
+        raise InvalidInput(
+            f"columns {quoted_names(group.values())} have classes, and no members",
+            Remedy("one_model", True, "if they are the predictions of one model"),
+        )
+    if all(name.isdecimal() for name in group):
+        group = dict(sorted(group.items(), key=lambda item: int(item[0])))
+        numbers = [int(name) for name in group]
+        if not _counts_up(numbers):
+            raise InvalidInput(f"classes are missing: there are {quoted_names(group.values())}")
+        return ColumnGrid(tuple(group.values()), (1, len(group)), None, numbers[0])
+    return ColumnGrid(tuple(group.values()), (1, len(group)), tuple(group))
 
 
 def weight_columns(columns: Sequence[str]) -> list[str]:
@@ -72,8 +183,8 @@ def weight_columns(columns: Sequence[str]) -> list[str]:
     return [by_member[m] for m in sorted(by_member)]
 
 
-def grid_of(columns: Sequence[str], field: str) -> ColumnGrid | None:
-    """Return the columns of ``"probs"`` or ``"logits"``, if there is one per member and class.
+def grid_of(candidates: Sequence[str], field: str) -> ColumnGrid | None:
+    """Return the columns of predictions, if there is one per member and class.
 
     Columns whose names begin with the field's come first, then the largest grid.
 
@@ -82,15 +193,6 @@ def grid_of(columns: Sequence[str], field: str) -> ColumnGrid | None:
     InvalidInput
         If columns are missing, or more than one set of columns fits.
     """
-    other_fields = {*LABELS, *IDS, *WEIGHTS}
-    are_logits = field == "logits"
-    candidates = [
-        column
-        for column in columns
-        if column.lower() not in other_fields
-        and ("logit" in column.lower()) == are_logits
-        and not _WEIGHT.fullmatch(column)
-    ]
     possible = [_numbered_grid(group) for group in _grouped(candidates, _NUMBERED)]
     possible += [_named_grid(group, field) for group in _grouped(candidates, _NAMED)]
     grids = [grid for grid in possible if grid is not None]
@@ -103,7 +205,8 @@ def grid_of(columns: Sequence[str], field: str) -> ColumnGrid | None:
     if others:
         shown = " or ".join(f"{quoted(grid.columns[0])}, …" for grid in (best, *others))
         raise InvalidInput(
-            f"several sets of columns could be the {field}: {shown}; name them {field}_0_0, …"
+            f"several sets of columns could be the {field}: {shown}",
+            Remedy("probs", "NAME", "for the beginning of the names"),
         )
     if best.missing is not None:
         raise InvalidInput(best.missing)
@@ -195,11 +298,20 @@ def parse_number(text: str) -> float | None:
     return None if math.isinf(number) and "inf" not in text.lower() else number
 
 
-def indices_from(numbers: Sequence[int | None], first_class: int) -> np.ndarray:
-    """Return class indices from numbers that start at ``first_class``; None is no label."""
-    below = [y for y in numbers if y is not None and y < first_class]
-    if first_class and below:
-        raise InvalidInput(
-            f"a label is {below[0]}, and classes are numbered from {first_class} in the columns"
-        )
-    return np.array([UNLABELLED if y is None else y - first_class for y in numbers], np.int64)
+def labels_from(
+    labels: np.ndarray,
+    shape: Sequence[int],
+    names: ClassNames,
+    first_class: int,
+    labels_are: str | None,
+    locate: Callable[[int], str] = "labels[{}]".format,
+) -> np.ndarray:
+    """Return class indices; if classes are numbered from 1 in the columns, labels are too."""
+    is_text = any(isinstance(label, str) for label in labels.tolist())
+    if first_class and labels_are is None and not is_text and not _are_numbers(names):
+        names, labels_are = tuple(str(k + first_class) for k in range(shape[-1])), "names"
+    return checked_labels(labels, shape, names, locate, labels_are=labels_are)
+
+
+def _are_numbers(names: ClassNames) -> bool:
+    return names is not None and all(name.lstrip("-").isdecimal() for name in names)

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scorewise._fields import ClassNames
 from scorewise.io._formats import FileFormat
 from scorewise.io._predictions import Predictions
+from scorewise.io._read_options import ReadOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from scorewise.io._arrow_tables import RowGroup
 
 
-def _read(path: Path, class_names: ClassNames) -> Predictions:
+def _read(path: Path, options: ReadOptions) -> Predictions:
     """Return the predictions in a file, which is memory-mapped."""
     import pyarrow as pa
 
@@ -34,7 +34,7 @@ def _read(path: Path, class_names: ClassNames) -> Predictions:
     with raise_if_damaged(f"{path.name!r} is not a valid Arrow file, or it is truncated"):
         file = pa.ipc.open_file(pa.memory_map(str(path)))
         groups = [group(i) for i in range(file.num_record_batches)]
-    return ArrowSource(path.name, file.schema, groups, class_names).predictions()
+    return ArrowSource(path.name, file.schema, groups, options).predictions()
 
 
 def _write(predictions: Predictions, path: Path) -> None:

@@ -18,22 +18,14 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._fields import UNLABELLED, ClassNames
+from scorewise._fields import UNLABELLED, checked_names
 from scorewise._tables import from_spreadsheet_text, spreadsheet_text
 from scorewise._text import quoted, quoted_names
-from scorewise.errors import InvalidFile, InvalidInput
-from scorewise.io._columns import (
-    IDS,
-    LABELS,
-    ColumnGrid,
-    grid_of,
-    indices_from,
-    named_column,
-    parse_number,
-    weight_columns,
-)
+from scorewise.errors import InvalidFile, InvalidInput, Remedy
+from scorewise.io._columns import ColumnGrid, grids_of, labels_from, parse_number, weight_columns
 from scorewise.io._formats import FileFormat
 from scorewise.io._predictions import Predictions
+from scorewise.io._read_options import ReadOptions, other_fields
 
 _COMMENT = "# scorewise "
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
@@ -42,10 +34,12 @@ _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in ",;=+-@"}
 
+_BOOLEANS = {"True": True, "False": False, "TRUE": True, "FALSE": False}
+
 _Cells = dict[str, tuple[str, ...]]  # by column
 
 
-def _read(path: Path, class_names: ClassNames) -> Predictions:
+def _read(path: Path, options: ReadOptions) -> Predictions:
     """Return the predictions of the whole table."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -53,9 +47,11 @@ def _read(path: Path, class_names: ClassNames) -> Predictions:
     except UnicodeDecodeError as error:
         raise InvalidFile(f"{path.name!r} is not UTF-8 text: {error}") from None
     metadata, start = _comment(text, path)
+    separator = _separator(text[start:])
     longest = csv.field_size_limit(len(text) + 1)
     try:
-        lines = list(csv.reader(StringIO(text[start:], newline=""), strict=True))
+        table_text = StringIO(text[start:], newline="")
+        lines = list(csv.reader(table_text, delimiter=separator, strict=True))
     except csv.Error as error:
         raise InvalidFile(f"{path.name!r} is not valid CSV: {error}") from None
     finally:
@@ -76,9 +72,10 @@ def _read(path: Path, class_names: ClassNames) -> Predictions:
                 f"{path.name!r}: row {row} has {len(cells)} cells, and the first line names "
                 f"{len(header)} columns"
             )
-    columns = zip(*table, strict=True) if table else [()] * len(header)
+    cells_of_columns = zip(*table, strict=True) if table else [()] * len(header)
+    columns = dict(zip(header, cells_of_columns, strict=True))
     try:
-        return _predictions(dict(zip(header, columns, strict=True)), metadata, class_names, path)
+        return _predictions(columns, separator, metadata, options, path)
     except InvalidInput:
         raise
     except (TypeError, ValueError, OverflowError) as error:
@@ -99,30 +96,64 @@ def _comment(text: str, path: Path) -> tuple[dict[str, Any], int]:
     return metadata, len(line) + 1
 
 
+def _separator(text: str) -> str:
+    """Return what separates the columns: the only one of comma, semicolon and tab in the header.
+
+    If there are several of them, or none, it is the comma.
+    """
+    header = re.sub(r'"[^"]*"', "", text.lstrip("\r\n").partition("\n")[0])
+    separators = [separator for separator in ",;\t" if separator in header]
+    return separators[0] if len(separators) == 1 else ","
+
+
+def _with_decimal_points(columns: _Cells, names: Iterable[str], path: Path) -> _Cells:
+    """Return the columns with decimal points in the numbers of some of them."""
+    numbers = {name: columns[name] for name in names}
+    if not any("," in cell for cells in numbers.values() for cell in cells):
+        return columns
+    for name, cells in numbers.items():
+        if point := next((cell for cell in cells if "." in cell), None):
+            raise InvalidFile(
+                f"{path.name!r}: column {quoted(name)} has {quoted(point)}, and other numbers have "
+                "a decimal comma; write all with a point or all with a comma"
+            )
+    return columns | {
+        name: tuple(cell.replace(",", ".") for cell in cells) for name, cells in numbers.items()
+    }
+
+
 def _predictions(
-    columns: _Cells, metadata: dict[str, Any], class_names: ClassNames, path: Path
+    columns: _Cells, separator: str, metadata: dict[str, Any], options: ReadOptions, path: Path
 ) -> Predictions:
     fields: dict[str, Any] = {}
     first_class = 0
     names = metadata.get("class_names")
-    for name in ("probs", "logits"):
-        grid = grid_of(list(columns), name)
-        if grid is not None:
-            dtype = np.dtype(metadata.get(name, "float64"))
-            fields[name] = _grid_values(columns, grid, dtype, path)
-            names = grid.class_names if names is None else names
-            first_class = grid.first_class
-    if not fields:
+    grids = grids_of(list(columns), options)
+    if not grids:
         raise InvalidFile(
             f"{path.name!r} has no columns of predictions, one per member and class, such as "
-            f"probs_0_1; it has {quoted_names(columns)}"
+            f"probs_0_1; with the separator {quoted(separator)} it has {quoted_names(columns)}",
+            Remedy("probs", "NAME", "for the beginning of their names"),
         )
-    labels = named_column(list(columns), LABELS)
-    if labels is not None:
-        fields["labels"] = _labels(columns[labels], first_class)
-    ids = named_column(list(columns), IDS)
-    if ids is not None:
-        cells = columns[ids]
+    others = other_fields(list(columns), options)
+    weights = weight_columns(list(columns))
+    if separator != ",":
+        used = [column for grid in grids.values() for column in grid.columns]
+        columns = _with_decimal_points(columns, [*used, *weights], path)
+    for name, grid in grids.items():
+        dtype = np.dtype(metadata.get(name, "float64"))
+        fields[name] = _grid_values(columns, grid, dtype, path)
+        names = grid.class_names if names is None else names
+        first_class = grid.first_class
+    names = checked_names(options.class_names if names is None else names, grid.shape[-1])
+    if "labels" in others:
+        is_own = options.labels is None and options.labels_are is None
+        labels_are = metadata.get("labels_are") if is_own else options.labels_are
+        labels = _labels(columns[others["labels"]])
+        shape = (len(labels), *grid.shape)
+        fields["labels"] = labels_from(labels, shape, names, first_class, labels_are)
+    if "ids" in others:
+        cells = columns[others["ids"]]
         if metadata.get("ids") == "text":
             fields["ids"] = np.array([from_spreadsheet_text(cell) for cell in cells], object)
         else:
@@ -131,10 +162,10 @@ def _predictions(
     dtype = np.dtype(metadata.get("weights_dtype", "float64"))
     if "weights" in metadata:
         fields["weights"] = np.array(metadata["weights"], dtype)
-    elif weights := weight_columns(list(columns)):
+    elif weights:
         values = [_column_values(columns[name], name, dtype, path) for name in weights]
         fields["weights"] = np.stack(values, axis=-1)
-    return Predictions(class_names=class_names if names is None else names, **fields)
+    return Predictions(class_names=names, labels_are="indices", **fields)
 
 
 def _is_whole(text: str) -> bool:
@@ -142,13 +173,17 @@ def _is_whole(text: str) -> bool:
     return bool(_WHOLE.fullmatch(text)) and -(2**63) <= int(text) < 2**63
 
 
-def _labels(cells: tuple[str, ...], first_class: int) -> np.ndarray:
-    """Return class indices, or names; an empty cell is a row without a label."""
+def _labels(cells: tuple[str, ...]) -> np.ndarray:
+    """Return whole numbers, booleans or names; an empty cell is a row without a label."""
     # pandas writes whole numbers with gaps as 1.0
-    numbers = [cell.removesuffix(".0") for cell in cells]
+    numbers = [cell.removesuffix(".0").removesuffix(",0") for cell in cells]
+    labels: list[Any] = [cell or None for cell in cells]
     if all(_is_whole(cell) for cell in numbers if cell):
-        return indices_from([int(cell) if cell else None for cell in numbers], first_class)
-    return np.array([cell or None for cell in cells], dtype=object)
+        labels = [int(cell) if cell else None for cell in numbers]
+    elif all(cell in _BOOLEANS for cell in cells if cell):
+        labels = [_BOOLEANS[cell] if cell else None for cell in cells]
+    are_objects = not labels or None in labels or isinstance(labels[0], str)
+    return np.array(labels, dtype=object if are_objects else None)
 
 
 def _grid_values(columns: _Cells, grid: ColumnGrid, dtype: np.dtype[Any], path: Path) -> np.ndarray:
@@ -186,6 +221,8 @@ def _write(predictions: Predictions, path: Path) -> None:
     metadata: dict[str, Any] = {name: str(getattr(first, name).dtype) for name in members}
     if predictions.class_names is not None:
         metadata["class_names"] = list(predictions.class_names)
+    if first.labels is not None:
+        metadata["labels_are"] = "indices"
     if predictions.member_weights is not None:
         metadata["weights"] = predictions.member_weights.tolist()
         metadata["weights_dtype"] = str(predictions.member_weights.dtype)

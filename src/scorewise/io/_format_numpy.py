@@ -17,12 +17,18 @@ from typing import IO, Any
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._fields import ClassNames, checked_names
-from scorewise._text import quoted, quoted_names
-from scorewise.errors import InvalidFile, InvalidInput
-from scorewise.io._columns import FIELD_NAMES, LOGITS, PROBS, named_column
+from scorewise._fields import checked_names
+from scorewise._text import quoted
+from scorewise.errors import InvalidFile, InvalidInput, Remedy
 from scorewise.io._formats import FileFormat
 from scorewise.io._predictions import Arrays, Predictions, check_shape, native
+from scorewise.io._read_options import (
+    ReadOptions,
+    axes_of,
+    fields_of,
+    predictions_of,
+    rows_members_classes,
+)
 
 _LARGE = 64 << 20  # bytes from which an array is mapped rather than read
 _INFLATED_BYTES = 1 << 30  # of compressed arrays that are read, however small their file is
@@ -82,29 +88,61 @@ class MappedArray:
     def rows(self, start: int, stop: int) -> np.ndarray:
         """Return some rows in a separate memory map, so that its memory can be released."""
         if self.is_fortran or not self.nbytes:
-            return native(self.whole()[start:stop])
+            return self.mapped()[start:stop]
         row = self.nbytes // self.shape[0]
         shape = (stop - start, *self.shape[1:])
-        return native(np.memmap(self.path, self.dtype, "r", self.offset + start * row, shape))
+        return np.memmap(self.path, self.dtype, "r", self.offset + start * row, shape)
 
-    def whole(self) -> np.ndarray:
-        """Return all rows, in memory or, if large, memory-mapped."""
+    def mapped(self) -> np.ndarray:
+        """Return a memory map of all rows."""
         if not self.nbytes:
             return np.empty(self.shape, self.dtype)
         order: Any = "F" if self.is_fortran else "C"
-        mapped = np.memmap(self.path, self.dtype, "r", self.offset, self.shape, order)
+        return np.memmap(self.path, self.dtype, "r", self.offset, self.shape, order)
+
+    def whole(self) -> np.ndarray:
+        """Return all rows, in memory or, if large, memory-mapped."""
+        mapped = self.mapped()
         return native(mapped) if self.nbytes >= _LARGE else native(np.array(mapped))
+
+
+@dataclass(frozen=True)
+class MappedMembers:
+    """Predictions in a file; ``axes`` are those of rows, members and classes as stored."""
+
+    array: MappedArray
+    axes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, array: MappedArray, name: str, options: ReadOptions) -> MappedMembers:
+        """Return the predictions whose axes are where the user says."""
+        return cls(array, axes_of(array.shape, name, options))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """The numbers of rows, members and classes (N, M, K)."""
+        n, k = (self.array.shape[self.axes[i]] for i in (0, -1))
+        return n, 1 if len(self.axes) == 2 else self.array.shape[self.axes[1]], k
+
+    def rows(self, start: int, stop: int) -> np.ndarray:
+        """Return a view ``(n, M, K)`` of some rows in a separate memory map."""
+        if self.axes[0] == 0:
+            return native(rows_members_classes(self.array.rows(start, stop), self.axes))
+        return native(rows_members_classes(self.array.mapped(), self.axes)[start:stop])
+
+    def whole(self) -> np.ndarray:
+        """Return all rows ``(N, M, K)``, in memory or, if large, memory-mapped."""
+        return rows_members_classes(self.array.whole(), self.axes)
 
 
 class MappedSource:
     """Rows of one or two mapped arrays, and of other fields in memory."""
 
-    def __init__(self, mapped: dict[str, MappedArray], in_memory: Arrays) -> None:
+    def __init__(self, mapped: dict[str, MappedMembers], in_memory: Arrays) -> None:
         self._mapped, self._in_memory = mapped, in_memory
         first = next(iter(mapped.values()))
-        n, m, k = first.shape
-        self.shape = (n, m, k)
-        self.dtype = first.dtype.newbyteorder("=")
+        self.shape = first.shape
+        self.dtype = first.array.dtype.newbyteorder("=")
         self.fields = frozenset(mapped) | frozenset(in_memory)
         self.row_group_starts: Sequence[int] = ()
 
@@ -130,20 +168,26 @@ class MappedSource:
 # -- .npy ------------------------------------------------------------------------------------------
 
 
-def _read_npy(path: Path, class_names: ClassNames) -> Predictions:
+def _read_npy(path: Path, options: ReadOptions) -> Predictions:
     """Return the predictions in the array, memory-mapped."""
+    for argument in ("probs", "labels", "ids"):
+        if getattr(options, argument) is not None:
+            raise InvalidInput(
+                "a .npy file holds one array, without a name", Remedy(argument, None)
+            )
     with path.open("rb") as file:
         array = MappedArray.from_header(file, path, repr(path.name))
-    validate.floating(np.empty(0, array.dtype), "probs")
-    check_shape(array.shape, "probs")
+    validate.floating(np.empty(0, array.dtype), options.field)
+    members = MappedMembers.of(array, options.field, options)
+    check_shape(members.shape, options.field)
     n_bytes = path.stat().st_size - array.offset
     if n_bytes < array.nbytes:
         raise InvalidFile(
             f"{path.name!r} is truncated: {array.shape} of {array.dtype} are {array.nbytes:,} "
             f"bytes, but the file has {n_bytes:,}"
         )
-    source = MappedSource({"probs": array}, {})
-    return Predictions.from_source(source, checked_names(class_names, array.shape[-1]))
+    source = MappedSource({options.field: members}, {})
+    return Predictions.from_source(source, checked_names(options.class_names, members.shape[-1]))
 
 
 def _write_npy(predictions: Predictions, path: Path) -> None:
@@ -170,31 +214,26 @@ def _write_npy(predictions: Predictions, path: Path) -> None:
 # -- .npz ------------------------------------------------------------------------------------------
 
 
-def _read_npz(path: Path, class_names: ClassNames) -> Predictions:
+def _read_npz(path: Path, options: ReadOptions) -> Predictions:
     """Return all arrays; probabilities and logits stay in the file if not compressed."""
     arrays: dict[str, Any] = {}
     mapped = {}
     with path.open("rb") as file, _raise_if_damaged(path), zipfile.ZipFile(file) as archive:
         entries = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-        if named_column(list(entries), (*PROBS, *LOGITS)) is None:
-            raise InvalidFile(
-                f"{path.name!r} has no array 'probs' (nor 'logits'), only "
-                f"{quoted_names(sorted(entries))}"
-            )
-        named = {field: named_column(list(entries), names) for field, names in FIELD_NAMES.items()}
-        of_fields = {field: entries[name] for field, name in named.items() if name is not None}
+        named = fields_of(list(entries), options)
+        of_fields = {field: entries[name] for field, name in named.items()}
         _refuse_to_inflate(of_fields.values(), path)
         for field, entry in of_fields.items():
             array = _read_archived(archive, entry, path)
             arrays[field] = array.whole() if isinstance(array, MappedArray) else array
             if isinstance(array, MappedArray) and field in {"probs", "logits"}:
                 mapped[field] = array
-    arrays.setdefault("class_names", class_names)
-    predictions = Predictions(**arrays)
+    predictions = predictions_of(arrays, options)
     if set(mapped) != {"probs", "logits"} & set(arrays):
         return predictions
     in_memory = {name: getattr(predictions, name) for name in predictions.fields - set(mapped)}
-    source = MappedSource(mapped, in_memory)
+    members = {name: MappedMembers.of(array, name, options) for name, array in mapped.items()}
+    source = MappedSource(members, in_memory)
     return Predictions.from_source(source, predictions.class_names, predictions.member_weights)
 
 
@@ -261,6 +300,8 @@ def _write_npz(predictions: Predictions, path: Path) -> None:
         arrays["ids"] = arrays["ids"].astype(np.str_)
     if predictions.class_names is not None:
         arrays["class_names"] = np.array(predictions.class_names, dtype=np.str_)
+    if "labels" in arrays:
+        arrays["labels_are"] = np.array("indices")
     if predictions.weights is not None:
         arrays["weights"] = predictions.weights
     with path.open("wb") as file:

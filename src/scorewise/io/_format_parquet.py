@@ -7,13 +7,13 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scorewise._fields import ClassNames
 from scorewise._files import parquet_files
 from scorewise._tables import parquet_writer
 from scorewise._text import quoted_names
 from scorewise.errors import InvalidFile
 from scorewise.io._formats import FileFormat
 from scorewise.io._predictions import Predictions
+from scorewise.io._read_options import ReadOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,12 +26,12 @@ _ROW_GROUP_BYTES = 64 << 20
 _BATCHES = 32  # of 8 MiB in a file of a folder
 
 
-def _read(path: Path, class_names: ClassNames) -> Predictions:
+def _read(path: Path, options: ReadOptions) -> Predictions:
     """Return the predictions in a file, whose rows are read when they are used."""
     from scorewise.io._arrow_tables import ArrowSource
 
     schema, groups = _open(path, path.name)
-    return ArrowSource(path.name, schema, groups, class_names).predictions()
+    return ArrowSource(path.name, schema, groups, options).predictions()
 
 
 def _open(path: Path, name: str, of_file: str = "") -> tuple[pa.Schema, list[RowGroup]]:
@@ -83,7 +83,7 @@ def _write_batches(batches: Iterator[pa.RecordBatch], schema: pa.Schema, path: P
 # -- a folder of files -----------------------------------------------------------------------------
 
 
-def _read_folder(path: Path, class_names: ClassNames) -> Predictions:
+def _read_folder(path: Path, options: ReadOptions) -> Predictions:
     """Return the predictions in all files, which must have the same columns."""
     from scorewise.io._arrow_tables import ArrowSource, metadata_of
 
@@ -103,7 +103,7 @@ def _read_folder(path: Path, class_names: ClassNames) -> Predictions:
                 f"{name!r} has different class names or member weights from {names[0]!r}"
             )
     groups = [group for _, groups in opened_files for group in groups]
-    return ArrowSource(path.name, schema, groups, class_names).predictions()
+    return ArrowSource(path.name, schema, groups, options).predictions()
 
 
 def _difference(schema: pa.Schema, other: pa.Schema) -> str | None:

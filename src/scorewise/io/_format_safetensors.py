@@ -8,39 +8,29 @@ from typing import Any
 
 import numpy as np
 
-from scorewise._fields import ClassNames
-from scorewise._text import quoted, quoted_names
+from scorewise._text import quoted
 from scorewise.errors import InvalidFile
-from scorewise.io._columns import FIELD_NAMES, LOGITS, PROBS, named_column
 from scorewise.io._formats import FileFormat
 from scorewise.io._predictions import Predictions
+from scorewise.io._read_options import ReadOptions, fields_of, predictions_of
 
 _TENSORS = ("probs", "logits", "labels", "ids", "weights")
 
 
-def _read(path: Path, class_names: ClassNames) -> Predictions:
+def _read(path: Path, options: ReadOptions) -> Predictions:
     """Return the predictions in all tensors, with the names in the metadata."""
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(path, framework="numpy") as file:
-            tensors = list(file.keys())
-            if named_column(tensors, (*PROBS, *LOGITS)) is None:
-                raise InvalidFile(
-                    f"{path.name!r} has no tensor 'probs' (nor 'logits'), only "
-                    f"{quoted_names(sorted(tensors))}"
-                )
             fields = _text_fields(file.metadata() or {}, path)
-            for field in _TENSORS:
-                name = named_column(tensors, FIELD_NAMES[field])
-                if name is not None:
-                    fields[field] = _tensor(file, name, path)
+            for field, name in fields_of(list(file.keys()), options).items():
+                fields[field] = _tensor(file, name, path)
     except SafetensorError as error:
         raise InvalidFile(
             f"{path.name!r} is not a valid .safetensors file, or it is truncated: {error}"
         ) from None
-    fields.setdefault("class_names", class_names)
-    return Predictions(**fields)
+    return predictions_of(fields, options)
 
 
 def _tensor(file: Any, name: str, path: Path) -> np.ndarray:
@@ -55,9 +45,9 @@ def _tensor(file: Any, name: str, path: Path) -> np.ndarray:
 
 
 def _text_fields(metadata: dict[str, str], path: Path) -> dict[str, Any]:
-    """Return class names and text ids, which are not stored as tensors."""
+    """Return class names, text ids and what labels are, which are not stored as tensors."""
     fields: dict[str, Any] = {}
-    for name in ("class_names", "ids"):
+    for name in ("class_names", "ids", "labels_are"):
         if name in metadata:
             try:
                 fields[name] = json.loads(metadata[name])
@@ -82,6 +72,8 @@ def _write(predictions: Predictions, path: Path) -> None:
     metadata = {}
     if predictions.class_names is not None:
         metadata["class_names"] = json.dumps(predictions.class_names)
+    if "labels" in tensors:
+        metadata["labels_are"] = json.dumps("indices")
     if "ids" in tensors and tensors["ids"].dtype == object:
         metadata["ids"] = json.dumps(tensors.pop("ids").tolist())
     path.write_bytes(save(tensors, metadata))

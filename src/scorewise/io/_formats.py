@@ -12,11 +12,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from scorewise._fields import ClassNames
+from scorewise._fields import class_text
 from scorewise._files import check_output_path, replacing
+from scorewise._text import quoted_names
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidFile, InvalidInput
 from scorewise.io._predictions import Predictions, with_file_name
+from scorewise.io._read_options import ReadOptions
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,8 @@ class FileFormat:
     suffixes : tuple of str
         Of the files, such as ``(".parquet",)``; ``""`` is for folders.
     read : callable
-        ``read(path, class_names)`` returns :class:`Predictions`. ``class_names`` are the user's, or
-        None; they are used where the file has none.
+        ``read(path, options)`` returns :class:`Predictions`, read as the user's
+        :class:`ReadOptions` say.
     write : callable
         ``write(predictions, path)`` writes a new file; nothing exists at the path.
     extra : str, optional
@@ -40,7 +42,7 @@ class FileFormat:
     """
 
     suffixes: tuple[str, ...]
-    read: Callable[[Path, ClassNames], Predictions]
+    read: Callable[[Path, ReadOptions], Predictions]
     write: Callable[[Predictions, Path], None]
     extra: str | None = None
     is_ours: Callable[[Path], bool] | None = None
@@ -65,7 +67,16 @@ def _formats() -> dict[str, FileFormat]:
 
 
 def read_predictions(
-    path: str | os.PathLike[str], class_names: Sequence[str] | None = None
+    path: str | os.PathLike[str],
+    class_names: Sequence[Any] | None = None,
+    *,
+    probs: str | None = None,
+    labels: str | None = None,
+    ids: str | None = None,
+    from_logits: bool | None = None,
+    member_axis: int | None = None,
+    one_model: bool = False,
+    labels_are: str | None = None,
 ) -> Predictions:
     """Return the predictions in a file, or in a folder of Parquet files.
 
@@ -91,9 +102,23 @@ def read_predictions(
     Parameters
     ----------
     path : str or path
-    class_names : sequence of str, optional
+    class_names : sequence of str or int, optional
         Names of the classes, in the order of the predictions, where the file has none: labels may
         then be names.
+    probs, labels, ids : str, optional
+        The array or column with the predictions, the labels and the ids; by default, one of the
+        names above, or another that means the same (``preds``, ``y_true``, ``sample_id``). If there
+        is one column per member and class, ``probs`` is what their names begin with.
+    from_logits : bool, optional
+        Whether the predictions are logits; by default, if they are called so. ``probs`` names
+        probabilities, unless this is True.
+    member_axis : int, optional
+        The axis of the members in the array as stored: 0 for (M, N, K), 1 for (N, M, K), the
+        default, 2 for (N, K, M). Arrays are not copied.
+    one_model : bool
+        Whether the predictions are those of one model, (N, K), without members.
+    labels_are : {"names", "indices"}, optional
+        What labels are that may be either: class names that are whole numbers, or class indices.
 
     Returns
     -------
@@ -102,7 +127,8 @@ def read_predictions(
     Raises
     ------
     InvalidInput
-        If the contents are invalid; the message says what is wrong and where.
+        If the contents are invalid, or can be read in more than one way; the message says what is
+        wrong, where, and what to pass.
     FileNotFoundError
         If there is no such file.
 
@@ -117,21 +143,30 @@ def read_predictions(
     Predictions(4 rows, 3 members, 2 classes, float64, with labels, ids)
     >>> predictions.ids[predictions.labels == 1]
     array(['b', 'c'], dtype=object)
+    >>> np.savez(path, preds=np.full((3, 4, 2), 0.5), targets=[0, 1, 1, 0])  # members first
+    >>> sw.read_predictions(path, member_axis=0)
+    Predictions(4 rows, 3 members, 2 classes, float64, with labels)
     """
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no file {str(path)!r}")
     file_format = _format_of("" if path.is_dir() else path.suffix, path)
-    names = None if class_names is None else tuple(str(name) for name in class_names)
+    names = None if class_names is None else tuple(map(class_text, class_names))
+    options = ReadOptions(
+        names, probs, labels, ids, from_logits, member_axis, one_model, labels_are
+    )
     try:
         with _require_extra(file_format, path):
-            predictions = file_format.read(path, names)
+            predictions = file_format.read(path, options)
     except InvalidInput as error:
         raise with_file_name(error, path.name) from None
     except UnicodeDecodeError as error:
         raise InvalidFile(f"{path.name!r} is damaged: {error}") from None
     if names is not None and predictions.class_names != names:
-        raise InvalidFile(f"{path.name!r} has class names that differ from class_names")
+        raise InvalidFile(
+            f"{path.name!r} has the classes {quoted_names(predictions.class_names or ())}, and "
+            f"class_names are {quoted_names(names)}"
+        )
     predictions.path = path.absolute()
     return predictions
 
@@ -145,6 +180,7 @@ def write_predictions(
     class_names: Sequence[str] | None = None,
     weights: Any = None,
     logits: Any = None,
+    labels_are: str | None = None,
 ) -> None:
     """Write predictions to a file, completely or not at all.
 
@@ -159,7 +195,7 @@ def write_predictions(
         a folder of Parquet files.
     probs : array (N, M, K), Samples or Predictions
         Member probabilities, or Predictions with all fields.
-    labels, ids, class_names, weights, logits
+    labels, ids, class_names, weights, logits, labels_are
         As for :class:`scorewise.io.Predictions`.
 
     Raises
@@ -187,6 +223,7 @@ def write_predictions(
         "class_names": class_names,
         "weights": weights,
         "logits": logits,
+        "labels_are": labels_are,
     }
     if isinstance(probs, Predictions):
         passed = [name for name, value in others.items() if value is not None]

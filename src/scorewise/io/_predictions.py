@@ -67,6 +67,8 @@ class Predictions(TextInNotebooks):
         Member weights.
     logits : array (N, M, K), optional
         Logits of the members.
+    labels_are : {"names", "indices"}, optional
+        What whole numbers are among the labels, if they may be names of classes or indices.
 
     Attributes
     ----------
@@ -110,6 +112,7 @@ class Predictions(TextInNotebooks):
         class_names: Sequence[str] | None = None,
         weights: Any = None,
         logits: Any = None,
+        labels_are: str | None = None,
     ) -> None:
         if probs is None and logits is None:
             raise InvalidInput("there are neither probs nor logits")
@@ -120,7 +123,7 @@ class Predictions(TextInNotebooks):
             raise InvalidInput(f"probs have shape {shape}, logits {arrays['logits'].shape}")
         names = checked_names(class_names, shape[-1])
         if labels is not None:
-            arrays["labels"] = checked_labels(labels, shape, names)
+            arrays["labels"] = checked_labels(labels, shape, names, labels_are=labels_are)
         if ids is not None:
             arrays["ids"] = checked_ids(ids, shape[0])
         member_weights = None

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -91,15 +91,16 @@ class ScoredFile:
     resumed: int
 
 
+@validate.takes_options_of(read_predictions)
 def score_file(
     path: str | os.PathLike[str],
     rules: RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike],
     out: str | os.PathLike[str],
     *,
-    class_names: Sequence[str] | None = None,
     normalize: bool = False,
     resume: bool = True,
     progress: bool | None = None,
+    **options: Any,
 ) -> ScoredFile:
     """Write the uncertainty of every row of a file to another file, in constant memory.
 
@@ -119,14 +120,14 @@ def score_file(
         ``row``, where the input has no ids) and one for each rule and component, such as
         ``total_log``; the key ``scorewise`` of its metadata has the version, the rules and the
         input's digest (a CSV file has no metadata).
-    class_names : sequence of str, optional
-        As for :func:`scorewise.read_predictions`.
     normalize : bool
         Rescale probabilities to sum to 1.
     resume : bool
         Resume an interrupted run with the same input and options.
     progress : bool, optional
         Whether to show a progress bar; by default on terminals and in notebooks, for long work.
+    **options
+        As for :func:`scorewise.read_predictions`: ``class_names``, ``member_axis``, …
 
     Returns
     -------
@@ -156,7 +157,7 @@ def score_file(
     if not named:
         raise InvalidInput("there are no rules; pass at least one")
     check_table_path(out)
-    predictions = read_predictions(source, class_names)
+    predictions = read_predictions(source, **options)
     check_not_input(out, source)
     for rule in named.values():
         rule.for_classes(predictions.class_names).check_classes(predictions.shape[-1])
@@ -166,7 +167,12 @@ def score_file(
         "rules": {name: _rule_in_metadata(rule) for name, rule in named.items()},
         "normalize": normalize,
     }
-    settings = {**metadata, "source": str(source.resolve()), "file_versions": versions_before}
+    settings = {
+        **metadata,
+        "source": str(source.resolve()),
+        "file_versions": versions_before,
+        "read": {name: repr(value) for name, value in sorted(options.items())},
+    }
     # A user-defined rule is identified by its name alone, which another rule may have later.
     resume = resume and all(map(_is_storable, named.values()))
     with (

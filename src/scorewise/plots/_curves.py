@@ -42,6 +42,10 @@ _REFERENCE_STYLES: dict[str, dict[str, Any]] = {
 }
 _BASELINE = "random"
 _BASELINE_STYLE = {"color": GREY, "linestyle": "--"}
+_FLAT = 0.05  # of a curve's range, by which a flat part may vary
+_MARGIN = 0.25  # of the shown coverages, before the first curve changes
+_LARGEST_START = 0.95  # of the shown coverages
+_SHORTEST_CUT = 0.3  # of the coverages; a shorter flat part is shown
 _BAND = "band: ± one standard deviation\nof the runs"
 
 
@@ -65,6 +69,8 @@ class RejectionCurveDisplay:
         The curves of the "best possible" and of a "random order" of the same losses.
     limits : (float, float)
         The range of mean losses that is shown.
+    smallest_coverage : float
+        Where the shown range of coverages begins; it ends at 1.
     ax_, figure_
         The Axes and the Figure that were drawn on, once ``plot`` was called.
     lines_ : dict of str to Line2D
@@ -161,7 +167,7 @@ class RejectionCurveDisplay:
         references = self.references if any(shown.values()) else {}
         references = {name: curve for name, curve in references.items() if shown[name]}
         curves = [*self.curves.values(), *references.values()]
-        limits = _limits(curves, view)
+        limits = _limits([*self.curves.values()], view, self.smallest_coverage)
         self.figure_, (self.ax_,) = axes_for(ax, _size(n_legend_entries=len(curves)))
         self.lines_ = {
             name: self._line(curve, view, linewidth=1.8, label=shorten(name), **line_style(i))
@@ -213,7 +219,17 @@ class RejectionCurveDisplay:
     @property
     def limits(self) -> tuple[float, float]:
         """The range of mean losses where enough rows are accepted, with a margin."""
-        return _limits([*self.curves.values(), *self.references.values()], "loss")
+        return _limits([*self.curves.values()], "loss", self.smallest_coverage)
+
+    @cached_property
+    def smallest_coverage(self) -> float:
+        """The coverage a little before the first curve leaves the loss with which it begins.
+
+        It is 0 unless all curves are flat over a large part of the coverages.
+        """
+        start = min(map(_end_of_flat_part, self.curves.values()))
+        start = np.floor(20 * (start - _MARGIN * (1 - start))) / 20
+        return min(float(start), _LARGEST_START) if start >= _SHORTEST_CUT else 0.0
 
     @staticmethod
     def points(
@@ -243,7 +259,7 @@ class RejectionCurveDisplay:
         return self.ax_.plot(1 - coverage, heights, **options, **marker)[0]
 
     def _name_axes(self, label: str) -> None:
-        self.ax_.set_xlim(0, 1)
+        self.ax_.set_xlim(0, 1 - self.smallest_coverage)
         percent_axis(self.ax_.xaxis)
         self.ax_.set_xlabel("share of predictions rejected (most uncertain first)")
         self.ax_.set_ylabel(label.format(loss_label(self.loss_name)), parse_math=False)
@@ -251,17 +267,31 @@ class RejectionCurveDisplay:
         despine(self.ax_)
 
 
-def _limits(curves: Sequence[Curve], view: str) -> tuple[float, float]:
-    """Return the range of the heights where enough rows are accepted for a stable mean."""
-    heights = []
-    for curve in curves:
-        coverage, height = RejectionCurveDisplay.points(curve, view)
-        heights.append(height[coverage >= curve.stable_coverage * (1 - 1e-9)])
-    low, high = float(np.min(np.concatenate(heights))), float(np.max(np.concatenate(heights)))
+def _end_of_flat_part(curve: Curve) -> float:
+    """Return the coverage up to which the mean loss is about that of the most certain rows."""
+    coverage, losses = _stable_points(curve, "loss")
+    is_away = np.abs(losses - losses[0]) > _FLAT * np.ptp(losses)
+    return float(coverage[np.argmax(is_away)]) if is_away.any() else 0.0
+
+
+def _stable_points(curve: Curve, view: str, start: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """Return the points from ``start`` on where enough rows are accepted for a stable mean."""
+    coverage, heights = RejectionCurveDisplay.points(curve, view)
+    first = max(start, min(curve.stable_coverage, 0.5))
+    is_stable = coverage >= first * (1 - 1e-9)
+    return coverage[is_stable], heights[is_stable]
+
+
+def _limits(curves: Sequence[Curve], view: str, start: float) -> tuple[float, float]:
+    """Return the range of the heights; it begins at 0 unless that would squeeze the curves."""
+    # a random order has the loss at full coverage throughout; the best possible may be lower
+    heights = np.concatenate([_stable_points(curve, view, start)[1] for curve in curves])
+    low, high = float(heights.min()), float(heights.max())
     margin = 0.05 * (high - low) or 0.05 * abs(high) or 0.05
     if view == "accuracy":
-        return low - margin, 1 + 0.2 * margin
-    return (low - margin if low < 0 else -0.2 * margin), high + margin
+        return low - margin, (1 + 0.2 * margin if high > 1 - (high - low) else high + margin)
+    from_zero = 0 <= low <= high - low
+    return (-0.2 * margin if from_zero else low - margin), high + margin
 
 
 class LearningCurveDisplay:

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from scorewise._json import plain
-from scorewise._text import PERCENT, percent, shorten
+from scorewise._text import PERCENT, percent, shorten, significant
 from scorewise.rules import Unit
 
 NAME_WIDTH = 40  # characters of a name in a sentence
-TOOLTIP_WIDTH = 200  # characters of a name in its tooltip
+CELL_WIDTH = 200  # characters of a name in a table or a card, where it wraps
 SENTENCE_WIDTH = 800  # characters of a sentence, names included
 MISSING = "–"  # where there is no number
 _RIGHT_TO_LEFT = {"R", "AL", "AN"}
@@ -26,7 +26,7 @@ _DIGITS = 6  # of a number in a figure
 # -- names -----------------------------------------------------------------------------------------
 
 
-def clean(text: object, width: int = TOOLTIP_WIDTH) -> str:
+def clean(text: object, width: int = CELL_WIDTH) -> str:
     """The text on one line of at most ``width`` characters, without control characters."""
     return "".join("�" if _is_control(char) else char for char in shorten(text, width))
 
@@ -86,6 +86,11 @@ def number(value: float | None, form: str = ".4g") -> str:
     if value is None or not math.isfinite(value):
         return MISSING
     return format(value, form).replace("-", "−")
+
+
+def threshold(value: float) -> str:
+    """A threshold in three significant digits."""
+    return significant(value).replace("-", "−")
 
 
 def count(n: int, noun: str, plural: str | None = None) -> str:

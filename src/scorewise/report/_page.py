@@ -13,6 +13,7 @@ from importlib.resources import files
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -40,11 +41,13 @@ from scorewise.report._plotly import (
     simplex_figure,
 )
 from scorewise.report._rejection import Slider, rejection_figure, slider_of
+from scorewise.report._shown_inputs import Inputs, checked_inputs, image_uris
 
 _TITLE = "How far these predictions can be trusted"
 _MOST_CLASSES = 50
 _MOST_CARDS = 25
 _MOST_FACTS = 200
+_EXCERPT = 600  # characters of a text
 _MOST_MEMBERS = 40  # in a strip
 _STRIP_WIDTH, _STRIP_HEIGHT = 240, 30  # in the strip's own units
 _GAP = 0.25  # between two bars, as a share of one
@@ -56,11 +59,13 @@ def write_report(
     *,
     title: str | None = None,
     provenance: Mapping[str, object] | None = None,
+    inputs: Any = None,
 ) -> Path:
     """Write an evaluation as one self-contained HTML page, and return its path.
 
     Use it to show others whether, and how far, predictions can be trusted. The page opens from
-    disk in any recent browser, needs no network and no other file, and prints well. The same
+    disk in any recent browser, needs no network and no other file, and prints well. It begins with
+    three sentences for every reader; the measures, intervals and certificates are below. The same
     evaluation gives the same page, byte for byte. Names of classes, rows, measures and files are
     shown as text and never run as code.
 
@@ -69,12 +74,15 @@ def write_report(
     evaluation : Evaluation
         Made by :func:`scorewise.evaluate`.
     path : path
-        The file to write; an existing file is replaced in one step.
+        The file to write, which ends in ``.html``; an existing file is replaced in one step.
     title : str, optional
         The page's heading.
     provenance : mapping of str to anything, optional
         Where the predictions come from: file names, digests, versions, the command. Shown at the
         end of the page.
+    inputs : array (n, H, W) or (n, H, W, C), or sequence of n str, optional
+        The inputs of all rows: images or texts. The page has those of the most uncertain rows, and
+        no others. :func:`scorewise.report.read_inputs` reads them from a file.
 
     Returns
     -------
@@ -84,7 +92,8 @@ def write_report(
     Raises
     ------
     InvalidInput
-        If ``evaluation`` is not an Evaluation, or the folder is missing.
+        If ``evaluation`` is not an Evaluation, the path does not end in ``.html``, its folder is
+        missing, or there is not one input for each row.
     ImportError
         Without Jinja2 and Plotly: ``pip install 'scorewise[report]'``.
 
@@ -104,7 +113,9 @@ def write_report(
         raise InvalidInput("only an Evaluation can be reported; make one with sw.evaluate")
     target = Path(path)
     check_report(target)
-    page = _render(evaluation, title or _TITLE, provenance or {})
+    if inputs is not None:
+        inputs = checked_inputs(inputs, evaluation.n_rows)
+    page = _render(evaluation, title or _TITLE, provenance or {}, inputs)
     with replacing(target) as partial_file:
         partial_file.write_text(page, encoding="utf-8", newline="\n")
     return target
@@ -113,12 +124,16 @@ def write_report(
 def check_report(path: Path) -> None:
     """Raise, before any work is done, if no page can be written to the path."""
     check_output_path(path)
+    if path.suffix.lower() not in {".html", ".htm"}:
+        raise InvalidInput(f"the report is an HTML page; call it {path.stem + '.html'!r}")
     for name in ("jinja2", "plotly"):
         if find_spec(name) is None:
             raise ImportError(f"the report needs {name}: pip install 'scorewise[report]'")
 
 
-def _render(evaluation: Evaluation, title: str, provenance: Mapping[str, object]) -> str:
+def _render(
+    evaluation: Evaluation, title: str, provenance: Mapping[str, object], inputs: Inputs | None
+) -> str:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
     from plotly.offline import get_plotlyjs
@@ -137,14 +152,13 @@ def _render(evaluation: Evaluation, title: str, provenance: Mapping[str, object]
         "loss_cell": partial(text.loss_cell, unit=unit),
         "share": text.share_text,
         "number": text.number,
+        "threshold": text.threshold,
         "count": text.count,
         "name_text": text.name_text,
         "sentence": text.sentence_text,
         "decimals": text.decimals,
-        # the whole name in a tooltip, isolated from the text direction around it
-        "name": lambda name: Markup('<bdi title="{}">{}</bdi>').format(
-            text.clean(name), text.clean(name, text.NAME_WIDTH)
-        ),
+        # isolated from the text direction around it
+        "name": lambda name: Markup("<bdi>{}</bdi>").format(text.clean(name)),
     }
     scripts = [get_plotlyjs().replace("\r\n", "\n"), _resource("page.js")]
     slider = slider_of(evaluation)
@@ -163,7 +177,7 @@ def _render(evaluation: Evaluation, title: str, provenance: Mapping[str, object]
         name_of=text.name_text,
         figures=figures,
         slider=slider,
-        cards=_cards(evaluation),
+        cards=_cards(evaluation, inputs),
         strip_size=(_STRIP_WIDTH, _STRIP_HEIGHT),
         classes=_classes(evaluation.classes),
         most_classes=_MOST_CLASSES,
@@ -270,17 +284,27 @@ class Card:
     aleatoric, epistemic : float or None
         Widths in per cent of the largest total; None where costs below 0 have no width.
     strips : tuple of Strip
+    image, excerpt : str or None
+        Its input: an image as data URI, or a text.
     """
 
     row: UncertainRow
     aleatoric: float | None
     epistemic: float | None
     strips: tuple[Strip, ...]
+    image: str | None
+    excerpt: str | None
 
 
-def _cards(evaluation: Evaluation) -> list[Card]:
+def _cards(evaluation: Evaluation, inputs: Inputs | None) -> list[Card]:
     """Return cards of the most uncertain rows, at most ``_MOST_CARDS``."""
     rows = evaluation.uncertain_rows[:_MOST_CARDS]
+    images: list[str | None] = [None] * len(rows)
+    excerpts = images
+    if isinstance(inputs, np.ndarray):
+        images = [*image_uris(inputs, [row.index for row in rows])]
+    elif inputs is not None:
+        excerpts = [text.clean(inputs[row.index], _EXCERPT) for row in rows]
     largest = max((row.total for row in rows), default=0.0)
     has_widths = largest > 0 and all(row.aleatoric >= 0 for row in rows)
     return [
@@ -289,8 +313,10 @@ def _cards(evaluation: Evaluation) -> list[Card]:
             100 * row.aleatoric / largest if has_widths else None,
             100 * row.epistemic / largest if has_widths else None,
             _strips(row),
+            image,
+            excerpt,
         )
-        for row in rows
+        for row, image, excerpt in zip(rows, images, excerpts, strict=True)
     ]
 
 

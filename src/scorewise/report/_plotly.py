@@ -426,7 +426,7 @@ def simplex_figure(evaluation: Evaluation, points: tuple[np.ndarray, np.ndarray]
         )
     style: dict[str, Any] = {"gridcolor": PALE, "linecolor": GREY, "nticks": 5, "min": 0}
     a, b, c = (
-        {"title": {"text": text.plotly_name(name, 14)}, **style} for name in evaluation.class_names
+        {"title": {"text": text.plotly_name(name, 12)}, **style} for name in evaluation.class_names
     )
     shape = {"sum": 1, "aaxis": a, "baxis": b, "caxis": c, "bgcolor": "rgba(0, 0, 0, 0)"}
     return PageFigure(
@@ -438,7 +438,7 @@ def simplex_figure(evaluation: Evaluation, points: tuple[np.ndarray, np.ndarray]
         "has the mean position of each label's points.",
         {
             "data": traces,
-            "layout": layout(480, ternary=shape, margin={"l": 60, "r": 60, "t": 40, "b": 40}),
+            "layout": layout(480, ternary=shape, margin={"l": 75, "r": 75, "t": 40, "b": 40}),
         },
         (
             "Label",

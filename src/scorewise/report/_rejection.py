@@ -101,14 +101,17 @@ def rejection_figure(
     for rank, trace in enumerate([*followed, *references, *other_lines]):
         trace["legendrank"] = rank  # first in the legend, drawn last
         trace["hovertemplate"] = f"%{{x:.3g}}{PERCENT} accepted: %{{y:.3g}}{unit.suffix}"
-    y_range = unit.scale * np.array(display.limits)
+    followed_curves = {name: evaluation.curves[name] for name in slider.steps}
+    shown = RejectionCurveDisplay(followed_curves or display.curves, unit)
+    x_start = min(100 * shown.smallest_coverage, max(0, slider.start - 2))
+    y_range = unit.scale * np.array(shown.limits)
     noun = text.plotly_name(unit.noun, LEGEND_WIDTH)
     spec = {
         "data": [*other_lines, *references, *followed, _marks(slider)],
         "layout": layout(
             440,
             shapes=[_vertical_line(slider.start)],
-            xaxis=axis("coverage: share of rows accepted", suffix=PERCENT, range=[0, 101]),
+            xaxis=axis("coverage: share of rows accepted", suffix=PERCENT, range=[x_start, 100.5]),
             yaxis=axis(f"mean {noun} of accepted rows", suffix=unit.suffix, range=y_range),
         ),
     }
@@ -155,7 +158,7 @@ def _sentence(evaluation: Evaluation, name: str, step: Step) -> str:
         return f"{measure}: accept {all_rows}; {noun} {loss}."
     return (
         f"{measure}: abstain on the {step.abstained:,} of {rows} with an uncertainty above "
-        f"{text.number(step.threshold)}; {noun} of the others {loss}."
+        f"{text.threshold(step.threshold)}; {noun} of the others {loss}."
     )
 
 

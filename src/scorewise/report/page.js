@@ -5,6 +5,7 @@
   const prefersDark = matchMedia("(prefers-color-scheme: dark)");
   const PRINTED = 680; // pixels, the width of a page of paper
   const NARROW = 500;
+  const LONG = 36; // characters of the title of an axis
   let printing = false;
 
   const isDark = () =>
@@ -21,6 +22,11 @@
     return isColor && isDark() && Object.hasOwn(page.dark, value) ? page.dark[value] : value;
   };
 
+  const brokenInTwo = (text) => {
+    const middle = text.indexOf(" ", text.length / 2 - 4);
+    return middle < 0 ? text : `${text.slice(0, middle)}<br>${text.slice(middle + 1)}`;
+  };
+
   const configured = (isNarrow) => ({
     displaylogo: false,
     showLink: false,
@@ -35,8 +41,12 @@
       const figure = themed(page.figures[place.dataset.figure]);
       const isNarrow = !printing && place.clientWidth < NARROW;
       const entries = figure.data.filter((trace) => trace.showlegend !== false).length;
-      // a narrow legend has a line for every entry
-      if (isNarrow) figure.layout.height += 22 * entries;
+      if (isNarrow) {
+        // a narrow legend has a line for every entry, a long title two lines
+        figure.layout.height += 22 * entries;
+        const title = figure.layout.xaxis?.title;
+        if (title?.text.length > LONG) title.text = brokenInTwo(title.text);
+      }
       if (printing) {
         const height = 0.8 * figure.layout.height;
         Object.assign(figure.layout, { width: PRINTED, height, autosize: false });
@@ -60,6 +70,7 @@
     const figure = page.figures.rejection;
     const mark = figure.data.length - 1;
     const plot = document.querySelector('[data-figure="rejection"]');
+    const start = figure.layout.xaxis.range[0];
     const move = () => {
       const percent = Number(slider.value);
       const label = `${percent} %`;
@@ -71,7 +82,14 @@
       const { x, y } = page.points[percent - 1];
       Object.assign(figure.data[mark], { x, y });
       Object.assign(figure.layout.shapes[0], { x0: percent, x1: percent });
-      Plotly.update(plot, { x: [x], y: [y] }, { "shapes[0].x0": percent, "shapes[0].x1": percent }, [mark]);
+      // the axis begins where the curves change, and extends to the mark
+      figure.layout.xaxis.range[0] = Math.min(start, percent - 1);
+      const moved = {
+        "shapes[0].x0": percent,
+        "shapes[0].x1": percent,
+        "xaxis.range[0]": figure.layout.xaxis.range[0],
+      };
+      Plotly.update(plot, { x: [x], y: [y] }, moved, [mark]);
     };
     slider.addEventListener("input", move);
     slider.setAttribute("aria-valuetext", `${slider.value} % of the rows`);
