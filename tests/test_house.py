@@ -146,3 +146,18 @@ def test_public_modules_export_what_exists_in_order():
         names = getattr(module, "__all__", [])
         assert names == sorted(names, key=lambda n: (not n.isupper(), not n[0].isupper(), n))
         assert all(hasattr(module, name) for name in names), module
+
+
+def test_no_module_imports_at_its_top_what_only_unix_has():
+    unix = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty"}
+    imports = {
+        (path.name, name.partition(".")[0])
+        for path in SOURCES
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in (
+            [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module]
+        )
+    }
+    assert ("_files.py", "hashlib") in imports
+    assert not {(file, name) for file, name in imports if name in unix}

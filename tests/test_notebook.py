@@ -44,6 +44,8 @@ def results():
         sw.ood_metrics([0.1, 0.2], [0.3, 0.4]),
         sw.advise("selective", "log"),
         sw.io.Predictions(PROBS, labels=Y),
+        sw.Samples(PROBS),
+        sw.Dirichlet(1 + PROBS[:, 0]),
         policy,
         policy.certificate,
         policy.apply(OTHERS),
@@ -67,6 +69,7 @@ IN_HTML = [
     "Decisions",
     "Decomposition",
     "Decompositions",
+    "Dirichlet",
     "Evaluation",
     "LossCalibration",
     "OODMetrics",
@@ -74,6 +77,7 @@ IN_HTML = [
     "PolicyResult",
     "Predictions",
     "Round",
+    "Samples",
     "Verdict",
 ]
 

@@ -135,9 +135,12 @@ def _flush(path: Path) -> None:
 
 def _flush_entry(path: Path) -> None:
     """Write a file, or the names in a folder, to the disk."""
-    if path.is_dir() and os.name == "nt":  # Windows opens no folders
-        return
-    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    except PermissionError:
+        if path.is_dir():  # Windows opens no folders
+            return
+        raise
     try:
         os.fsync(handle)
     except OSError as error:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -22,8 +21,7 @@ _ROW_GROUP = 1 << 20  # rows of a row group
 # -- the table -------------------------------------------------------------------------------------
 
 
-class _TableWriter(Protocol):
-    def write_table(self, table: Any) -> None: ...
+Columns = Mapping[str, np.ndarray]  # object arrays hold text
 
 
 def pyarrow() -> Any:
@@ -31,15 +29,19 @@ def pyarrow() -> Any:
     try:
         import pyarrow
     except ModuleNotFoundError as error:
-        raise ImportError("tables of results need pyarrow: pip install 'scorewise[io]'") from error
+        raise ImportError(
+            "Parquet and Arrow files need pyarrow: pip install 'scorewise[io]', or write a .csv "
+            "file instead"
+        ) from error
     return pyarrow
 
 
 def check_table_path(path: Path) -> None:
     """Raise if no table can be written to the path, before any work is done."""
-    pyarrow()
     if path.suffix.lower() not in TABLE_SUFFIXES:
         raise InvalidInput(f"{path.name!r} must end in {', '.join(TABLE_SUFFIXES)}")
+    if path.suffix.lower() != ".csv":
+        pyarrow()
     check_output_path(path)
 
 
@@ -48,8 +50,40 @@ def row_column(ids: np.ndarray | None, first_row: int, n: int) -> dict[str, np.n
     return {"row": np.arange(first_row, first_row + n)} if ids is None else {"id": ids}
 
 
-def record_batch(columns: Mapping[str, Any]) -> Any:
-    """Return an Arrow record batch of arrays; object arrays hold text."""
+def write_table(path: Path, columns: Columns, metadata: dict[str, Any]) -> None:
+    """Write columns to a Parquet, Arrow or CSV file, completely or not at all.
+
+    The metadata goes into the schema as JSON, under the key ``scorewise``; a CSV file has none.
+    Columns of objects are written as text.
+    """
+    write_batches(path, [columns], metadata)
+
+
+def write_batches(path: Path, batches: Iterable[Columns], metadata: dict[str, Any]) -> list[str]:
+    """Write batches of rows as :func:`write_table` does; return the names of the columns."""
+    batches = iter(batches)
+    first = next(batches)
+    with replacing(path) as partial:
+        if path.suffix.lower() == ".csv":
+            _write_csv(partial, chain([first], batches))
+        else:
+            _write_arrow(partial, path.suffix.lower(), first, batches, metadata)
+    return list(first)
+
+
+def _write_arrow(
+    path: Path, suffix: str, first: Columns, others: Iterator[Columns], metadata: dict[str, Any]
+) -> None:
+    pa = pyarrow()
+    start = _record_batch(first)
+    schema = start.schema.with_metadata({"scorewise": json.dumps(metadata)})
+    make_writer = parquet_writer if suffix == ".parquet" else pa.ipc.new_file
+    with make_writer(str(path), schema) as writer:
+        for group in _row_groups(start, map(_record_batch, others)):
+            writer.write_table(pa.Table.from_batches(group, start.schema).cast(schema))
+
+
+def _record_batch(columns: Columns) -> Any:
     pa = pyarrow()
     return pa.record_batch(
         {
@@ -57,28 +91,6 @@ def record_batch(columns: Mapping[str, Any]) -> Any:
             for name, values in columns.items()
         }
     )
-
-
-def write_table(path: Path, columns: Mapping[str, np.ndarray], metadata: dict[str, Any]) -> None:
-    """Write columns to a Parquet, Arrow or CSV file, completely or not at all.
-
-    The metadata goes into the schema as JSON, under the key ``scorewise``; a CSV file has none.
-    Columns of objects are written as text.
-    """
-    write_batches(path, [record_batch(columns)], metadata)
-
-
-def write_batches(path: Path, batches: Iterable[Any], metadata: dict[str, Any]) -> list[str]:
-    """Write record batches of one schema as :func:`write_table` does; return the columns."""
-    pa = pyarrow()
-    batches = iter(batches)
-    first = next(batches)
-    schema = first.schema.with_metadata({"scorewise": json.dumps(metadata)})
-    with replacing(path) as partial, _writer(partial, path.suffix.lower(), schema) as writer:
-        for group in _row_groups(first, batches):
-            writer.write_table(pa.Table.from_batches(group, first.schema).cast(schema))
-    columns: list[str] = schema.names
-    return columns
 
 
 def _row_groups(first: Any, others: Iterator[Any]) -> Iterator[list[Any]]:
@@ -96,7 +108,7 @@ def _row_groups(first: Any, others: Iterator[Any]) -> Iterator[list[Any]]:
     yield pending
 
 
-def parquet_writer(path: Path, schema: Any) -> Any:
+def parquet_writer(path: str | Path, schema: Any) -> Any:
     """Return a Parquet writer with dictionaries for text; floats do not gain from them."""
     import pyarrow.parquet as pq
 
@@ -104,19 +116,28 @@ def parquet_writer(path: Path, schema: Any) -> Any:
     return pq.ParquetWriter(path, schema, use_dictionary=text or False)
 
 
-@contextmanager
-def _writer(path: Path, suffix: str, schema: Any) -> Iterator[_TableWriter]:
-    if suffix == ".parquet":
-        with parquet_writer(path, schema) as writer:
-            yield writer
-    elif suffix == ".csv":
-        from pyarrow import csv
+def _write_csv(path: Path, batches: Iterable[Columns]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        for i, columns in enumerate(batches):
+            if i == 0:
+                file.write(",".join(map(_in_quotes, columns)) + "\n")
+            cells = map(_cells, columns.values())
+            file.writelines(f"{','.join(line)}\n" for line in zip(*cells, strict=True))
 
-        with csv.CSVWriter(path, schema.remove_metadata()) as writer:
-            yield _SpreadsheetWriter(writer)
-    else:
-        with pyarrow().ipc.new_file(str(path), schema) as writer:
-            yield writer
+
+def _cells(values: np.ndarray) -> Iterable[str]:
+    """Return numbers as the shortest text that is read back exactly, and text in quotes."""
+    if values.dtype == object:
+        return (_in_quotes(spreadsheet_text(text)) for text in values)
+    if values.dtype == bool:
+        return np.where(values, "true", "false")
+    if values.dtype == np.float32:
+        return values.astype(str)
+    return map(repr, values.tolist())
+
+
+def _in_quotes(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
 
 
 # -- text that a spreadsheet could take for a formula ----------------------------------------------
@@ -148,25 +169,6 @@ def from_spreadsheet_text(cell: str) -> str:
 
 def _could_run(text: str) -> bool:
     return bool(_FORMULA_TEXT.search(text)) and not _NUMBER.fullmatch(text)
-
-
-@dataclass(frozen=True)
-class _SpreadsheetWriter:
-    """Writes tables to a CSV file, with text that a spreadsheet does not run."""
-
-    writer: _TableWriter
-
-    def write_table(self, table: Any) -> None:
-        pa = pyarrow()
-        import pyarrow.compute as pc
-
-        for i, field in enumerate(table.schema):
-            if pa.types.is_string(field.type):
-                column = table.column(i)
-                if pc.any(pc.match_substring_regex(column, _FORMULA)).as_py():
-                    texts = [spreadsheet_text(text) for text in column.to_pylist()]
-                    table = table.set_column(i, field, pa.array(texts, field.type))
-        self.writer.write_table(table)
 
 
 # -- metadata about the input ----------------------------------------------------------------------

@@ -34,6 +34,7 @@ from scorewise._array import (
 )
 from scorewise._fields import checked_classes
 from scorewise._inputs import InputOptions, RawPredictions, StoredAs, classes_last, raw_members
+from scorewise._notebook import TextInNotebooks
 from scorewise._numerics import sum_of_others
 from scorewise.errors import InvalidInput
 
@@ -73,7 +74,7 @@ def binary(p: Any) -> Array:
     return xp.stack([1 - p, p], axis=-1)
 
 
-class Samples:
+class Samples(TextInNotebooks):
     """A second-order distribution that consists of weighted members.
 
     Use it to check predictions once and decompose them several times; :func:`scorewise.decompose`
@@ -296,7 +297,7 @@ class Samples:
         return [xp.concat(pieces, axis=longest) for pieces in zip(*results, strict=True)]
 
 
-class Dirichlet:
+class Dirichlet(TextInNotebooks):
     """A Dirichlet distribution over class probabilities.
 
     Use it for evidential and prior networks, and for counts.

@@ -153,7 +153,7 @@ def undisturbed(source: str, out: str, *args: str) -> bytes:
 
 
 def parts_of(out: str) -> list[Path]:
-    return sorted(Path(f".{out}.parts").glob("[0-9]*.arrow"))
+    return sorted(Path(f".{out}.parts").glob("[0-9]*.part"))
 
 
 def until(holds: Callable[[], Any], process: subprocess.Popen[str]) -> None:
@@ -304,7 +304,7 @@ def test_a_damaged_part_is_computed_again(harm: str, cut_off: list[Path]):
                 "zeroed": data.replace(value, bytes(8)),
             }[harm]
         )
-    leftover = part.parent / ".000000000000140.arrow.0a1b2c3d.partial"
+    leftover = part.parent / ".000000000000140.part.0a1b2c3d.partial"
     leftover.mkdir()
     (leftover / part.name).write_bytes(data)
     assert run("score", "test.parquet", *RULES, "--out", "U.parquet")["resumed"] == 140
@@ -348,7 +348,7 @@ NOT_OURS = {
     "a dangling link": lambda: Path(PARTS).symlink_to("nowhere"),
     "a file": lambda: Path(PARTS).write_text("years of work"),
     "a folder of the user's": lambda: Path("precious").rename(PARTS),
-    "parts without settings": lambda: make(PARTS, "000000000000000.arrow"),
+    "parts without settings": lambda: make(PARTS, "000000000000000.part"),
     "settings of another program": lambda: make(PARTS, "settings.json"),
 }
 
@@ -363,7 +363,7 @@ def make(folder: str, name: str) -> None:
 def test_a_folder_that_scorewise_did_not_make_is_refused_and_untouched(kind, more, here: Path):
     Path("precious").mkdir()
     Path("precious/thesis.txt").write_text("years of work")
-    Path("precious/000000000000000.arrow").write_text("years of work")
+    Path("precious/000000000000000.part").write_text("years of work")
     NOT_OURS[kind]()
     before = everything(here)
     printed = refused("score", "test.parquet", *RULES, "--out", "U.parquet", *more)
@@ -376,11 +376,11 @@ def test_a_folder_that_scorewise_did_not_make_is_refused_and_untouched(kind, mor
     "name",
     [
         "thesis.txt",
-        "000000000000999.arrow -> thesis.txt",
+        "000000000000999.part -> thesis.txt",
         "settings.json -> thesis.txt",
         "settings.json",
-        ".000000000000999.arrow.0a1b2c3d.partial",
-        ".000000000000999.arrow.0a1b2c3d.partial/thesis.txt",
+        ".000000000000999.part.0a1b2c3d.partial",
+        ".000000000000999.part.0a1b2c3d.partial/thesis.txt",
         ".settings.json.0a1b2c3d.partial/settings.json/thesis.txt",
     ],
 )
@@ -405,9 +405,9 @@ def test_what_others_put_into_the_folder_of_progress_is_untouched(
 
 def test_the_file_that_is_not_ours_is_named(here: Path):
     Path(PARTS).mkdir()
-    Path(PARTS, "000000000000000.arrow").write_text("years of work")
+    Path(PARTS, "000000000000000.part").write_text("years of work")
     printed = refused("score", "test.parquet", *RULES, "--out", "U.parquet")
-    assert "'000000000000000.arrow' is not scorewise's" in printed
+    assert "'000000000000000.part' is not scorewise's" in printed
 
 
 @pytest.mark.usefixtures("small")

@@ -5,11 +5,28 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+from packaging.requirements import Requirement
+from pyarrow import csv
+
 import scorewise as sw
 from cli_support import HANG, PREDICTIONS
+from scorewise.decompose import COMPONENTS
+
+PROJECT = Path(__file__).parents[2] / "pyproject.toml"
+OPTIONAL = [
+    Requirement(text).name
+    for extra, texts in tomllib.loads(PROJECT.read_text())["project"][
+        "optional-dependencies"
+    ].items()
+    if extra not in {"all", "dev"}
+    for text in texts
+    if not text.startswith("scorewise")
+]
 
 HIDE = """
 import json, sys
@@ -41,51 +58,34 @@ def without(hidden: list[str], *commands: str) -> Iterator[tuple[int, str, str, 
     yield from json.loads(process.stdout)
 
 
-def test_without_pyarrow(here: Path):
+def test_the_base_installation_reads_and_writes_csv_and_npz(here: Path):
     sw.write_predictions("test.parquet", PREDICTIONS)
     sw.write_predictions("test.safetensors", PREDICTIONS)
     sw.write_predictions("test.csv", PREDICTIONS)
-    needing = [
-        "score test.npz",
-        "score test.parquet",
-        "label test.npz --out next.csv",
-        "decide test.npz --costs costs.csv",
-        "evaluate test.parquet",
-        "label test.safetensors",
-        "apply policy.json test.npz",
-    ]
-    others = [
-        "certify test.npz --max-loss 0.2",
-        "label test.npz",
-        "label test.csv --json",
-        "compare test.npz --resamples 100",
-        "advise ood",
-        "score --help",
-        "evaluate test.npz --resamples 100",
-    ]
-    results = list(without(["pyarrow", "safetensors"], *others, *needing))
-    for command, (code, _, stderr, error) in zip(others, results, strict=False):
-        assert (code, stderr) == (0, ""), (command, error)
-    for command, (code, stdout, stderr, error) in zip(needing, results[len(others) :], strict=True):
-        assert (code, stdout) == (2, ""), (command, error)
-        assert stderr.startswith("Error: "), command
-        assert "pip install 'scorewise[io]'" in stderr
-        assert stderr.count("\n") == 1
-
-
-def test_without_plotly_jinja_matplotlib_and_cryptography(here: Path):
     needing = {
+        "score test.npz": "io",
+        "score test.parquet": "io",
+        "decide test.npz --costs costs.csv": "io",
+        "evaluate test.parquet --no-report": "io",
+        "label test.safetensors": "io",
+        "apply policy.json test.npz": "io",
         "evaluate test.npz --resamples 100 --report mine.html": "report",
         "evaluate test.npz --resamples 100 --no-report --figures f": "plots",
         "certify test.npz --max-loss 0.2 --signing-key key.pem": "sign",
     }
     without_page = ["evaluate test.npz --resamples 100", "demo --trees 2"]
     others = [
-        "evaluate test.npz --no-report --resamples 100",
-        "score test.npz --rules log",
-        "certify test.npz --max-loss 0.2",
+        "certify test.npz --max-loss 0.2 --out made.json",
+        "apply made.json test.csv --out a.csv",
+        "label test.npz --out l.csv",
+        "label test.csv --json",
+        "compare test.npz --resamples 100",
+        "advise ood",
+        "score --help",
+        "score test.csv --out s.csv",
+        "decide test.npz --costs costs.csv --out d.csv",
     ]
-    hidden = ["plotly", "jinja2", "matplotlib", "cryptography"]
+    hidden = [*OPTIONAL, "pandas", "polars"]
     results = list(without(hidden, *others, *needing, *without_page))
     for command in without_page[::-1]:
         code, stdout, stderr, error = results.pop()
@@ -99,6 +99,13 @@ def test_without_plotly_jinja_matplotlib_and_cryptography(here: Path):
         needing.items(), results[len(others) :], strict=True
     ):
         assert (code, stdout) == (2, ""), (command, error)
+        assert stderr.startswith("Error: "), command
         assert f"pip install 'scorewise[{extra}]'" in stderr
         assert stderr.count("\n") == 1
     assert not list(Path().rglob("*.html"))
+    scores = csv.read_csv("s.csv")
+    result = sw.decompose(PREDICTIONS.samples, ["log", "zero-one"])
+    for rule, parts in result.items():
+        for component, values in zip(COMPONENTS, parts, strict=True):
+            np.testing.assert_array_equal(scores[f"{component}_{rule}"], values)
+    assert csv.read_csv("a.csv").num_rows == csv.read_csv("d.csv").num_rows == len(PREDICTIONS)

@@ -468,7 +468,7 @@ def test_a_part_that_was_cut_off_is_done_again(tmp_path, small_chunks):
     sw.write_predictions(source, random_members())
     sw.score_file(source, RULES, whole)
     score_until(9, source, RULES, out)
-    last = sorted((tmp_path / ".out.parquet.parts").glob("*.arrow"))[-1]
+    last = sorted((tmp_path / ".out.parquet.parts").glob("*.part"))[-1]
     last.write_bytes(last.read_bytes()[:100])
     sw.score_file(source, RULES, out)
     assert out.read_bytes() == whole.read_bytes()
@@ -534,7 +534,7 @@ def test_a_part_that_is_damaged_at_the_last_moment_is_no_result(
 
     def damaging(*args: Any, **options: Any) -> Any:
         yield from work(*args, **options)
-        last = sorted((tmp_path / ".out.parquet.parts").glob("*.arrow"))[-1]
+        last = sorted((tmp_path / ".out.parquet.parts").glob("*.part"))[-1]
         last.write_bytes(b"")
 
     monkeypatch.setattr(score, "_score_rows", damaging)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -33,6 +34,37 @@ def test_a_source_that_breaks_off_leaves_all_as_it_was(tmp_path, kind, error, ol
         sw.write_predictions(path, sw.io.Predictions.from_source(BreaksOff(error("dried up"))))
     assert contents(tmp_path) == before
     assert path.exists() == older
+
+
+@pytest.fixture
+def windows(monkeypatch):
+    """No file locks, owners and forks, and no folder that can be opened."""
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    for name in ("getuid", "geteuid", "fchmod", "fork", "register_at_fork"):
+        monkeypatch.delattr(os, name)
+    for name in ("O_DIRECTORY", "O_NOFOLLOW", "O_NONBLOCK"):
+        monkeypatch.delattr(os, name)
+    opened = os.open
+
+    def open_file(path, *options, **more):
+        if os.path.isdir(path):
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, *options, **more)
+
+    monkeypatch.setattr(os, "open", open_file)
+    monkeypatch.setattr(shutil, "_use_fd_functions", False)  # it opens folders elsewhere
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_files_are_written_replaced_and_read_where_only_windows_calls_exist(
+    tmp_path, kind, windows
+):
+    path = path_of(tmp_path, kind)
+    for predictions in (GOOD, GOOD[:3]):
+        sw.write_predictions(path, predictions)
+        np.testing.assert_array_equal(sw.read_predictions(path).probs, predictions)
+    sw.score_file(path, "log", tmp_path / "scores.csv")
+    assert sorted(x.name for x in tmp_path.iterdir()) == sorted([path.name, "scores.csv"])
 
 
 @pytest.mark.parametrize("kind", FORMATS)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from queue import Full, Queue
@@ -26,7 +27,6 @@ from scorewise import _validate as validate
 from scorewise._array import to_numpy
 from scorewise._files import (
     check_not_input,
-    file_digest,
     file_digest_in_background,
     file_versions,
     holds_only,
@@ -39,14 +39,7 @@ from scorewise._files import (
 from scorewise._json import dumps
 from scorewise._members import Members
 from scorewise._progress import bar
-from scorewise._tables import (
-    check_table_path,
-    input_summary,
-    pyarrow,
-    record_batch,
-    row_column,
-    write_batches,
-)
+from scorewise._tables import Columns, check_table_path, input_summary, row_column, write_batches
 from scorewise._text import quoted
 from scorewise.decompose import COMPONENTS, decompose
 from scorewise.errors import InvalidInput
@@ -64,7 +57,7 @@ _POLL = 0.1  # seconds between checks whether a thread should stop
 
 _SETTINGS = "settings.json"
 _KIND = "progress of scorewise.score_file"
-_FILE = re.compile(r"settings\.json|[0-9]{15}\.arrow")
+_FILE = re.compile(r"settings\.json|[0-9]{15}\.part")
 _LEFTOVER = re.compile(rf"\.({_FILE.pattern})\.[0-9a-f]{{8}}\.partial")
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
@@ -260,7 +253,7 @@ def _score_rows(
     """Score the rows from ``start`` on into parts; yield the number of rows of each chunk."""
     _, m, k = predictions.shape
     part_rows = min(_MOST_ROWS, max(1, _PART_BYTES // (m * k * predictions.dtype.itemsize)))
-    pending: list[Any] = []
+    pending: list[Columns] = []
     n, row = 0, start
     if start == len(predictions) and start:
         return
@@ -270,7 +263,7 @@ def _score_rows(
         for rule, result in zip(rules, results, strict=True):
             for component in COMPONENTS:
                 columns[f"{component}_{rule}"] = to_numpy(getattr(result, component))
-        pending.append(record_batch(columns))
+        pending.append(columns)
         n += len(chunk)
         yield len(chunk)
         if n >= part_rows:
@@ -462,29 +455,28 @@ class ScoredParts:
         self._folder.rmdir()
 
     def _file(self, first_row: int) -> Path:
-        return self._folder / f"{first_row:015d}.arrow"
+        return self._folder / f"{first_row:015d}.part"
 
     def n_rows(self) -> int:
         """Return the number of rows that are stored, up to the first damaged part."""
-        return sum(batch.num_rows for batch in self._batches())
+        return sum(map(_n_rows, self._batches()))
 
-    def batches(self, n_rows: int) -> Iterator[Any]:
+    def batches(self, n_rows: int) -> Iterator[Columns]:
         """Yield all rows that are stored, a part at a time; raise unless there are ``n_rows``."""
         n, batch = 0, None
         for batch in self._batches():
-            n += batch.num_rows
+            n += _n_rows(batch)
             yield batch
         if batch is None or n != n_rows:
             raise OSError(f"the progress in {str(self._folder)!r} is damaged; repeat the command")
 
-    def _batches(self) -> Iterator[Any]:
+    def _batches(self) -> Iterator[Columns]:
         """Yield the rows of all parts before the first that is missing or damaged."""
         row, n = 0, 1
         while n and (content := self._content(row)) is not None:
-            with pyarrow().ipc.open_file(pyarrow().py_buffer(content)) as reader:
-                batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
-            yield from batches
-            n = sum(batch.num_rows for batch in batches)
+            batch = _unpacked(content)
+            yield batch
+            n = _n_rows(batch)
             row += n
 
     def _content(self, first_row: int) -> memoryview | None:
@@ -496,12 +488,36 @@ class ScoredParts:
         content, digest = stored[:-_DIGEST_BYTES], stored[-_DIGEST_BYTES:]
         return content if hashlib.sha256(content).digest() == digest else None
 
-    def add(self, first_row: int, batches: list[Any]) -> None:
+    def add(self, first_row: int, batches: list[Columns]) -> None:
         """Store the next rows."""
+        columns = {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
+        content = _packed(columns)
         with replacing(self._file(first_row)) as partial:
-            with pyarrow().ipc.new_file(str(partial), batches[0].schema) as writer:
-                for batch in batches:
-                    writer.write_batch(batch)
-            digest = bytes.fromhex(file_digest(partial))
-            with partial.open("ab") as file:
-                file.write(digest)
+            partial.write_bytes(content + hashlib.sha256(content).digest())
+
+
+def _n_rows(columns: Columns) -> int:
+    return len(next(iter(columns.values())))
+
+
+def _packed(columns: Columns) -> bytes:
+    """Return columns as bytes: their names, then each in the format of ``.npy``; text as JSON."""
+    file = BytesIO()
+    for values in (np.array([*columns], object), *columns.values()):
+        if values.dtype == object:
+            values = np.frombuffer(json.dumps(values.tolist()).encode(), np.uint8)
+        np.save(file, values, allow_pickle=False)
+    return file.getvalue()
+
+
+def _unpacked(content: memoryview) -> Columns:
+    """Return the columns that :func:`_packed` was passed; bytes are text."""
+    file = BytesIO(content)
+
+    def load() -> np.ndarray:
+        values: np.ndarray = np.load(file, allow_pickle=False)
+        if values.dtype == np.uint8:
+            return np.array(json.loads(values.tobytes()), object)
+        return values
+
+    return {name: load() for name in load()}

@@ -36,7 +36,7 @@ def check_destination(out: Any, into: Any, n_rows: int | None) -> None:
     if not Path(out).parent.is_dir():
         raise InvalidInput(f"out={str(out)!r}: there is no folder {str(Path(out).parent)!r}")
     if Path(out).suffix == ".zarr" and not (find_spec("zarr") and find_spec("dask")):
-        raise ImportError("out= with .zarr needs zarr and dask: pip install 'scorewise[io]'")
+        raise ImportError("out= with .zarr needs zarr and dask: pip install 'scorewise[dask]'")
     if Path(out).exists() and not _may_be_replaced(Path(out)):
         raise InvalidInput(
             f"out={str(out)!r} exists, and scorewise did not write it, or not everything in it; "
@@ -128,6 +128,7 @@ def _in_npy(chunks: Chunks, n_rows: int, path: Path) -> np.ndarray:
         whole = np.lib.format.open_memmap(partial, "w+", first.dtype, shape)
         _fill(whole, first, chunks)
         whole.flush()
+        del whole  # Windows does not rename a file that is mapped
     return np.load(path, mmap_mode="r")
 
 
