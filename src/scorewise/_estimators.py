@@ -98,10 +98,13 @@ def check_targets(y: Any) -> np.ndarray:
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import assert_all_finite, column_or_1d
 
-    shape = np.shape(y)
-    if len(shape) == 2 and shape[1] > 1:
-        raise InvalidInput(f"y has shape {shape}; {_ONE_PROBLEM_PER_LABEL}")
-    y = column_or_1d(y, warn=True)
+    try:
+        y = column_or_1d(y, warn=True)
+    except ValueError as error:
+        if np.asarray(y).ndim < 2:
+            raise
+        problem = str(error).rstrip(".")
+        raise InvalidInput(f"{problem}; {_ONE_PROBLEM_PER_LABEL}") from None
     assert_all_finite(y, input_name="y")
     try:
         check_classification_targets(y)

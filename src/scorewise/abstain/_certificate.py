@@ -247,9 +247,9 @@ def certify_threshold(
     0.05793. The mean loss of new rows that are accepted is at most 0.08, with 90 % confidence.
     >>> cert.accepts([0.1, 0.9])
     array([ True, False])
-    >>> print(sw.certify_threshold([0] * 99 + [1], [0] * 100, max_loss=0.02))
-    Nothing can be accepted: 100 calibration rows do not certify a mean loss of at most 0.02 with
-    95 % confidence; at the losses observed, about 700 more would be needed.
+    >>> print(sw.certify_threshold([0] * 99 + [1], [0] * 100, max_loss=0.03))
+    Nothing can be accepted: 100 calibration rows do not certify a mean loss of at most 0.03 with
+    95 % confidence; at the losses observed, about 179 more would be needed.
     """
     loss, score, *guarantee = _checked(losses, uncertainty, max_loss, confidence, loss_bound)
     if groups is None:
