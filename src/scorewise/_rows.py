@@ -28,6 +28,8 @@ from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.io import Predictions
 
+_NO_LABELS = "the predictions have no labels"
+_LABELS = Remedy("y", ..., "the labels of the rows")
 _ROWS_TO_JUDGE = 20  # so that the agreement of labels and predictions is no accident
 _CHUNK_ELEMENTS = 1 << 21  # probabilities that are converted at a time
 
@@ -75,27 +77,45 @@ def label_indices(
 
     ``distribution`` are the predictions after :func:`receive_rows`.
     """
-    n, k = distribution.mean.shape
+    file = predictions if isinstance(predictions, Predictions) else None
+    if y is None and file is not None:
+        try:
+            return _labels_of_file(file, distribution, labels_are or file.labels_are)
+        except InvalidInput as error:
+            raise file.with_location(error) from None
+    if y is None:
+        raise InvalidInput(_NO_LABELS, _LABELS)
     names = class_names_of(distribution)
-    if y is not None:
-        labels = checked_labels(y, (n, k), names, labels_are=labels_are, all_labelled=True)
-    elif isinstance(predictions, Predictions) and predictions.labels is not None:
-        labels = predictions.labels
-    else:
-        raise InvalidInput(
-            "the predictions have no labels", Remedy("y", ..., "the labels of the rows")
-        )
-    missing = labels == UNLABELLED
-    if missing.any():
-        first = int(np.argmax(missing))
-        where = f" ({predictions.locate(first)})" if isinstance(predictions, Predictions) else ""
-        raise InvalidInput(
-            f"labels[{first}]{where} is missing; {int(missing.sum())} of {len(labels)} rows "
-            "have no label, and each row needs one here"
-        )
+    shape = tuple(distribution.mean.shape)
+    labels = checked_labels(y, shape, names, labels_are=labels_are, all_labelled=True)
+    _check_complete(labels)
     if names is None and labels_are is None:
         _check_numbered_from_zero(distribution, labels)
     return labels
+
+
+def _labels_of_file(
+    file: Predictions, distribution: Samples | Dirichlet, labels_are: str | None
+) -> np.ndarray:
+    """Return the class indices of all rows of a file."""
+    if file.labels is None:
+        raise InvalidInput(_NO_LABELS, _LABELS)
+    _check_complete(file.labels)
+    if file.class_names is None and labels_are is None:
+        _check_numbered_from_zero(distribution, file.labels)
+    return file.labels
+
+
+def _check_complete(labels: np.ndarray) -> None:
+    """Raise if a row has no label."""
+    missing = labels == UNLABELLED
+    if missing.any():
+        first = int(np.argmax(missing))
+        raise InvalidInput(
+            f"labels[{first}] is missing; {int(missing.sum())} of {len(labels)} rows have no "
+            "label, and each row needs one here",
+            index=(first,),
+        )
 
 
 def _check_numbered_from_zero(distribution: Samples | Dirichlet, labels: np.ndarray) -> None:

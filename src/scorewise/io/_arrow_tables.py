@@ -556,7 +556,7 @@ def schema_of(predictions: Predictions) -> pa.Schema:
     metadata: dict[str, Any] = {}
     if predictions.class_names is not None:
         metadata["class_names"] = list(predictions.class_names)
-    if first.labels is not None:
+    if predictions.has_ambiguous_labels:
         metadata["labels_are"] = "indices"
     if predictions.member_weights is not None:
         weights = predictions.member_weights

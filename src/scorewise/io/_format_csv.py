@@ -221,7 +221,7 @@ def _write(predictions: Predictions, path: Path) -> None:
     metadata: dict[str, Any] = {name: str(getattr(first, name).dtype) for name in members}
     if predictions.class_names is not None:
         metadata["class_names"] = list(predictions.class_names)
-    if first.labels is not None:
+    if predictions.has_ambiguous_labels:
         metadata["labels_are"] = "indices"
     if predictions.member_weights is not None:
         metadata["weights"] = predictions.member_weights.tolist()

@@ -300,7 +300,7 @@ def _write_npz(predictions: Predictions, path: Path) -> None:
         arrays["ids"] = arrays["ids"].astype(np.str_)
     if predictions.class_names is not None:
         arrays["class_names"] = np.array(predictions.class_names, dtype=np.str_)
-    if "labels" in arrays:
+    if predictions.has_ambiguous_labels:
         arrays["labels_are"] = np.array("indices")
     if predictions.weights is not None:
         arrays["weights"] = predictions.weights

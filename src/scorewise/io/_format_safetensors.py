@@ -72,7 +72,7 @@ def _write(predictions: Predictions, path: Path) -> None:
     metadata = {}
     if predictions.class_names is not None:
         metadata["class_names"] = json.dumps(predictions.class_names)
-    if "labels" in tensors:
+    if predictions.has_ambiguous_labels:
         metadata["labels_are"] = json.dumps("indices")
     if "ids" in tensors and tensors["ids"].dtype == object:
         metadata["ids"] = json.dumps(tensors.pop("ids").tolist())

@@ -167,7 +167,7 @@ def read_predictions(
             f"{path.name!r} has the classes {quoted_names(predictions.class_names or ())}, and "
             f"class_names are {quoted_names(names)}"
         )
-    predictions.path = path.absolute()
+    predictions.path, predictions.labels_are = path.absolute(), labels_are
     return predictions
 
 

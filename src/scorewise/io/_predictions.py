@@ -133,7 +133,7 @@ class Predictions(TextInNotebooks):
                 member_weights = w
             else:
                 arrays["weights"] = w
-        self._set(ArraySource(arrays), names, member_weights)
+        self._set(ArraySource(arrays), names, member_weights, labels_are)
 
     @classmethod
     def from_source(
@@ -144,7 +144,7 @@ class Predictions(TextInNotebooks):
     ) -> Predictions:
         """Return predictions whose rows are read from a source."""
         predictions = object.__new__(cls)
-        predictions._set(source, class_names, member_weights)
+        predictions._set(source, class_names, member_weights, None)
         return predictions
 
     def _set(
@@ -152,11 +152,13 @@ class Predictions(TextInNotebooks):
         source: RowSource,
         class_names: tuple[str, ...] | None,
         member_weights: np.ndarray | None,
+        labels_are: str | None,
     ) -> None:
         self.source = source
         self.class_names = class_names
         self.member_weights = member_weights  # (M,), the same for all rows
         self.path: Path | None = None  # of the file or folder that the rows are read from
+        self.labels_are = labels_are  # "names" or "indices", if the user said so
 
     def with_class_names(self, class_names: Any) -> Predictions:
         """Return the same predictions with names of their classes, if they have none.
@@ -185,7 +187,7 @@ class Predictions(TextInNotebooks):
             check_same_names(self.class_names, names)
             return self
         named = Predictions.from_source(self.source, names, self.member_weights)
-        named.path = self.path
+        named.path, named.labels_are = self.path, self.labels_are
         return named
 
     def __repr__(self) -> str:
@@ -244,6 +246,11 @@ class Predictions(TextInNotebooks):
     def labels(self) -> np.ndarray | None:
         """The class indices ``(N,)``, −1 for rows without a label; None if there are no labels."""
         return self._field("labels")
+
+    @property
+    def has_ambiguous_labels(self) -> bool:
+        """Whether indices in a file could be read as names of classes, or −1 as a class."""
+        return "labels" in self.fields and (self.class_names is not None or self.shape[-1] == 2)
 
     @cached_property
     def ids(self) -> np.ndarray | None:
