@@ -30,6 +30,9 @@ from sklearn.utils.validation import has_fit_parameter
 
 import scorewise as sw
 
+# few rows are enough for what is tested
+pytestmark = pytest.mark.filterwarnings("ignore:this SelectiveClassifier abstains")
+
 IRIS, SPECIES = load_iris(return_X_y=True)
 NUMBERED = np.c_[IRIS, np.arange(150)]
 WEIGHTS = np.random.default_rng(0).uniform(0.1, 2, 150)

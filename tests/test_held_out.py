@@ -26,6 +26,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import scorewise as sw
 
+# few rows are enough for what is tested
+pytestmark = pytest.mark.filterwarnings("ignore:this SelectiveClassifier abstains")
+
 IRIS, SPECIES = load_iris(return_X_y=True)
 NAMES = load_iris().target_names[SPECIES]
 FOREST = RandomForestClassifier(5, min_samples_leaf=3, random_state=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import os
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,95 @@ def count_rows(X: Any, name: str = "X") -> int:
         return int(_num_samples(X))
     except TypeError as error:
         raise InvalidInput(f"{name} has no rows: {error}") from None
+
+
+# -- models and targets that are not of one class per row -----------------------------------------
+
+_ONE_PROBLEM_PER_LABEL = (
+    "several labels or outputs per row are not supported: treat each label as a problem of two "
+    "classes, with members' probabilities (N, M) of the label in scorewise.binary"
+)
+_NO_REGRESSION = (
+    "regression is not supported: scorewise measures the uncertainty of class probabilities. Sort "
+    "the target into classes and use a classifier"
+)
+
+
+def check_kind(model: Any, name: str = "") -> None:
+    """Raise for what is no classifier, fitted or not: a regressor, a multi-label model, a path.
+
+    Models of unknown kinds pass.
+    """
+    name = name or type(model).__name__
+    if isinstance(model, str | os.PathLike):
+        raise InvalidInput(
+            f"the model is the path or name {os.fspath(model)!r}; load it first, with joblib.load "
+            "or torch.load, and pass the model"
+        )
+    if isinstance(model, type):
+        raise InvalidInput(f"{model.__name__} is a class; pass an object: {model.__name__}(...)")
+    if isinstance(model, list | tuple):
+        for i, member in enumerate(model):
+            if not isinstance(member, str | os.PathLike | type):
+                check_kind(member, f"member {i} ({type(member).__name__})")
+        return
+    if hasattr(model, "__sklearn_tags__"):
+        _check_tags(model, name)
+    classes = getattr(model, "classes_", None)
+    if (
+        (isinstance(classes, list) and len(classes) and np.ndim(classes[0]))
+        or getattr(model, "multilabel_", False)
+        or getattr(model, "n_outputs_", 1) not in {1, len(() if classes is None else classes)}
+        or type(model).__name__ in {"MultiOutputClassifier", "ClassifierChain"}
+        or (getattr(model, "out_activation_", None) == "logistic" and model.n_outputs_ > 1)
+    ):
+        raise InvalidInput(f"{name} predicts several outputs; {_ONE_PROBLEM_PER_LABEL}")
+
+
+def _check_tags(model: Any, name: str) -> None:
+    """Raise for an estimator that scikit-learn does not take for a classifier."""
+    from sklearn.utils import get_tags
+
+    kind = get_tags(model).estimator_type
+    if kind == "regressor":
+        raise InvalidInput(f"{name} is a regressor; {_NO_REGRESSION}")
+    if kind == "outlier_detector":
+        raise InvalidInput(
+            f"{name} detects outliers and has no class probabilities; scorewise.OODDetector "
+            "detects them by the uncertainty of a classifier"
+        )
+    if kind in {"clusterer", "density_estimator"}:
+        raise InvalidInput(
+            f"{name} learns without labels and is no classifier; use one that is fitted on labels "
+            "and gives probabilities"
+        )
+
+
+def check_targets(y: Any) -> np.ndarray:
+    """Return labels ``(n,)`` to fit on; raises for several per row and for a continuous target."""
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import assert_all_finite, column_or_1d
+
+    try:
+        y = column_or_1d(y, warn=True)
+    except ValueError as error:
+        if np.asarray(y).ndim < 2:
+            raise
+        problem = str(error).rstrip(".")
+        raise InvalidInput(f"{problem}; {_ONE_PROBLEM_PER_LABEL}") from None
+    assert_all_finite(y, input_name="y")
+    try:
+        check_classification_targets(y)
+    except ValueError as error:
+        if "continuous" not in str(error):
+            raise
+        raise InvalidInput(
+            f"Unknown label type: y holds numbers that are not whole; {_NO_REGRESSION}"
+        ) from None
+    return np.asarray(y)
+
+
+# -- seeds and parameters of fit -------------------------------------------------------------------
 
 
 def set_seeds(estimator: Any, rng: np.random.Generator) -> None:

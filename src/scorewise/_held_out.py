@@ -13,19 +13,18 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_method_params,
     _num_samples,
-    assert_all_finite,
     check_consistent_length,
     check_is_fitted,
-    column_or_1d,
 )
 
 from scorewise import _validate as validate
 from scorewise._estimators import (
+    check_kind,
     check_no_threshold,
+    check_targets,
     fit_router,
     indexable,
     passed_fit_params,
@@ -246,10 +245,9 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         """
         rule = get_rule(self.rule)
         component = validate.choice(self.component, "component", COMPONENTS)
+        check_kind(self.estimator)
         check_no_threshold(self.estimator, self)
-        y = column_or_1d(y, warn=True)
-        assert_all_finite(y, input_name="y")
-        check_classification_targets(y)
+        y = check_targets(y)
         X = indexable(X)
         check_consistent_length(X, y)
         self._check(None if self._model_is_fitted() else np.unique(y))

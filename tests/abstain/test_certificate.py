@@ -19,7 +19,11 @@ from scipy.stats import beta as beta_distribution
 from scipy.stats import binom
 
 import scorewise as sw
+from scorewise.errors import ScorewiseWarning
 from support import is_at_most
+
+# most tests are about few rows
+pytestmark = pytest.mark.filterwarnings("ignore:.*cannot certify")
 
 MAX_LOSS, CONFIDENCE = 0.08, 0.9
 DRAWS, CHUNK = 2_000, 100
@@ -636,3 +640,15 @@ def test_a_weaker_guarantee_accepts_more_rows_on_average():
 
     assert mean_coverage(0.06, 0.9) < mean_coverage(0.08, 0.9) < mean_coverage(0.1, 0.9)
     assert mean_coverage(0.08, 0.99) < mean_coverage(0.08, 0.9) < mean_coverage(0.08, 0.7)
+
+
+def test_too_few_rows_warn_with_the_number_that_is_needed():
+    with pytest.warns(ScorewiseWarning, match="20 calibration rows .* at least 59 are needed"):
+        sw.certify_threshold(np.zeros(20), np.arange(20), 0.05)
+    with pytest.warns(ScorewiseWarning, match="1 of 2 groups have too few rows"):
+        sw.certify_threshold(np.zeros(80), np.arange(80), 0.05, groups=np.repeat([0, 1], [60, 20]))
+
+
+@pytest.mark.filterwarnings("error")
+def test_as_many_rows_as_are_needed_do_not_warn():
+    assert sw.certify_threshold(np.zeros(59), np.arange(59), 0.05).coverage == 1

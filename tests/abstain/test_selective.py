@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
@@ -21,6 +22,10 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 import scorewise as sw
+from scorewise.errors import ScorewiseWarning
+
+# few rows are enough for what is tested
+pytestmark = pytest.mark.filterwarnings("ignore:this SelectiveClassifier abstains")
 
 X, Y = load_digits(return_X_y=True)
 NUMBERED = np.c_[X, np.arange(len(X))]
@@ -319,7 +324,7 @@ def test_the_guarantee_holds_for_a_model_that_is_fitted_on_a_part_of_the_rows(es
 
 def drift_of(before: np.ndarray, now: np.ndarray, false_alarm_rate: float) -> sw.abstain.Drift:
     """Drift of uncertainties, by a policy with these calibration uncertainties."""
-    policy = sw.certify(np.full((20, 1, 2), 0.5), np.zeros(20, dtype=int), max_loss=0.1)
+    policy = sw.certify(np.full((20, 1, 2), 0.5), np.zeros(20, dtype=int), max_loss=0.2)
     return replace(policy, calibration_uncertainty=before).check_drift(now, false_alarm_rate)
 
 
@@ -535,3 +540,11 @@ def test_rows_kept_once_in_proportion_to_weights_have_a_guarantee_for_the_weight
         assert (weighted_loss <= 0.15) == holds
         n_accepted += accepted.sum()
     assert n_accepted > 0
+
+
+def test_a_classifier_that_certifies_nothing_warns_that_it_abstains_on_every_row():
+    with pytest.warns(ScorewiseWarning, match="abstains on every row") as warned:
+        model = calibrated([0.9] * 10, [1] * 10, max_loss=0.05)
+    assert [Path(warning.filename).name for warning in warned] == ["test_selective.py"]
+    assert "max_loss" in str(warned[0].message)
+    assert not model.certificate_.coverage

@@ -34,7 +34,7 @@ def test_a_loss_that_cannot_be_guaranteed_is_exit_code_1(here: Path):
     both = ("--max-loss", "0.3", "--max-loss", "0.001")
     from_json(run("evaluate", "test.npz", *FAST, "--no-report", *both, "--json"), 1)
     assert (
-        from_json(run("certify", "test.npz", "--max-loss", "0.001", "--json"), 1)["certificate"][
+        from_json(run("certify", "test.npz", "--max-loss", "0.02", "--json"), 1)["certificate"][
             "coverage"
         ]
         == 0
@@ -107,3 +107,13 @@ def test_a_policy_needs_a_folder(here: Path):
     said = sentence_of(run("certify", "test.npz", "--max-loss", "0.2", "--out", "no/policy.json"))
     assert "there is no folder 'no'" in said
     assert "partial" not in said
+
+
+def test_a_policy_that_accepts_nothing_replaces_a_good_one_only_with_replace(here: Path):
+    succeeded(run("certify", "test.npz", "--max-loss", "0.3"))
+    before = Path("policy.json").read_bytes()
+    refused = succeeded(run("certify", "test.npz", "--max-loss", "0.02"), 2)
+    assert "use --replace" in refused.stderr
+    assert Path("policy.json").read_bytes() == before
+    succeeded(run("certify", "test.npz", "--max-loss", "0.02", "--replace"), 1)
+    assert Path("policy.json").read_bytes() != before

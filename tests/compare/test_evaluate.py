@@ -36,6 +36,7 @@ LOSSES = [
 
 
 @parametrize(("rule", "floor", "bound", "targets"), LOSSES, ids=lambda x: str(x)[:12])
+@pytest.mark.filterwarnings("ignore:.*cannot certify")  # by hand
 def test_numbers_are_those_of_the_single_functions(rule, floor, bound, targets):
     rules = ["log", "zero-one"]
     evaluation = evaluate(task_loss=rule, floor=floor, rules=rules, confidence=0.9)
@@ -423,6 +424,7 @@ def test_several_targets_share_the_confidence():
     ("task_loss", "n", "draws"),
     [("zero-one", 150, 300), ("zero-one", 600, 300), ("brier", 1000, 120)],
 )
+@pytest.mark.filterwarnings("ignore:.*cannot certify")  # by hand
 def test_the_guarantee_in_the_headline_holds(task_loss, n, draws):
     """Chosen after seeing the data, of all default targets, for an overconfident model."""
     confidence, any_evaluation = 0.8, evaluate()

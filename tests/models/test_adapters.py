@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,14 +12,19 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import IsolationForest, RandomForestClassifier, RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils import all_estimators
 
 import scorewise as sw
 from scorewise.models import (
@@ -495,3 +501,72 @@ register_adapter(Adapter(
 known_classes("mine"); make_sampler("mine", SamplingOptions())
 """
     assert loaded_after(code) == set()
+
+
+# -- models that are no classifiers of one label per row -------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:Class PassiveAggressiveRegressor is deprecated")
+def test_what_is_not_supported_is_said_of_every_regressor():
+    for name, regressor in all_estimators(type_filter="regressor"):
+        if name in {"VotingRegressor", "StackingRegressor"}:
+            model = regressor([("a", LinearRegression())])
+        else:
+            takes_estimator = "estimator" in inspect.signature(regressor).parameters
+            model = regressor(LinearRegression()) if takes_estimator else regressor()
+        with pytest.raises(sw.InvalidInput, match="regression is not supported"):
+            sw.predict_samples(model, np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize(
+    ("model", "problem"),
+    [
+        (RandomForestRegressor(3), "is a regressor"),
+        ([RandomForestRegressor(3)], "is a regressor"),
+        (MultiOutputClassifier(GaussianNB()), "predicts several outputs"),
+        (IsolationForest(), "detects outliers"),
+        (KMeans(2), "learns without labels"),
+        (RandomForestClassifier, "is a class; pass an object"),
+        ("model.pkl", "load it first"),
+    ],
+)
+def test_everything_that_takes_a_model_says_what_is_not_supported(model, problem):
+    X, y = np.eye(4), np.array([0, 1, 0, 1])
+    for use in (
+        lambda: sw.predict_samples(model, X),
+        lambda: sw.SelectiveClassifier(model).fit(X, y),
+        lambda: sw.OODDetector(model).fit(X, y),
+        lambda: sw.BootstrapEnsemble(model).fit(X, y),
+        lambda: sw.ActiveLearner(model, X),
+    ):
+        with pytest.raises(sw.InvalidInput, match=problem):
+            use()
+
+
+def test_a_fitted_model_of_several_labels_is_refused():
+    X, y = np.eye(4), np.array([[0, 1], [1, 0], [1, 1], [0, 1]])
+    for model in (DecisionTreeClassifier(), OneVsRestClassifier(GaussianNB())):
+        with pytest.raises(sw.InvalidInput, match=r"scorewise\.binary"):
+            sw.predict_samples([model.fit(X, y)], X)
+
+
+@pytest.mark.parametrize("make", [sw.SelectiveClassifier, sw.OODDetector, sw.BootstrapEnsemble])
+def test_targets_that_are_not_one_class_per_row_are_refused(make):
+    X = np.eye(4)
+    with pytest.raises(sw.InvalidInput, match="several labels or outputs per row"):
+        make(GaussianNB()).fit(X, np.eye(4, dtype=int)[:, :2])
+    with pytest.raises(sw.InvalidInput, match="regression is not supported"):
+        make(GaussianNB()).fit(X, np.array([0.5, 1.2, 0.1, 2.2]))
+
+
+@pytest.mark.parametrize("labels", [[-1, 1], [False, True], [1.0, 2.0]])
+def test_labels_of_every_kind_come_back_as_they_are(labels):
+    X, y = np.arange(80.0)[:, None], np.repeat(labels, 40)
+    for model in (
+        sw.SelectiveClassifier(GaussianNB(), max_loss=0.3, random_state=0),
+        sw.OODDetector(sw.BootstrapEnsemble(GaussianNB(), 2, random_state=0), random_state=0),
+        sw.BootstrapEnsemble(GaussianNB(), 2, random_state=0),
+    ):
+        predicted = model.fit(X, y).predict(X)
+        assert predicted.dtype == y.dtype
+        assert (predicted == y).mean() > 0.9

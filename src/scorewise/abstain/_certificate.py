@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, overload
@@ -70,6 +70,25 @@ class Certificate(TextInNotebooks):
     unit: Unit = _LOSS
     drift: Drift | None = field(default=None, compare=False)
 
+    @classmethod
+    def of(
+        cls,
+        losses: Any,
+        uncertainty: Any,
+        max_loss: float,
+        confidence: float,
+        *,
+        loss_bound: float,
+        unit: Unit,
+    ) -> Certificate:
+        """Return the certificate of one group, as :func:`scorewise.certify_threshold` does.
+
+        It does not warn, for callers that show the certificate themselves.
+        """
+        return _certificate(
+            *_checked(losses, uncertainty, max_loss, confidence, loss_bound), unit=unit
+        )
+
     def accepts(self, uncertainty: Any) -> np.ndarray:
         """Return whether each row is accepted.
 
@@ -91,28 +110,32 @@ class Certificate(TextInNotebooks):
         return np.asarray(tied_or_less & (self.coverage > 0))
 
     def __repr__(self) -> str:
-        return (
-            f"{self._guarantee()} WARNING: {self.drift}" if self.has_drifted else self._guarantee()
-        )
+        return f"{self._sentence()} WARNING: {self.drift}" if self.has_drifted else self._sentence()
 
     @property
     def has_drifted(self) -> bool:
         """Whether new inputs did not look like the calibration data in the last check."""
         return self.drift is not None and self.drift.has_drifted
 
-    def _guarantee(self) -> str:
+    @property
+    def guarantee(self) -> str:
+        """The guarantee in words: "a mean loss of at most 0.05 with 95 % confidence"."""
+        return (
+            f"a mean {self.unit.noun} of at most {self.unit.format_exact(self.max_loss)} with "
+            f"{percent(self.confidence, '.12g')} confidence"
+        )
+
+    def _sentence(self) -> str:
         is_single = self.n_calibration == 1
         rows = f"{self.n_calibration:,} calibration row{'s' * (not is_single)}"
-        noun, max_loss = self.unit.noun, self.unit.format_exact(self.max_loss)
-        confidence = percent(self.confidence, ".12g")
         if self.coverage:
+            noun, max_loss = self.unit.noun, self.unit.format_exact(self.max_loss)
             return (
                 f"Accept where uncertainty <= {self.threshold:.6g}: "
                 f"{percent(self.coverage, '.1f')} of {rows}, with a mean {noun} of "
                 f"{self.unit.format(self.loss)}. The mean {noun} of new rows that are accepted is "
-                f"at most {max_loss}, with {confidence} confidence."
+                f"at most {max_loss}, with {percent(self.confidence, '.12g')} confidence."
             )
-        target = f"a mean {noun} of at most {max_loss} with {confidence} confidence"
         if self.n_more_rows is None:
             advice = (
                 "more of them may not help at the losses observed: allow a larger loss, or use a "
@@ -121,7 +144,7 @@ class Certificate(TextInNotebooks):
         else:
             advice = f"at the losses observed, about {self.n_more_rows:,} more would be needed"
         verb = "does" if is_single else "do"
-        return f"Nothing can be accepted: {rows} {verb} not certify {target}; {advice}."
+        return f"Nothing can be accepted: {rows} {verb} not certify {self.guarantee}; {advice}."
 
 
 @overload
@@ -202,6 +225,11 @@ def certify_threshold(
         Coverage 0 and threshold −inf where nothing can be certified; ``n_more_rows`` is the
         number of further rows that may help.
 
+    Warns
+    -----
+    ScorewiseWarning
+        If there are so few rows that nothing could be certified even if none incurred a loss.
+
     Raises
     ------
     InvalidInput
@@ -219,10 +247,52 @@ def certify_threshold(
     0.05793. The mean loss of new rows that are accepted is at most 0.08, with 90 % confidence.
     >>> cert.accepts([0.1, 0.9])
     array([ True, False])
-    >>> print(sw.certify_threshold([0] * 20, range(20), max_loss=0.05))
-    Nothing can be accepted: 20 calibration rows do not certify a mean loss of at most 0.05 with
-    95 % confidence; at the losses observed, about 39 more would be needed.
+    >>> print(sw.certify_threshold([0] * 99 + [1], [0] * 100, max_loss=0.03))
+    Nothing can be accepted: 100 calibration rows do not certify a mean loss of at most 0.03 with
+    95 % confidence; at the losses observed, about 179 more would be needed.
     """
+    loss, score, *guarantee = _checked(losses, uncertainty, max_loss, confidence, loss_bound)
+    if groups is None:
+        certificate = _certificate(loss, score, *guarantee, unit=unit)
+        warn_if_too_few_rows([certificate], loss_bound)
+        return certificate
+    names = validate.groups(groups, len(loss))
+    certificates = {
+        name: _certificate(loss[names == name], score[names == name], *guarantee, unit=unit)
+        for name in np.unique(names).tolist()
+    }
+    warn_if_too_few_rows(list(certificates.values()), loss_bound)
+    return certificates
+
+
+def warn_if_too_few_rows(certificates: Sequence[Certificate], loss_bound: float) -> None:
+    """Warn if there are so few rows that not even losses of 0 could certify a threshold.
+
+    Parameters
+    ----------
+    certificates : sequence of Certificate
+        Of one call, with the same guarantee: that of all rows, or those of groups.
+    loss_bound : float
+        The largest loss that can occur.
+    """
+    first = certificates[0]
+    fewest = _Search(first.max_loss / loss_bound, 1 - first.confidence).fewest()
+    sizes = [c.n_calibration for c in certificates if c.n_calibration < fewest]
+    if not sizes:
+        return
+    rows = f"{min(sizes):,} calibration row{'s' * (min(sizes) != 1)}"
+    if len(certificates) > 1:
+        rows = f"{len(sizes)} of {len(certificates)} groups have too few rows: {rows}"
+    validate.warn(
+        f"{rows} cannot certify {first.guarantee}, even if none incurs a loss, so nothing is "
+        f"accepted; at least {fewest:,.0f} are needed"
+    )
+
+
+def _checked(
+    losses: Any, uncertainty: Any, max_loss: float, confidence: float, loss_bound: float
+) -> tuple[np.ndarray, np.ndarray, float, float, float]:
+    """Return the arguments, with losses up to their bound."""
     loss, score = validate.losses_and_scores(losses, uncertainty, "uncertainty")
     bound = validate.number(loss_bound, "loss_bound")
     if bound <= 0:
@@ -234,7 +304,6 @@ def certify_threshold(
             f"losses[{index}] is {loss[index]:.6g}; losses must be from 0 to loss_bound={bound:g}, "
             "the largest loss that can occur (2 for Brier, -log(floor) for a floored log loss)"
         )
-    loss = np.minimum(loss, bound)
     max_loss = validate.number(max_loss, "max_loss")
     if not 0 < max_loss < bound:
         raise InvalidInput(
@@ -242,15 +311,7 @@ def certify_threshold(
             f"and below {bound:g}, the largest loss"
         )
     confidence = validate.proportion(confidence, "confidence")
-    if groups is None:
-        return _certificate(loss, score, max_loss, confidence, bound, unit)
-    names = validate.groups(groups, len(loss))
-    return {
-        name: _certificate(
-            loss[names == name], score[names == name], max_loss, confidence, bound, unit
-        )
-        for name in np.unique(names).tolist()
-    }
+    return np.minimum(loss, bound), score, max_loss, confidence, bound
 
 
 def _certificate(
@@ -259,6 +320,7 @@ def _certificate(
     max_loss: float,
     confidence: float,
     loss_bound: float,
+    *,
     unit: Unit,
 ) -> Certificate:
     ranked = _Ranked.of(loss / loss_bound, score)

@@ -28,7 +28,7 @@ from scorewise._notebook import TextInNotebooks, frame
 from scorewise._progress import bar
 from scorewise._rows import class_names_of, receive_labelled, receive_raw_rows
 from scorewise._text import percent, quoted, shorten
-from scorewise.abstain._certificate import Certificate, certify_threshold
+from scorewise.abstain._certificate import Certificate, warn_if_too_few_rows
 from scorewise.abstain._drift import Drift, compare_with_calibration
 from scorewise.abstain._precision import check_converted_on_host, check_precision, rounded_samples
 from scorewise.abstain._sealed_json import read_json, unseal, verify_signature, write_sealed
@@ -270,7 +270,11 @@ class Policy(TextInNotebooks):
             )
 
     def save(
-        self, path: str | os.PathLike[str], *, signing_key: str | os.PathLike[str] | None = None
+        self,
+        path: str | os.PathLike[str],
+        *,
+        signing_key: str | os.PathLike[str] | None = None,
+        replace: bool = False,
     ) -> None:
         """Write the policy to a JSON file, which :func:`scorewise.load_policy` reads and verifies.
 
@@ -281,13 +285,21 @@ class Policy(TextInNotebooks):
         signing_key : str or path, optional
             A file with an Ed25519 private key in PEM format. Readers with the public key can then
             verify who wrote the policy. Needs ``pip install 'scorewise[sign]'``.
+        replace : bool
+            Whether a policy that accepts no row may replace one that accepts some.
 
         Raises
         ------
         InvalidInput
             If the rule is a function of the user's, which no file can contain, or the key is not
-            such a key.
+            such a key; or if this policy accepts no row and would replace one that accepts some.
         """
+        if not replace and not self.certificate.coverage and _accepts_rows(Path(path)):
+            raise InvalidInput(
+                f"{os.fspath(path)!r} has a policy that accepts rows, and this one accepts none: "
+                "the old one is not replaced",
+                Remedy("replace", True, "to replace it all the same"),
+            )
         write_sealed(Path(path), self.to_dict(), None if signing_key is None else Path(signing_key))
 
     def to_dict(self) -> dict[str, Any]:
@@ -429,6 +441,11 @@ def certify(
     Policy
         With ``apply(new_predictions)`` and ``save(path)``.
 
+    Warns
+    -----
+    ScorewiseWarning
+        If there are so few rows that nothing could be certified even if none incurred a loss.
+
     Raises
     ------
     InvalidInput
@@ -458,7 +475,7 @@ def certify(
     rule = rule.for_classes(rows.samples.classes_)
     rule.check_classes(rows.samples.n_classes)
     mean, uncertainty = mean_and_uncertainty(rows.samples, rule, component)
-    return certify_rows(
+    policy = certify_rows(
         losses_of_mean(mean, rows.labels, rule, floor, like=rows.samples),
         uncertainty,
         rule,
@@ -473,6 +490,8 @@ def certify(
         class_names=class_names_of(rows.samples),
         metadata=metadata,
     )
+    warn_if_too_few_rows([policy.certificate], policy.loss_bound)
+    return policy
 
 
 def certify_rows(
@@ -495,9 +514,7 @@ def certify_rows(
     bound = certifiable_bound(losses, rule, n_classes, floor, loss_bound)
     order = np.lexsort((losses, uncertainty))
     return Policy(
-        certify_threshold(
-            losses, uncertainty, max_loss, confidence, loss_bound=bound, unit=rule.unit
-        ),
+        Certificate.of(losses, uncertainty, max_loss, confidence, loss_bound=bound, unit=rule.unit),
         rule,
         component,
         floor,
@@ -603,6 +620,15 @@ def _named_if_damaged(path: Path) -> Iterator[None]:
         f"{path.name!r} is a damaged policy: {shorten(problem, 300)}; restore the file, or certify "
         "again"
     )
+
+
+def _accepts_rows(path: Path) -> bool:
+    """Return whether a file has a policy that accepts some of its calibration rows."""
+    try:
+        content = read_json(path)
+        return bool(content["kind"] == _KIND and content["certificate"]["coverage"] > 0)
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):  # it is no policy
+        return False
 
 
 def _policy_from_json(content: dict[str, Any]) -> Policy:

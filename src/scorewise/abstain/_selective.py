@@ -187,6 +187,11 @@ class SelectiveClassifier(HeldOutClassifier):
             stored_as=rows.stored_as,
             class_names=tuple(map(str, classes.tolist())),
         )
+        if not policy.certificate.coverage:
+            validate.warn(
+                f"this SelectiveClassifier abstains on every row. {policy.certificate} Hold out "
+                "more rows (calibration_size), allow a larger max_loss, or use a better model"
+            )
         return {"policy_": policy}
 
     def _labels(self, mean: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from scorewise import _validate as validate
-from scorewise._estimators import count_rows, indexable, set_seeds
+from scorewise._estimators import check_kind, count_rows, indexable, set_seeds
 from scorewise._held_out import MemberPredictor, numbered_classes
 from scorewise._losses import finite_losses_of_mean
 from scorewise._random import generator
@@ -119,8 +119,7 @@ def check_trainable(model: Any, retrain: str) -> None:
         for member in model:
             check_trainable(member, retrain)
         return
-    if isinstance(model, type):
-        raise InvalidInput(f"{model.__name__} is a class; pass an instance: {model.__name__}()")
+    check_kind(model)
     if not hasattr(model, "fit"):
         # calling a torch module predicts, it does not train
         if not callable(model) or hasattr(model, "forward"):

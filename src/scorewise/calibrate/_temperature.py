@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -130,12 +129,10 @@ def fit_temperature(
     if held_out.loss(1.0) - held_out.loss(value) <= _FLAT:
         value = 1.0
     if not 1.01 * _LOWEST < value < _HIGHEST / 1.01 or held_out.loss(value) == 0:
-        warnings.warn(
+        validate.warn(
             f"the temperature {value:.3g} is at the end of the searched range, or no better than "
             "others: there are too few rows, no wrong prediction, or members that disagree, as the "
-            "trees of a forest do; a temperature cannot correct the last",
-            UserWarning,
-            stacklevel=2,
+            "trees of a forest do; a temperature cannot correct the last"
         )
     return Temperature(value, held_out.loss(1.0), held_out.loss(value))
 

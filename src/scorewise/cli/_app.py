@@ -401,6 +401,7 @@ _OPTIONS = {
     "one_model": "--one-model",
     "probs": "--probs",
     "public_key": "--public-key",
+    "replace": "--replace",
     "rules": "--rules",
 }
 

@@ -58,6 +58,12 @@ def certify(
         ),
         InputPath(),
     ] = None,
+    replace: Annotated[
+        bool,
+        typer.Option(
+            "--replace", help="Let a policy that accepts no row replace one that accepts some."
+        ),
+    ] = False,
     normalize: Normalize = False,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -69,7 +75,8 @@ def certify(
     total uncertainty under the loss itself. The guarantee holds for finite samples and for new rows
     from the same distribution; "scorewise apply" uses it.
 
-    Exit code 1: nothing can be guaranteed (the policy then accepts no row).
+    Exit code 1: nothing can be guaranteed (the policy then accepts no row). Such a policy does not
+    replace an older one that accepts some rows, unless --replace is used (exit code 2).
     """
     check_output_path(out)
     predictions = read_predictions(file, **reading)
@@ -82,12 +89,13 @@ def certify(
         metadata=input_metadata(file, predictions.shape),
         normalize=normalize,
     )
-    policy.save(out, signing_key=signing_key)
+    if not as_json:
+        print_text(str(policy))
+    policy.save(out, signing_key=signing_key, replace=replace)
     if as_json:
         # all but the calibration rows, which the file has
         content = policy.to_dict()
         print_json({name: x for name, x in content.items() if not name.startswith("calibration_")})
     else:
-        print_text(str(policy))
         print_text(f"Written to {out}", wrap=False)
     return SUCCESS if policy.certificate.coverage else NOT_GUARANTEED

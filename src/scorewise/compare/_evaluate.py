@@ -13,7 +13,7 @@ from scorewise._inputs import apply_floor
 from scorewise._losses import certifiable_bound, in_library_of_rule
 from scorewise._numerics import evenly_spaced
 from scorewise._rows import LabelledSamples, check_comparable, receive_labelled, receive_samples
-from scorewise.abstain import Certificate, certify_threshold
+from scorewise.abstain import Certificate
 from scorewise.acquire import learning_curves
 from scorewise.compare._advise import advise
 from scorewise.compare._compare import (
@@ -242,7 +242,7 @@ def _certificates(
         return (), (Note(note),)
     confidence_of_each = 1 - (1 - confidence) / len(targets)
     return tuple(
-        certify_threshold(
+        Certificate.of(
             losses.incurred, totals, target, confidence_of_each, loss_bound=bound, unit=rule.unit
         )
         for target in targets

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -153,11 +152,9 @@ class OODDetector(HeldOutClassifier):
             rate = validate.proportion(false_discovery_rate, "false_discovery_rate")
         n = len(self.calibration_uncertainty_)
         if 1 / (1 + n) > rate:
-            warnings.warn(
+            validate.warn(
                 f"{n} held-out rows are too few to detect OOD rows at a rate of {rate:g}; hold out "
-                f"{int(np.ceil(1 / rate)) - 1} or more",
-                UserWarning,
-                stacklevel=2,
+                f"{int(np.ceil(1 / rate)) - 1} or more"
             )
         if false_discovery_rate is not None and len(p_values):
             from scipy.stats import false_discovery_control

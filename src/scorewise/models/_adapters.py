@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from scorewise._estimators import check_kind
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.models._samplers import Sampler, SamplingOptions, checked
 
@@ -236,6 +237,7 @@ def make_sampler(model: Any, options: SamplingOptions) -> Sampler:
     """
     adapter, kind = find_adapter(model), type(model).__name__
     if adapter is None:
+        check_kind(model)
         raise InvalidInput(
             f"{kind} has no members: pass a forest, bagging, soft voting, a pipeline, calibration, "
             "threshold or search around one, a list of fitted classifiers or torch modules, a "

@@ -325,7 +325,7 @@ def test_predicting_before_fit_raises_not_fitted():
             {"estimator": RidgeClassifier()},
             "RidgeClassifier has no predict_proba; .*CalibratedClassifierCV",
         ),
-        ({"estimator": LinearRegression()}, "LinearRegression has no predict_proba"),
+        ({"estimator": LinearRegression()}, "LinearRegression is a regressor"),
         ({"estimator": None}, "NoneType has no predict_proba"),
     ],
 )

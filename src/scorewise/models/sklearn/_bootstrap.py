@@ -8,19 +8,13 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import Tags, _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import UNUSED, MetadataRouter
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import (
-    _check_method_params,
-    assert_all_finite,
-    check_consistent_length,
-    check_is_fitted,
-    column_or_1d,
-)
+from sklearn.utils.validation import _check_method_params, check_consistent_length, check_is_fitted
 
 from scorewise import _validate as validate
 from scorewise._estimators import (
     check_no_threshold,
+    check_targets,
     fit_router,
     indexable,
     routed_fit_params,
@@ -122,11 +116,9 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         validate.whole(self.n_members, "n_members", at_least=1)
         check_gives_probabilities(self.estimator, type(self.estimator).__name__)
         check_no_threshold(self.estimator, self)
-        y = column_or_1d(y, warn=True)
-        assert_all_finite(y, input_name="y")
+        y = check_targets(y)
         X = indexable(X)
         check_consistent_length(X, y)
-        check_classification_targets(y)
         params = routed_fit_params(self, X, sample_weight, fit_params)
         seed = seed_of(self.random_state)
         members = list(

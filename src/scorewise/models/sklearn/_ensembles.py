@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from scorewise._estimators import check_kind
 from scorewise.errors import InvalidInput
 from scorewise.models._adapters import find_adapter, known_classes, make_sampler
 from scorewise.models._samplers import Committee, Member, SamplingOptions, mean_of
@@ -42,6 +43,7 @@ def _member(model: Any, position: str) -> Member:
     name = f"{position} ({type(model).__name__})"
     if isinstance(model, type):
         raise InvalidInput(f"{position} is the class {model.__name__}; pass a fitted object of it")
+    check_kind(model, name)
     if not hasattr(model, "predict_proba"):
         adapter = find_adapter(model)
         if adapter is not None and adapter.classes(model) is not None:
@@ -61,8 +63,6 @@ def _member(model: Any, position: str) -> Member:
 
 def _labels(model: Any, name: str) -> np.ndarray:
     labels = getattr(model, "classes_", None)
-    if isinstance(labels, list) and np.ndim(labels[0]):
-        raise InvalidInput(f"{name} predicts several outputs; it must predict one")
     return np.asarray(known_classes(model) if labels is None else labels)
 
 
@@ -91,7 +91,8 @@ def check_fitted(model: Any, name: str) -> None:
 
 
 def check_gives_probabilities(model: Any, name: str) -> None:
-    """Raise if a classifier has no predict_proba."""
+    """Raise if a model, fitted or not, is no classifier with predict_proba."""
+    check_kind(model, name)
     if not hasattr(model, "predict_proba"):
         raise InvalidInput(
             f"{name} has no predict_proba; use a classifier that gives probabilities, or wrap it "
@@ -108,8 +109,7 @@ def check_gives_probabilities(model: Any, name: str) -> None:
 def committee_of_forest(forest: Any) -> Committee:
     """Return a fitted forest as a committee."""
     check_fitted(forest, type(forest).__name__)
-    if forest.n_outputs_ > 1:
-        raise InvalidInput(f"the forest predicts {forest.n_outputs_} outputs; it must predict one")
+    check_kind(forest)
     members = tuple(
         Member(f"tree {i}", _leaf_reader(tree), is_tree=True)
         for i, tree in enumerate(forest.estimators_)

@@ -32,6 +32,12 @@ _MODULE_ERRORS = (
 
 _ENOUGH_ROWS = 32  # if this many rows sum to 1, outputs are probabilities
 
+_PIXELS = (
+    "a prediction for every pixel or token, as of a segmentation network, is not supported here: "
+    "stack the members' probabilities to an array (N, M, K, H, W) and pass it to "
+    "scorewise.decompose with member_axis=1, class_axis=2"
+)
+
 _lock = threading.RLock()
 
 
@@ -135,6 +141,8 @@ def call_module(module: nn.Module, batch: Batch, device: torch.device, name: str
         by_name = isinstance(batch, Mapping) and _takes_names(module, batch)
         output = module(**batch) if by_name else module(batch)
     values = logits_in(output)
+    if isinstance(values, Mapping) and "out" in values:  # of torchvision's segmentation networks
+        raise InvalidInput(f"{name} returns a mapping with 'out'; {_PIXELS}")
     if not isinstance(values, Tensor) or not values.is_floating_point():
         kind = values.dtype if isinstance(values, Tensor) else type(values).__name__
         raise InvalidInput(f"{name} returns {kind}; it must return a tensor of floats")
@@ -158,10 +166,10 @@ def errors_named(name: str, batch: Batch) -> Iterator[None]:
 def check_rows(values: Tensor, n_rows: int, name: str) -> None:
     """Raise unless there are values ``(n, K)`` for n rows."""
     if values.ndim != 2 or len(values) != n_rows or not values.shape[1]:
-        raise InvalidInput(
-            f"{name} returns shape {tuple(values.shape)} for {n_rows} rows; it must be (rows, "
-            "classes)"
-        )
+        shape = f"{name} returns shape {tuple(values.shape)} for {n_rows} rows"
+        if values.ndim > 2 and len(values) == n_rows:
+            raise InvalidInput(f"{shape}; {_PIXELS}")
+        raise InvalidInput(f"{shape}; it must be (rows, classes)")
 
 
 def _takes_names(module: nn.Module, batch: Mapping[str, Any]) -> bool:
