@@ -179,7 +179,7 @@ def test_a_spreadsheet_with_semicolons_and_decimal_commas(folder):
         (RandomForestRegressor(2).fit([[0.0], [1.0]], [0.0, 1.0]), "[Rr]egress"),
         (
             MultiOutputClassifier(RandomForestClassifier(2)).fit([[0.0], [1.0]], [[0, 1], [1, 0]]),
-            "multi-?(label|output)",
+            "several labels or outputs",
         ),
     ],
 )

@@ -67,6 +67,9 @@ class StoredAs:
     weights_dtype: str | None
 
 
+_MANY_MEMBERS = 1000
+
+
 @dataclass(frozen=True)
 class RawPredictions:
     """Predictions as the caller passed them: class axis last, values not checked.
@@ -133,6 +136,18 @@ class RawPredictions:
             tolerance = validate.SUM_TOLERANCE[self.dtype]
             validate.not_probabilities(namespace(self.values), self.values, tolerance)
 
+    def warn_of_many_members(self) -> None:
+        """Warn if thousands of members of one row are more likely rows of one model."""
+        shape = self.values.shape
+        if not self.check or is_compiled(self.values):
+            return
+        if len(shape) == 2 and shape[0] >= _MANY_MEMBERS:
+            name = self.layout.name
+            validate.warn(
+                f"{name} of shape {tuple(shape)} are read as {shape[0]:,} members of one row; if "
+                f"they are {shape[0]:,} rows of one model, pass {name}[:, None]"
+            )
+
     def normalized_weights(self, weights: Any) -> Array | None:
         """Return member weights that sum to 1, in working precision; None for equal weights."""
         if weights is None:
@@ -185,9 +200,6 @@ class InputOptions:
     class_names: Any = None
 
 
-_MANY_MEMBERS = 1000  # in a single row, where they are more likely rows of one model
-
-
 def raw_members(values: Any, options: InputOptions) -> RawPredictions:
     """Return the raw predictions of members ``(..., M, K)``, whose axes may be anywhere."""
     name = "logits" if options.from_logits else "probs"
@@ -226,17 +238,7 @@ def raw_members(values: Any, options: InputOptions) -> RawPredictions:
     )
     shape = predictions.values.shape
     validate.member_count(shape)
-    if len(shape) == 2 and options.check and not is_compiled(predictions.values):
-        _warn_of_many_members(tuple(shape), name)
     return replace(predictions, classes=checked_classes(class_names, shape[-1]))
-
-
-def _warn_of_many_members(shape: tuple[int, ...], name: str) -> None:
-    if shape[0] >= _MANY_MEMBERS:
-        validate.warn(
-            f"{name} of shape {shape} are read as {shape[0]:,} members of one row; if they are "
-            f"{shape[0]:,} rows of one model, pass {name}[:, None]"
-        )
 
 
 def _is_list_of_members(values: Any) -> bool:

@@ -54,6 +54,7 @@ class Members:
                 raise InvalidInput(f"{names}: pass to Samples(...), not together with Samples")
             return cls(predictions.raw(), predictions.weights, predictions)
         raw = raw_members(predictions, options)
+        raw.warn_of_many_members()
         if weights is not None and is_dask(raw.values):
             # errors that do not depend on values are raised at once
             weights = validate.weights(weights, raw.values)

@@ -146,6 +146,7 @@ class Samples(TextInNotebooks):
     ) -> None:
         options = InputOptions(member_axis, class_axis, from_logits, normalize, check, class_names)
         raw = raw_members(probs, options)
+        raw.warn_of_many_members()
         self.probs, self.weights = raw.probabilities(), raw.normalized_weights(weights)
         self.stored_as, self.classes_ = raw.stored_as(weights), raw.classes
 

@@ -11,6 +11,7 @@ from scorewise import _validate as validate
 from scorewise._array import to_numpy
 from scorewise._inputs import apply_floor
 from scorewise._losses import certifiable_bound, in_library_of_rule
+from scorewise._member_checks import member_problems
 from scorewise._numerics import evenly_spaced
 from scorewise._rows import LabelledSamples, check_comparable, receive_labelled, receive_samples
 from scorewise.abstain import Certificate
@@ -196,7 +197,7 @@ def evaluate(
             "resamples": n_resamples,
             "seed": bootstrap.seed,
         },
-        notes=notes,
+        notes=(*notes, *map(Note, member_problems(samples))),
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from scorewise import _validate as validate
 from scorewise._fields import checked_classes
 from scorewise._files import check_not_input
+from scorewise._member_checks import MemberChecks
 from scorewise._progress import bar, counted
 from scorewise._random import seed_of
 from scorewise.accumulate import Accumulator
@@ -116,6 +117,12 @@ def predict_samples(
         of a list, in the order of the member with the most classes; of modules, in the order of
         their logits.
 
+    Warns
+    -----
+    ScorewiseWarning
+        If all probabilities are 0 or 1, as those of fully grown trees, so that aleatoric
+        uncertainty is 0; or if members are copies of each other.
+
     Raises
     ------
     InvalidInput
@@ -128,7 +135,7 @@ def predict_samples(
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> X, y = load_iris(return_X_y=True)
-    >>> forest = RandomForestClassifier(50, random_state=0).fit(X, y)
+    >>> forest = RandomForestClassifier(50, min_samples_leaf=5, random_state=0).fit(X, y)
     >>> sw.predict_samples(forest, X)
     Samples(50 members, 3 classes, batch (150,), float64)
     """
@@ -140,19 +147,24 @@ def predict_samples(
     check_destination(out, into, n_rows)
     if isinstance(out, str | os.PathLike) and isinstance(X, np.memmap) and X.filename is not None:
         check_not_input(Path(out), Path(X.filename))
+    checks = MemberChecks()
     with (
         closing(sampler.chunks(X, batch_size)) as chunks,
         bar("predicting", n_rows, progress) as advance,
     ):
-        reported = counted(chunks, advance)
+        watched = checks.watch(counted(chunks, advance))
+        samples: Samples | Accumulator
         if into is None:
-            samples = collect(reported, n_rows, out, sampler.weights)
+            samples = collect(watched, n_rows, out, sampler.weights)
             samples.classes_ = checked_classes(known_classes(model), samples.n_classes)
-            return samples
-        if isinstance(into.dtype, np.dtype):  # the accumulator's precision, not the model's
-            reported = (chunk.astype(into.dtype, copy=False) for chunk in reported)
-        into.update_chunks(reported, sampler.weights, n_instances=n_rows, check=False)
-        return into
+        else:
+            samples = into
+            if isinstance(into.dtype, np.dtype):  # the accumulator's precision, not the model's
+                watched = (chunk.astype(into.dtype, copy=False) for chunk in watched)
+            into.update_chunks(watched, sampler.weights, n_instances=n_rows, check=False)
+    for problem in checks.problems():
+        validate.warn(problem)
+    return samples
 
 
 def predict_mean(model: Any, X: Any, device: Any = None) -> np.ndarray:
