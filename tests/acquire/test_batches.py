@@ -770,3 +770,8 @@ def test_a_copy_is_not_chosen_with_its_row_though_models_round_them_differently(
         assert len(pair & set(batch.tolist())) == 1
         assert pair <= set(top.tolist())
     assert differed  # so that it says something
+
+
+def test_one_member_gains_nothing_and_is_refused():
+    with pytest.raises(sw.InvalidInput, match="one member, so the gain of every row is 0; pass"):
+        sw.acquire_batch(members(5, 1, 3), 2)

@@ -107,3 +107,10 @@ def test_costs_by_number_by_name_and_in_order_are_the_same(text: str, here: Path
     Path("costs.csv").write_text(text)
     printed = from_json(run("decide", "test.npz", "--costs", "costs.csv", "--json"))
     assert (printed["costs"], printed["actions"]) == ([[0, 5], [50, 0], [1, 1]], ["stay", "go"])
+
+
+def test_one_member_says_nothing_about_a_second_opinion(here: Path):
+    words = "There is one member, so epistemic is 0"
+    assert words not in succeeded(run("decide", "test.npz", "--costs", "costs.csv")).stdout
+    sw.write_predictions("one.npz", PREDICTIONS.probs[:, :1], class_names=PREDICTIONS.class_names)
+    assert words in succeeded(run("decide", "one.npz", "--costs", "costs.csv")).stdout

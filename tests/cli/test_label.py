@@ -6,6 +6,7 @@ import csv
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import scorewise as sw
 from cli_support import PREDICTIONS, from_json, run, sentence_of, succeeded
@@ -54,3 +55,14 @@ def test_rows_with_a_label_are_left_out(here: Path):
     rows = from_json(run("label", "pool.parquet", "-n", "50", "--json"))["rows"]
     assert sorted(rows) == list(range(200, 250))
     assert "only 50 rows to choose 51 from" in sentence_of(run("label", "pool.parquet", "-n", "51"))
+
+
+@pytest.mark.parametrize(("method", "remedy"), [("top", ""), ("joint", " --method top")])
+def test_one_model_has_no_epistemic_uncertainty_to_select_by(method: str, remedy: str, here: Path):
+    np.savez("one.npz", probs=PREDICTIONS.probs[:, 0])
+    args = ("label", "one.npz", "--one-model", "-n", "4")
+    sentence = sentence_of(run(*args, "--method", method))
+    assert sentence.startswith("'one.npz' has one member, so the epistemic uncertainty of every")
+    assert f"use --component total{remedy}, or predictions of several members" in sentence
+    rows = from_json(run(*args, "--component", "total", "--json"))["rows"]
+    assert rows == sw.acquire(sw.decompose(PREDICTIONS.probs[:, :1], "zero-one").total, 4).tolist()

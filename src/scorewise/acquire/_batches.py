@@ -103,7 +103,8 @@ def acquire_batch(
     Raises
     ------
     InvalidInput
-        If fewer than ``n`` rows have no label, or the predictions have no members in common.
+        If fewer than ``n`` rows have no label, or the predictions have no members in common, or
+        a single one.
 
     Examples
     --------
@@ -146,6 +147,12 @@ def _samples_of_common_members(predictions: Any) -> Samples:
         )
     if predictions.weights is not None and predictions.weights.ndim > 1:
         raise InvalidInput("members must have the same weights (M,) in all rows")
+    if predictions.shape[-2] == 1:
+        raise InvalidInput(
+            "the predictions have one member, so the gain of every row is 0; pass those of several "
+            "members, such as a scorewise.BootstrapEnsemble, or use scorewise.acquire with the "
+            "total uncertainty"
+        )
     return predictions
 
 

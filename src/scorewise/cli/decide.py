@@ -106,4 +106,9 @@ def decide(
             ),
         )
     )
+    if predictions.shape[1] == 1:
+        print_text(
+            "There is one member, so epistemic is 0 in every row: it says nothing about the value "
+            "of a second opinion or a label."
+        )
     print_text(f"Written to {out}", wrap=False)

@@ -83,6 +83,13 @@ def label(
     if out is not None:
         check_table_path(out)
     predictions = read_predictions(file, **reading)
+    if predictions.shape[1] == 1 and component == "epistemic":
+        other_method = " --method top" if method == "joint" else ""
+        raise InvalidInput(
+            f"{file.name!r} has one member, so the epistemic uncertainty of every row is 0; use "
+            f"--component total{other_method}, or predictions of several members, such as those "
+            "of scorewise.BootstrapEnsemble"
+        )
     loss = parse_loss(rule, predictions)
     [loss_name] = get_rules(loss)
     labelled = _labelled(predictions)
