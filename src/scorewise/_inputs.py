@@ -209,6 +209,11 @@ def raw_members(values: Any, options: InputOptions) -> RawPredictions:
             f"{quoted(os.fspath(values))} is not an array; for a file of predictions, pass "
             f"scorewise.read_predictions({quoted(os.fspath(values))})"
         )
+    if hasattr(values, "predict") or hasattr(values, "state_dict"):
+        raise InvalidInput(
+            f"{type(values).__name__} is a model, not its predictions; pass "
+            "scorewise.predict_samples(model, X)"
+        )
     if is_frame(values) and not is_array(values):
         rows = f"{name}.to_numpy()"
         raise InvalidInput(
