@@ -156,6 +156,7 @@ def predictions(draw: Any, kind: str = "", n: int | None = None) -> sw.io.Predic
     source: dict[str, Any] = {name: numbers(draw, n, m, k) for name in values}
     if draw(st.booleans()):
         source["labels"] = draw(st.lists(st.integers(-1, k - 1), min_size=n, max_size=n))
+        source["labels_are"] = "indices"
     of = draw(st.sampled_from([None, text, whole]))
     if of is not None:
         ids = draw(st.lists(of, min_size=n, max_size=n))

@@ -92,6 +92,18 @@ def did_you_mean(word: object, known: Iterable[str]) -> str:
     return f"did you mean {by_lower_case[close[0]]!r}? " if close else ""
 
 
+def shape_text(shape: Sequence[int]) -> str:
+    """Return the numbers of rows, members and classes in words.
+
+    Examples
+    --------
+    >>> shape_text((12_000, 1, 3))
+    '12,000 rows, 1 member, 3 classes'
+    """
+    n, m, k = shape
+    return f"{n:,} row{'s' * (n != 1)}, {m:,} member{'s' * (m != 1)}, {k:,} classes"
+
+
 def cut(text: str, width: int) -> str:
     """Return the text, or its two ends if it has more than ``width`` characters.
 

@@ -717,12 +717,12 @@ def known_labels(classes: np.ndarray, labels: np.ndarray, name: str) -> None:
 # -- warnings --------------------------------------------------------------------------------------
 
 
-def warn(message: str) -> None:
+def warn(problem: str, *remedies: Remedy) -> None:
     """Warn at the line of the user's code that called scorewise."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and _is_ours(frame):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, ScorewiseWarning, stacklevel=level)
+    warnings.warn(ScorewiseWarning(problem, *remedies), stacklevel=level)
 
 
 def _is_ours(frame: FrameType) -> bool:

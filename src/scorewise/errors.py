@@ -51,7 +51,28 @@ class Remedy:
         return f"pass {self.argument}={value} {self.effect}".rstrip()
 
 
-class ScorewiseError(Exception):
+class _WithRemedies(Exception):
+    """A problem and its remedies, in one sentence."""
+
+    def __init__(self, problem: str = "", *remedies: Remedy) -> None:
+        problem = cut(problem, _LONGEST)  # it may quote a file of any size
+        super().__init__(problem, *remedies)
+        self.problem = problem
+        self.remedies = remedies
+
+    def render(self, remedy_text: Callable[[Remedy], str] = str) -> str:
+        """Return the problem and its remedies in a sentence; the caller words the remedies.
+
+        A remedy for which ``remedy_text`` returns an empty text is left out.
+        """
+        advice = ", or ".join(filter(None, map(remedy_text, self.remedies)))
+        return f"{self.problem}; {advice}" if advice else self.problem
+
+    def __str__(self) -> str:
+        return self.render()
+
+
+class ScorewiseError(_WithRemedies):
     """Base of every error that scorewise raises on purpose.
 
     Parameters
@@ -70,23 +91,6 @@ class ScorewiseError(Exception):
     >>> print(error.render(lambda remedy: f"use --{remedy.argument}"))
     probs[3] sums to 2; use --normalize
     """
-
-    def __init__(self, problem: str = "", *remedies: Remedy) -> None:
-        problem = cut(problem, _LONGEST)  # it may quote a file of any size
-        super().__init__(problem, *remedies)
-        self.problem = problem
-        self.remedies = remedies
-
-    def render(self, remedy_text: Callable[[Remedy], str] = str) -> str:
-        """Return the problem and its remedies in a sentence; the caller words the remedies.
-
-        A remedy for which ``remedy_text`` returns an empty text is left out.
-        """
-        advice = ", or ".join(filter(None, map(remedy_text, self.remedies)))
-        return f"{self.problem}; {advice}" if advice else self.problem
-
-    def __str__(self) -> str:
-        return self.render()
 
 
 class InvalidInput(ScorewiseError, ValueError):
@@ -134,5 +138,5 @@ class KernelMismatch(ScorewiseError):
     """A fused kernel differs from the array path, or breaks a law that the path obeys."""
 
 
-class ScorewiseWarning(UserWarning):
+class ScorewiseWarning(_WithRemedies, UserWarning):
     """The input is valid, and the result is probably not what the user wants."""

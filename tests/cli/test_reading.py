@@ -150,6 +150,20 @@ def test_a_warning_is_one_sentence_on_stderr(
     assert "Warning" not in result.stdout
 
 
+def test_many_members_without_labels_may_be_rows(here: Path):
+    np.savez("first.npz", probs=PROBS[:200].swapaxes(0, 1), class_names=NAMES)
+    run("certify", "test.npz", "--max-loss", "0.3")
+    lines = ["score first.npz", "label first.npz -n 1", "decide first.npz --costs costs.csv"]
+    for line in [*lines, "apply policy.json first.npz"]:
+        result = run(*line.split())
+        assert result.stderr.startswith("Warning: the predictions are read as 4 rows, 200 members,")
+        assert "use --member-axis 0 if members are on the first axis" in result.stderr
+        assert "apply" in line or "Read 4 rows, 200 members, 3 classes." in result.stdout
+        result = succeeded(run(*line.split(), "--member-axis", "0"))
+        assert result.stderr == ""
+        assert "Read 200 rows, 4 members, 3 classes." in result.stdout
+
+
 # -- mistakes of the first hour --------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ from safetensors.numpy import save_file
 
 import scorewise as sw
 from io_support import set_chunk_bytes
+from scorewise.errors import ScorewiseWarning
 from support import members
 
 PROBS = members(6, 3, 4)
@@ -71,6 +72,17 @@ def test_another_axis_is_refused(tmp_path, axis):
     path = save(tmp_path, "npy", probs=PROBS)
     with pytest.raises(sw.InvalidInput, match="member_axis must be 0, 1 or 2"):
         sw.read_predictions(path, member_axis=axis)
+
+
+@pytest.mark.parametrize("kind", ARRAY_FILES)
+def test_many_members_without_labels_may_be_rows(tmp_path, kind):
+    probs = np.full((9, 100, 2), 0.5)
+    path = save(tmp_path, kind, probs=probs)
+    with pytest.warns(ScorewiseWarning, match="as 9 rows, 100 members.*pass member_axis=0 if"):
+        sw.score_file(path, "log", tmp_path / "out.csv")
+    assert sw.read_predictions(path, member_axis=1).shape == probs.shape
+    path = save(tmp_path, kind, probs=np.full((10, 100, 2), 0.5))
+    assert len(sw.read_predictions(path)) == 10
 
 
 # -- one model -------------------------------------------------------------------------------------

@@ -367,7 +367,7 @@ def _shown_warnings() -> Iterator[None]:
                 show_others(message, category, *args, **options)
             elif str(message) not in shown:
                 shown.add(str(message))
-                print_error(f"Warning: {message}")
+                print_error(f"Warning: {message.render(remedy_text)}")
 
         warnings.showwarning = show
         yield

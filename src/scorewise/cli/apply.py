@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from scorewise._tables import check_table_path, input_metadata, row_column, write_table
-from scorewise._text import percent
+from scorewise._text import percent, shape_text
 from scorewise.abstain import load_policy
 from scorewise.cli._app import (
     NOT_GUARANTEED,
@@ -109,6 +109,7 @@ def apply(
         if result.drift:
             print_text(f"WARNING: {result.drift}")
         print_text(str(policy))
+        print_text(f"Read {shape_text(predictions.shape)}.")
         share = percent(n_accepted / n_rows, ".1f")
         print_text(f"{n_accepted:,} of {n_rows:,} rows accepted ({share}).")
         if not result.drift:

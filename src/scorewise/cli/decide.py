@@ -12,6 +12,7 @@ import typer
 from scorewise._array import to_numpy
 from scorewise._progress import bar
 from scorewise._tables import check_table_path, input_metadata, row_column, write_table
+from scorewise._text import shape_text
 from scorewise.cli._app import (
     AsJson,
     Debug,
@@ -96,6 +97,7 @@ def decide(
     if as_json:
         print_json({"path": str(out), "n_rows": len(action), "summary": summary, **metadata})
         return
+    print_text(f"Read {shape_text(predictions.shape)}.")
     print_text(
         table(
             "Actions and their mean expected costs",

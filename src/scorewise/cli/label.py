@@ -12,6 +12,7 @@ from scorewise import _validate as validate
 from scorewise._fields import UNLABELLED
 from scorewise._numerics import ten_digits
 from scorewise._tables import check_table_path, input_metadata, write_table
+from scorewise._text import shape_text
 from scorewise.acquire import METHODS, acquire, acquire_batch
 from scorewise.cli._app import (
     AsJson,
@@ -123,6 +124,7 @@ def label(
         ids = columns.get("id", rows).tolist()
         print_json({"rows": rows.tolist(), "ids": ids, score_name: scores.tolist()})
         return
+    print_text(f"Read {shape_text(predictions.shape)}.")
     if labelled is not None:
         print_text(f"{int(labelled.sum()):,} rows have a label already and are left out.")
     names = [name for name in ("id", "row") if name in columns]

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from scorewise._text import shape_text
 from scorewise.cli._app import (
     INTERRUPTED,
     SUCCESS,
@@ -73,6 +74,8 @@ def score(
             }
         )
         return SUCCESS
+    shape = (result.metadata[name] for name in ("rows", "members", "classes"))
+    print_text(f"Read {shape_text(tuple(shape))}.")
     if result.resumed:
         print_text(f"{result.resumed:,} rows were scored by an earlier run.")
     print_text(f"{result.n_rows:,} rows scored: {', '.join(result.columns)}.")

@@ -28,6 +28,7 @@ from scorewise.io._read_options import (
     fields_of,
     predictions_of,
     rows_members_classes,
+    warn_of_many_members,
 )
 
 _LARGE = 64 << 20  # bytes from which an array is mapped rather than read
@@ -186,6 +187,7 @@ def _read_npy(path: Path, options: ReadOptions) -> Predictions:
             f"{path.name!r} is truncated: {array.shape} of {array.dtype} are {array.nbytes:,} "
             f"bytes, but the file has {n_bytes:,}"
         )
+    warn_of_many_members(members.shape, options)
     source = MappedSource({options.field: members}, {})
     return Predictions.from_source(source, checked_names(options.class_names, members.shape[-1]))
 

@@ -14,6 +14,7 @@ from scorewise._array import dtype_name, to_numpy
 from scorewise._fields import as_array, check_same_names, checked_ids, checked_labels, checked_names
 from scorewise._inputs import InputOptions, RawPredictions, StoredAs, raw_members, weights_dtype
 from scorewise._notebook import TextInNotebooks
+from scorewise._text import shape_text
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidFile, InvalidInput
 
@@ -191,15 +192,14 @@ class Predictions(TextInNotebooks):
         return named
 
     def __repr__(self) -> str:
-        n, m, k = self.shape
         extras: list[str] = [name for name in ("logits", "labels", "ids") if name in self.fields]
         if self.class_names is not None:
             extras.append("class_names")
         if self.member_weights is not None or "weights" in self.fields:
             extras.append("weights")
         return (
-            f"Predictions({n:,} row{'s' * (n != 1)}, {m} member{'s' * (m != 1)}, {k} classes, "
-            f"{self.dtype}{', with ' * bool(extras)}{', '.join(extras)})"
+            f"Predictions({shape_text(self.shape)}, {self.dtype}"
+            f"{', with ' * bool(extras)}{', '.join(extras)})"
         )
 
     def __len__(self) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._fields import LABEL_KINDS, ClassNames
-from scorewise._text import quoted, quoted_names
+from scorewise._text import quoted, quoted_names, shape_text
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.io._predictions import Predictions
 
@@ -33,6 +33,7 @@ FIELD_NAMES = {
     "labels_are": ("labels_are",),
 }
 
+_MANY_MEMBERS, _MANY_PER_ROW = 100, 10  # from which members without labels may be rows
 # axes of an array as stored that have rows, members and classes, by that of the members
 _ORDERS = {None: (0, 1, 2), 0: (1, 0, 2), 1: (0, 1, 2), 2: (0, 2, 1)}
 
@@ -181,6 +182,18 @@ def axes_of(
     return order
 
 
+def warn_of_many_members(shape: Sequence[int], options: ReadOptions) -> None:
+    """Warn if members without labels are so many more than rows that they may be the rows."""
+    n, m, _ = shape
+    if options.member_axis is None and m >= _MANY_MEMBERS and m > _MANY_PER_ROW * n:
+        validate.warn(
+            f"the predictions are read as {shape_text(shape)}, and there are no labels that "
+            "confirm it",
+            Remedy("member_axis", 0, "if members are on the first axis"),
+            Remedy("member_axis", 1, "if rows are"),
+        )
+
+
 def rows_members_classes(array: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     """Return a view ``(N, M, K)`` of a stored array."""
     return array[:, None] if len(axes) == 2 else array.transpose(axes)
@@ -198,4 +211,7 @@ def predictions_of(fields: Mapping[str, Any], options: ReadOptions) -> Predictio
         axes = axes_of(array.shape, name, options, n_labels)
         arrays[name] = rows_members_classes(array, axes)
     arrays.setdefault("class_names", options.class_names)
-    return Predictions(labels_are=None if labels_are is None else str(labels_are), **arrays)
+    predictions = Predictions(labels_are=None if labels_are is None else str(labels_are), **arrays)
+    if n_labels is None:
+        warn_of_many_members(predictions.shape, options)
+    return predictions
