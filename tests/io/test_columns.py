@@ -155,7 +155,7 @@ def test_a_class_may_have_a_sign(tmp_path, classes):
 
 
 def test_the_sign_of_a_class_is_never_lost(tmp_path):
-    with pytest.raises(sw.InvalidInput, match="'class_-1_tree_. and .class_1_tree_.' differ"):
+    with pytest.raises(sw.InvalidInput, match=r"class_-1_tree_.' and 'class_1_tree_.' differ"):
         wide(tmp_path, [f"class_{k}_tree_{m}" for m in range(2) for k in (-1, 0, 1)], "csv")
     path = tmp_path / "one.csv"
     path.write_text("p_-1,p_0,p_1\n0.5,0.25,0.25\n")
