@@ -396,7 +396,7 @@ def test_a_selective_classifier_labels_as_decide_does():
     X, y = make_classification(400, random_state=0)
     costs = [[0.0, 1.0], [4.0, 0.0]]
     plain = sw.decide(np.full((1, 1, 2), 0.5), costs).rule
-    model = sw.SelectiveClassifier(LogisticRegression(), plain, 0.5, random_state=0).fit(X, y)
+    model = sw.SelectiveClassifier(LogisticRegression(), plain, 0.8, random_state=0).fit(X, y)
     d = sw.decide(model.estimator_.predict_proba(X)[:, None], costs)
     np.testing.assert_array_equal(model.predict(X), d.action)
     np.testing.assert_allclose(model.uncertainty(X), d.total, rtol=1e-9)

@@ -47,7 +47,7 @@ def error_in(path: object, *options: object) -> float:
 # -- silent wrong answers --------------------------------------------------------------------------
 
 FRAME = pd.DataFrame(
-    {"send home": [100.0, 0.0], "biopsy": [0.0, 5.0]}, index=["malignant", "benign"]
+    {"send home": [103.0, 0.0], "biopsy": [0.0, 5.0]}, index=["malignant", "benign"]
 )
 
 
@@ -125,6 +125,34 @@ def test_one_model_is_asked_about(folder):
             sw.compare(predictions, Y)
     with pytest.warns(ScorewiseWarning, match="rows of one model"):
         sw.decompose(np.full((3000, 2), 0.5), "log")
+
+
+def test_one_model_detects_ood_inputs_by_its_total_uncertainty():
+    certain = sw.binary(np.full((50, 1), 0.01))
+    doubtful = sw.binary(np.linspace(0.3, 0.5, 50)[:, None])
+    evaluation = sw.evaluate(certain, np.zeros(50), ood=doubtful, n_resamples=100)
+    assert evaluation.ood.metrics.auroc == 1
+    assert evaluation.ood.component == "total"
+    assert "single member" in str(evaluation.notes[-1])
+
+
+def test_a_model_is_no_prediction(cancer):
+    with pytest.raises(sw.InvalidInput, match="predict_samples"):
+        sw.evaluate(cancer[0], cancer[2])
+
+
+def test_the_action_is_a_column_of_the_costs_as_they_were_passed(cancer):
+    forest, X, _ = cancer
+    frame = FRAME.set_axis(["malignant", "benign"], axis=1)
+    action = sw.decide(sw.predict_samples(forest, X), frame).action
+    swapped = sw.decide(sw.predict_samples(forest, X), frame[["benign", "malignant"]]).action
+    np.testing.assert_array_equal(action, 1 - swapped)
+
+
+def test_applied_policies_have_labels():
+    policy = sw.certify(PROBS, Y + 1, max_loss=0.2, class_names=[1, 2, 3])
+    labels = policy.apply(PROBS, class_names=[1, 2, 3]).labels
+    assert np.mean(labels != (Y + 1).astype(str)) == pytest.approx(ERROR)
 
 
 def test_probabilities_called_logits_are_not_taken_for_logits(folder):

@@ -66,7 +66,7 @@ class MemberChecks:
         problems = []
         if self._is_certain and self._has_disagreement:
             problems.append(
-                f"every member gives each class a probability of 0 or 1 in all {self._n_rows:,} "
+                f"Every member gives each class a probability of 0 or 1 in all {self._n_rows:,} "
                 "rows, so aleatoric uncertainty is 0 and epistemic uncertainty equals the total. "
                 "Fully grown trees do so: set min_samples_leaf=5 (or max_depth) and fit again"
             )
@@ -93,10 +93,10 @@ def _copies(rows: np.ndarray) -> list[str]:
     if not n_copies or n_copies < _FEW_COPIES * m:
         return []
     if n_distinct == 1:
-        copies = f"all {m} members predict the same in the {n} rows that were compared"
+        copies = f"All {m} members predict the same in the {n} rows that were compared"
         effect = "epistemic uncertainty is 0"
     else:
-        copies = f"only {n_distinct} of {m} members differ in the {n} rows that were compared"
+        copies = f"Only {n_distinct} of {m} members differ in the {n} rows that were compared"
         effect = "epistemic uncertainty is too small"
     return [
         f"{copies}, so {effect}. Usually they were fitted with the same seed on the same rows: "
@@ -107,7 +107,7 @@ def _copies(rows: np.ndarray) -> list[str]:
 def member_problems(samples: Samples) -> list[str]:
     """Return a sentence for each problem of the members of rows ``(n, M, K)``."""
     if samples.shape[-2] == 1:
-        return ["there is a single member, so epistemic uncertainty is 0 in every row"]
+        return ["There is a single member, so epistemic uncertainty is 0 in every row"]
     checks = MemberChecks()
     checks.see(to_numpy(samples.probs))
     return checks.problems()

@@ -339,6 +339,17 @@ def test_remedies_and_names_can_be_rendered_by_the_caller():
     assert "under the LOG rule" in shouted.ood_metrics
 
 
+def test_rows_that_are_too_few_to_compare_measures_are_not_said_to_show_that_all_are_alike():
+    rows = tuple(
+        Standing(name, 0.1 + 0.1 * i, 0.1 * i, -1.0, 1.0, 0.5, "indistinguishable")
+        for i, name in enumerate("abcdefg")
+    )
+    evaluation = evaluate()
+    comparison = replace(evaluation.comparison, standings=rows)
+    sentence = replace(evaluation, comparison=comparison).verdict.measures
+    assert sentence.startswith("There are too few rows (300) to tell 7 of the 7 measures apart")
+
+
 @parametrize(
     ("others", "sentence"),
     [
@@ -355,7 +366,7 @@ def test_remedies_and_names_can_be_rendered_by_the_caller():
 )
 def test_many_indistinguishable_measures_are_counted_rather_than_listed(others, sentence):
     rows = tuple(
-        Standing(name, 0.1 + 0.01 * i, 0.01 * i, -1.0, 1.0, 0.5, "indistinguishable")
+        Standing(name, 0.1 + 0.001 * i, 0.001 * i, -1.0, 1.0, 0.5, "indistinguishable")
         for i, name in enumerate("a" + others)
     )
     worse = Standing("z", 0.9, 0.8, 0.7, 0.9, 0.01, "worse")

@@ -339,8 +339,10 @@ class PolicyResult(TextInNotebooks):
     uncertainty : array (n,)
         To ten digits, as it is compared with the threshold.
     prediction : integer array (n,)
-        The class of the largest mean probability, or the least costly action of a cost matrix.
+        The index of the class of the largest mean probability, or of the least costly action of a
+        cost matrix; ``labels`` has the names.
     prediction_names : tuple of str
+        Names of the classes or actions, in the order of their indices.
     certificate : Certificate
         The policy's, with the result of the drift check.
     """
@@ -350,6 +352,11 @@ class PolicyResult(TextInNotebooks):
     prediction: np.ndarray
     prediction_names: tuple[str, ...]
     certificate: Certificate
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The predictions by name, ``(n,)``: names of classes, or of actions."""
+        return np.asarray(np.array(self.prediction_names)[self.prediction])
 
     @property
     def drift(self) -> Drift:

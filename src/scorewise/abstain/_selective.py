@@ -16,7 +16,7 @@ from scorewise.abstain._certificate import Certificate
 from scorewise.abstain._drift import Drift
 from scorewise.abstain._policy import Policy, certify_rows
 from scorewise.errors import InvalidInput
-from scorewise.rules import ScoringRule, get_rule
+from scorewise.rules import CostMatrix, ScoringRule, get_rule
 
 
 class SelectiveClassifier(HeldOutClassifier):
@@ -155,6 +155,8 @@ class SelectiveClassifier(HeldOutClassifier):
                 "not needed, as the certificate decides that"
             )
         names = tuple(class_text(label) for label in classes.tolist())
+        if isinstance(rule, CostMatrix):
+            rule = _with_actions_of(names, rule)
         actions = rule.prediction_names(names)
         if rule is not named_rule and actions != names:
             raise InvalidInput(
@@ -185,7 +187,7 @@ class SelectiveClassifier(HeldOutClassifier):
             n_members=rows.n_members,
             n_classes=len(classes),
             stored_as=rows.stored_as,
-            class_names=tuple(map(str, classes.tolist())),
+            class_names=tuple(map(class_text, classes.tolist())),
         )
         if not policy.certificate.coverage:
             validate.warn(
@@ -266,3 +268,15 @@ class SelectiveClassifier(HeldOutClassifier):
 def _is_same_label(marker: Any, label: Any) -> bool:
     same = marker == label
     return isinstance(same, bool | np.bool_) and bool(same)  # pandas.NA == x is neither
+
+
+def _with_actions_of(names: tuple[str, ...], rule: CostMatrix) -> CostMatrix:
+    """Return the cost matrix with its columns in the order of the classes that they predict."""
+    if rule.actions is None:
+        return rule
+    numbers = tuple(map(str, range(len(names))))
+    for order in (names, numbers):
+        if set(rule.actions) == set(order):
+            columns = [list(rule.actions).index(name) for name in order]
+            return CostMatrix(rule.costs[:, columns], names)
+    return rule

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scorewise import _validate as validate
 from scorewise._notebook import TextInNotebooks
+from scorewise.distributions import Dirichlet, Samples
 from scorewise.rules import DEFAULT_RULES, RuleLike, ScoringRule, get_rule
 
 _TASKS = ("selective", "ood", "active")
@@ -67,6 +68,15 @@ class Advice(TextInNotebooks):
 def measure_name(rule: str, component: str) -> str:
     """Return the name of a measure, such as ``"total brier"``."""
     return f"{component} {rule}"
+
+
+def advise_ood(predictions: Samples | Dirichlet) -> Advice:
+    """Return the advice for OOD detection by these predictions."""
+    advice = advise("ood")
+    if isinstance(predictions, Dirichlet) or predictions.shape[-2] > 1:
+        return advice
+    reason = "A single model has no epistemic uncertainty, so its total has to do."
+    return replace(advice, component="total", reason=reason)
 
 
 def advise(task: str, task_loss: RuleLike = "zero-one") -> Advice:

@@ -17,7 +17,7 @@ from scorewise._rows import check_comparable, check_member_axis, label_indices, 
 from scorewise._threads import get_num_threads, run_in_threads
 from scorewise.acquire import Round, learning_curves
 from scorewise.calibrate import LossCalibration, loss_calibration
-from scorewise.compare._advise import Advice, advise
+from scorewise.compare._advise import Advice, advise, advise_ood
 from scorewise.compare._comparison import (
     Comparison,
     contrasts_by_influence,
@@ -166,6 +166,7 @@ def compare(
             for name, predictions in (("probs", probs), ("ood", ood))
         )
         check_comparable(predictions_in, predictions_out)
+        advice = advise_ood(predictions_in)
         named = _rules_for(predictions_in, rules)
         rows_in, rows_out = (
             RowUncertainties.of(predictions, named.values())

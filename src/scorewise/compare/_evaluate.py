@@ -16,7 +16,7 @@ from scorewise._numerics import evenly_spaced
 from scorewise._rows import LabelledSamples, check_comparable, receive_labelled, receive_samples
 from scorewise.abstain import Certificate
 from scorewise.acquire import learning_curves
-from scorewise.compare._advise import advise
+from scorewise.compare._advise import Advice, advise, advise_ood
 from scorewise.compare._compare import (
     BootstrapSettings,
     Rules,
@@ -186,7 +186,9 @@ def evaluate(
         uncertainty=uncertainty,
         ood=None
         if ood_samples is None
-        else _ood(rows, RowUncertainties.of(ood_samples, ood_rules), named, bootstrap),
+        else _ood(
+            rows, RowUncertainties.of(ood_samples, ood_rules), named, advise_ood(samples), bootstrap
+        ),
         learning=learning,
         simplex=_simplex(rows.mean, labelled),
         settings={
@@ -260,9 +262,9 @@ def _ood(
     rows_in: RowUncertainties,
     rows_out: RowUncertainties,
     rules: Mapping[str, ScoringRule],
+    advice: Advice,
     bootstrap: BootstrapSettings,
 ) -> OODEvaluation:
-    advice = advise("ood")
     rule = get_rule(advice.rule)
     u_in, u_out = (rows.scores(rule, advice.component) for rows in (rows_in, rows_out))
     metrics = ood_metrics(

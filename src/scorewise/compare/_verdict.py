@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 NameText = Callable[[str], str]
 RemedyText = Callable[[Remedy], str]
 
+_SMALL_DIFFERENCE = 0.05  # of the scale of a metric
 _MOST_NAMES = 4  # in one sentence
 _ACCEPTED = 0.9  # share of the rows whose loss is stated where no certificate has another
 _MOST_FALSE_ALARMS = 0.5  # beyond which a model hardly notices out-of-distribution inputs
@@ -126,13 +127,19 @@ def verdict_of(evaluation: Evaluation, remedy_text: RemedyText, name_text: NameT
         abstain=_abstain(evaluation, noun),
         ood=_ood(ood),
         calibration=_calibration(evaluation, noun),
-        measures=_measures(evaluation.comparison, "for abstaining", evaluation.n_rows, name_text),
+        measures=_measures(
+            evaluation.comparison, "for abstaining", evaluation.n_rows, evaluation.loss, name_text
+        ),
         calibration_test=_calibration_test(evaluation, noun),
         ood_metrics=None if ood is None else _ood_metrics(ood, name_text),
         ood_measures=None
         if ood is None
         else _measures(
-            ood.comparison, "for OOD detection", ood.metrics.n_in + ood.metrics.n_out, name_text
+            ood.comparison,
+            "for OOD detection",
+            ood.metrics.n_in + ood.metrics.n_out,
+            0.5,  # from random scores to perfect ones
+            name_text,
         ),
         learning=None if learning is None else _learning(evaluation, learning, name_text),
         notes=tuple(note.render(remedy_text) for note in evaluation.notes),
@@ -284,16 +291,27 @@ def _calibration(evaluation: Evaluation, noun: str) -> str:
 # -- for specialists -------------------------------------------------------------------------------
 
 
-def _measures(comparison: Comparison, task: str, n_rows: int, name_text: NameText) -> str:
+def _measures(
+    comparison: Comparison, task: str, n_rows: int, scale: float, name_text: NameText
+) -> str:
+    """Which measures are best, or that it hardly matters; ``scale`` is a large difference."""
     n, best = len(comparison.standings), name_text(comparison.best)
     others = [name_text(name) for name in comparison.indistinguishable if name != comparison.best]
     if n == 1:
         return f"One measure was compared {task}: {best} uncertainty."
-    if len(others) == n - 1:
-        rows = f"{n_rows:,} rows show" if n_rows > 1 else "one row shows"
+    standings = [row for row in comparison.standings if row.name in comparison.indistinguishable]
+    spread = max((abs(row.distance_to_best) for row in standings), default=0.0)
+    rows = f"{n_rows:,} rows" if n_rows > 1 else "one row"
+    if spread > _SMALL_DIFFERENCE * scale and len(others) > _MOST_NAMES:
         return (
-            f"The choice of measure hardly matters here: {task}, {rows} no difference between the "
-            f"{n} measures."
+            f"There are too few rows ({n_rows:,}) to tell {len(others) + 1} of the {n} measures "
+            f"apart {task}; {best} uncertainty is best here."
+        )
+    if len(others) == n - 1:
+        show = "show" if n_rows > 1 else "shows"
+        return (
+            f"The choice of measure hardly matters here: {task}, {rows} {show} no difference "
+            f"between the {n} measures."
         )
     if len(others) > _MOST_NAMES:
         n_worse = n - 1 - len(others)

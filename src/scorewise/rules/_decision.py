@@ -241,12 +241,7 @@ class CostMatrix(DecisionRule):
         labels = None if classes is None else [class_text(label) for label in classes]
         names = self._names_in_order(labels)
         costs = self.costs[[self.class_names.index(name) for name in names]]
-        actions = self.actions
-        if actions is not None and set(names) <= set(actions):  # predictions of a class
-            others = [action for action in actions if action not in names]
-            costs = costs[:, [actions.index(action) for action in (*names, *others)]]
-            actions = (*(labels or names), *others)
-        return CostMatrix(costs, actions)
+        return CostMatrix(costs, self.actions)
 
     def _names_in_order(self, labels: list[str] | None) -> Sequence[str]:
         """Return the names of the rows in the order of the classes, or their numbers from 0."""
