@@ -135,6 +135,55 @@ def test_continuous_labels_raise(y):
         sw.task_losses(PROBS, y)
 
 
+def test_numbers_among_other_names_are_names():
+    samples = sw.Samples(PROBS, class_names=["1", "2", "other"])
+    y = np.where(Y == 2, 0, Y + 1)
+    with pytest.raises(sw.InvalidInput, match="is 0, which is not one of the classes"):
+        sw.task_losses(samples, y)
+    few = np.flatnonzero(Y < 2)
+    with pytest.raises(sw.InvalidInput, match="labels_are"):
+        sw.task_losses(samples[few], Y[few] + 1)
+    expected = sw.task_losses(PROBS[few], Y[few], labels_are="indices")
+    by_name = sw.task_losses(samples[few], Y[few] + 1, labels_are="names")
+    np.testing.assert_array_equal(by_name, expected)
+
+
+def test_labels_of_predictions_are_read_again_by_names_that_are_passed_later():
+    predictions = sw.io.Predictions(PROBS[Y < 2], labels=Y[Y < 2] + 1)
+    with pytest.raises(sw.InvalidInput, match="labels_are"):
+        sw.task_losses(predictions, None, class_names=[1, 2, 3])
+    losses = sw.task_losses(predictions, None, class_names=[1, 2, 3], labels_are="names")
+    assert losses.mean() == pytest.approx(sw.task_losses(PROBS, Y)[Y < 2].mean())
+
+
+@pytest.mark.parametrize("names", [{"a": 1, "b": 2, "c": 0}, {1: "a", 2: "b", 0: "c"}])
+def test_a_mapping_of_names_is_read_by_its_indices(names):
+    assert sw.Samples(PROBS, class_names=names).classes_.tolist() == ["c", "a", "b"]
+
+
+@pytest.mark.parametrize("names", [{"a", "b", "c"}, {"a": 5, "b": 6, "c": 7}])
+def test_names_without_an_order_raise(names):
+    with pytest.raises(sw.InvalidInput, match="in the order of the predictions"):
+        sw.Samples(PROBS, class_names=names)
+
+
+def test_booleans_are_names_of_boolean_classes_and_asked_about_elsewhere():
+    probs = sw.binary(PROBS[..., 0])[..., ::-1]  # True first
+    y = probs.mean(axis=1).argmax(axis=-1) == 0
+    samples = sw.Samples(probs, class_names=[True, False])
+    for labels in (y, y.astype(object), y.astype(int), y.astype(float)):
+        assert error_of(samples, labels) == 0
+    with pytest.raises(sw.InvalidInput, match="labels are True and False"):
+        error_of(sw.Samples(probs, class_names=["yes", "no"]), y)
+
+
+@pytest.mark.parametrize("dtype", ["string", "boolean", "Int64"])
+def test_missing_labels_of_pandas_are_named(dtype):
+    y = pd.Series([None, *["True" if dtype == "string" else True] * 39], dtype=dtype)
+    with pytest.raises(sw.InvalidInput, match=r"labels\[0\] is missing"):
+        error_of(sw.Samples(sw.binary(PROBS[..., 0]), class_names=["False", "True"]), y)
+
+
 # -- shapes ----------------------------------------------------------------------------------------
 
 
@@ -211,3 +260,22 @@ def test_in_and_out_of_distribution_rows_have_the_same_members_and_classes():
             sw.compare(samples, task="ood", ood=ood)
         with pytest.raises(sw.InvalidInput, match=message):
             sw.evaluate(samples, Y, ood=ood)
+
+
+def test_samples_are_not_taken_for_an_array():
+    samples = sw.Samples(PROBS, np.arange(1.0, 6), class_names=["a", "b", "c"])
+    for predictions in (samples, list(samples), [samples, samples]):
+        with pytest.raises(sw.InvalidInput, match="Samples already"):
+            sw.Samples(predictions)
+    with pytest.raises(sw.InvalidInput, match=r"predictions\.samples"):
+        sw.decompose(sw.io.Predictions(PROBS), "log")
+
+
+def test_data_frames_of_members_have_the_same_rows_and_classes():
+    frame = pd.DataFrame(PROBS[:, 0], columns=["a", "b", "c"])
+    with pytest.raises(sw.InvalidInput, match="another index"):
+        sw.Samples([frame, frame[::-1]])
+    with pytest.raises(sw.InvalidInput, match="class 0 is called 'a'"):
+        sw.Samples([frame, frame], class_names=["c", "b", "a"])
+    with pytest.raises(sw.InvalidInput, match="no arrays"):
+        sw.Samples([frame, PROBS[:, 0].tolist()])

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._array import is_array, to_numpy
+from scorewise._array import to_numpy
 from scorewise._text import quoted, quoted_names
 from scorewise.errors import InvalidInput, Remedy
 
@@ -20,7 +20,7 @@ UNLABELLED = -1
 LABEL_KINDS = ("names", "indices")
 
 _UNKNOWN = -2  # the index of a label that is no class
-_WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}")
+_NUMBER = re.compile(r"-?[0-9]{1,15}(\.0*)?")
 
 
 def class_text(label: Any) -> str:
@@ -39,10 +39,7 @@ def checked_names(names: Any, n_classes: int) -> tuple[str, ...] | None:
     """Return the names of the classes as text, all different; None if there are none."""
     if names is None:
         return None
-    listed = names.tolist() if isinstance(names, np.ndarray) else names
-    if isinstance(listed, str) or not isinstance(listed, Iterable):
-        raise InvalidInput(f"class_names must be {n_classes} names, not {quoted(names)}")
-    class_names = tuple(class_text(name) for name in listed)
+    class_names = tuple(class_text(name) for name in _listed(names, n_classes))
     if len(class_names) != n_classes:
         raise InvalidInput(f"there are {len(class_names)} class_names for {n_classes} classes")
     duplicate = validate.first_repeated(class_names)
@@ -53,6 +50,21 @@ def checked_names(names: Any, n_classes: int) -> tuple[str, ...] | None:
     for i, name in enumerate(class_names):
         check_text(name, f"class_names[{i}]")
     return class_names
+
+
+def _listed(names: Any, n_classes: int) -> list[Any]:
+    """Return the names of classes in their order; of a mapping, by the indices that it has."""
+    if isinstance(names, Mapping):
+        for by_index in (names, {index: name for name, index in names.items()}):
+            if set(by_index) == set(range(n_classes)):
+                return [by_index[k] for k in range(n_classes)]
+    listed = names.tolist() if isinstance(names, np.ndarray) else names
+    if isinstance(listed, str | Set | Mapping) or not isinstance(listed, Iterable):
+        raise InvalidInput(
+            f"class_names must be {n_classes} names in the order of the predictions, not "
+            f"{quoted(names)}"
+        )
+    return list(listed)
 
 
 def check_same_names(names: ClassNames, others: ClassNames, subject: str = "class_names") -> None:
@@ -72,7 +84,7 @@ def checked_classes(names: Any, n_classes: int) -> np.ndarray | None:
     if names is None:
         return None
     checked_names(names, n_classes)
-    classes = validate.class_labels(names if is_array(names) else list(names), "class_names")
+    classes = validate.class_labels(_listed(names, n_classes), "class_names")
     classes.flags.writeable = False
     return classes
 
@@ -116,11 +128,27 @@ def checked_labels(
         return np.empty(0, dtype=np.int64)
     listed, missing = _without_missing(values)
     numbers = _whole_numbers(listed, missing, locate)
-    if numbers is None or labels_are == "names":
+    if numbers is None:
         return _indices_by_name(listed, missing, names, locate)
-    if values.dtype.kind == "b" and names is not None and {"False", "True"} <= set(names):
-        return _indices_by_name(listed, missing, names, locate)
+    if names is not None and labels_are is None and _are_truth_values(listed, names):
+        if set(names) == {"False", "True"}:
+            numbers_or_bools = np.array(listed.tolist()).astype(bool)
+            return _indices_by_name(numbers_or_bools, missing, names, locate)
+        raise InvalidInput(
+            f"labels are True and False, and the classes are {quoted_names(names)}",
+            Remedy("labels_are", "indices", f"if True is {quoted(names[-1])}"),
+        )
     return _indices_of_numbers(numbers, missing, k, names, locate, labels_are, all_labelled)
+
+
+def _are_truth_values(values: np.ndarray, names: tuple[str, ...]) -> bool:
+    """Return whether labels are booleans, or the classes are True and False."""
+    if set(names) == {"False", "True"}:
+        return set(values.tolist()) <= {0, 1}
+    are_bools = values.dtype.kind == "b" or (
+        values.dtype.kind == "O" and all(isinstance(x, bool | np.bool_) for x in values)
+    )
+    return are_bools and _numbers_of(names) is None
 
 
 def as_array(values: Any, name: str) -> np.ndarray:
@@ -135,10 +163,18 @@ def _without_missing(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if values.dtype.kind == "f":
         missing = np.isnan(values)
     elif values.dtype.kind == "O":
-        missing = np.array([x is None or x != x for x in values.tolist()])
+        missing = np.array([_is_missing(x) for x in values.tolist()])
     else:
         missing = np.zeros(len(values), dtype=bool)
     return values[~missing], missing
+
+
+def _is_missing(label: Any) -> bool:
+    """Return whether a label is None, NaN, or the missing value of pandas, which has no truth."""
+    try:
+        return label is None or bool(label != label)
+    except TypeError:
+        return True
 
 
 def _whole_numbers(
@@ -183,13 +219,19 @@ def _indices_of_numbers(
     rows = np.flatnonzero(~missing)
     class_numbers = _numbers_of(names)
     by_index = np.where((numbers >= UNLABELLED) & (numbers < n_classes), numbers, _UNKNOWN)
+    if class_numbers is None and labels_are == "names":
+        raise InvalidInput(
+            f"{locate(int(rows[0]))} is {numbers[0]}, and no class has a number as its name; the "
+            f"classes are {quoted_names(names or ())}",
+            Remedy("labels_are", "indices", "if labels are indices"),
+        )
     if class_numbers is None:
         if labels_are is None and names is None and set(numbers.tolist()) == {-1, 1}:
             by_index = _of_signs(numbers, n_classes, all_labelled)
         return _all_known(
             by_index, missing, lambda i: _outside(numbers, i, rows, n_classes, locate)
         )
-    order = np.argsort(class_numbers)
+    order = np.argsort(class_numbers)  # classes that are no numbers, NaN, come last
     place = np.searchsorted(class_numbers[order], numbers).clip(max=n_classes - 1)
     by_name = np.where(class_numbers[order][place] == numbers, order[place], _UNKNOWN)
     if UNLABELLED in class_numbers:
@@ -200,7 +242,7 @@ def _indices_of_numbers(
         return _all_known(
             by_index, missing, lambda i: _outside(numbers, i, rows, n_classes, locate)
         )
-    are_indices = bool((by_index != _UNKNOWN).all())
+    are_indices = labels_are is None and bool((by_index != _UNKNOWN).all())
     if are_indices and (by_name != _UNKNOWN).all() and (by_name != by_index).any():
         row = int(np.argmax(by_name != by_index))
         raise InvalidInput(
@@ -223,10 +265,10 @@ def _indices_of_numbers(
 
 
 def _numbers_of(names: tuple[str, ...] | None) -> np.ndarray | None:
-    """Return the names of classes as whole numbers, or None if they are other names."""
-    if names is None or not all(_WHOLE_NUMBER.fullmatch(name) for name in names):
+    """Return the names of classes as numbers, NaN for other names; None if no name is a number."""
+    if names is None or not any(map(_NUMBER.fullmatch, names)):
         return None
-    return np.array([int(name) for name in names], dtype=np.int64)
+    return np.array([float(name) if _NUMBER.fullmatch(name) else np.nan for name in names])
 
 
 def _of_signs(numbers: np.ndarray, n_classes: int, all_labelled: bool) -> np.ndarray:

@@ -25,7 +25,7 @@ from scorewise._array import (
     to_numpy,
     working_precision,
 )
-from scorewise._fields import checked_classes
+from scorewise._fields import check_same_names, checked_classes, checked_names
 from scorewise._text import quoted
 from scorewise.errors import InvalidInput, Remedy
 
@@ -214,6 +214,13 @@ def raw_members(values: Any, options: InputOptions) -> RawPredictions:
             f"{type(values).__name__} is a model, not its predictions; pass "
             "scorewise.predict_samples(model, X)"
         )
+    if hasattr(values, "samples"):
+        raise InvalidInput("these are Predictions; pass their samples: predictions.samples")
+    if _is_samples(values) or (isinstance(values, list | tuple) and any(map(_is_samples, values))):
+        raise InvalidInput(
+            "these are Samples already, with weights and classes of their own; use them as they "
+            "are, or pass their probs"
+        )
     if is_frame(values) and not is_array(values):
         rows = f"{name}.to_numpy()"
         raise InvalidInput(
@@ -228,6 +235,9 @@ def raw_members(values: Any, options: InputOptions) -> RawPredictions:
                 "other axes, pass a single array made by numpy.stack"
             )
         values, columns = _stacked(values, name)
+        if columns is not None and class_names is not None:
+            names = checked_names(columns, len(columns))
+            check_same_names(names, checked_names(class_names, len(columns)))
         class_names = columns if class_names is None else class_names
         options = replace(options, member_axis=0)
 
@@ -246,12 +256,26 @@ def raw_members(values: Any, options: InputOptions) -> RawPredictions:
     return replace(predictions, classes=checked_classes(class_names, shape[-1]))
 
 
+def _have_same_rows(frame: Any, other: Any) -> bool:
+    """Return whether two data frames have the same index, if they have any."""
+    index, other_index = getattr(frame, "index", None), getattr(other, "index", None)
+    return index is None or other_index is None or bool(index.equals(other_index))
+
+
+def _is_samples(values: Any) -> bool:
+    return hasattr(values, "probs") and hasattr(values, "weights")
+
+
 def _is_list_of_members(values: Any) -> bool:
-    return (
-        isinstance(values, list | tuple)
-        and len(values) > 0
-        and all((is_array(x) and x.ndim > 0) or is_frame(x) for x in values)
-    )
+    if not isinstance(values, list | tuple) or not values:
+        return False
+    are_members = [(is_array(x) and x.ndim > 0) or is_frame(x) for x in values]
+    if any(are_members) and not all(are_members):
+        raise InvalidInput(
+            "a list of arrays is a list of members, and some items of this list are no arrays; "
+            "convert all of them"
+        )
+    return all(are_members)
 
 
 def _stacked(members: Sequence[Any], name: str) -> tuple[Array, Any]:
@@ -263,6 +287,11 @@ def _stacked(members: Sequence[Any], name: str) -> tuple[Array, Any]:
                 f"{name}[{i}] has shape {tuple(member.shape)}, {name}[0] "
                 f"{tuple(members[0].shape)}; a list of arrays is a list of members, which must "
                 "have the same rows and classes"
+            )
+        if is_frame(member) and not _have_same_rows(member, members[0]):
+            raise InvalidInput(
+                f"the rows of {name}[{i}] have another index than those of {name}[0]; put the rows "
+                "of all members in the same order"
             )
         if columns[i] != columns[0]:
             raise InvalidInput(

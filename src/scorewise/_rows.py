@@ -101,7 +101,13 @@ def _labels_of_file(
     if file.labels is None:
         raise InvalidInput(_NO_LABELS, _LABELS)
     _check_complete(file.labels)
-    if file.class_names is None and labels_are is None:
+    if file.class_names is not None:
+        return file.labels
+    names = class_names_of(distribution)
+    if names is not None:  # which the user passed, so the labels have not been read by them
+        shape = tuple(distribution.mean.shape)
+        return checked_labels(file.labels, shape, names, labels_are=labels_are, all_labelled=True)
+    if labels_are is None:
         _check_numbered_from_zero(distribution, file.labels)
     return file.labels
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import shutil
+import sys
 from itertools import permutations
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -216,3 +217,16 @@ def test_file_stands_for_the_name_of_the_input_only_in_a_default(inputs: Path):
     assert not Path("test-scores.parquet").exists()
     succeeded(run("score", "test.parquet"))
     assert Path("test-scores.parquet").is_file()
+
+
+def test_tables_are_csv_by_default_without_pyarrow(here: Path, monkeypatch: pytest.MonkeyPatch):
+    succeeded(run("certify", "test.npz", "--max-loss", "0.3"))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for line, name in (
+        ("score test.npz", "test-scores.csv"),
+        ("decide test.npz --costs costs.csv", "test-decisions.csv"),
+        ("apply policy.json test.npz", "decisions.csv"),
+    ):
+        assert f"Written to {name}" in succeeded(run(*line.split())).stdout
+        assert Path(name).is_file()
+    assert "need pyarrow" in sentence_of(run("score", "test.npz", "--out", "a.parquet"))

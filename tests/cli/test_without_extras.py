@@ -63,27 +63,25 @@ def test_the_base_installation_reads_and_writes_csv_and_npz(here: Path):
     sw.write_predictions("test.safetensors", PREDICTIONS)
     sw.write_predictions("test.csv", PREDICTIONS)
     needing = {
-        "score test.npz": "io",
         "score test.parquet": "io",
-        "decide test.npz --costs costs.csv": "io",
         "evaluate test.parquet --no-report": "io",
         "label test.safetensors": "io",
-        "apply policy.json test.npz": "io",
+        "decide test.npz --costs costs.csv --out d.arrow": "io",
         "evaluate test.npz --resamples 100 --report mine.html": "report",
         "evaluate test.npz --resamples 100 --no-report --figures f": "plots",
-        "certify test.npz --max-loss 0.2 --signing-key key.pem": "sign",
+        "certify test.npz --max-loss 0.2 --signing-key key.pem --json": "sign",
     }
     without_page = ["evaluate test.npz --resamples 100", "demo --trees 2"]
     others = [
         "certify test.npz --max-loss 0.2 --out made.json",
-        "apply made.json test.csv --out a.csv",
+        "apply made.json test.csv",
         "label test.npz --out l.csv",
         "label test.csv --json",
         "compare test.npz --resamples 100",
         "advise ood",
         "score --help",
-        "score test.csv --out s.csv",
-        "decide test.npz --costs costs.csv --out d.csv",
+        "score test.csv",
+        "decide test.npz --costs costs.csv",
     ]
     hidden = [*OPTIONAL, "pandas", "polars"]
     results = list(without(hidden, *others, *needing, *without_page))
@@ -103,9 +101,10 @@ def test_the_base_installation_reads_and_writes_csv_and_npz(here: Path):
         assert f"pip install 'scorewise[{extra}]'" in stderr
         assert stderr.count("\n") == 1
     assert not list(Path().rglob("*.html"))
-    scores = csv.read_csv("s.csv")
+    scores = csv.read_csv("test-scores.csv")
     result = sw.decompose(PREDICTIONS.samples, ["log", "zero-one"])
     for rule, parts in result.items():
         for component, values in zip(COMPONENTS, parts, strict=True):
             np.testing.assert_array_equal(scores[f"{component}_{rule}"], values)
-    assert csv.read_csv("a.csv").num_rows == csv.read_csv("d.csv").num_rows == len(PREDICTIONS)
+    for name in ("decisions.csv", "test-decisions.csv"):
+        assert csv.read_csv(name).num_rows == len(PREDICTIONS)

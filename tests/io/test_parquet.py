@@ -41,8 +41,7 @@ def test_only_the_needed_columns_are_read(tmp_path, monkeypatch):
     stored = sw.read_predictions(path)
     assert not requests
     assert stored.labels.sum() == 0
-    assert all(columns == ["labels"] for _, columns in requests)  # once to see what they are
-    assert [groups for groups, _ in requests[-4:]] == [[0], [1], [2], [3]]
+    assert all(columns == ["labels"] for _, columns in requests)
     requests.clear()
     next(stored.chunks(5, start=22))
     assert [groups for groups, _ in requests] == [[2]]

@@ -187,7 +187,7 @@ class SelectiveClassifier(HeldOutClassifier):
             n_members=rows.n_members,
             n_classes=len(classes),
             stored_as=rows.stored_as,
-            class_names=tuple(map(str, classes.tolist())),
+            class_names=tuple(map(class_text, classes.tolist())),
         )
         if not policy.certificate.coverage:
             validate.warn(

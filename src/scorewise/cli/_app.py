@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_type_hints
@@ -59,7 +60,8 @@ class InputPath:
 class OutputPath:
     """Marks an option as a path that the command writes to, in ``Annotated``.
 
-    ``FILE`` in its default stands for FILE's name without its suffix.
+    ``FILE`` in its default stands for FILE's name without its suffix. Without pyarrow, a default
+    ``.parquet`` becomes ``.csv``.
 
     Attributes
     ----------
@@ -79,6 +81,11 @@ PredictionsFile = Annotated[
         help=f"Predictions: {', '.join(prediction_suffixes())}, or a folder of Parquet files.",
     ),
     InputPath(),
+]
+TableOut = Annotated[
+    Path,
+    typer.Option(help="A .parquet, .arrow or .csv file; without pyarrow, .csv by default."),
+    OutputPath(),
 ]
 TaskLoss = Annotated[
     str,
@@ -333,7 +340,10 @@ def _with_checked_outputs(
         source = context.get_parameter_source(name)
         if source is not None and source.name == "DEFAULT":  # nobody chose its name
             if "file" in options:
-                path = options[name] = Path(str(path).replace("FILE", options["file"].stem))
+                path = Path(str(path).replace("FILE", options["file"].stem))
+            if path.suffix == ".parquet" and find_spec("pyarrow") is None:
+                path = path.with_suffix(".csv")
+            options[name] = path
             check_no_link(path)
         for input_path in inputs:
             check_not_input(path, input_path)

@@ -20,9 +20,9 @@ from scorewise.cli._app import (
     Debug,
     InputPath,
     Normalize,
-    OutputPath,
     PredictionsFile,
     Reading,
+    TableOut,
     command,
 )
 from scorewise.cli._screen import print_json, print_text
@@ -43,9 +43,7 @@ def apply(
     ],
     file: PredictionsFile,
     reading: Reading,
-    out: Annotated[Path, typer.Option(help="A .parquet, .arrow or .csv file."), OutputPath()] = (
-        Path("decisions.parquet")
-    ),
+    out: TableOut = Path("decisions.parquet"),
     false_alarm_rate: Annotated[
         float, typer.Option(help="Probability of reporting drift when there is none.")
     ] = 0.05,

@@ -18,9 +18,9 @@ from scorewise.cli._app import (
     Debug,
     InputPath,
     Normalize,
-    OutputPath,
     PredictionsFile,
     Reading,
+    TableOut,
     command,
 )
 from scorewise.cli._arguments import parse_costs
@@ -50,9 +50,7 @@ def decide(
     abstain_cost: Annotated[
         float | None, typer.Option(help="Cost of abstaining, the same for all classes.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="A .parquet, .arrow or .csv file."), OutputPath()] = (
-        Path("FILE-decisions.parquet")
-    ),
+    out: TableOut = Path("FILE-decisions.parquet"),
     normalize: Normalize = False,
     as_json: AsJson = False,
     debug: Debug = False,

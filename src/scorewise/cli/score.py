@@ -14,10 +14,10 @@ from scorewise.cli._app import (
     AsJson,
     Debug,
     Normalize,
-    OutputPath,
     PredictionsFile,
     Reading,
     Rules,
+    TableOut,
     command,
 )
 from scorewise.cli._arguments import ALL_RULES, parse_rules
@@ -34,9 +34,7 @@ def score(
     file: PredictionsFile,
     reading: Reading,
     rules: Rules = ALL_RULES,
-    out: Annotated[Path, typer.Option(help="A .parquet, .arrow or .csv file."), OutputPath()] = (
-        Path("FILE-scores.parquet")
-    ),
+    out: TableOut = Path("FILE-scores.parquet"),
     normalize: Normalize = False,
     restart: Annotated[
         bool, typer.Option("--restart", help="Discard the progress of an interrupted run.")

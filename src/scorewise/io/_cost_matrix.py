@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+from io import StringIO
 from pathlib import Path
 
 from scorewise._fields import names_classes
@@ -50,10 +51,11 @@ def read_cost_matrix(path: str | os.PathLike[str]) -> CostMatrix:
     """
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            text = file.read()
         header_line = text.partition("\n")[0]
         separator = max(",;\t", key=header_line.count)
-        reader = csv.reader(text.splitlines(keepends=True), delimiter=separator, strict=True)
+        reader = csv.reader(StringIO(text, newline=""), delimiter=separator, strict=True)
         lines = [[cell.strip() for cell in line] for line in reader if any(line)]
     except (csv.Error, UnicodeDecodeError) as error:
         raise InvalidFile(f"{path.name!r} is not a valid CSV file: {error}") from None
