@@ -170,6 +170,19 @@ def test_numbers_in_another_order_are_names():
     assert rule.entropy([1.0, 0.0, 0.0]) == 0
 
 
+@pytest.mark.parametrize("names", [["a", "b"], [0, 1]])
+def test_a_policy_names_the_action_of_each_column_whatever_their_order(names, tmp_path):
+    frame = pd.DataFrame([[0, 1], [9, 0]], names, names)
+    samples = sw.Samples([[[0.95, 0.05]], [[0.8, 0.2]]] * 100, class_names=names)
+    y = [names[0]] * 200
+    for costs in (frame, frame.iloc[::-1], frame.iloc[:, ::-1], frame.iloc[::-1, ::-1]):
+        policy = sw.certify(samples, y, task_loss=costs, max_loss=0.9)
+        policy.save(tmp_path / "policy.json")
+        for each in (policy, sw.load_policy(tmp_path / "policy.json")):
+            labels = each.apply(samples).labels
+            assert labels[:2].tolist() == [str(name) for name in names]
+
+
 def test_rows_may_be_numbered_from_zero():
     rule = sw.rules.cost_matrix(COSTS, ["dismiss", "treat"], class_names=[1, 0])
     assert rule.for_classes(None) == rule.for_classes(CLASSES) == ALIGNED
