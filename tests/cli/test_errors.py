@@ -44,7 +44,7 @@ from io_support import set_chunk_bytes
         ("evaluate test.npz --task-loss missing.csv", "missing.csv"),
         ("evaluate test.npz --figures costs.csv --no-report", "is a file"),
         ("evaluate bare.npz", "no labels"),
-        ("evaluate part.npz", "labels[1] (row 1) is missing"),
+        ("evaluate part.npz", "row 1: labels[1] is missing"),
         ("evaluate empty.npz", "no rows"),
         ("certify test.npz --max-loss nan", "finite"),
         ("certify test.npz --max-loss 2", "above 0 and below 1"),

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from io import TextIOWrapper
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
 import typer
@@ -419,7 +420,10 @@ _OPTIONS = {
 def remedy_text(remedy: Remedy) -> str:
     """A remedy for the command line: the option instead of the argument; empty if there is none."""
     if remedy.argument == "y":
-        return 'add an array or column "labels", or use --labels NAME for one that is there'
+        return (
+            'put them in the same file, as an array or column "labels" '
+            '(np.savez("test.npz", probs=…, labels=…)), or use --labels NAME if it has one'
+        )
     if remedy.argument == "probs" and remedy.value is ...:
         return ""  # an array, and the option takes the name of one
     if remedy.argument == "from_logits" and remedy.value is False:
@@ -432,8 +436,9 @@ def remedy_text(remedy: Remedy) -> str:
     if remedy.value is ...:  # the value is the user's to choose
         return f"use {option}, {remedy.effect}".rstrip(", ")
     values = remedy.value if isinstance(remedy.value, range | tuple) else [remedy.value]
-    value = "" if remedy.value is True else f" {','.join(map(str, values))}"
-    return f"use {option}{value} {remedy.effect}".rstrip()
+    value = "" if remedy.value is True else f" {quote(','.join(map(str, values)))}"
+    also = "" if remedy.also is None else remedy_text(remedy.also).removeprefix("use")
+    return f"use {option}{value}{also} {remedy.effect}".rstrip()
 
 
 def _sentence(error: BaseException) -> str:
