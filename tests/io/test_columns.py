@@ -138,11 +138,25 @@ def test_wide_columns_are_understood_or_refused(tmp_path, case):
     assert stored.shape[1:] == shape
 
 
-def test_classes_from_1_have_labels_from_1(tmp_path):
+@pytest.mark.parametrize("suffix", ["parquet", "arrow", "csv"])
+def test_classes_from_1_have_labels_from_1(tmp_path, suffix):
     names = [f"probs_{m}_{k}" for m in (1, 2) for k in (1, 2, 3)]
-    try:
-        stored, _ = wide(tmp_path, names, "parquet", label=[1, 2, 2, 1])
-        result = stored.labels.tolist()
-    except sw.InvalidInput:
-        return
-    assert result == [0, 1, 1, 0]
+    stored, _ = wide(tmp_path, names, suffix, label=[1, 2, 3, 1])
+    assert stored.labels.tolist() == [0, 1, 2, 0]
+
+
+@pytest.mark.parametrize("classes", [[-1, 0, 1], [-1, 1]])
+def test_a_class_may_have_a_sign(tmp_path, classes):
+    names = [f"p_{m}_{k}" for m in range(2) for k in classes]
+    stored, columns = wide(tmp_path, names, "csv", label=[1, -1, -1, 1])
+    assert stored.class_names == tuple(map(str, classes))
+    assert stored.labels.tolist() == [len(classes) - 1, 0, 0, len(classes) - 1]
+    np.testing.assert_array_equal(stored.probs[:, 1, 0], columns["p_1_-1"])
+
+
+def test_the_sign_of_a_class_is_never_lost(tmp_path):
+    with pytest.raises(sw.InvalidInput, match=r"class_-1_tree_.' and 'class_1_tree_.' differ"):
+        wide(tmp_path, [f"class_{k}_tree_{m}" for m in range(2) for k in (-1, 0, 1)], "csv")
+    path = tmp_path / "one.csv"
+    path.write_text("p_-1,p_0,p_1\n0.5,0.25,0.25\n")
+    assert sw.read_predictions(path, one_model=True).class_names == ("-1", "0", "1")

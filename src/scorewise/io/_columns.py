@@ -32,7 +32,8 @@ from scorewise.io._read_options import (
 
 # -- names of columns ------------------------------------------------------------------------------
 
-_NUMBERED = re.compile(r"(\D*)(\d{1,9})(\D+)(\d{1,9})(\D*)")  # member and class by number
+# member and class by number; a minus after another separator is the sign of the class
+_NUMBERED = re.compile(r"(\D*)(\d{1,9})(\D*[\W_](?=-\d)|\D+)(-?\d{1,9})(\D*)")
 _NAMED = re.compile(r"(\D*)(\d{1,9})([^0-9A-Za-z]+)(.+)")  # the class by name
 _WEIGHT = re.compile(r"weights?_(\d{1,9})")
 _ONE_MODEL = {"probs": ("p", "probability", *PROBS, *PREDICTIONS), "logits": LOGITS}
@@ -146,7 +147,9 @@ def _one_model_grid(
 
     They count only if the user says that they are of one model.
     """
-    pattern = re.compile(rf"({'|'.join(map(re.escape, heads))})([\W_]+|(?=\d))(.+)", re.IGNORECASE)
+    pattern = re.compile(
+        rf"({'|'.join(map(re.escape, heads))})([\W_]+(?=-\d)|[\W_]+|(?=\d))(.+)", re.I
+    )
     groups: dict[tuple[str, str], dict[str, str]] = {}
     for column in columns:
         if match := pattern.fullmatch(column):
@@ -257,6 +260,13 @@ def grid_of(candidates: Sequence[str], field: str) -> ColumnGrid | None:
         )
     if best.missing is not None:
         raise InvalidInput(best.missing)
+    signed = (column for column in candidates if column not in best.columns and "-" in column)
+    for column in signed:
+        if (other := column.replace("-", "", 1)) in best.columns:
+            raise InvalidInput(
+                f"columns {quoted(column)} and {quoted(other)} differ in a sign alone; call the "
+                f"columns by member and class, such as {field}_0_-1, or rename them"
+            )
     return best
 
 
@@ -289,7 +299,8 @@ def _numbered_grid(group: _Group) -> ColumnGrid | None:
             )
         by_number[number] = column
     members, classes = (sorted({number[axis] for number in by_number}) for axis in (0, 1))
-    if len(classes) < 2 or not (_counts_up(members) and _counts_up(classes)):
+    are_signed = classes == [-1, 1] or classes == list(range(-1, len(classes) - 1))
+    if len(classes) < 2 or not (_counts_up(members) and (are_signed or _counts_up(classes))):
         return None
     numbers = [(m, k) for m in members for k in classes]
     missing = next((number for number in numbers if number not in by_number), None)
@@ -300,7 +311,10 @@ def _numbered_grid(group: _Group) -> ColumnGrid | None:
             f"{quoted(group[0][0])} and {len(group) - 1} others like it"
         )
     columns = tuple(by_number[number] for number in numbers if number in by_number)
-    return ColumnGrid(columns, (len(members), len(classes)), None, classes[0], problem)
+    shape = len(members), len(classes)
+    if are_signed:
+        return ColumnGrid(columns, shape, tuple(map(str, classes)), missing=problem)
+    return ColumnGrid(columns, shape, None, classes[0], problem)
 
 
 def _counts_classes_first(head: str, between: str) -> bool:
@@ -355,7 +369,7 @@ def labels_from(
 ) -> np.ndarray:
     """Return class indices; if classes are numbered from 1 in the columns, labels are too."""
     is_text = any(isinstance(label, str) for label in labels.tolist())
-    if first_class and labels_are is None and not is_text and not _are_numbers(names):
+    if first_class and labels_are != "indices" and not is_text and not _are_numbers(names):
         names, labels_are = tuple(str(k + first_class) for k in range(shape[-1])), "names"
     return checked_labels(labels, shape, names, locate, labels_are=labels_are)
 
