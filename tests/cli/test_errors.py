@@ -54,7 +54,7 @@ from io_support import set_chunk_bytes
         ("certify empty.npz --max-loss 0.1", "no rows"),
         ("apply missing.json test.npz", "missing.json"),
         ("apply costs.csv test.npz", "is not a JSON file"),
-        ("apply test.npz test.npz", "is not a JSON file"),
+        ("apply test.npz test.npz", "'test.npz' is not a policy; scorewise certify makes them"),
         ("apply list.json test.npz", "is not a policy"),
         ("label test.npz -n 251", "only 250"),
         ("label test.npz --component some", "'total', 'aleatoric', 'epistemic'"),

@@ -177,6 +177,8 @@ def test_a_policy_is_no_predictions(here: Path):
     run("certify", "test.npz", "--max-loss", "0.3")
     sentence = sentence_of(run("certify", "policy.json", "--max-loss", "0.3", "--out", "b.json"))
     assert sentence.startswith("'policy.json' is a policy")
+    sentence = sentence_of(run("apply", "policy.json", "policy.json"))
+    assert sentence.startswith("'policy.json' is a policy")
 
 
 def test_columns_called_like_classes_are_answered_with_both_options(here: Path):

@@ -284,16 +284,13 @@ def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
                 with _shown_warnings():
                     if reads:
                         if "policy_file" not in options:
-                            _refuse_policy(options["file"])
+                            refuse_policy(options["file"])
                         values = {name: options.pop(name) for name in of_reading}
                         options["reading"] = _reading(**values)
                     code = function(**_with_checked_outputs(function, options, context))
             except KeyboardInterrupt:
                 print_error("Interrupted. No file was written in part.")
                 raise typer.Exit(INTERRUPTED) from None
-            except BrokenPipeError:  # the reader, such as head, has closed the pipe
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-                raise typer.Exit(SUCCESS) from None
             except (ScorewiseError, OSError, ImportError, MemoryError) as error:
                 if options.get("debug"):
                     traceback.print_exc()
@@ -384,7 +381,7 @@ def _shown_warnings() -> Iterator[None]:
         yield
 
 
-def _refuse_policy(file: Path) -> None:
+def refuse_policy(file: Path) -> None:
     """Raise if a file that should have predictions is a policy."""
     if file.suffix.lower() != ".json":
         return
