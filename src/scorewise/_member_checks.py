@@ -18,7 +18,7 @@ _ROUNDING = 1e-6  # members that differ by less in every probability are copies
 _CERTAIN = 1 - 1e-3  # probability from which on different members often agree to 1e-6
 _UNCERTAIN_ROWS = 10  # that copies must have in common
 _CERTAIN_ROWS = 300  # in which no members agree if they learned different things, on most data
-_FEW_COPIES = 0.1  # proportion of members; small trees are equal by chance now and then
+_FEW_COPIES = 0.5  # proportion of members; small trees are equal by chance now and then
 
 
 class MemberChecks:

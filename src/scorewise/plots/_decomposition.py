@@ -9,6 +9,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
+from scorewise._inputs import InputOptions, raw_members
 from scorewise._numerics import evenly_spaced
 from scorewise._text import shorten
 from scorewise.decompose import Decomposition, decompose
@@ -231,7 +232,9 @@ class SimplexDisplay:
     def __init__(
         self, predictions: Any, rule: RuleLike = "log", class_names: Sequence[str] | None = None
     ) -> None:
-        samples = predictions if isinstance(predictions, Samples) else Samples(predictions)
+        if not isinstance(predictions, Samples):
+            predictions = Samples.of(raw_members(predictions, InputOptions()))
+        samples = predictions
         self.probs, self.mean = to_numpy(samples.probs), to_numpy(samples.mean)
         if self.probs.ndim != 2 or self.probs.shape[1] != 3:
             raise InvalidInput(

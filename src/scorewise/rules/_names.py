@@ -88,9 +88,9 @@ def get_rule(rule: RuleLike) -> ScoringRule:
     """
     if isinstance(rule, ScoringRule):
         return rule
-    if _are_costs(rule):
-        return CostMatrix(rule)  # type: ignore[arg-type]
     if not isinstance(rule, str):
+        if _are_costs(rule):
+            return CostMatrix(rule)  # type: ignore[arg-type]
         raise InvalidInput(
             f"{quoted(rule)} is not a scoring rule; pass a name such as 'log', a rule from "
             "scorewise.rules, or costs (K, A) with a row for each class"
@@ -161,11 +161,15 @@ def is_single_rule(rules: Any) -> bool:
 
 def _are_costs(value: Any) -> bool:
     """Return whether a value is a table of numbers: a data frame, an array, or a list of lists."""
+    if isinstance(value, str | ScoringRule):  # torch compiles no more than this
+        return False
     if is_frame(value):
         return True
     if is_array(value):
         return bool(value.ndim == 2)
     if not isinstance(value, list | tuple) or not value:
+        return False
+    if any(isinstance(row, str | ScoringRule) for row in value):
         return False
     rows = [row for row in value if isinstance(row, list | tuple) or (is_array(row) and row.ndim)]
     return len(rows) == len(value) and not any(
