@@ -100,6 +100,9 @@ def test_nothing_is_certified():
     few = evaluate(PROBS[:5], RIGHT[:5])
     needed = few.certificates[0].n_more_rows
     assert f"about {needed} more labelled cases would be needed." in few.verdict.abstain
+    wrong = evaluate(PROBS[:5], (RIGHT[:5] + 1) % 3)
+    needed = wrong.certificates[0].fewest_rows
+    assert f"at least {needed} labelled cases are needed." in wrong.verdict.abstain
     check_sentences(evaluation)
     check_sentences(few)
 
