@@ -311,6 +311,13 @@ def test_labels_of_another_type_than_test_labels_are_refused(way, kind):
         learner.tell(rows, y[rows])
 
 
+def test_test_labels_in_another_coding_than_the_oracle_are_refused():
+    exam = {"X_test": X, "y_test": Y + 1}
+    with pytest.raises(sw.InvalidInput, match=r"y_test has the label 3, .* pass classes="):
+        sw.active_learning(forest(), X, Y, **exam)
+    sw.active_learning(forest(), X, Y, classes=range(4), **exam)
+
+
 def test_ensembles_cannot_be_trained_warm():
     with pytest.raises(sw.InvalidInput, match="scratch"):
         sw.ActiveLearner(sw.BootstrapEnsemble(MLPClassifier(), 2), X, retrain="warm")
