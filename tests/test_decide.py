@@ -710,6 +710,17 @@ def test_actions_are_named_by_the_argument_the_matrix_or_their_numbers():
     assert named.actions == ("dismiss", "treat")
     assert sw.decide(PROBS, TRIAGE, action_names=np.array(["a", "b"])).action_names == ("a", "b")
     assert sw.decide(PROBS, TRIAGE, action_names=iter(["a", "b"])).action_names == ("a", "b")
+    for classes in ([1, 2], ["well", "ill"]):
+        names = tuple(map(str, classes))
+        d = sw.decide(PROBS, TRIAGE, class_names=classes)
+        assert d.action_names == names
+        assert d.to_frame()["action"].tolist() == [names[0], names[1], names[1]]
+        assert sw.decide(sw.Samples(PROBS, class_names=classes), TRIAGE, 1).action_names == (
+            *names,
+            "abstain",
+        )
+        evidence = sw.Dirichlet([1.0, 2.0], class_names=classes)
+        assert sw.decide(evidence, TRIAGE).action_names == names
     own = sw.decide(PROBS, with_abstaining(TRIAGE, 1), action_names=["a", "b", "abstain"])
     assert own.action_names == ("a", "b", "abstain")
     assert_same(own, sw.decide(PROBS, TRIAGE, 1))
@@ -946,6 +957,23 @@ def test_invalid_costs_are_refused(costs, message, abstain):
 def test_invalid_abstain_costs_are_refused(abstain, message):
     with pytest.raises(sw.InvalidInput, match=message):
         sw.decide(PROBS, TRIAGE, abstain)
+
+
+def test_a_series_of_abstain_costs_is_read_by_its_names():
+    series, names = pd.Series({"ill": 100, "well": 0.01}), ["well", "ill"]
+    frame = pd.DataFrame([[50, 0], [0, 5]], ["ill", "well"], ["dismiss", "treat"])
+    expected = sw.decide(PROBS, TRIAGE, [0.01, 100], class_names=names)
+    for costs in (TRIAGE, frame):
+        assert_same(sw.decide(PROBS, costs, series, class_names=names), expected)
+        by_number = pd.Series({1: 100, 0: 0.01})
+        assert_same(sw.decide(PROBS, costs, by_number, class_names=names), expected)
+    assert_same(sw.decide(PROBS, TRIAGE, pd.Series([0.01, 100]), class_names=names), expected)
+    with pytest.raises(sw.InvalidInput, match=r"abstain_cost: .*row for 'well'.*no such class"):
+        sw.decide(PROBS, TRIAGE, series, class_names=["healthy", "ill"])
+    with pytest.raises(sw.InvalidInput, match=r"abstain_cost: .*predictions do not.*class_names"):
+        sw.decide(PROBS, TRIAGE, series)
+    with pytest.raises(sw.InvalidInput, match="the cost matrix names its classes"):
+        sw.decide(PROBS, frame, pd.Series([0.01, 100]), class_names=names)
 
 
 def test_a_ragged_abstain_cost_is_refused():

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import Array, namespace, to_numpy
+from scorewise._fields import class_text
 from scorewise._inputs import InputOptions
 from scorewise._members import Members
 from scorewise._notebook import display, frame, html
@@ -173,11 +174,12 @@ def decide(
         frame are the actions. Its index, or a first column of names, has the classes, which are
         put in the order of those of the predictions; see :func:`scorewise.rules.cost_matrix`.
     abstain_cost : float or array (K,), optional
-        The cost of abstaining, for all classes or for each in the order of the predictions; it
-        becomes one more action, the last.
+        The cost of abstaining, for all classes or for each in the order of the predictions; a
+        pandas Series is read by the names in its index. It becomes one more action, the last.
     action_names : sequence of str, optional
         Names of the columns of the cost matrix, and of abstaining if it is not to be called
-        "abstain". By default those of the cost matrix, or "0", "1", ….
+        "abstain". By default those of the cost matrix, or the names of the classes if there is one
+        action for each, or "0", "1", ….
     weights, **options
         Those of :class:`scorewise.Samples`: ``class_names``, ``from_logits``, ``member_axis``, …
 
@@ -219,12 +221,12 @@ def decide(
     matrix = _matrix(cost_matrix)
     if isinstance(probs, Dirichlet):
         matrix.for_classes(probs.classes_).check_classes(probs.n_classes)
-        rule = _with_names(matrix, abstain_cost, action_names).for_classes(probs.classes_)
+        rule = _with_names(matrix, probs.classes_, abstain_cost, action_names)
         costs = decompose(probs, rule, weights=weights, **options)
         return _decisions(rule, rule.predict(probs.mean), costs)
     members = Members.of(probs, weights, InputOptions(**options))
     members.fit_rules([matrix])
-    [rule] = members.fit_rules([_with_names(matrix, abstain_cost, action_names)])
+    rule = _with_names(matrix, members.raw.classes, abstain_cost, action_names)
 
     def costs_and_action(block: Members) -> list[Array]:
         costs = list(decompose(block.samples, rule))
@@ -255,37 +257,60 @@ def _matrix(cost_matrix: Any) -> CostMatrix:
 
 
 def _with_names(
-    matrix: CostMatrix, abstain_cost: Any, action_names: Sequence[str] | None
+    matrix: CostMatrix,
+    classes: Iterable[Any] | None,
+    abstain_cost: Any,
+    action_names: Sequence[str] | None,
 ) -> CostMatrix:
-    """The matrix with the abstain action, if there is one, and with a name for every action."""
-    n_classes, n_actions = matrix.costs.shape
-    classes = matrix.class_names
-    names = matrix.prediction_names(()) if action_names is None else action_names
-    if abstain_cost is None:
-        return CostMatrix(matrix.costs, names, classes)
-    if classes is not None and np.ndim(abstain_cost):
-        raise InvalidInput(
-            "abstain_cost has a cost for each class, and the cost matrix names its classes; add "
-            "abstaining to the cost matrix, as one more action"
-        )
-    costs = np.column_stack([matrix.costs, _column(abstain_cost, n_classes)])
-    if not isinstance(names, str) and np.shape(names) == (n_actions + 1,):
-        return CostMatrix(costs, names, classes)
-    names = CostMatrix(matrix.costs, names).prediction_names(())
+    """The matrix for these classes, with the abstain action and a name for every action."""
+    labels = None if classes is None else tuple(map(class_text, classes))
+    has_names = matrix.class_names is not None
+    matrix = matrix.for_classes(labels)
+    names = matrix.prediction_names(labels or ()) if action_names is None else action_names
+    costs = matrix.costs
+    if abstain_cost is not None:
+        n_actions = costs.shape[1]
+        column = _column(abstain_cost, len(costs), labels, by_name_only=has_names)
+        costs = np.column_stack([costs, column])
+        if isinstance(names, str) or np.shape(names) != (n_actions + 1,):
+            names = _with_abstaining(CostMatrix(matrix.costs, names).prediction_names(()))
+    in_order = replace(
+        matrix, costs=costs, actions=names, class_names=labels if has_names else None
+    )
+    return in_order.for_classes(labels)
+
+
+def _with_abstaining(names: tuple[str, ...]) -> tuple[str, ...]:
     if ABSTAIN in names:
         raise InvalidInput(
             f"the cost matrix has an action {ABSTAIN!r} already; give that action another name",
             Remedy("abstain_cost", None, "if it is the action of abstaining"),
         )
-    return CostMatrix(costs, (*names, ABSTAIN), classes)
+    return (*names, ABSTAIN)
 
 
-def _column(abstain_cost: Any, n_classes: int) -> np.ndarray:
-    """The cost of abstaining for each class."""
+def _column(
+    abstain_cost: Any, n_classes: int, labels: Sequence[str] | None, *, by_name_only: bool
+) -> np.ndarray:
+    """The cost of abstaining for each class, in the order of the labels."""
     column = validate.real(abstain_cost, "abstain_cost", to_numpy)
     if column.shape not in {(), (n_classes,)} or column.dtype.kind == "b":
         raise InvalidInput(
             f"abstain_cost must be a number, or one for each of {n_classes} classes, not "
             f"{column.dtype} of shape {column.shape}"
         )
-    return validate.read_only_array(np.broadcast_to(column, n_classes), "abstain_cost", ndim=1)
+    costs = validate.read_only_array(np.broadcast_to(column, n_classes), "abstain_cost", ndim=1)
+    if not callable(getattr(abstain_cost, "index", len)):  # a Series of pandas
+        by_class = CostMatrix(abstain_cost.to_frame(0))
+        try:
+            costs = by_class.for_classes(labels).costs[:, 0]
+        except InvalidInput as error:
+            raise InvalidInput(f"abstain_cost: {error.problem}", *error.remedies) from None
+        by_name_only = by_name_only and by_class.class_names is None
+    if by_name_only and column.ndim:
+        raise InvalidInput(
+            "abstain_cost has a cost for each class, and the cost matrix names its classes; add "
+            "abstaining to the cost matrix, as one more action, or pass a Series of pandas whose "
+            "index has the classes"
+        )
+    return costs

@@ -34,6 +34,8 @@ class Remedy:
         Value to pass; ``...`` if the caller must choose it.
     effect : str
         What it does, or when to pass it, such as ``"to rescale rows"``.
+    also : Remedy, optional
+        Another argument that must be passed with it.
 
     Examples
     --------
@@ -45,10 +47,12 @@ class Remedy:
     argument: str
     value: Any
     effect: str = ""
+    also: Remedy | None = None
 
     def __str__(self) -> str:
         value = "…," if self.value is ... else repr(self.value)
-        return f"pass {self.argument}={value} {self.effect}".rstrip()
+        also = "" if self.also is None else f", {self.also.argument}={self.also.value!r}"
+        return f"pass {self.argument}={value}{also} {self.effect}".rstrip()
 
 
 class _WithRemedies(Exception):

@@ -600,7 +600,12 @@ def test_a_wrong_key_is_named(tmp_path):
 # -- damaged files ---------------------------------------------------------------------------------
 
 
-@parametrize("text", [b"", b"{", b"\xff\xfe\x00", b"PAR1", b"nonsense", b'{"kind": '])
+def test_a_file_that_is_not_text_is_no_policy(tmp_path):
+    sentence = refused(tmp_path / "preds.npz", b"\xff\xfe\x00")
+    assert sentence == "'preds.npz' is not a policy; scorewise certify makes them"
+
+
+@parametrize("text", [b"", b"{", b"PAR1", b"nonsense", b'{"kind": '])
 def test_a_file_that_is_not_json_is_refused(tmp_path, text):
     assert refused(tmp_path / "policy.json", text).startswith("'policy.json' is not a JSON file: ")
 

@@ -213,6 +213,10 @@ def test_costs_in_a_frame_are_those_of_the_labels_they_name():
     detector = sw.OODDetector(GaussianNB(), rule=frame, component="total", random_state=0)
     in_order = clone(detector).set_params(rule=[[0, 1], [9, 0]]).fit(X, y)
     np.testing.assert_array_equal(detector.fit(X, y).uncertainty(X), in_order.uncertainty(X))
+    by_number = pd.DataFrame([[0, 1], [9, 0]])
+    for costs in (by_number.iloc[[1, 0]], by_number.iloc[:, [1, 0]], by_number.iloc[::-1, ::-1]):
+        numbered = clone(model).set_params(rule=costs).fit(X, y)
+        np.testing.assert_array_equal(numbered.predict(X), expected.predict(X))
     renamed = frame.set_axis(["yes", "no"], axis=1)
     with pytest.raises(sw.InvalidInput, match="'yes', 'no', are not the classes"):
         sw.SelectiveClassifier(GaussianNB(), rule=renamed, **options).fit(X, y)

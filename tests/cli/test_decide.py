@@ -80,6 +80,10 @@ def test_the_costs_in_the_help_can_be_used(here: Path):
         (",a,b\nhealthy,1,2\nunsure,1,1\nill,1,2\n", "'costs.csv': the costs have a row for"),
         ("a,b\n1,2\n1,2\n", "2 classes, but the predictions have 3"),
         (",a,b\n1,1,2\n2,1,1\n3,1,2\n", "a row for '1', and there is no such class"),
+        (
+            "ill,healthy,doubtful\n0,1,1\n1,0,1\n1,1,0\n",
+            "'costs.csv': the actions of the costs are",
+        ),
         ('"', "not a valid CSV file"),
     ],
 )

@@ -177,6 +177,22 @@ def test_a_policy_is_no_predictions(here: Path):
     run("certify", "test.npz", "--max-loss", "0.3")
     sentence = sentence_of(run("certify", "policy.json", "--max-loss", "0.3", "--out", "b.json"))
     assert sentence.startswith("'policy.json' is a policy")
+    sentence = sentence_of(run("apply", "policy.json", "policy.json"))
+    assert sentence.startswith("'policy.json' is a policy")
+
+
+def test_columns_called_like_classes_are_answered_with_both_options(here: Path):
+    Path("a.csv").write_text("big cat,dog,label\n0.5,0.5,dog\n")
+    sentence = sentence_of(run("label", "a.csv", "-n", "1"))
+    options = "--one-model --class-names 'big cat,dog'"
+    assert f"use {options} if these are the classes of one model" in sentence
+    args = ("--one-model", "--class-names", "big cat,dog", "--component", "total")
+    succeeded(run("label", "a.csv", "-n", "1", *args))
+
+
+def test_labels_belong_in_the_same_file(here: Path):
+    np.save("p.npy", PROBS)
+    assert "put them in the same file" in sentence_of(run("compare", "p.npy"))
 
 
 def test_completion_knows_commands_and_options(here: Path):

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ from cli_support import (
     succeeded,
     table_of,
 )
+from scorewise.cli import app
 
 
 @pytest.mark.parametrize(
@@ -165,6 +167,20 @@ def test_a_pipe_that_closes_early_is_no_accident(here: Path):
     result = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=HANG)
     assert result.stdout == '{"row'
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("extra", [(), ("--json",)])
+def test_a_pipe_that_closes_early_keeps_the_exit_code(
+    extra: tuple[str, ...], here: Path, monkeypatch: pytest.MonkeyPatch
+):
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as closed:
+        monkeypatch.setattr(sys, "stdout", closed)
+        with pytest.raises(SystemExit) as stopped:
+            app(["certify", "test.npz", "--max-loss", "0.0001", *extra])
+    assert stopped.value.code == 1
+    assert Path("policy.json").is_file()
 
 
 def test_a_full_disk_behind_stdout_is_reported(here: Path):

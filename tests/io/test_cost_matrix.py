@@ -15,9 +15,10 @@ TRIAGE = sw.rules.cost_matrix([[50, 0.5], [0, 5]], ["dismiss", "treat"], ["ill",
         "class,dismiss,treat\nill,50,0.5\nhealthy,0,5\n",
         "\ufeffclass;dismiss;treat\r\nill;50;0,5\r\nhealthy;0;5\r\n",
         "kind;dismiss;treat\nill;50;0.5\nhealthy;0;5\n",
+        "class\tdismiss\ttreat\nill\t50\t0,5\nhealthy\t0\t5\n",
         'class,dismiss,treat\n\n" ill",50,0.5\nhealthy,0,5\n',
     ],
-    ids=["commas", "european", "semicolons", "blank line and quotes"],
+    ids=["commas", "european", "semicolons", "tabs", "blank line and quotes"],
 )
 def test_a_file_has_the_names_of_its_classes(text, tmp_path):
     (tmp_path / "c.csv").write_text(text, "utf-8")

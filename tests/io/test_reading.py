@@ -304,3 +304,57 @@ def test_tables_have_their_members_within_rows(tmp_path):
         sw.write_predictions(tmp_path / f"a.{suffix}", PROBS)
         with pytest.raises(sw.InvalidInput, match="each row of a table has members and classes"):
             sw.read_predictions(tmp_path / f"a.{suffix}", member_axis=0)
+
+
+# -- advice that leads somewhere -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_columns_called_like_classes_are_answered_with_both_options(tmp_path, kind):
+    path = tmp_path / f"a.{kind}"
+    columns = {"cat": [0.5], "dog": [0.25], "cow": [0.25], "label": ["dog"]}
+    table = pa.table(columns)
+    table.to_pandas().to_csv(path, index=False) if kind == "csv" else pq.write_table(table, path)
+    advice = r"pass one_model=True, class_names=\('cat', 'dog', 'cow'\) if these are the classes"
+    with pytest.raises(sw.InvalidInput, match=advice):
+        sw.read_predictions(path)
+    stored = sw.read_predictions(path, one_model=True, class_names=("cat", "dog", "cow"))
+    assert stored.labels.tolist() == [1]
+
+
+@pytest.mark.parametrize("probs", [None, "model"])
+@pytest.mark.parametrize(
+    ("change", "names"),
+    [
+        ({"model0_time": [3.0]}, "'model0_time' and no 'model1_time'"),
+        ({"model9_cow": None}, "'model0_cow' and no 'model9_cow'"),
+    ],
+)
+def test_a_column_that_is_missing_or_too_many_is_named(tmp_path, change, names, probs):
+    columns = {f"model{m}_{name}": [0.5] for m in range(10) for name in ("cat", "dog", "cow")}
+    columns = {name: cells for name, cells in (columns | change).items() if cells is not None}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    with pytest.raises(sw.InvalidInput, match=f"there is a column {names}"):
+        sw.read_predictions(tmp_path / "a.parquet", probs=probs)
+
+
+def test_labels_belong_in_the_same_file(tmp_path):
+    path = save(tmp_path, "npy", probs=PROBS)
+    with pytest.raises(sw.InvalidInput, match=r"np.savez\(\"test.npz\", probs=…, labels=…\)"):
+        sw.read_predictions(path, labels="y.npy")
+    np.save(tmp_path / "y.npy", LABELS)
+    other = save(tmp_path, "npz", probs=PROBS)
+    with pytest.raises(sw.InvalidInput, match=r"y.npy' is another file; save both in one: np.sav"):
+        sw.read_predictions(other, labels=str(tmp_path / "y.npy"))
+
+
+@pytest.mark.parametrize("kind", ["npz", "npy"])
+@pytest.mark.parametrize("shape", [(6,), (6, 3)])
+def test_probabilities_of_class_1_alone_are_recognised(tmp_path, kind, shape):
+    path = save(tmp_path, kind, probs=np.full(shape, 0.7))
+    with pytest.raises(sw.InvalidInput, match=r"two classes need two probabilities.*binary"):
+        sw.read_predictions(path)
+    if len(shape) == 2:
+        stored = sw.read_predictions(path, one_model=True)
+        with pytest.raises(sw.InvalidInput, match=r"sums to 2.1.*scorewise.binary.*normalize"):
+            sw.decompose(stored.samples, "log")

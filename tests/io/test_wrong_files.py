@@ -154,7 +154,7 @@ WRONG: dict[str, tuple[str, Callable[[Path], Any], str]] = {
     "a word": ("a.csv", text(CELLS + "half,0.5\n"), "'a.csv': row 1, column 'probs_0_0' is 'half'"),
     "an open quote": ("a.csv", text(CELLS + '"0.5,0.5\n'), "'a.csv' is not valid CSV"),
     "a column twice": ("a.csv", text("a,a\n1,2\n"), "'a.csv' has two columns 'a'"),
-    "no predictions": ("a.csv", text("a,b\n1,2\n"), "'a.csv' has no columns of .*has 'a', 'b'"),
+    "no predictions": ("a.csv", text("a,b\n1,2\n"), "'a.csv': there are no columns .*has 'a', 'b'"),
     "no safetensors": (
         "a.safetensors",
         text("x" * 100),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.naive_bayes import GaussianNB
 
 import scorewise as sw
 from scorewise.rules import CostMatrix, get_rules, rule_from_json
@@ -108,9 +109,78 @@ def test_integers_and_their_text_are_the_same_class():
 def test_columns_stay_in_the_order_of_the_user():
     frame = pd.DataFrame([[0, 9, 1], [4, 0, 1]], ["b", "a"], ["b", "a", "refer"])
     aligned = sw.rules.cost_matrix(frame).for_classes(["a", "b"])
-    assert aligned == sw.rules.cost_matrix([[4, 0, 1], [0, 9, 1]], ["b", "a", "refer"])
+    expected = [[4, 0, 1], [0, 9, 1]], ["b", "a", "refer"]
+    assert aligned == sw.rules.cost_matrix(*expected, rows_in_order=True)
+    assert aligned.for_classes(["a", "b"]) is aligned.for_classes(None) is aligned
+    for back in (pickle.loads(pickle.dumps(aligned)), rule_from_json(aligned.to_json())):
+        assert back.for_classes(["a", "b"]) is back
+        assert back == aligned
     without_actions = sw.rules.cost_matrix([[0, 9], [4, 0]], class_names=["b", "a"])
     assert without_actions.for_classes(["a", "b"]).actions == ("b", "a")
+
+
+@pytest.mark.parametrize(
+    "costs",
+    [
+        pd.DataFrame(COSTS, columns=["ill", "healthy"]),
+        sw.rules.cost_matrix(COSTS, ["ill", "healthy"]),
+        sw.rules.cost_matrix([[0, 5, 1], [50, 0, 1]], ["ill", "refer", "healthy"]),
+    ],
+    ids=["frame", "array", "one more action"],
+)
+def test_rows_without_names_under_columns_in_another_order_are_asked_about(costs):
+    samples = sw.Samples([[[0.9, 0.1]], [[0.2, 0.8]]] * 50, class_names=CLASSES)
+    y = ["healthy", "ill"] * 50
+    for use in (
+        lambda: sw.decide(samples, costs),
+        lambda: sw.decide(sw.Dirichlet([1.0, 2.0], class_names=CLASSES), costs),
+        lambda: sw.decompose(samples, costs),
+        lambda: sw.task_losses(samples, y, costs),
+        lambda: sw.certify(samples, y, task_loss=costs, max_loss=9),
+        lambda: sw.evaluate(samples, y, task_loss=costs),
+        lambda: sw.compare(samples, y, task_loss=costs),
+        lambda: sw.SelectiveClassifier(GaussianNB(), costs, 4).fit(
+            np.eye(2).repeat(50, 0), y[::2] + y[1::2]
+        ),
+    ):
+        with pytest.raises(sw.InvalidInput, match=r"classes in another order.*rows have no names"):
+            use()
+    sw.decide(np.asarray(samples.probs), costs)  # the names of the classes are not known
+
+
+def test_numbers_in_another_order_are_names():
+    frame = pd.DataFrame(1 - np.eye(3))
+    probs = np.eye(3)[:, None]
+    for costs in (
+        frame,
+        frame.iloc[[0, 2, 1]],
+        frame.iloc[:, [2, 0, 1]],
+        frame.iloc[[1, 2, 0], [2, 0, 1]],
+    ):
+        for classes in (None, [0, 1, 2], ["0", "1", "2"], ["a", "b", "c"]):
+            decisions = sw.decide(probs, costs, class_names=classes)
+            names = decisions.action_names
+            if costs is not frame:
+                assert names == tuple(map(str, costs.columns))
+                assert decisions.to_frame()["action"].tolist() == ["0", "1", "2"]
+            np.testing.assert_array_equal(np.array(costs.columns)[decisions.action], [0, 1, 2])
+    explicit = pd.DataFrame([[0, 9, 9], [1, 0, 1], [4, 4, 0]], index=[0, 1, 2])
+    rule = sw.rules.cost_matrix(explicit)
+    assert rule.for_classes([2, 0, 1]).costs.tolist() == [[4, 4, 0], [0, 9, 9], [1, 0, 1]]
+    assert rule.entropy([1.0, 0.0, 0.0]) == 0
+
+
+@pytest.mark.parametrize("names", [["a", "b"], [0, 1]])
+def test_a_policy_names_the_action_of_each_column_whatever_their_order(names, tmp_path):
+    frame = pd.DataFrame([[0, 1], [9, 0]], names, names)
+    samples = sw.Samples([[[0.95, 0.05]], [[0.8, 0.2]]] * 100, class_names=names)
+    y = [names[0]] * 200
+    for costs in (frame, frame.iloc[::-1], frame.iloc[:, ::-1], frame.iloc[::-1, ::-1]):
+        policy = sw.certify(samples, y, task_loss=costs, max_loss=0.9)
+        policy.save(tmp_path / "policy.json")
+        for each in (policy, sw.load_policy(tmp_path / "policy.json")):
+            labels = each.apply(samples).labels
+            assert labels[:2].tolist() == [str(name) for name in names]
 
 
 def test_rows_may_be_numbered_from_zero():

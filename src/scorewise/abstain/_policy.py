@@ -39,6 +39,7 @@ from scorewise.io import Predictions
 from scorewise.rules import RuleLike, ScoringRule, get_rule, rule_from_json
 
 _KIND = "scorewise policy"
+_NO_POLICY = "is not a policy; scorewise certify makes them"
 _FORMAT = 2  # raised if the fields of a file change, or the threshold that calibration rows certify
 _ROUNDING = 1e-9  # of the numbers of a certificate, relative, from one processor to another
 # the unit is that of the rule, and drift is checked again
@@ -596,7 +597,7 @@ def load_policy(
     with _named_if_damaged(path):
         content = read_json(path)
     if not isinstance(content, dict) or content.get("kind") != _KIND:
-        raise InvalidInput(f"{path.name!r} is not a policy; scorewise certify makes them")
+        raise InvalidInput(f"{path.name!r} {_NO_POLICY}")
     if content.get("format") != _FORMAT:
         raise InvalidInput(
             f"{path.name!r} was written by another version of scorewise, and its guarantee cannot "
@@ -613,7 +614,9 @@ def _named_if_damaged(path: Path) -> Iterator[None]:
     """Let errors name the file, and say what to do."""
     try:
         yield
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{path.name!r} {_NO_POLICY}") from None
+    except json.JSONDecodeError as error:
         raise InvalidInput(f"{path.name!r} is not a JSON file: {error}") from None
     except KeyError as error:
         problem = f"the field {error} is missing"

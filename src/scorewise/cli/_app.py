@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from io import TextIOWrapper
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
 import typer
@@ -283,16 +284,13 @@ def command(*examples: str) -> Callable[[Command], Callable[..., None]]:
                 with _shown_warnings():
                     if reads:
                         if "policy_file" not in options:
-                            _refuse_policy(options["file"])
+                            refuse_policy(options["file"])
                         values = {name: options.pop(name) for name in of_reading}
                         options["reading"] = _reading(**values)
                     code = function(**_with_checked_outputs(function, options, context))
             except KeyboardInterrupt:
                 print_error("Interrupted. No file was written in part.")
                 raise typer.Exit(INTERRUPTED) from None
-            except BrokenPipeError:  # the reader, such as head, has closed the pipe
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-                raise typer.Exit(SUCCESS) from None
             except (ScorewiseError, OSError, ImportError, MemoryError) as error:
                 if options.get("debug"):
                     traceback.print_exc()
@@ -383,7 +381,7 @@ def _shown_warnings() -> Iterator[None]:
         yield
 
 
-def _refuse_policy(file: Path) -> None:
+def refuse_policy(file: Path) -> None:
     """Raise if a file that should have predictions is a policy."""
     if file.suffix.lower() != ".json":
         return
@@ -419,7 +417,10 @@ _OPTIONS = {
 def remedy_text(remedy: Remedy) -> str:
     """A remedy for the command line: the option instead of the argument; empty if there is none."""
     if remedy.argument == "y":
-        return 'add an array or column "labels", or use --labels NAME for one that is there'
+        return (
+            'put them in the same file, as an array or column "labels" '
+            '(np.savez("test.npz", probs=…, labels=…)), or use --labels NAME if it has one'
+        )
     if remedy.argument == "probs" and remedy.value is ...:
         return ""  # an array, and the option takes the name of one
     if remedy.argument == "from_logits" and remedy.value is False:
@@ -432,8 +433,9 @@ def remedy_text(remedy: Remedy) -> str:
     if remedy.value is ...:  # the value is the user's to choose
         return f"use {option}, {remedy.effect}".rstrip(", ")
     values = remedy.value if isinstance(remedy.value, range | tuple) else [remedy.value]
-    value = "" if remedy.value is True else f" {','.join(map(str, values))}"
-    return f"use {option}{value} {remedy.effect}".rstrip()
+    value = "" if remedy.value is True else f" {quote(','.join(map(str, values)))}"
+    also = "" if remedy.also is None else remedy_text(remedy.also).removeprefix("use")
+    return f"use {option}{value}{also} {remedy.effect}".rstrip()
 
 
 def _sentence(error: BaseException) -> str:

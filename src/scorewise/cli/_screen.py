@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -17,10 +18,15 @@ from scorewise.compare import Comparison
 
 
 class _Screen(Console):
-    """A console that raises where the reader has closed the pipe."""
+    """A console that goes on where the reader has closed the pipe."""
 
     def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
+        _discard_output()
+
+
+def _discard_output() -> None:
+    """Discard what is printed from now on, as nobody reads it; the exit code still counts."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def print_text(*items: Any, wrap: bool = True) -> None:
@@ -44,7 +50,11 @@ def print_error(text: str, color: str = "yellow") -> None:
 
 def print_json(value: Any) -> None:
     """Print one line of JSON."""
-    sys.stdout.write(dumps(value) + "\n")
+    try:
+        sys.stdout.write(dumps(value) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
 
 
 def _printable(text: str) -> str:

@@ -24,6 +24,7 @@ from scorewise.cli._app import (
     Reading,
     TableOut,
     command,
+    refuse_policy,
 )
 from scorewise.cli._screen import print_json, print_text
 from scorewise.errors import InvalidInput
@@ -73,6 +74,7 @@ def apply(
         raise InvalidInput(
             f"the policy comes first: scorewise apply {quote(str(file))} {quote(str(policy_file))}"
         )
+    refuse_policy(file)
     check_table_path(out)
     policy = load_policy(policy_file, public_key=public_key)
     predictions = read_predictions(file, **reading)

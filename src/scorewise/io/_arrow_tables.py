@@ -20,9 +20,15 @@ import pyarrow.compute as pc
 
 from scorewise import _validate as validate
 from scorewise._fields import UNLABELLED, ClassNames, checked_ids, checked_names
-from scorewise._text import quoted, quoted_names
+from scorewise._text import quoted
 from scorewise.errors import InvalidFile, InvalidInput, Remedy
-from scorewise.io._columns import ColumnGrid, labels_from, member_columns, weight_columns
+from scorewise.io._columns import (
+    ColumnGrid,
+    labels_from,
+    member_columns,
+    no_predictions,
+    weight_columns,
+)
 from scorewise.io._predictions import (
     Arrays,
     Predictions,
@@ -226,11 +232,12 @@ class ColumnDecoder:
                 class_names = class_names or columns.class_names
                 self._first_class = columns.first_class
         if not self._values:
-            raise InvalidInput(
+            numeric = [field.name for field in schema if pa.types.is_floating(field.type)]
+            problem = (
                 "there is no column 'probs' or 'logits', and no column per member and class such "
-                f"as 'probs_0_1'; it has {quoted_names(names)}",
-                Remedy("probs", "NAME", "for the column with the predictions"),
+                "as 'probs_0_1'; it has"
             )
+            raise no_predictions(names, numeric, options, problem)
         self.class_names = class_names or options.class_names
         others = other_fields(names, options)
         self._labels, self._ids = others.get("labels"), others.get("ids")

@@ -37,6 +37,7 @@ _NUMBERED = re.compile(r"(\D*)(\d{1,9})(\D*[\W_](?=-\d)|\D+)(-?\d{1,9})(\D*)")
 _NAMED = re.compile(r"(\D*)(\d{1,9})([^0-9A-Za-z]+)(.+)")  # the class by name
 _WEIGHT = re.compile(r"weights?_(\d{1,9})")
 _ONE_MODEL = {"probs": ("p", "probability", *PROBS, *PREDICTIONS), "logits": LOGITS}
+_MOST_CLASSES = 20  # that advice names; more columns are features
 # words before a number that show whether it is a class or a member
 _CLASS_WORDS = {"class", "cls", "c", "k", "label", "category", "cat"}
 _MEMBER_WORDS = {
@@ -114,6 +115,9 @@ def _named_by_user(columns: Sequence[str], name: str, options: ReadOptions) -> C
     """Return the grid of columns whose names begin with a name."""
     candidates = [column for column in columns if column.startswith(name)]
     grid = grid_of(candidates, name)
+    reason = None if grid or options.one_model else _uneven_columns(candidates)
+    if reason is not None:
+        raise InvalidInput(reason)
     grid = grid or _one_model_grid(candidates, [name.rstrip("_- .")], options)
     if grid is None:
         exact_name(columns, name, "probs")
@@ -174,6 +178,49 @@ def _one_model_grid(
             raise InvalidInput(f"classes are missing: there are {quoted_names(group.values())}")
         return ColumnGrid(tuple(group.values()), (1, len(group)), None, numbers[0])
     return ColumnGrid(tuple(group.values()), (1, len(group)), tuple(group))
+
+
+def no_predictions(
+    columns: Sequence[str], numeric: Sequence[str], options: ReadOptions, problem: str
+) -> InvalidInput:
+    """Return the error for a table without predictions: the most likely reason, or the problem.
+
+    ``numeric`` are the columns whose numbers may be probabilities.
+    """
+    for field in MEMBER_NAMES:
+        if (reason := _uneven_columns(_candidates(columns, field))) is not None:
+            return InvalidInput(reason)
+    others = {*LABELS, *IDS, *WEIGHTS, options.labels, options.ids}
+    classes = tuple(name for name in numeric if not {name, name.lower()} & others)
+    remedies = [Remedy("probs", "NAME", "for the column, or the beginning of the columns' names")]
+    if 2 <= len(classes) <= _MOST_CLASSES:
+        effect = "if these are the classes of one model"
+        remedies = [Remedy("one_model", True, effect, Remedy("class_names", classes))]
+    return InvalidInput(f"{problem} {quoted_names(columns)}", *remedies)
+
+
+def _uneven_columns(columns: Sequence[str]) -> str | None:
+    """Return which column is missing, or is one too many, if there almost is a grid."""
+    for group in sorted(_grouped(columns, _NAMED), key=len, reverse=True):
+        by_name = {(int(parts[1]), parts[3]): column for column, parts in group}
+        members = sorted({m for m, _ in by_name})
+        names = [name for _, name in by_name]
+        counts = {name: names.count(name) for name in names}
+        is_almost_grid = len(members) > 1 and max(counts.values()) == len(members)
+        if not is_almost_grid or not _counts_up(members):
+            continue
+        for name in sorted(counts, key=lambda name: counts[name]):
+            absent = [m for m in members if (m, name) not in by_name]
+            if not absent:
+                continue
+            column = next(by_name[m, name] for m in members if (m, name) in by_name)
+            head, number, between, _ = dict(group)[column]
+            counterpart = f"{head}{absent[0]:0{len(number)}}{between}{name}"
+            return (
+                f"there is a column {quoted(column)} and no {quoted(counterpart)}, and all members "
+                "must have the same classes; add what is missing, or leave out what is no class"
+            )
+    return None
 
 
 def weight_columns(columns: Sequence[str]) -> list[str]:

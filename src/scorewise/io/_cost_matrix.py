@@ -19,8 +19,8 @@ def read_cost_matrix(path: str | os.PathLike[str]) -> CostMatrix:
 
     The first line names the actions; each further line is for a class. The first column may have
     the names of the classes, or their numbers from 0 on: lines are then put in the order of the
-    classes of the predictions. Cells are separated by commas, or by semicolons, as in European
-    files, in which numbers may have decimal commas.
+    classes of the predictions. Cells are separated by commas; or by semicolons or tabs, and then
+    numbers may have decimal commas.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def read_cost_matrix(path: str | os.PathLike[str]) -> CostMatrix:
         with path.open(encoding="utf-8-sig", newline="") as file:
             text = file.read()
         header_line = text.partition("\n")[0]
-        separator = ";" if header_line.count(";") > header_line.count(",") else ","
+        separator = max(",;\t", key=header_line.count)
         reader = csv.reader(StringIO(text, newline=""), delimiter=separator, strict=True)
         lines = [[cell.strip() for cell in line] for line in reader if any(line)]
     except (csv.Error, UnicodeDecodeError) as error:
@@ -65,7 +65,7 @@ def read_cost_matrix(path: str | os.PathLike[str]) -> CostMatrix:
             "costs for each class, all of the same length"
         )
     header, *table = lines
-    if separator == ";":
+    if separator != ",":
         table = _with_decimal_points(table, path)
     try:
         first_cells = [_number_or_text(line[0]) for line in table]

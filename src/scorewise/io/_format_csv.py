@@ -20,9 +20,16 @@ import numpy as np
 from scorewise import _validate as validate
 from scorewise._fields import UNLABELLED, checked_names
 from scorewise._tables import from_spreadsheet_text, spreadsheet_text
-from scorewise._text import quoted, quoted_names
-from scorewise.errors import InvalidFile, InvalidInput, Remedy
-from scorewise.io._columns import ColumnGrid, grids_of, labels_from, parse_number, weight_columns
+from scorewise._text import quoted
+from scorewise.errors import InvalidFile, InvalidInput
+from scorewise.io._columns import (
+    ColumnGrid,
+    grids_of,
+    labels_from,
+    no_predictions,
+    parse_number,
+    weight_columns,
+)
 from scorewise.io._formats import FileFormat
 from scorewise.io._predictions import Predictions
 from scorewise.io._read_options import ReadOptions, other_fields
@@ -130,11 +137,12 @@ def _predictions(
     names = metadata.get("class_names")
     grids = grids_of(list(columns), options)
     if not grids:
-        raise InvalidFile(
-            f"{path.name!r} has no columns of predictions, one per member and class, such as "
-            f"probs_0_1; with the separator {quoted(separator)} it has {quoted_names(columns)}",
-            Remedy("probs", "NAME", "for the beginning of their names"),
+        numeric = [name for name, cells in columns.items() if all(map(_may_be_probability, cells))]
+        problem = (
+            "there are no columns of predictions, one per member and class, such as probs_0_1; "
+            f"with the separator {quoted(separator)} it has"
         )
+        raise no_predictions(list(columns), numeric, options, problem)
     others = other_fields(list(columns), options)
     weights = weight_columns(list(columns))
     if separator != ",":
@@ -166,6 +174,11 @@ def _predictions(
         values = [_column_values(columns[name], name, dtype, path) for name in weights]
         fields["weights"] = np.stack(values, axis=-1)
     return Predictions(class_names=names, labels_are="indices", **fields)
+
+
+def _may_be_probability(cell: str) -> bool:
+    number = parse_number(cell.replace(",", "."))
+    return number is not None and 0 <= number <= 1
 
 
 def _is_whole(text: str) -> bool:

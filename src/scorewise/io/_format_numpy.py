@@ -174,7 +174,9 @@ def _read_npy(path: Path, options: ReadOptions) -> Predictions:
     for argument in ("probs", "labels", "ids"):
         if getattr(options, argument) is not None:
             raise InvalidInput(
-                "a .npy file holds one array, without a name", Remedy(argument, None)
+                "a .npy file holds one array, without a name; save what belongs together in one "
+                'file: np.savez("test.npz", probs=…, labels=…)',
+                Remedy(argument, None),
             )
     with path.open("rb") as file:
         array = MappedArray.from_header(file, path, repr(path.name))

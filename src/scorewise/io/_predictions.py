@@ -20,6 +20,11 @@ from scorewise.errors import InvalidFile, InvalidInput
 
 CHUNK_BYTES = 8 << 20  # of predictions at a time: more than a cache, much less than memory
 
+CLASS_1_ALONE = (
+    "probabilities of class 1 alone, (N, M), are not enough: two classes need two probabilities, "
+    "as scorewise.binary makes them in Python"
+)
+
 Arrays = dict[str, np.ndarray]  # by field: "probs", "logits", "labels", "ids" and "weights"
 
 
@@ -392,6 +397,10 @@ class Predictions(TextInNotebooks):
 
     def with_location(self, error: InvalidInput) -> InvalidInput:
         """Return the error with the name of the file and the place of the wrong row."""
+        sums_are_wrong = any(remedy.argument == "normalize" for remedy in error.remedies)
+        if sums_are_wrong and self.shape[1] == 1:
+            problem = f"{error.problem}; {CLASS_1_ALONE}"
+            error = InvalidInput(problem, *error.remedies, index=error.index)
         if error.index is not None:
             problem = f"{self.locate(error.index[0])}: {error.problem}"
             error = InvalidInput(problem, *error.remedies, index=error.index)

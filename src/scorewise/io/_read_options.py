@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,7 +14,7 @@ from scorewise import _validate as validate
 from scorewise._fields import LABEL_KINDS, ClassNames
 from scorewise._text import quoted, quoted_names, shape_text
 from scorewise.errors import InvalidInput, Remedy
-from scorewise.io._predictions import Predictions
+from scorewise.io._predictions import CLASS_1_ALONE, Predictions
 
 Field = TypeVar("Field")
 
@@ -136,6 +137,11 @@ def name_of(names: Sequence[str], known: Sequence[str], argument: str | None) ->
 def exact_name(names: Sequence[str], name: str, argument: str) -> str:
     """Return the name; raises, with the nearest one, if a file does not have it."""
     if name not in names:
+        if Path(name).is_file():
+            raise InvalidInput(
+                f"{argument} is the name of an array or column in this file, and {quoted(name)} is "
+                'another file; save both in one: np.savez("test.npz", probs=…, labels=…)'
+            )
         close = difflib.get_close_matches(name, names, n=1)
         raise InvalidInput(
             f"there is no {quoted(name)}, only {quoted_names(sorted(names))}",
@@ -160,12 +166,13 @@ def axes_of(
             return (0, 1)
         raise InvalidInput(
             f"{name} has shape {shape}, and no axis of members; it must be (N, M, K): rows, "
-            "members, classes",
+            f"members, classes; {CLASS_1_ALONE}",
             Remedy("one_model", True, f"if these are {shape[0]:,} rows of one model"),
         )
     if len(shape) != 3:
+        class_1 = f"; {CLASS_1_ALONE}" if len(shape) < 3 else ""
         raise InvalidInput(
-            f"{name} has shape {shape}; it must be (N, M, K): rows, members, classes"
+            f"{name} has shape {shape}; it must be (N, M, K): rows, members, classes{class_1}"
         )
     order = _ORDERS[options.member_axis]
     n, m, _ = (shape[axis] for axis in order)

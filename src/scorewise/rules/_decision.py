@@ -6,6 +6,7 @@ import math
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from numbers import Integral
 from typing import Any, final
 
 import numpy as np
@@ -162,6 +163,7 @@ class CostMatrix(DecisionRule):
     costs: np.ndarray  # from any array or data frame
     actions: Sequence[str] | None = None  # stored as a tuple
     class_names: Sequence[str] | None = None  # of the rows, stored as a tuple
+    rows_in_order: bool = False
     family = "cost_matrix"
 
     def __post_init__(self) -> None:
@@ -216,18 +218,21 @@ class CostMatrix(DecisionRule):
         return bool((self.costs >= 0).all())
 
     def _parameters(self) -> tuple[Any, ...]:
+        if self.rows_in_order:
+            return self.costs, self.actions, self.class_names, True
         if self.class_names is not None:
             return self.costs, self.actions, self.class_names
         return (self.costs,) if self.actions is None else (self.costs, self.actions)
 
     def to_json(self) -> str | dict[str, Any]:
         content = super().to_json()
-        if self.class_names is None:  # a policy of an earlier version has no such field
-            del content["class_names"]  # type: ignore[union-attr]
+        for name in ("class_names", "rows_in_order"):
+            if not getattr(self, name):  # a policy of an earlier version has no such field
+                del content[name]  # type: ignore[union-attr]
         return content
 
     def check_classes(self, n_classes: int) -> None:
-        if self.class_names is not None:
+        if self.class_names is not None and self.class_names != _numbers(len(self.costs)):
             raise InvalidInput(
                 f"the costs name their classes, such as {quoted(self.class_names[0])}, and here "
                 "the order of the classes is not known; pass rule.for_classes(names), with the "
@@ -236,17 +241,27 @@ class CostMatrix(DecisionRule):
         validate.same_classes(n_classes, len(self.costs), "this cost matrix")
 
     def for_classes(self, classes: Iterable[Any] | None) -> CostMatrix:
-        if self.class_names is None:
-            return self
         labels = None if classes is None else [class_text(label) for label in classes]
-        names = self._names_in_order(labels)
-        costs = self.costs[[self.class_names.index(name) for name in names]]
-        return CostMatrix(costs, self.actions)
+        actions = [action for action in self.actions or () if action in (labels or ())]
+        are_permuted = labels is not None and actions != labels and set(actions) == set(labels)
+        if self.class_names is not None:
+            names = self._names_in_order(labels)
+            costs = self.costs[[self.class_names.index(name) for name in names]]
+            return CostMatrix(costs, self.actions, rows_in_order=are_permuted)
+        if are_permuted and not self.rows_in_order:
+            raise InvalidInput(
+                f"the actions of the costs are the classes in another order, "
+                f"{quoted_names(actions)}, and the rows have no names, so that their order is not "
+                "known; name the class of each row (in class_names of cost_matrix, the index of a "
+                "data frame or the first column of a file), or pass rows and columns in the order "
+                f"of the classes, {quoted_names(labels or ())}"
+            )
+        return self
 
     def _names_in_order(self, labels: list[str] | None) -> Sequence[str]:
         """Return the names of the rows in the order of the classes, or their numbers from 0."""
         names = self.class_names or ()
-        numbers = [str(k) for k in range(len(names))]
+        numbers = _numbers(len(names))
         if set(names) == set(numbers) and not set(names) & set(labels or ()):
             validate.same_classes(len(labels or names), len(names), "this cost matrix")
             return numbers
@@ -372,19 +387,22 @@ def _read_frame(frame: Any) -> tuple[Any, list[Any] | None, list[str] | None]:
     """Return the costs of a data frame, the names of its columns, and the classes of its rows.
 
     The classes are in its index, or in its first column. Names are None where they are numbers
-    that the library gave.
+    that the library gave: 0, 1, … in order. Where the columns are these numbers in another order,
+    those of the index are names too.
     """
     values = np.asarray(frame.to_numpy())
     columns, n = list(frame.columns), len(values)
     actions = None if _are_positions(columns) else columns
-    index = list(getattr(frame, "index", range(n)))
-    if not _are_positions(index):
-        classes = [class_text(label) for label in index]
-    elif columns and names_classes(columns[0], values[:, 0].tolist()):
-        classes = [class_text(label) for label in values[:, 0]]
-        values, actions = values[:, 1:], actions and actions[1:]
-    else:
-        classes = None
+    index = getattr(frame, "index", range(n))
+    classes: list[str] | None = [class_text(label) for label in index]
+    if _are_positions(list(index)):
+        if columns and names_classes(columns[0], values[:, 0].tolist()):
+            classes = [class_text(label) for label in values[:, 0]]
+            values, actions = values[:, 1:], actions and actions[1:]
+        elif hasattr(index, "start") and (actions is None or not _are_numbers(columns)):
+            classes = None  # a range, which pandas gives to rows without names
+    elif _are_numbers(list(index)):
+        actions = columns
     if values.dtype == object:  # columns of several types
         values = np.array(values.tolist())
     return values, actions, classes
@@ -394,6 +412,16 @@ def _are_positions(labels: list[Any]) -> bool:
     """Return whether labels are 0, 1, …, as a library numbers what has no names."""
     has_bools = any(isinstance(label, bool | np.bool_) for label in labels)
     return labels == list(range(len(labels))) and not has_bools
+
+
+def _are_numbers(labels: list[Any]) -> bool:
+    """Return whether labels are the integers 0, 1, … in any order."""
+    return all(isinstance(label, Integral) for label in labels) and _are_positions(sorted(labels))
+
+
+def _numbers(n: int) -> tuple[str, ...]:
+    """Return the numbers of n classes as text."""
+    return tuple(map(str, range(n)))
 
 
 def _checked_names(names: Any, n: int, singular: str, plural: str) -> tuple[str, ...] | None:
@@ -451,7 +479,10 @@ def top_k(k: int) -> ScoringRule:
 
 @register
 def cost_matrix(
-    costs: Any, actions: Sequence[str] | None = None, class_names: Sequence[Any] | None = None
+    costs: Any,
+    actions: Sequence[str] | None = None,
+    class_names: Sequence[Any] | None = None,
+    rows_in_order: bool = False,
 ) -> ScoringRule:
     """Return the rule ℓ(p, y) = C[y, a*(p)], with a*(p) the action of least expected cost.
 
@@ -472,7 +503,10 @@ def cost_matrix(
     class_names : sequence, optional
         The classes of the rows. Rows are then put in the order of the classes of the predictions,
         by name, and predictions whose classes are not known are refused. Without names, rows are
-        in the order of the classes.
+        in the order of the classes; where the actions are the classes in another order, that is
+        not certain, and names are asked for.
+    rows_in_order : bool
+        Whether rows without names are in the order of the classes although the actions are not.
 
     Raises
     ------
@@ -495,7 +529,7 @@ def cost_matrix(
     action   rows  cost  aleatoric  epistemic
     dismiss     1     1          1          0
     """
-    return CostMatrix(costs, actions, class_names)
+    return CostMatrix(costs, actions, class_names, rows_in_order)
 
 
 # -- top-k under a Dirichlet -----------------------------------------------------------------------

@@ -170,7 +170,8 @@ class ScoringRule(abc.ABC):
         Raises
         ------
         InvalidInput
-            If a cost matrix names other classes, or names its classes and the predictions do not.
+            If a cost matrix names other classes, or names its classes and the predictions do not,
+            or has the classes as actions in another order, and no names of its rows.
 
         Examples
         --------
