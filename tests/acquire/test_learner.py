@@ -244,7 +244,7 @@ BAD = {
     "modules": ({"model": [Net()]}, "train"),
     "no model": ({"model": None}, "NoneType"),
     "empty list": ({"model": []}, "empty"),
-    "class": ({"model": RandomForestClassifier}, "instance"),
+    "class": ({"model": RandomForestClassifier}, "is a class"),
     "classes": ({"model": [GaussianNB()], "classes": [0, 1]}, "y_oracle"),
     "classes of tests": ({"y_test": [7] * 50, "classes": [0, 1, 2]}, "y_test"),
     "seed": ({"random_state": -1}, "random_state"),

@@ -385,4 +385,4 @@ def test_certificates_of_one_threshold_are_one_guarantee():
     assert len({cert.threshold for cert in accepting}) == 1
     assert [cert.max_loss for group in others for cert in group] == [0.01]
     nothing = evaluate(y=(RIGHT + 1) % 3)
-    assert [len(group) for group in nothing.guarantees] == [6]
+    assert [len(group) for group in nothing.guarantees] == [5, 1]  # 1 % needs more rows
