@@ -498,6 +498,14 @@ def test_more_rows_would_not_help_where_the_loss_is_too_large():
     )
 
 
+def test_too_few_rows_need_more_whatever_their_losses():
+    cert = sw.certify_threshold(np.ones(12), np.arange(12), 0.05)
+    assert str(cert) == (
+        "Nothing can be accepted: 12 calibration rows do not certify a mean loss of at most 0.05 "
+        "with 95 % confidence; at least 59 are needed, even if none incurs a loss."
+    )
+
+
 def test_messages():
     assert str(sw.certify_threshold(np.zeros(20), np.arange(20), 0.05)) == (
         "Nothing can be accepted: 20 calibration rows do not certify a mean loss of at most 0.05 "

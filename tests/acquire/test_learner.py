@@ -244,7 +244,7 @@ BAD = {
     "modules": ({"model": [Net()]}, "train"),
     "no model": ({"model": None}, "NoneType"),
     "empty list": ({"model": []}, "empty"),
-    "class": ({"model": RandomForestClassifier}, "instance"),
+    "class": ({"model": RandomForestClassifier}, "is a class"),
     "classes": ({"model": [GaussianNB()], "classes": [0, 1]}, "y_oracle"),
     "classes of tests": ({"y_test": [7] * 50, "classes": [0, 1, 2]}, "y_test"),
     "seed": ({"random_state": -1}, "random_state"),
@@ -309,6 +309,13 @@ def test_labels_of_another_type_than_test_labels_are_refused(way, kind):
     rows = learner.ask()
     with pytest.raises(sw.InvalidInput):
         learner.tell(rows, y[rows])
+
+
+def test_test_labels_in_another_coding_than_the_oracle_are_refused():
+    exam = {"X_test": X, "y_test": Y + 1}
+    with pytest.raises(sw.InvalidInput, match=r"y_test has the label 3, .* pass classes="):
+        sw.active_learning(forest(), X, Y, **exam)
+    sw.active_learning(forest(), X, Y, classes=range(4), **exam)
 
 
 def test_ensembles_cannot_be_trained_warm():

@@ -26,8 +26,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     sw.write_predictions("test.npz", PREDICTIONS)
     Path("costs.csv").write_text(COSTS)
-    lines = [f"<b>text {i}</b>\n" for i in range(len(PREDICTIONS))]
-    Path("texts.csv").write_text("".join(["text\n", *lines]))
+    lines = [f"{row_id},<b>text {i}</b>\n" for i, row_id in enumerate(PREDICTIONS.ids)]
+    Path("texts.csv").write_text("".join(["id,text\n", *lines]))
     return tmp_path
 
 

@@ -100,6 +100,9 @@ def test_nothing_is_certified():
     few = evaluate(PROBS[:5], RIGHT[:5])
     needed = few.certificates[0].n_more_rows
     assert f"about {needed} more labelled cases would be needed." in few.verdict.abstain
+    wrong = evaluate(PROBS[:5], (RIGHT[:5] + 1) % 3)
+    needed = wrong.certificates[0].fewest_rows
+    assert f"at least {needed} labelled cases are needed." in wrong.verdict.abstain
     check_sentences(evaluation)
     check_sentences(few)
 
@@ -382,4 +385,4 @@ def test_certificates_of_one_threshold_are_one_guarantee():
     assert len({cert.threshold for cert in accepting}) == 1
     assert [cert.max_loss for group in others for cert in group] == [0.01]
     nothing = evaluate(y=(RIGHT + 1) % 3)
-    assert [len(group) for group in nothing.guarantees] == [6]
+    assert [len(group) for group in nothing.guarantees] == [5, 1]  # 1 % needs more rows

@@ -344,3 +344,10 @@ def test_fuzz_decompose_either_refuses_or_keeps_the_laws(data):
             parts = d.aleatoric + d.epistemic
             np.testing.assert_allclose(d.total, parts, atol=off, rtol=off, err_msg=name)
     np.testing.assert_array_equal(probs, before)
+
+
+def test_predictions_of_a_file_are_answered_with_their_samples():
+    predictions = sw.io.Predictions([[[0.5, 0.5]]])
+    for function in (sw.decompose, sw.decide):
+        with pytest.raises(sw.InvalidInput, match=r"pass their samples: predictions\.samples"):
+            function(predictions, "zero-one" if function is sw.decompose else [[0, 1], [1, 0]])

@@ -552,3 +552,14 @@ def test_a_bad_label_does_not_keep_rows_from_being_scored(tmp_path):
     pq.write_table(pa.table(columns), tmp_path / "in.parquet")
     scored = sw.score_file(tmp_path / "in.parquet", RULES, tmp_path / "out.parquet")
     assert scored.n_rows == len(probs)
+
+
+@pytest.mark.parametrize("kind", ["npz", "csv", "parquet"])
+def test_scores_do_not_depend_on_labels(tmp_path, kind):
+    path = tmp_path / f"a.{kind}"
+    probs, out = np.full((2, 1, 3), 1 / 3), tmp_path / "u.csv"
+    if kind == "npz":
+        np.savez(path, probs=probs, labels=[1, 2])  # names or indices
+    else:
+        sw.write_predictions(path, probs, labels=[1, 2])
+    assert sw.score_file(path, "log", out, class_names=[1, 2, 3]).n_rows == 2

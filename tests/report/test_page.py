@@ -552,9 +552,18 @@ def test_inputs_are_read_in_the_order_of_the_ids(tmp_path):
     np.save(tmp_path / "b.npy", images)
     (tmp_path / "c.csv").write_text('id;text\n3;"x; y"\n1;b\n2;c\n')
     np.testing.assert_array_equal(read_inputs(tmp_path / "a.npz", [1, 2, 3]), images[[1, 2, 0]])
-    np.testing.assert_array_equal(read_inputs(tmp_path / "b.npy", [1, 2, 3]), images)
+    np.testing.assert_array_equal(read_inputs(tmp_path / "b.npy"), images)
+    np.testing.assert_array_equal(read_inputs(tmp_path / "b.npy", [2, 0, 1]), images[[2, 0, 1]])
+    with pytest.raises(sw.InvalidInput, match="the predictions have ids, and the inputs have none"):
+        read_inputs(tmp_path / "b.npy", [1, 2, 3])
     assert read_inputs(tmp_path / "c.csv", [1, 2, 3]) == ["b", "c", "x; y"]
-    assert read_inputs(tmp_path / "c.csv") == ["x; y", "b", "c"]
+    with pytest.raises(sw.InvalidInput, match="the inputs have ids, and the predictions have none"):
+        read_inputs(tmp_path / "c.csv")
+    (tmp_path / "g.csv").write_text("id,text\n2,c\n1,b\n0,a\n")
+    assert read_inputs(tmp_path / "g.csv") == ["a", "b", "c"]
+    np.savez(tmp_path / "h.npz", images=np.array([{}, {}], dtype=object))
+    with pytest.raises(sw.InvalidInput, match="save images as numbers"):
+        read_inputs(tmp_path / "h.npz")
     with pytest.raises(sw.InvalidInput, match="no input for row 1"):
         read_inputs(tmp_path / "c.csv", [1, 7])
     (tmp_path / "d.csv").write_text("title,body\na,b\n")

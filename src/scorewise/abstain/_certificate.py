@@ -57,6 +57,9 @@ class Certificate(TextInNotebooks):
         The unit of the losses, in which the certificate is printed.
     drift : Drift, optional
         The last check whether new inputs still look like the calibration data.
+    fewest_rows : int
+        The number of rows that would certify a threshold if none incurred a loss; with fewer, no
+        losses do.
     """
 
     threshold: float
@@ -69,6 +72,7 @@ class Certificate(TextInNotebooks):
     n_more_rows: int | None = None
     unit: Unit = _LOSS
     drift: Drift | None = field(default=None, compare=False)
+    fewest_rows: int = 1
 
     @classmethod
     def of(
@@ -118,6 +122,11 @@ class Certificate(TextInNotebooks):
         return self.drift is not None and self.drift.has_drifted
 
     @property
+    def has_too_few_rows(self) -> bool:
+        """Whether there are so few rows that not even losses of 0 certify a threshold."""
+        return self.n_calibration < self.fewest_rows
+
+    @property
     def guarantee(self) -> str:
         """The guarantee in words: "a mean loss of at most 0.05 with 95 % confidence"."""
         return (
@@ -136,7 +145,9 @@ class Certificate(TextInNotebooks):
                 f"{self.unit.format(self.loss)}. The mean {noun} of new rows that are accepted is "
                 f"at most {max_loss}, with {percent(self.confidence, '.12g')} confidence."
             )
-        if self.n_more_rows is None:
+        if self.n_more_rows is None and self.has_too_few_rows:
+            advice = f"at least {self.fewest_rows:,} are needed, even if none incurs a loss"
+        elif self.n_more_rows is None:
             advice = (
                 "more of them may not help at the losses observed: allow a larger loss, or use a "
                 "better model or measure"
@@ -254,30 +265,27 @@ def certify_threshold(
     loss, score, *guarantee = _checked(losses, uncertainty, max_loss, confidence, loss_bound)
     if groups is None:
         certificate = _certificate(loss, score, *guarantee, unit=unit)
-        warn_if_too_few_rows([certificate], loss_bound)
+        warn_if_too_few_rows([certificate])
         return certificate
     names = validate.groups(groups, len(loss))
     certificates = {
         name: _certificate(loss[names == name], score[names == name], *guarantee, unit=unit)
         for name in np.unique(names).tolist()
     }
-    warn_if_too_few_rows(list(certificates.values()), loss_bound)
+    warn_if_too_few_rows(list(certificates.values()))
     return certificates
 
 
-def warn_if_too_few_rows(certificates: Sequence[Certificate], loss_bound: float) -> None:
+def warn_if_too_few_rows(certificates: Sequence[Certificate]) -> None:
     """Warn if there are so few rows that not even losses of 0 could certify a threshold.
 
     Parameters
     ----------
     certificates : sequence of Certificate
         Of one call, with the same guarantee: that of all rows, or those of groups.
-    loss_bound : float
-        The largest loss that can occur.
     """
     first = certificates[0]
-    fewest = _Search(first.max_loss / loss_bound, 1 - first.confidence).fewest()
-    sizes = [c.n_calibration for c in certificates if c.n_calibration < fewest]
+    sizes = [c.n_calibration for c in certificates if c.has_too_few_rows]
     if not sizes:
         return
     rows = f"{min(sizes):,} calibration row{'s' * (min(sizes) != 1)}"
@@ -285,7 +293,7 @@ def warn_if_too_few_rows(certificates: Sequence[Certificate], loss_bound: float)
         rows = f"{len(sizes)} of {len(certificates)} groups have too few rows: {rows}"
     validate.warn(
         f"{rows} cannot certify {first.guarantee}, even if none incurs a loss, so nothing is "
-        f"accepted; at least {fewest:,.0f} are needed"
+        f"accepted; at least {first.fewest_rows:,} are needed"
     )
 
 
@@ -327,7 +335,12 @@ def _certificate(
     search = _Search(max_loss / loss_bound, 1 - confidence)
     accepted, level = search.largest_accepted(ranked)
     certify = partial(
-        Certificate, max_loss=max_loss, confidence=confidence, n_calibration=len(loss), unit=unit
+        Certificate,
+        max_loss=max_loss,
+        confidence=confidence,
+        n_calibration=len(loss),
+        unit=unit,
+        fewest_rows=int(search.fewest()),
     )
     if not accepted:
         return certify(-np.inf, 0.0, np.nan, np.nan, n_more_rows=search.n_more_rows(ranked))

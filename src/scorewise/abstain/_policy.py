@@ -498,7 +498,7 @@ def certify(
         class_names=class_names_of(rows.samples),
         metadata=metadata,
     )
-    warn_if_too_few_rows([policy.certificate], policy.loss_bound)
+    warn_if_too_few_rows([policy.certificate])
     return policy
 
 

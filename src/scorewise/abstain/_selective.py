@@ -189,11 +189,15 @@ class SelectiveClassifier(HeldOutClassifier):
             stored_as=rows.stored_as,
             class_names=tuple(map(class_text, classes.tolist())),
         )
-        if not policy.certificate.coverage:
-            validate.warn(
-                f"this SelectiveClassifier abstains on every row. {policy.certificate} Hold out "
-                "more rows (calibration_size), allow a larger max_loss, or use a better model"
-            )
+        certificate = policy.certificate
+        if not certificate.coverage:
+            advice = ""
+            if certificate.n_more_rows is not None or certificate.has_too_few_rows:
+                advice = (
+                    " Hold out more rows (calibration_size), allow a larger max_loss, or use a "
+                    "better model"
+                )
+            validate.warn(f"this SelectiveClassifier abstains on every row. {certificate}{advice}")
         return {"policy_": policy}
 
     def _labels(self, mean: np.ndarray) -> np.ndarray:

@@ -485,7 +485,13 @@ def active_learning(
     elif options.get("y_test") is not None:
         y_test = validate.class_labels(options["y_test"], "y_test")
         validate.same_kind(y, y_test, "y_test")
-        options["classes"] = np.union1d(y, y_test)
+        unknown = np.setdiff1d(y_test, y)
+        if len(unknown):
+            raise InvalidInput(
+                f"y_test has the label {unknown[0]}, which y_oracle never has",
+                Remedy("classes", ..., "all labels that can occur"),
+            )
+        options["classes"] = y
     else:
         options["classes"] = y
     learner = ActiveLearner(model, X_pool, **options)

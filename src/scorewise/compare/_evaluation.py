@@ -266,8 +266,9 @@ class Evaluation(TextInNotebooks):
         """The certificates, those of the same threshold together, the smallest loss first."""
         by_threshold: dict[tuple[object, ...], list[Certificate]] = {}
         for certificate in self.certificates:
-            needs = None if certificate.coverage else certificate.n_more_rows
-            by_threshold.setdefault((certificate.threshold, needs), []).insert(0, certificate)
+            fewest = certificate.fewest_rows if certificate.has_too_few_rows else None
+            needs = (None, None) if certificate.coverage else (certificate.n_more_rows, fewest)
+            by_threshold.setdefault((certificate.threshold, *needs), []).insert(0, certificate)
         return tuple(map(tuple, by_threshold.values()))
 
     @property

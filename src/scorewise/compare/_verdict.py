@@ -12,6 +12,7 @@ from scorewise._text import percent
 from scorewise.errors import Remedy, ScorewiseError
 
 if TYPE_CHECKING:
+    from scorewise.abstain import Certificate
     from scorewise.compare._comparison import Comparison
     from scorewise.compare._evaluation import Evaluation, LearningEvaluation, OODEvaluation
     from scorewise.rules import Unit
@@ -172,7 +173,7 @@ def _abstain(evaluation: Evaluation, noun: str) -> str:
             if unit.is_proportion
             else f"the {noun} is at most {target}"
         )
-        more = _more_rows(easiest.n_more_rows)
+        more = _more_rows(easiest)
         return f"{sentence} Nothing can be guaranteed for new cases, not even that {goal}: {more}."
     target = unit.format_exact(certificate.max_loss)
     goal = (
@@ -233,7 +234,10 @@ def _everyday(value: float, unit: Unit | None = None) -> str:
     return percent(value, ".2g" if value < 0.9 else ".3g")
 
 
-def _more_rows(n: int | None) -> str:
+def _more_rows(certificate: Certificate) -> str:
+    n = certificate.n_more_rows
+    if n is None and certificate.has_too_few_rows:
+        return f"at least {certificate.fewest_rows:,} labelled cases are needed"
     if n is None:
         return "more labelled cases may not help, a better model might"
     return f"about {n:,} more labelled case{'s' * (n != 1)} would be needed"

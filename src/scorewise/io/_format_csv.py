@@ -154,7 +154,7 @@ def _predictions(
         names = grid.class_names if names is None else names
         first_class = grid.first_class
     names = checked_names(options.class_names if names is None else names, grid.shape[-1])
-    if "labels" in others:
+    if "labels" in others and options.reads_labels:
         is_own = options.labels is None and options.labels_are is None
         labels_are = metadata.get("labels_are") if is_own else options.labels_are
         labels = _labels(columns[others["labels"]])

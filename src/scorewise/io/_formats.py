@@ -147,14 +147,25 @@ def read_predictions(
     >>> sw.read_predictions(path, member_axis=0)
     Predictions(4 rows, 3 members, 2 classes, float64, with labels)
     """
-    path = Path(path)
+    options = ReadOptions(
+        None if class_names is None else tuple(map(class_text, class_names)),
+        probs,
+        labels,
+        ids,
+        from_logits,
+        member_axis,
+        one_model,
+        labels_are,
+    )
+    return read_as(Path(path), options)
+
+
+def read_as(path: Path, options: ReadOptions) -> Predictions:
+    """Return the predictions in a file, read as the options say."""
     if not path.exists():
         raise FileNotFoundError(f"there is no file {str(path)!r}")
     file_format = _format_of("" if path.is_dir() else path.suffix, path)
-    names = None if class_names is None else tuple(map(class_text, class_names))
-    options = ReadOptions(
-        names, probs, labels, ids, from_logits, member_axis, one_model, labels_are
-    )
+    names = options.class_names
     try:
         with _require_extra(file_format, path):
             predictions = file_format.read(path, options)
@@ -167,7 +178,7 @@ def read_predictions(
             f"{path.name!r} has the classes {quoted_names(predictions.class_names or ())}, and "
             f"class_names are {quoted_names(names)}"
         )
-    predictions.path, predictions.labels_are = path.absolute(), labels_are
+    predictions.path, predictions.labels_are = path.absolute(), options.labels_are
     return predictions
 
 

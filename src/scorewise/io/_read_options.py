@@ -51,6 +51,7 @@ class ReadOptions:
     member_axis: int | None = None
     one_model: bool = False
     labels_are: str | None = None
+    reads_labels: bool = True  # False where only the number of labels matters
 
     def __post_init__(self) -> None:
         if self.member_axis not in _ORDERS or isinstance(self.member_axis, bool):
@@ -217,6 +218,8 @@ def predictions_of(fields: Mapping[str, Any], options: ReadOptions) -> Predictio
         array = np.asarray(arrays[name])
         axes = axes_of(array.shape, name, options, n_labels)
         arrays[name] = rows_members_classes(array, axes)
+    if not options.reads_labels:
+        arrays.pop("labels", None)
     arrays.setdefault("class_names", options.class_names)
     predictions = Predictions(labels_are=None if labels_are is None else str(labels_are), **arrays)
     if n_labels is None:

@@ -25,6 +25,7 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
+from scorewise._fields import class_text
 from scorewise._files import (
     check_not_input,
     file_digest_in_background,
@@ -43,8 +44,9 @@ from scorewise._tables import Columns, check_table_path, input_summary, row_colu
 from scorewise._text import quoted
 from scorewise.decompose import COMPONENTS, decompose
 from scorewise.errors import InvalidInput
-from scorewise.io._formats import read_predictions
+from scorewise.io._formats import read_as, read_predictions
 from scorewise.io._predictions import Predictions
+from scorewise.io._read_options import ReadOptions
 from scorewise.rules import RuleLike, ScoringRule, get_rules
 
 _PART_BYTES = 256 << 20  # of input between two points from which a run can resume
@@ -150,7 +152,9 @@ def score_file(
     if not named:
         raise InvalidInput("there are no rules; pass at least one")
     check_table_path(out)
-    predictions = read_predictions(source, **options)
+    if options.get("class_names") is not None:
+        options["class_names"] = tuple(map(class_text, options["class_names"]))
+    predictions = read_as(source, ReadOptions(**options, reads_labels=False))
     check_not_input(out, source)
     for rule in named.values():
         rule.for_classes(predictions.class_names).check_classes(predictions.shape[-1])

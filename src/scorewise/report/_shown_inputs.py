@@ -39,8 +39,8 @@ def read_inputs(path: str | PathLike[str], ids: Any = None, *, n_rows: int | Non
     ----------
     path : path
     ids : array (N,), optional
-        The ids of the predictions. If the file has ids too, its rows are put in this order;
-        otherwise they are in the order of the predictions.
+        The ids of the predictions; the rows of the file are put in this order. If only one of
+        the two has ids, these must be the numbers of the rows, from 0.
     n_rows : int, optional
         The number of rows of the predictions, to check that each has an input.
 
@@ -52,7 +52,8 @@ def read_inputs(path: str | PathLike[str], ids: Any = None, *, n_rows: int | Non
     Raises
     ------
     InvalidFile
-        If the file has no images or texts, or an id is missing.
+        If the file has no images or texts, an id is missing, or only one of file and predictions
+        has ids.
     InvalidInput
         If there are not ``n_rows`` inputs, or the array has no images.
 
@@ -62,8 +63,8 @@ def read_inputs(path: str | PathLike[str], ids: Any = None, *, n_rows: int | Non
     >>> from scorewise.report import read_inputs
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "texts.csv"
     >>> _ = path.write_text("id,text\n7,a late train\n3,no train\n")
-    >>> read_inputs(path), read_inputs(path, ids=[3, 7])
-    (['a late train', 'no train'], ['no train', 'a late train'])
+    >>> read_inputs(path, ids=[3, 7])
+    ['no train', 'a late train']
     """
     path = Path(path)
     readers: dict[str, Callable[[Path], tuple[Inputs, Any]]] = {
@@ -77,10 +78,33 @@ def read_inputs(path: str | PathLike[str], ids: Any = None, *, n_rows: int | Non
             f"{path.name!r} has no inputs that can be shown; save images as .npz or .npy, or texts "
             "as .csv"
         )
-    inputs, own_ids = reader(path)
-    if ids is not None and own_ids is not None:
-        inputs = _in_order(inputs, own_ids, ids, path.name)
+    try:
+        inputs, own_ids = reader(path)
+    except InvalidInput:
+        raise
+    except ValueError as error:  # of NumPy, such as for Python objects
+        raise InvalidFile(
+            f"{path.name!r} cannot be read: {error}; save images as numbers"
+        ) from None
+    if ids is None and own_ids is None:
+        return inputs if n_rows is None else checked_inputs(inputs, n_rows)
+    if own_ids is None:
+        own_ids = _row_numbers(ids, path.name, "the predictions have ids, and the inputs have none")
+    elif ids is None:
+        ids = _row_numbers(own_ids, path.name, "the inputs have ids, and the predictions have none")
+    inputs = _in_order(inputs, own_ids, ids, path.name)
     return inputs if n_rows is None else checked_inputs(inputs, n_rows)
+
+
+def _row_numbers(ids: Any, file_name: str, problem: str) -> list[str]:
+    """Return the numbers of the rows, which are the missing ids if the other ids are these."""
+    numbers = [str(i) for i in range(len(ids))]
+    if sorted(map(str, ids)) != sorted(numbers):
+        raise InvalidFile(
+            f"{file_name!r}: {problem}, so the rows cannot be matched; give both the same ids "
+            "(a column or array 'ids'), or none where the rows are in the same order"
+        )
+    return numbers
 
 
 def _in_order(inputs: Inputs, own_ids: Any, ids: Any, file_name: str) -> Inputs:
