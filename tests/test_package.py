@@ -114,7 +114,6 @@ def test_extras_are_there():
         "io",
         "dask",
         "sign",
-        "docs",
         "dev",
         "all",
     }

@@ -175,14 +175,18 @@ def test_a_model_is_one_file_also_in_a_new_folder(copy: Copy, folder):
     )
     output = copy.run(
         """
+        import warnings
+
         import numpy as np
         import scorewise as sw
+        from scorewise.errors import ScorewiseWarning
         from sklearn.calibration import CalibratedClassifierCV
         from sklearn.datasets import load_iris
         from sklearn.neighbors import KNeighborsClassifier
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
 
+        warnings.simplefilter("ignore", ScorewiseWarning)  # votes are 0 or 1
         X, y = load_iris(return_X_y=True)
         model = KNeighborsClassifier(7).fit(X, y)
         samples = sw.predict_samples(model, X)

@@ -71,7 +71,10 @@ class RowSelection:
         if predictor.classes is not None and len(predictor.classes) < 2:
             return acquire(np.zeros(_num_samples(X)), n, "random", seed), None
         if self.method == JOINT:
-            batch = acquire_batch(predictor.samples(X), n, predictor.rule, seed)
+            samples = predictor.samples(X)
+            if samples.shape[-2] == 1:  # a model that was fitted on a single class
+                return acquire(np.zeros(len(samples)), n, "random", seed), np.zeros(n)
+            batch = acquire_batch(samples, n, predictor.rule, seed)
             return batch.rows, batch.gains
         scores = predictor.mean_predictions(X).uncertainty
         positions = acquire(scores, n, self.method, seed, coldness=self.coldness)

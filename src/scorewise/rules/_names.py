@@ -161,15 +161,12 @@ def is_single_rule(rules: Any) -> bool:
 
 def _are_costs(value: Any) -> bool:
     """Return whether a value is a table of numbers: a data frame, an array, or a list of lists."""
-    if isinstance(value, str | ScoringRule):  # torch compiles no more than this
+    if isinstance(value, str | ScoringRule):
         return False
-    if is_frame(value):
-        return True
-    if is_array(value):
-        return bool(value.ndim == 2)
-    if not isinstance(value, list | tuple) or not value:
-        return False
-    if any(isinstance(row, str | ScoringRule) for row in value):
+    if not isinstance(value, list | tuple):
+        return is_frame(value) or (is_array(value) and bool(value.ndim == 2))
+    # torch compiles lists of names, and not what tells arrays apart
+    if not value or any(isinstance(row, str | ScoringRule) for row in value):
         return False
     rows = [row for row in value if isinstance(row, list | tuple) or (is_array(row) and row.ndim)]
     return len(rows) == len(value) and not any(
