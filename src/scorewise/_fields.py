@@ -100,9 +100,9 @@ def checked_labels(
 ) -> np.ndarray:
     """Return class indices ``(N,)`` from labels as in ``y``; −1 where a row has no label.
 
-    Labels are names of classes, or indices. Whole numbers are names if all classes have whole
-    numbers as names, and raise if they could be either; ``labels_are`` decides then. Booleans, −1
-    and 1, and floats that are whole numbers are read where they have a single meaning.
+    Labels are names of classes, or indices. Whole numbers are names if a class has a number as its
+    name, and raise if they could be either; ``labels_are`` decides then. Booleans, −1 and 1, and
+    floats that are whole numbers are read where they have a single meaning.
 
     Parameters
     ----------
@@ -190,7 +190,8 @@ def _whole_numbers(
         return None
     if values.dtype.kind not in "iufb":
         raise InvalidInput(f"labels have dtype {values.dtype}; they must be numbers or names")
-    whole = values.astype(np.int64) if values.dtype.kind != "f" else _rounded(values)
+    with np.errstate(invalid="ignore"):  # infinite labels are no whole numbers
+        whole = values.astype(np.int64)
     wrong = whole != values
     if wrong.any():
         place = int(np.flatnonzero(~missing)[np.argmax(wrong)])
@@ -199,11 +200,6 @@ def _whole_numbers(
             "of classes (regression is not supported)"
         )
     return whole
-
-
-def _rounded(values: np.ndarray) -> np.ndarray:
-    with np.errstate(invalid="ignore"):
-        return values.astype(np.int64)
 
 
 def _indices_of_numbers(
