@@ -521,7 +521,6 @@ def test_the_seed_decides():
 @pytest.mark.parametrize(
     "pool",
     [
-        pytest.param(members(6, 1, 3), id="one member"),
         pytest.param(np.repeat(members(6, 1, 3), 4, axis=1), id="members alike"),
         pytest.param(np.full((6, 4, 3), 1 / 3), id="rows alike"),
     ],

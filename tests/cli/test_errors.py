@@ -156,8 +156,9 @@ def test_broken_files_are_one_sentence(name: str, here: Path):
     Path(name).write_bytes(data)
     succeeded(run("certify", "test.npz", "--max-loss", "0.2"))
     named = ("--class-names", ",".join(NAMES))
+    needs_no_labels = [("score", name, "--out", "U.csv")] if name != "labels.npz" else []
     for args in (
-        ("score", name, "--out", "U.csv"),
+        *needs_no_labels,
         ("evaluate", name, "--no-report"),
         ("label", name),
         ("certify", name, "--max-loss", "0.1", "--out", "again.json"),

@@ -665,7 +665,7 @@ def test_a_disk_that_fills_up_and_one_that_may_only_be_read(here: Path):
         lines = result.stdout.splitlines()
         digest = f"{hashlib.sha256(expected).hexdigest()}  -"
         assert lines[:3] == ["code 2", "old", "0"], result
-        assert "rows were scored by an earlier run." in lines[3]
+        assert "rows were scored by an earlier run." in result.stdout
         assert [line for line in lines if line.startswith("code")] == ["code 2", "code 0", "code 2"]
         assert lines.count(digest) == 2
         first, second = result.stderr.split("Error: ")[1:]
