@@ -25,9 +25,9 @@ from scorewise.io._read_options import (
     PROBS,
     WEIGHTS,
     ReadOptions,
-    as_asked,
     exact_name,
     member_fields,
+    with_requested_kind,
 )
 
 # -- names of columns ------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ def member_columns(
     grids = {} if fields else grids_of(columns, options)
     if not fields and not grids:
         fields = member_fields(columns, {"probs": PREDICTIONS})
-    return grids or as_asked(fields, options)
+    return grids or with_requested_kind(fields, options)
 
 
 def grids_of(columns: Sequence[str], options: ReadOptions) -> dict[str, ColumnGrid]:
@@ -99,7 +99,7 @@ def grids_of(columns: Sequence[str], options: ReadOptions) -> dict[str, ColumnGr
                 f"columns {quoted_names(grid.columns)} are of {grid.shape[0]} members",
                 Remedy("one_model", False),
             )
-    return as_asked(grids, options)
+    return with_requested_kind(grids, options)
 
 
 def _check_member_axis(options: ReadOptions) -> None:

@@ -83,7 +83,7 @@ def fields_of(names: Sequence[str], options: ReadOptions) -> dict[str, str]:
         fields = {options.field: exact_name(names, options.probs, "probs")}
     else:
         named = member_fields(names, MEMBER_NAMES) or member_fields(names, {"probs": PREDICTIONS})
-        fields = as_asked(named, options)
+        fields = with_requested_kind(named, options)
     if not fields:
         raise InvalidInput(
             f"there is no array 'probs' (nor 'logits'), only {quoted_names(sorted(names))}",
@@ -98,7 +98,7 @@ def member_fields(names: Sequence[str], known: Mapping[str, Sequence[str]]) -> d
     return {field: name for field, name in fields.items() if name is not None}
 
 
-def as_asked(fields: dict[str, Field], options: ReadOptions) -> dict[str, Field]:
+def with_requested_kind(fields: dict[str, Field], options: ReadOptions) -> dict[str, Field]:
     """Return the predictions as logits or probabilities, if the user says which they are."""
     if options.from_logits is None or not fields:
         return fields
