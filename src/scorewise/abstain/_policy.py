@@ -356,7 +356,16 @@ class PolicyResult(TextInNotebooks):
 
     @property
     def labels(self) -> np.ndarray:
-        """The predictions by name, ``(n,)``: names of classes, or of actions."""
+        """The predictions by name, ``(n,)``: names of classes, or of actions.
+
+        Examples
+        --------
+        >>> import numpy as np, scorewise as sw
+        >>> probs = sw.binary(np.repeat([0.05, 0.9], 100))[:, None]
+        >>> policy = sw.certify(probs, np.repeat([0, 1], 100), max_loss=0.1)
+        >>> policy.apply(probs).labels[[0, -1]]
+        array(['0', '1'], dtype='<U1')
+        """
         return np.asarray(np.array(self.prediction_names)[self.prediction])
 
     @property

@@ -504,7 +504,7 @@ def cost_matrix(
         The classes of the rows. Rows are then put in the order of the classes of the predictions,
         by name, and predictions whose classes are not known are refused. Without names, rows are
         in the order of the classes; where the actions are the classes in another order, that is
-        not certain, and names are asked for.
+        not certain, and the matrix is refused.
     rows_in_order : bool
         Whether rows without names are in the order of the classes although the actions are not.
 
