@@ -9,14 +9,14 @@ from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 
-from scorewise import _validate as validate
 from scorewise import kernels
 from scorewise._array import Array, as_dtype_of, is_compiled, is_dask, namespace
 from scorewise._inputs import InputOptions
 from scorewise._members import Members, changed_options
 from scorewise._notebook import display, frame, html
-from scorewise.decompose._jackknife import Jackknife, check_jackknife
-from scorewise.distributions import Dirichlet, Samples
+from scorewise.decompose._array_path import components_by_arrays
+from scorewise.decompose._jackknife import JackknifeOptions, check_jackknife
+from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput
 from scorewise.rules import RuleLike, ScoringRule, Unit, get_rules, is_single_rule
 
@@ -261,7 +261,7 @@ def decompose(
     named = get_rules({"": rule} if is_single else rule)
     rules = list(named.values())
     options = InputOptions(member_axis, class_axis, from_logits, normalize, check, class_names)
-    jackknife = _JackknifeOptions(unbiased, standard_errors)
+    jackknife = JackknifeOptions(unbiased, standard_errors)
     if isinstance(predictions, Dirichlet):
         if names := changed_options(weights, options, jackknife):
             raise InvalidInput(
@@ -279,19 +279,8 @@ def decompose(
 # -- members --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _JackknifeOptions:
-    """Which quantities the jackknife estimates."""
-
-    unbiased: bool = False
-    standard_errors: bool = False
-
-    def __bool__(self) -> bool:
-        return bool(self.unbiased or self.standard_errors)
-
-
 def _of_members(
-    members: Members, rules: Sequence[ScoringRule], jackknife: _JackknifeOptions
+    members: Members, rules: Sequence[ScoringRule], jackknife: JackknifeOptions
 ) -> list[Decomposition]:
     rules = members.fit_rules(rules)
     if jackknife:
@@ -312,7 +301,7 @@ def _decomposition(components: Sequence[Array]) -> Decomposition:
 
 
 def _all_components(
-    members: Members, rules: Sequence[ScoringRule], jackknife: _JackknifeOptions
+    members: Members, rules: Sequence[ScoringRule], jackknife: JackknifeOptions
 ) -> list[Array]:
     """Return all components of all rules, by a kernel if one is usable, else by the array path."""
     raw, weights = members.raw, members.weights
@@ -323,30 +312,7 @@ def _all_components(
     results = kernel.compute(raw, weights, rules) if kernel is not None else None
     if results is not None:
         return list(chain.from_iterable(results))
-    samples = members.samples
-    if jackknife:
-        validate.require_two_weighted_members(samples.weights, members.raw.layout)
-    return samples.by_blocks(
-        lambda block: [x for rule in rules for x in _components(block, rule, jackknife)]
-    )
-
-
-def _components(samples: Samples, rule: ScoringRule, jackknife: _JackknifeOptions) -> list[Array]:
-    """Return the three components by the array path, and their standard errors if requested."""
-    xp = namespace(samples.probs)
-    entropies = rule._entropy(xp, samples.probs)
-    total = rule._entropy(xp, samples.mean)
-    aleatoric = samples.average(entropies)
-    epistemic = rule._epistemic(xp, samples)
-    components = [total, aleatoric, epistemic]
-    if jackknife:
-        estimates = Jackknife(xp, samples, rule)
-        if jackknife.standard_errors:
-            components += estimates.errors(entropies, *components)
-        if jackknife.unbiased:
-            components[2] = epistemic + estimates.bias()
-            components[0] = aleatoric + components[2]
-    return components
+    return components_by_arrays(members, rules, jackknife)
 
 
 # -- Dirichlets -----------------------------------------------------------------------------------
