@@ -11,6 +11,10 @@ TO := requirements
 # point pip at a CPU build of this release to save the download of CUDA libraries.
 TORCH := torch==2.13.0
 JOBS ?= 2
+# Warnings of the C++ compiler are errors.
+WERROR := ON
+# CMake and Ninja of the environment, or those of the machine.
+CMAKE := PATH="$(abspath $(BIN)):$$PATH" cmake
 
 INSTALL_LISTED := $(PIP) install --quiet --no-deps --require-hashes --requirement
 INSTALL_LOCAL := $(PIP) install --quiet --no-deps --no-build-isolation
@@ -27,7 +31,7 @@ endef
 export ALL_NAMES
 
 .DEFAULT_GOAL := help
-.PHONY: help browser demo lock test test-newest test-full lint bench reproduce docs format clean
+.PHONY: help browser demo extension lock test test-newest test-full lint bench reproduce docs format clean
 
 help:  ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 12
@@ -61,6 +65,11 @@ browser:
 	  $$get > /dev/null || { apt-get update --quiet=2 && $$get > /dev/null; } \
 	  || echo "no browser could be installed: tests that need one are skipped"; \
 	fi
+
+extension: | $(BIN)/python  ## Compile what has changed of the kernel, in place: into src/.
+	@$(CMAKE) -S . -B build/extension -G Ninja --log-level=WARNING -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
+	  -DCMAKE_LIBRARY_OUTPUT_DIRECTORY=$(CURDIR)/src/scorewise/kernels/cpu -DSCOREWISE_WERROR=$(WERROR)
+	@$(CMAKE) --build build/extension
 
 demo: $(VENV)/.installed  ## Run the main job on digits, print the verdict, write out/report.html.
 	$(BIN)/scorewise demo --out out
@@ -101,4 +110,4 @@ docs: $(VENV)/.installed-dev  ## Build the reference of the public names into ou
 	$(BIN)/python -c "$$ALL_NAMES" --docformat numpy --output-directory out/docs scorewise
 
 clean:  ## Remove everything that make has made.
-	rm -rf $(VENV) .venv-newest out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-newest build out src/scorewise/kernels/cpu/_native.*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
