@@ -160,20 +160,24 @@ def merge_halves(probs: np.ndarray, rules: Any, weights: Any = None) -> sw.Accum
 
 
 @contextmanager
-def kernel_only() -> Iterator[None]:
-    """The CPU kernel does all work inside, however small; fails if it declines any."""
-    ran = []
+def kernel_only() -> Iterator[list[tuple[Any, ...]]]:
+    """The CPU kernel runs inside, however small the work; fails if it declines any.
+
+    The value is a list of the arguments of its calls.
+    """
+    ran, calls = [], []
 
     def compute(*arguments: Any) -> Any:
         results = cpu_compute(*arguments)
         ran.append(results is not None)
+        calls.append(arguments)
         return results
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cpu, "SMALLEST", 0)
         cpu_compute = cpu.compute
         patch.setattr(cpu, "compute", compute)
-        yield
+        yield calls
     assert ran, "the kernel was not called"
     assert all(ran), "the kernel declined"
 

@@ -350,16 +350,19 @@ def test_a_kernel_is_one_file(copy: Copy):
         from scorewise.rules import Brier
 
 
-        def is_usable(predictions, weights, rules):
+        def is_usable(predictions, weights):
             values = predictions.values
             small = values.size < 999 and str(values.dtype) == "float64"
             fits = isinstance(values, np.ndarray) and small
             plain = not predictions.from_logits and not predictions.normalize and weights is None
-            known = all(isinstance(rule, Brier) for rule in rules)
-            return Usability(fits and plain and known, "it knows Brier for small arrays")
+            return Usability(fits and plain, "it is for small arrays")
 
 
-        def compute(predictions, weights, rules):
+        def supports(rule, jackknife):
+            return isinstance(rule, Brier) and not jackknife
+
+
+        def compute(predictions, weights, rules, jackknife):
             theta = predictions.values
             sums = theta.sum(axis=-1)
             if not (np.abs(sums - 1) <= 1e-6).all() or not (theta >= 0).all():
@@ -367,7 +370,7 @@ def test_a_kernel_is_one_file(copy: Copy):
             mean = theta[..., :1, :] + (theta - theta[..., :1, :]).mean(axis=-2, keepdims=True)
             epistemic = ((theta - mean) ** 2).sum(axis=-1).mean(axis=-1)
             aleatoric = (theta * (sums[..., None] - theta)).sum(axis=-1).mean(axis=-1)
-            return [(aleatoric + epistemic, aleatoric, epistemic)] * len(rules)
+            return [aleatoric + epistemic, aleatoric, epistemic] * len(rules)
         ''',
     )
     output = copy.run(
@@ -387,5 +390,5 @@ def test_a_kernel_is_one_file(copy: Copy):
             print(error)
         """
     )
-    assert output.startswith("brier: it knows Brier for small arrays")
+    assert output.startswith("brier: it is for small arrays")
     assert "sums to 2, not 1" in output

@@ -20,7 +20,16 @@ from scorewise import _validate as validate
 from scorewise.kernels import KERNELS, cpu
 from scorewise.kernels.cpu import _launching as launching
 from scorewise.kernels.cpu import _loading as loading
-from support import all_rules, by_array, by_kernel, kernel_only, known_to_kernel, members, softmax
+from support import (
+    all_rules,
+    assert_same,
+    by_array,
+    by_kernel,
+    kernel_only,
+    known_to_kernel,
+    members,
+    softmax,
+)
 
 ROOT = Path(__file__).parents[2]
 RULES = [name for name, rule in all_rules(5).items() if known_to_kernel(rule)]
@@ -215,6 +224,25 @@ def test_large_arrays_take_the_kernel_and_small_ones_the_array_path(monkeypatch)
     assert len(calls) == 1
 
 
+def test_a_kernel_computes_the_rules_that_it_supports_among_others():
+    probs = members(20, 3, 4)
+    own = sw.rule_from_loss_vector(lambda p: 1 - p + (p * p).sum(-1, keepdims=True) / 2, name="own")
+    mixed = {"own": own, "log": "log", "rps": "rps", "brier": "brier"}
+    with kernel_only() as calls:
+        results = sw.decompose(probs, mixed)
+    assert [list(rules) for _, _, rules, _ in calls] == [[sw.rules.log, sw.rules.brier]]
+    assert list(results) == list(mixed)
+    assert_same(results, by_array(probs, mixed), rtol=1e-12)
+
+
+def test_invalid_members_raise_the_same_error_under_rules_of_both_paths(monkeypatch):
+    monkeypatch.setattr(cpu, "SMALLEST", 0)
+    probs = members(5, 3, 4)
+    probs[3, 1, 2] = np.nan
+    with pytest.raises(sw.InvalidInput, match=r"probs\[3, 1, 2\] is nan"):
+        sw.decompose(probs, ["log", "rps"])
+
+
 def test_explain_kernel_names_the_path_and_the_reason():
     import dask.array as da
     import jax
@@ -225,15 +253,17 @@ def test_explain_kernel_names_the_path_and_the_reason():
     def why(x, rule="log", **options):
         return str(sw.explain_kernel(x, rule, **options))
 
-    assert why(large, RULES).startswith("cpu: it supports all rules, and 270,000 numbers")
+    assert why(large, RULES) == "cpu: 270,000 numbers are in host memory"
     assert why(large, member_axis=0).startswith("cpu")
     assert why(np.array(large).T, class_axis=0, member_axis=1).startswith("cpu")
     assert why(torch.asarray(np.array(large))).startswith("cpu")
     assert why(jax.numpy.asarray(large)).startswith("cpu")
     assert why(large.astype(np.float16)).startswith("cpu")
     assert "fewer than 262,144" in why(large[:10])
-    assert "does not support rps" in why(large, ["log", "rps"])
-    assert "does not support tsallis(1e+06)" in why(large, "tsallis:1e6")
+    assert why(large, ["rps"]) == "array: not by the cpu kernel: it does not support 'rps'"
+    mixed = {"mine": "rps", "fused": "log", "extreme": "tsallis:1e6"}
+    assert why(large, mixed).startswith("cpu: 270,000")
+    assert why(large, mixed).endswith("; by the array path: 'mine', 'extreme'")
     assert "differentiated" in why(torch.asarray(np.array(large)).requires_grad_())
     assert "jackknife" in why(large, unbiased=True)
     assert "block" in why(da.from_array(np.array(large)))

@@ -11,50 +11,53 @@ import scorewise as sw
 from scorewise.kernels import Usability, cpu
 
 SPOILERS = {
-    "component off": lambda parts: [(t, a, e * 1.01) for t, a, e in parts],
-    "noise at zero": lambda parts: [(t, a, e + 1e-12) for t, a, e in parts],
-    "negative": lambda parts: [(t, a, -e) for t, a, e in parts],
-    "swapped": lambda parts: [(a, t, e) for t, a, e in parts],
-    "refuses": lambda parts: None,
+    "component off": lambda t, a, e: [t, a, e * 1.01],
+    "noise at zero": lambda t, a, e: [t, a, e + 1e-12],
+    "negative": lambda t, a, e: [t, a, -e],
+    "swapped": lambda t, a, e: [a, t, e],
+    "incomplete": lambda t, a, e: [t, a],
+    "refuses": lambda t, a, e: None,
 }
+
+
+def like_cpu(**functions):
+    """The CPU kernel with other functions."""
+    own = {"is_usable": cpu.is_usable, "supports": cpu.supports, "compute": cpu.compute}
+    return SimpleNamespace(**own | functions)
 
 
 @pytest.mark.parametrize("spoiler", SPOILERS)
 def test_the_check_of_a_kernel_can_fail(spoiler: str):
     def compute(*work):
         results = cpu.compute(*work)
-        return results and SPOILERS[spoiler](results)
+        return results and SPOILERS[spoiler](*results)
 
     with pytest.raises(sw.errors.KernelMismatch):
-        sw.check_kernel(
-            SimpleNamespace(is_usable=cpu.is_usable, compute=compute), ["log"], n_trials=30
-        )
+        sw.check_kernel(like_cpu(compute=compute), ["log"], n_trials=30)
 
 
 def test_the_check_of_a_kernel_catches_one_that_checks_nothing():
-    def compute(raw, weights, rules):
+    def compute(raw, *work):
         from dataclasses import replace
 
-        return cpu.compute(replace(raw, check=False), weights, rules)
+        return cpu.compute(replace(raw, check=False), *work)
 
     with pytest.raises(sw.errors.KernelMismatch, match="does not detect"):
-        sw.check_kernel(
-            SimpleNamespace(is_usable=cpu.is_usable, compute=compute), ["brier"], n_trials=30
-        )
+        sw.check_kernel(like_cpu(compute=compute), ["brier"], n_trials=30)
 
 
-def only_float64(raw, weights, rules):
+def only_float64(raw, weights):
     return Usability(raw.values.dtype == np.float64, "it is for float64 only")
 
 
 def test_the_check_of_a_kernel_skips_the_arrays_that_it_declines():
     dtypes = set()
 
-    def compute(raw, weights, rules):
+    def compute(raw, *work):
         dtypes.add(str(raw.values.dtype))
-        return cpu.compute(raw, weights, rules)
+        return cpu.compute(raw, *work)
 
-    kernel = SimpleNamespace(is_usable=only_float64, compute=compute)
+    kernel = like_cpu(is_usable=only_float64, compute=compute)
     sw.check_kernel(kernel, ["brier"], n_trials=30)
     assert dtypes == {"float64"}
 
@@ -62,15 +65,18 @@ def test_the_check_of_a_kernel_skips_the_arrays_that_it_declines():
 def test_the_check_of_a_kernel_includes_arrays_that_it_declines_for_being_small():
     shapes = []
 
-    def compute(raw, weights, rules):
+    def compute(raw, *work):
         shapes.append(raw.values.shape)
-        return cpu.compute(raw, weights, rules)
+        return cpu.compute(raw, *work)
 
-    kernel = SimpleNamespace(is_usable=cpu.is_usable, compute=compute)
-    sw.check_kernel(kernel, ["brier"], n_trials=10)
+    sw.check_kernel(like_cpu(compute=compute), ["brier"], n_trials=10)
     assert len(shapes) >= 10
 
 
-def test_the_check_of_a_kernel_fails_if_it_declines_everything():
-    with pytest.raises(sw.errors.KernelMismatch, match=r"declines all 5 .*does not support rps"):
-        sw.check_kernel(cpu, ["rps"], n_trials=5)
+def test_the_check_of_a_kernel_fails_if_it_declines_all_arrays_or_a_rule():
+    busy = like_cpu(is_usable=lambda raw, weights: Usability(False, "it is busy"))
+    with pytest.raises(sw.errors.KernelMismatch, match=r"declines all 5 .*it is busy"):
+        sw.check_kernel(busy, ["brier"], n_trials=5)
+    own = sw.rule_from_loss_vector(lambda p: 1 - p, name="own")
+    with pytest.raises(sw.errors.KernelMismatch, match=r"does not support .*own"):
+        sw.check_kernel(cpu, ["brier", own], n_trials=5)

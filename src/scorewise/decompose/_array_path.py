@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from scorewise import _validate as validate
 from scorewise._array import Array, namespace
 from scorewise._members import Members
-from scorewise.decompose._jackknife import Jackknife, JackknifeOptions
+from scorewise.decompose._jackknife import Jackknife
 from scorewise.distributions import Samples
+from scorewise.kernels import JackknifeOptions
 from scorewise.rules import ScoringRule
 
 

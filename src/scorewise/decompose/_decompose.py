@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import compress, islice
 from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
@@ -14,10 +14,12 @@ from scorewise._array import Array, as_dtype_of, is_compiled, is_dask, namespace
 from scorewise._inputs import InputOptions
 from scorewise._members import Members, changed_options
 from scorewise._notebook import display, frame, html
+from scorewise._text import quoted_names
 from scorewise.decompose._array_path import components_by_arrays
-from scorewise.decompose._jackknife import JackknifeOptions, check_jackknife
+from scorewise.decompose._jackknife import check_jackknife
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput
+from scorewise.kernels import JackknifeOptions
 from scorewise.rules import RuleLike, ScoringRule, Unit, get_rules, is_single_rule
 
 COMPONENTS = ("total", "aleatoric", "epistemic")
@@ -285,7 +287,7 @@ def _of_members(
     rules = members.fit_rules(rules)
     if jackknife:
         check_jackknife(members.raw.values.shape[-2], rules, jackknife.unbiased)
-    per_rule = 6 if jackknife.standard_errors else 3
+    per_rule = jackknife.n_components
     components = members.compute(
         lambda m: _all_components(m, rules, jackknife), per_rule * len(rules)
     )
@@ -303,16 +305,25 @@ def _decomposition(components: Sequence[Array]) -> Decomposition:
 def _all_components(
     members: Members, rules: Sequence[ScoringRule], jackknife: JackknifeOptions
 ) -> list[Array]:
-    """Return all components of all rules, by a kernel if one is usable, else by the array path."""
+    """Return all components of all rules, by a kernel those that it supports."""
     raw, weights = members.raw, members.weights
-    by_arrays = jackknife or is_compiled(raw.values)
-    kernel = None if by_arrays else kernels.pick(raw, weights, rules)
-    if kernel is not None:
+    kernel = None if is_compiled(raw.values) else kernels.pick(raw, weights)
+    if kernel is None:
+        return components_by_arrays(members, rules, jackknife)
+    is_supported = [kernel.supports(rule, jackknife) for rule in rules]
+    fused = list(compress(rules, is_supported))
+    if fused:
         raw.check_logits()
-    results = kernel.compute(raw, weights, rules) if kernel is not None else None
-    if results is not None:
-        return list(chain.from_iterable(results))
-    return components_by_arrays(members, rules, jackknife)
+    by_kernel = kernel.compute(raw, weights, fused, jackknife) if fused else None
+    if by_kernel is None:
+        return components_by_arrays(members, rules, jackknife)
+    if len(fused) == len(rules):
+        return by_kernel
+    others = [rule for rule, supported in zip(rules, is_supported, strict=True) if not supported]
+    by_arrays = components_by_arrays(members, others, jackknife)
+    paths = {True: iter(by_kernel), False: iter(by_arrays)}
+    per_rule = jackknife.n_components
+    return [x for supported in is_supported for x in islice(paths[supported], per_rule)]
 
 
 # -- Dirichlets -----------------------------------------------------------------------------------
@@ -339,7 +350,11 @@ def _of_dirichlet(predictions: Dirichlet, rule: ScoringRule) -> Decomposition:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The path that a decomposition would take: ``"array"``, or the name of a kernel."""
+    """The path that a decomposition would take: ``"array"``, or the name of a kernel.
+
+    If a kernel computes only some of the rules, the path is its name, and the reason names the
+    rules of the array path.
+    """
 
     path: str
     reason: str
@@ -375,8 +390,9 @@ def explain_kernel(
     Returns
     -------
     Explanation
-        ``.path`` is ``"cpu"`` for the fused kernel or ``"array"`` for the array path, and
-        ``.reason`` says why.
+        ``.path`` is ``"cpu"`` if the fused kernel computes all or some of the rules, or
+        ``"array"`` for the array path. ``.reason`` says why, and which rules take the array path
+        beside the kernel.
 
     Raises
     ------
@@ -391,22 +407,28 @@ def explain_kernel(
     >>> probs = np.broadcast_to(np.float32(0.1), (100_000, 5, 10))
     >>> sw.explain_kernel(probs, ["log", "zero-one"]).path
     'cpu'
-    >>> sw.explain_kernel(probs, ["log", "rps"]).reason
-    'not by the cpu kernel: it does not support rps'
+    >>> print(sw.explain_kernel(probs, ["log", "rps"]))
+    cpu: 5,000,000 numbers are in host memory; by the array path: 'rps'
     """
-    rules = list(get_rules(rule).values())
+    named = get_rules(rule)
     if isinstance(predictions, Dirichlet):
         return Explanation("array", "a Dirichlet has closed forms and no members")
     options = InputOptions(member_axis, class_axis, from_logits, normalize, check, class_names)
     members = Members.of(predictions, weights, options)
-    rules = members.fit_rules(rules)
-    if unbiased or standard_errors:
-        return Explanation("array", "only the array path leaves members out for the jackknife")
+    rules = members.fit_rules(named.values())
     if is_dask(members.raw.values):
         return Explanation("array", "a Dask array is lazy; each of its blocks chooses its own path")
-    answers = kernels.usability(members.raw, members.weights, rules)
-    for name, answer in answers.items():
+    jackknife = JackknifeOptions(unbiased, standard_errors)
+    reasons = []
+    for path, answer in kernels.usability(members.raw, members.weights).items():
+        reason = answer.reason
         if answer:
-            return Explanation(name, answer.reason)
-    reasons = (f"not by the {name} kernel: {a.reason}" for name, a in answers.items())
+            supports = kernels.KERNELS[path].supports
+            others = [n for n, r in zip(named, rules, strict=True) if not supports(r, jackknife)]
+            if len(others) < len(rules):
+                by_arrays = f"; by the array path: {quoted_names(others)}" if others else ""
+                return Explanation(path, reason + by_arrays)
+            with_jackknife = " with the jackknife" if jackknife else ""
+            reason = f"it does not support {quoted_names(others)}{with_jackknife}"
+        reasons.append(f"not by the {path} kernel: {reason}")
     return Explanation("array", "; ".join(reasons))

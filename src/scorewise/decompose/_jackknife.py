@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from scorewise import _validate as validate
 from scorewise._array import Array, Namespace, at_least
@@ -11,17 +10,6 @@ from scorewise._numerics import square_root, sum_of_others
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 from scorewise.rules import ScoringRule
-
-
-@dataclass(frozen=True)
-class JackknifeOptions:
-    """Which quantities the jackknife estimates."""
-
-    unbiased: bool = False
-    standard_errors: bool = False
-
-    def __bool__(self) -> bool:
-        return bool(self.unbiased or self.standard_errors)
 
 
 class Jackknife:

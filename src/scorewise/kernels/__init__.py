@@ -1,23 +1,22 @@
 """Fused kernels: compiled code that decomposes large arrays in a single pass over memory.
 
-Every module of this folder without an underscore is a kernel: it has ``is_usable`` and ``compute``,
-as :class:`Kernel` describes. The first usable kernel is picked; without one the array path does the
-work. A kernel repeats formulas of ``rules/`` only because it is measured faster; it checks its
-input in the same pass, and tests compare it with the array path.
+Every module of this folder without an underscore is a kernel: it has ``is_usable``, ``supports``
+and ``compute``, as :class:`Kernel` describes. The first usable kernel is picked, and computes the
+rules that it supports; the array path does the rest. A kernel repeats formulas of ``rules/`` only
+because it is measured faster; it checks its input in the same pass, and tests compare it with the
+array path.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Sequence
 from typing import Any, cast
 
 from scorewise._inputs import RawPredictions
-from scorewise.kernels._kernel import Components, Kernel, Usability
-from scorewise.rules import ScoringRule
+from scorewise.kernels._kernel import JackknifeOptions, Kernel, Usability
 
-__all__ = ["KERNELS", "Components", "Kernel", "Usability", "pick", "usability"]
+__all__ = ["KERNELS", "JackknifeOptions", "Kernel", "Usability", "pick", "usability"]
 
 KERNELS: dict[str, Kernel] = {
     module.name: cast(Kernel, importlib.import_module(f"{__name__}.{module.name}"))
@@ -26,19 +25,16 @@ KERNELS: dict[str, Kernel] = {
 }
 
 
-def usability(
-    raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule]
-) -> dict[str, Usability]:
-    """Return whether each kernel is usable for this input, up to the first that is."""
+def usability(raw: RawPredictions, weights: Any) -> dict[str, Usability]:
+    """Return whether each kernel is usable for these members, up to the first that is."""
     answers: dict[str, Usability] = {}
     for name, kernel in KERNELS.items():
-        answers[name] = kernel.is_usable(raw, weights, rules)
+        answers[name] = kernel.is_usable(raw, weights)
         if answers[name]:
             break
     return answers
 
 
-def pick(raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule]) -> Kernel | None:
+def pick(raw: RawPredictions, weights: Any) -> Kernel | None:
     """Return the first usable kernel, or None for the array path."""
-    answers = usability(raw, weights, rules)
-    return next((KERNELS[name] for name, answer in answers.items() if answer), None)
+    return next((kernel for kernel in KERNELS.values() if kernel.is_usable(raw, weights)), None)

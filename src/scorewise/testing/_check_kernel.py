@@ -15,12 +15,13 @@ from scorewise._members import Members
 from scorewise.decompose import COMPONENTS
 from scorewise.distributions import Samples
 from scorewise.errors import KernelMismatch
-from scorewise.kernels import Kernel, Usability
+from scorewise.kernels import JackknifeOptions, Kernel, Usability
 from scorewise.rules import DEFAULT_RULES, RuleLike, ScoringRule, get_rule
 
 # Twice the error of either path: relative, and absolute for values of the size of 1.
 _ALLOWED = {"float16": (2e-4, 2.0**-20), "float32": (2e-4, 2.0**-20), "float64": (2e-12, 2.0**-49)}
 _SMALLEST = 1e-9  # the smallest epistemic uncertainty that must be accurate
+_PLAIN = JackknifeOptions()
 _MANY = 1 << 20  # instances, enough for kernels that decline small arrays
 
 
@@ -42,7 +43,8 @@ def check_kernel(
     Parameters
     ----------
     kernel : Kernel
-        A module or object with ``is_usable`` and ``compute``, as in ``scorewise.kernels``.
+        A module or object with ``is_usable``, ``supports`` and ``compute``, as in
+        ``scorewise.kernels``.
     rules : iterable of str or ScoringRule
         The rules that the kernel supports.
     n_trials : int
@@ -53,7 +55,8 @@ def check_kernel(
     Raises
     ------
     KernelMismatch
-        At the first difference, with the array that shows it; and if the kernel declines all.
+        At the first difference, with the array that shows it; if the kernel declines all arrays,
+        or one of the rules.
 
     Examples
     --------
@@ -61,19 +64,21 @@ def check_kernel(
     >>> sw.check_kernel(sw.kernels.KERNELS["cpu"], ["brier"], n_trials=3)
     """
     supported = [get_rule(rule) for rule in rules]
+    unknown = next((rule for rule in supported if not kernel.supports(rule, _PLAIN)), None)
+    if unknown is not None:
+        raise KernelMismatch(f"the kernel does not support {unknown!r}")
     n_trials = validate.whole(n_trials, "n_trials", at_least=1)
     rng = np.random.default_rng(validate.whole(random_state, "random_state", at_least=0))
     answers = []
     for _ in range(n_trials):
         case = _draw(rng)
-        answers.append(_answer(kernel, supported, case))
+        answers.append(_answer(kernel, case))
         if answers[-1]:
             _check_results(kernel, supported, case)
             _check_invalid_is_detected(kernel, supported, case, rng)
     if not any(answers):
         raise KernelMismatch(
-            f"the kernel declines all {n_trials} arrays under {supported}, the last because: "
-            f"{answers[-1].reason}"
+            f"the kernel declines all {n_trials} arrays, the last because: {answers[-1].reason}"
         )
 
 
@@ -97,11 +102,11 @@ class _Case:
         return Members.of(self.array, self.weights, InputOptions(**self.options))
 
 
-def _answer(kernel: Kernel, rules: list[ScoringRule], case: _Case) -> Usability:
+def _answer(kernel: Kernel, case: _Case) -> Usability:
     """Return whether the kernel is usable for a case, or for many instances like its first."""
     members = case.members()
     raw, weights = members.raw, members.weights
-    answer = kernel.is_usable(raw, weights, rules)
+    answer = kernel.is_usable(raw, weights)
     if answer:
         return answer
     first = (
@@ -112,12 +117,12 @@ def _answer(kernel: Kernel, rules: list[ScoringRule], case: _Case) -> Usability:
     many = replace(raw, values=np.broadcast_to(first, (_MANY, *first.shape[1:])))
     if weights is not None and weights.ndim > 1:
         weights = np.broadcast_to(np.ones(weights.shape[1:]), (_MANY, *weights.shape[1:]))
-    return kernel.is_usable(many, weights, rules)
+    return kernel.is_usable(many, weights)
 
 
 def _check_results(kernel: Kernel, rules: list[ScoringRule], case: _Case) -> None:
     members = case.members()
-    results = kernel.compute(members.raw, members.weights, rules)
+    results = kernel.compute(members.raw, members.weights, rules, _PLAIN)
     if results is None:
         raise KernelMismatch(f"the kernel declines valid predictions: {case}")
     samples = members.samples
@@ -125,10 +130,10 @@ def _check_results(kernel: Kernel, rules: list[ScoringRule], case: _Case) -> Non
     # The paths round rows differently when they normalise them, which moves EU by about its root.
     rescaled = case.options.get("from_logits") or case.options.get("normalize")
     noise = 8 * absolute if rescaled else 0.0
-    if [len(components) for components in results] != [3] * len(rules):
+    if len(results) != 3 * len(rules):
         raise KernelMismatch(f"the kernel does not return three components for each rule: {case}")
-    for rule, components in zip(rules, results, strict=True):
-        references = _by_formulas(samples, rule)
+    for i, rule in enumerate(rules):
+        components, references = results[3 * i : 3 * i + 3], _by_formulas(samples, rule)
         for name, values, reference in zip(COMPONENTS, components, references, strict=True):
             if np.shape(values) != np.shape(reference):
                 raise KernelMismatch(f"{rule!r} {name} has shape {np.shape(values)}: {case}")
@@ -139,10 +144,10 @@ def _check_results(kernel: Kernel, rules: list[ScoringRule], case: _Case) -> Non
             if name == "epistemic" and (case.kind == "identical" or rule == get_rule("zero-one")):
                 wrong |= (reference == 0) & (values != 0)
             if np.any(wrong):
-                i = np.unravel_index(int(np.argmax(wrong)), np.shape(reference))
+                row = np.unravel_index(int(np.argmax(wrong)), np.shape(reference))
                 raise KernelMismatch(
-                    f"{rule!r} {name}{list(map(int, i))} is {values[i]} by the kernel, "
-                    f"{reference[i]} by the array path: {case}"
+                    f"{rule!r} {name}{list(map(int, row))} is {values[row]} by the kernel, "
+                    f"{reference[row]} by the array path: {case}"
                 )
 
 
@@ -164,7 +169,7 @@ def _check_invalid_is_detected(
     invalid = case.array.copy()
     value = invalid[tuple(rng.integers(invalid.shape))] = rng.choice(values)
     members = _Case(case.kind, invalid, case.weights, case.options).members()
-    if kernel.compute(members.raw, members.weights, rules) is not None:
+    if kernel.compute(members.raw, members.weights, rules, _PLAIN) is not None:
         raise KernelMismatch(f"the kernel does not detect an entry of {value}: {case}")
 
 

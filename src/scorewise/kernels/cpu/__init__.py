@@ -30,7 +30,7 @@ from scorewise._inputs import RawPredictions
 from scorewise._threads import get_num_threads, run_in_threads
 from scorewise._validate import SUM_TOLERANCE
 from scorewise.errors import InvalidInput
-from scorewise.kernels._kernel import Components, Usability
+from scorewise.kernels._kernel import JackknifeOptions, Usability
 from scorewise.rules import Brier, Log, Pseudospherical, ScoringRule, Spherical, Tsallis, ZeroOne
 
 if TYPE_CHECKING:
@@ -49,13 +49,10 @@ _LARGEST_POWER = 300  # the largest power of a rule that keeps enough digits in 
 _SIMPLE = (Log, Brier, ZeroOne, Spherical)  # in the order of Wanted
 
 
-def is_usable(raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule]) -> Usability:
-    """Return whether it supports all rules, and the members are many and in host memory."""
+def is_usable(raw: RawPredictions, weights: Any) -> Usability:
+    """Return whether the members are many and in host memory."""
     shape = raw.values.shape
     size = math.prod(shape)
-    unknown = next((rule for rule in rules if not _is_supported(rule)), None)
-    if unknown is not None:
-        return Usability(False, f"it does not support {unknown!r}")
     arrays = [x for x in (raw.values, weights) if is_array(x)]
     if not all(in_host_memory(x) for x in arrays):
         return Usability(False, "an array is lazy, traced, differentiated or not in host memory")
@@ -66,7 +63,7 @@ def is_usable(raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule]) -
     problem = _problem("float64" if dtype_name(raw.values) == "float64" else "float32")
     if problem is not None:
         return Usability(False, f"it cannot be compiled: {problem}")
-    return Usability(True, f"it supports all rules, and {size:,} numbers are in host memory")
+    return Usability(True, f"{size:,} numbers are in host memory")
 
 
 _FAILED: dict[str, str] = {}  # why compiling failed, by dtype
@@ -103,7 +100,10 @@ def _can_load(dtype: str) -> bool:
     return dtype not in _FAILED
 
 
-def _is_supported(rule: ScoringRule) -> bool:
+def supports(rule: ScoringRule, jackknife: JackknifeOptions) -> bool:
+    """Return whether this is one of six rules, without the jackknife."""
+    if jackknife:
+        return False
     if isinstance(rule, Tsallis | Pseudospherical):
         return _power(rule) <= _LARGEST_POWER
     return type(rule) in _SIMPLE
@@ -114,8 +114,8 @@ def _power(rule: Tsallis | Pseudospherical) -> float:
 
 
 def compute(
-    raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule]
-) -> list[Components] | None:
+    raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule], jackknife: JackknifeOptions
+) -> list[Array] | None:
     """Return the components of each rule; None for invalid predictions or weights."""
     try:
         shares = raw.normalized_weights(weights)
@@ -142,7 +142,7 @@ def compute(
             ):
                 return None
     parts = [as_dtype_of(xp, part.reshape(batch), like)[()] for part in results]
-    return [(parts[i], parts[i + 1], parts[i + 2]) for i in (starts[rule] for rule in rules)]
+    return [part for rule in rules for part in parts[starts[rule] : starts[rule] + 3]]
 
 
 def _plan(raw: RawPredictions, rules: Sequence[ScoringRule]) -> tuple[Job, dict[ScoringRule, int]]:
