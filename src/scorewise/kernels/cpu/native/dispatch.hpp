@@ -1,13 +1,61 @@
-// What one instruction set offers. kernels.cpp defines it once for each, in a namespace of that
-// name; module.cpp chooses among them when it is imported.
+// What the Python module and the code for each instruction set agree on.
 #pragma once
+
+#include <cstddef>
 
 namespace scorewise {
 
-struct Kernels {
-    const char* name;
+// What the numbers of members are.
+enum Kind { PROBABILITIES, LOGITS, MASSES };
+
+// The structures of rules (see kernels/cpu/README.md). The first four are special cases that share
+// their sums over classes.
+enum Structure {
+    LOG,         // −Σ p·log p
+    BRIER,       // 1 − Σp²
+    ZERO_ONE,    // 1 − max p
+    SPHERICAL,   // 1 − ‖p‖₂
+    SEPARABLE,   // Σ w·p·(1 − p^rate)/rate, or −Σ w·p·log p at rate = 0
+    NORM,        // 1 − ‖p‖_α
+    COSTS,       // min_a Σ p·c_a
+    LARGEST,     // 1 − the sum of the k largest
+    QUADRATIC,   // ½ Σ p_i·p_j·d_ij
+    CUMULATIVE,  // Σ F·(1 − F)
 };
 
+struct Rule {
+    int structure;
+    double parameter;       // rate, α or k
+    const double *numbers;  // weights (K), costs (K, A), or distances (K, K) and root (K, R)
+    ptrdiff_t size;         // of numbers
+};
+
+// Members (N, M, K) to be decomposed, from instance `start` to `stop`.
+struct Job {
+    const char *members;
+    ptrdiff_t n_instances, n_members, n_classes;
+    ptrdiff_t instance_stride, member_stride, class_stride;  // in bytes
+    const char *weights;  // that sum to 1; null if all are equal
+    ptrdiff_t weight_instance_stride, weight_member_stride;  // in bytes; 0 where weights are shared
+    int kind;
+    double tolerance;  // how far sums may be from 1; negative to check nothing
+    const Rule *rules;
+    int n_rules;
+    char *results;  // three numbers (total, aleatoric, epistemic) of each rule and instance
+    ptrdiff_t part_stride;  // in bytes, from a component to the next; instances are contiguous
+    ptrdiff_t start, stop;
+};
+
+enum Status { INVALID = 0, DONE = 1, NO_MEMORY = 2 };
+
+// The code for one instruction set.
+struct Kernels {
+    const char *name;
+    Status (*decompose_float)(const Job &);
+    Status (*decompose_double)(const Job &);
+};
+
+// kernels.cpp defines them in a namespace for each instruction set; module.cpp chooses.
 namespace baseline {
 extern const Kernels kernels;
 }

@@ -1,11 +1,13 @@
-// The kernels of one instruction set: compiled once for each, with SCOREWISE_ISA as its name.
-#include "dispatch.hpp"
+// The code for one instruction set; compiled once for each, with SCOREWISE_ISA as its name.
+#include "decompose.hpp"
 
-#define SCOREWISE_NAME_OF(isa) #isa
-#define SCOREWISE_NAME(isa) SCOREWISE_NAME_OF(isa)
+#define TEXT_OF(name) #name
+#define TEXT(name) TEXT_OF(name)
 
-namespace scorewise::SCOREWISE_ISA {
+namespace scorewise {
+namespace SCOREWISE_ISA {
 
-const Kernels kernels = {SCOREWISE_NAME(SCOREWISE_ISA)};
+const Kernels kernels = {TEXT(SCOREWISE_ISA), decompose<float>, decompose<double>};
 
-}  // namespace scorewise::SCOREWISE_ISA
+}  // namespace SCOREWISE_ISA
+}  // namespace scorewise

@@ -58,6 +58,120 @@ PyObject* instruction_set(PyObject*, PyObject* const*, Py_ssize_t) {
     return PyUnicode_FromString(chosen->name);
 }
 
+// A view of an array's memory, which stays valid as long as this lives.
+class View {
+  public:
+    View() = default;
+    View(const View&) = delete;
+    View& operator=(const View&) = delete;
+    ~View() {
+        if (is_open_) PyBuffer_Release(&buffer_);
+    }
+
+    // Whether the array has so many axes and native numbers of this type; if not, sets an error.
+    bool open(PyObject* array, int ndim, const char* format, bool writable) {
+        const int flags = PyBUF_STRIDED | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
+        if (PyObject_GetBuffer(array, &buffer_, flags) < 0) return false;
+        is_open_ = true;
+        if (buffer_.ndim == ndim && std::strcmp(buffer_.format, format) == 0) return true;
+        PyErr_Format(PyExc_TypeError, "an array of %d axes and format '%s' is needed, not %d and '%s'",
+                     ndim, format, buffer_.ndim, buffer_.format);
+        return false;
+    }
+    // The format of an array of single or double precision; null, with an error, for others.
+    static const char* format_of(PyObject* array) {
+        View view;
+        if (PyObject_GetBuffer(array, &view.buffer_, PyBUF_STRIDED | PyBUF_FORMAT) < 0) return nullptr;
+        view.is_open_ = true;
+        if (std::strcmp(view.buffer_.format, "f") == 0) return "f";
+        if (std::strcmp(view.buffer_.format, "d") == 0) return "d";
+        PyErr_Format(PyExc_TypeError, "numbers of format '%s' cannot be read", view.buffer_.format);
+        return nullptr;
+    }
+
+    char* data() const { return static_cast<char*>(buffer_.buf); }
+    ptrdiff_t size(int axis) const { return buffer_.shape[axis]; }
+    ptrdiff_t stride(int axis) const { return buffer_.strides[axis]; }
+
+  private:
+    Py_buffer buffer_;
+    bool is_open_ = false;
+};
+
+// Read a rule, the tuple (structure, parameter, numbers or None).
+bool read_rule(PyObject* item, Rule& rule, View& numbers) {
+    if (!PyTuple_Check(item) || PyTuple_Size(item) != 3) {
+        PyErr_SetString(PyExc_TypeError, "a rule is a tuple (structure, parameter, numbers)");
+        return false;
+    }
+    rule.structure = static_cast<int>(PyLong_AsLong(PyTuple_GetItem(item, 0)));
+    rule.parameter = PyFloat_AsDouble(PyTuple_GetItem(item, 1));
+    rule.numbers = nullptr;
+    rule.size = 0;
+    if (PyErr_Occurred()) return false;
+    PyObject* array = PyTuple_GetItem(item, 2);
+    if (array == Py_None) return true;
+    if (!numbers.open(array, 1, "d", false)) return false;
+    rule.numbers = reinterpret_cast<const double*>(numbers.data());
+    rule.size = numbers.size(0);
+    return true;
+}
+
+constexpr int MOST_RULES = 64;
+
+// decompose(members, weights, results, rules, kind, tolerance, start, stop); see _native.pyi.
+PyObject* decompose(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
+    if (n_args != 8 || !PyTuple_Check(args[3]) || PyTuple_Size(args[3]) > MOST_RULES) {
+        PyErr_SetString(PyExc_TypeError, "decompose takes 8 arguments and at most 64 rules");
+        return nullptr;
+    }
+    const char* format = View::format_of(args[0]);
+    View members, weights, results, numbers[MOST_RULES];
+    Rule rules[MOST_RULES];
+    if (format == nullptr || !members.open(args[0], 3, format, false)) return nullptr;
+    if (!results.open(args[2], 2, format, true)) return nullptr;
+    Job job = {};
+    if (args[1] != Py_None) {
+        if (!weights.open(args[1], 2, format, false)) return nullptr;
+        job.weights = weights.data();
+        job.weight_instance_stride = weights.size(0) > 1 ? weights.stride(0) : 0;
+        job.weight_member_stride = weights.stride(1);
+    }
+    job.members = members.data();
+    job.n_instances = members.size(0);
+    job.n_members = members.size(1);
+    job.n_classes = members.size(2);
+    job.instance_stride = members.stride(0);
+    job.member_stride = members.stride(1);
+    job.class_stride = members.stride(2);
+    job.rules = rules;
+    job.n_rules = static_cast<int>(PyTuple_Size(args[3]));
+    for (int i = 0; i < job.n_rules; ++i)
+        if (!read_rule(PyTuple_GetItem(args[3], i), rules[i], numbers[i])) return nullptr;
+    job.kind = static_cast<int>(PyLong_AsLong(args[4]));
+    job.tolerance = PyFloat_AsDouble(args[5]);
+    job.start = PyLong_AsSsize_t(args[6]);
+    job.stop = PyLong_AsSsize_t(args[7]);
+    if (PyErr_Occurred()) return nullptr;
+    job.results = results.data();
+    job.part_stride = results.stride(0);
+    const ptrdiff_t number_size = *format == 'f' ? sizeof(float) : sizeof(double);
+    if (results.size(0) != 3 * job.n_rules || results.size(1) != job.n_instances ||
+        (job.n_instances > 1 && results.stride(1) != number_size) || job.start < 0 ||
+        job.stop > job.n_instances ||
+        (job.weights != nullptr && (weights.size(1) != job.n_members ||
+                                    (weights.size(0) != 1 && weights.size(0) != job.n_instances)))) {
+        PyErr_SetString(PyExc_ValueError, "the shapes of members, weights and results do not fit");
+        return nullptr;
+    }
+    Status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = *format == 'f' ? chosen->decompose_float(job) : chosen->decompose_double(job);
+    Py_END_ALLOW_THREADS;
+    if (status == NO_MEMORY) return PyErr_NoMemory();
+    return PyBool_FromLong(status == DONE);
+}
+
 // Chooses the fastest instruction set, or the one that the environment names.
 int choose(PyObject*) {
     chosen = available.sets[available.count - 1];
@@ -89,6 +203,8 @@ PyMethodDef methods[] = {
      "The instruction sets that this processor can run, slowest first."},
     {"instruction_set", as_method(instruction_set), METH_FASTCALL,
      "The instruction set in use."},
+    {"decompose", as_method(decompose), METH_FASTCALL,
+     "Decompose members of some instances into results; False if some are no predictions."},
     {nullptr, nullptr, 0, nullptr},
 };
 

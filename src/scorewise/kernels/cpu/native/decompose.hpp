@@ -1,0 +1,406 @@
+// One pass over members: total, aleatoric and epistemic uncertainty under many rules.
+//
+// A group of instances is read at a time: as many as a vector has lanes (side by side), or one. Its
+// members are looked at once for their entropies and their mean. EU is then a difference where that
+// is well conditioned; elsewhere the same members, which are still in the cache, are looked at a
+// second time for their divergences from the mean.
+#pragma once
+
+#include "rules.hpp"
+
+namespace scorewise {
+namespace SCOREWISE_ISA {
+
+constexpr int SOME = 16;  // members whose averages then move on to float64
+constexpr int MANY = 32;  // members whose deviations do
+
+template <class T, bool SIDE> class Decomposer {
+    using R = Rules<T, SIDE>;
+    static constexpr int GROUP = Members<T, SIDE>::GROUP;
+
+    // A rule that is not one of the first four, and its averages over members.
+    struct Other {
+        RuleNumbers<T> rule;
+        int place;  // in the list of rules
+        Wide<T> aleatoric, convex, divergence;
+        V<T> total, epistemic;
+        Bits<T> is_far;
+    };
+
+  public:
+    Decomposer(const Job &job, Arena &arena) : job_(job), members_(job, arena), n_(members_.n) {
+        center_ = arena.take<Center<T>>(n_);
+        far_shift_ = arena.take<Wide<T>>(n_);
+        mean_ = arena.take<V<T>>(n_);
+        regret_ = arena.take<V<T>>(n_);
+        others_ = arena.take<Other>(job.n_rules);
+        for (int i = 0; i < job.n_rules; i++) {
+            const Rule &rule = job.rules[i];
+            if (rule.structure > SPHERICAL) {
+                others_[n_others_].rule = numbers_of(rule, arena);
+                others_[n_others_++].place = i;
+                continue;
+            }
+            place_[rule.structure] = i;
+        }
+        with_log_ = place_[LOG] >= 0;
+        with_squares_ = place_[BRIER] >= 0 || place_[SPHERICAL] >= 0;
+    }
+
+    Status run() {
+        if (job_.kind == LOGITS) return with_log_ ? run_with<true, true>() : run_with<false, true>();
+        return with_log_ ? run_with<true, false>() : run_with<false, false>();
+    }
+
+  private:
+    RuleNumbers<T> numbers_of(const Rule &rule, Arena &arena) {
+        RuleNumbers<T> own = {rule.structure, rule.parameter, nullptr, rule.numbers, rule.size, nullptr, nullptr};
+        if (rule.size > 0) {
+            T *numbers = arena.take<T>(rule.size + LANES<T>);
+            for (ptrdiff_t i = 0; i < rule.size + LANES<T>; i++) numbers[i] = i < rule.size ? T(rule.numbers[i]) : T(0);
+            own.numbers = numbers;
+        }
+        const ptrdiff_t room = 2 * n_ > 4 * rule.parameter ? 2 * n_ : ptrdiff_t(4 * rule.parameter);
+        own.row = arena.take<V<T>>(room + 4);
+        own.sums = arena.take<V<T>>(R::has_regrets(own) ? R::n_regrets(own, n_) : 0);
+        return own;
+    }
+
+    template <bool LOG, bool FROM_LOGITS> Status run_with() {
+        return with_squares_ ? run_with<LOG, FROM_LOGITS, true>() : run_with<LOG, FROM_LOGITS, false>();
+    }
+
+    // What the loops must do is known when they are compiled.
+    template <bool LOG, bool FROM_LOGITS, bool SQUARED> Status run_with() {
+        for (ptrdiff_t first = job_.start; first < job_.stop; first += GROUP) {
+            const int count = int(job_.stop - first < GROUP ? job_.stop - first : GROUP);
+            members_.locate(first, count);
+            if (!first_look<LOG, FROM_LOGITS, SQUARED>()) return INVALID;
+            find_totals<LOG, SQUARED>();
+            if (needs_second_look()) second_look();
+            write(first, count);
+        }
+        return DONE;
+    }
+
+    // -- the first look: averages over members, and their mean --------------------------------------
+
+    static Sums<T> combined(const Sums<T> &s) {
+        return {across_sum<T, SIDE>(s.total), across_sum<T, SIDE>(s.squares), across_sum<T, SIDE>(s.doubt),
+                across_sum<T, SIDE>(s.negative), across_max<T, SIDE>(s.top)};
+    }
+
+    // Sums over the values of members, in float64 and of the last few.
+    struct Averages {
+        Wide<T> all[N_VALUES] = {};
+        V<T> recent[N_VALUES] = {};
+        int n_recent = 0;
+
+        INLINE void add(const Values<T> &v, V<T> w) {
+            for (int i = 0; i < N_VALUES; i++) recent[i] = fma(w, v.at[i], recent[i]);
+            if (++n_recent == SOME) move();
+        }
+        INLINE void move() {
+            for (int i = 0; i < N_VALUES; i++) {
+                all[i] = all[i] + widen(recent[i]);
+                recent[i] = V<T>{};
+            }
+            n_recent = 0;
+        }
+    };
+
+    // The sums of members of one instance. They become vectors with a member in each lane, so that
+    // what follows from them is found for many members at once.
+    struct Batch {
+        V<T> total[LANES<T>], squares[LANES<T>], doubt[LANES<T>], negative[LANES<T>], top[LANES<T>];
+        int count = 0;
+
+        INLINE void put(const Sums<T> &s) {
+            total[count] = s.total;
+            squares[count] = s.squares;
+            doubt[count] = s.doubt;
+            negative[count] = s.negative;
+            top[count++] = s.top;
+        }
+        template <bool LOG, bool SQUARED> INLINE Sums<T> combine() {
+            for (int i = count; i < LANES<T>; i++) {  // repeat the first, which will have no weight
+                total[i] = total[0];
+                top[i] = top[0];
+                if (SQUARED) squares[i] = squares[0], doubt[i] = doubt[0];
+                if (LOG) negative[i] = negative[0];
+            }
+            count = 0;
+            return {combine_each<T>(total, Add{}), SQUARED ? combine_each<T>(squares, Add{}) : V<T>{},
+                    SQUARED ? combine_each<T>(doubt, Add{}) : V<T>{}, LOG ? combine_each<T>(negative, Add{}) : V<T>{},
+                    combine_each<T>(top, Larger{})};
+        }
+    };
+
+    // Whether all members are predictions.
+    template <bool LOG, bool FROM_LOGITS, bool SQUARED> bool first_look() {
+        members_.copy_heaviest(mean_);
+        for (int r = 0; r < n_; r++) center_[r] = {mean_[r], V<T>{}};
+        if (job_.n_members >= MANY) memset(far_shift_, 0, n_ * sizeof *far_shift_);
+        for (int j = 0; j < n_others_; j++) others_[j].aleatoric = others_[j].convex = Wide<T>{};
+        Averages averages;
+        Batch batch;
+        Bits<T> signs{}, good = ~Bits<T>{};
+        auto absorb = [&](const Sums<T> &s, V<T> w) __attribute__((always_inline)) {
+            good &= absolute(s.total - T(1)) <= T(job_.tolerance);
+            averages.add(values_of<T, LOG, SQUARED>(s), w);
+        };
+        for (ptrdiff_t m = 0; m < job_.n_members; m++) {
+            const Row<T> row = members_.row(m);
+            const V<T> w = members_.weight(m);
+            Sums<T> s = sums_over_classes<T, LOG && !FROM_LOGITS, SQUARED, true>(row, center_, w, signs);
+            if constexpr (LOG && FROM_LOGITS) {
+                const V<T> negative = members_.negative(m) * T(1 / LOG_UNIT<T>);
+                s.negative = SIDE ? negative : (lane_numbers<T>() == 0 ? negative : V<T>{});
+            }
+            if (n_others_ > 0) add_entropies(row, combined(s), w);
+            if constexpr (SIDE) {
+                absorb(s, w);
+            } else {
+                batch.put(s);
+                if (batch.count == LANES<T> || m + 1 == job_.n_members) {
+                    const V<T> weights = members_.weights_from(m + 1 - batch.count);
+                    absorb(batch.template combine<LOG, SQUARED>(), weights);
+                }
+            }
+            if (m % MANY == MANY - 1) move_shift();
+        }
+        averages.move();
+        for (int i = 0; i < N_VALUES; i++) average_.at[i] = across_sum<T, SIDE>(narrow(averages.all[i]));
+        for (int r = 0; r < n_; r++) {
+            V<T> shift = center_[r].shift;
+            if (job_.n_members >= MANY) shift = narrow(far_shift_[r] + widen(shift));
+            mean_[r] = at_least_zero(center_[r].anchor + shift);
+        }
+        return job_.tolerance < 0 || are_predictions(good, signs);
+    }
+
+    bool are_predictions(Bits<T> good, Bits<T> signs) {
+        if (job_.kind != PROBABILITIES) return !any(members_.bad);
+        if (!all(good)) return false;
+        if (!any(signs < 0)) return true;
+        for (ptrdiff_t m = 0; m < job_.n_members; m++) {  // what has the sign of one below 0 may be −0.0
+            Row<T> row = members_.row(m);
+            for (int r = 0; r < n_; r++)
+                if (any(row[r] < 0)) return false;
+        }
+        return true;
+    }
+
+    void add_entropies(Row<T> row, const Sums<T> &s, V<T> w) {
+        for (int j = 0; j < n_others_; j++) {
+            Entropy<T> h = R::entropy(others_[j].rule, row, s);
+            others_[j].aleatoric = others_[j].aleatoric + widen(w * h.value);
+            others_[j].convex = others_[j].convex + widen(w * h.convex);
+        }
+    }
+
+    void move_shift() {
+        for (int r = 0; r < n_; r++) {
+            far_shift_[r] = far_shift_[r] + widen(center_[r].shift);
+            center_[r].shift = V<T>{};
+        }
+    }
+
+    // -- totals, and EU as a difference --------------------------------------------------------------
+
+    template <bool LOG, bool SQUARED> void find_totals() {
+        const Row<T> mean = Row<T>::of(mean_, n_);
+        Bits<T> signs;
+        const Sums<T> s = combined(sums_over_classes<T, LOG, SQUARED, false>(mean, center_, V<T>{}, signs));
+        mean_squares_ = s.squares;
+        total_ = values_of<T, LOG, SQUARED>(s);
+        const V<T> one = fill<T>(1);
+        find_difference(scorewise::LOG, NEGATIVE, total_.at[SURPRISE] + one);
+        find_difference(BRIER, SQUARES, average_.at[SQUARES]);
+        find_difference(ZERO_ONE, TOP, average_.at[TOP]);
+        find_difference(SPHERICAL, NORM, average_.at[NORM]);
+        for (int j = 0; j < n_others_; j++) {
+            Other &other = others_[j];
+            Entropy<T> h = R::entropy(other.rule, mean, s);
+            other.total = h.value;
+            other.epistemic = narrow(other.convex) - h.convex;
+            other.is_far = other.epistemic > h.size * T(FAR);
+        }
+    }
+
+    void find_difference(Structure rule, Value convex, V<T> size) {
+        epistemic_[rule] = average_.at[convex] - total_.at[convex];
+        is_far_[rule] = place_[rule] < 0 ? ~Bits<T>{} : Bits<T>(epistemic_[rule] > size * T(FAR));
+    }
+
+    bool needs_second_look() const {
+        Bits<T> far = is_far_[LOG] & is_far_[BRIER] & is_far_[ZERO_ONE] & is_far_[SPHERICAL];
+        for (int j = 0; j < n_others_; j++) far &= others_[j].is_far;
+        return !all(far);
+    }
+
+    // -- the second look: divergences from the mean ---------------------------------------------------
+
+    void second_look() {
+        const bool see_log = !all(is_far_[LOG]);
+        const bool see_regret = !all(is_far_[ZERO_ONE]);
+        const bool see_squares = !all(is_far_[BRIER] & is_far_[SPHERICAL]);
+        Wide<T> log{}, brier{}, spherical{};
+        if (see_regret)
+            for (int r = 0; r < n_; r++) regret_[r] = V<T>{};
+        for (int j = 0; j < n_others_; j++) clear_divergence(others_[j]);
+        for (ptrdiff_t m = 0; m < job_.n_members; m++) {
+            Row<T> row = members_.row(m);
+            const V<T> w = members_.weight(m);
+            if (see_log) log = log + widen(w * log_divergence(row));
+            if (see_squares) add_square_divergences(row, w, brier, spherical);
+            if (see_regret) add_regrets(row, w);
+            for (int j = 0; j < n_others_; j++) add_divergence(others_[j], row, w);
+        }
+        take(LOG, across_sum<T, SIDE>(narrow(log)));
+        take(BRIER, across_sum<T, SIDE>(narrow(brier)));
+        take(SPHERICAL, narrow(spherical));
+        if (see_regret) {
+            V<T> least = regret_[0];
+            for (int r = 1; r < n_; r++) least = smaller(regret_[r], least);
+            take(ZERO_ONE, across_min<T, SIDE>(least));
+        }
+        for (int j = 0; j < n_others_; j++) take_divergence(others_[j]);
+    }
+
+    void take(Structure rule, V<T> divergence) {
+        epistemic_[rule] = is_far_[rule] ? epistemic_[rule] : divergence;
+    }
+
+    V<T> log_divergence(Row<T> row) const {
+        Wide<T> sum{};
+        for (int start = 0; start < n_; start += BLOCK) {
+            V<T> part{};
+            for (int r = start; r < n_ && r < start + BLOCK; r++)
+                part += relative_entropy<T>(mean_[r], row[r], row[r] - mean_[r]);
+            sum = sum + widen(part);
+        }
+        return narrow(sum);
+    }
+
+    // ‖d‖² for Brier. Under spherical only what of p is not parallel to the mean q counts.
+    void add_square_divergences(Row<T> row, V<T> w, Wide<T> &brier, Wide<T> &spherical) const {
+        Wide<T> distance{}, along{}, squares{}, rest{};
+        for (int start = 0; start < n_; start += BLOCK) {
+            V<T> part_distance{}, part_along{}, part_squares{};
+            for (int r = start; r < n_ && r < start + BLOCK; r++) {
+                V<T> p = row[r], q = mean_[r], d = p - q;
+                part_distance = fma(d, d, part_distance);
+                part_along = fma(d, q, part_along);
+                part_squares = fma(p, p, part_squares);
+            }
+            distance = distance + widen(part_distance);
+            along = along + widen(part_along);
+            squares = squares + widen(part_squares);
+        }
+        brier = brier + widen(w) * distance;
+        if (place_[SPHERICAL] < 0) return;
+        const V<T> parallel = across_sum<T, SIDE>(narrow(along)) / mean_squares_;
+        for (int start = 0; start < n_; start += BLOCK) {
+            V<T> part{};
+            for (int r = start; r < n_ && r < start + BLOCK; r++) {
+                V<T> d = (row[r] - mean_[r]) - mean_[r] * parallel;
+                part = fma(d, d, part);
+            }
+            rest = rest + widen(part);
+        }
+        V<T> norms = sqrt(across_sum<T, SIDE>(narrow(squares))) + sqrt(mean_squares_) * (parallel + T(1));
+        spherical = spherical + widen(w * (across_sum<T, SIDE>(narrow(rest)) / norms));
+    }
+
+    // max p − p of each class, under zero-one.
+    void add_regrets(Row<T> row, V<T> w) {
+        V<T> top{};
+        for (int r = 0; r < n_; r++) top = larger(row[r], top);
+        top = across_max<T, SIDE>(top);
+        for (int r = 0; r < n_; r++) regret_[r] = fma(w, top - row[r], regret_[r]);
+    }
+
+    void clear_divergence(Other &other) {
+        other.divergence = Wide<T>{};
+        if (R::has_regrets(other.rule))
+            for (int i = 0; i < R::n_regrets(other.rule, n_); i++) other.rule.sums[i] = V<T>{};
+    }
+
+    void add_divergence(Other &other, Row<T> row, V<T> w) {
+        if (all(other.is_far)) return;
+        if (R::has_regrets(other.rule)) R::add_regrets(other.rule, row, w);
+        else other.divergence = other.divergence + widen(w * R::divergence(other.rule, Row<T>::of(mean_, n_), row));
+    }
+
+    void take_divergence(Other &other) {
+        if (all(other.is_far)) return;
+        V<T> divergence = R::has_regrets(other.rule) ? R::least_regret(other.rule, n_) : narrow(other.divergence);
+        other.epistemic = other.is_far ? other.epistemic : divergence;
+    }
+
+    // -- results ----------------------------------------------------------------------------------------
+
+    void write(ptrdiff_t first, int count) {
+        const V<T> spoilt = total_.at[TOTAL] - total_.at[TOTAL];  // NaN where a member is that was not checked
+        write_rule(place_[LOG], first, count, total_.at[SURPRISE], average_.at[SURPRISE], epistemic_[LOG] + spoilt);
+        write_rule(place_[BRIER], first, count, total_.at[GINI], average_.at[GINI], epistemic_[BRIER] + spoilt);
+        write_rule(place_[ZERO_ONE], first, count, total_.at[TOTAL] - total_.at[TOP],
+                   average_.at[TOTAL] - average_.at[TOP], epistemic_[ZERO_ONE] + spoilt);
+        write_rule(place_[SPHERICAL], first, count, total_.at[GAP], average_.at[GAP], epistemic_[SPHERICAL] + spoilt);
+        for (int j = 0; j < n_others_; j++) {
+            const Other &other = others_[j];
+            write_rule(other.place, first, count, other.total, narrow(other.aleatoric), other.epistemic + spoilt);
+        }
+    }
+
+    void write_rule(int place, ptrdiff_t first, int count, V<T> total, V<T> aleatoric, V<T> epistemic) {
+        if (place < 0) return;
+        const V<T> parts[] = {total, aleatoric, at_least_zero(epistemic)};
+        for (int i = 0; i < 3; i++) {
+            char *to = job_.results + (3 * place + i) * job_.part_stride + first * ptrdiff_t(sizeof(T));
+            memcpy(to, &parts[i], SIDE ? count * sizeof(T) : sizeof(T));
+        }
+    }
+
+    const Job &job_;
+    Members<T, SIDE> members_;
+    const int n_;  // vectors of a member
+    int place_[4] = {-1, -1, -1, -1};  // of the first four rules in the list, or -1
+    int n_others_ = 0;
+    bool with_log_, with_squares_;
+    Center<T> *center_;
+    V<T> *mean_, *regret_;
+    Wide<T> *far_shift_;
+    Other *others_;
+    Values<T> total_, average_;
+    V<T> mean_squares_, epistemic_[4];
+    Bits<T> is_far_[4];
+};
+
+// Up to so many classes instances are side by side (measured).
+template <class T> constexpr ptrdiff_t FEW_CLASSES = 48;
+
+template <class T> bool is_side_by_side(const Job &job) {
+    for (int i = 0; i < job.n_rules; i++)
+        if (job.rules[i].structure >= COSTS) return true;  // classes in their order, or many sums
+    if (job.class_stride != ptrdiff_t(sizeof(T))) return true;
+    return job.n_classes <= FEW_CLASSES<T> && 2 * job.n_instances * (1 + job.n_classes / LANES<T>) > job.n_classes;
+}
+
+template <class T> Status decompose(const Job &job) {
+    try {
+        Arena arena;
+        if (is_side_by_side<T>(job)) {
+            Decomposer<T, true> decomposer(job, arena);
+            return decomposer.run();
+        }
+        Decomposer<T, false> decomposer(job, arena);
+        return decomposer.run();
+    } catch (const std::bad_alloc &) {
+        return NO_MEMORY;
+    }
+}
+
+}  // namespace SCOREWISE_ISA
+}  // namespace scorewise

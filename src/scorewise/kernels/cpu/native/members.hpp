@@ -1,0 +1,348 @@
+// Members as the kernel reads them: vectors of probabilities, from any layout.
+//
+// A vector holds one class of as many instances as it has lanes (*side by side*, for few classes),
+// or as many classes of one instance (*across*). Loops over the vectors of a member are the same
+// for both; only what they gathered in lanes must then be combined across the lanes of the instance.
+#pragma once
+
+#include <cstdlib>
+#include <new>
+
+#include "dispatch.hpp"
+#include "functions.hpp"
+
+namespace scorewise {
+namespace SCOREWISE_ISA {
+
+constexpr int STAGE_BYTES = 1 << 18;  // copies of members that stay in a cache
+
+// Memory that is aligned to vectors, and freed together.
+class Arena {
+  public:
+    Arena() = default;
+    Arena(const Arena &) = delete;
+    Arena &operator=(const Arena &) = delete;
+    ~Arena() {
+        while (blocks_ != nullptr) {
+            void *block = blocks_;
+            memcpy(&blocks_, block, sizeof blocks_);
+            free(block);
+        }
+    }
+
+    // Room for `count` items, without values.
+    template <class Item> Item *take(ptrdiff_t count) {
+        constexpr size_t header = sizeof(void *) + BYTES;
+        char *block = static_cast<char *>(malloc(header + size_t(count) * sizeof(Item)));
+        if (block == nullptr) throw std::bad_alloc();
+        memcpy(block, &blocks_, sizeof blocks_);
+        blocks_ = block;
+        return reinterpret_cast<Item *>((reinterpret_cast<uintptr_t>(block) + header - 1) / BYTES * BYTES);
+    }
+
+  private:
+    void *blocks_ = nullptr;
+};
+
+// The vectors of one member: `step` bytes apart, the last one anywhere.
+template <class T> struct Row {
+    const char *base;
+    ptrdiff_t step;
+    const char *last;
+    int n;
+
+    INLINE V<T> operator[](int r) const { return load<T>(r == n - 1 ? last : base + r * step); }
+
+    static Row of(const V<T> *vectors, int n) {
+        const char *base = reinterpret_cast<const char *>(vectors);
+        return {base, BYTES, base + (n - 1) * BYTES, n};
+    }
+};
+
+// Combine the lanes of an instance; nothing to do where each lane has an instance of its own.
+template <class T, bool SIDE> INLINE V<T> across_sum(V<T> v) {
+    return SIDE ? v : combine_lanes<T>(v, Add{});
+}
+template <class T, bool SIDE> INLINE V<T> across_max(V<T> v) {
+    return SIDE ? v : combine_lanes<T>(v, Larger{});
+}
+template <class T, bool SIDE> INLINE V<T> across_min(V<T> v) {
+    return SIDE ? v : combine_lanes<T>(v, Smaller{});
+}
+
+template <class T, bool SIDE> class Members {
+  public:
+    static constexpr int GROUP = SIDE ? LANES<T> : 1;  // instances at a time
+    const int n;                                       // vectors of a member
+
+    Members(const Job &job, Arena &arena)
+        : n(int(SIDE ? job.n_classes : (job.n_classes + LANES<T> - 1) / LANES<T>)), job_(job) {
+        bool all = job.n_members * n * BYTES <= STAGE_BYTES;
+        capacity_ = all ? job.n_members : 1;
+        stage_ = arena.take<V<T>>(capacity_ * n + LANES<T>);  // a transposition may write beyond
+        tail_ = arena.take<V<T>>(1);
+        negatives_ = arena.take<V<T>>(job.n_members);
+        is_ready_ = arena.take<char>(job.n_members);
+        shared_weights_ = arena.take<T>(job.n_members + LANES<T>);
+        for (ptrdiff_t m = 0; m < job.n_members + LANES<T>; m++) {
+            T w = job.weights == nullptr ? T(1) / T(job.n_members) : T(0);
+            if (m >= job.n_members) w = 0;
+            else if (job.weights != nullptr && job.weight_instance_stride == 0) w = weight_of(0, m);
+            shared_weights_[m] = w;
+        }
+        silence_ = has_silent_members();
+        in_place_ = job.kind == PROBABILITIES && !silence_ &&
+                    (!SIDE || job.instance_stride == ptrdiff_t(sizeof(T)));
+        const ptrdiff_t strides[] = {job.instance_stride, job.member_stride, job.class_stride};
+        const ptrdiff_t sizes[] = {job.n_instances, job.n_members, job.n_classes};
+        end_ = job.members + sizeof(T);
+        for (int i = 0; i < 3; i++) end_ += strides[i] > 0 ? (sizes[i] - 1) * strides[i] : 0;
+    }
+
+    // Go to the instances from `first` on; lanes beyond the last repeat it.
+    void locate(ptrdiff_t first, int count) {
+        bad = Bits<T>{};
+        highest_ = job_.members;
+        for (int lane = 0; lane < GROUP; lane++) {
+            instance_[lane] = first + (lane < count ? lane : count - 1);
+            address_[lane] = job_.members + instance_[lane] * job_.instance_stride;
+            highest_ = address_[lane] > highest_ ? address_[lane] : highest_;
+        }
+        use_in_place_ = in_place_ && count == GROUP;
+        is_transposed_ = false;
+        memset(is_ready_, 0, job_.n_members);
+        if (SIDE && !use_in_place_ && capacity_ == job_.n_members && is_one_run()) transpose_all();
+    }
+
+    // The probabilities of a member. Lanes without a class are 0.
+    INLINE Row<T> row(ptrdiff_t m) {
+        if (use_in_place_) return in_place(m);
+        V<T> *copy = stage_ + (capacity_ > 1 ? m : 0) * n;
+        if (!is_ready_[m]) {
+            prepare(m, copy);
+            is_ready_[m] = capacity_ == job_.n_members;
+        }
+        return Row<T>::of(copy, n);
+    }
+
+    // Σ p·log p of a member from logits, whose row was read.
+    V<T> negative(ptrdiff_t m) const { return negatives_[m]; }
+
+    // The weight of a member.
+    INLINE V<T> weight(ptrdiff_t m) const {
+        if (job_.weight_instance_stride == 0) return fill<T>(shared_weights_[m]);
+        if (!SIDE) return fill<T>(weight_of(instance_[0], m));
+        V<T> w{};
+        for (int lane = 0; lane < GROUP; lane++) w[lane] = weight_of(instance_[lane], m);
+        return w;
+    }
+
+    // The weights of members from `m` on, one in each lane; 0 beyond the last.
+    INLINE V<T> weights_from(ptrdiff_t m) const {
+        if (job_.weight_instance_stride == 0) return load<T>(shared_weights_ + m);
+        V<T> w{};
+        for (int lane = 0; lane < LANES<T> && m + lane < job_.n_members; lane++)
+            w[lane] = weight_of(instance_[0], m + lane);
+        return w;
+    }
+
+    // Copy the heaviest member of each instance.
+    void copy_heaviest(V<T> *anchor) {
+        ptrdiff_t heaviest[GROUP];
+        bool shared = true;
+        for (int lane = 0; lane < GROUP; lane++) {
+            heaviest[lane] = lane > 0 && job_.weight_instance_stride == 0 ? heaviest[0] : heaviest_of(instance_[lane]);
+            shared &= heaviest[lane] == heaviest[0];
+        }
+        Row<T> first = row(heaviest[0]);
+        for (int r = 0; r < n; r++) anchor[r] = first[r];
+        for (int lane = 1; lane < GROUP && !shared; lane++) {
+            Row<T> own = row(heaviest[lane]);
+            for (int r = 0; r < n; r++) anchor[r][lane] = own[r][lane];
+        }
+    }
+
+    // Which lanes had logits or masses that cannot be probabilities.
+    Bits<T> bad;
+
+  private:
+    T weight_of(ptrdiff_t instance, ptrdiff_t m) const {
+        T w;
+        memcpy(&w, job_.weights + instance * job_.weight_instance_stride + m * job_.weight_member_stride, sizeof w);
+        return w;
+    }
+
+    ptrdiff_t heaviest_of(ptrdiff_t instance) const {
+        ptrdiff_t heaviest = 0;
+        for (ptrdiff_t m = 1; job_.weights != nullptr && m < job_.n_members; m++)
+            if (weight_of(instance, m) > weight_of(instance, heaviest)) heaviest = m;
+        return heaviest;
+    }
+
+    const char *address(int lane, ptrdiff_t m) const {
+        return address_[lane] + m * job_.member_stride;
+    }
+
+    INLINE Row<T> in_place(ptrdiff_t m) {
+        const char *start = address(0, m);
+        if (SIDE) return {start, job_.class_stride, start + (n - 1) * job_.class_stride, n};
+        const char *last = start + (n - 1) * BYTES;
+        if (job_.n_classes % LANES<T> == 0) return {start, BYTES, last, n};
+        *tail_ = load_tail(last, 0);
+        return {start, BYTES, reinterpret_cast<const char *>(tail_), n};
+    }
+
+    // A vector that may reach beyond the end of the array; lanes there are arbitrary.
+    INLINE V<T> load_within(const char *place) const {
+        if (__builtin_expect(place + BYTES <= end_, true)) return load<T>(place);
+        V<T> v{};
+        memcpy(&v, place, end_ - place);
+        return v;
+    }
+
+    // The last classes of a row.
+    INLINE V<T> load_tail(const char *place, double filler) const {
+        int rest = int(job_.n_classes - ptrdiff_t(n - 1) * LANES<T>);
+        return lane_numbers<T>() < rest ? load_within(place) : fill<T>(filler);
+    }
+
+    // Whether all numbers of an instance lie one after the other.
+    bool is_one_run() const {
+        return job_.class_stride == ptrdiff_t(sizeof(T)) &&
+               job_.member_stride == job_.n_classes * ptrdiff_t(sizeof(T));
+    }
+
+    // Write numbers of each lane's instance as vectors, one for each number.
+    INLINE void transpose_block(ptrdiff_t offset, V<T> *to, int count) {
+        V<T> block[LANES<T>];
+        if (__builtin_expect(highest_ + offset + BYTES <= end_, true)) {
+            const ptrdiff_t next_group = offset + LANES<T> * job_.instance_stride;
+            for (int lane = 0; lane < LANES<T>; lane++) {
+                block[lane] = load<T>(address_[lane] + offset);
+                __builtin_prefetch(address_[lane] + next_group);
+            }
+        } else {
+            for (int lane = 0; lane < LANES<T>; lane++) block[lane] = load_within(address_[lane] + offset);
+        }
+        transpose<T>(block);
+        for (int j = 0; j < count; j++) to[j] = block[j];
+    }
+
+    void transpose_run(ptrdiff_t offset, ptrdiff_t count, V<T> *to) {
+        ptrdiff_t i = 0;
+        for (; i + LANES<T> <= count; i += LANES<T>)
+            transpose_block(offset + i * ptrdiff_t(sizeof(T)), to + i, LANES<T>);
+        if (i < count) transpose_block(offset + i * ptrdiff_t(sizeof(T)), to + i, int(count - i));
+    }
+
+    void transpose_all() {
+        transpose_run(0, job_.n_members * job_.n_classes, stage_);
+        if (job_.kind == PROBABILITIES && !silence_) memset(is_ready_, 1, job_.n_members);
+        is_transposed_ = true;
+    }
+
+    // Copy a member, and turn it into probabilities.
+    void prepare(ptrdiff_t m, V<T> *copy) {
+        if constexpr (SIDE) {
+            if (!is_transposed_) copy_side_by_side(m, copy);
+        } else {
+            const char *start = address(0, m);
+            for (int r = 0; r < n - 1; r++) copy[r] = load<T>(start + r * BYTES);
+            copy[n - 1] = load_tail(start + (n - 1) * BYTES, job_.kind == LOGITS ? -__builtin_inf() : 0);
+        }
+        if (job_.kind == LOGITS) exponentiate(m, copy);
+        if (job_.kind == MASSES) normalize(copy);
+        if (silence_) silence(m, copy);
+    }
+
+    void copy_side_by_side(ptrdiff_t m, V<T> *copy) {
+        if (job_.class_stride == ptrdiff_t(sizeof(T))) {
+            transpose_run(m * job_.member_stride, n, copy);
+            return;
+        }
+        for (int lane = 0; lane < GROUP; lane++) {
+            const char *place = address(lane, m);
+            for (int r = 0; r < n; r++) {
+                T number;
+                memcpy(&number, place + r * job_.class_stride, sizeof number);
+                copy[r][lane] = number;
+            }
+        }
+    }
+
+    // The softmax of logits, and Σ p·log p. With e = exp(z − max z) and S = Σe, log p is
+    // z − max z − log S: no logarithms of single classes are needed.
+    void exponentiate(ptrdiff_t m, V<T> *z) {
+        V<T> top = z[0];
+        for (int r = 1; r < n; r++) top = larger(top, z[r]);
+        top = across_max<T, SIDE>(top);
+        Wide<T> total{}, weighted{};
+        for (int start = 0; start < n; start += 16) {
+            V<T> part{}, part_weighted{};
+            for (int r = start; r < n && r < start + 16; r++) {
+                V<T> below = z[r] - top, e = exp<T>(below);
+                z[r] = e;
+                part += e;
+                part_weighted = fma(e, e > 0 ? below : V<T>{}, part_weighted);
+            }
+            total = total + widen(part);
+            weighted = weighted + widen(part_weighted);
+        }
+        V<T> sum = across_sum<T, SIDE>(narrow(total)), share = T(1) / sum;
+        negatives_[m] = across_sum<T, SIDE>(narrow(weighted)) * share - log1p<T>(sum - T(1));
+        for (int r = 0; r < n; r++) z[r] *= share;
+        bad |= ~(sum < T(__builtin_inf()));  // NaN or +inf among the logits, or all are -inf
+    }
+
+    void normalize(V<T> *p) {
+        Wide<T> total{};
+        V<T> low = p[0];
+        for (int start = 0; start < n; start += 16) {
+            V<T> part{};
+            for (int r = start; r < n && r < start + 16; r++) {
+                part += p[r];
+                low = smaller(low, p[r]);
+            }
+            total = total + widen(part);
+        }
+        V<T> sum = across_sum<T, SIDE>(narrow(total)), share = T(1) / sum;
+        low = across_min<T, SIDE>(low);
+        for (int r = 0; r < n; r++) p[r] *= share;
+        // The share is infinite for tiny masses, which the array path can divide.
+        bad |= ~((sum > 0) & (share > 0) & (share < T(__builtin_inf())) & (low >= 0));
+    }
+
+    // Instances for which the member has weight 0 get a row that is certain of the first class.
+    void silence(ptrdiff_t m, V<T> *p) {
+        const V<T> w = weight(m);
+        for (int r = 0; r < n; r++) {
+            V<T> certain{};
+            if (r == 0) certain = SIDE ? fill<T>(1) : (lane_numbers<T>() == 0 ? fill<T>(1) : V<T>{});
+            p[r] = w > 0 ? p[r] : certain;
+        }
+        negatives_[m] = w > 0 ? negatives_[m] : V<T>{};
+    }
+
+    // Whether members that were not checked may have weight 0; they may even be NaN.
+    bool has_silent_members() const {
+        if (job_.tolerance >= 0 || job_.weights == nullptr) return false;
+        const ptrdiff_t stop = job_.weight_instance_stride == 0 ? job_.start + 1 : job_.stop;
+        for (ptrdiff_t i = job_.start; i < stop; i++)
+            for (ptrdiff_t m = 0; m < job_.n_members; m++)
+                if (!(weight_of(i, m) > 0)) return true;
+        return false;
+    }
+
+    const Job &job_;
+    V<T> *stage_, *tail_, *negatives_;
+    char *is_ready_;
+    T *shared_weights_;
+    const char *end_, *highest_;
+    const char *address_[GROUP];  // of instances
+    ptrdiff_t capacity_;
+    ptrdiff_t instance_[GROUP];
+    bool silence_, in_place_, use_in_place_ = false, is_transposed_ = false;
+};
+
+}  // namespace SCOREWISE_ISA
+}  // namespace scorewise

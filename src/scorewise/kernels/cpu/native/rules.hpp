@@ -1,0 +1,396 @@
+// The structures of rules: entropy and divergence of a prediction.
+//
+// The formulas are those of `scorewise/rules/`, where the reasons for their forms are explained.
+// Predictions p and q are rows of vectors. Results are per lane (an instance's in each of its lanes).
+#pragma once
+
+#include "sums.hpp"
+
+namespace scorewise {
+namespace SCOREWISE_ISA {
+
+// EU is the difference of mean and total entropies where that keeps enough digits: where it is at
+// least this part of what is subtracted.
+constexpr double FAR = 0.02;
+
+// The entropy H(p), and what EU is a difference of: a convex function of p, that is −H but for
+// terms which are linear in p, and the size of the numbers whose rounding errors it has.
+template <class T> struct Entropy {
+    V<T> value, convex, size;
+};
+
+// A rule with its numbers in the precision of the predictions.
+template <class T> struct RuleNumbers {
+    int structure;
+    double parameter;
+    const T *numbers;        // padded to whole vectors
+    const double *doubles;   // as they were passed
+    ptrdiff_t size;
+    V<T> *sums;              // over members, of regrets
+    V<T> *row;               // room for a row
+};
+
+template <class T, bool SIDE> struct Rules {
+    using Number = RuleNumbers<T>;
+
+    // The number of class r of a vector: the same for all instances, or one for each lane.
+    static INLINE V<T> coefficient(const T *numbers, int r) {
+        return SIDE ? fill<T>(numbers[r]) : load<T>(numbers + r * LANES<T>);
+    }
+
+    // -- separable: H = Σ w·p·(1 − (p/S)^rate)/rate, −Σ w·p·log(p/S) at rate = 0 --------------------
+
+    static Entropy<T> separable_entropy(const Number &rule, Row<T> p, const Sums<T> &s) {
+        const T rate = T(rule.parameter);
+        const V<T> log_total = log1p<T>(s.total - T(1));
+        // A heavy class that is almost certain needs all digits of 1 − p.
+        V<T> others{}, largest = fill<T>(1);
+        if (rule.numbers != nullptr) {
+            for (int r = 0; r < p.n; r++) others += p[r] < s.top ? p[r] : V<T>{};
+            others = across_sum<T, SIDE>(others);
+            largest = fill<T>(T(rule.doubles[rule.size - 1]));
+        }
+        const Bits<T> sure = s.top > others;
+        const V<T> log_top = log1p<T>(sure ? -others / s.total : V<T>{});
+        Wide<T> sum{};
+        for (int start = 0; start < p.n; start += BLOCK) {
+            V<T> part{};
+            for (int r = start; r < p.n && r < start + BLOCK; r++) {
+                V<T> log_share = log(p[r]) - log_total;
+                if (rule.numbers != nullptr) log_share = (sure & (p[r] == s.top)) ? log_top : log_share;
+                V<T> term = rate == 0 ? log_share : expm1<T>(log_share * rate);
+                V<T> w = rule.numbers != nullptr ? p[r] * coefficient(rule.numbers, r) : p[r];
+                part = fma(w, term, part);
+            }
+            sum = sum + widen(part);
+        }
+        V<T> h = across_sum<T, SIDE>(narrow(sum)) * T(rate == 0 ? -1 : -1 / rule.parameter);
+        h = at_least_zero(h);
+        return {h, -h, larger(h, largest * T(0.25))};
+    }
+
+    static V<T> separable_divergence(const Number &rule, Row<T> q, Row<T> p) {
+        const T rate = T(rule.parameter);
+        Wide<T> sum{};
+        for (int start = 0; start < p.n; start += BLOCK) {
+            V<T> part{};
+            for (int r = start; r < p.n && r < start + BLOCK; r++) {
+                V<T> d = p[r] - q[r];
+                V<T> term = rate == 0 ? relative_entropy<T>(q[r], p[r], d) : power_excess<T>(q[r], p[r], d, rate);
+                V<T> w = rule.numbers != nullptr ? coefficient(rule.numbers, r) : fill<T>(1);
+                part = fma(w, term, part);
+            }
+            sum = sum + widen(part);
+        }
+        return across_sum<T, SIDE>(narrow(sum));
+    }
+
+    // -- norm: H = S − ‖p‖_α, with α = rate + 1 -----------------------------------------------------
+
+    static Entropy<T> norm_entropy(const Number &rule, Row<T> p, const Sums<T> &s) {
+        const T rate = T(rule.parameter - 1), alpha = T(rule.parameter);
+        const V<T> log_top = log(s.top), top_share = expm1<T>((log_top - log1p<T>(s.total - T(1))) * rate);
+        Wide<T> powers{}, deficit{};
+        for (int start = 0; start < p.n; start += BLOCK) {
+            V<T> part_powers{}, part_deficit{};
+            for (int r = start; r < p.n && r < start + BLOCK; r++) {
+                // (p/max p)^rate − 1; powers of small numbers underflow
+                V<T> x = expm1<T>((log(p[r]) - log_top) * rate);
+                part_powers = fma(p[r], x + T(1), part_powers);
+                part_deficit = fma(p[r], x + top_share * (x + T(1)), part_deficit);
+            }
+            powers = powers + widen(part_powers);
+            deficit = deficit + widen(part_deficit);
+        }
+        V<T> norm = s.top * exp<T>(log(across_sum<T, SIDE>(narrow(powers)) / s.top) * T(1 / rule.parameter));
+        // With Σ(p/S)^α = 1 − T, S − ‖p‖ = S·(1 − (1 − T)^{1/α}) is accurate for small T.
+        V<T> missing = at_least_zero(-across_sum<T, SIDE>(narrow(deficit)) / s.total);
+        Bits<T> near = missing < T(0.5);
+        V<T> by_deficit = -expm1<T>(log1p<T>(near ? -missing : V<T>{}) / alpha) * s.total;
+        return {at_least_zero(near ? by_deficit : s.total - norm), norm, norm};
+    }
+
+    // D(q, p), which does not change when q is scaled. Scaled so that the tangent of Σx^α at q meets
+    // p at the height of q, it is ‖p‖ − ‖q‖, that is ‖q‖·((1 + T/Σq^α)^{1/α} − 1) with T the height
+    // of p above that tangent.
+    static V<T> norm_divergence(const Number &rule, Row<T> q, Row<T> p) {
+        const T rate = T(rule.parameter - 1), alpha = T(rule.parameter);
+        V<T> top{}, mean_top{};
+        for (int r = 0; r < p.n; r++) {
+            top = larger(p[r], top);
+            mean_top = larger(q[r], mean_top);
+        }
+        top = across_max<T, SIDE>(top);
+        mean_top = across_max<T, SIDE>(mean_top);
+        const V<T> log_top = log(mean_top);
+        Wide<T> along{}, own{};
+        for (int start = 0; start < p.n; start += BLOCK) {
+            V<T> part_along{}, part_own{};
+            for (int r = start; r < p.n && r < start + BLOCK; r++) {
+                V<T> slope = q[r] > 0 ? exp<T>((log(q[r]) - log_top) * rate) : V<T>{};
+                part_along = fma(p[r] - q[r], slope, part_along);
+                part_own = fma(q[r], slope, part_own);
+            }
+            along = along + widen(part_along);
+            own = own + widen(part_own);
+        }
+        const V<T> own_sum = across_sum<T, SIDE>(narrow(own));
+        const V<T> parallel = across_sum<T, SIDE>(narrow(along)) / own_sum;
+        const V<T> lift = at_least_zero(parallel + T(1));
+        Wide<T> excess{}, powers{}, member_powers{};
+        for (int start = 0; start < p.n; start += BLOCK) {
+            V<T> part_excess{}, part_powers{}, part_member{};
+            for (int r = start; r < p.n && r < start + BLOCK; r++) {
+                V<T> rest = ((p[r] - q[r]) - q[r] * parallel) / top;
+                V<T> a = p[r] / top, b = q[r] * lift / top;  // powers of small numbers underflow
+                part_excess += power_excess<T>(b, a, rest, rate);
+                part_powers += b > 0 ? exp<T>(log(b) * alpha) : V<T>{};
+                part_member += a > 0 ? exp<T>(log(a) * alpha) : V<T>{};
+            }
+            excess = excess + widen(part_excess);
+            powers = powers + widen(part_powers);
+            member_powers = member_powers + widen(part_member);
+        }
+        const V<T> rise = across_sum<T, SIDE>(narrow(excess)) * rate, height = across_sum<T, SIDE>(narrow(powers));
+        const Bits<T> near = rise < height;
+        V<T> step = log1p<T>((near ? rise : V<T>{}) / (near ? height : fill<T>(1))) / alpha;
+        V<T> close = exp<T>(log(height) / alpha) * expm1<T>(step);
+        V<T> norm = exp<T>(log(across_sum<T, SIDE>(narrow(member_powers))) / alpha);
+        V<T> mean_norm = lift * mean_top / top * exp<T>(log(own_sum / mean_top) / alpha);
+        return top * (near ? close : norm - mean_norm);
+    }
+
+    // -- decisions under costs c, (K, A), of which the least of each class is taken out --------------
+
+    static constexpr int AT_ONCE = 4;  // actions whose sums stay in registers
+
+    template <class Sum, class Body> static INLINE void for_actions(int n_actions, Body body) {
+        for (int a = 0; a < n_actions; a += AT_ONCE) body(a, n_actions - a < AT_ONCE ? n_actions - a : AT_ONCE);
+    }
+
+    static Entropy<T> cost_entropy(const Number &rule, Row<T> p) {
+        const int n_actions = int(rule.parameter);
+        V<T> least = fill<T>(__builtin_inf()), base{};
+        const T *minima = rule.numbers + ptrdiff_t(p.n) * n_actions;
+        for (int r = 0; r < p.n; r++) base = fma(p[r], fill<T>(minima[r]), base);
+        for (int a = 0; a < n_actions; a += AT_ONCE) {
+            const int last = n_actions - 1;  // actions beyond the last repeat it
+            const T *columns[AT_ONCE];
+            for (int j = 0; j < AT_ONCE; j++) columns[j] = rule.numbers + (a + j < last ? a + j : last);
+            Wide<T> sums[AT_ONCE] = {};
+            for (int start = 0; start < p.n; start += 4 * BLOCK) {
+                V<T> parts[AT_ONCE] = {};
+                for (int r = start; r < p.n && r < start + 4 * BLOCK; r++)
+                    for (int j = 0; j < AT_ONCE; j++)
+                        parts[j] = fma(p[r], fill<T>(columns[j][ptrdiff_t(r) * n_actions]), parts[j]);
+                for (int j = 0; j < AT_ONCE; j++) sums[j] = sums[j] + widen(parts[j]);
+            }
+            for (int j = 0; j < AT_ONCE; j++) least = smaller(narrow(sums[j]), least);
+        }
+        return {base + least, -least, least};
+    }
+
+    // A sum of two doubles, of which the second is what the first lost to rounding. Differences of
+    // large expected costs keep their digits.
+    struct Exact {
+        Doubles sum, lost;
+    };
+    static INLINE Exact add_product(Exact s, Doubles a, Doubles b) {
+        Doubles product = a * b, error = fma(a, b, -product);  // 0 without such an instruction
+        Doubles sum = s.sum + product, taken = sum - s.sum;
+        Doubles rounding = (s.sum - (sum - taken)) + (product - taken);
+        return {sum, s.lost + (rounding + error)};
+    }
+
+    // Add w·(expected cost − least expected cost) of each action to its regret. Costs that differ
+    // by less than their own rounding errors are tied.
+    static void add_cost_regrets(const Number &rule, Row<T> p, V<T> w) {
+        const int n_actions = int(rule.parameter);
+        constexpr int PARTS = sizeof(T) == 4 ? 2 : 1;
+        const double rounding = (4.0 + p.n) * (sizeof(T) == 4 ? 0x1p-50 : 0x1p-96);
+        Exact *costs = reinterpret_cast<Exact *>(rule.row);
+        Exact best[PARTS];
+        for (int a = 0; a < n_actions; a++) {
+            Exact s[PARTS] = {};
+            for (int r = 0; r < p.n; r++) {
+                Wide<T> wide = widen(p[r]);
+                Doubles halves[PARTS];
+                memcpy(halves, &wide, sizeof halves);
+                Doubles cost = Doubles{} + rule.doubles[ptrdiff_t(r) * n_actions + a];
+                for (int i = 0; i < PARTS; i++) {
+                    if constexpr (sizeof(T) == 4) s[i].sum = fma(halves[i], cost, s[i].sum);
+                    else s[i] = add_product(s[i], halves[i], cost);
+                }
+            }
+            for (int i = 0; i < PARTS; i++) {
+                costs[a * PARTS + i] = s[i];
+                Longs is_less = (s[i].sum - best[i].sum) + (s[i].lost - best[i].lost) < 0;
+                best[i].sum = a == 0 || is_less ? s[i].sum : best[i].sum;
+                best[i].lost = a == 0 || is_less ? s[i].lost : best[i].lost;
+            }
+        }
+        for (int a = 0; a < n_actions; a++) {
+            Doubles regret[PARTS];
+            for (int i = 0; i < PARTS; i++) {
+                Exact s = costs[a * PARTS + i];
+                Doubles excess = (s.sum - best[i].sum) + (s.lost - best[i].lost);
+                regret[i] = excess <= (s.sum + best[i].sum) * rounding ? Doubles{} : excess;
+            }
+            Wide<T> wide;
+            memcpy(&wide, regret, sizeof wide);
+            rule.sums[a] = fma(w, narrow(wide), rule.sums[a]);
+        }
+    }
+
+    static V<T> least_cost_regret(const Number &rule) {
+        V<T> least = rule.sums[0];
+        for (int a = 1; a < int(rule.parameter); a++) least = smaller(rule.sums[a], least);
+        return least;
+    }
+
+    // -- the k largest classes ------------------------------------------------------------------------
+
+    // Put the k largest of a row into `largest`, in falling order.
+    static void k_largest(Row<T> p, int k, V<T> *largest) {
+        for (int j = 0; j < k; j++) largest[j] = fill<T>(-1);
+        for (int r = 0; r < p.n; r++) insert(p[r], k, largest);
+    }
+    static INLINE void insert(V<T> number, int k, V<T> *largest) {
+        if (!any(number > largest[k - 1])) return;
+        for (int j = 0; j < k; j++) {
+            V<T> here = largest[j];
+            largest[j] = larger(number, here);
+            number = smaller(number, here);
+        }
+    }
+
+    static Entropy<T> largest_entropy(const Number &rule, Row<T> p, const Sums<T> &s) {
+        const int k = int(rule.parameter);
+        k_largest(p, k, rule.row);
+        V<T> sum{};
+        for (int j = k - 1; j >= 0; j--) sum += rule.row[j];
+        return {at_least_zero(s.total - sum), sum, sum};
+    }
+
+    // With t the k-th largest entry of p, the regret of choosing the classes S is
+    // Σ_{j∉S} (p_j − t)⁺ + Σ_{j∈S} (t − p_j)⁺. Add w times both parts of each class.
+    static void add_largest_regrets(const Number &rule, Row<T> p, V<T> w) {
+        const int k = int(rule.parameter);
+        k_largest(p, k, rule.row);
+        const V<T> threshold = rule.row[k - 1];
+        V<T> *below = rule.sums, *above = rule.sums + p.n;
+        for (int r = 0; r < p.n; r++) {
+            below[r] = fma(w, at_least_zero(threshold - p[r]), below[r]);
+            above[r] = fma(w, at_least_zero(p[r] - threshold), above[r]);
+        }
+    }
+
+    // The regret of the best choice: the k classes that gain most.
+    static V<T> least_largest_regret(const Number &rule, int n) {
+        const int k = int(rule.parameter);
+        const V<T> *below = rule.sums, *above = rule.sums + n;
+        for (int j = 0; j < k; j++) rule.row[j] = fill<T>(-__builtin_inf());
+        for (int r = 0; r < n; r++) insert(above[r] - below[r], k, rule.row);
+        const V<T> threshold = rule.row[k - 1];
+        V<T> room = fill<T>(k), regret{};  // for classes at the threshold, of which the first are chosen
+        for (int r = 0; r < n; r++) room -= above[r] - below[r] > threshold ? fill<T>(1) : V<T>{};
+        for (int r = 0; r < n; r++) {
+            const V<T> gain = above[r] - below[r];
+            const Bits<T> tied = (gain == threshold) & (room > 0);
+            room -= tied ? fill<T>(1) : V<T>{};
+            regret += (tied | (gain > threshold)) ? below[r] : above[r];
+        }
+        return regret;
+    }
+
+    // -- quadratic: H = ½ Σ p_i·p_j·d_ij with the distances d of classes; D = ‖(p − q)R‖² ------------
+
+    static Entropy<T> quadratic_entropy(const Number &rule, Row<T> p) {
+        V<T> h = product_sum(rule.numbers, p.n, p, [&](int j, V<T> product, V<T> sum) { return fma(p[j], product, sum); });
+        return {h, -h, h};
+    }
+    static V<T> quadratic_divergence(const Number &rule, Row<T> q, Row<T> p) {
+        for (int r = 0; r < p.n; r++) rule.row[r] = p[r] - q[r];
+        const ptrdiff_t square = ptrdiff_t(p.n) * p.n;
+        const int n_columns = int((rule.size - square) / p.n);
+        return product_sum(rule.numbers + square, n_columns, Row<T>::of(rule.row, p.n),
+                           [](int, V<T> product, V<T> sum) { return fma(product, product, sum); });
+    }
+    // Sum what becomes of each column of the product of a row with a matrix (K, n_columns).
+    template <class Use> static INLINE V<T> product_sum(const T *matrix, int n_columns, Row<T> p, Use use) {
+        V<T> sum{};
+        int j = 0;
+        for (; j + AT_ONCE <= n_columns; j += AT_ONCE) {
+            V<T> products[AT_ONCE] = {};
+            for (int r = 0; r < p.n; r++)
+                for (int i = 0; i < AT_ONCE; i++)
+                    products[i] = fma(p[r], fill<T>(matrix[ptrdiff_t(r) * n_columns + j + i]), products[i]);
+            for (int i = 0; i < AT_ONCE; i++) sum = use(j + i, products[i], sum);
+        }
+        for (; j < n_columns; j++) {
+            V<T> product{};
+            for (int r = 0; r < p.n; r++) product = fma(p[r], fill<T>(matrix[ptrdiff_t(r) * n_columns + j]), product);
+            sum = use(j, product, sum);
+        }
+        return sum;
+    }
+
+    // -- cumulative: H = Σ F·(S − F) with the cumulative sums F; D = Σ (F(p) − F(q))² -----------------
+
+    static Entropy<T> cumulative_entropy(const Number &rule, Row<T> p) {
+        // F and S − F are summed from either end, so that neither is a rounded difference.
+        Wide<T> *above = reinterpret_cast<Wide<T> *>(rule.row);
+        Wide<T> sum{}, below{}, h{};
+        for (int r = p.n - 1; r > 0; r--) above[r] = sum = sum + widen(p[r]);
+        for (int r = 0; r < p.n - 1; r++) {
+            below = below + widen(p[r]);
+            h = fma(below, above[r + 1], h);
+        }
+        V<T> value = narrow(h);
+        return {value, -value, value};
+    }
+    static V<T> cumulative_divergence(Row<T> q, Row<T> p) {
+        Wide<T> below{}, sum{};
+        for (int r = 0; r < p.n - 1; r++) {
+            below = below + widen(p[r] - q[r]);
+            sum = fma(below, below, sum);
+        }
+        return narrow(sum);
+    }
+
+    // -- all structures -------------------------------------------------------------------------------
+
+    static Entropy<T> entropy(const Number &rule, Row<T> p, const Sums<T> &s) {
+        switch (rule.structure) {
+            case SEPARABLE: return separable_entropy(rule, p, s);
+            case NORM: return norm_entropy(rule, p, s);
+            case COSTS: return cost_entropy(rule, p);
+            case LARGEST: return largest_entropy(rule, p, s);
+            case QUADRATIC: return quadratic_entropy(rule, p);
+            default: return cumulative_entropy(rule, p);
+        }
+    }
+
+    // Whether EU is a least regret, not a mean divergence.
+    static bool has_regrets(const Number &rule) { return rule.structure == COSTS || rule.structure == LARGEST; }
+
+    static V<T> divergence(const Number &rule, Row<T> q, Row<T> p) {
+        switch (rule.structure) {
+            case SEPARABLE: return separable_divergence(rule, q, p);
+            case NORM: return norm_divergence(rule, q, p);
+            case QUADRATIC: return quadratic_divergence(rule, q, p);
+            default: return cumulative_divergence(q, p);
+        }
+    }
+    static int n_regrets(const Number &rule, int n) { return rule.structure == COSTS ? int(rule.parameter) : 2 * n; }
+    static void add_regrets(const Number &rule, Row<T> p, V<T> w) {
+        if (rule.structure == COSTS) add_cost_regrets(rule, p, w);
+        else add_largest_regrets(rule, p, w);
+    }
+    static V<T> least_regret(const Number &rule, int n) {
+        return rule.structure == COSTS ? least_cost_regret(rule) : least_largest_regret(rule, n);
+    }
+};
+
+}  // namespace SCOREWISE_ISA
+}  // namespace scorewise
