@@ -11,16 +11,26 @@ TO := requirements
 # point pip at a CPU build of this release to save the download of CUDA libraries.
 TORCH := torch==2.13.0
 JOBS ?= 2
-# Warnings of the C++ compiler are errors.
+# Whether warnings of the C++ compiler are errors.
 WERROR := ON
-# CMake and Ninja of the environment, or those of the machine.
-CMAKE := PATH="$(abspath $(BIN)):$$PATH" cmake
 
 INSTALL_LISTED := $(PIP) install --quiet --no-deps --require-hashes --requirement
 INSTALL_LOCAL := $(PIP) install --quiet --no-deps --no-build-isolation
 LOCK = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
   --no-emit-index-url --custom-compile-command "make lock" --override requirements/without-torch.txt \
   pyproject.toml requirements/build.in
+
+# Installs Debian's packages where that is allowed.
+APT_INSTALL = [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null && export DEBIAN_FRONTEND=noninteractive \
+  && get="apt-get install --yes --quiet=2 $(1)" && { $$get > /dev/null || { apt-get update --quiet=2 && $$get > /dev/null; }; }
+# Compiles the kernel in the folder $(1), with more options $(2). CMake and Ninja are those of the environment, or else
+# of the machine. CMake starts anew where it failed before: a compiler may have been installed since.
+COMPILE = export PATH="$(abspath $(BIN)):$$PATH" && cmake -S . -B $(1) -G Ninja --log-level=WARNING \
+  $$([ -f $(1)/build.ninja ] || echo --fresh) \
+  -DCMAKE_MAKE_PROGRAM="$$(command -v ninja)" -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
+  -DSCOREWISE_WERROR=$(WERROR) $(2) && cmake --build $(1)
+KERNEL := src/scorewise/kernels/cpu
+HAS_HEADERS := import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))
 
 # pdoc shows what a module has; what is imported on demand is asked for first.
 define ALL_NAMES
@@ -31,10 +41,10 @@ endef
 export ALL_NAMES
 
 .DEFAULT_GOAL := help
-.PHONY: help browser demo extension lock test test-newest test-full lint bench reproduce docs format clean
+.PHONY: help browser compiler demo extension lock test test-newest test-full test-sanitize lint bench reproduce docs format clean
 
 help:  ## Show this list.
-	@grep -hE '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 15
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "scorewise needs Python 3.11 or newer"'
@@ -58,23 +68,27 @@ lock: $(VENV)/.installed-dev  ## Write the lists of the newest releases and thei
 
 # The report is tested in a real browser, installed where that is allowed.
 browser:
-	@if ! { command -v chromium && command -v chromedriver; } > /dev/null \
-	  && [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
-	  export DEBIAN_FRONTEND=noninteractive; \
-	  get="apt-get install --yes --quiet=2 chromium chromium-driver"; \
-	  $$get > /dev/null || { apt-get update --quiet=2 && $$get > /dev/null; } \
-	  || echo "no browser could be installed: tests that need one are skipped"; \
-	fi
+	@{ command -v chromium && command -v chromedriver; } > /dev/null \
+	  || { $(call APT_INSTALL,chromium chromium-driver); } \
+	  || echo "no browser could be installed: tests that need one are skipped"
 
-extension: | $(BIN)/python  ## Compile what has changed of the kernel, in place: into src/.
-	@$(CMAKE) -S . -B build/extension -G Ninja --log-level=WARNING -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
-	  -DCMAKE_LIBRARY_OUTPUT_DIRECTORY=$(CURDIR)/src/scorewise/kernels/cpu -DSCOREWISE_WERROR=$(WERROR)
-	@$(CMAKE) --build build/extension
+# The kernel needs a C++ compiler and Python's headers, installed where that is allowed.
+compiler: | $(BIN)/python
+	@{ command -v "$${CXX:-c++}" > /dev/null && $(BIN)/python -c '$(HAS_HEADERS)'; } \
+	  || { $(call APT_INSTALL,g++ python3-dev); } \
+	  || echo "no compiler could be installed: make test needs g++ and python3-dev, or clang"
+
+extension: | $(BIN)/python  ## Compile what has changed of the C++ kernel, in place: into src/.
+	@$(call COMPILE,build/extension,-DCMAKE_LIBRARY_OUTPUT_DIRECTORY=$(CURDIR)/$(KERNEL))
 
 demo: $(VENV)/.installed  ## Run the main job on digits, print the verdict, write out/report.html.
+	@mkdir -p out
+	@$(MAKE) extension WERROR=OFF > out/extension.log 2>&1 || echo "The compiled kernel could not be built, so large \
+	inputs take longer. It needs a C++ compiler, such as Debian's g++; out/extension.log has the details."
 	$(BIN)/scorewise demo --out out
 
-test: $(VENV)/.installed-dev browser lint  ## Run the linters and every test but the truly long ones.
+test: $(VENV)/.installed-dev browser compiler lint  ## Run the linters and every test but the truly long ones.
+	$(MAKE) extension
 	$(BIN)/python -m pytest -n $(JOBS) -m "not long"
 
 test-newest: TORCH = torch
@@ -82,8 +96,18 @@ test-newest:  ## Run the tests with the newest releases of all dependencies, in 
 	$(MAKE) lock TO=out/newest
 	$(MAKE) test VENV=.venv-newest LISTS=out/newest TORCH='$(TORCH)'
 
-test-full: $(VENV)/.installed-dev browser lint  ## Run every test, the long simulations too.
+test-full: $(VENV)/.installed-dev browser compiler lint  ## Run every test, the long simulations too.
+	$(MAKE) extension
 	$(BIN)/python -m pytest -n $(JOBS)
+
+# In a copy of the sources, as the kernel in src/ is another build. libasan is GCC's. Memory comes from malloc, which it
+# watches; what it reports is not captured.
+test-sanitize: $(VENV)/.installed-dev compiler  ## Run the tests of kernels under AddressSanitizer and UBSan.
+	@$(call COMPILE,build/sanitize,-DSCOREWISE_SANITIZE=ON)
+	rm -rf build/sanitize/src && cp -R src build/sanitize && cp build/sanitize/_native.abi3.so build/sanitize/$(KERNEL)
+	PYTHONPATH=$(CURDIR)/build/sanitize/src PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
+	  LD_PRELOAD="$$($${CXX:-c++} -print-file-name=libasan.so) $$($${CXX:-c++} -print-file-name=libstdc++.so)" \
+	  $(BIN)/python -m pytest --capture=sys tests/kernels
 
 lint: $(VENV)/.installed-dev  ## Check style, types and the direction of imports.
 	$(BIN)/ruff check .
@@ -95,7 +119,8 @@ format: $(VENV)/.installed-dev  ## Format the code and mend what the linter can.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.installed-dev  ## Measure speed and memory, as ratios in the same run.
+bench: $(VENV)/.installed-dev compiler  ## Measure speed and memory, as ratios in the same run.
+	$(MAKE) extension
 	$(BIN)/python benchmarks/decompose.py $(ARGS)
 	$(BIN)/python benchmarks/growth.py $(ARGS)
 	$(BIN)/python benchmarks/models.py $(ARGS)
@@ -110,4 +135,4 @@ docs: $(VENV)/.installed-dev  ## Build the reference of the public names into ou
 	$(BIN)/python -c "$$ALL_NAMES" --docformat numpy --output-directory out/docs scorewise
 
 clean:  ## Remove everything that make has made.
-	rm -rf $(VENV) .venv-newest build out src/scorewise/kernels/cpu/_native.*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-newest build out $(KERNEL)/_native.*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis

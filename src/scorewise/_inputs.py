@@ -139,9 +139,9 @@ class RawPredictions:
     def warn_of_many_members(self) -> None:
         """Warn if thousands of members of one row are more likely rows of one model."""
         shape = self.values.shape
-        if not self.check or is_compiled(self.values):
+        if not self.check or len(shape) != 2 or is_compiled(self.values):
             return
-        if len(shape) == 2 and shape[0] >= _MANY_MEMBERS:
+        if shape[0] >= _MANY_MEMBERS:
             name = self.layout.name
             validate.warn(
                 f"{name} of shape {tuple(shape)} are read as {shape[0]:,} members of one row; if "
@@ -176,6 +176,7 @@ def raw_predictions(
     from_logits: bool = False,
     normalize: bool = False,
     check: bool = True,
+    class_names: Any = None,
 ) -> RawPredictions:
     """Return raw predictions from an array or a list; only type and shape are checked."""
     if from_logits and normalize:
@@ -183,9 +184,10 @@ def raw_predictions(
     name = "logits" if from_logits else "probs"
     values = validate.floating(values, name)
     axes = layout(values.ndim, name)
-    values = axes.canonical(namespace(values), values)
+    values = axes.canonical(values)
     validate.class_count(values.shape, name)
-    return RawPredictions(values, axes, from_logits, normalize, check)
+    classes = checked_classes(class_names, values.shape[-1])
+    return RawPredictions(values, axes, from_logits, normalize, check, None, classes)
 
 
 @dataclass(frozen=True)
@@ -202,6 +204,29 @@ class InputOptions:
 
 def raw_members(values: Any, options: InputOptions) -> RawPredictions:
     """Return the raw predictions of members ``(..., M, K)``, whose axes may be anywhere."""
+    if not is_array(values):
+        values, options = _from_list(values, options)
+
+    def layout(ndim: int, name: str) -> validate.Layout:
+        return validate.layout_of_members(ndim, options.member_axis, options.class_axis, name)
+
+    predictions = raw_predictions(
+        values,
+        layout,
+        from_logits=options.from_logits,
+        normalize=options.normalize,
+        check=options.check,
+        class_names=options.class_names,
+    )
+    validate.member_count(predictions.values.shape)
+    return predictions
+
+
+def _from_list(values: Any, options: InputOptions) -> tuple[Any, InputOptions]:
+    """Return a list of members as one array with its options, and a list of numbers unchanged.
+
+    Raises for what has predictions, or makes them.
+    """
     name = "logits" if options.from_logits else "probs"
     class_names = options.class_names
     if isinstance(values, str | os.PathLike):
@@ -221,39 +246,26 @@ def raw_members(values: Any, options: InputOptions) -> RawPredictions:
             "these are Samples already, with weights and classes of their own; use them as they "
             "are, or pass their probs"
         )
-    if is_frame(values) and not is_array(values):
+    if is_frame(values):
         rows = f"{name}.to_numpy()"
         raise InvalidInput(
             f"{name} is a data frame of shape {tuple(values.shape)}, which may be rows of one "
             f"model or members of one row; pass {rows}[:, None] for rows of one model, {rows} for "
             "members of one row, or a list of data frames, one for each member"
         )
-    if _is_list_of_members(values):
-        if options.member_axis not in {-2, 0} or options.class_axis >= 0:
-            raise InvalidInput(
-                "a list of arrays is a list of members, whose axis becomes the first; to choose "
-                "other axes, pass a single array made by numpy.stack"
-            )
-        values, columns = _stacked(values, name)
-        if columns is not None and class_names is not None:
-            names = checked_names(columns, len(columns))
-            check_same_names(names, checked_names(class_names, len(columns)))
-        class_names = columns if class_names is None else class_names
-        options = replace(options, member_axis=0)
-
-    def layout(ndim: int, name: str) -> validate.Layout:
-        return validate.layout_of_members(ndim, options.member_axis, options.class_axis, name)
-
-    predictions = raw_predictions(
-        values,
-        layout,
-        from_logits=options.from_logits,
-        normalize=options.normalize,
-        check=options.check,
-    )
-    shape = predictions.values.shape
-    validate.member_count(shape)
-    return replace(predictions, classes=checked_classes(class_names, shape[-1]))
+    if not _is_list_of_members(values):
+        return values, options
+    if options.member_axis not in {-2, 0} or options.class_axis >= 0:
+        raise InvalidInput(
+            "a list of arrays is a list of members, whose axis becomes the first; to choose "
+            "other axes, pass a single array made by numpy.stack"
+        )
+    values, columns = _stacked(values, name)
+    if columns is not None and class_names is not None:
+        names = checked_names(columns, len(columns))
+        check_same_names(names, checked_names(class_names, len(columns)))
+    class_names = columns if class_names is None else class_names
+    return values, replace(options, member_axis=0, class_names=class_names)
 
 
 def _have_same_rows(frame: Any, other: Any) -> bool:

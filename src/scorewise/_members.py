@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from scorewise import _validate as validate
@@ -19,10 +19,10 @@ Rule = TypeVar("Rule", bound=ScoringRule)
 def changed_options(weights: Any, *options: Any) -> str:
     """Return the names of the options that differ from their defaults, for a message."""
     names = [
-        field.name
-        for value in options
-        for field in fields(value)
-        if _differs(getattr(value, field.name), field.default)
+        name
+        for values in options
+        for name, value in vars(values).items()
+        if _differs(value, getattr(type(values), name))  # a class has the defaults of its fields
     ]
     return ", ".join(["weights", *names] if weights is not None else names)
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import scorewise as sw
+from scorewise.kernels import KERNELS, Usability
 from support import all_rules, by_array, members
 
 FOUR = ["log", "brier", "zero-one", "spherical"]
@@ -28,6 +31,23 @@ def test_unpacking_and_repr():
     assert eu is d.epistemic
     assert repr(d).startswith("Decomposition(\n  total     = [")
     assert "tensor" in repr(sw.decompose(__import__("torch").full((2, 2, 2), 0.5), "brier"))
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, sw.Samples], ids=["array", "Samples"])
+def test_few_functions_run_beside_the_kernel(wrap, monkeypatch):
+    """A small decomposition takes as long as the functions that it calls."""
+    kernel = SimpleNamespace(
+        is_usable=lambda raw, weights: Usability(True, "it computes nothing"),
+        supports=lambda rule, jackknife: True,
+        compute=lambda raw, weights, rules, jackknife: [np.zeros(1)] * 3 * len(rules),
+    )
+    monkeypatch.setitem(KERNELS, "cpu", kernel)
+    predictions, calls = wrap(members(1, 20, 10)), []
+    sys.setprofile(lambda frame, event, _: calls.append(frame) if event == "call" else None)
+    d = sw.decompose(predictions, "log")
+    sys.setprofile(None)
+    assert (d.total == 0).all()
+    assert 10 < len(calls) <= 60
 
 
 def test_several_rules_are_named_as_written():

@@ -425,7 +425,7 @@ def explain_kernel(
         if answer:
             supports = kernels.KERNELS[path].supports
             others = [n for n, r in zip(named, rules, strict=True) if not supports(r, jackknife)]
-            if len(others) < len(rules):
+            if not others or len(others) < len(rules):
                 by_arrays = f"; by the array path: {quoted_names(others)}" if others else ""
                 return Explanation(path, reason + by_arrays)
             with_jackknife = " with the jackknife" if jackknife else ""

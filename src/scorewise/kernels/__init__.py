@@ -37,4 +37,7 @@ def usability(raw: RawPredictions, weights: Any) -> dict[str, Usability]:
 
 def pick(raw: RawPredictions, weights: Any) -> Kernel | None:
     """Return the first usable kernel, or None for the array path."""
-    return next((kernel for kernel in KERNELS.values() if kernel.is_usable(raw, weights)), None)
+    for kernel in KERNELS.values():
+        if kernel.is_usable(raw, weights):
+            return kernel
+    return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 
@@ -86,15 +86,20 @@ def get_rule(rule: RuleLike) -> ScoringRule:
     >>> sw.get_rule([[0, 1], [5, 0]]) == sw.rules.cost_matrix([[0, 1], [5, 0]])
     True
     """
+    if isinstance(rule, str):
+        return _from_text(rule)
     if isinstance(rule, ScoringRule):
         return rule
-    if not isinstance(rule, str):
-        if _are_costs(rule):
-            return CostMatrix(rule)  # type: ignore[arg-type]
-        raise InvalidInput(
-            f"{quoted(rule)} is not a scoring rule; pass a name such as 'log', a rule from "
-            "scorewise.rules, or costs (K, A) with a row for each class"
-        )
+    if _are_costs(rule):
+        return CostMatrix(rule)  # type: ignore[arg-type]
+    raise InvalidInput(
+        f"{quoted(rule)} is not a scoring rule; pass a name such as 'log', a rule from "
+        "scorewise.rules, or costs (K, A) with a row for each class"
+    )
+
+
+def _from_text(rule: str) -> ScoringRule:
+    """Return the rule with a name and perhaps numbers, such as ``"tsallis:1.5"``."""
     name, colon, numbers = rule.partition(":")
     rule_or_maker = _by_name(name)
     if not isinstance(rule_or_maker, ScoringRule):
@@ -132,22 +137,23 @@ def get_rules(
     if isinstance(rules, Mapping):
         named = [(name, get_rule(rule)) for name, rule in rules.items()]
     elif is_single_rule(rules):
-        named = [_named(rules)]  # type: ignore[arg-type]
+        named = [_named(rules)]
     elif isinstance(rules, Iterable):
         named = [_named(rule) for rule in rules]  # type: ignore[arg-type]
     else:
         raise InvalidInput(
             f"{quoted(rules)} is neither a scoring rule nor a list or mapping of rules"
         )
-    duplicate = validate.first_repeated(name for name, _ in named)
-    if duplicate is not None:
+    by_name = dict(named)
+    if len(by_name) < len(named):
+        duplicate = validate.first_repeated(name for name, _ in named)
         raise InvalidInput(
             f"two rules are called {quoted(duplicate)}; pass a mapping of different names to rules"
         )
-    return dict(named)
+    return by_name
 
 
-def is_single_rule(rules: Any) -> bool:
+def is_single_rule(rules: Any) -> TypeGuard[RuleLike]:
     """Return whether an argument is one rule, by its name or as costs, rather than several.
 
     Examples
@@ -161,8 +167,6 @@ def is_single_rule(rules: Any) -> bool:
 
 def _are_costs(value: Any) -> bool:
     """Return whether a value is a table of numbers: a data frame, an array, or a list of lists."""
-    if isinstance(value, str | ScoringRule):
-        return False
     if not isinstance(value, list | tuple):
         return is_frame(value) or (is_array(value) and bool(value.ndim == 2))
     # torch compiles lists of names, and not what tells arrays apart
