@@ -16,7 +16,7 @@ from scipy.stats import binom
 
 import scorewise as sw
 from scorewise.decompose import Decomposition
-from scorewise.kernels import cpu
+from scorewise.kernels import JackknifeOptions, cpu
 
 LIBRARIES = ["numpy", "read-only numpy", "array_api_strict", "torch", "jax"]
 
@@ -161,7 +161,7 @@ def merge_halves(probs: np.ndarray, rules: Any, weights: Any = None) -> sw.Accum
 
 @contextmanager
 def kernel_only() -> Iterator[list[tuple[Any, ...]]]:
-    """The CPU kernel runs inside, however small the work; fails if it declines any.
+    """The CPU kernel runs inside; fails if it declines any work.
 
     The value is a list of the arguments of its calls.
     """
@@ -174,7 +174,6 @@ def kernel_only() -> Iterator[list[tuple[Any, ...]]]:
         return results
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cpu, "SMALLEST", 0)
         cpu_compute = cpu.compute
         patch.setattr(cpu, "compute", compute)
         yield calls
@@ -183,19 +182,15 @@ def kernel_only() -> Iterator[list[tuple[Any, ...]]]:
 
 
 def by_array(probs: Any, rules: Any, weights: Any = None, **options: Any) -> Any:
-    """As decompose, by the array path however large the array is."""
+    """As decompose, by the array path."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cpu, "SMALLEST", 1 << 60)
+        patch.setattr(cpu, "_native", None)
         return sw.decompose(probs, rules, weights=weights, **options)
 
 
 def known_to_kernel(rule: Any) -> bool:
-    """Whether the CPU kernel computes this rule on large arrays of two classes."""
-    large = np.broadcast_to(np.float32(0.5), (cpu.SMALLEST, 1, 2))
-    try:
-        return sw.explain_kernel(large, rule).path == "cpu"
-    except sw.InvalidInput:  # a rule of another number of classes, of which the kernel has none
-        return False
+    """Whether the CPU kernel computes this rule."""
+    return cpu.supports(sw.get_rule(rule), JackknifeOptions())
 
 
 def by_kernel(probs: Any, rules: Any, weights: Any = None, **options: Any) -> Any:

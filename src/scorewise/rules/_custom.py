@@ -31,7 +31,6 @@ def _clip_rounding_to_zero(xp: Namespace, value: Array, size: Array) -> Array:
 class _CustomRule(ScoringRule):
     label: str
     family = "custom"
-    structure = "custom"
     never_negative = False
     runs_on_any_library = False  # a user's function is written for the user's arrays
 

@@ -39,6 +39,7 @@ from scorewise.rules._rule import (
     number_above,
     register,
 )
+from scorewise.rules.structures import Costs, LargestClasses
 
 
 def _excess(xp: Namespace, p: Array, q: Array) -> Array:
@@ -134,6 +135,7 @@ class ZeroOne(_LargestClassesRule):
 
     family = "zero_one"
     k = 1
+    structure = LargestClasses(1)
 
     @property
     def unit(self) -> Unit:
@@ -147,6 +149,10 @@ class TopK(_LargestClassesRule):
 
     k: int
     family = "top_k"
+
+    @cached_property
+    def structure(self) -> LargestClasses:  # type: ignore[override]
+        return LargestClasses(self.k)
 
     def __post_init__(self) -> None:
         k = number_above(0, self.k, "k of top_k")
@@ -284,6 +290,10 @@ class CostMatrix(DecisionRule):
         if missing is not None:
             raise InvalidInput(f"the costs have no row for the class {quoted(missing)}")
         return labels
+
+    @cached_property
+    def structure(self) -> Costs:  # type: ignore[override]
+        return Costs(self.costs)
 
     @cached_property
     def _excess_costs(self) -> np.ndarray:

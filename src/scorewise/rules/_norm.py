@@ -14,7 +14,7 @@ from typing import final
 
 import numpy as np
 
-from scorewise._array import Array, Namespace, at_least
+from scorewise._array import Array, Namespace, at_least, cached_property
 from scorewise._numerics import (
     expm1_minus,
     gini_terms,
@@ -26,10 +26,10 @@ from scorewise._numerics import (
 from scorewise.distributions import Dirichlet
 from scorewise.rules._rule import ScoringRule, norm_order, number_above, register
 from scorewise.rules._separable import tsallis_total
+from scorewise.rules.structures import Norm
 
 
 class _NormRule(ScoringRule):
-    structure = "norm"
     is_symmetric = True
 
     def _largest_loss(self, corners: np.ndarray) -> float:
@@ -42,6 +42,7 @@ class Spherical(_NormRule):
     """ℓ(p, y) = 1 − p_y/‖p‖₂; H(p) = 1 − ‖p‖₂, D(q, p) = ‖p‖₂ − ⟨p, q⟩/‖q‖₂."""
 
     family = "spherical"
+    structure = Norm(2.0)
 
     def _order_of_totals(self) -> Hashable:
         return norm_order(2.0)
@@ -84,6 +85,10 @@ class Pseudospherical(_NormRule):
 
     alpha: float
     family = "pseudospherical"
+
+    @cached_property
+    def structure(self) -> Norm:  # type: ignore[override]
+        return Norm(self.alpha)
 
     def _order_of_totals(self) -> Hashable:
         return norm_order(self.alpha)

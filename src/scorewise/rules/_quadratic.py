@@ -21,6 +21,7 @@ from scorewise._array import (
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput
 from scorewise.rules._rule import ScoringRule, register
+from scorewise.rules.structures import CumulativeSums, QuadraticForm
 
 
 def quadratic_parts(q: Dirichlet, total: Array) -> tuple[Array, Array, None]:
@@ -31,8 +32,6 @@ def quadratic_parts(q: Dirichlet, total: Array) -> tuple[Array, Array, None]:
 
 class _QuadraticRule(ScoringRule):
     """Rules whose divergence is a squared distance, so that EU is a variance."""
-
-    structure = "quadratic"
 
     def _largest_loss(self, corners: np.ndarray) -> float:
         return self._largest_at(corners)  # losses are convex in p
@@ -70,6 +69,10 @@ class Quadratic(_QuadraticRule):
     @property
     def name(self) -> str:
         return "quadratic"
+
+    @cached_property
+    def structure(self) -> QuadraticForm:  # type: ignore[override]
+        return QuadraticForm(self._distances, self._root)
 
     @cached_property
     def _distances(self) -> np.ndarray:
@@ -123,6 +126,7 @@ class RankedProbability(_QuadraticRule):
     """ℓ(p, y) = Σ_k (F_k(p) − [y ≤ k])² with F the cumulative sums: for ordered classes."""
 
     family = "rps"
+    structure = CumulativeSums()
 
     def _losses(self, xp: Namespace, p: Array) -> Array:
         below = cumulative_sum(xp, p)

@@ -18,6 +18,7 @@ from scorewise._numerics import sum_product
 from scorewise._text import PERCENT, percent
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput, Remedy
+from scorewise.rules.structures import Structure
 
 BY_LARGEST = "largest probability"  # order key: totals fall as the largest probability rises
 
@@ -98,9 +99,9 @@ class ScoringRule(abc.ABC):
     family: ClassVar[str]
     """The rule's name in Python, such as ``top_k``; with dashes, its name in strings."""
 
-    structure: ClassVar[str] = "custom"
-    """The form of its entropy: ``"separable"``, ``"norm"``, ``"decision"``, ``"quadratic"``,
-    ``"two-class"``, or ``"custom"`` where it is none of these."""
+    structure: Structure | None = None
+    """The form of its entropy and its parameters, by which kernels compute it; None if it has none
+    of these forms, so that only its formulas are used."""
 
     is_symmetric: ClassVar[bool] = False
     """Whether permuting the classes changes nothing."""
@@ -521,7 +522,6 @@ class DecisionRule(ScoringRule):
     ``(..., R)``.
     """
 
-    structure = "decision"
     jackknife_reduces_bias = False  # a decision jumps
 
     @abc.abstractmethod

@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._array import Array, Namespace, as_dtype_of, at_least
+from scorewise._array import Array, Namespace, as_dtype_of, at_least, cached_property
 from scorewise._numerics import (
     digamma_drop,
     digamma_rise,
@@ -31,6 +31,7 @@ from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput
 from scorewise.rules._quadratic import quadratic_parts
 from scorewise.rules._rule import ScoringRule, Unit, norm_order, number_above, register
+from scorewise.rules.structures import Separable
 
 
 def _surprise(xp: Namespace, p: Array) -> Array:
@@ -61,7 +62,7 @@ class Log(ScoringRule):
     """
 
     family = "log"
-    structure = "separable"
+    structure = Separable(1.0)
     is_symmetric = True
 
     @property
@@ -95,7 +96,7 @@ class Brier(ScoringRule):
     """ℓ(p, y) = Σ_k (p_k − [k = y])²; H is Gini's impurity, D the squared distance."""
 
     family = "brier"
-    structure = "separable"
+    structure = Separable(2.0)
     is_symmetric = True
 
     @property
@@ -134,8 +135,11 @@ class Tsallis(ScoringRule):
 
     beta: float
     family = "tsallis"
-    structure = "separable"
     is_symmetric = True
+
+    @cached_property
+    def structure(self) -> Separable:  # type: ignore[override]
+        return Separable(self.beta)
 
     def _order_of_totals(self) -> Hashable:
         return norm_order(self.beta)
@@ -186,7 +190,10 @@ class WeightedLog(ScoringRule):
 
     weights: np.ndarray
     family = "weighted_log"
-    structure = "separable"
+
+    @cached_property
+    def structure(self) -> Separable:  # type: ignore[override]
+        return Separable(1.0, self.weights)
 
     def __post_init__(self) -> None:
         w = validate.read_only_array(self.weights, "the class weights", ndim=1)

@@ -33,6 +33,7 @@ from scorewise._array import (
 )
 from scorewise._numerics import quotient
 from scorewise.rules._rule import ScoringRule, number_above, register
+from scorewise.rules.structures import TwoClass
 
 _DEPTH = 45.0  # integrands below e^−45 of their maximum are neglected
 _FLAT = 1e-8  # the smallest rate of decay that is assumed for an integrand
@@ -155,7 +156,10 @@ class Beta(ScoringRule):
     a: float
     b: float
     family = "beta"
-    structure = "two-class"
+
+    @cached_property
+    def structure(self) -> TwoClass:  # type: ignore[override]
+        return TwoClass(self.a, self.b)
 
     @property
     def is_symmetric(self) -> bool:  # type: ignore[override]

@@ -1,17 +1,18 @@
 """The CPU kernel: a single pass over members in host memory computes all components of all rules.
 
-The other modules of this folder are the compiled code. This one decides what the kernel can do, and
-turns arrays of any library and layout into pieces (N, M, K) for it.
+The kernel is C++, in ``native/``, and the compiled module is ``_native``. This module decides what
+the kernel can do, and turns arrays of any library and layout into pieces (N, M, K) for it.
 """
 
 from __future__ import annotations
 
-import logging
+import importlib
 import math
-from collections.abc import Iterator, Sequence
-from functools import cache
-from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -31,142 +32,158 @@ from scorewise._threads import get_num_threads, run_in_threads
 from scorewise._validate import SUM_TOLERANCE
 from scorewise.errors import InvalidInput
 from scorewise.kernels._kernel import JackknifeOptions, Usability
-from scorewise.rules import Brier, Log, Pseudospherical, ScoringRule, Spherical, Tsallis, ZeroOne
+from scorewise.rules import ScoringRule
+from scorewise.rules.structures import (
+    Costs,
+    CumulativeSums,
+    LargestClasses,
+    Norm,
+    QuadraticForm,
+    Separable,
+    Structure,
+)
 
-if TYPE_CHECKING:
-    from scorewise.kernels.cpu._launching import Job
+_NOT_COMPILED = Usability(
+    False,
+    "it was not compiled when scorewise was installed; install a wheel, or a C++ compiler (g++ or "
+    "clang) and then scorewise again",
+)
+try:
+    _native: Any = importlib.import_module(f"{__name__}._native")
+except ModuleNotFoundError:
+    _native = None
 
-# Below this size the array path is done before compiled code is loaded (measured).
-SMALLEST = 1 << 18
+_USABLE = Usability(True, "the members are in host memory")
+_ELSEWHERE = Usability(False, "an array is lazy, traced, differentiated or not in host memory")
 
-_SLAB = 1 << 22  # numbers that are widened from half precision, or copied, at a time
-_MANY_PIECES = 1000  # passed to the threads at a time
-
-_MANY_STRIDED = 1 << 11  # classes, whose scratch memory side by side would not fit a cache
-_MOST_CLASSES = 1 << 18  # that float32 sums with digits to spare
 _LARGEST_POWER = 300  # the largest power of a rule that keeps enough digits in float32
 
-_SIMPLE = (Log, Brier, ZeroOne, Spherical)  # in the order of Wanted
+_CHUNK = 1 << 19  # numbers that are worth handing to a thread
+_CHUNKS_PER_THREAD = 8
+_LANES = 16  # the most instances that the kernel takes at a time; chunks are multiples of it
+_SLAB = 1 << 22  # numbers that are widened from half precision at a time
+
+# What the kernel calls the contents of an array, and the structures; as in native/dispatch.hpp.
+_PROBABILITIES, _LOGITS, _MASSES = range(3)
+(
+    _LOG,
+    _BRIER,
+    _ZERO_ONE,
+    _SPHERICAL,
+    _SEPARABLE,
+    _NORM,
+    _COSTS,
+    _LARGEST,
+    _QUADRATIC,
+    _CUMULATIVE,
+) = range(10)
+
+_NativeRule = tuple[int, float, np.ndarray | None]
 
 
 def is_usable(raw: RawPredictions, weights: Any) -> Usability:
-    """Return whether the members are many and in host memory."""
-    shape = raw.values.shape
-    size = math.prod(shape)
-    arrays = [x for x in (raw.values, weights) if is_array(x)]
-    if not all(in_host_memory(x) for x in arrays):
-        return Usability(False, "an array is lazy, traced, differentiated or not in host memory")
-    if size < SMALLEST:
-        return Usability(False, f"{size:,} numbers are fewer than {SMALLEST:,}")
-    if shape[-1] > _MOST_CLASSES:
-        return Usability(False, f"{shape[-1]:,} classes are more than {_MOST_CLASSES:,}")
-    problem = _problem("float64" if dtype_name(raw.values) == "float64" else "float32")
-    if problem is not None:
-        return Usability(False, f"it cannot be compiled: {problem}")
-    return Usability(True, f"{size:,} numbers are in host memory")
-
-
-_FAILED: dict[str, str] = {}  # why compiling failed, by dtype
-
-
-def _problem(dtype: str) -> str | None:
-    """Why there is no compiled code; None if there is."""
-    return _FAILED.get(dtype) or _import_problem(dtype)
-
-
-@cache
-def _import_problem(dtype: str) -> str | None:
-    """Why nothing can be compiled: Numba may lag behind a new Python or NumPy."""
-    try:
-        from scorewise.kernels.cpu import _loading as loading
-
-        if loading.kept(dtype) is None:
-            import scorewise.kernels.cpu._compiling  # noqa: F401
-    except Exception as error:
-        return str(error)
-    return None
-
-
-def _can_load(dtype: str) -> bool:
-    """Whether compiled code can be loaded or compiled on this processor."""
-    from scorewise.kernels.cpu._loading import load
-
-    try:
-        load(dtype)
-    except Exception as error:
-        _FAILED[dtype] = str(error)
-        message = "the fused kernel cannot be compiled, so the array path is used: %s"
-        logging.getLogger("scorewise").warning(message, error)
-    return dtype not in _FAILED
+    """Return whether the kernel was compiled, and the arrays are in host memory."""
+    if _native is None:
+        return _NOT_COMPILED
+    if not in_host_memory(raw.values) or (is_array(weights) and not in_host_memory(weights)):
+        return _ELSEWHERE
+    return _USABLE
 
 
 def supports(rule: ScoringRule, jackknife: JackknifeOptions) -> bool:
-    """Return whether this is one of six rules, without the jackknife."""
-    if jackknife:
-        return False
-    if isinstance(rule, Tsallis | Pseudospherical):
-        return _power(rule) <= _LARGEST_POWER
-    return type(rule) in _SIMPLE
+    """Return whether the rule has a structure that the kernel computes."""
+    return not jackknife and rule.structure is not None and _is_computed(rule.structure)
 
 
-def _power(rule: Tsallis | Pseudospherical) -> float:
-    return rule.beta if isinstance(rule, Tsallis) else rule.alpha
+def _is_computed(structure: Structure) -> bool:
+    if isinstance(structure, Separable | Norm):
+        return structure.power <= _LARGEST_POWER
+    return isinstance(structure, Costs | LargestClasses | QuadraticForm | CumulativeSums)
 
 
 def compute(
     raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule], jackknife: JackknifeOptions
 ) -> list[Array] | None:
-    """Return the components of each rule; None for invalid predictions or weights."""
+    """Return the components of the rules; None for invalid predictions or weights."""
     try:
         shares = raw.normalized_weights(weights)
     except InvalidInput:
         return None
-    xp = namespace(raw.values)
-    batch = raw.values.shape[:-2]
-    values = raw.values if batch else raw.values[None, ...]
-    like = working_precision(xp, values[..., :1, :1])
-    if not _can_load(dtype_name(like)):
-        return None
-    job, starts = _plan(raw, rules)
-    w = np.full(1, 1 / values.shape[-2]) if shares is None else to_numpy(shares)
-    w = w.astype(dtype_name(like))
-    results = np.empty((3 * len(starts), *values.shape[:-2]), dtype=w.dtype)
+    values = raw.values
+    xp = namespace(values)
+    batch = values.shape[:-2]
+    if not batch:
+        values = values[None, ...]
+    native_rules = tuple(_native_rule(rule.structure) for rule in rules)
+    kind = _LOGITS if raw.from_logits else _MASSES if raw.normalize else _PROBABILITIES
+    tolerance = SUM_TOLERANCE[raw.dtype] if raw.check else -1.0
+    dtype = np.float64 if dtype_name(values) == "float64" else np.float32
+    own_weights = None if shares is None else to_numpy(shares).astype(dtype, copy=False)
+    results = np.empty((3 * len(rules), *values.shape[:-2]), dtype)
     for slab in _slabs(values):
         members = host_view(working_precision(xp, values[slab, ...]))
-        own = w[slab] if w.ndim > 1 else w
-        pieces = _pieces(members, own, results[:, slab])
-        at_once = 1 if _must_be_copied(members) else _MANY_PIECES
-        while some := list(islice(pieces, at_once)):
-            if not run_in_threads(
-                [task for piece in some for task in job.tasks(*piece)], get_num_threads()
-            ):
-                return None
-    parts = [as_dtype_of(xp, part.reshape(batch), like)[()] for part in results]
-    return [part for rule in rules for part in parts[starts[rule] : starts[rule] + 3]]
+        w = own_weights[slab] if own_weights is not None and own_weights.ndim > 1 else own_weights
+        tasks = [
+            task
+            for piece in _pieces(members, w, results[:, slab])
+            for task in _tasks(*piece, native_rules, kind, tolerance)
+        ]
+        if not run_in_threads(tasks, get_num_threads() if len(tasks) > 1 else 1):
+            return None
+    if xp is namespace(results):
+        return [part.reshape(batch)[()] for part in results]
+    like = working_precision(xp, values[..., :1, :1])
+    return [as_dtype_of(xp, part.reshape(batch), like) for part in results]
 
 
-def _plan(raw: RawPredictions, rules: Sequence[ScoringRule]) -> tuple[Job, dict[ScoringRule, int]]:
-    """The job of the compiled code, and the index of each rule's first result."""
-    from scorewise.kernels.cpu._launching import Job
-    from scorewise.kernels.cpu._records import LOGITS, MASSES, PROBABILITIES, Wanted
+# -- rules as the kernel reads them ---------------------------------------------------------------
 
-    simple = [rule for rule in dict.fromkeys(rules) if isinstance(rule, _SIMPLE)]
-    others = [r for r in dict.fromkeys(rules) if isinstance(r, Tsallis | Pseudospherical)]
-    starts: dict[ScoringRule, int] = {r: 3 * i for i, r in enumerate([*simple, *others])}
-    by_type = {type(rule): starts[rule] for rule in simple}
-    log, brier, zero_one, spherical = (by_type.get(kind, -1) for kind in _SIMPLE)
-    powers = [(_power(rule) - 1, isinstance(rule, Pseudospherical)) for rule in others]
-    job = Job(
-        kind=LOGITS if raw.from_logits else MASSES if raw.normalize else PROBABILITIES,
-        tolerance=SUM_TOLERANCE[dtype_name(raw.values)] if raw.check else -1.0,
-        wanted=Wanted(log, brier, zero_one, spherical, powers=3 * len(simple)),
-        powers=np.array(powers, dtype=np.float64).reshape(-1, 2),
-    )
-    return job, starts
+_native_rules: WeakKeyDictionary[Structure, _NativeRule] = WeakKeyDictionary()
+
+
+def _native_rule(structure: Structure | None) -> _NativeRule:
+    """Return the code, the parameter and the numbers of a structure."""
+    assert structure is not None
+    if structure not in _native_rules:
+        _native_rules[structure] = _translated(structure)
+    return _native_rules[structure]
+
+
+def _translated(structure: Structure) -> _NativeRule:
+    match structure:
+        case Separable(power=1.0, weights=None):
+            return _LOG, 0.0, None
+        case Separable(power=2.0, weights=None):
+            return _BRIER, 0.0, None
+        case Separable(power=power, weights=None):
+            return _SEPARABLE, power - 1, None
+        case Separable(power=power, weights=weights):
+            return _SEPARABLE, power - 1, np.append(weights, weights.max())
+        case Norm(power=2.0):
+            return _SPHERICAL, 0.0, None
+        case Norm(power=power):
+            return _NORM, power, None
+        case LargestClasses(k=1):
+            return _ZERO_ONE, 0.0, None
+        case LargestClasses(k=k):
+            return _LARGEST, float(k), None
+        case Costs(costs=costs):
+            least = costs.min(axis=1)
+            excess = costs - least[:, None]
+            return _COSTS, float(costs.shape[1]), np.concatenate([excess.ravel(), least])
+        case QuadraticForm(distances=distances, root=root):
+            return _QUADRATIC, 0.0, np.concatenate([distances.ravel() / 2, root.ravel()])
+        case _:
+            return _CUMULATIVE, 0.0, None
+
+
+# -- arrays as the kernel reads them --------------------------------------------------------------
+
+_Piece = tuple[np.ndarray, np.ndarray | None, np.ndarray]
 
 
 def _slabs(values: Array) -> Iterator[slice]:
-    """Parts of the instances: a few at a time where they must be widened, else all."""
+    """Yield parts of the instances: a few at a time where they must be widened, else all."""
     n, size = values.shape[0], math.prod(values.shape)
     half = dtype_name(values) in {"float16", "bfloat16"}
     step = n if not half else max(1, _SLAB * n // max(1, size))
@@ -174,12 +191,17 @@ def _slabs(values: Array) -> Iterator[slice]:
 
 
 def _pieces(
-    members: np.ndarray, weights: np.ndarray, results: np.ndarray
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Views (N, M, K) of members, with their weights (N or 1, M or 1) and results (parts, N).
+    members: np.ndarray, weights: np.ndarray | None, results: np.ndarray
+) -> Iterator[_Piece]:
+    """Yield views (N, M, K) of members, with their weights (N or 1, M) and results (parts, N).
 
     Instance axes that are evenly spaced in memory are merged; the others are iterated.
     """
+    if weights is not None and weights.ndim == 1:
+        weights = weights[None]
+    if members.ndim == 3:
+        yield members, weights, results
+        return
     shape, strides, n_parts = members.shape[:-2], members.strides, len(results)
     breaks = [i for i in range(1, len(shape)) if strides[i - 1] != strides[i] * shape[i]]
     runs = list(pairwise([0, *breaks, len(shape)]))
@@ -187,26 +209,27 @@ def _pieces(
     for before in np.ndindex(shape[:first]):
         for after in np.ndindex(shape[last:]):
             here = (*before, *(slice(None),) * (last - first), *after)
-            own = weights[here] if weights.ndim > 1 else weights
+            w = weights
+            if w is not None and w.ndim > 2:
+                w = w[here].reshape(-1, w.shape[-1])
             piece = members[here].reshape(-1, *members.shape[-2:])
-            shares = np.ascontiguousarray(own.reshape(-1, own.shape[-1]))
-            yield from _in_rows(piece, shares, results[(slice(None), *here)].reshape(n_parts, -1))
+            yield piece, w, results[(slice(None), *here)].reshape(n_parts, -1)
 
 
-def _must_be_copied(members: np.ndarray) -> bool:
-    return members.strides[-1] != members.itemsize and members.shape[-1] > _MANY_STRIDED
-
-
-def _in_rows(
-    members: np.ndarray, shares: np.ndarray, results: np.ndarray
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """The piece itself; many classes that are not contiguous are copied, a few rows at a time."""
-    n, m, k = members.shape
-    if not _must_be_copied(members):
-        yield members, shares, results
-        return
-    step = max(1, _SLAB // (m * k))
-    for i in range(0, n, step):
-        few = slice(i, i + step)
-        own = shares[few] if len(shares) > 1 else shares
-        yield np.ascontiguousarray(members[few]), own, results[:, few]
+def _tasks(
+    members: np.ndarray,
+    weights: np.ndarray | None,
+    results: np.ndarray,
+    rules: tuple[_NativeRule, ...],
+    kind: int,
+    tolerance: float,
+) -> list[Callable[[], bool]]:
+    """Return calls that decompose a piece; one is false if some members are no predictions."""
+    n = len(members)
+    n_chunks = max(1, members.size // _CHUNK)
+    if n_chunks > 1:
+        n_chunks = min(n_chunks, get_num_threads() * _CHUNKS_PER_THREAD)
+    step = -(-n // n_chunks)
+    step += -step % _LANES
+    call = partial(_native.decompose, members, weights, results, rules, kind, tolerance)
+    return [partial(call, start, min(start + step, n)) for start in range(0, n, step)]

@@ -39,12 +39,12 @@ template <class T, bool SIDE> class Decomposer {
             if (rule.structure > SPHERICAL) {
                 others_[n_others_].rule = numbers_of(rule, arena);
                 others_[n_others_++].place = i;
-                continue;
+            } else {
+                is_wanted_[rule.structure] = true;
             }
-            place_[rule.structure] = i;
         }
-        with_log_ = place_[LOG] >= 0;
-        with_squares_ = place_[BRIER] >= 0 || place_[SPHERICAL] >= 0;
+        with_log_ = is_wanted_[LOG];
+        with_squares_ = is_wanted_[BRIER] || is_wanted_[SPHERICAL];
     }
 
     Status run() {
@@ -142,11 +142,14 @@ template <class T, bool SIDE> class Decomposer {
         for (int r = 0; r < n_; r++) center_[r] = {mean_[r], V<T>{}};
         if (job_.n_members >= MANY) memset(far_shift_, 0, n_ * sizeof *far_shift_);
         for (int j = 0; j < n_others_; j++) others_[j].aleatoric = others_[j].convex = Wide<T>{};
+        largest_error_ = V<T>{};
         Averages averages;
         Batch batch;
         Bits<T> signs{}, good = ~Bits<T>{};
         auto absorb = [&](const Sums<T> &s, V<T> w) __attribute__((always_inline)) {
-            good &= absolute(s.total - T(1)) <= T(job_.tolerance);
+            const V<T> error = absolute(s.total - T(1));
+            good &= error <= T(job_.tolerance);
+            largest_error_ = larger(error, largest_error_);
             averages.add(values_of<T, LOG, SQUARED>(s), w);
         };
         for (ptrdiff_t m = 0; m < job_.n_members; m++) {
@@ -225,12 +228,14 @@ template <class T, bool SIDE> class Decomposer {
             other.total = h.value;
             other.epistemic = narrow(other.convex) - h.convex;
             other.is_far = other.epistemic > h.size * T(FAR);
+            // Where rows do not quite sum to 1, entropy and divergence of a quadratic form disagree.
+            if (other.rule.structure == QUADRATIC) other.is_far &= largest_error_ < T(1e-5);
         }
     }
 
     void find_difference(Structure rule, Value convex, V<T> size) {
         epistemic_[rule] = average_.at[convex] - total_.at[convex];
-        is_far_[rule] = place_[rule] < 0 ? ~Bits<T>{} : Bits<T>(epistemic_[rule] > size * T(FAR));
+        is_far_[rule] = is_wanted_[rule] ? Bits<T>(epistemic_[rule] > size * T(FAR)) : ~Bits<T>{};
     }
 
     bool needs_second_look() const {
@@ -299,7 +304,7 @@ template <class T, bool SIDE> class Decomposer {
             squares = squares + widen(part_squares);
         }
         brier = brier + widen(w) * distance;
-        if (place_[SPHERICAL] < 0) return;
+        if (!is_wanted_[SPHERICAL]) return;
         const V<T> parallel = across_sum<T, SIDE>(narrow(along)) / mean_squares_;
         for (int start = 0; start < n_; start += BLOCK) {
             V<T> part{};
@@ -343,11 +348,16 @@ template <class T, bool SIDE> class Decomposer {
 
     void write(ptrdiff_t first, int count) {
         const V<T> spoilt = total_.at[TOTAL] - total_.at[TOTAL];  // NaN where a member is that was not checked
-        write_rule(place_[LOG], first, count, total_.at[SURPRISE], average_.at[SURPRISE], epistemic_[LOG] + spoilt);
-        write_rule(place_[BRIER], first, count, total_.at[GINI], average_.at[GINI], epistemic_[BRIER] + spoilt);
-        write_rule(place_[ZERO_ONE], first, count, total_.at[TOTAL] - total_.at[TOP],
-                   average_.at[TOTAL] - average_.at[TOP], epistemic_[ZERO_ONE] + spoilt);
-        write_rule(place_[SPHERICAL], first, count, total_.at[GAP], average_.at[GAP], epistemic_[SPHERICAL] + spoilt);
+        const V<T> *average = average_.at, *total = total_.at;
+        for (int i = 0; i < job_.n_rules; i++) {
+            const int rule = job_.rules[i].structure;
+            if (rule == LOG) write_rule(i, first, count, total[SURPRISE], average[SURPRISE], epistemic_[rule] + spoilt);
+            if (rule == BRIER) write_rule(i, first, count, total[GINI], average[GINI], epistemic_[rule] + spoilt);
+            if (rule == SPHERICAL) write_rule(i, first, count, total[GAP], average[GAP], epistemic_[rule] + spoilt);
+            if (rule == ZERO_ONE)
+                write_rule(i, first, count, total[TOTAL] - total[TOP], average[TOTAL] - average[TOP],
+                           epistemic_[rule] + spoilt);
+        }
         for (int j = 0; j < n_others_; j++) {
             const Other &other = others_[j];
             write_rule(other.place, first, count, other.total, narrow(other.aleatoric), other.epistemic + spoilt);
@@ -355,18 +365,24 @@ template <class T, bool SIDE> class Decomposer {
     }
 
     void write_rule(int place, ptrdiff_t first, int count, V<T> total, V<T> aleatoric, V<T> epistemic) {
-        if (place < 0) return;
         const V<T> parts[] = {total, aleatoric, at_least_zero(epistemic)};
         for (int i = 0; i < 3; i++) {
-            char *to = job_.results + (3 * place + i) * job_.part_stride + first * ptrdiff_t(sizeof(T));
-            memcpy(to, &parts[i], SIDE ? count * sizeof(T) : sizeof(T));
+            char *to = job_.results + (3 * place + i) * job_.part_stride + first * job_.result_stride;
+            if (job_.result_stride == ptrdiff_t(sizeof(T))) {
+                memcpy(to, &parts[i], count * sizeof(T));
+                continue;
+            }
+            for (int lane = 0; lane < count; lane++) {
+                const T number = parts[i][lane];
+                memcpy(to + lane * job_.result_stride, &number, sizeof number);
+            }
         }
     }
 
     const Job &job_;
     Members<T, SIDE> members_;
     const int n_;  // vectors of a member
-    int place_[4] = {-1, -1, -1, -1};  // of the first four rules in the list, or -1
+    bool is_wanted_[4] = {};  // the first four rules
     int n_others_ = 0;
     bool with_log_, with_squares_;
     Center<T> *center_;
@@ -374,7 +390,7 @@ template <class T, bool SIDE> class Decomposer {
     Wide<T> *far_shift_;
     Other *others_;
     Values<T> total_, average_;
-    V<T> mean_squares_, epistemic_[4];
+    V<T> mean_squares_, largest_error_, epistemic_[4];
     Bits<T> is_far_[4];
 };
 

@@ -42,7 +42,7 @@ struct Job {
     const Rule *rules;
     int n_rules;
     char *results;  // three numbers (total, aleatoric, epistemic) of each rule and instance
-    ptrdiff_t part_stride;  // in bytes, from a component to the next; instances are contiguous
+    ptrdiff_t part_stride, result_stride;  // in bytes, from a component or instance to the next
     ptrdiff_t start, stop;
 };
 

@@ -70,10 +70,10 @@ class View {
 
     // Whether the array has so many axes and native numbers of this type; if not, sets an error.
     bool open(PyObject* array, int ndim, const char* format, bool writable) {
-        const int flags = PyBUF_STRIDED | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
+        const int flags = PyBUF_STRIDES | PyBUF_FORMAT | (writable ? PyBUF_WRITABLE : 0);
         if (PyObject_GetBuffer(array, &buffer_, flags) < 0) return false;
         is_open_ = true;
-        if (buffer_.ndim == ndim && std::strcmp(buffer_.format, format) == 0) return true;
+        if (buffer_.ndim == ndim && std::strcmp(type(), format) == 0) return true;
         PyErr_Format(PyExc_TypeError, "an array of %d axes and format '%s' is needed, not %d and '%s'",
                      ndim, format, buffer_.ndim, buffer_.format);
         return false;
@@ -81,10 +81,10 @@ class View {
     // The format of an array of single or double precision; null, with an error, for others.
     static const char* format_of(PyObject* array) {
         View view;
-        if (PyObject_GetBuffer(array, &view.buffer_, PyBUF_STRIDED | PyBUF_FORMAT) < 0) return nullptr;
+        if (PyObject_GetBuffer(array, &view.buffer_, PyBUF_STRIDES | PyBUF_FORMAT) < 0) return nullptr;
         view.is_open_ = true;
-        if (std::strcmp(view.buffer_.format, "f") == 0) return "f";
-        if (std::strcmp(view.buffer_.format, "d") == 0) return "d";
+        if (std::strcmp(view.type(), "f") == 0) return "f";
+        if (std::strcmp(view.type(), "d") == 0) return "d";
         PyErr_Format(PyExc_TypeError, "numbers of format '%s' cannot be read", view.buffer_.format);
         return nullptr;
     }
@@ -94,6 +94,9 @@ class View {
     ptrdiff_t stride(int axis) const { return buffer_.strides[axis]; }
 
   private:
+    // The format without the mark of native numbers that are not aligned.
+    const char* type() const { return buffer_.format + (*buffer_.format == '='); }
+
     Py_buffer buffer_;
     bool is_open_ = false;
 };
@@ -155,10 +158,9 @@ PyObject* decompose(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     if (PyErr_Occurred()) return nullptr;
     job.results = results.data();
     job.part_stride = results.stride(0);
-    const ptrdiff_t number_size = *format == 'f' ? sizeof(float) : sizeof(double);
+    job.result_stride = results.stride(1);
     if (results.size(0) != 3 * job.n_rules || results.size(1) != job.n_instances ||
-        (job.n_instances > 1 && results.stride(1) != number_size) || job.start < 0 ||
-        job.stop > job.n_instances ||
+        job.start < 0 || job.stop > job.n_instances ||
         (job.weights != nullptr && (weights.size(1) != job.n_members ||
                                     (weights.size(0) != 1 && weights.size(0) != job.n_instances)))) {
         PyErr_SetString(PyExc_ValueError, "the shapes of members, weights and results do not fit");

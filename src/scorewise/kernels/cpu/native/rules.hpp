@@ -42,31 +42,40 @@ template <class T, bool SIDE> struct Rules {
 
     static Entropy<T> separable_entropy(const Number &rule, Row<T> p, const Sums<T> &s) {
         const T rate = T(rule.parameter);
-        const V<T> log_total = log1p<T>(s.total - T(1));
-        // A heavy class that is almost certain needs all digits of 1 − p.
-        V<T> others{}, largest = fill<T>(1);
-        if (rule.numbers != nullptr) {
-            for (int r = 0; r < p.n; r++) others += p[r] < s.top ? p[r] : V<T>{};
-            others = across_sum<T, SIDE>(others);
-            largest = fill<T>(T(rule.doubles[rule.size - 1]));
-        }
-        const Bits<T> sure = s.top > others;
-        const V<T> log_top = log1p<T>(sure ? -others / s.total : V<T>{});
-        Wide<T> sum{};
+        const bool has_weights = rule.numbers != nullptr;
+        Wide<T> sum{}, weighted{};  // of w·p·log p, or w·p·(p^rate − 1), and of w·p
+        V<T> others{};              // than the largest
         for (int start = 0; start < p.n; start += BLOCK) {
-            V<T> part{};
+            V<T> part{}, part_weighted{};
             for (int r = start; r < p.n && r < start + BLOCK; r++) {
-                V<T> log_share = log(p[r]) - log_total;
-                if (rule.numbers != nullptr) log_share = (sure & (p[r] == s.top)) ? log_top : log_share;
-                V<T> term = rate == 0 ? log_share : expm1<T>(log_share * rate);
-                V<T> w = rule.numbers != nullptr ? p[r] * coefficient(rule.numbers, r) : p[r];
+                const V<T> log_p = log(p[r]), term = rate == 0 ? log_p : expm1<T>(log_p * rate);
+                const V<T> w = has_weights ? p[r] * coefficient(rule.numbers, r) : p[r];
                 part = fma(w, term, part);
+                if (has_weights) {
+                    part_weighted += w;
+                    others += p[r] < s.top ? p[r] : V<T>{};
+                }
             }
             sum = sum + widen(part);
+            weighted = weighted + widen(part_weighted);
         }
-        V<T> h = across_sum<T, SIDE>(narrow(sum)) * T(rate == 0 ? -1 : -1 / rule.parameter);
+        V<T> convex = across_sum<T, SIDE>(narrow(sum)), largest = fill<T>(1), total = s.total, beyond = s.total - T(1);
+        if (has_weights) {
+            others = across_sum<T, SIDE>(others);
+            total = across_sum<T, SIDE>(narrow(weighted));
+            largest = fill<T>(rule.doubles[rule.size - 1]);
+            // A heavy class that is almost certain needs all digits of S − 1.
+            beyond = s.top > others ? (s.top - T(1)) + others : beyond;
+        }
+        const V<T> log_total = log1p<T>(beyond);
+        V<T> h = fma(log_total, total, -convex);
+        if (rate != 0) {
+            const V<T> scale = expm1<T>(log_total * -rate);  // S^−rate − 1
+            convex = convex / rate;
+            h = -fma(scale, convex + total / rate, convex);
+        }
         h = at_least_zero(h);
-        return {h, -h, larger(h, largest * T(0.25))};
+        return {h, convex, larger(h, largest * T(0.25))};
     }
 
     static V<T> separable_divergence(const Number &rule, Row<T> q, Row<T> p) {
@@ -340,14 +349,14 @@ template <class T, bool SIDE> struct Rules {
     static Entropy<T> cumulative_entropy(const Number &rule, Row<T> p) {
         // F and S − F are summed from either end, so that neither is a rounded difference.
         Wide<T> *above = reinterpret_cast<Wide<T> *>(rule.row);
-        Wide<T> sum{}, below{}, h{};
+        Wide<T> sum{}, below{}, h{}, convex{};
         for (int r = p.n - 1; r > 0; r--) above[r] = sum = sum + widen(p[r]);
         for (int r = 0; r < p.n - 1; r++) {
             below = below + widen(p[r]);
             h = fma(below, above[r + 1], h);
+            convex = fma(below, below - 1.0, convex);  // which no error of S moves
         }
-        V<T> value = narrow(h);
-        return {value, -value, value};
+        return {narrow(h), narrow(convex), larger(narrow(h), fill<T>(0.03 * p.n))};  // Σ F has errors, too
     }
     static V<T> cumulative_divergence(Row<T> q, Row<T> p) {
         Wide<T> below{}, sum{};
