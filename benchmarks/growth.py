@@ -31,13 +31,13 @@ from measuring import (
     options,
     write_between,
 )
-from scorewise.kernels.cpu import SMALLEST
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LARGE = 20_000_000  # numbers, far more than caches hold
 FEW_CLASSES = 10
+SMALLEST = 1 << 18  # numbers
 THRESHOLD = -(-SMALLEST // (N_MEMBERS * FEW_CLASSES))  # instances from which the kernel answers
 
 INSTANCES = sorted(

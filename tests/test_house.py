@@ -26,7 +26,6 @@ PRIVATE_NAMES = {
     "tests/io_support.py": SIZES,
     "tests/kernels/test_cpu.py": KERNEL,
     "tests/kernels/test_native.py": "the extension must be there, and the array path would hide it",
-    "tests/kernels/test_vectors.py": KERNEL,
     "tests/models/torch/test_deep_ensembles.py": "stacks members where no GPU makes it worthwhile",
     "tests/rules/test_laws.py": "replaces the matrix product, to sum in another order",
     "tests/test_recipes.py": "writes modules that become part of the package",

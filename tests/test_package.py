@@ -16,8 +16,6 @@ import scorewise as sw
 ROOT = Path(__file__).parents[1]
 HEAVY = [
     "torch",
-    "numba",
-    "llvmlite",
     "matplotlib",
     "sklearn",
     "pyarrow",
@@ -55,7 +53,7 @@ def test_import_and_first_use_write_nothing(tmp_path: Path):
     assert {p for p in (ROOT / "src").rglob("*") if "__pycache__" not in p.parts} == before
 
 
-@pytest.mark.parametrize("missing", ["numba", "sklearn", "torch", "dask"])
+@pytest.mark.parametrize("missing", ["sklearn", "torch", "dask"])
 def test_the_core_works_where_a_heavy_library_cannot_be_imported(missing: str):
     code = f"""
 import sys

@@ -402,13 +402,12 @@ def explain_kernel(
     Examples
     --------
     >>> import numpy as np, scorewise as sw
-    >>> print(sw.explain_kernel(np.full((10, 5, 3), 1 / 3), "log"))
-    array: not by the cpu kernel: 150 numbers are fewer than 262,144
-    >>> probs = np.broadcast_to(np.float32(0.1), (100_000, 5, 10))
-    >>> sw.explain_kernel(probs, ["log", "zero-one"]).path
-    'cpu'
+    >>> probs = np.full((10, 5, 3), 1 / 3)
     >>> print(sw.explain_kernel(probs, ["log", "rps"]))
-    cpu: 5,000,000 numbers are in host memory; by the array path: 'rps'
+    cpu: the members are in host memory
+    >>> own = sw.rule_from_entropy(lambda p: 1 - (p**2).sum(-1), lambda p: -2 * p, name="gini")
+    >>> print(sw.explain_kernel(probs, {"log": "log", "own": own}))
+    cpu: the members are in host memory; by the array path: 'own'
     """
     named = get_rules(rule)
     if isinstance(predictions, Dirichlet):

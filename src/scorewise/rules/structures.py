@@ -13,6 +13,17 @@ import numpy as np
 
 from scorewise import _validate as validate
 
+__all__ = [
+    "Costs",
+    "CumulativeSums",
+    "LargestClasses",
+    "Norm",
+    "QuadraticForm",
+    "Separable",
+    "Structure",
+    "TwoClass",
+]
+
 
 class Structure:
     """The form of a rule's entropy, with its parameters."""
