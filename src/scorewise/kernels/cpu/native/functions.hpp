@@ -48,9 +48,9 @@ template <class T> struct Parts {
     V<T> exponent, fraction;
 };
 template <class T> INLINE Parts<T> split(V<T> v) {
-    Bits<T> bits = to_bits(v);
-    Bits<T> exponent = (bits - Format<T>::root_half) >> Format<T>::mantissa_bits;
-    V<T> mantissa = from_bits(bits - (exponent << Format<T>::mantissa_bits));
+    Unsigned<T> bits = bits_as<Unsigned<T>>(v);
+    Bits<T> exponent = bits_as<Bits<T>>(bits - Format<T>::root_half) >> Format<T>::mantissa_bits;
+    V<T> mantissa = bits_as<V<T>>(bits - (bits_as<Unsigned<T>>(exponent) << Format<T>::mantissa_bits));
     return {to_floats(exponent), mantissa - T(1)};
 }
 
@@ -115,7 +115,7 @@ template <class T> INLINE ExpParts<T> split_exp(V<T> z) {
     V<T> shifted = fma(z, fill<T>(1 / LN2), fill<T>(F::shifter));
     V<T> n = shifted - F::shifter;
     V<T> r = fma(n, fill<T>(-F::ln2_low), fma(n, fill<T>(-F::ln2_high), z));
-    V<T> scale = from_bits((to_bits(shifted) << F::mantissa_bits) + F::one);
+    V<T> scale = bits_as<V<T>>((bits_as<Unsigned<T>>(shifted) << F::mantissa_bits) + F::one);
     return {scale, fma(r * r, exp_series(r), r)};
 }
 
