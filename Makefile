@@ -122,6 +122,7 @@ format: $(VENV)/.installed-dev  ## Format the code and mend what the linter can.
 bench: $(VENV)/.installed-dev compiler  ## Measure speed and memory, as ratios in the same run.
 	$(MAKE) extension
 	$(BIN)/python benchmarks/decompose.py $(ARGS)
+	$(BIN)/python benchmarks/arrays.py $(ARGS)
 	$(BIN)/python benchmarks/growth.py $(ARGS)
 	$(BIN)/python benchmarks/models.py $(ARGS)
 	$(BIN)/python benchmarks/curves.py $(ARGS)

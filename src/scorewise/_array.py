@@ -6,6 +6,7 @@ NumPy, torch, JAX, CuPy and array-api-strict run the same formulas on their own 
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -21,7 +22,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 # A block whose temporaries on the array path fit in the caches of two cores.
 _BLOCK_ELEMENTS = 1 << 17
+_DEVICE_ELEMENTS = 1 << 20
 _FEW_MEMBERS, _MANY_MEMBERS = 16, 256
+_FEW_CLASSES, _MANY_CLASSES, _MANY_ROWS = 32, 4096, 64
 
 
 if TYPE_CHECKING:
@@ -154,6 +157,11 @@ def is_recorded(x: Array) -> bool:
     return is_traced(x)
 
 
+def has_fixed_shapes(x: Array) -> bool:
+    """Return whether arrays of shapes that depend on values are slow: JAX compiles for each."""
+    return is_jax(x)
+
+
 def in_host_memory(x: Array) -> bool:
     """Return whether the array has plain values in host memory, which other code may read."""
     if isinstance(x, np.ndarray):
@@ -274,6 +282,20 @@ def sum_members(xp: Namespace, x: Array, axis: int) -> Array:
     return xp.astype(sum_members(xp, xp.stack(sums, axis=axis), axis), x.dtype)
 
 
+def side_by_side(xp: Namespace, x: Array) -> Array:
+    """The array in the order of memory in which sums over its last axes are fast and accurate.
+
+    NumPy adds up few classes fastest if many instances are next to each other.
+    """
+    if isinstance(x, np.ndarray):
+        *batch, _, k = x.shape
+        native = x.dtype.newbyteorder("=")  # NumPy cannot sum other byte orders
+        if k <= _FEW_CLASSES and math.prod(batch) >= _MANY_ROWS:
+            return np.asfortranarray(x, native)
+        return np.ascontiguousarray(x, native)
+    return contiguous_rows(xp, x)
+
+
 def contiguous_rows(xp: Namespace, x: Array) -> Array:
     """The array with the last axis contiguous, so that equal rows have equal, accurate sums.
 
@@ -281,6 +303,8 @@ def contiguous_rows(xp: Namespace, x: Array) -> Array:
     """
     if is_torch(x):
         return x.contiguous()
+    if isinstance(x, np.ndarray) and x.flags.f_contiguous and x.shape[-1] <= _FEW_CLASSES:
+        return x
     return xp.ascontiguousarray(x) if hasattr(x, "strides") else x
 
 
@@ -376,6 +400,23 @@ def matmul(xp: Namespace, a: Array, b: Array) -> Array:
     return a @ b
 
 
+def sum_products(xp: Namespace, a: Array, b: Array) -> Array:
+    """The sum Σ_k a_k·b_k over the last axis of two arrays of the same shape."""
+    if isinstance(a, np.ndarray) and _FEW_CLASSES < a.shape[-1] <= _MANY_CLASSES:
+        return np.vecdot(a, b)  # twice as fast, but less accurate for very many classes
+    return xp.sum(a * b, axis=-1)
+
+
+def kth_largest(xp: Namespace, x: Array, k: int) -> Array:
+    """The k-th largest entry of the last axis, ``(..., 1)``."""
+    rank = x.shape[-1] - k
+    if isinstance(x, np.ndarray):
+        return np.partition(x, rank, axis=-1)[..., rank : rank + 1]
+    if is_torch(x):
+        return x.topk(k, dim=-1).values[..., -1:]
+    return xp.sort(x, axis=-1)[..., rank : rank + 1]
+
+
 def one_hot(xp: Namespace, index: Array, n: int) -> Array:
     """Return a boolean array ``(..., n)``, true at ``index``."""
     return xp.arange(n, device=_device(index)) == index[..., None]
@@ -395,20 +436,45 @@ def to_numpy(x: Array) -> np.ndarray:
 
 
 def blocks(x: Array, axis: int) -> Iterator[Any]:
-    """Yield indices of blocks along an axis that fit in a cache, or one index of the whole array.
-
-    Only eager arrays on the host gain from them; on a device, or while tracing, a single large
-    operation is faster.
-    """
-    on_cpu = isinstance(x, np.ndarray) or (
-        is_torch(x) and x.device.type == "cpu" and not is_compiled(x)
-    )
-    if not on_cpu or compat.size(x) <= _BLOCK_ELEMENTS:
+    """Yield indices of blocks along an axis, or one index of the whole array while tracing."""
+    size = _block_size(x)
+    if is_compiled(x) or is_traced(x) or compat.size(x) <= size:
         yield ...
         return
-    rows = max(1, _BLOCK_ELEMENTS * x.shape[axis] // compat.size(x))
+    rows = max(1, size * x.shape[axis] // compat.size(x))
     for start in range(0, x.shape[axis], rows):
         yield (*(slice(None),) * axis, slice(start, start + rows))
+
+
+def map_blocks(
+    work: Callable[[tuple[slice, ...]], list[Array]], x: Array, index: tuple[slice, ...] = ()
+) -> list[Array]:
+    """Return the arrays that ``work`` returns for blocks of an array ``(..., M, K)``, joined.
+
+    ``work`` takes the index of a block of instances; blocks follow the order of the instances.
+    """
+    axis = len(index)
+    is_whole = is_compiled(x) or is_traced(x) or axis == x.ndim - 2
+    if is_whole or math.prod(x.shape[axis:]) <= _block_size(x):
+        return work(index)
+    n = x.shape[axis]
+    rows = _block_size(x) // math.prod(x.shape[axis + 1 :])
+    if rows:
+        results = [work((*index, slice(i, i + rows))) for i in range(0, n, rows)]
+    else:
+        results = [map_blocks(work, x, (*index, slice(i, i + 1))) for i in range(n)]
+    xp = namespace(x)
+    return [xp.concat(pieces, axis=axis) for pieces in zip(*results, strict=True)]
+
+
+def _block_size(x: Array) -> int:
+    """The number of elements of a block.
+
+    Its temporaries fit in the caches of a CPU. On a device, where each operation costs time
+    however few elements it has, they are a tenth of the array at most.
+    """
+    on_cpu = isinstance(x, np.ndarray) or (is_torch(x) and x.device.type == "cpu")
+    return _BLOCK_ELEMENTS if on_cpu else max(_DEVICE_ELEMENTS, compat.size(x) // 64)
 
 
 def map_dask_rows(

@@ -16,6 +16,7 @@ from scorewise._array import (
     Namespace,
     contiguous_rows,
     dtype_name,
+    ignoring_errors,
     ignoring_overflow,
     is_array,
     is_compiled,
@@ -109,22 +110,33 @@ class RawPredictions:
 
     def probabilities(self) -> Array:
         """Return checked rows that sum to 1, in working precision."""
+        self.check_logits()
+        p = self.rows()
+        with ignoring_errors(p):
+            sums = namespace(p).sum(p, axis=-1)
+        self.check_rows(p, sums)
+        return p
+
+    def rows(self) -> Array:
+        """Return rows that sum to 1, in working precision; those of logits are checked."""
         xp = namespace(self.values)
         p = working_precision(xp, self.values)
         if self.from_logits:
             if self.check:
                 validate.logits(xp, p, self.layout)
-                self.check_logits()
             return softmax(xp, contiguous_rows(xp, p))
         if self.normalize:
             if self.check:
                 validate.unnormalized(xp, p, self.layout)
             p = contiguous_rows(xp, p)
             return p / xp.sum(p, axis=-1, keepdims=True)
-        if self.check:
-            tolerance = validate.SUM_TOLERANCE[self.dtype]
-            validate.probabilities(xp, p, self.layout, tolerance)
         return p
+
+    def check_rows(self, p: Array, sums: Array) -> None:
+        """Raise unless the rows ``p`` with these sums are probabilities."""
+        if self.check and not (self.from_logits or self.normalize):
+            tolerance = validate.SUM_TOLERANCE[self.dtype]
+            validate.probabilities(namespace(p), p, sums, self.layout, tolerance)
 
     def check_logits(self) -> None:
         """Raise if these are logits, and every row is a probability distribution already.

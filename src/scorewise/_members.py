@@ -72,6 +72,12 @@ class Members:
         """The checked samples."""
         return Samples.of(self.raw, self.weights) if self.checked is None else self.checked
 
+    def by_blocks(self, work: Callable[[Samples], list[Array]]) -> list[Array]:
+        """Return the arrays that ``work`` returns, from samples that are checked in blocks."""
+        if self.checked is None:
+            return Samples.map_blocks(work, self.raw, self.weights)
+        return self.checked.by_blocks(work)
+
     def compute(
         self, work: Callable[[Members], list[Array]], n_results: int, *, keep_classes: bool = False
     ) -> list[Array]:

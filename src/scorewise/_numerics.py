@@ -21,6 +21,7 @@ from scorewise._array import (
     is_jax,
     is_traced,
     smallest_normal,
+    sum_products,
 )
 
 
@@ -81,15 +82,15 @@ def relative_entropy(xp: Namespace, q: Array, p: Array, d: Array) -> Array:
     sign of leading term; the textbook form cancels for p near q.
     """
     c = p + q
-    s = quotient(xp, d, xp.where(c > 0, c, 1.0))
-    near = xp.abs(s) < 0.3
-    u = xp.where(near, s, 0.0)
+    s = quotient(xp, d, c + smallest_normal(xp, c))
+    square = s * s
+    near = square < 0.01
     # Σ s^{2j}/(2j+1) = 1 + s²·Σ s^{2j}/(2j+3): one series serves both parts
-    odd = polynomial(u * u, [1 / (2 * j + 3) for j in range(_terms(xp, p, 14))])
+    odd = polynomial(square, [1 / (2 * j + 3) for j in range(_terms(xp, p, 8))])
+    close = c * square * (1 + (s + square) * odd)
+    log_ratio = xp.log(xp.where(p > 0, p, 1.0)) + neg_log(xp, q)
     apart = (p > 0) & ~near
-    log_ratio = xp.log(xp.where(apart, p, 1.0)) + neg_log(xp, xp.where(apart, q, 1.0))
-    far = xp.where(apart, p * log_ratio, 0.0) - d
-    return xp.where(near, c * u * u * (1 + (u + u * u) * odd), far)
+    return xp.where(near, close, xp.where(apart, p * xp.where(apart, log_ratio, 0.0), 0.0) - d)
 
 
 def log1p_minus(xp: Namespace, u: Array) -> Array:
@@ -147,10 +148,8 @@ def power_excess(xp: Namespace, q: Array, p: Array, d: Array, beta: float) -> Ar
 
 def power_deficit(xp: Namespace, p: Array, total: Array, beta: float) -> Array:
     """Return Σ_k p_k·[1 − (p_k/S)^{β−1}] / (β − 1) for S = Σp; no term is negative."""
-    share = p / total
-    positive = p > 0
-    decay = -xp.expm1((beta - 1) * xp.log(xp.where(positive, share, 1.0))) / (beta - 1)
-    return xp.sum(p * xp.where(positive, decay, 0.0), axis=-1)
+    decay = xp.expm1((beta - 1) * xp.log(p / total + smallest_normal(xp, p)))
+    return sum_products(xp, p, decay) / (1 - beta)
 
 
 def divided_difference(coefficients: Sequence[float], *points: Array) -> Array:

@@ -296,11 +296,21 @@ def _first_entry(row: np.ndarray, wrong: np.ndarray) -> tuple[int, float]:
     return k, float(row[k])
 
 
-def probabilities(xp: Namespace, p: Array, layout: Layout, tolerance: float) -> None:
+def probabilities(xp: Namespace, p: Array, sums: Array, layout: Layout, tolerance: float) -> None:
     """Raise for NaN, infinities, negative entries and rows that do not sum to 1."""
     with ignoring_errors(p):
-        ok = (xp.abs(xp.sum(p, axis=-1) - 1) <= tolerance) & (xp.min(p, axis=-1) >= 0)
+        ok = xp.abs(sums - 1) <= tolerance
+        if not _is_nonnegative(xp, p):
+            ok = ok & (xp.min(p, axis=-1) >= 0)
     _raise_for_row(p, _first_false(ok), layout, must_sum_to_one=True)
+
+
+def _is_nonnegative(xp: Namespace, p: Array) -> bool:
+    """Return whether no entry is negative or NaN, which is faster to see than where one is."""
+    if is_compiled(p) or 0 in p.shape:
+        return False
+    lowest = xp.min(p)  # in a function that JAX traces, also the minimum of a constant is traced
+    return not is_traced(lowest) and bool(lowest >= 0)
 
 
 def unnormalized(xp: Namespace, p: Array, layout: Layout) -> None:

@@ -15,17 +15,19 @@ from scorewise import _validate as validate
 from scorewise._array import (
     Array,
     as_dtype_of,
-    blocks,
+    at_least,
     cached_property,
-    contiguous_rows,
     difference,
     dtype_name,
-    is_compiled,
+    ignoring_errors,
     is_jax,
+    is_recorded,
     is_traced,
+    map_blocks,
     namespace,
     needs_gradient,
     one_hot,
+    side_by_side,
     smallest_normal,
     sum_members,
     to_float64,
@@ -165,6 +167,25 @@ class Samples(TextInNotebooks):
         samples.stored_as, samples.classes_ = stored_as, classes
         return samples
 
+    @classmethod
+    def map_blocks(
+        cls, work: Callable[[Samples], list[Array]], raw: RawPredictions, weights: Any = None
+    ) -> list[Array]:
+        """Return the arrays that ``work`` returns for raw members, checked block by block."""
+        raw.check_logits()
+        w, stored_as = raw.normalized_weights(weights), raw.stored_as(weights)
+        xp = namespace(raw.values)
+
+        def of_block(index: tuple[slice, ...]) -> list[Array]:
+            origin = (*(rows.start for rows in index), *(0,) * (raw.values.ndim - len(index)))
+            values = side_by_side(xp, raw.values[(*index, ...)])
+            block = raw.block(values, raw.layout.absolute(origin))
+            samples = cls._trusted(block.rows(), _rows_of(w, index), stored_as, raw.classes)
+            block.check_rows(samples.probs, samples.sums)
+            return work(samples)
+
+        return map_blocks(of_block, raw.values)
+
     def raw(self) -> RawPredictions:
         """Return the members as kernels take them, without a second check."""
         layout = classes_last(self.probs.ndim, "probs")
@@ -241,13 +262,42 @@ class Samples(TextInNotebooks):
     def mean(self) -> Array:
         """The mean θ̄ = E_Q θ, ``(..., K)``; the members themselves where they are identical."""
         xp = namespace(self.probs)
-        mean = self.anchor + self.shift
-        mean = xp.where(mean < 0, 0.0, mean)
+        mean = at_least(xp, self.anchor + self.shift, 0.0)
+        if not is_recorded(mean) and bool(xp.all(mean > 0)):
+            return mean
         # A class that is possible for a weighted member stays possible, so that D(θ̄, θ) is finite.
         possible = self.probs > 0
         if self.weights is not None:
             possible = possible & (self.weights > 0)[..., None]
         return xp.where((mean > 0) | ~xp.any(possible, axis=-2), mean, smallest_normal(xp, mean))
+
+    @cached_property
+    def plain_mean(self) -> Array:
+        """The mean ``(..., K)`` by a plain sum: accurate, but not exact for identical members."""
+        return self.average(self.probs)
+
+    @cached_property
+    def sums(self) -> Array:
+        """The sums of the members' probabilities, ``(..., M)``: 1 up to rounding."""
+        with ignoring_errors(self.probs):  # those of unchecked members may overflow
+            return namespace(self.probs).sum(self.probs, axis=-1)
+
+    def where(self, mask: Array) -> Samples:
+        """Return the instances at which a boolean array ``(...)`` is true, along one axis."""
+        w = self.weights
+        w = w if w is None or w.ndim == 1 else w[mask]
+        probs = side_by_side(namespace(self.probs), self.probs[mask])
+        return Samples._trusted(probs, w, self.stored_as, self.classes_)
+
+    def in_float64(self) -> Samples:
+        """Return the samples in float64, where the library has it."""
+        xp = namespace(self.probs)
+        w = self.weights
+        if w is not None:
+            w = to_float64(xp, w)
+            w = w / xp.sum(w, axis=-1, keepdims=True)
+        probs = to_float64(xp, self.probs)
+        return Samples._trusted(probs, w, self.stored_as, self.classes_)
 
     def average(self, values: Array) -> Array:
         """Return E_Q of values per member, ``(..., M)`` or ``(..., M, R)``, as ``probs`` are."""
@@ -282,20 +332,18 @@ class Samples(TextInNotebooks):
         [array([0.5, 0.5, 0.5, 0.5])]
         """
         xp = namespace(self.probs)
-        batch = self.probs.shape[:-2]
-        if not batch:
-            return work(self)
-        # torch makes one block when it compiles, where sizes may have no values to compare
-        longest = 0 if is_compiled(self.probs) else batch.index(max(batch))
-        results = []
-        for rows in blocks(self.probs, longest):
-            w = self.weights
-            probs = contiguous_rows(xp, self.probs[rows])
-            w = w if w is None or w.ndim == 1 else w[rows]
-            results.append(work(Samples._trusted(probs, w, self.stored_as, self.classes_)))
-        if len(results) == 1:
-            return results[0]
-        return [xp.concat(pieces, axis=longest) for pieces in zip(*results, strict=True)]
+
+        def of_block(index: tuple[slice, ...]) -> list[Array]:
+            probs = side_by_side(xp, self.probs[(*index, ...)])
+            weights = _rows_of(self.weights, index)
+            return work(Samples._trusted(probs, weights, self.stored_as, self.classes_))
+
+        return map_blocks(of_block, self.probs)
+
+
+def _rows_of(weights: Array | None, index: tuple[slice, ...]) -> Array | None:
+    """Return the weights of a block of instances; those of all instances may be the same."""
+    return weights if weights is None or weights.ndim == 1 else weights[(*index, ...)]
 
 
 class Dirichlet(TextInNotebooks):

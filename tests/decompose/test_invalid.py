@@ -203,7 +203,7 @@ def test_every_entry_point_refuses_what_it_cannot_use(call, message):
     [
         (lambda p: [0.5] * 3, "is a list; it must be a ndarray"),
         (lambda p: None, "is a NoneType"),
-        (lambda p: p[..., :2], r"has shape \(5, \d, 2\); it must be \(5, \d, 3\)"),
+        (lambda p: p[..., :2], r"has shape \(5, (\d, )?2\); it must be \(5, (\d, )?3\)"),
         (lambda p: p * 1j, "has dtype complex128"),
     ],
 )

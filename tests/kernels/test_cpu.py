@@ -31,6 +31,13 @@ from support import (
 ROOT = Path(__file__).parents[2]
 RULES = ["log", "brier", "zero-one", "spherical", "tsallis:1.5", "pseudospherical:3", "rps"]
 OF_FIVE_CLASSES = {name: rule for name, rule in all_rules(5).items() if known_to_kernel(rule)}
+# Rules whose parameters are of the number of classes.
+OF_ANY_CLASSES = [
+    lambda k: sw.rules.cost_matrix(np.random.default_rng(k).uniform(0, 3, (k, 5))),
+    lambda k: sw.rules.cost_matrix(1 - np.eye(k)[:, :9]),
+    lambda k: sw.rules.weighted_log(np.random.default_rng(k).uniform(0.2, 3, k)),
+    lambda k: all_rules(min(k, 31))["quadratic"],
+]
 EXTREME = ["tsallis:1.0001", "tsallis:20", "pseudospherical:1.001", "pseudospherical:20", "top-k:2"]
 LARGE = (2_700, 10, 10)
 
@@ -51,7 +58,8 @@ def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_kernel_agrees_with_the_array_path_on_awkward_arrays(seed: int):
-    sw.check_kernel(cpu, [*RULES, *EXTREME], n_trials=150, random_state=seed)
+    rules = [*RULES, *EXTREME, *OF_ANY_CLASSES]
+    sw.check_kernel(cpu, rules, n_trials=150, random_state=seed)
 
 
 @pytest.mark.parametrize("rule", OF_FIVE_CLASSES)

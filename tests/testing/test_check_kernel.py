@@ -80,3 +80,17 @@ def test_the_check_of_a_kernel_fails_if_it_declines_all_arrays_or_a_rule():
     own = sw.rule_from_loss_vector(lambda p: 1 - p, name="own")
     with pytest.raises(sw.errors.KernelMismatch, match=r"does not support .*own"):
         sw.check_kernel(cpu, ["brier", own], n_trials=5)
+
+
+def test_rules_may_depend_on_the_number_of_classes_and_are_left_out_where_they_do_not_fit():
+    drawn = set()
+
+    def costs(k):
+        drawn.add(k)
+        return sw.rules.cost_matrix(1 - np.eye(k))
+
+    three = sw.rules.weighted_log([1.0, 2.0, 3.0])
+    sw.check_kernel(cpu, [costs, three], n_trials=30)
+    assert len(drawn) > 5
+    with pytest.raises(sw.errors.KernelMismatch, match="classes that fits weighted_log"):
+        sw.check_kernel(cpu, ["brier", sw.rules.weighted_log(np.ones(6))], n_trials=5)

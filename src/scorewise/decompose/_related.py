@@ -107,9 +107,7 @@ def label_wise(probs: Any, **options: Any) -> Decomposition:
         ]
 
     members = _members(probs, **options)
-    return Decomposition(
-        *members.compute(lambda m: m.samples.by_blocks(components), 3, keep_classes=True)
-    )
+    return Decomposition(*members.compute(lambda m: m.by_blocks(components), 3, keep_classes=True))
 
 
 def _members(probs: Any, weights: Any = None, **options: Any) -> Members:
@@ -125,7 +123,7 @@ def _of_rule(
     """Return a measure of members under one rule."""
     members, rule = _members(probs, **options), get_rule(rule)
     [rule] = members.fit_rules([rule])
-    return members.compute(lambda m: m.samples.by_blocks(lambda s: [measure(s, rule)]), 1)[0]
+    return members.compute(lambda m: m.by_blocks(lambda s: [measure(s, rule)]), 1)[0]
 
 
 def _reverse(samples: Samples, rule: ScoringRule) -> Array:

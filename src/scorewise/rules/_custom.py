@@ -68,6 +68,12 @@ class _CustomRule(ScoringRule):
         value = _clip_rounding_to_zero(xp, *self._divergence_and_scale(xp, q, p, d))
         return xp.where(xp.all(d == 0, axis=-1), 0.0, value)
 
+    def _difference_error(
+        self, xp: Namespace, mean: Array, total: Array, unit: float, off: Array
+    ) -> Array:
+        # The divergence adds up the same losses, so it is no more accurate where EU is larger.
+        return unit * (xp.abs(total) + _largest_finite(xp, self._losses(xp, mean)))
+
     def _clip_rounding(self, xp: Namespace, epistemic: Array, mean: Array) -> Array:
         return _clip_rounding_to_zero(xp, epistemic, _largest_finite(xp, self._losses(xp, mean)))
 

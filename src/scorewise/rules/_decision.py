@@ -21,6 +21,7 @@ from scorewise._array import (
     difference,
     eps,
     is_frame,
+    kth_largest,
     matmul,
     namespace,
     one_hot,
@@ -87,7 +88,15 @@ class _LargestClassesRule(DecisionRule):
     def _entropy(self, xp: Namespace, p: Array) -> Array:
         if self.k == 1:
             return xp.sum(p, axis=-1) - xp.max(p, axis=-1)
-        return xp.sum(xp.sort(p, axis=-1)[..., : p.shape[-1] - self.k], axis=-1)
+        threshold = kth_largest(xp, p, self.k)
+        others = xp.sum(xp.where(p < threshold, p, 0.0), axis=-1)
+        n_tied = xp.sum(xp.astype(p >= threshold, p.dtype), axis=-1) - self.k
+        return others + n_tied * threshold[..., 0]
+
+    def _difference_error(
+        self, xp: Namespace, mean: Array, total: Array, unit: float, off: Array
+    ) -> float:
+        return unit
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         return self._regret_of_choice(xp, self._regret(xp, p), self._is_chosen(xp, q))
@@ -95,7 +104,7 @@ class _LargestClassesRule(DecisionRule):
     def _regret(self, xp: Namespace, p: Array) -> Array:
         if self.k == 1:
             return _excess(xp, xp.max(p, axis=-1, keepdims=True), p)
-        threshold = xp.sort(p, axis=-1)[..., p.shape[-1] - self.k, None]
+        threshold = kth_largest(xp, p, self.k)
         return xp.concat([_excess(xp, threshold, p), _excess(xp, p, threshold)], axis=-1)
 
     def _least_regret(self, xp: Namespace, mean_regret: Array) -> Array:
@@ -366,6 +375,11 @@ class CostMatrix(DecisionRule):
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
         return xp.min(matmul(xp, p, as_dtype_of(xp, self.costs, p)), axis=-1)
+
+    def _difference_error(
+        self, xp: Namespace, mean: Array, total: Array, unit: float, off: Array
+    ) -> float:
+        return unit * float(np.abs(self.costs).max())
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         action = self._predict(xp, q)[..., None]

@@ -14,15 +14,15 @@ from typing import final
 
 import numpy as np
 
-from scorewise._array import Array, Namespace, at_least, cached_property
-from scorewise._numerics import (
-    expm1_minus,
-    gini_terms,
-    power,
-    power_deficit,
-    power_excess,
-    sum_of_others,
+from scorewise._array import (
+    Array,
+    Namespace,
+    at_least,
+    cached_property,
+    smallest_normal,
+    sum_products,
 )
+from scorewise._numerics import expm1_minus, power, power_excess, sum_of_others
 from scorewise.distributions import Dirichlet
 from scorewise.rules._rule import ScoringRule, norm_order, number_above, register
 from scorewise.rules._separable import tsallis_total
@@ -34,6 +34,11 @@ class _NormRule(ScoringRule):
 
     def _largest_loss(self, corners: np.ndarray) -> float:
         return self._largest_at(corners)
+
+    def _difference_error(
+        self, xp: Namespace, mean: Array, total: Array, unit: float, off: Array
+    ) -> float:
+        return unit  # S − ‖p‖ is linear in S
 
 
 @final
@@ -54,9 +59,10 @@ class Spherical(_NormRule):
         return at_least(xp, squares - p * p, 0.0) / (norm * (norm + p))
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
-        # S − ‖p‖ = (S² − ‖p‖²)/(S + ‖p‖)
-        norm = xp.sqrt(xp.sum(p * p, axis=-1))
-        return xp.sum(gini_terms(xp, p), axis=-1) / (xp.sum(p, axis=-1) + norm)
+        # S − ‖p‖ = (S² − ‖p‖²)/(S + ‖p‖), and S² − ‖p‖² = Σ p·(S − p)
+        total = xp.sum(p, axis=-1, keepdims=True)
+        norm = xp.sqrt(sum_products(xp, p, p))
+        return sum_products(xp, p, total - p) / (total[..., 0] + norm)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         # D does not change when q is scaled; only the part of p that is not parallel to q counts.
@@ -85,6 +91,7 @@ class Pseudospherical(_NormRule):
 
     alpha: float
     family = "pseudospherical"
+    has_slow_divergence = True
 
     @cached_property
     def structure(self) -> Norm:  # type: ignore[override]
@@ -99,7 +106,8 @@ class Pseudospherical(_NormRule):
     def _norm(self, xp: Namespace, p: Array) -> Array:
         top = xp.max(p, axis=-1, keepdims=True)
         top = xp.where(top > 0, top, 1.0)
-        return top[..., 0] * xp.sum(power(xp, p / top, self.alpha), axis=-1) ** (1 / self.alpha)
+        log_ratio = xp.log(p / top + smallest_normal(xp, p))
+        return top[..., 0] * xp.sum(xp.exp(self.alpha * log_ratio), axis=-1) ** (1 / self.alpha)
 
     def _losses(self, xp: Namespace, p: Array) -> Array:
         share = p / self._norm(xp, p)[..., None]
@@ -109,18 +117,23 @@ class Pseudospherical(_NormRule):
     def _entropy(self, xp: Namespace, p: Array) -> Array:
         # With Σ(p/S)^α = 1 − T, S − ‖p‖ = S·(1 − (1 − T)^{1/α}) is accurate for small T.
         total = xp.sum(p, axis=-1, keepdims=True)
-        deficit = (self.alpha - 1) * power_deficit(xp, p, total, self.alpha) / total[..., 0]
-        return total[..., 0] * self._missing_norm(xp, p / total, deficit)
+        share = p / total
+        log_share = xp.log(share + smallest_normal(xp, p))
+        deficit = -sum_products(xp, share, xp.expm1((self.alpha - 1) * log_share))
+        top = xp.max(log_share, axis=-1, keepdims=True)
+        powers = xp.sum(xp.exp(self.alpha * (log_share - top)), axis=-1)
+        norm = xp.exp(top[..., 0] + xp.log(powers) / self.alpha)
+        return total[..., 0] * self._missing_norm(xp, norm, deficit)
 
-    def _missing_norm(self, xp: Namespace, p: Array, deficit: Array) -> Array:
-        """Return 1 − ‖p‖ for the deficit T = 1 − Σp^α."""
+    def _missing_norm(self, xp: Namespace, norm: Array, deficit: Array) -> Array:
+        """Return 1 − ‖p‖ from the norm, or from the deficit T = 1 − Σp^α if it is small."""
         near = deficit < 0.5
         by_deficit = -xp.expm1(xp.log1p(-xp.where(near, deficit, 0.0)) / self.alpha)
-        return xp.where(near, by_deficit, 1 - self._norm(xp, p))
+        return xp.where(near, by_deficit, 1 - norm)
 
     def _dirichlet_total(self, xp: Namespace, q: Dirichlet) -> Array:
         deficit = (self.alpha - 1) * tsallis_total(xp, q, self.alpha)
-        return self._missing_norm(xp, q.mean, deficit)
+        return self._missing_norm(xp, self._norm(xp, q.mean), deficit)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         # D does not change when q is scaled. Scaled so that the tangent of Σx^α at q meets p at

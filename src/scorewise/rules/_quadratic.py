@@ -116,6 +116,11 @@ class Quadratic(_QuadraticRule):
         # ½ Σ_ij p_i p_j (e_i − e_j)ᵀA(e_i − e_j), of which no term is negative
         return xp.sum(p * matmul(xp, p, as_dtype_of(xp, self._distances / 2, p)), axis=-1)
 
+    def _difference_error(
+        self, xp: Namespace, mean: Array, total: Array, unit: float, off: Array
+    ) -> Array:
+        return float(np.abs(self.matrix).max()) * (unit + 4 * off)
+
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         return xp.sum(matmul(xp, d, as_dtype_of(xp, self._root, d)) ** 2, axis=-1)
 
@@ -142,6 +147,11 @@ class RankedProbability(_QuadraticRule):
         below = cumulative_sum(xp, p)[..., :-1]
         above = xp.flip(cumulative_sum(xp, xp.flip(p, axis=-1)), axis=-1)[..., 1:]
         return xp.sum(below * above, axis=-1)
+
+    def _difference_error(
+        self, xp: Namespace, mean: Array, total: Array, unit: float, off: Array
+    ) -> Array:
+        return (1 + total) * (unit + 4 * off)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         return xp.sum(cumulative_sum(xp, d)[..., :-1] ** 2, axis=-1)

@@ -112,6 +112,9 @@ class ScoringRule(abc.ABC):
     jackknife_reduces_bias: ClassVar[bool] = True
     """Whether the jackknife reduces the bias of EU: it needs a smooth entropy."""
 
+    has_slow_divergence: ClassVar[bool] = False
+    """Whether D of float32 arrays takes longer than H in float64, which is then tried first."""
+
     runs_on_any_library: ClassVar[bool] = True
     """Whether the formulas run on arrays of any library, so that values may be moved to another."""
 
@@ -187,6 +190,17 @@ class ScoringRule(abc.ABC):
         """Return EU = E_Q D(θ̄, θ), ``(...)``."""
         q = samples.mean[..., None, :]
         return samples.average(self._divergence(xp, q, samples.probs, samples.deviations))
+
+    def _difference_error(
+        self, xp: Namespace, mean: Array, total: Array, unit: float, off: Array
+    ) -> Array | float | None:
+        """Return how far TU − AU may be from EU by rounding, in a few units; None if not known.
+
+        ``mean`` is θ̄ ``(..., K)``, ``total`` TU, ``unit`` the rounding error of 1, and ``off`` how
+        far the sums of members are from 1, all ``(...)``. Where EU is much larger than this error,
+        it need not be computed from divergences.
+        """
+        return None
 
     def _dirichlet_total(self, xp: Namespace, q: Dirichlet) -> Array:
         """Return TU under a Dirichlet: H(θ̄), accurate even where one class dominates."""

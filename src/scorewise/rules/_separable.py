@@ -13,11 +13,18 @@ from typing import Any, final
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._array import Array, Namespace, as_dtype_of, at_least, cached_property
+from scorewise._array import (
+    Array,
+    Namespace,
+    as_dtype_of,
+    at_least,
+    cached_property,
+    smallest_normal,
+    sum_products,
+)
 from scorewise._numerics import (
     digamma_drop,
     digamma_rise,
-    gini_terms,
     log_gamma_drop,
     log_gamma_rise,
     neg_log,
@@ -25,19 +32,12 @@ from scorewise._numerics import (
     power_deficit,
     power_excess,
     relative_entropy,
-    sum_of_others,
 )
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput
 from scorewise.rules._quadratic import quadratic_parts
 from scorewise.rules._rule import ScoringRule, Unit, norm_order, number_above, register
 from scorewise.rules.structures import Separable
-
-
-def _surprise(xp: Namespace, p: Array) -> Array:
-    """Return −p·log(p/S) with S = Σp, elementwise; never negative, 0 at p = 0."""
-    share = p / xp.sum(p, axis=-1, keepdims=True)
-    return -p * xp.log(xp.where(p > 0, share, 1.0))
 
 
 def _log_parts(xp: Namespace, q: Dirichlet, weights: Array | float) -> tuple[Array, Array, None]:
@@ -63,6 +63,7 @@ class Log(ScoringRule):
 
     family = "log"
     structure = Separable(1.0)
+    has_slow_divergence = True
     is_symmetric = True
 
     @property
@@ -76,7 +77,15 @@ class Log(ScoringRule):
         return neg_log(xp, p)
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
-        return xp.sum(_surprise(xp, p), axis=-1)
+        # −Σ p log(p/S) with S = Σp
+        total = xp.sum(p, axis=-1)
+        negative = sum_products(xp, p, xp.log(p + smallest_normal(xp, p)))
+        return at_least(xp, total * xp.log(total) - negative, 0.0)
+
+    def _difference_error(
+        self, xp: Namespace, mean: Array, total: Array, unit: float, off: Array
+    ) -> Array:
+        return (1 + total) * (unit + off * off)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         return xp.sum(relative_entropy(xp, q, p, d), axis=-1)
@@ -114,10 +123,15 @@ class Brier(ScoringRule):
         return at_least(xp, squares - p * p, 0.0) + (1 - p) ** 2
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
-        return xp.sum(gini_terms(xp, p), axis=-1)
+        return sum_products(xp, p, xp.sum(p, axis=-1, keepdims=True) - p)  # S² − Σp²
+
+    def _difference_error(
+        self, xp: Namespace, mean: Array, total: Array, unit: float, off: Array
+    ) -> Array:
+        return unit + 4 * off * off
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
-        return xp.sum(d * d, axis=-1)
+        return sum_products(xp, d, d)
 
     def _dirichlet_total(self, xp: Namespace, q: Dirichlet) -> Array:
         return xp.sum(q.mean * q.missing, axis=-1)
@@ -160,6 +174,11 @@ class Tsallis(ScoringRule):
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
         return power_deficit(xp, p, xp.sum(p, axis=-1, keepdims=True), self.beta)
+
+    def _difference_error(
+        self, xp: Namespace, mean: Array, total: Array, unit: float, off: Array
+    ) -> Array:
+        return (1 + total) * (unit + 4 * off)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         return xp.sum(power_excess(xp, q, p, d, self.beta), axis=-1)
@@ -221,10 +240,17 @@ class WeightedLog(ScoringRule):
     def _entropy(self, xp: Namespace, p: Array) -> Array:
         # A heavy class that is almost certain needs all digits of 1 − p.
         total = xp.sum(p, axis=-1, keepdims=True)
-        missing = sum_of_others(xp, p) / total
-        sure = missing < 0.5
-        surprise = xp.where(sure, -p * xp.log1p(-xp.where(sure, missing, 0.0)), _surprise(xp, p))
-        return xp.sum(as_dtype_of(xp, self.weights, p) * surprise, axis=-1)
+        is_sure = 2 * p > total  # one class at most
+        missing = xp.sum(xp.where(is_sure, 0.0, p), axis=-1, keepdims=True) / total
+        log_of_sure = xp.log1p(-xp.where(missing < 0.5, missing, 0.0))
+        log_share = xp.log(p / total + smallest_normal(xp, p))
+        log_share = xp.where(is_sure, log_of_sure, log_share)
+        return -sum_products(xp, as_dtype_of(xp, self.weights, p) * p, log_share)
+
+    def _difference_error(
+        self, xp: Namespace, mean: Array, total: Array, unit: float, off: Array
+    ) -> Array:
+        return (float(self.weights.max()) + total) * (unit + 2 * off)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         w = as_dtype_of(xp, self.weights, p)

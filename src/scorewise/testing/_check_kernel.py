@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from scorewise._inputs import InputOptions
 from scorewise._members import Members
 from scorewise.decompose import COMPONENTS
 from scorewise.distributions import Samples
-from scorewise.errors import KernelMismatch
+from scorewise.errors import InvalidInput, KernelMismatch
 from scorewise.kernels import JackknifeOptions, Kernel, Usability
 from scorewise.rules import DEFAULT_RULES, RuleLike, ScoringRule, get_rule
 
@@ -27,7 +27,7 @@ _MANY = 1 << 20  # instances, enough for kernels that decline small arrays
 
 def check_kernel(
     kernel: Kernel,
-    rules: Iterable[RuleLike] = DEFAULT_RULES,
+    rules: Iterable[RuleLike | Callable[[int], RuleLike]] = DEFAULT_RULES,
     *,
     n_trials: int = 200,
     random_state: int = 0,
@@ -45,8 +45,10 @@ def check_kernel(
     kernel : Kernel
         A module or object with ``is_usable``, ``supports`` and ``compute``, as in
         ``scorewise.kernels``.
-    rules : iterable of str or ScoringRule
-        The rules that the kernel supports.
+    rules : iterable of str, ScoringRule or functions
+        The rules that the kernel supports. A function returns a rule for a number of classes, such
+        as a cost matrix. A rule that does not fit the number of classes of an array is left out
+        there.
     n_trials : int
         Number of arrays to try.
     random_state : int
@@ -56,17 +58,15 @@ def check_kernel(
     ------
     KernelMismatch
         At the first difference, with the array that shows it; if the kernel declines all arrays,
-        or one of the rules.
+        or one of the rules; if a rule fits no array.
 
     Examples
     --------
     >>> import scorewise as sw
     >>> sw.check_kernel(sw.kernels.KERNELS["cpu"], ["brier"], n_trials=3)
     """
-    supported = [get_rule(rule) for rule in rules]
-    unknown = next((rule for rule in supported if not kernel.supports(rule, _PLAIN)), None)
-    if unknown is not None:
-        raise KernelMismatch(f"the kernel does not support {unknown!r}")
+    makers = [_maker(rule) for rule in rules]
+    untried = set(makers)
     n_trials = validate.whole(n_trials, "n_trials", at_least=1)
     rng = np.random.default_rng(validate.whole(random_state, "random_state", at_least=0))
     answers = []
@@ -74,12 +74,40 @@ def check_kernel(
         case = _draw(rng)
         answers.append(_answer(kernel, case))
         if answers[-1]:
+            n_classes = case.members().raw.values.shape[-1]
+            fitting = {make: rule for make in makers if (rule := _fitting(make, n_classes))}
+            untried -= fitting.keys()
+            supported = list(fitting.values())
+            unknown = next((rule for rule in supported if not kernel.supports(rule, _PLAIN)), None)
+            if unknown is not None:
+                raise KernelMismatch(f"the kernel does not support {unknown!r}")
             _check_results(kernel, supported, case)
             _check_invalid_is_detected(kernel, supported, case, rng)
     if not any(answers):
         raise KernelMismatch(
             f"the kernel declines all {n_trials} arrays, the last because: {answers[-1].reason}"
         )
+    if untried:
+        names = ", ".join(repr(make(2)) for make in untried)
+        raise KernelMismatch(f"none of {n_trials} arrays has a number of classes that fits {names}")
+
+
+_Maker = Callable[[int], RuleLike]
+
+
+def _maker(rule: RuleLike | _Maker) -> _Maker:
+    """Return a function of the number of classes."""
+    return rule if callable(rule) else lambda n_classes: rule
+
+
+def _fitting(make: _Maker, n_classes: int) -> ScoringRule | None:
+    """Return the rule for so many classes; None if it is for another number of them."""
+    rule = get_rule(make(n_classes))
+    try:
+        rule.check_classes(n_classes)
+    except InvalidInput:
+        return None
+    return rule
 
 
 @dataclass(frozen=True)

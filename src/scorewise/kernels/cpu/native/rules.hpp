@@ -65,7 +65,7 @@ template <class T, bool SIDE> struct Rules {
             total = across_sum<T, SIDE>(narrow(weighted));
             largest = fill<T>(rule.doubles[rule.size - 1]);
             // A heavy class that is almost certain needs all digits of S − 1.
-            beyond = s.top > others ? (s.top - T(1)) + others : beyond;
+            beyond = s.top + s.top > s.total ? (s.top - T(1)) + others : beyond;
         }
         const V<T> log_total = log1p<T>(beyond);
         V<T> h = fma(log_total, total, -convex);

@@ -36,6 +36,8 @@ typedef float Floats __attribute__((vector_size(BYTES)));
 typedef double Doubles __attribute__((vector_size(BYTES)));
 typedef int32_t Ints __attribute__((vector_size(BYTES)));
 typedef int64_t Longs __attribute__((vector_size(BYTES)));
+typedef uint32_t UnsignedInts __attribute__((vector_size(BYTES)));
+typedef uint64_t UnsignedLongs __attribute__((vector_size(BYTES)));
 
 // A vector of floats in double precision, as two vectors.
 struct WideFloats {
@@ -46,17 +48,20 @@ template <class T> struct Types;
 template <> struct Types<float> {
     using Vector = Floats;
     using Bits = Ints;
+    using Unsigned = UnsignedInts;
     using Integer = int32_t;
     using Wide = WideFloats;
 };
 template <> struct Types<double> {
     using Vector = Doubles;
     using Bits = Longs;
+    using Unsigned = UnsignedLongs;
     using Integer = int64_t;
     using Wide = Doubles;
 };
 template <class T> using V = typename Types<T>::Vector;
 template <class T> using Bits = typename Types<T>::Bits;
+template <class T> using Unsigned = typename Types<T>::Unsigned;  // bits that may overflow
 template <class T> using Wide = typename Types<T>::Wide;
 template <class T> constexpr int LANES = BYTES / int(sizeof(T));
 

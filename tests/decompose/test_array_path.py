@@ -1,0 +1,57 @@
+"""The array path: rows of every kind in one array, work in blocks, and little memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import scorewise as sw
+from support import Library, all_rules, by_array, members
+
+
+def mixed(n: int, m: int, k: int) -> np.ndarray:
+    """Members of which those of every third row are identical, and of the next nearly so."""
+    probs = members(n, m, k)
+    probs[::3] = probs[::3, :1]
+    close = probs[1::3, :1] * np.exp(1e-5 * np.random.default_rng(0).normal(size=(m, k)))
+    probs[1::3] = close / close.sum(axis=-1, keepdims=True)
+    return probs
+
+
+@pytest.mark.parametrize("library", ["numpy", "array_api_strict", "torch"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("k", [3, 40])
+def test_rows_do_not_depend_on_the_rows_beside_them(library, dtype, k):
+    xp = Library(library)
+    probs = mixed(90, 4, k).astype(dtype)
+    weights = np.random.default_rng(1).uniform(size=(90, 4))
+    tolerance = {"rtol": 1e-4 if dtype == "float32" else 1e-11, "atol": 1e-13}
+    for name, rule in all_rules(k).items():
+        got = xp.to_numpy(by_array(xp.asarray(probs), rule, xp.asarray(weights)).epistemic)
+        assert (got[::3] == 0).all(), name
+        for row in (0, 1, 2, 89):
+            alone = by_array(probs[row], rule, weights[row]).epistemic
+            np.testing.assert_allclose(got[row], alone, **tolerance, err_msg=name)
+
+
+def test_a_large_array_needs_little_memory_besides_it():
+    probs = members(100, 20, 100).astype(np.float32)
+    large = np.tile(probs, (60, 1, 1))
+    for options in ({}, {"from_logits": True, "check": False}, {"normalize": True}):
+        tracemalloc.start()
+        by_array(large, ["log", "brier"], **options)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < large.nbytes / 10, options
+
+
+def test_the_first_wrong_row_is_named_whatever_the_blocks():
+    probs = members(2 * 2000, 20, 10).reshape(2, 2000, 20, 10)
+    probs[0, 1500, 7] = probs[1, 3, 0] = 0.5
+    with pytest.raises(sw.InvalidInput, match=r"probs\[0, 1500, 7\] sums to 5, not 1"):
+        by_array(probs, "log")
+    moved = np.moveaxis(probs, 2, 0)
+    with pytest.raises(sw.InvalidInput, match=r"probs\[7, 0, 1500\] sums to 5, not 1"):
+        by_array(moved, "log", member_axis=0)
