@@ -220,6 +220,7 @@ template <class T, bool SIDE> class Decomposer {
         Bits<T> signs;
         const Sums<T> s = combined(sums_over_classes<T, LOG, SQUARED, false>(mean, center_, V<T>{}, signs));
         mean_squares_ = s.squares;
+        mean_total_ = s.total;
         total_ = values_of<T, LOG, SQUARED>(s);
         const V<T> one = fill<T>(1);
         find_difference(scorewise::LOG, NEGATIVE, total_.at[SURPRISE] + one);
@@ -372,7 +373,7 @@ template <class T, bool SIDE> class Decomposer {
     // -- results ----------------------------------------------------------------------------------------
 
     void write(ptrdiff_t first, int count) {
-        const V<T> spoilt = total_.at[TOTAL] - total_.at[TOTAL];  // NaN where a member is that was not checked
+        const V<T> spoilt = mean_total_ - mean_total_;  // NaN where a member is that was not checked
         const V<T> *average = average_.at, *total = total_.at;
         for (int i = 0; i < job_.n_rules; i++) {
             const int rule = job_.rules[i].structure;
@@ -380,7 +381,7 @@ template <class T, bool SIDE> class Decomposer {
             if (rule == BRIER) write_rule(i, first, count, total[GINI], average[GINI], epistemic_[rule] + spoilt);
             if (rule == SPHERICAL) write_rule(i, first, count, total[GAP], average[GAP], epistemic_[rule] + spoilt);
             if (rule == ZERO_ONE)
-                write_rule(i, first, count, total[TOTAL] - total[TOP], average[TOTAL] - average[TOP],
+                write_rule(i, first, count, total[MISS], average[MISS],
                            epistemic_[rule] + spoilt);
         }
         for (int j = 0; j < n_others_; j++) {
@@ -416,7 +417,7 @@ template <class T, bool SIDE> class Decomposer {
     Wide<T> *far_shift_;
     Other *others_;
     Values<T> total_, average_;
-    V<T> mean_squares_, largest_error_, epistemic_[4];
+    V<T> mean_squares_, mean_total_, largest_error_, epistemic_[4];
     Bits<T> is_far_[4];
 };
 
