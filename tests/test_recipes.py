@@ -68,7 +68,6 @@ def test_a_rule_is_lines_in_the_file_of_its_structure_and_a_line_that_exports_it
             """H(p) = Σ_k (1 − exp(p_k)) + e − 1."""
 
             family = "exponential"
-            structure = "separable"
             is_symmetric = True
 
             def _largest_loss(self, corners: np.ndarray) -> float:

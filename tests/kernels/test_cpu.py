@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import tracemalloc
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +18,9 @@ import scorewise as sw
 from scorewise import _threads
 from scorewise import _validate as validate
 from scorewise.kernels import KERNELS, cpu
+from scorewise.rules import structures
 from support import (
+    PRECISION,
     all_rules,
     assert_same,
     by_array,
@@ -189,6 +192,73 @@ def test_results_do_not_depend_on_neighbours():
         for name, d in by_kernel(probs[i : i + 1], RULES).items():
             for a, b in zip(d, together[name], strict=True):
                 assert a[0] == b[i], name
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PowersWithWeights(sw.rules.ScoringRule):
+    """A rule made outside the package: H = Σ w·p·(1 − √p)/½, for probabilities that sum to 1."""
+
+    weights: np.ndarray
+    family = "powers_with_weights"
+    name = "powers"
+
+    @property
+    def structure(self):
+        return structures.Separable(1.5, self.weights)
+
+    def _losses(self, xp, p):
+        return (self.weights * p**1.5).sum(-1, keepdims=True) + self.weights * (2 - 3 * p**0.5)
+
+    def _entropy(self, xp, p):
+        return 2 * (self.weights * p * (1 - p**0.5)).sum(-1)
+
+    def _divergence(self, xp, q, p, d):
+        a, b = p**0.5, q**0.5
+        return (self.weights * (d / np.maximum(a + b, 1e-30)) ** 2 * (2 * a + b)).sum(-1)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CheapestOffer(sw.rules.ScoringRule):
+    """Another: the least of a few prices, (K, A)."""
+
+    prices: np.ndarray
+    family = "cheapest_offer"
+    name = "offers"
+
+    @property
+    def structure(self):
+        return structures.Costs(self.prices)
+
+    def _losses(self, xp, p):
+        return self.prices.T[(p @ self.prices).argmin(-1)]
+
+    def _entropy(self, xp, p):
+        return (p @ self.prices).min(-1)
+
+    def _divergence(self, xp, q, p, d):
+        prices = p @ self.prices
+        choice = (q @ self.prices).argmin(-1)[..., None]
+        chosen = np.take_along_axis(prices, np.broadcast_to(choice, (*p.shape[:-1], 1)), -1)
+        return chosen[..., 0] - prices.min(-1)
+
+
+@pytest.mark.parametrize("k", [3, 60])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_rule_from_outside_the_package_takes_the_kernel_by_its_structure(dtype: str, k: int):
+    rng = np.random.default_rng(0)
+    rules = {
+        "separable": PowersWithWeights(rng.uniform(0.5, 2, k)),
+        "costs": CheapestOffer(rng.uniform(0, 3, (k, 4))),
+    }
+    for rule in rules.values():
+        sw.check_rule(rule, n_classes=k)
+    probs = members(40, 6, k).astype(dtype)
+    relative, unit = PRECISION[dtype]
+    for weights in (None, rng.uniform(size=(40, 6))):
+        with kernel_only() as calls:
+            results = sw.decompose(probs, rules, weights=weights)
+        assert [list(call[2]) for call in calls] == [list(rules.values())]
+        assert_same(results, by_array(probs, rules, weights), rtol=relative, atol=8 * unit)
 
 
 # -- which path runs ------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Numbers that can be trusted: the array path and the accumulator against 50-digit arithmetic."""
+"""Numbers that can be trusted: every path against 50-digit arithmetic."""
 
 from __future__ import annotations
 
@@ -131,23 +131,29 @@ def test_a_light_doubtful_member_does_not_spoil_the_aleatoric_part(dtype: str):
 
 
 @pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("dtype", PRECISION)
 @pytest.mark.parametrize("case", ["random", "near-identical", "one-hot against soft"])
-def test_weighted_decomposition_is_accurate(case: str, path: str):
-    probs = cases(K)[case]
+def test_weighted_decomposition_is_accurate(case: str, dtype: str, path: str):
+    probs = cases(K)[case].astype(dtype)
     weights = np.array([0.0, 1e-8, 3.0, 0.5, 1.0, 1e-3])
     for name, rule in all_rules(K).items():
         d = PATHS[path](probs, rule, weights)
         for i in range(0, len(probs), 4):
             expected = reference.decompose(rule, probs[i], weights)
-            assert_accurate(d, i, expected, "float64", f"{case} {name} row {i}")
+            assert_accurate(d, i, expected, dtype, f"{case} {name} row {i}")
 
 
 @pytest.mark.parametrize("dtype", PRECISION)
-@pytest.mark.parametrize("noise", [3e-4, 0.05, 1.0])
-def test_a_thousand_classes_are_accurate(dtype: str, noise: float):
+@pytest.mark.parametrize("noise", [3e-4, 0.05, 1.0, "confident", "one-hot"])
+def test_a_thousand_classes_are_accurate(dtype: str, noise: float | str):
     rng = np.random.default_rng(0)
     center = rng.normal(size=(1, 1, 1000)) * 2
-    probs = softmax(center + noise * rng.normal(size=(1, 5, 1000))).astype(dtype)
+    if isinstance(noise, str):
+        center[0, 0, 7] += 18
+        probs = softmax(center + 0.05 * rng.normal(size=(1, 5, 1000)))
+        probs = (np.eye(1000)[[[3, 3, 5, 900, 3]]] if noise == "one-hot" else probs).astype(dtype)
+    else:
+        probs = softmax(center + noise * rng.normal(size=(1, 5, 1000))).astype(dtype)
     rules = all_rules(1000)
     costs = np.random.default_rng(0).uniform(0, 3, (1000, 3))
     rules |= {"cost-matrix": sw.rules.cost_matrix(costs)}
