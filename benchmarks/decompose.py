@@ -1,15 +1,16 @@
 """How fast is `decompose`? Ratios to one pass of `np.sum` over the same array, in one run.
 
-    python benchmarks/decompose.py [--quick] [--write]
+    python benchmarks/decompose.py [--quick] [--write] [--against CHECKOUT]
 
-One pass computes total, aleatoric and epistemic uncertainty of the four rules of the paper. The
-members are doubtful (independent), near-agreeing (logit noise 0.05) or one-hot.
+Four rules together, each rule alone, the jackknife and related measures, members one at a time, few
+classes and small arrays. With --against, all calls are timed in another checkout of scorewise, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -21,6 +22,7 @@ from rich.progress import track
 
 import scorewise as sw
 import textbook
+from calls import LAYOUTS, LOGITS, MEMBERS_FIRST, PACKED, STRIDED, WEIGHTED, Call, OtherVersion
 from measuring import (
     N_MEMBERS,
     RULES,
@@ -28,256 +30,352 @@ from measuring import (
     Sheet,
     Work,
     fastest,
-    fill_with_members,
     machine,
     options,
     peak_memory,
     write_between,
 )
-from scorewise.decompose import Decomposition
 
-AT_MOST = {1_000: 2, 100: 3, 10: 5}  # times np.sum for K classes, DESIGN §6
-AT_LEAST = 10  # times faster than the textbook, DESIGN §6
-SHAPES = [(200_000_000 // (N_MEMBERS * k), N_MEMBERS, k) for k in AT_MOST]
-DTYPES = ["float32", "float64"]
-TWO_KINDS = ["doubtful", "near-agreeing"]
-THREE_KINDS = [*TWO_KINDS, "one-hot"]
-
+# Times np.sum for K classes, and the goal beyond; DESIGN §6. Between 2 and 10 classes as for 2.
+AT_MOST = {1_000: (1.2, 1.0), 100: (2, 1.6), 10: (3, 2.5), 2: (6, 4)}
+AT_LEAST = 10  # times faster than the textbook
+LARGE = 200_000_000  # numbers, as DESIGN has them; other dtypes and layouts have half of it
 ROUNDS = 5
 TEXTBOOK_ROUNDS = 2
+TEXTBOOK_SHARE = 10  # the textbook is timed on one instance in so many
 
-PACKED, MEMBERS_FIRST, STRIDED, LOGITS, WEIGHTED = LAYOUTS = [
-    "Probabilities (N, M, K)",
-    "Probabilities (M, N, K)",
-    "A strided view: every second member of (N, 2M, K)",
-    "Logits (N, M, K)",
-    "Probabilities (N, M, K) with weights (M,)",
+FOUR = tuple(RULES)
+COSTS = "cost matrix, 5 actions"
+ALONE = [
+    "log",
+    "brier",
+    "zero-one",
+    "spherical",
+    "tsallis:1.5",
+    "pseudospherical:3",
+    "top-k:5",
+    COSTS,
+    "quadratic",
+    "rps",
+    "weighted log",
 ]
+OF_TWO_CLASSES = ["beta:0,0", "beta:0.5,2", "beta:-0.5,-0.3"]
+# Times log alone: 3, but for these; beta has closed forms for the first two.
+AT_MOST_ALONE = {"top-k:5": 5, "beta:0,0": 10, "beta:0.5,2": 10, "beta:-0.5,-0.3": 30}
+RELATED = {
+    "unbiased=True": "log",
+    "standard_errors=True": "log",
+    "pairwise_epistemic": "log",
+    "reverse_epistemic": "log",
+    "label_wise": "log",
+    "decide": COSTS,
+}
+MIDDLE = [(20_000, N_MEMBERS, 100), (200_000, N_MEMBERS, 10)]
+SMALL = {(1, 20, 10): 3, (64, 20, 100): 1, (1_000, 20, 10): 1}  # at most so many times NumPy
 
 
 @dataclass(frozen=True)
-class Case:
-    """What one row of the tables measures."""
+class Measured:
+    """A call, and how long it took in this version and, if there is one, in the other."""
 
-    layout: str
-    shape: tuple[int, int, int]
-    dtype: str
-    kind: str
+    call: Call
+    ours: float
+    theirs: float | None
 
-    @property
-    def at_most(self) -> int:
-        """The time that DESIGN §6 allows, over np.sum."""
-        allowed = AT_MOST[self.shape[-1]]
-        allowed *= 2 if self.kind == "near-agreeing" else 1
-        return allowed * (2 if self.layout == LOGITS else 1)
-
-    @property
-    def textbook_part(self) -> int:
-        """The textbook is timed on one instance in so many: all where DESIGN §6 sets targets."""
-        return 1 if self.layout == PACKED and self.dtype == "float32" else 10
+    def cells(self, unit: float) -> list[str]:
+        """Both times over a unit."""
+        theirs = "" if self.theirs is None else ratio(self.theirs / unit)
+        return [ratio(self.ours / unit), theirs]
 
 
-@dataclass(frozen=True)
-class Input:
-    """The arguments of a decomposition."""
+def ratio(x: float) -> str:
+    return f"{x:.2f}" if x < 100 else f"{x:.0f}"
 
-    array: np.ndarray
-    member_axis: int
-    weights: np.ndarray | None
-    from_logits: bool
 
-    def decompose(self) -> dict[str, Decomposition]:
-        """What is measured."""
-        return sw.decompose(self.array, RULES, **self._options())
+def shape_cell(call: Call) -> str:
+    return "{:,} × {} × {:,}".format(*call.shape)
 
-    def path(self) -> str:
-        """Which path it takes."""
-        return sw.explain_kernel(self.array, RULES, **self._options()).path
 
-    def _options(self) -> dict[str, Any]:
-        return {
-            "member_axis": self.member_axis,
-            "weights": self.weights,
-            "from_logits": self.from_logits,
-        }
-
-    def textbook(self, xp: ModuleType) -> list[Any]:
-        """The straightforward version in NumPy or torch."""
-        values, weights = xp.asarray(self.array), None
-        if self.weights is not None:
-            weights = xp.asarray(self.weights / self.weights.sum())
-        return textbook.decompose(xp, values, self.member_axis, weights, self.from_logits)
+def met(ours: float, at_most: float | None) -> str:
+    if at_most is None:
+        return ""
+    return "yes" if ours <= at_most else "no: time"
 
 
 @dataclass(frozen=True)
-class Result:
-    """One row of the tables: ratios, measured in one run."""
+class Bench:
+    """Measures calls, with another version where there is one."""
 
-    case: Case
-    over_sum: float
-    over_packed_sum: float | None  # of a contiguous copy, where the array is a view
-    over_numpy: float
-    over_torch: float
-    extra_memory: float
+    shrink: int  # so many times fewer instances
+    other: OtherVersion | None
 
-    @property
-    def misses(self) -> list[str]:
-        """The targets that are missed: the time, or the speed-up over NumPy or torch."""
-        missed = {
-            "time": self.over_sum > self.case.at_most,
-            "NumPy": self.over_numpy < AT_LEAST,
-            "torch": self.over_torch < AT_LEAST,
-        }
-        return [name for name, is_missed in missed.items() if is_missed]
+    def size(self, call: Call) -> Call:
+        """The call on fewer instances."""
+        n, m, k = call.shape
+        return replace(call, shape=(max(1, n // self.shrink), m, k))
 
-    def cells(self) -> list[str]:
-        """The row, in the order of the headings."""
-        case = self.case
-        about = "" if case.textbook_part == 1 else "≈ "
-        packed = [] if self.over_packed_sum is None else [f"{self.over_packed_sum:.2f}"]
+    def theirs(self, call: Call) -> float | None:
+        """Seconds of the call in the other version, if there is one."""
+        return None if self.other is None else self.other.seconds(call)
+
+    # -- four rules together ----------------------------------------------------------------------
+
+    def four_rules(self) -> Iterator[Sheet]:
+        """Four rules together: a table for each layout of the members in memory."""
+        for layout in LAYOUTS:
+            calls = [self.size(call) for call in four_rule_calls(layout)]
+            rows = [self.four_rules_row(call) for call in track(calls, layout[:40])]
+            headings = [
+                "N × M × K",
+                "dtype",
+                "members",
+                "time / np.sum",
+                "other version / np.sum",
+                *(["time / np.sum of a copy"] if layout == STRIDED else []),
+                "at most (goal)",
+                *(["speed-up over NumPy", "over torch"] if layout == PACKED else []),
+                "memory / input",
+                "met",
+            ]
+            yield Sheet(f"Four rules: {layout}", headings, rows, n_labels=3)
+
+    def four_rules_row(self, call: Call) -> list[str]:
+        """One row, with all its ratios."""
+        check_agreement(call)
+        textbook_seconds = textbook_times(call) if call.layout == PACKED else []
+        work = call.prepare()
+        array, _ = call.members()
+        works: list[Work] = [work, array.sum]
+        if call.layout == STRIDED:
+            works.append(np.ascontiguousarray(array).sum)
+        ours, floor, *copy = fastest(works, ROUNDS)
+        speed_ups = [time / ours for time in textbook_seconds]
+        at_most, goal = (factor(call) * number for number in targets(call.shape[-1]))
+        names = ["time"] if ours / floor > at_most else []
+        too_slow = [speed_up < AT_LEAST for speed_up in speed_ups]
+        names += [name for name, slow in zip(("NumPy", "torch"), too_slow, strict=False) if slow]
         return [
-            "{:,} × {} × {:,}".format(*case.shape),
-            case.dtype,
-            case.kind,
-            f"{self.over_sum:.2f}",
-            *packed,
-            f"{case.at_most}",
-            f"{about}{self.over_numpy:.1f}",
-            f"{about}{self.over_torch:.1f}",
-            f"{self.extra_memory:.4f}",
-            f"no: {', '.join(self.misses)}" if self.misses else "yes",
+            shape_cell(call),
+            call.dtype,
+            call.kind,
+            *Measured(call, ours, self.theirs(call)).cells(floor),
+            *(ratio(ours / time) for time in copy),
+            f"{at_most:g} ({goal:g})",
+            *(f"≈ {speed_up:.1f}" for speed_up in speed_ups),
+            f"{peak_memory(work) / array.nbytes:.4f}",
+            f"no: {', '.join(names)}" if names else "yes",
         ]
 
+    # -- against log alone ------------------------------------------------------------------------
 
-def all_cases(shrink: int) -> list[Case]:
-    """All that is measured, with so many times fewer instances than in DESIGN §6."""
-    return [
-        Case(layout, (n // shrink, m, k), dtype, kind)
-        for layout in LAYOUTS
-        for n, m, k in SHAPES
-        for dtype in (["float32"] if layout == WEIGHTED else DTYPES)
-        for kind in (THREE_KINDS if layout == PACKED else TWO_KINDS)
-    ]
+    def rules_alone(self) -> Sheet:
+        """Every rule, over log on the same members."""
+        calls = [
+            Call((rule,), shape, kind=kind)
+            for shape in MIDDLE
+            for kind in ("doubtful", "near-agreeing")
+            for rule in ALONE
+        ]
+        calls += [Call((rule,), (200_000, N_MEMBERS, 2)) for rule in ["log", *OF_TWO_CLASSES]]
+        return self.against_log("Each rule alone", "rule", calls)
+
+    def related(self) -> Sheet:
+        """What else is computed of members, over log."""
+        calls = [
+            Call((rule,), shape, action=action)
+            for shape in MIDDLE
+            for action, rule in RELATED.items()
+        ]
+        return self.against_log("The jackknife and related measures", "call", calls)
+
+    def against_log(self, title: str, label: str, calls: Sequence[Call]) -> Sheet:
+        """A table of calls, over log on the same members."""
+        rows = [self.against_log_row(self.size(call)) for call in track(calls, title)]
+        headings = [label, "N × M × K", "members", "time / np.sum", "other version / np.sum"]
+        return Sheet(title, [*headings, "time / log alone", "at most", "met"], rows, n_labels=3)
+
+    def against_log_row(self, call: Call) -> list[str]:
+        """One row of it."""
+        (rule,) = call.rules
+        log = replace(call, rules=("log",), action="decompose")
+        array, _ = call.members()
+        ours, log_time, floor = fastest([call.prepare(), log.prepare(), array.sum], ROUNDS)
+        theirs = self.theirs(call) if call.kind == "doubtful" else None
+        at_most: float | None = AT_MOST_ALONE.get(rule, 3)
+        if rule == "quadratic" and call.shape[-1] > 10:
+            at_most = None  # bound by K² products
+        return [
+            f"{rule}" if call.action == "decompose" else f"{call.action}, {rule}",
+            shape_cell(call),
+            call.kind,
+            *Measured(call, ours, theirs).cells(floor),
+            ratio(ours / log_time),
+            f"{at_most:g}" if at_most else "",
+            met(ours / log_time, at_most),
+        ]
+
+    # -- members one at a time --------------------------------------------------------------------
+
+    def one_at_a_time(self) -> Sheet:
+        """Members that an accumulator gets one at a time, over all of them at once."""
+        calls = [
+            self.size(Call(rules, shape, action="Accumulator.update"))
+            for shape in MIDDLE
+            for rules in (("log",), FOUR)
+        ]
+        rows = []
+        for call in track(calls, "One at a time"):
+            stacked = replace(call, action="decompose")
+            array, _ = call.members()
+            ours, together, floor = fastest([call.prepare(), stacked.prepare(), array.sum], ROUNDS)
+            rows.append(
+                [
+                    ", ".join(call.rules),
+                    shape_cell(call),
+                    *Measured(call, ours, self.theirs(call)).cells(floor),
+                    ratio(ours / together),
+                    "3",
+                    met(ours / together, 3),
+                ]
+            )
+        headings = ["rules", "N × M × K", "time / np.sum", "other version / np.sum"]
+        headings += ["time / decompose of all members", "at most", "met"]
+        return Sheet("Accumulator.update, one member at a time", headings, rows, n_labels=2)
+
+    # -- small arrays -----------------------------------------------------------------------------
+
+    def small(self) -> Sheet:
+        """Small arrays, over the formulas in NumPy."""
+        rows = []
+        for shape, at_most in SMALL.items():
+            for dtype in ("float32", "float64"):
+                call = Call(("log",), shape, dtype, action="decompose by one rule")
+                array, _ = call.members()
+                plain = partial(textbook.decompose, np, array, entropies=[textbook.log_entropy])
+                repeats = max(1, 200_000 // array.size)
+                works = [partial(repeat, work, repeats) for work in (call.prepare(), plain)]
+                ours, formulas = fastest(works, 20)
+                theirs = self.theirs(call)
+                times = Measured(call, ours / repeats, theirs).cells(formulas / repeats)
+                rows.append(
+                    [shape_cell(call), dtype, *times, f"{at_most}", met(ours / formulas, at_most)]
+                )
+        headings = ["N × M × K", "dtype", "time / NumPy formulas", "other version / NumPy formulas"]
+        return Sheet("Small arrays, log alone", [*headings, "at most", "met"], rows, n_labels=2)
 
 
-def make(case: Case, n: int) -> Input:
-    """Input of n instances, laid out in memory as the case wants it."""
-    _, m, k = case.shape
-    from_logits = case.layout == LOGITS
-    if case.layout == MEMBERS_FIRST:
-        array = np.empty((m, n, k), case.dtype)
-        fill_with_members(np.moveaxis(array, 0, 1), case.kind)
-        return Input(array, 0, None, False)
-    if case.layout == STRIDED:
-        memory = np.empty((n, 2 * m, k), case.dtype)
-        fill_with_members(memory, case.kind)
-        return Input(memory[:, ::2], 1, None, False)
-    array = np.empty((n, m, k), case.dtype)
-    fill_with_members(array, case.kind, from_logits)
-    weights = np.arange(1, m + 1, dtype=case.dtype) if case.layout == WEIGHTED else None
-    return Input(array, 1, weights, from_logits)
+def repeat(work: Work, times: int) -> None:
+    for _ in range(times):
+        work()
 
 
-def measure(case: Case) -> Result:
-    """All ratios of one case."""
-    check_agreement(case)
-    numpy_time, torch_time = textbook_times(case)
-    data = make(case, case.shape[0])
-    works: list[Work] = [data.decompose, data.array.sum]
-    if case.layout == STRIDED:
-        works.append(np.ascontiguousarray(data.array).sum)
-    ours, floor, *packed = fastest(works, ROUNDS)
-    return Result(
-        case,
-        over_sum=ours / floor,
-        over_packed_sum=ours / packed[0] if packed else None,
-        over_numpy=numpy_time / ours,
-        over_torch=torch_time / ours,
-        extra_memory=peak_memory(data.decompose) / data.array.nbytes,
+def four_rule_calls(layout: str) -> list[Call]:
+    """All that is measured in a layout."""
+    series = [("float32", "doubtful"), ("float32", "near-agreeing"), ("float64", "doubtful")]
+    classes = list(AT_MOST)
+    if layout == PACKED:
+        series[2:2] = [("float32", "one-hot")]
+        series += [("float64", "near-agreeing")]
+        classes = [1_000, 100, 10, 5, 4, 3, 2]
+    if layout == WEIGHTED:
+        series = series[:1]
+    calls = []
+    for k in classes:
+        for dtype, kind in series if k in AT_MOST else series[:2]:
+            size = LARGE if layout == PACKED and dtype == "float32" and k in AT_MOST else LARGE // 2
+            calls.append(Call(FOUR, (size // (N_MEMBERS * k), N_MEMBERS, k), dtype, kind, layout))
+    return calls
+
+
+def targets(k: int) -> tuple[float, float]:
+    """Times np.sum, and the goal beyond."""
+    return AT_MOST[max(known for known in AT_MOST if known <= k)]
+
+
+def factor(call: Call) -> int:
+    """How much more is allowed than for probabilities of doubtful members."""
+    return (2 if call.kind == "near-agreeing" else 1) * (2 if call.layout == LOGITS else 1)
+
+
+def textbook_of(call: Call, xp: ModuleType) -> list[Any]:
+    """The straightforward version in NumPy or torch."""
+    array, arguments = call.members()
+    weights = arguments.get("weights")
+    return textbook.decompose(
+        xp,
+        xp.asarray(array),
+        0 if call.layout == MEMBERS_FIRST else 1,
+        None if weights is None else xp.asarray(weights / weights.sum()),
+        call.layout == LOGITS,
     )
 
 
-def check_agreement(case: Case) -> None:
+def check_agreement(call: Call) -> None:
     """Kernel and textbook compute the same numbers, to the latter's accuracy."""
-    _, m, k = case.shape
-    data = make(case, -(-(1 << 18) // (m * k)))
-    if data.path() != "cpu":
-        raise SystemExit(f"the fused kernel does not take {case}")
-    ours = np.stack([part for d in data.decompose().values() for part in d])
+    _, m, k = call.shape
+    few = replace(call, shape=(-(-(1 << 18) // (m * k)), m, k))
+    array, arguments = few.members()
+    if sw.explain_kernel(array, FOUR, **arguments).path != "cpu":
+        raise SystemExit(f"the fused kernel does not take {call}")
+    ours = np.stack([part for d in sw.decompose(array, FOUR, **arguments).values() for part in d])
     for xp in (np, torch):
-        theirs = np.stack([np.asarray(part) for part in data.textbook(xp)])
+        theirs = np.stack([np.asarray(part) for part in textbook_of(few, xp)])
         np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-4)
 
 
-def textbook_times(case: Case) -> tuple[float, float]:
+def textbook_times(call: Call) -> list[float]:
     """Seconds for all instances in NumPy and in torch, scaled up from a part of them."""
-    part = case.textbook_part
-    data = make(case, case.shape[0] // part)
+    n, m, k = call.shape
+    part = replace(call, shape=(-(-n // TEXTBOOK_SHARE), m, k))
     works: list[Work] = [
-        partial(data.textbook, np),
-        partial(data.textbook, torch),
-        partial(on_one_thread, data),
+        partial(textbook_of, part, np),
+        partial(textbook_of, part, torch),
+        partial(on_one_thread, part),
     ]
     numpy_time, *torch_times = fastest(works, TEXTBOOK_ROUNDS)
-    return part * numpy_time, part * min(torch_times)
+    return [TEXTBOOK_SHARE * numpy_time, TEXTBOOK_SHARE * min(torch_times)]
 
 
-def on_one_thread(data: Input) -> None:
+def on_one_thread(call: Call) -> None:
     """The textbook in torch on one thread, much the faster where other work holds a core."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    data.textbook(torch)
+    textbook_of(call, torch)
     torch.set_num_threads(threads)
 
 
-def sheets(results: Sequence[Result]) -> list[Sheet]:
-    """One table for each layout of the members in memory."""
-    return [sheet(layout, [r for r in results if r.case.layout == layout]) for layout in LAYOUTS]
-
-
-def sheet(layout: str, results: Sequence[Result]) -> Sheet:
-    headings = [
-        "N × M × K",
-        "dtype",
-        "members",
-        "time / np.sum",
-        *(["time / np.sum of a copy"] if layout == STRIDED else []),
-        "at most",
-        "speed-up over NumPy",
-        "speed-up over torch",
-        "memory / input",
-        "met",
-    ]
-    return Sheet(layout, headings, [result.cells() for result in results], n_labels=3)
-
-
-def summary(results: Sequence[Result]) -> str:
+def summary(sheets: Sequence[Sheet]) -> str:
     """What was measured where, and how many rows met their targets."""
-    misses = [name for result in results for name in result.misses]
-    n = len(results)
+    verdicts = [row[-1] for sheet in sheets for row in sheet.rows if row[-1]]
+    n_met = sum(verdict == "yes" for verdict in verdicts)
+    n_slow = sum("time" in verdict for verdict in verdicts)
     return (
-        f"Measured on {machine()}. Of {n} rows, {n - misses.count('time')} stay within their time "
-        f"over `np.sum`, {n - misses.count('NumPy')} are at least {AT_LEAST} times faster than the "
-        f"straightforward NumPy version and {n - misses.count('torch')} than the torch version. "
-        f"These two count by the best of {TEXTBOOK_ROUNDS} runs, `decompose` by the best of "
-        f"{ROUNDS}; they ran on all instances or, where the speed-up has a ≈, on a tenth of them, "
-        "with the time scaled up linearly."
+        f"Measured on {machine()}. Of {len(verdicts)} rows with a target, {n_met} meet all, and "
+        f"{len(verdicts) - n_slow} that of time. `decompose` counts by the best of {ROUNDS} runs, "
+        f"the straightforward versions by the best of {TEXTBOOK_ROUNDS} on a tenth of the "
+        "instances, with the time scaled up (≈)."
     )
 
 
 def main() -> None:
     chosen = options(__doc__)
-    cases = all_cases(10 if chosen.quick else 1)
     others = Others()
-    results = [measure(case) for case in track(cases, description="Measuring")]
-    text = f"{summary(results)} {others}"
-    console = Console(width=128)
-    for table in sheets(results):
+    with OtherVersion(chosen.against) if chosen.against else nullcontext() as other:
+        bench = Bench(10 if chosen.quick else 1, other)
+        sheets = [
+            *bench.four_rules(),
+            bench.rules_alone(),
+            bench.related(),
+            bench.one_at_a_time(),
+            bench.small(),
+        ]
+    text = f"{summary(sheets)} {others}"
+    console = Console(width=140)
+    for table in sheets:
         console.print(table.rich())
     console.print(text)
     if chosen.write:
-        tables = [table.markdown() for table in sheets(results)]
-        write_between("table", "\n\n".join([text, *tables]))
+        write_between("table", "\n\n".join([text, *(table.markdown() for table in sheets)]))
 
 
 if __name__ == "__main__":

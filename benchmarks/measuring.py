@@ -147,10 +147,16 @@ def write_between(marker: str, text: str, path: Path = README) -> None:
 
 
 def options(description: str | None) -> Namespace:
-    """The options of all benchmarks: --quick and --write."""
+    """The options of all benchmarks."""
     parser = ArgumentParser(description=(description or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="about a tenth of the work")
     parser.add_argument("--write", action="store_true", help="put the tables into the README")
+    parser.add_argument(
+        "--against",
+        type=Path,
+        metavar="CHECKOUT",
+        help="another checkout of scorewise, which decompose.py measures beside this one",
+    )
     chosen = parser.parse_args()
     if chosen.quick and chosen.write:
         parser.error("the README holds measurements at full size: leave out --quick or --write")

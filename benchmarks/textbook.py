@@ -5,11 +5,12 @@ Epistemic is total − aleatoric, nothing is checked, and every step makes an ar
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
 Array = Any  # of NumPy or torch; xp is the library
+Entropy = Callable[[ModuleType, Array], Array]
 
 
 def decompose(
@@ -18,12 +19,13 @@ def decompose(
     member_axis: int = 1,
     weights: Array | None = None,
     from_logits: bool = False,
+    entropies: Sequence[Entropy] | None = None,
 ) -> list[Array]:
-    """Total, aleatoric and epistemic uncertainty under log, Brier, zero-one and spherical."""
+    """Total, aleatoric and epistemic uncertainty; by default under the four rules of the paper."""
     probs = softmax(xp, values) if from_logits else values
     mean = average(xp, probs, member_axis, weights)
     results = []
-    for entropy in ENTROPIES:
+    for entropy in entropies or ENTROPIES:
         total = entropy(xp, mean)
         aleatoric = average(xp, entropy(xp, probs), member_axis, weights)
         results += [total, aleatoric, total - aleatoric]
@@ -65,9 +67,4 @@ def spherical_entropy(xp: ModuleType, p: Array) -> Array:
     return 1 - xp.sqrt(xp.sum(p * p, -1))
 
 
-ENTROPIES: list[Callable[[ModuleType, Array], Array]] = [
-    log_entropy,
-    brier_entropy,
-    zero_one_entropy,
-    spherical_entropy,
-]
+ENTROPIES: list[Entropy] = [log_entropy, brier_entropy, zero_one_entropy, spherical_entropy]

@@ -425,7 +425,7 @@ def test_rows_that_do_not_quite_sum_to_1(n_outcomes, total, dtype, check):
         batch = sw.acquire_batch(pool, 2, "log", seed, n_outcomes=n_outcomes, check=check)
         np.testing.assert_array_equal(batch.rows, [0, 1])
         if n_outcomes == 1000:
-            np.testing.assert_allclose(batch.gains, alone, rtol=1e-6)
+            np.testing.assert_allclose(batch.gains, alone, rtol=1e-5)
         assert (batch.gains <= alone * (1 + 1e-6)).all()
 
 

@@ -22,7 +22,7 @@ template <class T, bool SIDE> class Decomposer {
     struct Other {
         RuleNumbers<T> rule;
         int place;  // in the list of rules
-        Wide<T> aleatoric, convex, divergence;
+        Wide<T> aleatoric, convex;
         V<T> total, epistemic;
         Bits<T> is_far;
     };
@@ -33,6 +33,7 @@ template <class T, bool SIDE> class Decomposer {
         far_shift_ = arena.take<Wide<T>>(n_);
         mean_ = arena.take<V<T>>(n_);
         regret_ = arena.take<V<T>>(n_);
+        tops_ = arena.take<V<T>>(job.n_members + 1);
         others_ = arena.take<Other>(job.n_rules);
         for (int i = 0; i < job.n_rules; i++) {
             const Rule &rule = job.rules[i];
@@ -162,12 +163,15 @@ template <class T, bool SIDE> class Decomposer {
             }
             if (n_others_ > 0) add_entropies(row, combined(s), w);
             if constexpr (SIDE) {
+                tops_[m] = s.top;
                 absorb(s, w);
             } else {
                 batch.put(s);
                 if (batch.count == LANES<T> || m + 1 == job_.n_members) {
-                    const V<T> weights = members_.weights_from(m + 1 - batch.count);
-                    absorb(batch.template combine<LOG, SQUARED>(), weights);
+                    const ptrdiff_t first = m + 1 - batch.count;
+                    s = batch.template combine<LOG, SQUARED>();
+                    store(reinterpret_cast<T *>(tops_) + first, s.top);
+                    absorb(s, members_.weights_from(first));
                 }
             }
             if (m % MANY == MANY - 1) move_shift();
@@ -216,6 +220,7 @@ template <class T, bool SIDE> class Decomposer {
         Bits<T> signs;
         const Sums<T> s = combined(sums_over_classes<T, LOG, SQUARED, false>(mean, center_, V<T>{}, signs));
         mean_squares_ = s.squares;
+        mean_total_ = s.total;
         total_ = values_of<T, LOG, SQUARED>(s);
         const V<T> one = fill<T>(1);
         find_difference(scorewise::LOG, NEGATIVE, total_.at[SURPRISE] + one);
@@ -247,107 +252,128 @@ template <class T, bool SIDE> class Decomposer {
     // -- the second look: divergences from the mean ---------------------------------------------------
 
     void second_look() {
-        const bool see_log = !all(is_far_[LOG]);
-        const bool see_regret = !all(is_far_[ZERO_ONE]);
+        const bool see_log = !all(is_far_[LOG]), see_regret = !all(is_far_[ZERO_ONE]);
         const bool see_squares = !all(is_far_[BRIER] & is_far_[SPHERICAL]);
+        if (see_log && see_squares && see_regret) look_again<true, true, true>();
+        else if (see_log && see_squares) look_again<true, true, false>();
+        else if (see_log) see_regret ? look_again<true, false, true>() : look_again<true, false, false>();
+        else if (see_squares) see_regret ? look_again<false, true, true>() : look_again<false, true, false>();
+        else if (see_regret) look_again<false, false, true>();
+        for (int j = 0; j < n_others_; j++) find_divergence(others_[j]);
+    }
+
+    template <bool SEE_LOG, bool SEE_SQUARES, bool SEE_REGRET> void look_again() {
         Wide<T> log{}, brier{}, spherical{};
-        if (see_regret)
+        V<T> distances[LANES<T>], alongs[LANES<T>];  // of a batch of members
+        int in_batch = 0;
+        if (SEE_REGRET)
             for (int r = 0; r < n_; r++) regret_[r] = V<T>{};
-        for (int j = 0; j < n_others_; j++) clear_divergence(others_[j]);
         for (ptrdiff_t m = 0; m < job_.n_members; m++) {
-            Row<T> row = members_.row(m);
+            const Row<T> row = members_.row(m);
             const V<T> w = members_.weight(m);
-            if (see_log) log = log + widen(w * log_divergence(row));
-            if (see_squares) add_square_divergences(row, w, brier, spherical);
-            if (see_regret) add_regrets(row, w);
-            for (int j = 0; j < n_others_; j++) add_divergence(others_[j], row, w);
+            const V<T> top = !SEE_REGRET ? V<T>{} : SIDE ? tops_[m] : fill<T>(reinterpret_cast<T *>(tops_)[m]);
+            Wide<T> entropy{}, distance{}, along{};
+            for (int start = 0; start < n_; start += BLOCK) {
+                V<T> part_entropy{}, part_distance{}, part_along{};
+                const int stop = start + BLOCK < n_ ? start + BLOCK : n_;
+                for (int r = start; r < stop; r++) {
+                    const V<T> p = row[r], q = mean_[r], d = p - q;
+                    if (SEE_LOG) part_entropy += relative_entropy<T>(q, p, d);
+                    if (SEE_SQUARES) {
+                        part_distance = fma(d, d, part_distance);
+                        part_along = fma(d, q, part_along);
+                    }
+                    if (SEE_REGRET) regret_[r] = fma(w, top - p, regret_[r]);  // max p − p of each class
+                }
+                if (SEE_LOG) entropy = entropy + widen(part_entropy);
+                if (SEE_SQUARES) {
+                    distance = distance + widen(part_distance);
+                    along = along + widen(part_along);
+                }
+            }
+            if (SEE_LOG) log = log + widen(w * narrow(entropy));
+            if (SEE_SQUARES) {
+                brier = brier + widen(w * narrow(distance));
+                distances[in_batch] = narrow(distance);
+                alongs[in_batch++] = narrow(along);
+                if (in_batch == (SIDE ? 1 : LANES<T>) || m + 1 == job_.n_members) {
+                    if (is_wanted_[SPHERICAL]) spherical = spherical + spherical_of(m + 1 - in_batch, in_batch, distances, alongs);
+                    in_batch = 0;
+                }
+            }
         }
         take(LOG, across_sum<T, SIDE>(narrow(log)));
         take(BRIER, across_sum<T, SIDE>(narrow(brier)));
-        take(SPHERICAL, narrow(spherical));
-        if (see_regret) {
+        take(SPHERICAL, across_sum<T, SIDE>(narrow(spherical)));
+        if (SEE_REGRET) {
             V<T> least = regret_[0];
             for (int r = 1; r < n_; r++) least = smaller(regret_[r], least);
             take(ZERO_ONE, across_min<T, SIDE>(least));
         }
-        for (int j = 0; j < n_others_; j++) take_divergence(others_[j]);
     }
 
     void take(Structure rule, V<T> divergence) {
         epistemic_[rule] = is_far_[rule] ? epistemic_[rule] : divergence;
     }
 
-    V<T> log_divergence(Row<T> row) const {
-        Wide<T> sum{};
-        for (int start = 0; start < n_; start += BLOCK) {
-            V<T> part{};
-            for (int r = start; r < n_ && r < start + BLOCK; r++)
-                part += relative_entropy<T>(mean_[r], row[r], row[r] - mean_[r]);
-            sum = sum + widen(part);
+    // The divergences under spherical of one member of each instance, or of members of one instance,
+    // with their weights. Only the part of d = p − q that is not parallel to the mean q counts,
+    // ‖d‖² − ⟨d, q⟩²/‖q‖²; where most of d is parallel it is summed class by class.
+    Wide<T> spherical_of(ptrdiff_t first, int count, V<T> *distances, V<T> *alongs) {
+        V<T> distance = distances[0], along = alongs[0], w;
+        if constexpr (SIDE) {
+            w = members_.weight(first);
+        } else {
+            for (int i = count; i < LANES<T>; i++) distances[i] = alongs[i] = V<T>{};
+            distance = combine_each<T>(distances, Add{});
+            along = combine_each<T>(alongs, Add{});
+            w = members_.weights_from(first);
         }
-        return narrow(sum);
+        const V<T> parallel = along / mean_squares_;
+        V<T> rest = distance - along * parallel;
+        if (__builtin_expect(any(rest < distance * T(0.1)), false)) {
+            for (int i = 0; i < count; i++) {
+                const V<T> exact = rest_of(members_.row(first + i), SIDE ? parallel : fill<T>(parallel[i]));
+                rest = (SIDE ? ~Bits<T>{} : lane_numbers<T>() == i) ? exact : rest;
+            }
+        }
+        const V<T> member_norm = sqrt(at_least_zero(mean_squares_ + (along + along) + distance));
+        return widen(w * (rest / (member_norm + sqrt(mean_squares_) * (parallel + T(1)))));
     }
 
-    // ‖d‖² for Brier. Under spherical only what of p is not parallel to the mean q counts.
-    void add_square_divergences(Row<T> row, V<T> w, Wide<T> &brier, Wide<T> &spherical) const {
-        Wide<T> distance{}, along{}, squares{}, rest{};
-        for (int start = 0; start < n_; start += BLOCK) {
-            V<T> part_distance{}, part_along{}, part_squares{};
-            for (int r = start; r < n_ && r < start + BLOCK; r++) {
-                V<T> p = row[r], q = mean_[r], d = p - q;
-                part_distance = fma(d, d, part_distance);
-                part_along = fma(d, q, part_along);
-                part_squares = fma(p, p, part_squares);
-            }
-            distance = distance + widen(part_distance);
-            along = along + widen(part_along);
-            squares = squares + widen(part_squares);
-        }
-        brier = brier + widen(w) * distance;
-        if (!is_wanted_[SPHERICAL]) return;
-        const V<T> parallel = across_sum<T, SIDE>(narrow(along)) / mean_squares_;
+    V<T> rest_of(Row<T> row, V<T> parallel) const {
+        Wide<T> sum{};
         for (int start = 0; start < n_; start += BLOCK) {
             V<T> part{};
             for (int r = start; r < n_ && r < start + BLOCK; r++) {
                 V<T> d = (row[r] - mean_[r]) - mean_[r] * parallel;
                 part = fma(d, d, part);
             }
-            rest = rest + widen(part);
+            sum = sum + widen(part);
         }
-        V<T> norms = sqrt(across_sum<T, SIDE>(narrow(squares))) + sqrt(mean_squares_) * (parallel + T(1));
-        spherical = spherical + widen(w * (across_sum<T, SIDE>(narrow(rest)) / norms));
+        return across_sum<T, SIDE>(narrow(sum));
     }
 
-    // max p − p of each class, under zero-one.
-    void add_regrets(Row<T> row, V<T> w) {
-        V<T> top{};
-        for (int r = 0; r < n_; r++) top = larger(row[r], top);
-        top = across_max<T, SIDE>(top);
-        for (int r = 0; r < n_; r++) regret_[r] = fma(w, top - row[r], regret_[r]);
-    }
-
-    void clear_divergence(Other &other) {
-        other.divergence = Wide<T>{};
-        if (R::has_regrets(other.rule))
-            for (int i = 0; i < R::n_regrets(other.rule, n_); i++) other.rule.sums[i] = V<T>{};
-    }
-
-    void add_divergence(Other &other, Row<T> row, V<T> w) {
+    // EU of a rule as a mean divergence, or a least mean regret.
+    void find_divergence(Other &other) {
         if (all(other.is_far)) return;
-        if (R::has_regrets(other.rule)) R::add_regrets(other.rule, row, w);
-        else other.divergence = other.divergence + widen(w * R::divergence(other.rule, Row<T>::of(mean_, n_), row));
-    }
-
-    void take_divergence(Other &other) {
-        if (all(other.is_far)) return;
-        V<T> divergence = R::has_regrets(other.rule) ? R::least_regret(other.rule, n_) : narrow(other.divergence);
+        const bool has_regrets = R::has_regrets(other.rule);
+        Wide<T> sum{};
+        for (int i = 0; has_regrets && i < R::n_regrets(other.rule, n_); i++) other.rule.sums[i] = V<T>{};
+        for (ptrdiff_t m = 0; m < job_.n_members; m++) {
+            const Row<T> row = members_.row(m);
+            const V<T> w = members_.weight(m);
+            if (has_regrets) R::add_regrets(other.rule, row, w);
+            else sum = sum + widen(w * R::divergence(other.rule, Row<T>::of(mean_, n_), row));
+        }
+        const V<T> divergence = has_regrets ? R::least_regret(other.rule, n_) : narrow(sum);
         other.epistemic = other.is_far ? other.epistemic : divergence;
     }
 
     // -- results ----------------------------------------------------------------------------------------
 
     void write(ptrdiff_t first, int count) {
-        const V<T> spoilt = total_.at[TOTAL] - total_.at[TOTAL];  // NaN where a member is that was not checked
+        const V<T> spoilt = mean_total_ - mean_total_;  // NaN where a member is that was not checked
         const V<T> *average = average_.at, *total = total_.at;
         for (int i = 0; i < job_.n_rules; i++) {
             const int rule = job_.rules[i].structure;
@@ -355,7 +381,7 @@ template <class T, bool SIDE> class Decomposer {
             if (rule == BRIER) write_rule(i, first, count, total[GINI], average[GINI], epistemic_[rule] + spoilt);
             if (rule == SPHERICAL) write_rule(i, first, count, total[GAP], average[GAP], epistemic_[rule] + spoilt);
             if (rule == ZERO_ONE)
-                write_rule(i, first, count, total[TOTAL] - total[TOP], average[TOTAL] - average[TOP],
+                write_rule(i, first, count, total[MISS], average[MISS],
                            epistemic_[rule] + spoilt);
         }
         for (int j = 0; j < n_others_; j++) {
@@ -387,21 +413,26 @@ template <class T, bool SIDE> class Decomposer {
     bool with_log_, with_squares_;
     Center<T> *center_;
     V<T> *mean_, *regret_;
+    V<T> *tops_;  // max p of each member: a vector for each, or one lane after the other
     Wide<T> *far_shift_;
     Other *others_;
     Values<T> total_, average_;
-    V<T> mean_squares_, largest_error_, epistemic_[4];
+    V<T> mean_squares_, mean_total_, largest_error_, epistemic_[4];
     Bits<T> is_far_[4];
 };
 
-// Up to so many classes instances are side by side (measured).
-template <class T> constexpr ptrdiff_t FEW_CLASSES = 48;
+// Up to so many classes instances are side by side (measured): under the first four rules alone, and
+// under others, which combine lanes more often.
+constexpr ptrdiff_t FEW_CLASSES = 48, FEW_CLASSES_UNDER_OTHERS = 400;
 
 template <class T> bool is_side_by_side(const Job &job) {
-    for (int i = 0; i < job.n_rules; i++)
-        if (job.rules[i].structure >= COSTS) return true;  // classes in their order, or many sums
+    ptrdiff_t few = FEW_CLASSES;
+    for (int i = 0; i < job.n_rules; i++) {
+        if (job.rules[i].structure >= COSTS) return true;  // which need classes in their order
+        if (job.rules[i].structure >= SEPARABLE) few = FEW_CLASSES_UNDER_OTHERS;
+    }
     if (job.class_stride != ptrdiff_t(sizeof(T))) return true;
-    return job.n_classes <= FEW_CLASSES<T> && 2 * job.n_instances * (1 + job.n_classes / LANES<T>) > job.n_classes;
+    return job.n_classes <= few && 2 * job.n_instances * (1 + job.n_classes / LANES<T>) > job.n_classes;
 }
 
 template <class T> Status decompose(const Job &job) {

@@ -94,8 +94,12 @@ class View {
     ptrdiff_t stride(int axis) const { return buffer_.strides[axis]; }
 
   private:
-    // The format without the mark of native numbers that are not aligned.
-    const char* type() const { return buffer_.format + (*buffer_.format == '='); }
+    // The format without a mark of native byte order, which not all arrays leave out.
+    const char* type() const {
+        const char native = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? '<' : '>';
+        const char mark = *buffer_.format;
+        return buffer_.format + (mark == '=' || mark == '@' || mark == native);
+    }
 
     Py_buffer buffer_;
     bool is_open_ = false;

@@ -24,6 +24,18 @@ template <class T> struct Center {
     V<T> anchor, shift;
 };
 
+// A long sum of vectors in float64, with what float64 predictions would lose to rounding.
+template <class T> struct LongSum {
+    Wide<T> sum{}, lost{};
+
+    INLINE void add(V<T> part) {
+        const Wide<T> term = widen(part), next = sum + term;
+        if constexpr (sizeof(T) == 8) lost = lost + (term - (next - sum));
+        sum = next;
+    }
+    INLINE V<T> value() const { return narrow(sum + lost); }
+};
+
 // Sum over the classes of p, add w·(p − anchor) to the shift, and gather signs.
 //
 // Blocks of vectors are summed in T, and these sums in float64: the rounding errors of many terms
@@ -54,15 +66,15 @@ INLINE Sums<T> sums_over_classes(Row<T> row, Center<T> *center, V<T> w, Bits<T> 
     if (row.n <= BLOCK) {
         s = block(0, row.n);
     } else {
-        Wide<T> total{}, squares{}, doubt{}, negative{};
+        LongSum<T> total, squares, doubt, negative;
         for (int start = 0; start < row.n; start += BLOCK) {
             Sums<T> part = block(start, start + BLOCK < row.n ? start + BLOCK : row.n);
-            total = total + widen(part.total);
-            squares = squares + widen(part.squares);
-            doubt = doubt + widen(part.doubt);
-            negative = negative + widen(part.negative);
+            total.add(part.total);
+            squares.add(part.squares);
+            doubt.add(part.doubt);
+            negative.add(part.negative);
         }
-        s = {narrow(total), narrow(squares), narrow(doubt), narrow(negative), V<T>{}};
+        s = {total.value(), squares.value(), doubt.value(), negative.value(), V<T>{}};
     }
     s.top = from_bits(top);
     signs |= signs_here;
@@ -70,7 +82,7 @@ INLINE Sums<T> sums_over_classes(Row<T> row, Center<T> *center, V<T> w, Bits<T> 
 }
 
 // What follows from the sums of a prediction; an array, as averages over members are taken of all.
-enum Value { SURPRISE, NEGATIVE, GINI, SQUARES, GAP, NORM, TOTAL, TOP, N_VALUES };
+enum Value { SURPRISE, NEGATIVE, GINI, SQUARES, GAP, NORM, MISS, TOP, N_VALUES };
 
 template <class T> struct Values {
     V<T> at[N_VALUES];
@@ -88,7 +100,7 @@ template <class T> INLINE V<T> total_log_total(V<T> beyond) {
 template <class T, bool LOG, bool SQUARED> INLINE Values<T> values_of(const Sums<T> &s) {
     Values<T> v{};
     V<T> beyond = s.total - T(1);
-    v.at[TOTAL] = s.total;
+    v.at[MISS] = at_least_zero(s.total - s.top);
     v.at[TOP] = s.top;
     if constexpr (LOG) {  // −Σp·log(p/S)
         v.at[NEGATIVE] = s.negative * T(LOG_UNIT<T>);
