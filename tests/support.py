@@ -16,7 +16,7 @@ from scipy.stats import binom
 
 import scorewise as sw
 from scorewise.decompose import Decomposition
-from scorewise.kernels import JackknifeOptions, cpu
+from scorewise.kernels import Extras, cpu
 
 LIBRARIES = ["numpy", "read-only numpy", "array_api_strict", "torch", "jax"]
 
@@ -190,7 +190,7 @@ def by_array(probs: Any, rules: Any, weights: Any = None, **options: Any) -> Any
 
 def known_to_kernel(rule: Any) -> bool:
     """Whether the CPU kernel computes this rule."""
-    return cpu.supports(sw.get_rule(rule), JackknifeOptions())
+    return cpu.supports(sw.get_rule(rule), Extras())
 
 
 def by_kernel(probs: Any, rules: Any, weights: Any = None, **options: Any) -> Any:

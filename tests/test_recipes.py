@@ -357,11 +357,11 @@ def test_a_kernel_is_one_file(copy: Copy):
             return Usability(fits and plain, "it is for small arrays")
 
 
-        def supports(rule, jackknife):
-            return isinstance(rule, Brier) and not jackknife
+        def supports(rule, extras):
+            return isinstance(rule, Brier) and not extras
 
 
-        def compute(predictions, weights, rules, jackknife):
+        def compute(predictions, weights, rules, extras):
             theta = predictions.values
             sums = theta.sum(axis=-1)
             if not (np.abs(sums - 1) <= 1e-6).all() or not (theta >= 0).all():

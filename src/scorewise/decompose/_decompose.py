@@ -19,7 +19,7 @@ from scorewise.decompose._array_path import components_by_arrays
 from scorewise.decompose._jackknife import check_jackknife
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput
-from scorewise.kernels import JackknifeOptions
+from scorewise.kernels import Extras
 from scorewise.rules import RuleLike, ScoringRule, Unit, get_rules, is_single_rule
 
 COMPONENTS = ("total", "aleatoric", "epistemic")
@@ -263,16 +263,16 @@ def decompose(
     named = get_rules({"": rule} if is_single else rule)
     rules = list(named.values())
     options = InputOptions(member_axis, class_axis, from_logits, normalize, check, class_names)
-    jackknife = JackknifeOptions(unbiased, standard_errors)
+    extras = Extras(unbiased, standard_errors)
     if isinstance(predictions, Dirichlet):
-        if names := changed_options(weights, options, jackknife):
+        if names := changed_options(weights, options, extras):
             raise InvalidInput(
                 f"{names}: a Dirichlet has no members and was checked when it was made, so this "
                 "does not apply to it"
             )
         results = [_of_dirichlet(predictions, r) for r in rules]
     else:
-        results = _of_members(Members.of(predictions, weights, options), rules, jackknife)
+        results = _of_members(Members.of(predictions, weights, options), rules, extras)
     if is_single:
         return results[0]
     return Decompositions(zip(named, results, strict=True))
@@ -282,15 +282,13 @@ def decompose(
 
 
 def _of_members(
-    members: Members, rules: Sequence[ScoringRule], jackknife: JackknifeOptions
+    members: Members, rules: Sequence[ScoringRule], extras: Extras
 ) -> list[Decomposition]:
     rules = members.fit_rules(rules)
-    if jackknife:
-        check_jackknife(members.raw.values.shape[-2], rules, jackknife.unbiased)
-    per_rule = jackknife.n_components
-    components = members.compute(
-        lambda m: _all_components(m, rules, jackknife), per_rule * len(rules)
-    )
+    if extras.jackknife:
+        check_jackknife(members.raw.values.shape[-2], rules, extras.unbiased)
+    per_rule = extras.n_components
+    components = members.compute(lambda m: all_components(m, rules, extras), per_rule * len(rules))
     return [
         _decomposition(components[i : i + per_rule]) for i in range(0, len(components), per_rule)
     ]
@@ -302,27 +300,25 @@ def _decomposition(components: Sequence[Array]) -> Decomposition:
     return Decomposition(total, aleatoric, epistemic, Decomposition(*errors) if errors else None)
 
 
-def _all_components(
-    members: Members, rules: Sequence[ScoringRule], jackknife: JackknifeOptions
-) -> list[Array]:
+def all_components(members: Members, rules: Sequence[ScoringRule], extras: Extras) -> list[Array]:
     """Return all components of all rules, by a kernel those that it supports."""
     raw, weights = members.raw, members.weights
     kernel = None if is_compiled(raw.values) else kernels.pick(raw, weights)
     if kernel is None:
-        return components_by_arrays(members, rules, jackknife)
-    is_supported = [kernel.supports(rule, jackknife) for rule in rules]
+        return components_by_arrays(members, rules, extras)
+    is_supported = [kernel.supports(rule, extras) for rule in rules]
     fused = list(compress(rules, is_supported))
     if fused:
         raw.check_logits()
-    by_kernel = kernel.compute(raw, weights, fused, jackknife) if fused else None
+    by_kernel = kernel.compute(raw, weights, fused, extras) if fused else None
     if by_kernel is None:
-        return components_by_arrays(members, rules, jackknife)
+        return components_by_arrays(members, rules, extras)
     if len(fused) == len(rules):
         return by_kernel
     others = [rule for rule, supported in zip(rules, is_supported, strict=True) if not supported]
-    by_arrays = components_by_arrays(members, others, jackknife)
+    by_arrays = components_by_arrays(members, others, extras)
     paths = {True: iter(by_kernel), False: iter(by_arrays)}
-    per_rule = jackknife.n_components
+    per_rule = extras.n_components
     return [x for supported in is_supported for x in islice(paths[supported], per_rule)]
 
 
@@ -417,17 +413,17 @@ def explain_kernel(
     rules = members.fit_rules(named.values())
     if is_dask(members.raw.values):
         return Explanation("array", "a Dask array is lazy; each of its blocks chooses its own path")
-    jackknife = JackknifeOptions(unbiased, standard_errors)
+    extras = Extras(unbiased, standard_errors)
     reasons = []
     for path, answer in kernels.usability(members.raw, members.weights).items():
         reason = answer.reason
         if answer:
             supports = kernels.KERNELS[path].supports
-            others = [n for n, r in zip(named, rules, strict=True) if not supports(r, jackknife)]
+            others = [n for n, r in zip(named, rules, strict=True) if not supports(r, extras)]
             if not others or len(others) < len(rules):
                 by_arrays = f"; by the array path: {quoted_names(others)}" if others else ""
                 return Explanation(path, reason + by_arrays)
-            with_jackknife = " with the jackknife" if jackknife else ""
+            with_jackknife = " with the jackknife" if extras else ""
             reason = f"it does not support {quoted_names(others)}{with_jackknife}"
         reasons.append(f"not by the {path} kernel: {reason}")
     return Explanation("array", "; ".join(reasons))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from scorewise import _validate as validate
@@ -10,8 +9,9 @@ from scorewise._array import Array, namespace
 from scorewise._inputs import InputOptions
 from scorewise._members import Members
 from scorewise._numerics import gini_terms
-from scorewise.decompose._decompose import Decomposition
+from scorewise.decompose._decompose import Decomposition, all_components
 from scorewise.distributions import Samples
+from scorewise.kernels import Extras
 from scorewise.rules import ScoringRule, get_rule
 
 
@@ -39,7 +39,7 @@ def reverse_epistemic(probs: Any, rule: str | ScoringRule, **options: Any) -> Ar
     >>> round(float(sw.reverse_epistemic([[0.9, 0.1], [0.5, 0.5]], "brier")), 4)
     0.08
     """
-    return _of_rule(probs, rule, options, _reverse)
+    return _epistemic_and_reverse(probs, rule, options)[1]
 
 
 @validate.takes_options_of(Samples)
@@ -66,11 +66,8 @@ def pairwise_epistemic(probs: Any, rule: str | ScoringRule, **options: Any) -> A
     >>> round(float(sw.pairwise_epistemic([[0.9, 0.1], [0.5, 0.5]], "brier")), 4)
     0.16
     """
-
-    def pairwise(samples: Samples, rule: ScoringRule) -> Array:
-        return rule._epistemic(namespace(samples.probs), samples) + _reverse(samples, rule)
-
-    return _of_rule(probs, rule, options, pairwise)
+    epistemic, reverse = _epistemic_and_reverse(probs, rule, options)
+    return epistemic + reverse
 
 
 @validate.takes_options_of(Samples)
@@ -114,19 +111,13 @@ def _members(probs: Any, weights: Any = None, **options: Any) -> Members:
     return Members.of(probs, weights, InputOptions(**options))
 
 
-def _of_rule(
-    probs: Any,
-    rule: str | ScoringRule,
-    options: dict[str, Any],
-    measure: Callable[[Samples, ScoringRule], Array],
-) -> Array:
-    """Return a measure of members under one rule."""
-    members, rule = _members(probs, **options), get_rule(rule)
-    [rule] = members.fit_rules([rule])
-    return members.compute(lambda m: m.by_blocks(lambda s: [measure(s, rule)]), 1)[0]
-
-
-def _reverse(samples: Samples, rule: ScoringRule) -> Array:
-    xp = namespace(samples.probs)
-    mean = samples.mean[..., None, :] + 0 * samples.probs
-    return samples.average(rule._divergence(xp, samples.probs, mean, -samples.deviations))
+def _epistemic_and_reverse(
+    probs: Any, rule: str | ScoringRule, options: dict[str, Any]
+) -> tuple[Array, Array]:
+    """Return EU and E D(θ, θ̄)."""
+    members = _members(probs, **options)
+    rules, extras = members.fit_rules([get_rule(rule)]), Extras(reverse=True)
+    _, _, epistemic, reverse = members.compute(
+        lambda m: all_components(m, rules, extras), extras.n_components
+    )
+    return epistemic, reverse

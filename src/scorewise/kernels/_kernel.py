@@ -12,19 +12,35 @@ from scorewise.rules import ScoringRule
 
 
 @dataclass(frozen=True)
-class JackknifeOptions:
-    """Which quantities the jackknife estimates."""
+class Extras:
+    """What is computed besides the total, aleatoric and epistemic uncertainty of a rule.
+
+    Attributes
+    ----------
+    unbiased : bool
+        The jackknife corrects EU, and TU = AU + EU.
+    standard_errors : bool
+        The jackknife's errors of the three follow them.
+    reverse : bool
+        E_Q D(θ, θ̄) follows the three. Not together with the jackknife.
+    """
 
     unbiased: bool = False
     standard_errors: bool = False
+    reverse: bool = False
 
     def __bool__(self) -> bool:
+        return bool(self.jackknife or self.reverse)
+
+    @property
+    def jackknife(self) -> bool:
+        """Whether members are left out, so that two of them need weight."""
         return bool(self.unbiased or self.standard_errors)
 
     @property
     def n_components(self) -> int:
-        """The number of arrays for each rule: three components, and perhaps their errors."""
-        return 6 if self.standard_errors else 3
+        """The number of arrays for each rule."""
+        return 6 if self.standard_errors else 4 if self.reverse else 3
 
 
 @dataclass(frozen=True)
@@ -44,20 +60,15 @@ class Kernel(Protocol):
     def is_usable(self, raw: RawPredictions, weights: Any) -> Usability:
         """Return whether this kernel can read these members and weights; no value is read."""
 
-    def supports(self, rule: ScoringRule, jackknife: JackknifeOptions) -> bool:
-        """Return whether this kernel computes all components of a rule, with this jackknife."""
+    def supports(self, rule: ScoringRule, extras: Extras) -> bool:
+        """Return whether this kernel computes all components of a rule, and these extras."""
 
     def compute(
-        self,
-        raw: RawPredictions,
-        weights: Any,
-        rules: Sequence[ScoringRule],
-        jackknife: JackknifeOptions,
+        self, raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule], extras: Extras
     ) -> list[Array] | None:
         """Return total, aleatoric and epistemic uncertainty of each rule, one after the other.
 
-        With ``jackknife.standard_errors``, the errors of the three follow them. The rules are
-        supported ones. None for invalid predictions or weights (the jackknife needs two members
-        with weight), and if the kernel cannot run: the array path then raises the error, or
-        computes the result.
+        The extras follow the three of their rule. The rules are supported ones. None for invalid
+        predictions or weights (the jackknife needs two members with weight), and if the kernel
+        cannot run: the array path then raises the error, or computes the result.
         """

@@ -151,7 +151,8 @@ class RankedProbability(_QuadraticRule):
     def _difference_error(
         self, xp: Namespace, mean: Array, total: Array, unit: float, off: Array
     ) -> Array:
-        return (1 + total) * (unit + 4 * off)
+        # rounding errors of cumulative sums grow with the number of classes
+        return (1 + total) * (math.sqrt(mean.shape[-1]) * unit + 4 * off)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         return xp.sum(cumulative_sum(xp, d)[..., :-1] ** 2, axis=-1)

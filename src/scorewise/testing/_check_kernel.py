@@ -15,13 +15,13 @@ from scorewise._members import Members
 from scorewise.decompose import COMPONENTS
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput, KernelMismatch
-from scorewise.kernels import JackknifeOptions, Kernel, Usability
+from scorewise.kernels import Extras, Kernel, Usability
 from scorewise.rules import DEFAULT_RULES, RuleLike, ScoringRule, get_rule
 
 # Twice the error of either path: relative, and absolute for values of the size of 1.
 _ALLOWED = {"float16": (2e-4, 2.0**-20), "float32": (2e-4, 2.0**-20), "float64": (2e-12, 2.0**-49)}
 _SMALLEST = 1e-9  # the smallest epistemic uncertainty that must be accurate
-_PLAIN = JackknifeOptions()
+_PLAIN = Extras()
 _MANY = 1 << 20  # instances, enough for kernels that decline small arrays
 
 

@@ -31,7 +31,7 @@ from scorewise._inputs import RawPredictions
 from scorewise._threads import get_num_threads, run_in_threads
 from scorewise._validate import SUM_TOLERANCE
 from scorewise.errors import InvalidInput
-from scorewise.kernels._kernel import JackknifeOptions, Usability
+from scorewise.kernels._kernel import Extras, Usability
 from scorewise.rules import ScoringRule
 from scorewise.rules.structures import (
     Costs,
@@ -90,9 +90,9 @@ def is_usable(raw: RawPredictions, weights: Any) -> Usability:
     return _USABLE
 
 
-def supports(rule: ScoringRule, jackknife: JackknifeOptions) -> bool:
+def supports(rule: ScoringRule, extras: Extras) -> bool:
     """Return whether the rule has a structure that the kernel computes."""
-    return not jackknife and rule.structure is not None and _is_computed(rule.structure)
+    return rule.structure is not None and _is_computed(rule.structure)
 
 
 def _is_computed(structure: Structure) -> bool:
@@ -102,9 +102,18 @@ def _is_computed(structure: Structure) -> bool:
 
 
 def compute(
-    raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule], jackknife: JackknifeOptions
+    raw: RawPredictions,
+    weights: Any,
+    rules: Sequence[ScoringRule],
+    extras: Extras,
+    *,
+    predictor: Any = None,
 ) -> list[Array] | None:
-    """Return the components of the rules; None for invalid predictions or weights."""
+    """Return the components of the rules; None for invalid predictions or weights.
+
+    With a predictor q, probabilities ``(..., K)`` that the caller has checked, TU = E L(q, θ) and
+    EU = E D(q, θ). It takes no extras.
+    """
     try:
         shares = raw.normalized_weights(weights)
     except InvalidInput:
@@ -116,20 +125,35 @@ def compute(
         values = values[None, ...]
     native_rules = tuple(_native_rule(rule.structure) for rule in rules)
     kind = _LOGITS if raw.from_logits else _MASSES if raw.normalize else _PROBABILITIES
+    flags = (extras.unbiased, extras.standard_errors, extras.reverse)
+    code = sum(1 << i for i, flag in enumerate(flags) if flag)
     tolerance = SUM_TOLERANCE[raw.dtype] if raw.check else -1.0
     dtype = np.float64 if dtype_name(values) == "float64" else np.float32
     own_weights = None if shares is None else to_numpy(shares).astype(dtype, copy=False)
-    results = np.empty((3 * len(rules), *values.shape[:-2]), dtype)
+    if (
+        extras.jackknife
+        and own_weights is not None
+        and (np.count_nonzero(own_weights, -1) < 2).any()
+    ):
+        return None
+    q = None
+    if predictor is not None:
+        shape = (*values.shape[:-2], values.shape[-1])
+        q = np.broadcast_to(to_numpy(predictor).astype(dtype, copy=False), shape)
+    results = np.empty((extras.n_components * len(rules), *values.shape[:-2]), dtype)
     for slab in _slabs(values):
         members = host_view(working_precision(xp, values[slab, ...]))
         w = own_weights[slab] if own_weights is not None and own_weights.ndim > 1 else own_weights
         tasks = [
             task
-            for piece in _pieces(members, w, results[:, slab])
-            for task in _tasks(*piece, native_rules, kind, tolerance)
+            for piece in _pieces(members, w, None if q is None else q[slab], results[:, slab])
+            for task in _tasks(*piece, native_rules, kind, tolerance, code)
         ]
         if not run_in_threads(tasks, get_num_threads() if len(tasks) > 1 else 1):
             return None
+    # The kernel's softmax has no numbers below the normal ones, of which the array path has some.
+    if extras.reverse and raw.from_logits and np.isinf(results).any():
+        return None
     if xp is namespace(results):
         return [part.reshape(batch)[()] for part in results]
     like = working_precision(xp, values[..., :1, :1])
@@ -179,7 +203,7 @@ def _translated(structure: Structure) -> _NativeRule:
 
 # -- arrays as the kernel reads them --------------------------------------------------------------
 
-_Piece = tuple[np.ndarray, np.ndarray | None, np.ndarray]
+_Piece = tuple[np.ndarray, np.ndarray | None, np.ndarray | None, np.ndarray]
 
 
 def _slabs(values: Array) -> Iterator[slice]:
@@ -191,16 +215,19 @@ def _slabs(values: Array) -> Iterator[slice]:
 
 
 def _pieces(
-    members: np.ndarray, weights: np.ndarray | None, results: np.ndarray
+    members: np.ndarray,
+    weights: np.ndarray | None,
+    predictor: np.ndarray | None,
+    results: np.ndarray,
 ) -> Iterator[_Piece]:
-    """Yield views (N, M, K) of members, with their weights (N or 1, M) and results (parts, N).
+    """Yield views (N, M, K) of members, with weights (N or 1, M), predictor and results (parts, N).
 
     Instance axes that are evenly spaced in memory are merged; the others are iterated.
     """
     if weights is not None and weights.ndim == 1:
         weights = weights[None]
     if members.ndim == 3:
-        yield members, weights, results
+        yield members, weights, predictor, results
         return
     shape, strides, n_parts = members.shape[:-2], members.strides, len(results)
     breaks = [i for i in range(1, len(shape)) if strides[i - 1] != strides[i] * shape[i]]
@@ -213,16 +240,19 @@ def _pieces(
             if w is not None and w.ndim > 2:
                 w = w[here].reshape(-1, w.shape[-1])
             piece = members[here].reshape(-1, *members.shape[-2:])
-            yield piece, w, results[(slice(None), *here)].reshape(n_parts, -1)
+            q = None if predictor is None else predictor[here].reshape(-1, members.shape[-1])
+            yield piece, w, q, results[(slice(None), *here)].reshape(n_parts, -1)
 
 
 def _tasks(
     members: np.ndarray,
     weights: np.ndarray | None,
+    predictor: np.ndarray | None,
     results: np.ndarray,
     rules: tuple[_NativeRule, ...],
     kind: int,
     tolerance: float,
+    extras: int,
 ) -> list[Callable[[], bool]]:
     """Return calls that decompose a piece; one is false if some members are no predictions."""
     n = len(members)
@@ -231,5 +261,6 @@ def _tasks(
         n_chunks = min(n_chunks, get_num_threads() * _CHUNKS_PER_THREAD)
     step = -(-n // n_chunks)
     step += -step % _LANES
-    call = partial(_native.decompose, members, weights, results, rules, kind, tolerance)
+    arrays = (members, weights, predictor, results)
+    call = partial(_native.decompose, *arrays, rules, kind, tolerance, extras)
     return [partial(call, start, min(start + step, n)) for start in range(0, n, step)]

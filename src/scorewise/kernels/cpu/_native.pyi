@@ -6,10 +6,12 @@ def decompose(
     members: np.ndarray,  # (N, M, K), float32 or float64, of any strides
     weights: np.ndarray
     | None,  # (N or 1, M), of the same dtype, that sum to 1; None if all are equal
-    results: np.ndarray,  # (3 * len(rules), N), of the same dtype, with contiguous rows
+    predictor: np.ndarray | None,  # (N, K), of the same dtype; None for the mean
+    results: np.ndarray,  # (n_components * len(rules), N), of the same dtype
     rules: tuple[tuple[int, float, np.ndarray | None], ...],  # structure, parameter, numbers
     kind: int,
     tolerance: float,
+    extras: int,
     start: int,
     stop: int,
     /,

@@ -6,7 +6,7 @@
 // second time for their divergences from the mean.
 #pragma once
 
-#include "rules.hpp"
+#include "extras.hpp"
 
 namespace scorewise {
 namespace SCOREWISE_ISA {
@@ -28,7 +28,8 @@ template <class T, bool SIDE> class Decomposer {
     };
 
   public:
-    Decomposer(const Job &job, Arena &arena) : job_(job), members_(job, arena), n_(members_.n) {
+    Decomposer(const Job &job, Arena &arena)
+        : job_(job), members_(job, arena), extras_(job, members_, arena), n_(members_.n) {
         center_ = arena.take<Center<T>>(n_);
         far_shift_ = arena.take<Wide<T>>(n_);
         mean_ = arena.take<V<T>>(n_);
@@ -44,6 +45,7 @@ template <class T, bool SIDE> class Decomposer {
                 is_wanted_[rule.structure] = true;
             }
         }
+        has_extras_ = job.extras != 0 || job.predictor != nullptr;
         with_log_ = is_wanted_[LOG];
         with_squares_ = is_wanted_[BRIER] || is_wanted_[SPHERICAL];
     }
@@ -147,11 +149,13 @@ template <class T, bool SIDE> class Decomposer {
         Averages averages;
         Batch batch;
         Bits<T> signs{}, good = ~Bits<T>{};
-        auto absorb = [&](const Sums<T> &s, V<T> w) __attribute__((always_inline)) {
+        auto absorb = [&](ptrdiff_t m, const Sums<T> &s, V<T> w) __attribute__((always_inline)) {
             const V<T> error = absolute(s.total - T(1));
             good &= error <= T(job_.tolerance);
             largest_error_ = larger(error, largest_error_);
-            averages.add(values_of<T, LOG, SQUARED>(s), w);
+            const Values<T> values = values_of<T, LOG, SQUARED>(s);
+            averages.add(values, w);
+            if (__builtin_expect(extras_.keeps_entropies(), false)) keep_entropies(m, values);
         };
         for (ptrdiff_t m = 0; m < job_.n_members; m++) {
             const Row<T> row = members_.row(m);
@@ -161,17 +165,17 @@ template <class T, bool SIDE> class Decomposer {
                 const V<T> negative = members_.negative(m) * T(1 / LOG_UNIT<T>);
                 s.negative = SIDE ? negative : (lane_numbers<T>() == 0 ? negative : V<T>{});
             }
-            if (n_others_ > 0) add_entropies(row, combined(s), w);
+            if (n_others_ > 0) add_entropies(m, row, combined(s), w);
             if constexpr (SIDE) {
                 tops_[m] = s.top;
-                absorb(s, w);
+                absorb(m, s, w);
             } else {
                 batch.put(s);
                 if (batch.count == LANES<T> || m + 1 == job_.n_members) {
                     const ptrdiff_t first = m + 1 - batch.count;
                     s = batch.template combine<LOG, SQUARED>();
                     store(reinterpret_cast<T *>(tops_) + first, s.top);
-                    absorb(s, members_.weights_from(first));
+                    absorb(first, s, members_.weights_from(first));
                 }
             }
             if (m % MANY == MANY - 1) move_shift();
@@ -181,9 +185,23 @@ template <class T, bool SIDE> class Decomposer {
         for (int r = 0; r < n_; r++) {
             V<T> shift = center_[r].shift;
             if (job_.n_members >= MANY) shift = narrow(far_shift_[r] + widen(shift));
+            center_[r].shift = shift;
             mean_[r] = at_least_zero(center_[r].anchor + shift);
         }
         return job_.tolerance < 0 || are_predictions(good, signs);
+    }
+
+    // Keep the entropies of a member, or of one in each lane, under the first four rules.
+    void keep_entropies(ptrdiff_t m, const Values<T> &v) {
+        for (int i = 0; i < job_.n_rules; i++) {
+            const int rule = job_.rules[i].structure;
+            if (rule <= SPHERICAL) extras_.keep_entropy(i, m, entropy_of(rule, v));
+        }
+    }
+    static V<T> entropy_of(int rule, const Values<T> &v) {
+        if (rule == LOG) return v.at[SURPRISE];
+        if (rule == BRIER) return v.at[GINI];
+        return rule == SPHERICAL ? v.at[GAP] : v.at[MISS];
     }
 
     bool are_predictions(Bits<T> good, Bits<T> signs) {
@@ -198,9 +216,10 @@ template <class T, bool SIDE> class Decomposer {
         return true;
     }
 
-    void add_entropies(Row<T> row, const Sums<T> &s, V<T> w) {
+    void add_entropies(ptrdiff_t m, Row<T> row, const Sums<T> &s, V<T> w) {
         for (int j = 0; j < n_others_; j++) {
             Entropy<T> h = R::entropy(others_[j].rule, row, s);
+            if (extras_.keeps_entropies()) extras_.keep_same_entropy(others_[j].place, m, h.value);
             others_[j].aleatoric = others_[j].aleatoric + widen(w * h.value);
             others_[j].convex = others_[j].convex + widen(w * h.convex);
         }
@@ -374,26 +393,26 @@ template <class T, bool SIDE> class Decomposer {
 
     void write(ptrdiff_t first, int count) {
         const V<T> spoilt = mean_total_ - mean_total_;  // NaN where a member is that was not checked
-        const V<T> *average = average_.at, *total = total_.at;
+        if (has_extras_) extras_.locate(first, count, center_, mean_);
         for (int i = 0; i < job_.n_rules; i++) {
             const int rule = job_.rules[i].structure;
-            if (rule == LOG) write_rule(i, first, count, total[SURPRISE], average[SURPRISE], epistemic_[rule] + spoilt);
-            if (rule == BRIER) write_rule(i, first, count, total[GINI], average[GINI], epistemic_[rule] + spoilt);
-            if (rule == SPHERICAL) write_rule(i, first, count, total[GAP], average[GAP], epistemic_[rule] + spoilt);
-            if (rule == ZERO_ONE)
-                write_rule(i, first, count, total[MISS], average[MISS],
-                           epistemic_[rule] + spoilt);
+            if (rule > SPHERICAL) continue;
+            V<T> parts[] = {entropy_of(rule, total_), entropy_of(rule, average_), epistemic_[rule] + spoilt};
+            write_rule(nullptr, i, first, count, parts, is_far_[rule]);
         }
         for (int j = 0; j < n_others_; j++) {
             const Other &other = others_[j];
-            write_rule(other.place, first, count, other.total, narrow(other.aleatoric), other.epistemic + spoilt);
+            V<T> parts[] = {other.total, narrow(other.aleatoric), other.epistemic + spoilt};
+            write_rule(&other.rule, other.place, first, count, parts, other.is_far);
         }
     }
 
-    void write_rule(int place, ptrdiff_t first, int count, V<T> total, V<T> aleatoric, V<T> epistemic) {
-        const V<T> parts[] = {total, aleatoric, at_least_zero(epistemic)};
-        for (int i = 0; i < 3; i++) {
-            char *to = job_.results + (3 * place + i) * job_.part_stride + first * job_.result_stride;
+    void write_rule(const RuleNumbers<T> *rule, int place, ptrdiff_t first, int count, const V<T> *components,
+                    Bits<T> is_far) {
+        V<T> parts[Extras<T, SIDE>::MOST_PARTS] = {components[0], components[1], at_least_zero(components[2])};
+        const int n_parts = has_extras_ ? extras_.look(rule, place, is_far, parts) : 3;
+        for (int i = 0; i < n_parts; i++) {
+            char *to = job_.results + (n_parts * place + i) * job_.part_stride + first * job_.result_stride;
             if (job_.result_stride == ptrdiff_t(sizeof(T))) {
                 memcpy(to, &parts[i], count * sizeof(T));
                 continue;
@@ -407,10 +426,11 @@ template <class T, bool SIDE> class Decomposer {
 
     const Job &job_;
     Members<T, SIDE> members_;
+    Extras<T, SIDE> extras_;
     const int n_;  // vectors of a member
     bool is_wanted_[4] = {};  // the first four rules
     int n_others_ = 0;
-    bool with_log_, with_squares_;
+    bool with_log_, with_squares_, has_extras_;
     Center<T> *center_;
     V<T> *mean_, *regret_;
     V<T> *tops_;  // max p of each member: a vector for each, or one lane after the other

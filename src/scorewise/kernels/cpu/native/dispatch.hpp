@@ -23,6 +23,13 @@ enum Structure {
     CUMULATIVE,  // Σ F·(1 − F)
 };
 
+// What is computed besides total, aleatoric and epistemic uncertainty.
+enum Extra {
+    UNBIASED = 1,  // EU and TU without the bias of few members
+    ERRORS = 2,    // the standard errors of the three, after them
+    REVERSE = 4,   // E D(θ, θ̄), after the three
+};
+
 struct Rule {
     int structure;
     double parameter;       // rate, α or k
@@ -39,12 +46,18 @@ struct Job {
     ptrdiff_t weight_instance_stride, weight_member_stride;  // in bytes; 0 where weights are shared
     int kind;
     double tolerance;  // how far sums may be from 1; negative to check nothing
+    int extras;             // of Extra, added up
+    const char *predictor;  // predictions (N, K) in place of the mean; null for the mean
+    ptrdiff_t predictor_instance_stride, predictor_class_stride;  // in bytes
     const Rule *rules;
     int n_rules;
-    char *results;  // three numbers (total, aleatoric, epistemic) of each rule and instance
+    char *results;  // the components (total, aleatoric, epistemic, …) of each rule and instance
     ptrdiff_t part_stride, result_stride;  // in bytes, from a component or instance to the next
     ptrdiff_t start, stop;
 };
+
+// The number of components of a rule.
+inline int n_parts(const Job &job) { return job.extras & ERRORS ? 6 : job.extras & REVERSE ? 4 : 3; }
 
 enum Status { INVALID = 0, DONE = 1, NO_MEMORY = 2 };
 

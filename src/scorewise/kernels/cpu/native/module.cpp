@@ -126,23 +126,30 @@ bool read_rule(PyObject* item, Rule& rule, View& numbers) {
 
 constexpr int MOST_RULES = 64;
 
-// decompose(members, weights, results, rules, kind, tolerance, start, stop); see _native.pyi.
+// decompose(members, weights, predictor, results, rules, kind, tolerance, extras, start, stop);
+// see _native.pyi.
 PyObject* decompose(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
-    if (n_args != 8 || !PyTuple_Check(args[3]) || PyTuple_Size(args[3]) > MOST_RULES) {
-        PyErr_SetString(PyExc_TypeError, "decompose takes 8 arguments and at most 64 rules");
+    if (n_args != 10 || !PyTuple_Check(args[4]) || PyTuple_Size(args[4]) > MOST_RULES) {
+        PyErr_SetString(PyExc_TypeError, "decompose takes 10 arguments and at most 64 rules");
         return nullptr;
     }
     const char* format = View::format_of(args[0]);
-    View members, weights, results, numbers[MOST_RULES];
+    View members, weights, predictor, results, numbers[MOST_RULES];
     Rule rules[MOST_RULES];
     if (format == nullptr || !members.open(args[0], 3, format, false)) return nullptr;
-    if (!results.open(args[2], 2, format, true)) return nullptr;
+    if (!results.open(args[3], 2, format, true)) return nullptr;
     Job job = {};
     if (args[1] != Py_None) {
         if (!weights.open(args[1], 2, format, false)) return nullptr;
         job.weights = weights.data();
         job.weight_instance_stride = weights.size(0) > 1 ? weights.stride(0) : 0;
         job.weight_member_stride = weights.stride(1);
+    }
+    if (args[2] != Py_None) {
+        if (!predictor.open(args[2], 2, format, false)) return nullptr;
+        job.predictor = predictor.data();
+        job.predictor_instance_stride = predictor.stride(0);
+        job.predictor_class_stride = predictor.stride(1);
     }
     job.members = members.data();
     job.n_instances = members.size(0);
@@ -152,19 +159,21 @@ PyObject* decompose(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     job.member_stride = members.stride(1);
     job.class_stride = members.stride(2);
     job.rules = rules;
-    job.n_rules = static_cast<int>(PyTuple_Size(args[3]));
+    job.n_rules = static_cast<int>(PyTuple_Size(args[4]));
     for (int i = 0; i < job.n_rules; ++i)
-        if (!read_rule(PyTuple_GetItem(args[3], i), rules[i], numbers[i])) return nullptr;
-    job.kind = static_cast<int>(PyLong_AsLong(args[4]));
-    job.tolerance = PyFloat_AsDouble(args[5]);
-    job.start = PyLong_AsSsize_t(args[6]);
-    job.stop = PyLong_AsSsize_t(args[7]);
+        if (!read_rule(PyTuple_GetItem(args[4], i), rules[i], numbers[i])) return nullptr;
+    job.kind = static_cast<int>(PyLong_AsLong(args[5]));
+    job.tolerance = PyFloat_AsDouble(args[6]);
+    job.extras = static_cast<int>(PyLong_AsLong(args[7]));
+    job.start = PyLong_AsSsize_t(args[8]);
+    job.stop = PyLong_AsSsize_t(args[9]);
     if (PyErr_Occurred()) return nullptr;
     job.results = results.data();
     job.part_stride = results.stride(0);
     job.result_stride = results.stride(1);
-    if (results.size(0) != 3 * job.n_rules || results.size(1) != job.n_instances ||
+    if (results.size(0) != n_parts(job) * job.n_rules || results.size(1) != job.n_instances ||
         job.start < 0 || job.stop > job.n_instances ||
+        (job.predictor != nullptr && (predictor.size(0) != job.n_instances || predictor.size(1) != job.n_classes)) ||
         (job.weights != nullptr && (weights.size(1) != job.n_members ||
                                     (weights.size(0) != 1 && weights.size(0) != job.n_instances)))) {
         PyErr_SetString(PyExc_ValueError, "the shapes of members, weights and results do not fit");

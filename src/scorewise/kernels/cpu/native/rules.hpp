@@ -78,20 +78,48 @@ template <class T, bool SIDE> struct Rules {
         return {h, convex, larger(h, largest * T(0.25))};
     }
 
-    static V<T> separable_divergence(const Number &rule, Row<T> q, Row<T> p) {
+    static V<T> separable_divergence(const Number &rule, Row<T> q, Row<T> p, Row<T> d) {
         const T rate = T(rule.parameter);
         Wide<T> sum{};
         for (int start = 0; start < p.n; start += BLOCK) {
             V<T> part{};
             for (int r = start; r < p.n && r < start + BLOCK; r++) {
-                V<T> d = p[r] - q[r];
-                V<T> term = rate == 0 ? relative_entropy<T>(q[r], p[r], d) : power_excess<T>(q[r], p[r], d, rate);
+                V<T> term = rate == 0 ? relative_entropy<T>(q[r], p[r], d[r]) : power_excess<T>(q[r], p[r], d[r], rate);
                 V<T> w = rule.numbers != nullptr ? coefficient(rule.numbers, r) : fill<T>(1);
                 part = fma(w, term, part);
             }
             sum = sum + widen(part);
         }
         return across_sum<T, SIDE>(narrow(sum));
+    }
+
+    // -- squares: H = S² − Σp², and spherical, S − ‖p‖ ------------------------------------------------
+
+    // The sum over classes of what `term` gives for each vector.
+    template <class Term> static INLINE V<T> sum_over_classes(int n, Term term) {
+        Wide<T> sum{};
+        for (int start = 0; start < n; start += BLOCK) {
+            V<T> part{};
+            for (int r = start; r < n && r < start + BLOCK; r++) part = term(r, part);
+            sum = sum + widen(part);
+        }
+        return across_sum<T, SIDE>(narrow(sum));
+    }
+
+    static V<T> brier_divergence(Row<T> d) {
+        return sum_over_classes(d.n, [&](int r, V<T> sum) { return fma(d[r], d[r], sum); });
+    }
+    // Only what of p is not parallel to q counts.
+    static V<T> spherical_divergence(Row<T> q, Row<T> p, Row<T> d) {
+        const V<T> squares = sum_over_classes(q.n, [&](int r, V<T> sum) { return fma(q[r], q[r], sum); });
+        const V<T> along = sum_over_classes(q.n, [&](int r, V<T> sum) { return fma(d[r], q[r], sum); });
+        const V<T> p_squares = sum_over_classes(q.n, [&](int r, V<T> sum) { return fma(p[r], p[r], sum); });
+        const V<T> parallel = along / squares;
+        const V<T> rest = sum_over_classes(q.n, [&](int r, V<T> sum) {
+            const V<T> across = d[r] - q[r] * parallel;
+            return fma(across, across, sum);
+        });
+        return rest / (sqrt(p_squares) + sqrt(squares) * (parallel + T(1)));
     }
 
     // -- norm: H = S − ‖p‖_α, with α = rate + 1 -----------------------------------------------------
@@ -122,7 +150,7 @@ template <class T, bool SIDE> struct Rules {
     // D(q, p), which does not change when q is scaled. Scaled so that the tangent of Σx^α at q meets
     // p at the height of q, it is ‖p‖ − ‖q‖, that is ‖q‖·((1 + T/Σq^α)^{1/α} − 1) with T the height
     // of p above that tangent.
-    static V<T> norm_divergence(const Number &rule, Row<T> q, Row<T> p) {
+    static V<T> norm_divergence(const Number &rule, Row<T> q, Row<T> p, Row<T> d) {
         const T rate = T(rule.parameter - 1), alpha = T(rule.parameter);
         V<T> top{}, mean_top{};
         for (int r = 0; r < p.n; r++) {
@@ -137,7 +165,7 @@ template <class T, bool SIDE> struct Rules {
             V<T> part_along{}, part_own{};
             for (int r = start; r < p.n && r < start + BLOCK; r++) {
                 V<T> slope = q[r] > 0 ? exp<T>((log(q[r]) - log_top) * rate) : V<T>{};
-                part_along = fma(p[r] - q[r], slope, part_along);
+                part_along = fma(d[r], slope, part_along);
                 part_own = fma(q[r], slope, part_own);
             }
             along = along + widen(part_along);
@@ -150,7 +178,7 @@ template <class T, bool SIDE> struct Rules {
         for (int start = 0; start < p.n; start += BLOCK) {
             V<T> part_excess{}, part_powers{}, part_member{};
             for (int r = start; r < p.n && r < start + BLOCK; r++) {
-                V<T> rest = ((p[r] - q[r]) - q[r] * parallel) / top;
+                V<T> rest = (d[r] - q[r] * parallel) / top;
                 V<T> a = p[r] / top, b = q[r] * lift / top;  // powers of small numbers underflow
                 part_excess += power_excess<T>(b, a, rest, rate);
                 part_powers += b > 0 ? exp<T>(log(b) * alpha) : V<T>{};
@@ -318,11 +346,10 @@ template <class T, bool SIDE> struct Rules {
         V<T> h = product_sum(rule.numbers, p.n, p, [&](int j, V<T> product, V<T> sum) { return fma(p[j], product, sum); });
         return {h, -h, h};
     }
-    static V<T> quadratic_divergence(const Number &rule, Row<T> q, Row<T> p) {
-        for (int r = 0; r < p.n; r++) rule.row[r] = p[r] - q[r];
-        const ptrdiff_t square = ptrdiff_t(p.n) * p.n;
-        const int n_columns = int((rule.size - square) / p.n);
-        return product_sum(rule.numbers + square, n_columns, Row<T>::of(rule.row, p.n),
+    static V<T> quadratic_divergence(const Number &rule, Row<T> d) {
+        const ptrdiff_t square = ptrdiff_t(d.n) * d.n;
+        const int n_columns = int((rule.size - square) / d.n);
+        return product_sum(rule.numbers + square, n_columns, d,
                            [](int, V<T> product, V<T> sum) { return fma(product, product, sum); });
     }
     // Sum what becomes of each column of the product of a row with a matrix (K, n_columns).
@@ -358,10 +385,10 @@ template <class T, bool SIDE> struct Rules {
         }
         return {narrow(h), narrow(convex), larger(narrow(h), fill<T>(0.03 * p.n))};  // Σ F has errors, too
     }
-    static V<T> cumulative_divergence(Row<T> q, Row<T> p) {
+    static V<T> cumulative_divergence(Row<T> d) {
         Wide<T> below{}, sum{};
-        for (int r = 0; r < p.n - 1; r++) {
-            below = below + widen(p[r] - q[r]);
+        for (int r = 0; r < d.n - 1; r++) {
+            below = below + widen(d[r]);
             sum = fma(below, below, sum);
         }
         return narrow(sum);
@@ -383,13 +410,21 @@ template <class T, bool SIDE> struct Rules {
     // Whether EU is a least regret, not a mean divergence.
     static bool has_regrets(const Number &rule) { return rule.structure == COSTS || rule.structure == LARGEST; }
 
-    static V<T> divergence(const Number &rule, Row<T> q, Row<T> p) {
+    // D(q, p) with d = p − q, which callers may have with more digits.
+    static V<T> divergence(const Number &rule, Row<T> q, Row<T> p, Row<T> d) {
         switch (rule.structure) {
-            case SEPARABLE: return separable_divergence(rule, q, p);
-            case NORM: return norm_divergence(rule, q, p);
-            case QUADRATIC: return quadratic_divergence(rule, q, p);
-            default: return cumulative_divergence(q, p);
+            case LOG:
+            case SEPARABLE: return separable_divergence(rule, q, p, d);
+            case BRIER: return brier_divergence(d);
+            case SPHERICAL: return spherical_divergence(q, p, d);
+            case NORM: return norm_divergence(rule, q, p, d);
+            case QUADRATIC: return quadratic_divergence(rule, d);
+            default: return cumulative_divergence(d);
         }
+    }
+    static V<T> divergence(const Number &rule, Row<T> q, Row<T> p) {
+        for (int r = 0; r < p.n; r++) rule.row[r] = p[r] - q[r];
+        return divergence(rule, q, p, Row<T>::of(rule.row, p.n));
     }
     static int n_regrets(const Number &rule, int n) { return rule.structure == COSTS ? int(rule.parameter) : 2 * n; }
     static void add_regrets(const Number &rule, Row<T> p, V<T> w) {

@@ -1,0 +1,498 @@
+// What is asked for besides total, aleatoric and epistemic uncertainty: the jackknife's corrections
+// and errors, E D(θ, θ̄), and E D(q, θ) for a given prediction q. As in decompose/_jackknife.py and
+// decompose/_related.py, where the formulas are explained.
+//
+// The decomposer has looked at a group of instances: it knows their mean, and the three components
+// under a rule. The members, which are still in the cache, are then looked at once more.
+#pragma once
+
+#include "rules.hpp"
+
+namespace scorewise {
+namespace SCOREWISE_ISA {
+
+template <class T, bool SIDE> class Extras {
+    using R = Rules<T, SIDE>;
+    using Number = RuleNumbers<T>;
+
+  public:
+    // The most components of a rule: total, aleatoric and epistemic uncertainty and their errors.
+    static constexpr int MOST_PARTS = 6;
+
+    Extras(const Job &job, Members<T, SIDE> &members, Arena &arena) : job_(job), members_(members), n_(members.n) {
+        if (job.extras == 0 && job.predictor == nullptr) return;
+        ptrdiff_t n_choices = 2 * n_;
+        for (int i = 0; i < job.n_rules; i++)
+            if (job.rules[i].structure == COSTS && job.rules[i].parameter > n_choices)
+                n_choices = ptrdiff_t(job.rules[i].parameter);
+        predictor_ = arena.take<V<T>>(n_);
+        deviation_ = arena.take<V<T>>(n_);
+        step_ = arena.take<V<T>>(n_);
+        left_ = arena.take<V<T>>(n_);
+        gradient_ = arena.take<V<T>>(n_);
+        inverse_ = arena.take<V<T>>(n_);
+        scale_ = arena.take<V<T>>(n_);
+        regrets_ = arena.take<V<T>>(n_choices);
+        is_chosen_ = arena.take<Bits<T>>(n_choices);
+        for (int i = 0; i < 4; i++) {
+            first_[i] = {i, 0.0, nullptr, nullptr, 0, arena.take<V<T>>(n_), arena.take<V<T>>(n_)};
+        }
+        if (!(job.extras & (UNBIASED | ERRORS))) return;
+        rest_ = arena.take<V<T>>(job.n_members);
+        influence_ = arena.take<Influence>(job.n_members);
+        if (job.extras & ERRORS)
+            entropies_ = arena.take<T>(job.n_rules * job.n_members * GROUP + LANES<T>);
+        if (job.weight_instance_stride == 0) find_rests();
+    }
+
+    // -- entropies of members, for the errors ----------------------------------------------------------
+
+    bool keeps_entropies() const { return entropies_ != nullptr; }
+
+    // Keep the entropy of a member, or of several of one instance from `m` on: one in each lane.
+    INLINE void keep_entropy(int place, ptrdiff_t m, V<T> entropy) { store(entropy_at(place, m), entropy); }
+    INLINE void keep_same_entropy(int place, ptrdiff_t m, V<T> entropy) {
+        if (SIDE) keep_entropy(place, m, entropy);
+        else *entropy_at(place, m) = entropy[0];
+    }
+
+    // -- all extras -------------------------------------------------------------------------------------
+
+    // Go to instances from `first` on, with their mean.
+    void locate(ptrdiff_t first, int count, const Center<T> *center, const V<T> *mean) {
+        center_ = center;
+        mean_ = mean;
+        if (job_.predictor != nullptr) read_predictor(first, count);
+        if (rest_ != nullptr && job_.weight_instance_stride != 0) find_rests();
+    }
+
+    // Change and add to the three components of a rule, of which EU is a difference where it `is_far`
+    // from rounding errors; return how many there are.
+    int look(const Number *rule, int place, Bits<T> is_far, V<T> *parts) {
+        const Number &own = rule != nullptr ? *rule : first_[job_.rules[place].structure];
+        if (job_.predictor != nullptr) {
+            parts[2] += divergence_of_predictor(own);
+            parts[0] = parts[1] + parts[2];
+            return 3;
+        }
+        if (job_.extras & REVERSE) {
+            parts[3] = reverse(own, all(is_far), parts);
+            return 4;
+        }
+        find_influences(own, place, all(is_far), parts);
+        Wide<T> sum{};
+        for (ptrdiff_t m = 0; m < job_.n_members; m++) sum = sum + widen(influence_[m].excess);
+        const V<T> bias = narrow(sum);
+        if (job_.extras & ERRORS) find_errors(place, bias, parts);
+        if (job_.extras & UNBIASED) {
+            parts[2] += bias;
+            parts[0] = parts[1] + parts[2];
+        }
+        return job_.extras & ERRORS ? 6 : 3;
+    }
+
+  private:
+    static constexpr int GROUP = Members<T, SIDE>::GROUP;
+
+    Row<T> mean() const { return Row<T>::of(mean_, n_); }
+
+    // How far a member is from the mean; nothing is lost where it has almost all the weight.
+    INLINE V<T> deviation(Row<T> row, int r) const { return (row[r] - center_[r].anchor) - center_[r].shift; }
+
+    // -- the choice of a decision rule -------------------------------------------------------------------
+
+    static bool is_decision(const Number &rule) { return rule.structure == ZERO_ONE || R::has_regrets(rule); }
+
+    int n_regrets(const Number &rule) const { return rule.structure == ZERO_ONE ? n_ : R::n_regrets(rule, n_); }
+
+    // Put the regrets under p into the rule's sums.
+    void find_regrets(const Number &rule, Row<T> p) {
+        if (rule.structure == ZERO_ONE) {
+            const V<T> top = top_of(p);
+            for (int r = 0; r < n_; r++) rule.sums[r] = top - p[r];
+            return;
+        }
+        for (int i = 0; i < n_regrets(rule); i++) rule.sums[i] = V<T>{};
+        R::add_regrets(rule, p, fill<T>(1));
+    }
+
+    static V<T> top_of(Row<T> p) {
+        V<T> top{};
+        for (int r = 0; r < p.n; r++) top = larger(p[r], top);
+        return across_max<T, SIDE>(top);
+    }
+
+    // Mark the regrets of what is chosen under q, the first if several are tied.
+    void choose(const Number &rule, Row<T> q) {
+        if (rule.structure == LARGEST) {
+            choose_largest(int(rule.parameter), q, rule.row);
+            return;
+        }
+        find_regrets(rule, q);
+        Bits<T> is_free = ~Bits<T>{};
+        for (int i = 0; i < n_regrets(rule); i++) {
+            Bits<T> best = (rule.sums[i] == T(0)) & is_free;
+            if constexpr (!SIDE) {
+                if (any(best)) best = first_lane(best, i, q.n);
+            }
+            is_chosen_[i] = best;
+            is_free &= ~(SIDE || !any(best) ? best : ~Bits<T>{});
+        }
+    }
+    // Of the classes that are marked in a vector, the first.
+    Bits<T> first_lane(Bits<T> marked, int r, int n) const {
+        const ptrdiff_t rest = job_.n_classes - ptrdiff_t(r) * LANES<T>;
+        const int last = r == n - 1 ? int(rest) : LANES<T>;
+        Bits<T> first{};
+        for (int lane = 0; lane < last; lane++) {
+            if (marked[lane] == 0) continue;
+            first[lane] = -1;
+            break;
+        }
+        return first;
+    }
+    // Regrets of classes that are chosen come first, those of classes that are not after them.
+    void choose_largest(int k, Row<T> q, V<T> *largest) {
+        R::k_largest(q, k, largest);
+        const V<T> threshold = largest[k - 1];
+        V<T> room = fill<T>(k);
+        for (int r = 0; r < n_; r++) room -= q[r] > threshold ? fill<T>(1) : V<T>{};
+        for (int r = 0; r < n_; r++) {
+            const Bits<T> tied = (q[r] == threshold) & (room > 0);
+            room -= tied ? fill<T>(1) : V<T>{};
+            is_chosen_[r] = tied | (q[r] > threshold);
+            is_chosen_[n_ + r] = ~is_chosen_[r];
+        }
+    }
+    // The regret of what was chosen.
+    V<T> chosen_regret(const Number &rule, const V<T> *regrets) const {
+        V<T> sum{};
+        for (int i = 0; i < n_regrets(rule); i++) sum += is_chosen_[i] ? regrets[i] : V<T>{};
+        return across_sum<T, SIDE>(sum);
+    }
+
+    // -- a given prediction: E D(q, θ) = E D(θ̄, θ) + D(q, θ̄) ----------------------------------------------
+
+    void read_predictor(ptrdiff_t first, int count) {
+        for (int r = 0; r < n_; r++) predictor_[r] = V<T>{};
+        for (int lane = 0; lane < GROUP; lane++) {
+            const ptrdiff_t instance = first + (lane < count ? lane : count - 1);
+            for (ptrdiff_t k = 0; k < job_.n_classes; k++) {
+                T number;
+                memcpy(&number, job_.predictor + instance * job_.predictor_instance_stride +
+                                    k * job_.predictor_class_stride, sizeof number);
+                if (SIDE) predictor_[k][lane] = number;
+                else predictor_[k / LANES<T>][k % LANES<T>] = number;
+            }
+        }
+    }
+
+    V<T> divergence_of_predictor(const Number &rule) {
+        const Row<T> q = Row<T>::of(predictor_, n_);
+        if (is_decision(rule)) {
+            choose(rule, q);
+            find_regrets(rule, mean());
+            return chosen_regret(rule, rule.sums);
+        }
+        for (int r = 0; r < n_; r++) deviation_[r] = mean_[r] - q[r];
+        return divergence(rule, q, mean(), Row<T>::of(deviation_, n_));
+    }
+
+    // D(q, p), infinite where q gives 0 to what p does not.
+    V<T> divergence(const Number &rule, Row<T> q, Row<T> p, Row<T> d) const {
+        if (!is_logarithmic(rule)) return R::divergence(rule, q, p, d);
+        return R::sum_over_classes(n_, [&](int r, V<T> sum) {
+            const V<T> w = rule.numbers != nullptr ? R::coefficient(rule.numbers, r) : fill<T>(1);
+            return fma(w, unbounded_relative_entropy(q[r], p[r], d[r]), sum);
+        });
+    }
+
+    static bool is_logarithmic(const Number &rule) {
+        return rule.structure == LOG || (rule.structure == SEPARABLE && rule.parameter == 0);
+    }
+
+    // p·log(p/q) − p + q, infinite at q = 0 < p.
+    static INLINE V<T> unbounded_relative_entropy(V<T> q, V<T> p, V<T> d) {
+        const Bits<T> is_small = q < T(0x1p-62);
+        if (__builtin_expect(!any(is_small & (p > 0)), true)) return relative_entropy<T>(q, p, d);
+        // Numbers below the normal ones are scaled, as the logarithm does not know them.
+        const V<T> ratio = p / (is_small ? q * T(0x1p64) : fill<T>(1)), log_ratio = log(ratio) + T(64 * LN2);
+        const V<T> far = (p > 0 ? p * log_ratio : V<T>{}) - d;
+        const V<T> value = is_small & (p > 2 * q) ? far : relative_entropy<T>(q, p, d);
+        return (q == 0) & (p > 0) ? fill<T>(__builtin_inf()) : value;
+    }
+
+    // -- E D(θ, θ̄) -----------------------------------------------------------------------------------------
+
+    V<T> reverse(const Number &rule, bool is_far, const V<T> *parts) {
+        if (rule.structure == BRIER || rule.structure == QUADRATIC || rule.structure == CUMULATIVE) return parts[2];
+        if (is_far && rule.structure == LOG) {
+            const V<T> difference = reverse_by_difference();
+            if (all(difference > (parts[0] + T(1)) * T(FAR))) return difference;
+        }
+        const bool decides = is_decision(rule);
+        if (decides) {
+            find_regrets(rule, mean());
+            for (int i = 0; i < n_regrets(rule); i++) regrets_[i] = rule.sums[i];
+        }
+        Wide<T> sum{};
+        for (ptrdiff_t m = 0; m < job_.n_members; m++) {
+            const Row<T> row = members_.row(m);
+            const V<T> w = members_.weight(m);
+            V<T> value;
+            if (decides) {
+                choose(rule, row);
+                value = chosen_regret(rule, regrets_);
+            } else {
+                for (int r = 0; r < n_; r++) deviation_[r] = -deviation(row, r);
+                value = divergence(rule, row, mean(), Row<T>::of(deviation_, n_));
+            }
+            sum = sum + widen(w > 0 ? w * value : V<T>{});
+        }
+        return narrow(sum);
+    }
+
+    // Σ θ̄·(log θ̄ − E log θ), where that keeps enough digits.
+    V<T> reverse_by_difference() {
+        for (int r = 0; r < n_; r++) step_[r] = V<T>{};  // E log θ, less log θ̄
+        for (int r = 0; r < n_; r++) scale_[r] = cheap_log(mean_[r]);
+        Bits<T> is_infinite{};
+        for (ptrdiff_t m = 0; m < job_.n_members; m++) {
+            const Row<T> row = members_.row(m);
+            const V<T> w = members_.weight(m);
+            for (int r = 0; r < n_; r++) {
+                V<T> p = row[r], log_p = cheap_log(p);
+                const Bits<T> is_small = (p < Format<T>::tiny) & (mean_[r] > 0) & (w > 0);
+                if (__builtin_expect(any(is_small), false)) {
+                    const V<T> log_scaled = cheap_log(p * T(0x1p64)) - T(64 * LN2 / LOG_UNIT<T>);
+                    log_p = is_small ? log_scaled : log_p;
+                    is_infinite |= is_small & (p == 0);
+                }
+                step_[r] = fma(w, log_p - scale_[r], step_[r]);
+            }
+        }
+        const V<T> sum = R::sum_over_classes(n_, [&](int r, V<T> sum) { return fma(mean_[r], step_[r], sum); });
+        const V<T> infinite = across_max<T, SIDE>(is_infinite ? fill<T>(__builtin_inf()) : V<T>{});
+        return infinite - sum * T(LOG_UNIT<T>);
+    }
+
+    // -- the jackknife: a member of weight w is left out --------------------------------------------------
+
+    // What a member does to TU and EU.
+    struct Influence {
+        V<T> excess;      // (1 − w)·D(θ̄, θ̄₋ₘ)
+        V<T> slope;       // of TU in the direction of the member, ⟨θ_m − θ̄, ∇H(θ̄)⟩
+        V<T> divergence;  // D(θ̄, θ_m)
+    };
+
+    // 1 − w as the sum of the other weights, accurate also where w is almost 1.
+    void find_rests() {
+        Wide<T> after{}, before{};
+        for (ptrdiff_t m = job_.n_members - 1; m >= 0; m--) {
+            rest_[m] = narrow(after);
+            after = after + widen(members_.weight(m));
+        }
+        for (ptrdiff_t m = 0; m < job_.n_members; m++) {
+            rest_[m] += narrow(before);
+            before = before + widen(members_.weight(m));
+        }
+    }
+
+    void find_influences(const Number &rule, int place, bool is_far, const V<T> *parts) {
+        const bool with_errors = job_.extras & ERRORS;
+        const bool decides = is_decision(rule);
+        const bool is_separable = rule.structure == LOG || rule.structure == SEPARABLE;
+        if (decides) choose(rule, mean());
+        if (is_separable) prepare_separable(rule);
+        if (with_errors) find_gradient(rule, parts);
+        for (ptrdiff_t m = 0; m < job_.n_members; m++) {
+            const Row<T> row = members_.row(m);
+            const V<T> w = members_.weight(m);
+            leave_out(row, m, w);
+            Influence &influence = influence_[m];
+            const Row<T> left = Row<T>::of(left_, n_), step = Row<T>::of(step_, n_);
+            if (is_separable && !has_large_steps_) influence.excess = separable_excess(rule);
+            else influence.excess = decides ? regret_under(rule, left) : R::divergence(rule, mean(), left, step);
+            influence.excess *= rest_[m];
+            if (!with_errors) continue;
+            influence.slope = R::sum_over_classes(
+                n_, [&](int r, V<T> sum) { return fma(deviation_[r], gradient_[r], sum); });
+            if (is_far) influence.divergence = influence.slope + (parts[0] - entropy_of(place, m));
+            else if (decides) influence.divergence = regret_under(rule, row);
+            else influence.divergence = R::divergence(rule, mean(), row, Row<T>::of(deviation_, n_));
+        }
+    }
+
+    V<T> regret_under(const Number &rule, Row<T> p) {
+        find_regrets(rule, p);
+        return chosen_regret(rule, rule.sums);
+    }
+
+    // The mean without a member, θ̄₋ₘ = θ̄ − w·(θ_m − θ̄)/(1 − w).
+    void leave_out(Row<T> row, ptrdiff_t m, V<T> w) {
+        const V<T> rest = rest_[m], factor = w / rest;
+        V<T> largest{};
+        if (__builtin_expect(any(rest < T(sizeof(T) == 4 ? 1e-30 : 1e-290)), false)) {  // the factor overflows
+            for (int r = 0; r < n_; r++) {
+                deviation_[r] = deviation(row, r);
+                step_[r] = -(deviation_[r] / rest) * w;
+            }
+        } else {
+            for (int r = 0; r < n_; r++) {
+                deviation_[r] = deviation(row, r);
+                step_[r] = -deviation_[r] * factor;
+            }
+        }
+        for (int r = 0; r < n_; r++) {
+            left_[r] = at_least_zero(mean_[r] + step_[r]);
+            largest = larger(step_[r] - mean_[r] * T(4), largest);
+        }
+        has_large_steps_ = any(largest > 0);
+    }
+
+    // With x = step/θ̄, D(θ̄, θ̄₋ₘ) = Σ w·θ̄^(rate + 1)·[(1 + x)·((1 + x)^rate − 1)/rate − x].
+    // What depends on θ̄ alone is found once.
+    void prepare_separable(const Number &rule) {
+        const T rate = T(rule.parameter);
+        for (int r = 0; r < n_; r++) {
+            inverse_[r] = T(1) / at_least_tiny<T>(mean_[r]);
+            V<T> power = mean_[r];
+            if (rate != 0) power = power > 0 ? power * exp<T>(log(power) * rate) : V<T>{};
+            scale_[r] = rule.numbers != nullptr ? power * R::coefficient(rule.numbers, r) : power;
+        }
+        // the series of the bracket in powers of x, from x² on; its terms fall at least as |x|^j
+        near_ = T(rule.parameter > 2 ? 0.375 / (rule.parameter + 1) : 0.125);
+        double c = (rule.parameter + 1) / 2;
+        for (int j = 0; j < N_TERMS; j++) {
+            series_[j] = T(c);
+            c *= (rule.parameter - 1 - j) / (j + 3);
+        }
+    }
+
+    V<T> separable_excess(const Number &rule) const {
+        const T rate = T(rule.parameter);
+        return rate == 0 ? separable_excess([](V<T> u) { return log(u); })
+                         : separable_excess([rate](V<T> u) { return expm1<T>(log(u) * rate) / rate; });
+    }
+    template <class Power> INLINE V<T> separable_excess(Power power) const {
+        return R::sum_over_classes(n_, [&](int r, V<T> sum) __attribute__((always_inline)) {
+            const V<T> x = step_[r] * inverse_[r];
+            V<T> bracket = x * x * polynomial<T>(x, series_);
+            const Bits<T> apart = absolute(x) > near_;
+            if (any(apart)) {
+                const V<T> u = at_least_zero(x + T(1));
+                bracket = apart ? fma(u, power(u), -x) : bracket;
+            }
+            return fma(scale_[r], bracket, sum);
+        });
+    }
+
+    // ∇H at the mean, up to what is the same for all classes, as deviations sum to 0.
+    void find_gradient(const Number &rule, const V<T> *parts) {
+        const T rate = T(rule.parameter);
+        switch (rule.structure) {
+            case LOG:
+            case SEPARABLE:
+                for (int r = 0; r < n_; r++) {
+                    const V<T> log_q = log(mean_[r]), power = rate == 0 ? log_q : expm1<T>(log_q * rate) / rate;
+                    const V<T> w = rule.numbers != nullptr ? R::coefficient(rule.numbers, r) : fill<T>(1);
+                    gradient_[r] = -w * fma(power, fill<T>(rate + 1), fill<T>(1));
+                }
+                return;
+            case BRIER:
+                for (int r = 0; r < n_; r++) gradient_[r] = mean_[r] * T(-2);
+                return;
+            case SPHERICAL: {
+                const V<T> squares =
+                    R::sum_over_classes(n_, [&](int r, V<T> sum) { return fma(mean_[r], mean_[r], sum); });
+                for (int r = 0; r < n_; r++) gradient_[r] = -mean_[r] / sqrt(squares);
+                return;
+            }
+            case NORM: {
+                const V<T> log_norm = log(T(1) - parts[0]);
+                for (int r = 0; r < n_; r++)
+                    gradient_[r] = mean_[r] > 0 ? -exp<T>((log(mean_[r]) - log_norm) * (rate - T(1))) : V<T>{};
+                return;
+            }
+            case ZERO_ONE:
+                for (int r = 0; r < n_; r++) gradient_[r] = is_chosen_[r] ? fill<T>(-1) : V<T>{};
+                return;
+            case LARGEST:
+                for (int r = 0; r < n_; r++) gradient_[r] = is_chosen_[r] ? fill<T>(-1) : V<T>{};
+                return;
+            case COSTS: {
+                const int n_actions = int(rule.parameter);
+                const T *minima = rule.numbers + ptrdiff_t(n_) * n_actions;
+                for (int r = 0; r < n_; r++) {
+                    gradient_[r] = fill<T>(minima[r]);
+                    for (int a = 0; a < n_actions; a++)
+                        gradient_[r] += is_chosen_[a] ? fill<T>(rule.numbers[ptrdiff_t(r) * n_actions + a]) : V<T>{};
+                }
+                return;
+            }
+            case QUADRATIC:
+                R::product_sum(rule.numbers, n_, mean(), [&](int j, V<T> product, V<T> sum) {
+                    gradient_[j] = product + product;
+                    return sum;
+                });
+                return;
+            default: {  // Σ_{j ≥ k} (1 − 2F_j)
+                Wide<T> *below = reinterpret_cast<Wide<T> *>(rule.row);
+                Wide<T> sum{};
+                for (int r = 0; r < n_ - 1; r++) below[r] = sum = sum + widen(mean_[r]);
+                gradient_[n_ - 1] = V<T>{};
+                sum = Wide<T>{};
+                for (int r = n_ - 2; r >= 0; r--) {
+                    sum = sum - (below[r] + below[r]) + 1.0;
+                    gradient_[r] = narrow(sum);
+                }
+            }
+        }
+    }
+
+    // Tukey's errors, √Σ(ψ − w·Σψ)²/(1 − w) of the influences ψ.
+    void find_errors(int place, V<T> bias, V<T> *parts) const {
+        Wide<T> total{}, aleatoric{}, epistemic{};
+        auto add = [](Wide<T> &sum, V<T> scaled) { sum = sum + widen(scaled) * widen(scaled); };
+        for (ptrdiff_t m = 0; m < job_.n_members; m++) {
+            const Influence &own = influence_[m];
+            const V<T> w = members_.weight(m), root = sqrt(rest_[m]);  // before it is squared, as it may be tiny
+            const V<T> correction = own.excess - w * bias;
+            add(total, fma(w, own.slope, correction) / root);
+            add(aleatoric, w * (entropy_of(place, m) - parts[1]) / root);
+            add(epistemic, fma(w, own.divergence - parts[2], correction) / root);
+        }
+        parts[3] = root_of(total);
+        parts[4] = root_of(aleatoric);
+        parts[5] = root_of(epistemic);
+    }
+
+    static V<T> root_of(Wide<T> sum) {
+        if constexpr (sizeof(T) == 4) return narrow(Wide<T>{sqrt(sum.low), sqrt(sum.high)});
+        else return sqrt(sum);
+    }
+
+    T *entropy_at(int place, ptrdiff_t m) const { return entropies_ + (place * job_.n_members + m) * GROUP; }
+    V<T> entropy_of(int place, ptrdiff_t m) const {
+        return SIDE ? load<T>(entropy_at(place, m)) : fill<T>(*entropy_at(place, m));
+    }
+
+    static constexpr int N_TERMS = sizeof(T) == 4 ? 7 : 16;
+
+    const Job &job_;
+    Members<T, SIDE> &members_;
+    const int n_;
+    Number first_[4] = {};  // of the first four structures
+    const Center<T> *center_ = nullptr;
+    const V<T> *mean_ = nullptr;
+    V<T> *predictor_ = nullptr, *deviation_ = nullptr, *step_ = nullptr, *left_ = nullptr;
+    V<T> *gradient_ = nullptr, *inverse_ = nullptr, *scale_ = nullptr, *regrets_ = nullptr, *rest_ = nullptr;
+    Bits<T> *is_chosen_ = nullptr;
+    Influence *influence_ = nullptr;
+    T *entropies_ = nullptr;
+    T near_ = 0, series_[N_TERMS] = {};
+    bool has_large_steps_ = false;
+};
+
+}  // namespace SCOREWISE_ISA
+}  // namespace scorewise
