@@ -79,6 +79,12 @@ def test_the_same_rule_under_two_names_is_computed_for_both():
     assert (both["mine"].epistemic == both["yours"].epistemic).all()
 
 
+def test_more_rules_than_the_kernel_takes_at_a_time():
+    probs = members(3, 4, 5)
+    rules = {str(i): sw.rules.tsallis(1.1 + i / 50) for i in range(70)}
+    assert_same(by_kernel(probs, rules), by_array(probs, rules), rtol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_logits_far_apart_do_not_overflow(dtype: str):
     z = np.array([[[1e4, 0.0, -1e4], [0.0, 1e4, -np.inf]], [[-1e30, 0.0, 1e30], [1e30, -1e30, 0]]])

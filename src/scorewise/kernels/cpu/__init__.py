@@ -10,7 +10,7 @@ import importlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -61,6 +61,8 @@ _LARGEST_POWER = 300  # the largest power of a rule that keeps enough digits in 
 _CHUNK = 1 << 19  # numbers that are worth handing to a thread
 _CHUNKS_PER_THREAD = 8
 _LANES = 16  # the most instances that the kernel takes at a time; chunks are multiples of it
+_MOST_RULES = 64  # that the kernel takes at a time
+_MANY_PIECES = 1000  # passed to the threads at a time
 _SLAB = 1 << 22  # numbers that are widened from half precision at a time
 
 # What the kernel calls the contents of an array, and the structures; as in native/dispatch.hpp.
@@ -114,6 +116,19 @@ def compute(
     With a predictor q, probabilities ``(..., K)`` that the caller has checked, TU = E L(q, θ) and
     EU = E D(q, θ). It takes no extras.
     """
+    results: list[Array] = []
+    for i in range(0, len(rules), _MOST_RULES):
+        some = _compute(raw, weights, rules[i : i + _MOST_RULES], extras, predictor)
+        if some is None:
+            return None
+        results += some
+    return results
+
+
+def _compute(
+    raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule], extras: Extras, predictor: Any
+) -> list[Array] | None:
+    """As compute, for at most as many rules as the kernel takes at a time."""
     try:
         shares = raw.normalized_weights(weights)
     except InvalidInput:
@@ -144,13 +159,15 @@ def compute(
     for slab in _slabs(values):
         members = host_view(working_precision(xp, values[slab, ...]))
         w = own_weights[slab] if own_weights is not None and own_weights.ndim > 1 else own_weights
-        tasks = [
-            task
-            for piece in _pieces(members, w, None if q is None else q[slab], results[:, slab])
-            for task in _tasks(*piece, native_rules, kind, tolerance, code)
-        ]
-        if not run_in_threads(tasks, get_num_threads() if len(tasks) > 1 else 1):
-            return None
+        pieces = _pieces(members, w, None if q is None else q[slab], results[:, slab])
+        while some := list(islice(pieces, _MANY_PIECES)):
+            tasks = [
+                task
+                for piece in some
+                for task in _tasks(*piece, native_rules, kind, tolerance, code)
+            ]
+            if not run_in_threads(tasks, get_num_threads() if len(tasks) > 1 else 1):
+                return None
     # The kernel's softmax has no numbers below the normal ones, of which the array path has some.
     if extras.reverse and raw.from_logits and np.isinf(results).any():
         return None
