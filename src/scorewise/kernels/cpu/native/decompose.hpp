@@ -383,10 +383,16 @@ template <class T, bool SIDE> class Decomposer {
             const Row<T> row = members_.row(m);
             const V<T> w = members_.weight(m);
             if (has_regrets) R::add_regrets(other.rule, row, w);
-            else sum = sum + widen(w * R::divergence(other.rule, Row<T>::of(mean_, n_), row));
+            else sum = sum + widen(w * R::divergence(other.rule, Row<T>::of(mean_, n_), row, deviation(other, row)));
         }
         const V<T> divergence = has_regrets ? R::least_regret(other.rule, n_) : narrow(sum);
         other.epistemic = other.is_far ? other.epistemic : divergence;
+    }
+
+    // p − mean, with digits that the mean has lost to rounding: cumulative sums would add such errors.
+    Row<T> deviation(const Other &other, Row<T> row) const {
+        for (int r = 0; r < n_; r++) other.rule.row[r] = (row[r] - center_[r].anchor) - center_[r].shift;
+        return Row<T>::of(other.rule.row, n_);
     }
 
     // -- results ----------------------------------------------------------------------------------------

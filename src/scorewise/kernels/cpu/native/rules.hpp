@@ -422,10 +422,6 @@ template <class T, bool SIDE> struct Rules {
             default: return cumulative_divergence(d);
         }
     }
-    static V<T> divergence(const Number &rule, Row<T> q, Row<T> p) {
-        for (int r = 0; r < p.n; r++) rule.row[r] = p[r] - q[r];
-        return divergence(rule, q, p, Row<T>::of(rule.row, p.n));
-    }
     static int n_regrets(const Number &rule, int n) { return rule.structure == COSTS ? int(rule.parameter) : 2 * n; }
     static void add_regrets(const Number &rule, Row<T> p, V<T> w) {
         if (rule.structure == COSTS) add_cost_regrets(rule, p, w);
