@@ -1,5 +1,6 @@
 """Total = aleatoric + epistemic, for any scoring rule and any second-order prediction."""
 
+from scorewise.decompose._array_path import components_by_arrays
 from scorewise.decompose._decompose import (
     COMPONENTS,
     Decomposition,
@@ -15,6 +16,7 @@ __all__ = [
     "Decomposition",
     "Decompositions",
     "Explanation",
+    "components_by_arrays",
     "decompose",
     "explain_kernel",
     "label_wise",

@@ -1,7 +1,9 @@
 """The structures of rules: forms of an entropy that kernels compute, and their parameters.
 
 A rule declares its structure; a kernel reads it and needs no code for the rule itself. Every rule
-of the package but those made of users' functions has one.
+of the package but those made of users' functions has one. A rule of your own that declares one is
+computed by kernels too: its entropy and divergence must be those of the structure, which
+:func:`scorewise.check_kernel` compares.
 """
 
 from __future__ import annotations
@@ -26,7 +28,14 @@ __all__ = [
 
 
 class Structure:
-    """The form of a rule's entropy, with its parameters."""
+    """The form of a rule's entropy, with its parameters.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> sw.rules.zero_one.structure.name, sw.rules.rps.structure.name
+    ('decision', 'quadratic')
+    """
 
     name: ClassVar[str]
     """One of ``"separable"``, ``"norm"``, ``"decision"``, ``"quadratic"`` and ``"two-class"``."""
@@ -48,6 +57,8 @@ class Separable(Structure):
     >>> import scorewise as sw
     >>> sw.rules.tsallis(1.5).structure
     Separable(power=1.5, weights=None)
+    >>> sw.rules.weighted_log([1, 5]).structure
+    Separable(power=1.0, weights=array([1., 5.]))
     """
 
     power: float
@@ -62,7 +73,19 @@ class Separable(Structure):
 
 @dataclass(frozen=True, eq=False)
 class Norm(Structure):
-    """H(p) = 1 − ‖p‖ with the norm of this power, more than 1."""
+    """H(p) = 1 − ‖p‖ with ‖p‖ = (Σ_k p_k^power)^(1/power).
+
+    Parameters
+    ----------
+    power : float
+        More than 1.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> sw.rules.spherical.structure, sw.rules.pseudospherical(3).structure
+    (Norm(power=2.0), Norm(power=3.0))
+    """
 
     power: float
     name = "norm"
@@ -70,7 +93,19 @@ class Norm(Structure):
 
 @dataclass(frozen=True, eq=False)
 class LargestClasses(Structure):
-    """H(p) = 1 − the sum of the k largest probabilities."""
+    """H(p) = 1 − the sum of the k largest probabilities.
+
+    Parameters
+    ----------
+    k : int
+        From 1 on.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> sw.rules.zero_one.structure, sw.rules.top_k(5).structure
+    (LargestClasses(k=1), LargestClasses(k=5))
+    """
 
     k: int
     name = "decision"
@@ -78,7 +113,20 @@ class LargestClasses(Structure):
 
 @dataclass(frozen=True, eq=False)
 class Costs(Structure):
-    """H(p) = min_a Σ_k p_k·costs[k, a], for costs (K, A)."""
+    """H(p) = min_a Σ_k p_k·costs[k, a].
+
+    Parameters
+    ----------
+    costs : array (K, A)
+        The cost of each action for each class; any finite numbers.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> sw.rules.cost_matrix([[0, 1], [5, 1]]).structure.costs
+    array([[0., 1.],
+           [5., 1.]])
+    """
 
     costs: Any
     name = "decision"
@@ -98,6 +146,17 @@ class QuadraticForm(Structure):
         The divergence of one class from another.
     root : array (K, R)
         The matrix whose product with its transpose is that of the quadratic form.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> structure = sw.rules.quadratic([[2, 1], [1, 2]]).structure
+    >>> structure.distances
+    array([[0., 2.],
+           [2., 0.]])
+    >>> (structure.root @ structure.root.T).round(12)
+    array([[2., 1.],
+           [1., 2.]])
     """
 
     distances: np.ndarray
@@ -107,14 +166,33 @@ class QuadraticForm(Structure):
 
 @dataclass(frozen=True, eq=False)
 class CumulativeSums(Structure):
-    """H(p) = Σ_k F_k·(1 − F_k) with F_k = p_1 + … + p_k."""
+    """H(p) = Σ_k F_k·(1 − F_k) with F_k = p_1 + … + p_k, for ordered classes.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> sw.rules.rps.structure
+    CumulativeSums()
+    """
 
     name = "quadratic"
 
 
 @dataclass(frozen=True, eq=False)
 class TwoClass(Structure):
-    """H(p) with the second derivative −c^(a − 1)·(1 − c)^(b − 1) in c = p of class 1, for K = 2."""
+    """H(p) with the second derivative −c^(a − 1)·(1 − c)^(b − 1) in c = p of class 1, for K = 2.
+
+    Parameters
+    ----------
+    a, b : float
+        More than −1.
+
+    Examples
+    --------
+    >>> import scorewise as sw
+    >>> sw.rules.beta(0.5, 2).structure
+    TwoClass(a=0.5, b=2.0)
+    """
 
     a: float
     b: float

@@ -12,16 +12,24 @@ from scorewise import _validate as validate
 from scorewise._array import Array, namespace
 from scorewise._inputs import InputOptions
 from scorewise._members import Members
-from scorewise.decompose import COMPONENTS
+from scorewise.decompose import COMPONENTS, components_by_arrays
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput, KernelMismatch
 from scorewise.kernels import Extras, Kernel, Usability
-from scorewise.rules import DEFAULT_RULES, RuleLike, ScoringRule, get_rule
+from scorewise.rules import DEFAULT_RULES, DecisionRule, RuleLike, ScoringRule, get_rule
+from scorewise.rules.structures import LargestClasses, Separable
 
 # Twice the error of either path: relative, and absolute for values of the size of 1.
 _ALLOWED = {"float16": (2e-4, 2.0**-20), "float32": (2e-4, 2.0**-20), "float64": (2e-12, 2.0**-49)}
 _SMALLEST = 1e-9  # the smallest epistemic uncertainty that must be accurate
 _PLAIN = Extras()
+_EXTRAS = (
+    Extras(unbiased=True),
+    Extras(standard_errors=True),
+    Extras(unbiased=True, standard_errors=True),
+    Extras(reverse=True),
+)
+_LARGE = 1 << 17  # numbers of an array on which the array path takes long to leave out members
 _MANY = 1 << 20  # instances, enough for kernels that decline small arrays
 
 
@@ -36,9 +44,11 @@ def check_kernel(
 
     Use it to test a new kernel. Every trial is a small array of awkward shape, kind, dtype,
     layout and weights: all components must agree with the array path, none may be negative, and
-    the epistemic component of identical members must be exactly 0. Then an entry is made invalid,
-    which the kernel must detect. Arrays that the kernel declines are skipped, unless it declines
-    them only because they are small.
+    the epistemic component of identical members must be exactly 0. So must the extras that the
+    kernel supports, the jackknife and reverse divergences, of which one is drawn for each array;
+    the corrected epistemic component may not be below the plain one. Then an entry is made
+    invalid, which the kernel must detect. Arrays that the kernel declines are skipped, unless it
+    declines them only because they are small.
 
     Parameters
     ----------
@@ -69,6 +79,7 @@ def check_kernel(
     untried = set(makers)
     n_trials = validate.whole(n_trials, "n_trials", at_least=1)
     rng = np.random.default_rng(validate.whole(random_state, "random_state", at_least=0))
+    rng_of_extras = rng.spawn(1)[0]
     answers = []
     for _ in range(n_trials):
         case = _draw(rng)
@@ -82,6 +93,7 @@ def check_kernel(
             if unknown is not None:
                 raise KernelMismatch(f"the kernel does not support {unknown!r}")
             _check_results(kernel, supported, case)
+            _check_extras(kernel, supported, case, _EXTRAS[rng_of_extras.integers(len(_EXTRAS))])
             _check_invalid_is_detected(kernel, supported, case, rng)
     if not any(answers):
         raise KernelMismatch(
@@ -126,6 +138,11 @@ class _Case:
             f"{self.array.strides}, weights {weights}, {self.options}"
         )
 
+    @property
+    def is_rescaled(self) -> bool:
+        """Whether rows are normalised, which paths round differently."""
+        return bool(self.options.get("from_logits") or self.options.get("normalize"))
+
     def members(self) -> Members:
         return Members.of(self.array, self.weights, InputOptions(**self.options))
 
@@ -149,34 +166,67 @@ def _answer(kernel: Kernel, case: _Case) -> Usability:
 
 
 def _check_results(kernel: Kernel, rules: list[ScoringRule], case: _Case) -> None:
+    """Check total, aleatoric and epistemic uncertainty."""
+    samples = case.members().samples
+    comparisons = _components(kernel, rules, case, _PLAIN)
+    for rule, components in zip(rules, comparisons, strict=True):
+        references = dict(zip(COMPONENTS, _by_formulas(samples, rule), strict=True))
+        allowed = {name: _allowed(case, name, reference) for name, reference in references.items()}
+        _compare(rule, components, references, allowed, case)
+
+
+def _components(
+    kernel: Kernel, rules: list[ScoringRule], case: _Case, extras: Extras
+) -> list[dict[str, Array]]:
+    """Return the components of each rule by the kernel, by their names."""
     members = case.members()
-    results = kernel.compute(members.raw, members.weights, rules, _PLAIN)
+    results = kernel.compute(members.raw, members.weights, rules, extras)
     if results is None:
-        raise KernelMismatch(f"the kernel declines valid predictions: {case}")
-    samples = members.samples
+        raise KernelMismatch(f"the kernel declines valid predictions: {case}{_text(extras)}")
+    names = _names(extras)
+    if len(results) != len(names) * len(rules):
+        raise KernelMismatch(
+            f"the kernel does not return {len(names)} components for each rule: "
+            f"{case}{_text(extras)}"
+        )
+    starts = range(0, len(results), len(names))
+    return [dict(zip(names, results[i : i + len(names)], strict=True)) for i in starts]
+
+
+def _allowed(case: _Case, name: str, reference: Array) -> Array:
+    """Return how far a component may be from the array path's."""
     relative, absolute = _ALLOWED[str(case.array.dtype)]
     # The paths round rows differently when they normalise them, which moves EU by about its root.
-    rescaled = case.options.get("from_logits") or case.options.get("normalize")
-    noise = 8 * absolute if rescaled else 0.0
-    if len(results) != 3 * len(rules):
-        raise KernelMismatch(f"the kernel does not return three components for each rule: {case}")
-    for i, rule in enumerate(rules):
-        components, references = results[3 * i : 3 * i + 3], _by_formulas(samples, rule)
-        for name, values, reference in zip(COMPONENTS, components, references, strict=True):
-            if np.shape(values) != np.shape(reference):
-                raise KernelMismatch(f"{rule!r} {name} has shape {np.shape(values)}: {case}")
-            allowed = relative * reference + absolute + noise
-            if name == "epistemic":
-                allowed = relative * np.maximum(reference, _SMALLEST) + noise * np.sqrt(reference)
-            wrong = ~(np.abs(values - reference) <= allowed) | (values < 0)
-            if name == "epistemic" and (case.kind == "identical" or rule == get_rule("zero-one")):
-                wrong |= (reference == 0) & (values != 0)
-            if np.any(wrong):
-                row = np.unravel_index(int(np.argmax(wrong)), np.shape(reference))
-                raise KernelMismatch(
-                    f"{rule!r} {name}{list(map(int, row))} is {values[row]} by the kernel, "
-                    f"{reference[row]} by the array path: {case}"
-                )
+    noise = 8 * absolute if case.is_rescaled else 0.0
+    if name == "epistemic":
+        return relative * np.maximum(reference, _SMALLEST) + noise * np.sqrt(reference)
+    return relative * reference + absolute + noise
+
+
+def _compare(
+    rule: ScoringRule,
+    components: dict[str, Array],
+    references: dict[str, Array],
+    allowed: dict[str, Array],
+    case: _Case,
+    extras: Extras = _PLAIN,
+) -> None:
+    """Raise at the first component that differs, is negative, or is not 0 where it must be."""
+    for name, values in components.items():
+        reference = references[name]
+        if np.shape(values) != np.shape(reference):
+            raise KernelMismatch(f"{rule!r} {name} has shape {np.shape(values)}: {case}")
+        with np.errstate(invalid="ignore"):  # infinities are equal or wrong
+            differs = ~(np.abs(values - reference) <= allowed[name]) & ~(values == reference)
+        wrong = differs | (values < 0)
+        if name == "epistemic" and (case.kind == "identical" or rule == get_rule("zero-one")):
+            wrong |= (reference == 0) & (values != 0)
+        if np.any(wrong):
+            row = np.unravel_index(int(np.argmax(wrong)), np.shape(reference))
+            raise KernelMismatch(
+                f"{rule!r} {name}{list(map(int, row))} is {values[row]} by the kernel, "
+                f"{reference[row]} by the array path: {case}{_text(extras)}"
+            )
 
 
 def _by_formulas(samples: Samples, rule: ScoringRule) -> tuple[Array, Array, Array]:
@@ -184,6 +234,122 @@ def _by_formulas(samples: Samples, rule: ScoringRule) -> tuple[Array, Array, Arr
     xp = namespace(samples.probs)
     aleatoric = samples.average(rule._entropy(xp, samples.probs))
     return rule._entropy(xp, samples.mean), aleatoric, rule._epistemic(xp, samples)
+
+
+# -- extras ---------------------------------------------------------------------------------------
+
+_ERRORS = tuple(f"standard error of {name}" for name in COMPONENTS)
+
+
+def _names(extras: Extras) -> tuple[str, ...]:
+    more = _ERRORS if extras.standard_errors else ("reverse",) if extras.reverse else ()
+    return (*COMPONENTS, *more)
+
+
+def _text(extras: Extras) -> str:
+    return "".join(f", {name}" for name, is_wanted in vars(extras).items() if is_wanted)
+
+
+def _check_extras(kernel: Kernel, rules: list[ScoringRule], case: _Case, extras: Extras) -> None:
+    """Check what the kernel computes besides the three components, where it supports that."""
+    members = case.members()
+    n_members = members.raw.values.shape[-2]
+    rules = [
+        rule
+        for rule in rules
+        if kernel.supports(rule, extras) and (rule.jackknife_reduces_bias or not extras.unbiased)
+    ]
+    if not rules or case.array.size > _LARGE or (extras.jackknife and n_members < 2):
+        return
+    samples = members.samples
+    weights = np.full(n_members, 1 / n_members) if samples.weights is None else samples.weights
+    if extras.jackknife and (np.count_nonzero(weights, axis=-1) < 2).any():
+        if kernel.compute(members.raw, members.weights, rules, extras) is not None:
+            raise KernelMismatch(f"the kernel leaves out the only member with weight: {case}")
+        return
+    if extras.reverse and case.options.get("from_logits") and _is_subnormal(samples).any():
+        return  # a kernel may decline what it would round to 0, and to an infinite divergence
+    _Comparison(case, extras, samples).check(kernel, rules)
+
+
+def _is_subnormal(samples: Samples) -> Array:
+    """Return whether an instance has a probability below the normal numbers, ``(...)``."""
+    tiny = np.finfo(samples.probs.dtype).tiny
+    return (samples.probs < 4 * tiny).any(axis=(-2, -1))
+
+
+class _Comparison:
+    """Extras of a case by the array path in float64, and how far a kernel may be from them."""
+
+    def __init__(self, case: _Case, extras: Extras, samples: Samples) -> None:
+        self.case, self.extras, self.samples = case, extras, samples
+        self.relative, self.absolute = _ALLOWED[str(case.array.dtype)]
+        self.noise = 8 * self.absolute if case.is_rescaled else 0.0  # as in _allowed
+        self.wide = samples.in_float64()
+        # Leaving out a member of weight w divides errors of rounding by up to √(1 − w).
+        n_members = samples.shape[-2]
+        w = np.full(n_members, 1 / n_members) if self.wide.weights is None else self.wide.weights
+        rest = np.sort(w, axis=-1)[..., :-1].sum(axis=-1)
+        self.factor = 1 / np.sqrt(np.maximum(rest, np.finfo(float).tiny))
+
+    def check(self, kernel: Kernel, rules: list[ScoringRule]) -> None:
+        case, extras = self.case, self.extras
+        plain = _components(kernel, rules, case, _PLAIN)
+        corrected = _components(kernel, rules, case, extras)
+        members = Members.of(self.wide, None, InputOptions())
+        arrays = iter(components_by_arrays(members, rules, extras))
+        for rule, components, own_plain in zip(rules, corrected, plain, strict=True):
+            references = {name: next(arrays) for name in components}
+            allowed = {name: self.allowed(rule, name, references) for name in references}
+            _compare(rule, components, references, allowed, case, extras)
+            least = own_plain["epistemic"] * (1 - self.relative)
+            if extras.unbiased and (components["epistemic"] < least).any():
+                raise KernelMismatch(
+                    f"{rule!r} epistemic is smaller after its correction: {case}{_text(extras)}"
+                )
+
+    def allowed(self, rule: ScoringRule, name: str, references: dict[str, Array]) -> Array:
+        """Return how far a component may be from the array path's: anything where rounding decides."""
+        reference = np.where(np.isfinite(references[name]), references[name], 0.0)
+        if name in COMPONENTS:
+            noise = self.noise * np.sqrt(reference) if self.extras.unbiased else 0.0
+            return _allowed(self.case, name, reference) + noise * self.factor
+        k = self.samples.n_classes
+        size = 1 + np.max(rule.loss_vector(np.full(k, 1 / k)))
+        rounding = self.absolute * size
+        if name == "reverse":
+            points = self.wide.probs
+            noise = self.noise * size * np.sqrt(1 + reference)
+            allowed = self.relative * reference + rounding + noise
+            is_log = isinstance(rule.structure, Separable) and rule.structure.power == 1
+            if not is_log:  # others need not be accurate there
+                allowed = np.where(_is_subnormal(self.samples), np.inf, allowed)
+        else:
+            # A kernel may leave out of the gradient of H what is the same for all classes.
+            off = np.abs(self.wide.sums - 1).max(axis=-1)
+            points = self.wide.mean[..., None, :]
+            allowed = self.relative * reference + 8 * rounding + self.noise + 4 * off * size
+            allowed = allowed * self.factor
+        if isinstance(rule, DecisionRule) and name in {"reverse", _ERRORS[-1]}:
+            # Rounding errors choose among decisions that are tied.
+            is_tied = _margin(rule, points) < 64 * rounding
+            allowed = np.where(is_tied.any(axis=-1), np.inf, allowed)
+        return allowed
+
+
+def _margin(rule: DecisionRule, p: Array) -> Array:
+    """Return by how much the decision under p is better than the next, ``(...)``."""
+    if isinstance(rule.structure, LargestClasses):
+        k = rule.structure.k
+        if k == p.shape[-1]:
+            return np.full(p.shape[:-1], np.inf)
+        falling = -np.sort(-p, axis=-1)
+        return falling[..., k - 1] - falling[..., k]
+    regrets = np.sort(rule._regret(np, p), axis=-1)
+    return regrets[..., 1] if regrets.shape[-1] > 1 else np.full(p.shape[:-1], np.inf)
+
+
+# -- invalid entries ------------------------------------------------------------------------------
 
 
 def _check_invalid_is_detected(

@@ -218,8 +218,8 @@ template <class T, bool SIDE> class Extras {
         // Numbers below the normal ones are scaled, as the logarithm does not know them.
         const V<T> ratio = p / (is_small ? q * T(0x1p64) : fill<T>(1)), log_ratio = log(ratio) + T(64 * LN2);
         const V<T> far = (p > 0 ? p * log_ratio : V<T>{}) - d;
-        const V<T> value = is_small & (p > 2 * q) ? far : relative_entropy<T>(q, p, d);
-        return (q == 0) & (p > 0) ? fill<T>(__builtin_inf()) : value;
+        const V<T> value = (is_small & (p > 2 * q)) ? far : relative_entropy<T>(q, p, d);
+        return ((q == 0) & (p > 0)) ? fill<T>(__builtin_inf()) : value;
     }
 
     // -- E D(θ, θ̄) -----------------------------------------------------------------------------------------
@@ -304,7 +304,7 @@ template <class T, bool SIDE> class Extras {
         const bool is_separable = rule.structure == LOG || rule.structure == SEPARABLE;
         if (decides) choose(rule, mean());
         if (is_separable) prepare_separable(rule);
-        if (with_errors) find_gradient(rule, parts);
+        if (with_errors) find_gradient(rule);
         for (ptrdiff_t m = 0; m < job_.n_members; m++) {
             const Row<T> row = members_.row(m);
             const V<T> w = members_.weight(m);
@@ -388,7 +388,7 @@ template <class T, bool SIDE> class Extras {
     }
 
     // ∇H at the mean, up to what is the same for all classes, as deviations sum to 0.
-    void find_gradient(const Number &rule, const V<T> *parts) {
+    void find_gradient(const Number &rule) {
         const T rate = T(rule.parameter);
         switch (rule.structure) {
             case LOG:
@@ -409,7 +409,12 @@ template <class T, bool SIDE> class Extras {
                 return;
             }
             case NORM: {
-                const V<T> log_norm = log(T(1) - parts[0]);
+                // not from TU, as 1 − TU loses digits where the norm is small, and sums of rows are not quite 1
+                const V<T> log_top = log(top_of(mean()));
+                const V<T> powers = R::sum_over_classes(n_, [&](int r, V<T> sum) {
+                    return sum + (mean_[r] > 0 ? exp<T>((log(mean_[r]) - log_top) * rate) : V<T>{});
+                });
+                const V<T> log_norm = log_top + log(powers) / rate;
                 for (int r = 0; r < n_; r++)
                     gradient_[r] = mean_[r] > 0 ? -exp<T>((log(mean_[r]) - log_norm) * (rate - T(1))) : V<T>{};
                 return;
