@@ -46,6 +46,28 @@ def test_the_jackknife_of_the_kernel_is_that_of_the_array_path(k, weights, dtype
                 np.testing.assert_allclose(a, b, rtol, atol=rtol / 100, err_msg=name)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("m", [3, 17, 20])
+def test_errors_under_a_rule_do_not_depend_on_the_other_rules(m: int, dtype: str):
+    probs = members(5, m, 225).astype(dtype)  # classes of one instance are in the lanes
+    rules = {"log": "log", "brier": "brier", "spherical": "spherical", "powers": "tsallis:1.5"}
+    together = by_kernel(probs, rules, standard_errors=True)
+    exact = by_array(probs.astype(np.float64), rules, standard_errors=True)
+    for name in rules:
+        pairs = zip(together[name].standard_error, exact[name].standard_error, strict=True)
+        for a, b in pairs:
+            np.testing.assert_allclose(a, b, 10 * TOLERANCE[dtype], atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("alpha", [1.3, 20])
+def test_errors_of_total_keep_their_digits_where_the_norm_is_small(alpha: float):
+    probs = members(5, 6, 1000).astype(np.float32)
+    rule = sw.rules.pseudospherical(alpha)
+    got = by_kernel(probs, rule, standard_errors=True).standard_error.total
+    exact = by_array(probs.astype(np.float64), rule, standard_errors=True).standard_error.total
+    np.testing.assert_allclose(got, exact, rtol=1e-4)
+
+
 @pytest.mark.parametrize("options", [{"from_logits": True}, {"member_axis": 0}])
 def test_the_jackknife_of_logits_and_of_other_layouts(options):
     probs = members(20, 4, 5)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import scorewise as sw
-from scorewise.kernels import Usability, cpu
+from scorewise.kernels import Extras, Usability, cpu
 
 SPOILERS = {
     "component off": lambda t, a, e: [t, a, e * 1.01],
@@ -28,12 +28,101 @@ def like_cpu(**functions):
 
 @pytest.mark.parametrize("spoiler", SPOILERS)
 def test_the_check_of_a_kernel_can_fail(spoiler: str):
-    def compute(*work):
-        results = cpu.compute(*work)
-        return results and SPOILERS[spoiler](*results)
+    def compute(raw, weights, rules, extras):
+        results = cpu.compute(raw, weights, rules, extras)
+        return results if extras else results and SPOILERS[spoiler](*results)
 
     with pytest.raises(sw.errors.KernelMismatch):
         sw.check_kernel(like_cpu(compute=compute), ["log"], n_trials=30)
+
+
+CORRECTED, ERRORS, REVERSE = Extras(True), Extras(False, True), Extras(False, False, True)
+EXTRAS = {
+    "corrected total off": (CORRECTED, lambda t, a, e: [t * 1.001, a, e]),
+    "corrected aleatoric off": (CORRECTED, lambda t, a, e: [t, a * 1.001, e]),
+    "corrected epistemic off": (CORRECTED, lambda t, a, e: [t, a, e * 1.001]),
+    "no correction": (CORRECTED, lambda t, a, e: None),
+    "correction of identical members": (CORRECTED, lambda t, a, e: [t, a, e + 1e-13]),
+    "error of total off": (ERRORS, lambda t, a, e, *s: [t, a, e, s[0] * 1.01, s[1], s[2]]),
+    "error of aleatoric off": (ERRORS, lambda t, a, e, *s: [t, a, e, s[0], s[1] * 1.01, s[2]]),
+    "error of epistemic off": (ERRORS, lambda t, a, e, *s: [t, a, e, s[0], s[1], s[2] * 1.01]),
+    "negative error": (ERRORS, lambda t, a, e, *s: [t, a, e, s[0], -s[1], s[2]]),
+    "error that is not a number": (
+        ERRORS,
+        lambda t, a, e, *s: [t, a, e, s[0], s[1], s[2] * np.nan],
+    ),
+    "no errors": (ERRORS, lambda t, a, e, *s: [t, a, e]),
+    "epistemic beside errors off": (ERRORS, lambda t, a, e, *s: [t, a, e * 1.001, *s]),
+    "reverse off": (REVERSE, lambda t, a, e, r: [t, a, e, r * 1.001]),
+    "reverse is forward": (REVERSE, lambda t, a, e, r: [t, a, e, e]),
+    "reverse is finite": (REVERSE, lambda t, a, e, r: [t, a, e, np.minimum(r, 1e30)]),
+    "reverse is infinite": (REVERSE, lambda t, a, e, r: [t, a, e, np.where(r > 1, np.inf, r)]),
+}
+
+
+@pytest.mark.parametrize("spoiler", EXTRAS)
+def test_the_check_of_a_kernel_fails_for_each_extra_that_is_wrong(spoiler: str):
+    wrong_extras, spoil = EXTRAS[spoiler]
+    spoiled = []
+
+    def compute(raw, weights, rules, extras):
+        results = cpu.compute(raw, weights, rules, extras)
+        if results is None or extras != wrong_extras:
+            return results
+        spoiled.append(extras)
+        return spoil(*results)
+
+    kernel = like_cpu(compute=compute)
+    with pytest.raises(sw.errors.KernelMismatch, match=r"log|declines|components"):
+        sw.check_kernel(kernel, ["log"], n_trials=80)
+    assert spoiled
+
+
+def test_the_check_of_a_kernel_catches_corrections_that_make_epistemic_uncertainty_smaller():
+    def compute(raw, weights, rules, extras):
+        results = cpu.compute(raw, weights, rules, extras)
+        if results is None or extras:
+            return results
+        return [x * 1.00015 for x in results]  # within what is allowed
+
+    # Members that nearly agree with a heavy one have corrections of less than that.
+    with pytest.raises(sw.errors.KernelMismatch):
+        sw.check_kernel(like_cpu(compute=compute), ["brier"], n_trials=200)
+
+
+def test_the_check_of_a_kernel_catches_a_jackknife_of_a_single_member_with_weight():
+    def compute(raw, weights, rules, extras):
+        results = cpu.compute(raw, weights, rules, extras)
+        return cpu.compute(raw, weights, rules, Extras()) if results is None else results
+
+    kernel = like_cpu(compute=compute, supports=lambda rule, extras: not extras.standard_errors)
+    with pytest.raises(sw.errors.KernelMismatch, match="the only member with weight"):
+        sw.check_kernel(kernel, ["brier"], n_trials=100)
+
+
+def test_the_check_of_a_kernel_tries_only_the_extras_that_it_supports():
+    wanted = set()
+
+    def compute(raw, weights, rules, extras):
+        wanted.add(extras)
+        return cpu.compute(raw, weights, rules, extras)
+
+    sw.check_kernel(like_cpu(compute=compute), ["log", "zero-one"], n_trials=40)
+    assert wanted == {Extras(), CORRECTED, ERRORS, Extras(True, True), REVERSE}
+    wanted.clear()
+    plain = like_cpu(compute=compute, supports=lambda rule, extras: not extras)
+    sw.check_kernel(plain, ["log", "zero-one"], n_trials=40)
+    assert wanted == {Extras()}
+
+
+def test_the_check_of_a_kernel_catches_one_whose_numbers_depend_on_the_other_rules():
+    def compute(raw, weights, rules, extras):
+        results = cpu.compute(raw, weights, rules, extras)
+        is_short = results is not None and extras.standard_errors and 1 < len(rules) < 4
+        return [*results[:-2], results[-2] * 1.1, results[-1]] if is_short else results
+
+    with pytest.raises(sw.errors.KernelMismatch, match="standard error of aleatoric"):
+        sw.check_kernel(like_cpu(compute=compute), sw.rules.DEFAULT_RULES, n_trials=200)
 
 
 def test_the_check_of_a_kernel_catches_one_that_checks_nothing():

@@ -40,8 +40,7 @@ template <class T, bool SIDE> class Extras {
         if (!(job.extras & (UNBIASED | ERRORS))) return;
         rest_ = arena.take<V<T>>(job.n_members);
         influence_ = arena.take<Influence>(job.n_members);
-        if (job.extras & ERRORS)
-            entropies_ = arena.take<T>(job.n_rules * job.n_members * GROUP + LANES<T>);
+        if (job.extras & ERRORS) entropies_ = arena.take<T>(job.n_rules * entropies_of_rule());
         if (job.weight_instance_stride == 0) find_rests();
     }
 
@@ -477,7 +476,9 @@ template <class T, bool SIDE> class Extras {
         else return sqrt(sum);
     }
 
-    T *entropy_at(int place, ptrdiff_t m) const { return entropies_ + (place * job_.n_members + m) * GROUP; }
+    // Whole vectors, as the last one that is kept may have more lanes than there are members.
+    ptrdiff_t entropies_of_rule() const { return (job_.n_members * GROUP + LANES<T> - 1) / LANES<T> * LANES<T>; }
+    T *entropy_at(int place, ptrdiff_t m) const { return entropies_ + place * entropies_of_rule() + m * GROUP; }
     V<T> entropy_of(int place, ptrdiff_t m) const {
         return SIDE ? load<T>(entropy_at(place, m)) : fill<T>(*entropy_at(place, m));
     }
