@@ -57,7 +57,8 @@ template <class T, bool SIDE> class Decomposer {
 
   private:
     RuleNumbers<T> numbers_of(const Rule &rule, Arena &arena) {
-        RuleNumbers<T> own = {rule.structure, rule.parameter, nullptr, rule.numbers, rule.size, nullptr, nullptr};
+        RuleNumbers<T> own = {rule.structure, rule.parameter, nullptr, rule.numbers, rule.size, nullptr, nullptr, nullptr};
+        if (R::has_tangent(own)) own.tangent = new_tangent<T>(n_, arena);
         if (rule.size > 0) {
             T *numbers = arena.take<T>(rule.size + LANES<T>);
             for (ptrdiff_t i = 0; i < rule.size + LANES<T>; i++) numbers[i] = i < rule.size ? T(rule.numbers[i]) : T(0);
@@ -144,7 +145,10 @@ template <class T, bool SIDE> class Decomposer {
         members_.copy_heaviest(mean_);
         for (int r = 0; r < n_; r++) center_[r] = {mean_[r], V<T>{}};
         if (job_.n_members >= MANY) memset(far_shift_, 0, n_ * sizeof *far_shift_);
-        for (int j = 0; j < n_others_; j++) others_[j].aleatoric = others_[j].convex = Wide<T>{};
+        for (int j = 0; j < n_others_; j++) {
+            others_[j].aleatoric = others_[j].convex = Wide<T>{};
+            if (others_[j].rule.tangent != nullptr) others_[j].rule.tangent->is_found = false;
+        }
         largest_error_ = V<T>{};
         Averages averages;
         Batch batch;
@@ -376,17 +380,26 @@ template <class T, bool SIDE> class Decomposer {
     // EU of a rule as a mean divergence, or a least mean regret.
     void find_divergence(Other &other) {
         if (all(other.is_far)) return;
-        const bool has_regrets = R::has_regrets(other.rule);
+        const bool has_regrets = R::has_regrets(other.rule), has_tangent = R::has_tangent(other.rule);
+        if (has_tangent) R::find_tangent(other.rule, Row<T>::of(mean_, n_));
         Wide<T> sum{};
         for (int i = 0; has_regrets && i < R::n_regrets(other.rule, n_); i++) other.rule.sums[i] = V<T>{};
         for (ptrdiff_t m = 0; m < job_.n_members; m++) {
             const Row<T> row = members_.row(m);
             const V<T> w = members_.weight(m);
+            V<T> value;
             if (has_regrets) R::add_regrets(other.rule, row, w);
+            else if (has_tangent && divergence_of(other, row, value)) sum = sum + widen(w * value);
             else sum = sum + widen(w * R::divergence(other.rule, Row<T>::of(mean_, n_), row, deviation(other, row)));
         }
         const V<T> divergence = has_regrets ? R::least_regret(other.rule, n_) : narrow(sum);
         other.epistemic = other.is_far ? other.epistemic : divergence;
+    }
+
+    bool divergence_of(const Other &other, Row<T> row, V<T> &value) const {
+        return R::divergence_from_mean(other.rule, n_, fill<T>(1), [&](int r) __attribute__((always_inline)) {
+            return (row[r] - center_[r].anchor) - center_[r].shift;
+        }, value);
     }
 
     // p − mean, with digits that the mean has lost to rounding: cumulative sums would add such errors.

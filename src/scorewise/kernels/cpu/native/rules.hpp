@@ -4,6 +4,7 @@
 // Predictions p and q are rows of vectors. Results are per lane (an instance's in each of its lanes).
 #pragma once
 
+#include "powers.hpp"
 #include "sums.hpp"
 
 namespace scorewise {
@@ -28,6 +29,7 @@ template <class T> struct RuleNumbers {
     ptrdiff_t size;
     V<T> *sums;              // over members, of regrets
     V<T> *row;               // room for a row
+    Tangent<T> *tangent;     // at the mean, of powers and logarithms
 };
 
 template <class T, bool SIDE> struct Rules {
@@ -195,6 +197,70 @@ template <class T, bool SIDE> struct Rules {
         V<T> norm = exp<T>(log(across_sum<T, SIDE>(narrow(member_powers))) / alpha);
         V<T> mean_norm = lift * mean_top / top * exp<T>(log(own_sum / mean_top) / alpha);
         return top * (near ? close : norm - mean_norm);
+    }
+
+    // -- separable and norm, from the mean: what depends on it alone is found once ----------------------
+
+    static bool has_tangent(const Number &rule) {
+        return rule.structure == LOG || rule.structure == SEPARABLE || rule.structure == NORM;
+    }
+
+    static void find_tangent(const Number &rule, Row<T> q) {
+        Tangent<T> &tangent = *rule.tangent;
+        if (tangent.is_found) return;
+        tangent.is_found = true;
+        const bool is_norm = rule.structure == scorewise::NORM;
+        const T rate = T(is_norm ? rule.parameter - 1 : rule.parameter);
+        if (!tangent.is_fitted) tangent.bend.fit(rate);
+        tangent.is_fitted = true;
+        V<T> top = fill<T>(1), log_top{};
+        if (is_norm) {  // powers of small numbers underflow
+            top = V<T>{};
+            for (int r = 0; r < q.n; r++) top = larger(q[r], top);
+            top = across_max<T, SIDE>(top);
+            log_top = log(top);
+        }
+        for (int r = 0; r < q.n; r++) {
+            tangent.inverse[r] = T(1) / at_least_tiny<T>(q[r]);
+            V<T> power = q[r];
+            if (is_norm) power = q[r] > 0 ? exp<T>((log(q[r]) - log_top) * (rate + T(1))) : V<T>{};
+            else if (rate != 0) power = q[r] > 0 ? q[r] * exp<T>(log(q[r]) * rate) : V<T>{};
+            tangent.scale[r] = rule.numbers != nullptr ? power * coefficient(rule.numbers, r) : power;
+        }
+        if (!is_norm) return;
+        const V<T> sum = sum_over_classes(q.n, [&](int r, V<T> sum) { return sum + tangent.scale[r]; });
+        tangent.norm = top * exp<T>(log(sum) / T(rule.parameter));
+        for (int r = 0; r < q.n; r++) tangent.scale[r] = tangent.scale[r] / sum;
+    }
+
+    // D(q, q + factor·d) of the mean q, with d = `deviation(r)`. False where that is too far from the
+    // mean for powers of their ratio, which might overflow.
+    //
+    // Under a norm, whose tangent scaled by `lift` meets p at the height of the scaled mean, it is
+    // lift·‖q‖·((1 + rise)^{1/α} − 1) with the rise of Σx^α above that tangent.
+    template <class Deviation>
+    static INLINE bool divergence_from_mean(const Number &rule, int n, V<T> factor, Deviation deviation, V<T> &value) {
+        const Tangent<T> &tangent = *rule.tangent;
+        Bits<T> is_beyond{};
+        if (rule.structure != scorewise::NORM) {
+            value = sum_over_classes(n, [&](int r, V<T> sum) __attribute__((always_inline)) {
+                const V<T> x = deviation(r) * factor * tangent.inverse[r];
+                return fma(tangent.scale[r], tangent.bend(x, is_beyond), sum);
+            });
+            return !any(is_beyond);
+        }
+        const V<T> parallel = factor * sum_over_classes(n, [&](int r, V<T> sum) __attribute__((always_inline)) {
+            return fma(deviation(r) * tangent.inverse[r], tangent.scale[r], sum);
+        });
+        const V<T> lift = parallel + T(1), inverse_lift = T(1) / lift;
+        const V<T> slope = factor * inverse_lift, offset = parallel * inverse_lift;
+        const V<T> sum = sum_over_classes(n, [&](int r, V<T> sum) __attribute__((always_inline)) {
+            const V<T> x = deviation(r) * tangent.inverse[r] * slope - offset;
+            return fma(tangent.scale[r], tangent.bend(x, is_beyond), sum);
+        });
+        const V<T> rise = sum * T(rule.parameter - 1);
+        value = lift * tangent.norm * expm1<T>(log1p<T>(rise) / T(rule.parameter));
+        return !any(is_beyond | (lift < T(0.05)));
     }
 
     // -- decisions under costs c, (K, A), of which the least of each class is taken out --------------

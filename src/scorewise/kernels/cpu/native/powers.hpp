@@ -1,0 +1,105 @@
+// How far a power lies above its tangent, for predictions that are compared with one mean.
+//
+// With x = (p − q)/q, p^(rate + 1) lies above its tangent at q by rate·q^(rate + 1)·b(x), where
+//
+//     b(x) = (1 + x)·((1 + x)^rate − 1)/rate − x,  or (1 + x)·log(1 + x) − x at rate = 0.
+//
+// What depends on the mean q alone is found once for all members. b(x)/x² is smooth: a polynomial,
+// fitted once for each rule, serves most x, so that few numbers need a logarithm or an exponential.
+#pragma once
+
+#include "members.hpp"
+
+namespace scorewise {
+namespace SCOREWISE_ISA {
+
+template <class T> class Bend {
+  public:
+    double rate = 0;
+
+    // Fit the polynomial at Chebyshev's nodes, to 7e-7 (1e-13) of its value, in float32 (float64).
+    void fit(double own_rate) {
+        rate = own_rate;
+        const double width = rate > 3 ? 4 / (rate + 1) : 1;  // steep powers need a shorter interval
+        const double low = (sizeof(T) == 4 ? -0.6 : -0.4) * width, high = (sizeof(T) == 4 ? 0.35 : 0.3) * width;
+        const double middle = (low + high) / 2, half = (high - low) / 2;
+        double node[N], value[N], t_before[N], t_here[N];  // Chebyshev polynomials at the nodes,
+        double before[N + 1] = {}, here[N + 1] = {1}, sum[N] = {};  // and their coefficients
+        for (int i = 0; i < N; i++) {
+            node[i] = __builtin_cos(3.14159265358979323846 * (i + 0.5) / N);
+            value[i] = series(middle + half * node[i]);
+            t_before[i] = node[i];
+            t_here[i] = 1;
+        }
+        for (int j = 0; j < N; j++) {
+            double a = 0;
+            for (int i = 0; i < N; i++) a += value[i] * t_here[i] * (j == 0 ? 1 : 2) / N;
+            for (int i = 0; i <= j; i++) sum[i] += a * here[i];
+            for (int i = 0; i < N; i++) {
+                const double next = 2 * node[i] * t_here[i] - t_before[i];
+                t_before[i] = t_here[i];
+                t_here[i] = next;
+            }
+            for (int i = N - 1; i >= 0; i--) {
+                const double shifted = i > 0 ? here[i - 1] : 0, next = (j == 0 ? 1 : 2) * shifted - before[i];
+                before[i] = here[i];
+                here[i] = next;
+            }
+        }
+        for (int i = 0; i < N; i++) c_[i] = T(sum[i]);
+        stretch_ = T(1 / half);
+        offset_ = T(-middle / half);
+        inverse_rate_ = T(rate == 0 ? 0 : 1 / rate);
+        const double reach = rate > 1.5 ? __builtin_expm1(20 / rate) : 1e5;
+        limit_ = T(reach);
+    }
+
+    // b(x), to 100 ulp, and 5 more for each unit of rate·|log(1 + x)|; mark x whose powers might overflow.
+    INLINE V<T> operator()(V<T> x, Bits<T> &is_beyond) const {
+        const V<T> t = fma(x, fill<T>(stretch_), fill<T>(offset_));
+        V<T> b = x * x * polynomial<T>(t, c_);
+        const Bits<T> apart = absolute(t) > T(1);
+        if (any(apart)) {
+            const V<T> u = at_least_zero(x + T(1)), log_u = log(u);
+            const V<T> power = rate == 0 ? log_u : expm1<T>(log_u * T(rate)) * inverse_rate_;
+            b = apart ? fma(u, power, -x) : b;
+            is_beyond |= x > limit_;
+        }
+        return b;
+    }
+
+  private:
+    static constexpr int N = sizeof(T) == 4 ? 9 : 16;  // terms
+
+    // b(x)/x² by its Taylor series
+    double series(double x) const {
+        double term = (rate + 1) / 2, value = 0;
+        for (int j = 0; j < 48; j++) {
+            value += term;
+            term *= x * (rate - 1 - j) / (j + 3);
+        }
+        return value;
+    }
+
+    T c_[N], stretch_, offset_, inverse_rate_, limit_;
+};
+
+// What divergences from a mean q need of it.
+template <class T> struct Tangent {
+    Bend<T> bend;
+    V<T> *inverse;  // 1/q
+    V<T> *scale;    // w·q^(rate + 1); under norms divided by their sum
+    V<T> norm;      // of q, under norms
+    bool is_fitted, is_found;
+};
+
+template <class T> Tangent<T> *new_tangent(int n, Arena &arena) {
+    Tangent<T> *tangent = arena.take<Tangent<T>>(1);
+    tangent->inverse = arena.take<V<T>>(n);
+    tangent->scale = arena.take<V<T>>(n);
+    tangent->is_fitted = tangent->is_found = false;
+    return tangent;
+}
+
+}  // namespace SCOREWISE_ISA
+}  // namespace scorewise
