@@ -461,11 +461,11 @@ template <class T, bool SIDE> class Decomposer {
 };
 
 // Up to so many classes instances are side by side (measured): under the first four rules alone, and
-// under others, which combine lanes more often.
+// under others or with extras, which combine lanes more often.
 constexpr ptrdiff_t FEW_CLASSES = 48, FEW_CLASSES_UNDER_OTHERS = 400;
 
 template <class T> bool is_side_by_side(const Job &job) {
-    ptrdiff_t few = FEW_CLASSES;
+    ptrdiff_t few = job.extras != 0 ? FEW_CLASSES_UNDER_OTHERS : FEW_CLASSES;
     for (int i = 0; i < job.n_rules; i++) {
         if (job.rules[i].structure >= COSTS) return true;  // which need classes in their order
         if (job.rules[i].structure >= SEPARABLE) few = FEW_CLASSES_UNDER_OTHERS;
