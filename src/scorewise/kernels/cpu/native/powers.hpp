@@ -13,6 +13,45 @@
 namespace scorewise {
 namespace SCOREWISE_ISA {
 
+// A power p^rate of p from 0 to about 1, and that less 1 (whose errors are those of a number of size 1).
+template <class T> struct Powered {
+    V<T> power, less_one;
+};
+// Any rate: to 2.5 ulp, and 1.5 more for each unit of rate·|log p|.
+template <class T> struct AnyPower {
+    T rate;
+    INLINE Powered<T> operator()(V<T> p) const {
+        const ExpParts<T> parts = split_exp<T>(cheap_log(p) * rate);
+        return {fma(parts.scale, parts.rest, parts.scale), fma(parts.scale, parts.rest, parts.scale - T(1))};
+    }
+};
+// A rate of ½, 1, 1½, …: a square root and products are far cheaper, to 0.5 ulp for each.
+template <class T> struct HalfPower {
+    int halves;
+    INLINE Powered<T> operator()(V<T> p) const {
+        V<T> power = halves & 1 ? sqrt(p) : p;
+        for (int i = 1 + !(halves & 1); i < (halves + 1) / 2 + !(halves & 1); i++) power *= p;
+        return {power, power - T(1)};
+    }
+};
+template <class T, class Use> INLINE auto with_power(double rate, Use use) {
+    const int halves = rate <= 4 ? int(2 * rate) : 0;
+    if (halves > 0 && halves == 2 * rate) return use(HalfPower<T>{halves});
+    return use(AnyPower<T>{T(rate * LOG_UNIT<T>)});
+}
+
+// (1 + x)^−rate − 1; a series near x = 0, where x is by how much a checked prediction does not sum to 1.
+template <class T> INLINE V<T> power_of_total(V<T> x, double rate) {
+    if (any(absolute(x) * T(rate + 1) > T(sizeof(T) == 4 ? 0.02 : 1e-3))) return expm1<T>(log1p<T>(x) * T(-rate));
+    T c[5];
+    double term = -rate;
+    for (int j = 0; j < 5; j++) {
+        c[j] = T(term);
+        term *= (-rate - (j + 1)) * (1.0 / (j + 2));
+    }
+    return x * polynomial<T>(x, c);
+}
+
 template <class T> class Bend {
   public:
     double rate = 0;

@@ -42,42 +42,58 @@ template <class T, bool SIDE> struct Rules {
 
     // -- separable: H = Σ w·p·(1 − (p/S)^rate)/rate, −Σ w·p·log(p/S) at rate = 0 --------------------
 
-    static Entropy<T> separable_entropy(const Number &rule, Row<T> p, const Sums<T> &s) {
-        const T rate = T(rule.parameter);
+    // Sums over classes of w·p·(p^rate − 1), or w·p·log p at rate = 0; of w·p^(rate + 1); and, under
+    // weights, of w·p and of p but for the largest.
+    struct PowerSums {
+        V<T> less_one, powers, weighted, others;
+    };
+    template <class Power> static INLINE PowerSums sum_powers(const Number &rule, Row<T> p, V<T> top, Power power) {
         const bool has_weights = rule.numbers != nullptr;
-        Wide<T> sum{}, weighted{};  // of w·p·log p, or w·p·(p^rate − 1), and of w·p
-        V<T> others{};              // than the largest
+        Wide<T> less_one{}, powers{}, weighted{};
+        V<T> others{};
         for (int start = 0; start < p.n; start += BLOCK) {
-            V<T> part{}, part_weighted{};
+            V<T> part_less_one{}, part_powers{}, part_weighted{};
             for (int r = start; r < p.n && r < start + BLOCK; r++) {
-                const V<T> log_p = log(p[r]), term = rate == 0 ? log_p : expm1<T>(log_p * rate);
+                const Powered<T> here = power(p[r]);
                 const V<T> w = has_weights ? p[r] * coefficient(rule.numbers, r) : p[r];
-                part = fma(w, term, part);
+                part_less_one = fma(w, here.less_one, part_less_one);
+                part_powers = fma(w, here.power, part_powers);
                 if (has_weights) {
                     part_weighted += w;
-                    others += p[r] < s.top ? p[r] : V<T>{};
+                    others += p[r] < top ? p[r] : V<T>{};
                 }
             }
-            sum = sum + widen(part);
+            less_one = less_one + widen(part_less_one);
+            powers = powers + widen(part_powers);
             weighted = weighted + widen(part_weighted);
         }
-        V<T> convex = across_sum<T, SIDE>(narrow(sum)), largest = fill<T>(1), total = s.total, beyond = s.total - T(1);
-        if (has_weights) {
-            others = across_sum<T, SIDE>(others);
-            total = across_sum<T, SIDE>(narrow(weighted));
+        return {across_sum<T, SIDE>(narrow(less_one)), across_sum<T, SIDE>(narrow(powers)),
+                across_sum<T, SIDE>(narrow(weighted)), across_sum<T, SIDE>(others)};
+    }
+
+    static Entropy<T> separable_entropy(const Number &rule, Row<T> p, const Sums<T> &s) {
+        const T rate = T(rule.parameter);
+        auto sum = [&](auto power) __attribute__((always_inline)) { return sum_powers(rule, p, s.top, power); };
+        const PowerSums sums = rate == 0 ? sum([](V<T> v) { return Powered<T>{V<T>{}, log(v)}; })
+                                         : with_power<T>(rule.parameter, sum);
+        V<T> total = s.total, beyond = s.total - T(1), largest = fill<T>(1);
+        if (rule.numbers != nullptr) {
+            total = sums.weighted;
             largest = fill<T>(rule.doubles[rule.size - 1]);
             // A heavy class that is almost certain needs all digits of S − 1.
-            beyond = s.top + s.top > s.total ? (s.top - T(1)) + others : beyond;
+            beyond = s.top + s.top > s.total ? (s.top - T(1)) + sums.others : beyond;
         }
-        const V<T> log_total = log1p<T>(beyond);
-        V<T> h = fma(log_total, total, -convex);
-        if (rate != 0) {
-            const V<T> scale = expm1<T>(log_total * -rate);  // S^−rate − 1
-            convex = convex / rate;
-            h = -fma(scale, convex + total / rate, convex);
+        if (rate == 0) {
+            const V<T> h = at_least_zero(fma(log1p<T>(beyond), total, -sums.less_one));
+            return {h, sums.less_one, larger(h, largest * T(0.25))};
         }
-        h = at_least_zero(h);
-        return {h, convex, larger(h, largest * T(0.25))};
+        const V<T> convex = sums.less_one / rate, scale = power_of_total<T>(beyond, rule.parameter);
+        const V<T> h = at_least_zero(-fma(scale, convex + total / rate, convex));
+        // Sums of steep powers are small, and so are their errors; those of flat ones are a large
+        // linear part, and those of very steep ones have errors of their exponents.
+        if (rule.parameter < 0.5 || rule.parameter > 3) return {h, convex, larger(h, largest * T(0.25))};
+        const V<T> powers = sums.powers / rate;
+        return {h, powers, powers * (rate + T(1))};
     }
 
     static V<T> separable_divergence(const Number &rule, Row<T> q, Row<T> p, Row<T> d) {
@@ -127,26 +143,32 @@ template <class T, bool SIDE> struct Rules {
     // -- norm: H = S − ‖p‖_α, with α = rate + 1 -----------------------------------------------------
 
     static Entropy<T> norm_entropy(const Number &rule, Row<T> p, const Sums<T> &s) {
-        const T rate = T(rule.parameter - 1), alpha = T(rule.parameter);
-        const V<T> log_top = log(s.top), top_share = expm1<T>((log_top - log1p<T>(s.total - T(1))) * rate);
-        Wide<T> powers{}, deficit{};
-        for (int start = 0; start < p.n; start += BLOCK) {
-            V<T> part_powers{}, part_deficit{};
-            for (int r = start; r < p.n && r < start + BLOCK; r++) {
-                // (p/max p)^rate − 1; powers of small numbers underflow
-                V<T> x = expm1<T>((log(p[r]) - log_top) * rate);
-                part_powers = fma(p[r], x + T(1), part_powers);
-                part_deficit = fma(p[r], x + top_share * (x + T(1)), part_deficit);
-            }
-            powers = powers + widen(part_powers);
-            deficit = deficit + widen(part_deficit);
+        const double rate = rule.parameter - 1;
+        const T alpha = T(rule.parameter);
+        PowerSums sums;
+        V<T> scale, log_share;  // S^−rate − 1, and log Σ(p/S)^α
+        if (__builtin_expect(rate <= 4, true)) {
+            sums = with_power<T>(rate, [&](auto power) __attribute__((always_inline)) {
+                return sum_powers(rule, p, s.top, power);
+            });
+            scale = power_of_total<T>(s.total - T(1), rate);
+            log_share = log((sums.powers + scale * sums.powers) / s.total);
+        } else {  // powers of small numbers underflow, those of p/max p do not
+            const V<T> inverse = T(1) / s.top, log_total = log1p<T>(s.total * inverse - T(1)) * T(rate);
+            sums = sum_powers(rule, p, s.top, [&](V<T> v) __attribute__((always_inline)) {
+                return AnyPower<T>{T(rate * LOG_UNIT<T>)}(v * inverse);
+            });
+            scale = expm1<T>(-log_total);
+            log_share = log(sums.powers / s.total) - log_total;
         }
-        V<T> norm = s.top * exp<T>(log(across_sum<T, SIDE>(narrow(powers)) / s.top) * T(1 / rule.parameter));
-        // With Σ(p/S)^α = 1 − T, S − ‖p‖ = S·(1 − (1 − T)^{1/α}) is accurate for small T.
-        V<T> missing = at_least_zero(-across_sum<T, SIDE>(narrow(deficit)) / s.total);
-        Bits<T> near = missing < T(0.5);
-        V<T> by_deficit = -expm1<T>(log1p<T>(near ? -missing : V<T>{}) / alpha) * s.total;
-        return {at_least_zero(near ? by_deficit : s.total - norm), norm, norm};
+        // With Σ(p/S)^α = 1 − T, S − ‖p‖ = S·(1 − (1 − T)^{1/α}), and T is accurate also where it is small.
+        const V<T> missing = at_least_zero(-fma(scale, sums.powers, sums.less_one) / s.total);
+        const V<T> x = -missing / (T(2) - missing), u = x * x;
+        log_share = u < T(NEAR) ? (x + x) * fma(u, odd_series(u), fill<T>(1)) : log_share;
+        const ExpParts<T> parts = split_exp<T>(log_share / alpha);
+        const V<T> less_one = fma(parts.scale, parts.rest, parts.scale - T(1));
+        const V<T> norm = s.total * fma(parts.scale, parts.rest, parts.scale);
+        return {at_least_zero(-less_one * s.total), norm, norm};
     }
 
     // D(q, p), which does not change when q is scaled. Scaled so that the tangent of Σx^α at q meets
