@@ -380,26 +380,30 @@ template <class T, bool SIDE> class Decomposer {
     // EU of a rule as a mean divergence, or a least mean regret.
     void find_divergence(Other &other) {
         if (all(other.is_far)) return;
-        const bool has_regrets = R::has_regrets(other.rule), has_tangent = R::has_tangent(other.rule);
-        if (has_tangent) R::find_tangent(other.rule, Row<T>::of(mean_, n_));
+        const bool has_regrets = R::has_regrets(other.rule);
+        if (R::has_tangent(other.rule)) R::find_tangent(other.rule, Row<T>::of(mean_, n_));
         Wide<T> sum{};
         for (int i = 0; has_regrets && i < R::n_regrets(other.rule, n_); i++) other.rule.sums[i] = V<T>{};
         for (ptrdiff_t m = 0; m < job_.n_members; m++) {
             const Row<T> row = members_.row(m);
             const V<T> w = members_.weight(m);
-            V<T> value;
-            if (has_regrets) R::add_regrets(other.rule, row, w);
-            else if (has_tangent && divergence_of(other, row, value)) sum = sum + widen(w * value);
-            else sum = sum + widen(w * R::divergence(other.rule, Row<T>::of(mean_, n_), row, deviation(other, row)));
+            if (has_regrets) {
+                R::add_regrets(other.rule, row, w);
+                continue;
+            }
+            const V<T> value = divergence_of(other, row);
+            extras_.keep_divergence(other.place, m, value);
+            sum = sum + widen(w * value);
         }
         const V<T> divergence = has_regrets ? R::least_regret(other.rule, n_) : narrow(sum);
         other.epistemic = other.is_far ? other.epistemic : divergence;
     }
 
-    bool divergence_of(const Other &other, Row<T> row, V<T> &value) const {
-        return R::divergence_from_mean(other.rule, n_, fill<T>(1), [&](int r) __attribute__((always_inline)) {
-            return (row[r] - center_[r].anchor) - center_[r].shift;
-        }, value);
+    V<T> divergence_of(const Other &other, Row<T> row) const {
+        auto d = [&](int r) __attribute__((always_inline)) { return (row[r] - center_[r].anchor) - center_[r].shift; };
+        V<T> value;
+        if (R::has_tangent(other.rule) && R::divergence_from_mean(other.rule, n_, fill<T>(1), d, value)) return value;
+        return R::divergence(other.rule, Row<T>::of(mean_, n_), row, deviation(other, row));
     }
 
     // p − mean, with digits that the mean has lost to rounding: cumulative sums would add such errors.

@@ -40,8 +40,10 @@ template <class T, bool SIDE> class Extras {
         if (!(job.extras & (UNBIASED | ERRORS))) return;
         rest_ = arena.take<V<T>>(job.n_members);
         influence_ = arena.take<Influence>(job.n_members);
-        if (job.extras & ERRORS)
+        if (job.extras & ERRORS) {
+            divergences_ = arena.take<V<T>>(job.n_rules * job.n_members);
             entropies_ = arena.take<T>(job.n_rules * job.n_members * GROUP + LANES<T>);
+        }
         if (job.weight_instance_stride == 0) find_rests();
     }
 
@@ -54,6 +56,11 @@ template <class T, bool SIDE> class Extras {
     INLINE void keep_same_entropy(int place, ptrdiff_t m, V<T> entropy) {
         if (SIDE) keep_entropy(place, m, entropy);
         else *entropy_at(place, m) = entropy[0];
+    }
+
+    // Keep D(θ̄, θ_m), where it was needed for EU.
+    INLINE void keep_divergence(int place, ptrdiff_t m, V<T> divergence) {
+        if (divergences_ != nullptr) divergences_[place * job_.n_members + m] = divergence;
     }
 
     // -- all extras -------------------------------------------------------------------------------------
@@ -301,10 +308,14 @@ template <class T, bool SIDE> class Extras {
 
     void find_influences(const Number &rule, int place, bool is_far, const V<T> *parts) {
         const bool with_errors = job_.extras & ERRORS;
-        const bool decides = is_decision(rule);
+        const bool decides = is_decision(rule), has_tangent = R::has_tangent(rule);
         if (decides) choose(rule, mean());
-        if (R::has_tangent(rule)) R::find_tangent(rule, mean());
+        if (has_tangent) R::find_tangent(rule, mean());
         if (with_errors) find_gradient(rule, parts);
+        if (rule.structure == COSTS) {
+            for (ptrdiff_t m = 0; m < job_.n_members; m++) find_cost_influence(rule, m);
+            return;
+        }
         for (ptrdiff_t m = 0; m < job_.n_members; m++) {
             const Row<T> row = members_.row(m);
             Influence &influence = influence_[m];
@@ -314,8 +325,28 @@ template <class T, bool SIDE> class Extras {
                 n_, [&](int r, V<T> sum) { return fma(deviation(row, r), gradient_[r], sum); });
             if (is_far) influence.divergence = influence.slope + (parts[0] - entropy_of(place, m));
             else if (decides) influence.divergence = regret_under(rule, row);
+            else if (has_tangent && rule.structure != LOG) influence.divergence = divergences_[place * job_.n_members + m];
             else influence.divergence = divergence_of(rule, row);
         }
+    }
+
+    // Expected costs are linear: those of the member's deviation give the regrets of what was chosen
+    // under the mean, without the member and under the member alone.
+    void find_cost_influence(const Number &rule, ptrdiff_t m) {
+        const Row<T> row = members_.row(m);
+        const V<T> w = members_.weight(m), rest = rest_[m];
+        auto d = [&](int r) __attribute__((always_inline)) { return deviation(row, r); };
+        V<T> chosen{}, excess{}, divergence{};
+        R::for_actions(rule, n_, d, [&](int a, V<T> cost) {
+            regrets_[a] = cost;
+            chosen += is_chosen_[a] ? cost : V<T>{};
+        });
+        for (int a = 0; a < int(rule.parameter); a++) {
+            const V<T> difference = chosen - regrets_[a];
+            excess = larger(-difference * w - rule.sums[a] * rest, excess);
+            divergence = larger(difference - rule.sums[a], divergence);
+        }
+        influence_[m] = {excess, chosen + R::base_cost(rule, n_, d), divergence};
     }
 
     // D(θ̄, θ_m)
@@ -391,16 +422,7 @@ template <class T, bool SIDE> class Extras {
             case LARGEST:
                 for (int r = 0; r < n_; r++) gradient_[r] = is_chosen_[r] ? fill<T>(-1) : V<T>{};
                 return;
-            case COSTS: {
-                const int n_actions = int(rule.parameter);
-                const T *minima = rule.numbers + ptrdiff_t(n_) * n_actions;
-                for (int r = 0; r < n_; r++) {
-                    gradient_[r] = fill<T>(minima[r]);
-                    for (int a = 0; a < n_actions; a++)
-                        gradient_[r] += is_chosen_[a] ? fill<T>(rule.numbers[ptrdiff_t(r) * n_actions + a]) : V<T>{};
-                }
-                return;
-            }
+            case COSTS: return;  // found with the costs of each member
             case QUADRATIC:
                 R::product_sum(rule.numbers, n_, mean(), [&](int j, V<T> product, V<T> sum) {
                     gradient_[j] = product + product;
@@ -458,6 +480,7 @@ template <class T, bool SIDE> class Extras {
     V<T> *gradient_ = nullptr, *scale_ = nullptr, *regrets_ = nullptr, *rest_ = nullptr;
     Bits<T> *is_chosen_ = nullptr;
     Influence *influence_ = nullptr;
+    V<T> *divergences_ = nullptr;
     T *entropies_ = nullptr;
 };
 

@@ -146,8 +146,10 @@ template <class T> INLINE V<T> at_least_tiny(V<T> v) { return larger(v, fill<T>(
 
 // The logarithm of 1 + x for x from −½ on, to 7.1 ulp (5.7).
 template <class T> INLINE V<T> log1p(V<T> x) {
-    V<T> s = x / (x + T(2)), u = s * s;
-    return u < T(NEAR) ? (s + s) * fma(u, odd_series(u), fill<T>(1)) : log(x + T(1));
+    V<T> s = x / (x + T(2)), u = s * s, value = (s + s) * fma(u, odd_series(u), fill<T>(1));
+    const Bits<T> apart = ~(u < T(NEAR));  // also at NaN
+    if (any(apart)) value = apart ? log(x + T(1)) : value;
+    return value;
 }
 
 // p·log(p/q) − p + q with d = p − q: 0 at d = 0, q at p = 0, finite at q = 0.

@@ -47,33 +47,41 @@ template <class T, bool SIDE> struct Rules {
     struct PowerSums {
         V<T> less_one, powers, weighted, others;
     };
-    template <class Power> static INLINE PowerSums sum_powers(const Number &rule, Row<T> p, V<T> top, Power power) {
-        const bool has_weights = rule.numbers != nullptr;
+    template <bool WEIGHTED, class Power>
+    static INLINE PowerSums sum_powers(const Number &rule, Row<T> p, V<T> top, Power power) {
         Wide<T> less_one{}, powers{}, weighted{};
-        V<T> others{};
+        PowerSums sums{};
         for (int start = 0; start < p.n; start += BLOCK) {
-            V<T> part_less_one{}, part_powers{}, part_weighted{};
+            PowerSums part{};
             for (int r = start; r < p.n && r < start + BLOCK; r++) {
                 const Powered<T> here = power(p[r]);
-                const V<T> w = has_weights ? p[r] * coefficient(rule.numbers, r) : p[r];
-                part_less_one = fma(w, here.less_one, part_less_one);
-                part_powers = fma(w, here.power, part_powers);
-                if (has_weights) {
-                    part_weighted += w;
-                    others += p[r] < top ? p[r] : V<T>{};
+                const V<T> w = WEIGHTED ? p[r] * coefficient(rule.numbers, r) : p[r];
+                part.less_one = fma(w, here.less_one, part.less_one);
+                part.powers = fma(w, here.power, part.powers);
+                if (WEIGHTED) {
+                    part.weighted += w;
+                    sums.others += p[r] < top ? p[r] : V<T>{};
                 }
             }
-            less_one = less_one + widen(part_less_one);
-            powers = powers + widen(part_powers);
-            weighted = weighted + widen(part_weighted);
+            if (p.n <= BLOCK) {
+                sums = {part.less_one, part.powers, part.weighted, sums.others};
+                break;
+            }
+            less_one = less_one + widen(part.less_one);
+            powers = powers + widen(part.powers);
+            if (WEIGHTED) weighted = weighted + widen(part.weighted);
         }
-        return {across_sum<T, SIDE>(narrow(less_one)), across_sum<T, SIDE>(narrow(powers)),
-                across_sum<T, SIDE>(narrow(weighted)), across_sum<T, SIDE>(others)};
+        if (p.n > BLOCK) sums = {narrow(less_one), narrow(powers), narrow(weighted), sums.others};
+        return {across_sum<T, SIDE>(sums.less_one), across_sum<T, SIDE>(sums.powers),
+                across_sum<T, SIDE>(sums.weighted), across_sum<T, SIDE>(sums.others)};
     }
 
     static Entropy<T> separable_entropy(const Number &rule, Row<T> p, const Sums<T> &s) {
         const T rate = T(rule.parameter);
-        auto sum = [&](auto power) __attribute__((always_inline)) { return sum_powers(rule, p, s.top, power); };
+        auto sum = [&](auto power) __attribute__((always_inline)) {
+            return rule.numbers != nullptr ? sum_powers<true>(rule, p, s.top, power)
+                                           : sum_powers<false>(rule, p, s.top, power);
+        };
         const PowerSums sums = rate == 0 ? sum([](V<T> v) { return Powered<T>{V<T>{}, log(v)}; })
                                          : with_power<T>(rule.parameter, sum);
         V<T> total = s.total, beyond = s.total - T(1), largest = fill<T>(1);
@@ -119,6 +127,7 @@ template <class T, bool SIDE> struct Rules {
         for (int start = 0; start < n; start += BLOCK) {
             V<T> part{};
             for (int r = start; r < n && r < start + BLOCK; r++) part = term(r, part);
+            if (n <= BLOCK) return across_sum<T, SIDE>(part);
             sum = sum + widen(part);
         }
         return across_sum<T, SIDE>(narrow(sum));
@@ -149,13 +158,13 @@ template <class T, bool SIDE> struct Rules {
         V<T> scale, log_share;  // S^−rate − 1, and log Σ(p/S)^α
         if (__builtin_expect(rate <= 4, true)) {
             sums = with_power<T>(rate, [&](auto power) __attribute__((always_inline)) {
-                return sum_powers(rule, p, s.top, power);
+                return sum_powers<false>(rule, p, s.top, power);
             });
             scale = power_of_total<T>(s.total - T(1), rate);
             log_share = log((sums.powers + scale * sums.powers) / s.total);
         } else {  // powers of small numbers underflow, those of p/max p do not
             const V<T> inverse = T(1) / s.top, log_total = log1p<T>(s.total * inverse - T(1)) * T(rate);
-            sums = sum_powers(rule, p, s.top, [&](V<T> v) __attribute__((always_inline)) {
+            sums = sum_powers<false>(rule, p, s.top, [&](V<T> v) __attribute__((always_inline)) {
                 return AnyPower<T>{T(rate * LOG_UNIT<T>)}(v * inverse);
             });
             scale = expm1<T>(-log_total);
@@ -272,12 +281,13 @@ template <class T, bool SIDE> struct Rules {
             return !any(is_beyond);
         }
         const V<T> parallel = factor * sum_over_classes(n, [&](int r, V<T> sum) __attribute__((always_inline)) {
-            return fma(deviation(r) * tangent.inverse[r], tangent.scale[r], sum);
+            rule.row[r] = deviation(r) * tangent.inverse[r];
+            return fma(rule.row[r], tangent.scale[r], sum);
         });
         const V<T> lift = parallel + T(1), inverse_lift = T(1) / lift;
         const V<T> slope = factor * inverse_lift, offset = parallel * inverse_lift;
         const V<T> sum = sum_over_classes(n, [&](int r, V<T> sum) __attribute__((always_inline)) {
-            const V<T> x = deviation(r) * tangent.inverse[r] * slope - offset;
+            const V<T> x = rule.row[r] * slope - offset;
             return fma(tangent.scale[r], tangent.bend(x, is_beyond), sum);
         });
         const V<T> rise = sum * T(rule.parameter - 1);
@@ -289,30 +299,42 @@ template <class T, bool SIDE> struct Rules {
 
     static constexpr int AT_ONCE = 4;  // actions whose sums stay in registers
 
-    template <class Sum, class Body> static INLINE void for_actions(int n_actions, Body body) {
-        for (int a = 0; a < n_actions; a += AT_ONCE) body(a, n_actions - a < AT_ONCE ? n_actions - a : AT_ONCE);
+    // Call `use` with each action and Σ_k number(k)·c_ka.
+    template <class Numbers, class Use>
+    static INLINE void for_actions(const Number &rule, int n, Numbers number, Use use) {
+        const int n_actions = int(rule.parameter);
+        int a = 0;
+        for (; a + AT_ONCE <= n_actions; a += AT_ONCE) some_actions<AT_ONCE>(rule, n, a, number, use);
+        for (; a < n_actions; a++) some_actions<1>(rule, n, a, number, use);
+    }
+    template <int COUNT, class Numbers, class Use>
+    static INLINE void some_actions(const Number &rule, int n, int first, Numbers number, Use use) {
+        const int n_actions = int(rule.parameter);
+        const T *columns = rule.numbers + first;
+        Wide<T> sums[COUNT] = {};
+        for (int start = 0; start < n; start += 4 * BLOCK) {
+            V<T> parts[COUNT] = {};
+            for (int r = start; r < n && r < start + 4 * BLOCK; r++) {
+                const V<T> p = number(r);
+                for (int j = 0; j < COUNT; j++) parts[j] = fma(p, fill<T>(columns[ptrdiff_t(r) * n_actions + j]), parts[j]);
+            }
+            for (int j = 0; j < COUNT; j++) sums[j] = sums[j] + widen(parts[j]);
+        }
+        for (int j = 0; j < COUNT; j++) use(first + j, narrow(sums[j]));
+    }
+    // What the least costs of classes add to the cost of any action.
+    template <class Numbers> static INLINE V<T> base_cost(const Number &rule, int n, Numbers number) {
+        const T *minima = rule.numbers + ptrdiff_t(n) * int(rule.parameter);
+        V<T> base{};
+        for (int r = 0; r < n; r++) base = fma(number(r), fill<T>(minima[r]), base);
+        return base;
     }
 
     static Entropy<T> cost_entropy(const Number &rule, Row<T> p) {
-        const int n_actions = int(rule.parameter);
-        V<T> least = fill<T>(__builtin_inf()), base{};
-        const T *minima = rule.numbers + ptrdiff_t(p.n) * n_actions;
-        for (int r = 0; r < p.n; r++) base = fma(p[r], fill<T>(minima[r]), base);
-        for (int a = 0; a < n_actions; a += AT_ONCE) {
-            const int last = n_actions - 1;  // actions beyond the last repeat it
-            const T *columns[AT_ONCE];
-            for (int j = 0; j < AT_ONCE; j++) columns[j] = rule.numbers + (a + j < last ? a + j : last);
-            Wide<T> sums[AT_ONCE] = {};
-            for (int start = 0; start < p.n; start += 4 * BLOCK) {
-                V<T> parts[AT_ONCE] = {};
-                for (int r = start; r < p.n && r < start + 4 * BLOCK; r++)
-                    for (int j = 0; j < AT_ONCE; j++)
-                        parts[j] = fma(p[r], fill<T>(columns[j][ptrdiff_t(r) * n_actions]), parts[j]);
-                for (int j = 0; j < AT_ONCE; j++) sums[j] = sums[j] + widen(parts[j]);
-            }
-            for (int j = 0; j < AT_ONCE; j++) least = smaller(narrow(sums[j]), least);
-        }
-        return {base + least, -least, least};
+        V<T> least = fill<T>(__builtin_inf());
+        auto number = [&](int r) __attribute__((always_inline)) { return p[r]; };
+        for_actions(rule, p.n, number, [&](int, V<T> cost) { least = smaller(cost, least); });
+        return {base_cost(rule, p.n, number) + least, -least, least};
     }
 
     // A sum of two doubles, of which the second is what the first lost to rounding. Differences of
