@@ -400,9 +400,12 @@ template <class T, bool SIDE> class Decomposer {
     }
 
     V<T> divergence_of(const Other &other, Row<T> row) const {
-        auto d = [&](int r) __attribute__((always_inline)) { return (row[r] - center_[r].anchor) - center_[r].shift; };
+        auto relative = [&](int r) __attribute__((always_inline)) {
+            return ((row[r] - center_[r].anchor) - center_[r].shift) * other.rule.tangent->inverse[r];
+        };
         V<T> value;
-        if (R::has_tangent(other.rule) && R::divergence_from_mean(other.rule, n_, fill<T>(1), d, value)) return value;
+        if (R::has_tangent(other.rule) && R::divergence_from_mean(other.rule, n_, fill<T>(1), relative, value))
+            return value;
         return R::divergence(other.rule, Row<T>::of(mean_, n_), row, deviation(other, row));
     }
 

@@ -319,7 +319,7 @@ template <class T, bool SIDE> class Extras {
         for (ptrdiff_t m = 0; m < job_.n_members; m++) {
             const Row<T> row = members_.row(m);
             Influence &influence = influence_[m];
-            influence.excess = excess(rule, row, m) * rest_[m];
+            influence.excess = excess(rule, row, m, is_far) * rest_[m];
             if (!with_errors) continue;
             influence.slope = R::sum_over_classes(
                 n_, [&](int r, V<T> sum) { return fma(deviation(row, r), gradient_[r], sum); });
@@ -352,26 +352,33 @@ template <class T, bool SIDE> class Extras {
     // D(θ̄, θ_m)
     V<T> divergence_of(const Number &rule, Row<T> row) {
         V<T> value;
-        if (R::has_tangent(rule) && from_mean(rule, row, fill<T>(1), value)) return value;
+        if (R::has_tangent(rule) && from_mean(rule, row, fill<T>(1), false, value)) return value;
         for (int r = 0; r < n_; r++) deviation_[r] = deviation(row, r);
         return R::divergence(rule, mean(), row, Row<T>::of(deviation_, n_));
     }
 
     // D(θ̄, θ̄₋ₘ)
-    V<T> excess(const Number &rule, Row<T> row, ptrdiff_t m) {
+    V<T> excess(const Number &rule, Row<T> row, ptrdiff_t m, bool is_far) {
         const V<T> w = members_.weight(m), rest = rest_[m];
         const bool is_tiny = any(rest < T(sizeof(T) == 4 ? 1e-30 : 1e-290));  // w/(1 − w) overflows
         V<T> value;
-        if (R::has_tangent(rule) && !is_tiny && from_mean(rule, row, -w / rest, value)) return value;
+        if (R::has_tangent(rule) && !is_tiny && from_mean(rule, row, -w / rest, is_far, value)) return value;
         leave_out(row, w, rest, is_tiny);
         const Row<T> left = Row<T>::of(left_, n_);
         return is_decision(rule) ? regret_under(rule, left)
                                  : R::divergence(rule, mean(), left, Row<T>::of(step_, n_));
     }
 
-    bool from_mean(const Number &rule, Row<T> row, V<T> factor, V<T> &value) const {
-        return R::divergence_from_mean(
-            rule, n_, factor, [&](int r) __attribute__((always_inline)) { return deviation(row, r); }, value);
+    // D(θ̄, θ̄ + factor·(θ_m − θ̄)); where members are far from the mean, it needs no more digits than
+    // their quotient has.
+    bool from_mean(const Number &rule, Row<T> row, V<T> factor, bool is_far, V<T> &value) const {
+        const V<T> *inverse = rule.tangent->inverse;
+        if (is_far) {
+            auto quotient = [&](int r) __attribute__((always_inline)) { return fma(row[r], inverse[r], fill<T>(-1)); };
+            return R::divergence_from_mean(rule, n_, factor, quotient, value);
+        }
+        auto relative = [&](int r) __attribute__((always_inline)) { return deviation(row, r) * inverse[r]; };
+        return R::divergence_from_mean(rule, n_, factor, relative, value);
     }
 
     V<T> regret_under(const Number &rule, Row<T> p) {

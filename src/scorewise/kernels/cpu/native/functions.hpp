@@ -110,8 +110,7 @@ INLINE Doubles exp_series(Doubles r) {
 
 template <class T> INLINE ExpParts<T> split_exp(V<T> z) {
     using F = Format<T>;
-    z = z < F::lowest ? fill<T>(F::lowest) : z;  // NaN stays NaN
-    z = z > F::highest ? fill<T>(F::highest) : z;
+    z = smaller(fill<T>(F::highest), larger(fill<T>(F::lowest), z));  // NaN stays NaN
     V<T> shifted = fma(z, fill<T>(1 / LN2), fill<T>(F::shifter));
     V<T> n = shifted - F::shifter;
     V<T> r = fma(n, fill<T>(-F::ln2_low), fma(n, fill<T>(-F::ln2_high), z));

@@ -264,31 +264,29 @@ template <class T, bool SIDE> struct Rules {
         for (int r = 0; r < q.n; r++) tangent.scale[r] = tangent.scale[r] / sum;
     }
 
-    // D(q, q + factor·d) of the mean q, with d = `deviation(r)`. False where that is too far from the
+    // D(q, q + factor·d) of the mean q, with d/q = `relative(r)`. False where that is too far from the
     // mean for powers of their ratio, which might overflow.
     //
     // Under a norm, whose tangent scaled by `lift` meets p at the height of the scaled mean, it is
     // lift·‖q‖·((1 + rise)^{1/α} − 1) with the rise of Σx^α above that tangent.
-    template <class Deviation>
-    static INLINE bool divergence_from_mean(const Number &rule, int n, V<T> factor, Deviation deviation, V<T> &value) {
+    template <class Relative>
+    static INLINE bool divergence_from_mean(const Number &rule, int n, V<T> factor, Relative relative, V<T> &value) {
         const Tangent<T> &tangent = *rule.tangent;
         Bits<T> is_beyond{};
         if (rule.structure != scorewise::NORM) {
             value = sum_over_classes(n, [&](int r, V<T> sum) __attribute__((always_inline)) {
-                const V<T> x = deviation(r) * factor * tangent.inverse[r];
-                return fma(tangent.scale[r], tangent.bend(x, is_beyond), sum);
+                return fma(tangent.scale[r], tangent.bend(relative(r) * factor, is_beyond), sum);
             });
             return !any(is_beyond);
         }
         const V<T> parallel = factor * sum_over_classes(n, [&](int r, V<T> sum) __attribute__((always_inline)) {
-            rule.row[r] = deviation(r) * tangent.inverse[r];
+            rule.row[r] = relative(r);
             return fma(rule.row[r], tangent.scale[r], sum);
         });
         const V<T> lift = parallel + T(1), inverse_lift = T(1) / lift;
         const V<T> slope = factor * inverse_lift, offset = parallel * inverse_lift;
         const V<T> sum = sum_over_classes(n, [&](int r, V<T> sum) __attribute__((always_inline)) {
-            const V<T> x = rule.row[r] * slope - offset;
-            return fma(tangent.scale[r], tangent.bend(x, is_beyond), sum);
+            return fma(tangent.scale[r], tangent.bend(rule.row[r] * slope - offset, is_beyond), sum);
         });
         const V<T> rise = sum * T(rule.parameter - 1);
         value = lift * tangent.norm * expm1<T>(log1p<T>(rise) / T(rule.parameter));

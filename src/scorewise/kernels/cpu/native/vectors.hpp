@@ -137,14 +137,32 @@ INLINE Doubles sqrt(Doubles v) {
 }
 #endif
 
-// The larger and the smaller of two; the second where either is NaN.
+// The larger and the smaller of two; the second where either is NaN. Compilers make two instructions
+// of the comparison of floats, as they need not know that one does the same.
 template <class Vector> INLINE Vector larger(Vector a, Vector b) { return a > b ? a : b; }
 template <class Vector> INLINE Vector smaller(Vector a, Vector b) { return a < b ? a : b; }
+#if defined(__AVX512F__)
+INLINE Floats larger(Floats a, Floats b) { return _mm512_maskz_max_ps(0xFFFF, a, b); }
+INLINE Floats smaller(Floats a, Floats b) { return _mm512_maskz_min_ps(0xFFFF, a, b); }
+INLINE Doubles larger(Doubles a, Doubles b) { return _mm512_maskz_max_pd(0xFF, a, b); }
+INLINE Doubles smaller(Doubles a, Doubles b) { return _mm512_maskz_min_pd(0xFF, a, b); }
+#elif defined(__AVX2__)
+INLINE Floats larger(Floats a, Floats b) { return _mm256_max_ps(a, b); }
+INLINE Floats smaller(Floats a, Floats b) { return _mm256_min_ps(a, b); }
+INLINE Doubles larger(Doubles a, Doubles b) { return _mm256_max_pd(a, b); }
+INLINE Doubles smaller(Doubles a, Doubles b) { return _mm256_min_pd(a, b); }
+#elif defined(__SSE2__)
+INLINE Floats larger(Floats a, Floats b) { return _mm_max_ps(a, b); }
+INLINE Floats smaller(Floats a, Floats b) { return _mm_min_ps(a, b); }
+INLINE Doubles larger(Doubles a, Doubles b) { return _mm_max_pd(a, b); }
+INLINE Doubles smaller(Doubles a, Doubles b) { return _mm_min_pd(a, b); }
+#endif
 
 // The larger of a number and 0; NaN stays NaN.
-template <class Vector> INLINE Vector at_least_zero(Vector v) { return v < 0 ? Vector{} : v; }
+template <class Vector> INLINE Vector at_least_zero(Vector v) { return larger(Vector{}, v); }
 
-template <class Vector> INLINE Vector absolute(Vector v) { return v < 0 ? -v : v; }
+INLINE Floats absolute(Floats v) { return from_bits(to_bits(v) & INT32_MAX); }
+INLINE Doubles absolute(Doubles v) { return from_bits(to_bits(v) & INT64_MAX); }
 
 template <class Mask> INLINE bool any(Mask mask) {
 #if defined(__AVX512F__)
