@@ -312,6 +312,7 @@ template <class T, bool SIDE> class Extras {
         if (decides) choose(rule, mean());
         if (has_tangent) R::find_tangent(rule, mean());
         if (with_errors) find_gradient(rule, parts);
+        for (int r = 0; r < n_ && has_tangent && with_errors; r++) gradient_[r] *= mean_[r];  // for (θ_m − θ̄)/θ̄
         if (rule.structure == COSTS) {
             for (ptrdiff_t m = 0; m < job_.n_members; m++) find_cost_influence(rule, m);
             return;
@@ -319,10 +320,14 @@ template <class T, bool SIDE> class Extras {
         for (ptrdiff_t m = 0; m < job_.n_members; m++) {
             const Row<T> row = members_.row(m);
             Influence &influence = influence_[m];
-            influence.excess = excess(rule, row, m, is_far) * rest_[m];
+            V<T> slope{};
+            const bool has_slope = has_tangent && with_errors;
+            influence.excess = excess(rule, row, m, is_far, has_slope ? &slope : nullptr) * rest_[m];
             if (!with_errors) continue;
-            influence.slope = R::sum_over_classes(
-                n_, [&](int r, V<T> sum) { return fma(deviation(row, r), gradient_[r], sum); });
+            if (!has_slope)
+                slope = R::sum_over_classes(
+                    n_, [&](int r, V<T> sum) { return fma(deviation(row, r), gradient_[r], sum); });
+            influence.slope = slope;
             if (is_far) influence.divergence = influence.slope + (parts[0] - entropy_of(place, m));
             else if (decides) influence.divergence = regret_under(rule, row);
             else if (has_tangent && rule.structure != LOG) influence.divergence = divergences_[place * job_.n_members + m];
@@ -352,17 +357,18 @@ template <class T, bool SIDE> class Extras {
     // D(θ̄, θ_m)
     V<T> divergence_of(const Number &rule, Row<T> row) {
         V<T> value;
-        if (R::has_tangent(rule) && from_mean(rule, row, fill<T>(1), false, value)) return value;
+        if (R::has_tangent(rule) && from_mean(rule, row, fill<T>(1), false, value, nullptr)) return value;
         for (int r = 0; r < n_; r++) deviation_[r] = deviation(row, r);
         return R::divergence(rule, mean(), row, Row<T>::of(deviation_, n_));
     }
 
-    // D(θ̄, θ̄₋ₘ)
-    V<T> excess(const Number &rule, Row<T> row, ptrdiff_t m, bool is_far) {
+    // D(θ̄, θ̄₋ₘ), and the slope where it is asked for.
+    V<T> excess(const Number &rule, Row<T> row, ptrdiff_t m, bool is_far, V<T> *slope) {
         const V<T> w = members_.weight(m), rest = rest_[m];
         const bool is_tiny = any(rest < T(sizeof(T) == 4 ? 1e-30 : 1e-290));  // w/(1 − w) overflows
         V<T> value;
-        if (R::has_tangent(rule) && !is_tiny && from_mean(rule, row, -w / rest, is_far, value)) return value;
+        if (R::has_tangent(rule) && from_mean(rule, row, is_tiny ? V<T>{} : -w / rest, is_far, value, slope) && !is_tiny)
+            return value;
         leave_out(row, w, rest, is_tiny);
         const Row<T> left = Row<T>::of(left_, n_);
         return is_decision(rule) ? regret_under(rule, left)
@@ -371,14 +377,26 @@ template <class T, bool SIDE> class Extras {
 
     // D(θ̄, θ̄ + factor·(θ_m − θ̄)); where members are far from the mean, it needs no more digits than
     // their quotient has.
-    bool from_mean(const Number &rule, Row<T> row, V<T> factor, bool is_far, V<T> &value) const {
+    bool from_mean(const Number &rule, Row<T> row, V<T> factor, bool is_far, V<T> &value, V<T> *slope) const {
         const V<T> *inverse = rule.tangent->inverse;
+        const bool has_slope = slope != nullptr;
+        V<T> sum{};
+        auto add = [&](int r, V<T> x) __attribute__((always_inline)) {
+            if (has_slope) sum = fma(x, gradient_[r], sum);
+            return x;
+        };
+        bool is_found;
         if (is_far) {
-            auto quotient = [&](int r) __attribute__((always_inline)) { return fma(row[r], inverse[r], fill<T>(-1)); };
-            return R::divergence_from_mean(rule, n_, factor, quotient, value);
+            is_found = R::divergence_from_mean(rule, n_, factor, [&](int r) __attribute__((always_inline)) {
+                return add(r, fma(row[r], inverse[r], fill<T>(-1)));
+            }, value);
+        } else {
+            is_found = R::divergence_from_mean(rule, n_, factor, [&](int r) __attribute__((always_inline)) {
+                return add(r, deviation(row, r) * inverse[r]);
+            }, value);
         }
-        auto relative = [&](int r) __attribute__((always_inline)) { return deviation(row, r) * inverse[r]; };
-        return R::divergence_from_mean(rule, n_, factor, relative, value);
+        if (has_slope) *slope = across_sum<T, SIDE>(sum);
+        return is_found;
     }
 
     V<T> regret_under(const Number &rule, Row<T> p) {
