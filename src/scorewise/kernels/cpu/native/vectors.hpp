@@ -248,6 +248,9 @@ template <int S, int... I, class Vector> INLINE Vector first_groups(Vector a, Ve
 template <int S, int... I, class Vector> INLINE Vector second_groups(Vector a, Vector b, Indices<I...>) {
     return __builtin_shufflevector(a, b, ((I & S) ? int(sizeof...(I)) + I : I + S)...);
 }
+template <int FIRST, int... I, class Vector> INLINE Vector every_second(Vector a, Vector b, Indices<I...>) {
+    return __builtin_shufflevector(a, b, (2 * I + FIRST)...);
+}
 template <int S, int... I, class Vector> INLINE Vector swap_groups(Vector a, Indices<I...>) {
     return __builtin_shufflevector(a, a, (I ^ S)...);
 }
@@ -262,6 +265,39 @@ template <class T, int S = 1> INLINE void transpose(V<T> *v) {
             v[i + S] = second_groups<S>(a, b, Lanes<T>{});
         }
         transpose<T, 2 * S>(v);
+    }
+}
+
+// Lane i becomes number STEP·i + FIRST of the numbers in the vectors before `v` (in the first, for
+// some lanes) and in v, which is the PART-th.
+template <int STEP, int FIRST, int PART, int... I, class Vector>
+INLINE Vector pick(Vector before, Vector v, Indices<I...>) {
+    constexpr int n = int(sizeof...(I));
+    return __builtin_shufflevector(before, v, ((STEP * I + FIRST) / n == PART ? n + (STEP * I + FIRST) % n : I)...);
+}
+template <class T, int STEP, int FIRST, int PART = 0> INLINE V<T> every(const V<T> *v, V<T> picked) {
+    if constexpr (PART < STEP) {
+        return every<T, STEP, FIRST, PART + 1>(v, pick<STEP, FIRST, PART>(picked, v[PART], Lanes<T>{}));
+    } else {
+        return picked;
+    }
+}
+
+// Rows of K numbers that lie one after the other become K vectors, with a row in each lane.
+template <class T, int K, int FIRST = 0> INLINE void deinterleave(const V<T> *v, V<T> *to, int step = 1) {
+    if constexpr (K == 1) {
+        *to = *v;
+    } else if constexpr (K % 2 == 0) {  // numbers in even and in odd places
+        V<T> even[K / 2], odd[K / 2];
+        for (int i = 0; i < K / 2; i++) {
+            even[i] = every_second<0>(v[2 * i], v[2 * i + 1], Lanes<T>{});
+            odd[i] = every_second<1>(v[2 * i], v[2 * i + 1], Lanes<T>{});
+        }
+        deinterleave<T, K / 2>(even, to, 2 * step);
+        deinterleave<T, K / 2>(odd, to + step, 2 * step);
+    } else if constexpr (FIRST < K) {
+        to[FIRST * step] = every<T, K, FIRST>(v, V<T>{});
+        deinterleave<T, K, FIRST + 1>(v, to, step);
     }
 }
 
