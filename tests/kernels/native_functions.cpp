@@ -1,5 +1,5 @@
-// The functions of functions.hpp on arrays, for test_functions.py: once for each instruction set.
-#include "functions.hpp"
+// The functions of functions.hpp and powers.hpp on arrays, for test_functions.py: once for each instruction set.
+#include "powers.hpp"
 
 namespace scorewise {
 namespace SCOREWISE_ISA {
@@ -40,6 +40,19 @@ void map_pairs(Function function, const T *q, const T *p, T *result, ptrdiff_t s
     }                                                                                                            \
     EXPORT power_excess_##T(const T *q, const T *p, T *result, ptrdiff_t size, double rate) {                    \
         map_pairs<T>([=](V<T> q, V<T> p, V<T> d) { return power_excess<T>(q, p, d, T(rate)); }, q, p, result, size); \
+    }                                                                                                            \
+    EXPORT power_##T(const T *x, T *result, ptrdiff_t size, double rate) {                                       \
+        with_power<T>(rate, [=](auto power) {                                                                    \
+            map<T>([=](V<T> v) { return power(v).power; }, x, result, size);                                     \
+        });                                                                                                      \
+    }                                                                                                            \
+    EXPORT bend_##T(const T *x, T *result, ptrdiff_t size, double rate) {                                        \
+        Bend<T> bend;                                                                                            \
+        bend.fit(rate);                                                                                          \
+        map<T>([&](V<T> v) { Bits<T> is_beyond{}; return bend(v, is_beyond); }, x, result, size);                \
+    }                                                                                                            \
+    EXPORT power_of_total_##T(const T *x, T *result, ptrdiff_t size, double rate) {                              \
+        map<T>([=](V<T> v) { return power_of_total<T>(v, rate); }, x, result, size);                             \
     }
 
 FUNCTIONS(float)

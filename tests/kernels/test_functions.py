@@ -189,3 +189,67 @@ def test_divergences_of_two_probabilities_have_their_limits(functions: Functions
     assert (functions("relative_entropy", q, p)[:4] == [0, 0, 0, q[0]]).all()
     assert (functions("power_excess", q, p, rate=0.5)[:3] == 0).all()
     assert np.isfinite(functions("relative_entropy", p, q)).all()
+
+
+# -- powers ---------------------------------------------------------------------------------------
+
+
+@cache
+def powers(rate: float, dtype: str) -> tuple[np.ndarray, list[mp.mpf]]:
+    p = np.exp(np.random.default_rng(0).uniform(-30 / max(1, rate), 0, SIZE)).astype(dtype)
+    with mp.workdps(60):
+        return p, [mp.mpf(float(x)) ** rate for x in p]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("rate", [1e-4, 0.3, 0.5, 1.0, 1.7, 2.0, 3.5, 4.0, 19.0])
+def test_a_power_is_as_accurate_as_stated(functions: Functions, rate: float, dtype: str):
+    p, exact = powers(rate, dtype)
+    errors = errors_in_ulp(functions("power", p, rate=rate), exact)
+    is_half = rate <= 4 and 2 * rate == int(2 * rate)
+    allowed = 0.6 * (rate + 1) if is_half else 2.5 + 7 * rate * np.abs(np.log(p.astype(float)))
+    assert (errors <= allowed).all()
+
+
+@cache
+def bends(rate: float, dtype: str) -> tuple[np.ndarray, list[mp.mpf]]:
+    """Arguments of all sizes, and how far (1 + x)^(rate + 1) lies above its tangent."""
+    rng = np.random.default_rng(0)
+    most = min(20.0, np.expm1(20 / max(rate, 1)))
+    x = np.concatenate(
+        [
+            rng.uniform(-1, 0.5, SIZE // 4),
+            rng.uniform(-0.7, 0.4, SIZE // 4) * min(1, 4 / (rate + 1)),
+            rng.normal(size=SIZE // 4) * 10 ** rng.uniform(-9, -2, SIZE // 4),
+            rng.uniform(0, most, SIZE // 4),
+        ]
+    )
+    x = np.clip(x, -1, most).astype(dtype)
+    x[:2] = -1, 0
+    with mp.workdps(60):
+        u, r = [1 + mp.mpf(float(v)) for v in x], mp.mpf(rate)
+        values = [(v**r - 1) / r if rate else mp.log(v) if v else mp.mpf(0) for v in u]
+        return x, [v * p - v + 1 for v, p in zip(u, values, strict=True)]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("rate", [0.0, 1e-4, 0.5, 1.7, 2.0, 6.0, 49.0, 299.0])
+def test_a_bend_is_as_accurate_as_stated(functions: Functions, rate: float, dtype: str):
+    x, exact = bends(rate, dtype)
+    values = functions("bend", x, rate=rate)
+    assert values[1] == 0
+    assert (values >= 0).all()
+    allowed = {"float32": 50, "float64": 400}[dtype]
+    steepness = rate * np.abs(np.log1p(np.maximum(x, -0.99)))
+    assert (errors_in_ulp(values, exact) <= allowed + 10 * steepness).all()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("rate", [0.5, 2.0, 299.0])
+def test_a_power_of_a_total_keeps_its_digits_near_one(functions: Functions, rate, dtype: str):
+    rng = np.random.default_rng(0)
+    x = (rng.normal(size=SIZE) * 10 ** rng.uniform(-9, -2, SIZE)).astype(dtype)
+    with mp.workdps(60):
+        exact = [(1 + mp.mpf(float(v))) ** -rate - 1 for v in x]
+    errors = errors_in_ulp(functions("power_of_total", x, rate=rate), exact)
+    assert errors.max() <= 12

@@ -57,7 +57,8 @@ template <class T, bool SIDE> class Decomposer {
 
   private:
     RuleNumbers<T> numbers_of(const Rule &rule, Arena &arena) {
-        RuleNumbers<T> own = {rule.structure, rule.parameter, nullptr, rule.numbers, rule.size, nullptr, nullptr};
+        RuleNumbers<T> own = {rule.structure, rule.parameter, nullptr, rule.numbers, rule.size, nullptr, nullptr, nullptr};
+        if (R::has_tangent(own)) own.tangent = new_tangent<T>(n_, arena);
         if (rule.size > 0) {
             T *numbers = arena.take<T>(rule.size + LANES<T>);
             for (ptrdiff_t i = 0; i < rule.size + LANES<T>; i++) numbers[i] = i < rule.size ? T(rule.numbers[i]) : T(0);
@@ -144,7 +145,10 @@ template <class T, bool SIDE> class Decomposer {
         members_.copy_heaviest(mean_);
         for (int r = 0; r < n_; r++) center_[r] = {mean_[r], V<T>{}};
         if (job_.n_members >= MANY) memset(far_shift_, 0, n_ * sizeof *far_shift_);
-        for (int j = 0; j < n_others_; j++) others_[j].aleatoric = others_[j].convex = Wide<T>{};
+        for (int j = 0; j < n_others_; j++) {
+            others_[j].aleatoric = others_[j].convex = Wide<T>{};
+            if (others_[j].rule.tangent != nullptr) others_[j].rule.tangent->is_found = false;
+        }
         largest_error_ = V<T>{};
         Averages averages;
         Batch batch;
@@ -377,16 +381,32 @@ template <class T, bool SIDE> class Decomposer {
     void find_divergence(Other &other) {
         if (all(other.is_far)) return;
         const bool has_regrets = R::has_regrets(other.rule);
+        if (R::has_tangent(other.rule)) R::find_tangent(other.rule, Row<T>::of(mean_, n_));
         Wide<T> sum{};
         for (int i = 0; has_regrets && i < R::n_regrets(other.rule, n_); i++) other.rule.sums[i] = V<T>{};
         for (ptrdiff_t m = 0; m < job_.n_members; m++) {
             const Row<T> row = members_.row(m);
             const V<T> w = members_.weight(m);
-            if (has_regrets) R::add_regrets(other.rule, row, w);
-            else sum = sum + widen(w * R::divergence(other.rule, Row<T>::of(mean_, n_), row, deviation(other, row)));
+            if (has_regrets) {
+                R::add_regrets(other.rule, row, w);
+                continue;
+            }
+            const V<T> value = divergence_of(other, row);
+            extras_.keep_divergence(other.place, m, value);
+            sum = sum + widen(w * value);
         }
         const V<T> divergence = has_regrets ? R::least_regret(other.rule, n_) : narrow(sum);
         other.epistemic = other.is_far ? other.epistemic : divergence;
+    }
+
+    V<T> divergence_of(const Other &other, Row<T> row) const {
+        auto relative = [&](int r) __attribute__((always_inline)) {
+            return ((row[r] - center_[r].anchor) - center_[r].shift) * other.rule.tangent->inverse[r];
+        };
+        V<T> value;
+        if (R::has_tangent(other.rule) && R::divergence_from_mean(other.rule, n_, fill<T>(1), relative, value))
+            return value;
+        return R::divergence(other.rule, Row<T>::of(mean_, n_), row, deviation(other, row));
     }
 
     // p − mean, with digits that the mean has lost to rounding: cumulative sums would add such errors.
@@ -448,11 +468,11 @@ template <class T, bool SIDE> class Decomposer {
 };
 
 // Up to so many classes instances are side by side (measured): under the first four rules alone, and
-// under others, which combine lanes more often.
+// under others or with extras, which combine lanes more often.
 constexpr ptrdiff_t FEW_CLASSES = 48, FEW_CLASSES_UNDER_OTHERS = 400;
 
 template <class T> bool is_side_by_side(const Job &job) {
-    ptrdiff_t few = FEW_CLASSES;
+    ptrdiff_t few = job.extras != 0 ? FEW_CLASSES_UNDER_OTHERS : FEW_CLASSES;
     for (int i = 0; i < job.n_rules; i++) {
         if (job.rules[i].structure >= COSTS) return true;  // which need classes in their order
         if (job.rules[i].structure >= SEPARABLE) few = FEW_CLASSES_UNDER_OTHERS;

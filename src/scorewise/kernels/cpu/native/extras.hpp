@@ -30,17 +30,20 @@ template <class T, bool SIDE> class Extras {
         step_ = arena.take<V<T>>(n_);
         left_ = arena.take<V<T>>(n_);
         gradient_ = arena.take<V<T>>(n_);
-        inverse_ = arena.take<V<T>>(n_);
         scale_ = arena.take<V<T>>(n_);
         regrets_ = arena.take<V<T>>(n_choices);
         is_chosen_ = arena.take<Bits<T>>(n_choices);
         for (int i = 0; i < 4; i++) {
-            first_[i] = {i, 0.0, nullptr, nullptr, 0, arena.take<V<T>>(n_), arena.take<V<T>>(n_)};
+            first_[i] = {i, 0.0, nullptr, nullptr, 0, arena.take<V<T>>(n_), arena.take<V<T>>(n_),
+                         i == LOG ? new_tangent<T>(n_, arena) : nullptr};
         }
         if (!(job.extras & (UNBIASED | ERRORS))) return;
         rest_ = arena.take<V<T>>(job.n_members);
         influence_ = arena.take<Influence>(job.n_members);
-        if (job.extras & ERRORS) entropies_ = arena.take<T>(job.n_rules * entropies_of_rule());
+        if (job.extras & ERRORS) {
+            divergences_ = arena.take<V<T>>(job.n_rules * job.n_members);
+            entropies_ = arena.take<T>(job.n_rules * entropies_of_rule());
+        }
         if (job.weight_instance_stride == 0) find_rests();
     }
 
@@ -55,12 +58,18 @@ template <class T, bool SIDE> class Extras {
         else *entropy_at(place, m) = entropy[0];
     }
 
+    // Keep D(θ̄, θ_m), where it was needed for EU.
+    INLINE void keep_divergence(int place, ptrdiff_t m, V<T> divergence) {
+        if (divergences_ != nullptr) divergences_[place * job_.n_members + m] = divergence;
+    }
+
     // -- all extras -------------------------------------------------------------------------------------
 
     // Go to instances from `first` on, with their mean.
     void locate(ptrdiff_t first, int count, const Center<T> *center, const V<T> *mean) {
         center_ = center;
         mean_ = mean;
+        if (first_[LOG].tangent != nullptr) first_[LOG].tangent->is_found = false;
         if (job_.predictor != nullptr) read_predictor(first, count);
         if (rest_ != nullptr && job_.weight_instance_stride != 0) find_rests();
     }
@@ -299,27 +308,95 @@ template <class T, bool SIDE> class Extras {
 
     void find_influences(const Number &rule, int place, bool is_far, const V<T> *parts) {
         const bool with_errors = job_.extras & ERRORS;
-        const bool decides = is_decision(rule);
-        const bool is_separable = rule.structure == LOG || rule.structure == SEPARABLE;
+        const bool decides = is_decision(rule), has_tangent = R::has_tangent(rule);
         if (decides) choose(rule, mean());
-        if (is_separable) prepare_separable(rule);
+        if (has_tangent) R::find_tangent(rule, mean());
         if (with_errors) find_gradient(rule);
+        for (int r = 0; r < n_ && has_tangent && with_errors; r++) gradient_[r] *= mean_[r];  // for (θ_m − θ̄)/θ̄
+        if (rule.structure == COSTS) {
+            for (ptrdiff_t m = 0; m < job_.n_members; m++) find_cost_influence(rule, m);
+            return;
+        }
         for (ptrdiff_t m = 0; m < job_.n_members; m++) {
             const Row<T> row = members_.row(m);
-            const V<T> w = members_.weight(m);
-            leave_out(row, m, w);
             Influence &influence = influence_[m];
-            const Row<T> left = Row<T>::of(left_, n_), step = Row<T>::of(step_, n_);
-            if (is_separable && !has_large_steps_) influence.excess = separable_excess(rule);
-            else influence.excess = decides ? regret_under(rule, left) : R::divergence(rule, mean(), left, step);
-            influence.excess *= rest_[m];
+            V<T> slope{};
+            const bool has_slope = has_tangent && with_errors;
+            influence.excess = excess(rule, row, m, is_far, has_slope ? &slope : nullptr) * rest_[m];
             if (!with_errors) continue;
-            influence.slope = R::sum_over_classes(
-                n_, [&](int r, V<T> sum) { return fma(deviation_[r], gradient_[r], sum); });
+            if (!has_slope)
+                slope = R::sum_over_classes(
+                    n_, [&](int r, V<T> sum) { return fma(deviation(row, r), gradient_[r], sum); });
+            influence.slope = slope;
             if (is_far) influence.divergence = influence.slope + (parts[0] - entropy_of(place, m));
             else if (decides) influence.divergence = regret_under(rule, row);
-            else influence.divergence = R::divergence(rule, mean(), row, Row<T>::of(deviation_, n_));
+            else if (has_tangent && rule.structure != LOG) influence.divergence = divergences_[place * job_.n_members + m];
+            else influence.divergence = divergence_of(rule, row);
         }
+    }
+
+    // Expected costs are linear: those of the member's deviation give the regrets of what was chosen
+    // under the mean, without the member and under the member alone.
+    void find_cost_influence(const Number &rule, ptrdiff_t m) {
+        const Row<T> row = members_.row(m);
+        const V<T> w = members_.weight(m), rest = rest_[m];
+        auto d = [&](int r) __attribute__((always_inline)) { return deviation(row, r); };
+        V<T> chosen{}, excess{}, divergence{};
+        R::for_actions(rule, n_, d, [&](int a, V<T> cost) {
+            regrets_[a] = cost;
+            chosen += is_chosen_[a] ? cost : V<T>{};
+        });
+        for (int a = 0; a < int(rule.parameter); a++) {
+            const V<T> difference = chosen - regrets_[a];
+            excess = larger(-difference * w - rule.sums[a] * rest, excess);
+            divergence = larger(difference - rule.sums[a], divergence);
+        }
+        influence_[m] = {excess, chosen + R::base_cost(rule, n_, d), divergence};
+    }
+
+    // D(θ̄, θ_m)
+    V<T> divergence_of(const Number &rule, Row<T> row) {
+        V<T> value;
+        if (R::has_tangent(rule) && from_mean(rule, row, fill<T>(1), false, value, nullptr)) return value;
+        for (int r = 0; r < n_; r++) deviation_[r] = deviation(row, r);
+        return R::divergence(rule, mean(), row, Row<T>::of(deviation_, n_));
+    }
+
+    // D(θ̄, θ̄₋ₘ), and the slope where it is asked for.
+    V<T> excess(const Number &rule, Row<T> row, ptrdiff_t m, bool is_far, V<T> *slope) {
+        const V<T> w = members_.weight(m), rest = rest_[m];
+        const bool is_tiny = any(rest < T(sizeof(T) == 4 ? 1e-30 : 1e-290));  // w/(1 − w) overflows
+        V<T> value;
+        if (R::has_tangent(rule) && from_mean(rule, row, is_tiny ? V<T>{} : -w / rest, is_far, value, slope) && !is_tiny)
+            return value;
+        leave_out(row, w, rest, is_tiny);
+        const Row<T> left = Row<T>::of(left_, n_);
+        return is_decision(rule) ? regret_under(rule, left)
+                                 : R::divergence(rule, mean(), left, Row<T>::of(step_, n_));
+    }
+
+    // D(θ̄, θ̄ + factor·(θ_m − θ̄)); where members are far from the mean, it needs no more digits than
+    // their quotient has.
+    bool from_mean(const Number &rule, Row<T> row, V<T> factor, bool is_far, V<T> &value, V<T> *slope) const {
+        const V<T> *inverse = rule.tangent->inverse;
+        const bool has_slope = slope != nullptr;
+        V<T> sum{};
+        auto add = [&](int r, V<T> x) __attribute__((always_inline)) {
+            if (has_slope) sum = fma(x, gradient_[r], sum);
+            return x;
+        };
+        bool is_found;
+        if (is_far) {
+            is_found = R::divergence_from_mean(rule, n_, factor, [&](int r) __attribute__((always_inline)) {
+                return add(r, fma(row[r], inverse[r], fill<T>(-1)));
+            }, value);
+        } else {
+            is_found = R::divergence_from_mean(rule, n_, factor, [&](int r) __attribute__((always_inline)) {
+                return add(r, deviation(row, r) * inverse[r]);
+            }, value);
+        }
+        if (has_slope) *slope = across_sum<T, SIDE>(sum);
+        return is_found;
     }
 
     V<T> regret_under(const Number &rule, Row<T> p) {
@@ -328,62 +405,13 @@ template <class T, bool SIDE> class Extras {
     }
 
     // The mean without a member, θ̄₋ₘ = θ̄ − w·(θ_m − θ̄)/(1 − w).
-    void leave_out(Row<T> row, ptrdiff_t m, V<T> w) {
-        const V<T> rest = rest_[m], factor = w / rest;
-        V<T> largest{};
-        if (__builtin_expect(any(rest < T(sizeof(T) == 4 ? 1e-30 : 1e-290)), false)) {  // the factor overflows
-            for (int r = 0; r < n_; r++) {
-                deviation_[r] = deviation(row, r);
-                step_[r] = -(deviation_[r] / rest) * w;
-            }
-        } else {
-            for (int r = 0; r < n_; r++) {
-                deviation_[r] = deviation(row, r);
-                step_[r] = -deviation_[r] * factor;
-            }
-        }
+    void leave_out(Row<T> row, V<T> w, V<T> rest, bool is_tiny) {
+        const V<T> factor = w / rest;
         for (int r = 0; r < n_; r++) {
+            const V<T> d = deviation(row, r);
+            step_[r] = is_tiny ? -(d / rest) * w : -d * factor;
             left_[r] = at_least_zero(mean_[r] + step_[r]);
-            largest = larger(step_[r] - mean_[r] * T(4), largest);
         }
-        has_large_steps_ = any(largest > 0);
-    }
-
-    // With x = step/θ̄, D(θ̄, θ̄₋ₘ) = Σ w·θ̄^(rate + 1)·[(1 + x)·((1 + x)^rate − 1)/rate − x].
-    // What depends on θ̄ alone is found once.
-    void prepare_separable(const Number &rule) {
-        const T rate = T(rule.parameter);
-        for (int r = 0; r < n_; r++) {
-            inverse_[r] = T(1) / at_least_tiny<T>(mean_[r]);
-            V<T> power = mean_[r];
-            if (rate != 0) power = power > 0 ? power * exp<T>(log(power) * rate) : V<T>{};
-            scale_[r] = rule.numbers != nullptr ? power * R::coefficient(rule.numbers, r) : power;
-        }
-        // the series of the bracket in powers of x, from x² on; its terms fall at least as |x|^j
-        near_ = T(rule.parameter > 2 ? 0.375 / (rule.parameter + 1) : 0.125);
-        double c = (rule.parameter + 1) / 2;
-        for (int j = 0; j < N_TERMS; j++) {
-            series_[j] = T(c);
-            c *= (rule.parameter - 1 - j) / (j + 3);
-        }
-    }
-
-    V<T> separable_excess(const Number &rule) const {
-        const T rate = T(rule.parameter);
-        return rate == 0 ? separable_excess([](V<T> u) { return log(u); })
-                         : separable_excess([rate](V<T> u) { return expm1<T>(log(u) * rate) / rate; });
-    }
-    template <class Power> INLINE V<T> separable_excess(Power power) const {
-        return R::sum_over_classes(n_, [&](int r, V<T> sum) __attribute__((always_inline)) {
-            const V<T> x = step_[r] * inverse_[r];
-            V<T> bracket = x * x * polynomial<T>(x, series_);
-            const Bits<T> apart = absolute(x) > near_;
-            if (any(apart)) {
-                const V<T> u = at_least_zero(x + T(1));
-                bracket = apart ? fma(u, power(u), -x) : bracket;
-            }
-            return fma(scale_[r], bracket, sum);
-        });
     }
 
     // ∇H at the mean, up to what is the same for all classes, as deviations sum to 0.
@@ -424,16 +452,7 @@ template <class T, bool SIDE> class Extras {
             case LARGEST:
                 for (int r = 0; r < n_; r++) gradient_[r] = is_chosen_[r] ? fill<T>(-1) : V<T>{};
                 return;
-            case COSTS: {
-                const int n_actions = int(rule.parameter);
-                const T *minima = rule.numbers + ptrdiff_t(n_) * n_actions;
-                for (int r = 0; r < n_; r++) {
-                    gradient_[r] = fill<T>(minima[r]);
-                    for (int a = 0; a < n_actions; a++)
-                        gradient_[r] += is_chosen_[a] ? fill<T>(rule.numbers[ptrdiff_t(r) * n_actions + a]) : V<T>{};
-                }
-                return;
-            }
+            case COSTS: return;  // found with the costs of each member
             case QUADRATIC:
                 R::product_sum(rule.numbers, n_, mean(), [&](int j, V<T> product, V<T> sum) {
                     gradient_[j] = product + product;
@@ -483,8 +502,6 @@ template <class T, bool SIDE> class Extras {
         return SIDE ? load<T>(entropy_at(place, m)) : fill<T>(*entropy_at(place, m));
     }
 
-    static constexpr int N_TERMS = sizeof(T) == 4 ? 7 : 16;
-
     const Job &job_;
     Members<T, SIDE> &members_;
     const int n_;
@@ -492,12 +509,11 @@ template <class T, bool SIDE> class Extras {
     const Center<T> *center_ = nullptr;
     const V<T> *mean_ = nullptr;
     V<T> *predictor_ = nullptr, *deviation_ = nullptr, *step_ = nullptr, *left_ = nullptr;
-    V<T> *gradient_ = nullptr, *inverse_ = nullptr, *scale_ = nullptr, *regrets_ = nullptr, *rest_ = nullptr;
+    V<T> *gradient_ = nullptr, *scale_ = nullptr, *regrets_ = nullptr, *rest_ = nullptr;
     Bits<T> *is_chosen_ = nullptr;
     Influence *influence_ = nullptr;
+    V<T> *divergences_ = nullptr;
     T *entropies_ = nullptr;
-    T near_ = 0, series_[N_TERMS] = {};
-    bool has_large_steps_ = false;
 };
 
 }  // namespace SCOREWISE_ISA

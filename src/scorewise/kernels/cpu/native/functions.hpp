@@ -54,12 +54,12 @@ template <class T> INLINE Parts<T> split(V<T> v) {
     return {to_floats(exponent), mantissa - T(1)};
 }
 
-// The logarithm of 1 + fraction, base 2 in float32 and e in float64: what is cheapest.
-INLINE Floats log_of_mantissa(Floats fraction) {
+// The logarithm of 1 + fraction, base 2 (and the exponent) in float32 and e in float64: what is cheapest.
+INLINE Floats log_of_mantissa(Floats fraction, Floats exponent) {
     // log₂(1 + f)/f
     static constexpr float c[] = {1.4426949f,  -0.72135276f, 0.48092365f, -0.36024386f,
                                   0.28708434f, -0.24879695f, 0.2341564f,  -0.14627017f};
-    return fraction * polynomial<float>(fraction, c);
+    return fma(fraction, polynomial<float>(fraction, c), exponent);
 }
 INLINE Doubles log_of_mantissa(Doubles fraction) {
     // (2 atanh s − 2s)/s³ in powers of s², for s = f/(2 + f)
@@ -73,7 +73,7 @@ INLINE Doubles log_of_mantissa(Doubles fraction) {
 // not far below the logarithm of the smallest normal number; at −0 and NaN it is some finite number.
 INLINE Floats log(Floats v) {
     Parts<float> parts = split<float>(v);
-    return (log_of_mantissa(parts.fraction) + parts.exponent) * float(LN2);
+    return log_of_mantissa(parts.fraction, parts.exponent) * float(LN2);
 }
 INLINE Doubles log(Doubles v) {
     Parts<double> parts = split<double>(v);
@@ -84,7 +84,7 @@ INLINE Doubles log(Doubles v) {
 template <class T> constexpr double LOG_UNIT = sizeof(T) == 4 ? LN2 : 1.0;
 INLINE Floats cheap_log(Floats v) {
     Parts<float> parts = split<float>(v);
-    return log_of_mantissa(parts.fraction) + parts.exponent;
+    return log_of_mantissa(parts.fraction, parts.exponent);
 }
 INLINE Doubles cheap_log(Doubles v) { return log(v); }
 
@@ -110,8 +110,7 @@ INLINE Doubles exp_series(Doubles r) {
 
 template <class T> INLINE ExpParts<T> split_exp(V<T> z) {
     using F = Format<T>;
-    z = z < F::lowest ? fill<T>(F::lowest) : z;  // NaN stays NaN
-    z = z > F::highest ? fill<T>(F::highest) : z;
+    z = smaller(fill<T>(F::highest), larger(fill<T>(F::lowest), z));  // NaN stays NaN
     V<T> shifted = fma(z, fill<T>(1 / LN2), fill<T>(F::shifter));
     V<T> n = shifted - F::shifter;
     V<T> r = fma(n, fill<T>(-F::ln2_low), fma(n, fill<T>(-F::ln2_high), z));
@@ -146,8 +145,10 @@ template <class T> INLINE V<T> at_least_tiny(V<T> v) { return larger(v, fill<T>(
 
 // The logarithm of 1 + x for x from −½ on, to 7.1 ulp (5.7).
 template <class T> INLINE V<T> log1p(V<T> x) {
-    V<T> s = x / (x + T(2)), u = s * s;
-    return u < T(NEAR) ? (s + s) * fma(u, odd_series(u), fill<T>(1)) : log(x + T(1));
+    V<T> s = x / (x + T(2)), u = s * s, value = (s + s) * fma(u, odd_series(u), fill<T>(1));
+    const Bits<T> apart = ~(u < T(NEAR));  // also at NaN
+    if (any(apart)) value = apart ? log(x + T(1)) : value;
+    return value;
 }
 
 // p·log(p/q) − p + q with d = p − q: 0 at d = 0, q at p = 0, finite at q = 0.

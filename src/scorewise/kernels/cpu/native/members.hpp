@@ -14,6 +14,7 @@
 namespace scorewise {
 namespace SCOREWISE_ISA {
 
+constexpr int AHEAD_OF_ROWS = 1024;   // bytes of a member that are fetched before they are read
 constexpr int STAGE_BYTES = 1 << 18;  // copies of members that stay in a cache
 
 // Memory that is aligned to vectors, and freed together.
@@ -108,7 +109,8 @@ template <class T, bool SIDE> class Members {
             address_[lane] = job_.members + instance_[lane] * job_.instance_stride;
             highest_ = address_[lane] > highest_ ? address_[lane] : highest_;
         }
-        use_in_place_ = in_place_ && count == GROUP;
+        is_full_ = count == GROUP;
+        use_in_place_ = in_place_ && is_full_;
         is_transposed_ = false;
         memset(is_ready_, 0, job_.n_members);
         if (SIDE && !use_in_place_ && capacity_ == job_.n_members && is_one_run()) transpose_all();
@@ -255,7 +257,37 @@ template <class T, bool SIDE> class Members {
         if (silence_) silence(m, copy);
     }
 
+    // Whether a member's rows of a few classes lie one after the other, as in (M, N, K).
+    bool are_rows_next_to_each_other() const {
+        return job_.class_stride == ptrdiff_t(sizeof(T)) && job_.instance_stride == n * ptrdiff_t(sizeof(T));
+    }
+    // False for as many classes as a transposition is cheaper for.
+    INLINE bool deinterleave_rows(const char *place, V<T> *copy) {
+        switch (n) {
+            case 2: return deinterleave_rows<2>(place, copy);
+            case 3: return deinterleave_rows<3>(place, copy);
+            case 4: return deinterleave_rows<4>(place, copy);
+            case 5: return deinterleave_rows<5>(place, copy);
+            case 6: return deinterleave_rows<6>(place, copy);
+            case 7: return deinterleave_rows<7>(place, copy);
+            case 8: return deinterleave_rows<8>(place, copy);
+            default: return false;
+        }
+    }
+    template <int K> INLINE bool deinterleave_rows(const char *place, V<T> *copy) {
+        V<T> rows[K];
+        for (int i = 0; i < K; i++) {
+            rows[i] = load<T>(place + i * BYTES);
+            __builtin_prefetch(place + i * BYTES + AHEAD_OF_ROWS);
+        }
+        deinterleave<T, K>(rows, copy);
+        return true;
+    }
+
     void copy_side_by_side(ptrdiff_t m, V<T> *copy) {
+        if (is_full_ && are_rows_next_to_each_other()) {
+            if (deinterleave_rows(address(0, m), copy)) return;
+        }
         if (job_.class_stride == ptrdiff_t(sizeof(T))) {
             transpose_run(m * job_.member_stride, n, copy);
             return;
@@ -341,7 +373,7 @@ template <class T, bool SIDE> class Members {
     const char *address_[GROUP];  // of instances
     ptrdiff_t capacity_;
     ptrdiff_t instance_[GROUP];
-    bool silence_, in_place_, use_in_place_ = false, is_transposed_ = false;
+    bool silence_, in_place_, use_in_place_ = false, is_transposed_ = false, is_full_ = false;
 };
 
 }  // namespace SCOREWISE_ISA

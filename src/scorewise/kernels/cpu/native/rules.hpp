@@ -4,6 +4,7 @@
 // Predictions p and q are rows of vectors. Results are per lane (an instance's in each of its lanes).
 #pragma once
 
+#include "powers.hpp"
 #include "sums.hpp"
 
 namespace scorewise {
@@ -28,6 +29,7 @@ template <class T> struct RuleNumbers {
     ptrdiff_t size;
     V<T> *sums;              // over members, of regrets
     V<T> *row;               // room for a row
+    Tangent<T> *tangent;     // at the mean, of powers and logarithms
 };
 
 template <class T, bool SIDE> struct Rules {
@@ -40,42 +42,66 @@ template <class T, bool SIDE> struct Rules {
 
     // -- separable: H = Σ w·p·(1 − (p/S)^rate)/rate, −Σ w·p·log(p/S) at rate = 0 --------------------
 
-    static Entropy<T> separable_entropy(const Number &rule, Row<T> p, const Sums<T> &s) {
-        const T rate = T(rule.parameter);
-        const bool has_weights = rule.numbers != nullptr;
-        Wide<T> sum{}, weighted{};  // of w·p·log p, or w·p·(p^rate − 1), and of w·p
-        V<T> others{};              // than the largest
+    // Sums over classes of w·p·(p^rate − 1), or w·p·log p at rate = 0; of w·p^(rate + 1); and, under
+    // weights, of w·p and of p but for the largest.
+    struct PowerSums {
+        V<T> less_one, powers, weighted, others;
+    };
+    template <bool WEIGHTED, class Power>
+    static INLINE PowerSums sum_powers(const Number &rule, Row<T> p, V<T> top, Power power) {
+        Wide<T> less_one{}, powers{}, weighted{};
+        PowerSums sums{};
         for (int start = 0; start < p.n; start += BLOCK) {
-            V<T> part{}, part_weighted{};
+            PowerSums part{};
             for (int r = start; r < p.n && r < start + BLOCK; r++) {
-                const V<T> log_p = log(p[r]), term = rate == 0 ? log_p : expm1<T>(log_p * rate);
-                const V<T> w = has_weights ? p[r] * coefficient(rule.numbers, r) : p[r];
-                part = fma(w, term, part);
-                if (has_weights) {
-                    part_weighted += w;
-                    others += p[r] < s.top ? p[r] : V<T>{};
+                const Powered<T> here = power(p[r]);
+                const V<T> w = WEIGHTED ? p[r] * coefficient(rule.numbers, r) : p[r];
+                part.less_one = fma(w, here.less_one, part.less_one);
+                part.powers = fma(w, here.power, part.powers);
+                if (WEIGHTED) {
+                    part.weighted += w;
+                    sums.others += p[r] < top ? p[r] : V<T>{};
                 }
             }
-            sum = sum + widen(part);
-            weighted = weighted + widen(part_weighted);
+            if (p.n <= BLOCK) {
+                sums = {part.less_one, part.powers, part.weighted, sums.others};
+                break;
+            }
+            less_one = less_one + widen(part.less_one);
+            powers = powers + widen(part.powers);
+            if (WEIGHTED) weighted = weighted + widen(part.weighted);
         }
-        V<T> convex = across_sum<T, SIDE>(narrow(sum)), largest = fill<T>(1), total = s.total, beyond = s.total - T(1);
-        if (has_weights) {
-            others = across_sum<T, SIDE>(others);
-            total = across_sum<T, SIDE>(narrow(weighted));
+        if (p.n > BLOCK) sums = {narrow(less_one), narrow(powers), narrow(weighted), sums.others};
+        return {across_sum<T, SIDE>(sums.less_one), across_sum<T, SIDE>(sums.powers),
+                across_sum<T, SIDE>(sums.weighted), across_sum<T, SIDE>(sums.others)};
+    }
+
+    static Entropy<T> separable_entropy(const Number &rule, Row<T> p, const Sums<T> &s) {
+        const T rate = T(rule.parameter);
+        auto sum = [&](auto power) __attribute__((always_inline)) {
+            return rule.numbers != nullptr ? sum_powers<true>(rule, p, s.top, power)
+                                           : sum_powers<false>(rule, p, s.top, power);
+        };
+        const PowerSums sums = rate == 0 ? sum([](V<T> v) { return Powered<T>{V<T>{}, log(v)}; })
+                                         : with_power<T>(rule.parameter, sum);
+        V<T> total = s.total, beyond = s.total - T(1), largest = fill<T>(1);
+        if (rule.numbers != nullptr) {
+            total = sums.weighted;
             largest = fill<T>(rule.doubles[rule.size - 1]);
             // A heavy class that is almost certain needs all digits of S − 1.
-            beyond = s.top + s.top > s.total ? (s.top - T(1)) + others : beyond;
+            beyond = s.top + s.top > s.total ? (s.top - T(1)) + sums.others : beyond;
         }
-        const V<T> log_total = log1p<T>(beyond);
-        V<T> h = fma(log_total, total, -convex);
-        if (rate != 0) {
-            const V<T> scale = expm1<T>(log_total * -rate);  // S^−rate − 1
-            convex = convex / rate;
-            h = -fma(scale, convex + total / rate, convex);
+        if (rate == 0) {
+            const V<T> h = at_least_zero(fma(log1p<T>(beyond), total, -sums.less_one));
+            return {h, sums.less_one, larger(h, largest * T(0.25))};
         }
-        h = at_least_zero(h);
-        return {h, convex, larger(h, largest * T(0.25))};
+        const V<T> convex = sums.less_one / rate, scale = power_of_total<T>(beyond, rule.parameter);
+        const V<T> h = at_least_zero(-fma(scale, convex + total / rate, convex));
+        // Sums of steep powers are small, and so are their errors; those of flat ones are a large
+        // linear part, and those of very steep ones have errors of their exponents.
+        if (rule.parameter < 0.5 || rule.parameter > 3) return {h, convex, larger(h, largest * T(0.25))};
+        const V<T> powers = sums.powers / rate;
+        return {h, powers, powers * (rate + T(1))};
     }
 
     static V<T> separable_divergence(const Number &rule, Row<T> q, Row<T> p, Row<T> d) {
@@ -101,6 +127,7 @@ template <class T, bool SIDE> struct Rules {
         for (int start = 0; start < n; start += BLOCK) {
             V<T> part{};
             for (int r = start; r < n && r < start + BLOCK; r++) part = term(r, part);
+            if (n <= BLOCK) return across_sum<T, SIDE>(part);
             sum = sum + widen(part);
         }
         return across_sum<T, SIDE>(narrow(sum));
@@ -125,26 +152,32 @@ template <class T, bool SIDE> struct Rules {
     // -- norm: H = S − ‖p‖_α, with α = rate + 1 -----------------------------------------------------
 
     static Entropy<T> norm_entropy(const Number &rule, Row<T> p, const Sums<T> &s) {
-        const T rate = T(rule.parameter - 1), alpha = T(rule.parameter);
-        const V<T> log_top = log(s.top), top_share = expm1<T>((log_top - log1p<T>(s.total - T(1))) * rate);
-        Wide<T> powers{}, deficit{};
-        for (int start = 0; start < p.n; start += BLOCK) {
-            V<T> part_powers{}, part_deficit{};
-            for (int r = start; r < p.n && r < start + BLOCK; r++) {
-                // (p/max p)^rate − 1; powers of small numbers underflow
-                V<T> x = expm1<T>((log(p[r]) - log_top) * rate);
-                part_powers = fma(p[r], x + T(1), part_powers);
-                part_deficit = fma(p[r], x + top_share * (x + T(1)), part_deficit);
-            }
-            powers = powers + widen(part_powers);
-            deficit = deficit + widen(part_deficit);
+        const double rate = rule.parameter - 1;
+        const T alpha = T(rule.parameter);
+        PowerSums sums;
+        V<T> scale, log_share;  // S^−rate − 1, and log Σ(p/S)^α
+        if (__builtin_expect(rate <= 4, true)) {
+            sums = with_power<T>(rate, [&](auto power) __attribute__((always_inline)) {
+                return sum_powers<false>(rule, p, s.top, power);
+            });
+            scale = power_of_total<T>(s.total - T(1), rate);
+            log_share = log((sums.powers + scale * sums.powers) / s.total);
+        } else {  // powers of small numbers underflow, those of p/max p do not
+            const V<T> inverse = T(1) / s.top, log_total = log1p<T>(s.total * inverse - T(1)) * T(rate);
+            sums = sum_powers<false>(rule, p, s.top, [&](V<T> v) __attribute__((always_inline)) {
+                return AnyPower<T>{T(rate * LOG_UNIT<T>)}(v * inverse);
+            });
+            scale = expm1<T>(-log_total);
+            log_share = log(sums.powers / s.total) - log_total;
         }
-        V<T> norm = s.top * exp<T>(log(across_sum<T, SIDE>(narrow(powers)) / s.top) * T(1 / rule.parameter));
-        // With Σ(p/S)^α = 1 − T, S − ‖p‖ = S·(1 − (1 − T)^{1/α}) is accurate for small T.
-        V<T> missing = at_least_zero(-across_sum<T, SIDE>(narrow(deficit)) / s.total);
-        Bits<T> near = missing < T(0.5);
-        V<T> by_deficit = -expm1<T>(log1p<T>(near ? -missing : V<T>{}) / alpha) * s.total;
-        return {at_least_zero(near ? by_deficit : s.total - norm), norm, norm};
+        // With Σ(p/S)^α = 1 − T, S − ‖p‖ = S·(1 − (1 − T)^{1/α}), and T is accurate also where it is small.
+        const V<T> missing = at_least_zero(-fma(scale, sums.powers, sums.less_one) / s.total);
+        const V<T> x = -missing / (T(2) - missing), u = x * x;
+        log_share = u < T(NEAR) ? (x + x) * fma(u, odd_series(u), fill<T>(1)) : log_share;
+        const ExpParts<T> parts = split_exp<T>(log_share / alpha);
+        const V<T> less_one = fma(parts.scale, parts.rest, parts.scale - T(1));
+        const V<T> norm = s.total * fma(parts.scale, parts.rest, parts.scale);
+        return {at_least_zero(-less_one * s.total), norm, norm};
     }
 
     // D(q, p), which does not change when q is scaled. Scaled so that the tangent of Σx^α at q meets
@@ -197,34 +230,109 @@ template <class T, bool SIDE> struct Rules {
         return top * (near ? close : norm - mean_norm);
     }
 
+    // -- separable and norm, from the mean: what depends on it alone is found once ----------------------
+
+    static bool has_tangent(const Number &rule) {
+        return rule.structure == LOG || rule.structure == SEPARABLE || rule.structure == NORM;
+    }
+
+    static void find_tangent(const Number &rule, Row<T> q) {
+        Tangent<T> &tangent = *rule.tangent;
+        if (tangent.is_found) return;
+        tangent.is_found = true;
+        const bool is_norm = rule.structure == scorewise::NORM;
+        const T rate = T(is_norm ? rule.parameter - 1 : rule.parameter);
+        if (!tangent.is_fitted) tangent.bend.fit(rate);
+        tangent.is_fitted = true;
+        V<T> top = fill<T>(1), log_top{};
+        if (is_norm) {  // powers of small numbers underflow
+            top = V<T>{};
+            for (int r = 0; r < q.n; r++) top = larger(q[r], top);
+            top = across_max<T, SIDE>(top);
+            log_top = log(top);
+        }
+        for (int r = 0; r < q.n; r++) {
+            tangent.inverse[r] = T(1) / at_least_tiny<T>(q[r]);
+            V<T> power = q[r];
+            if (is_norm) power = q[r] > 0 ? exp<T>((log(q[r]) - log_top) * (rate + T(1))) : V<T>{};
+            else if (rate != 0) power = q[r] > 0 ? q[r] * exp<T>(log(q[r]) * rate) : V<T>{};
+            tangent.scale[r] = rule.numbers != nullptr ? power * coefficient(rule.numbers, r) : power;
+        }
+        if (!is_norm) return;
+        const V<T> sum = sum_over_classes(q.n, [&](int r, V<T> sum) { return sum + tangent.scale[r]; });
+        tangent.norm = top * exp<T>(log(sum) / T(rule.parameter));
+        for (int r = 0; r < q.n; r++) tangent.scale[r] = tangent.scale[r] / sum;
+    }
+
+    // D(q, q + factor·d) of the mean q, with d/q = `relative(r)`. False where that is too far from the
+    // mean for powers of their ratio, which might overflow.
+    //
+    // Under a norm, whose tangent scaled by `lift` meets p at the height of the scaled mean, it is
+    // lift·‖q‖·((1 + rise)^{1/α} − 1) with the rise of Σx^α above that tangent.
+    template <class Relative>
+    static INLINE bool divergence_from_mean(const Number &rule, int n, V<T> factor, Relative relative, V<T> &value) {
+        const Tangent<T> &tangent = *rule.tangent;
+        Bits<T> is_beyond{};
+        if (rule.structure != scorewise::NORM) {
+            value = sum_over_classes(n, [&](int r, V<T> sum) __attribute__((always_inline)) {
+                return fma(tangent.scale[r], tangent.bend(relative(r) * factor, is_beyond), sum);
+            });
+            return !any(is_beyond);
+        }
+        const V<T> parallel = factor * sum_over_classes(n, [&](int r, V<T> sum) __attribute__((always_inline)) {
+            rule.row[r] = relative(r);
+            return fma(rule.row[r], tangent.scale[r], sum);
+        });
+        const V<T> lift = parallel + T(1), inverse_lift = T(1) / lift;
+        const V<T> slope = factor * inverse_lift, offset = parallel * inverse_lift;
+        const V<T> sum = sum_over_classes(n, [&](int r, V<T> sum) __attribute__((always_inline)) {
+            return fma(tangent.scale[r], tangent.bend(rule.row[r] * slope - offset, is_beyond), sum);
+        });
+        const V<T> rise = sum * T(rule.parameter - 1);
+        value = lift * tangent.norm * expm1<T>(log1p<T>(rise) / T(rule.parameter));
+        return !any(is_beyond | (lift < T(0.05)));
+    }
+
     // -- decisions under costs c, (K, A), of which the least of each class is taken out --------------
 
     static constexpr int AT_ONCE = 4;  // actions whose sums stay in registers
 
-    template <class Sum, class Body> static INLINE void for_actions(int n_actions, Body body) {
-        for (int a = 0; a < n_actions; a += AT_ONCE) body(a, n_actions - a < AT_ONCE ? n_actions - a : AT_ONCE);
+    // Call `use` with each action and Σ_k number(k)·c_ka.
+    template <class Numbers, class Use>
+    static INLINE void for_actions(const Number &rule, int n, Numbers number, Use use) {
+        const int n_actions = int(rule.parameter);
+        int a = 0;
+        for (; a + AT_ONCE <= n_actions; a += AT_ONCE) some_actions<AT_ONCE>(rule, n, a, number, use);
+        for (; a < n_actions; a++) some_actions<1>(rule, n, a, number, use);
+    }
+    template <int COUNT, class Numbers, class Use>
+    static INLINE void some_actions(const Number &rule, int n, int first, Numbers number, Use use) {
+        const int n_actions = int(rule.parameter);
+        const T *columns = rule.numbers + first;
+        Wide<T> sums[COUNT] = {};
+        for (int start = 0; start < n; start += 4 * BLOCK) {
+            V<T> parts[COUNT] = {};
+            for (int r = start; r < n && r < start + 4 * BLOCK; r++) {
+                const V<T> p = number(r);
+                for (int j = 0; j < COUNT; j++) parts[j] = fma(p, fill<T>(columns[ptrdiff_t(r) * n_actions + j]), parts[j]);
+            }
+            for (int j = 0; j < COUNT; j++) sums[j] = sums[j] + widen(parts[j]);
+        }
+        for (int j = 0; j < COUNT; j++) use(first + j, narrow(sums[j]));
+    }
+    // What the least costs of classes add to the cost of any action.
+    template <class Numbers> static INLINE V<T> base_cost(const Number &rule, int n, Numbers number) {
+        const T *minima = rule.numbers + ptrdiff_t(n) * int(rule.parameter);
+        V<T> base{};
+        for (int r = 0; r < n; r++) base = fma(number(r), fill<T>(minima[r]), base);
+        return base;
     }
 
     static Entropy<T> cost_entropy(const Number &rule, Row<T> p) {
-        const int n_actions = int(rule.parameter);
-        V<T> least = fill<T>(__builtin_inf()), base{};
-        const T *minima = rule.numbers + ptrdiff_t(p.n) * n_actions;
-        for (int r = 0; r < p.n; r++) base = fma(p[r], fill<T>(minima[r]), base);
-        for (int a = 0; a < n_actions; a += AT_ONCE) {
-            const int last = n_actions - 1;  // actions beyond the last repeat it
-            const T *columns[AT_ONCE];
-            for (int j = 0; j < AT_ONCE; j++) columns[j] = rule.numbers + (a + j < last ? a + j : last);
-            Wide<T> sums[AT_ONCE] = {};
-            for (int start = 0; start < p.n; start += 4 * BLOCK) {
-                V<T> parts[AT_ONCE] = {};
-                for (int r = start; r < p.n && r < start + 4 * BLOCK; r++)
-                    for (int j = 0; j < AT_ONCE; j++)
-                        parts[j] = fma(p[r], fill<T>(columns[j][ptrdiff_t(r) * n_actions]), parts[j]);
-                for (int j = 0; j < AT_ONCE; j++) sums[j] = sums[j] + widen(parts[j]);
-            }
-            for (int j = 0; j < AT_ONCE; j++) least = smaller(narrow(sums[j]), least);
-        }
-        return {base + least, -least, least};
+        V<T> least = fill<T>(__builtin_inf());
+        auto number = [&](int r) __attribute__((always_inline)) { return p[r]; };
+        for_actions(rule, p.n, number, [&](int, V<T> cost) { least = smaller(cost, least); });
+        return {base_cost(rule, p.n, number) + least, -least, least};
     }
 
     // A sum of two doubles, of which the second is what the first lost to rounding. Differences of

@@ -137,14 +137,32 @@ INLINE Doubles sqrt(Doubles v) {
 }
 #endif
 
-// The larger and the smaller of two; the second where either is NaN.
+// The larger and the smaller of two; the second where either is NaN. Compilers make two instructions
+// of the comparison of floats, as they need not know that one does the same.
 template <class Vector> INLINE Vector larger(Vector a, Vector b) { return a > b ? a : b; }
 template <class Vector> INLINE Vector smaller(Vector a, Vector b) { return a < b ? a : b; }
+#if defined(__AVX512F__)
+INLINE Floats larger(Floats a, Floats b) { return _mm512_maskz_max_ps(0xFFFF, a, b); }
+INLINE Floats smaller(Floats a, Floats b) { return _mm512_maskz_min_ps(0xFFFF, a, b); }
+INLINE Doubles larger(Doubles a, Doubles b) { return _mm512_maskz_max_pd(0xFF, a, b); }
+INLINE Doubles smaller(Doubles a, Doubles b) { return _mm512_maskz_min_pd(0xFF, a, b); }
+#elif defined(__AVX2__)
+INLINE Floats larger(Floats a, Floats b) { return _mm256_max_ps(a, b); }
+INLINE Floats smaller(Floats a, Floats b) { return _mm256_min_ps(a, b); }
+INLINE Doubles larger(Doubles a, Doubles b) { return _mm256_max_pd(a, b); }
+INLINE Doubles smaller(Doubles a, Doubles b) { return _mm256_min_pd(a, b); }
+#elif defined(__SSE2__)
+INLINE Floats larger(Floats a, Floats b) { return _mm_max_ps(a, b); }
+INLINE Floats smaller(Floats a, Floats b) { return _mm_min_ps(a, b); }
+INLINE Doubles larger(Doubles a, Doubles b) { return _mm_max_pd(a, b); }
+INLINE Doubles smaller(Doubles a, Doubles b) { return _mm_min_pd(a, b); }
+#endif
 
 // The larger of a number and 0; NaN stays NaN.
-template <class Vector> INLINE Vector at_least_zero(Vector v) { return v < 0 ? Vector{} : v; }
+template <class Vector> INLINE Vector at_least_zero(Vector v) { return larger(Vector{}, v); }
 
-template <class Vector> INLINE Vector absolute(Vector v) { return v < 0 ? -v : v; }
+INLINE Floats absolute(Floats v) { return from_bits(to_bits(v) & INT32_MAX); }
+INLINE Doubles absolute(Doubles v) { return from_bits(to_bits(v) & INT64_MAX); }
 
 template <class Mask> INLINE bool any(Mask mask) {
 #if defined(__AVX512F__)
@@ -230,6 +248,9 @@ template <int S, int... I, class Vector> INLINE Vector first_groups(Vector a, Ve
 template <int S, int... I, class Vector> INLINE Vector second_groups(Vector a, Vector b, Indices<I...>) {
     return __builtin_shufflevector(a, b, ((I & S) ? int(sizeof...(I)) + I : I + S)...);
 }
+template <int FIRST, int... I, class Vector> INLINE Vector every_second(Vector a, Vector b, Indices<I...>) {
+    return __builtin_shufflevector(a, b, (2 * I + FIRST)...);
+}
 template <int S, int... I, class Vector> INLINE Vector swap_groups(Vector a, Indices<I...>) {
     return __builtin_shufflevector(a, a, (I ^ S)...);
 }
@@ -244,6 +265,39 @@ template <class T, int S = 1> INLINE void transpose(V<T> *v) {
             v[i + S] = second_groups<S>(a, b, Lanes<T>{});
         }
         transpose<T, 2 * S>(v);
+    }
+}
+
+// Lane i becomes number STEP·i + FIRST of the numbers in the vectors before `v` (in the first, for
+// some lanes) and in v, which is the PART-th.
+template <int STEP, int FIRST, int PART, int... I, class Vector>
+INLINE Vector pick(Vector before, Vector v, Indices<I...>) {
+    constexpr int n = int(sizeof...(I));
+    return __builtin_shufflevector(before, v, ((STEP * I + FIRST) / n == PART ? n + (STEP * I + FIRST) % n : I)...);
+}
+template <class T, int STEP, int FIRST, int PART = 0> INLINE V<T> every(const V<T> *v, V<T> picked) {
+    if constexpr (PART < STEP) {
+        return every<T, STEP, FIRST, PART + 1>(v, pick<STEP, FIRST, PART>(picked, v[PART], Lanes<T>{}));
+    } else {
+        return picked;
+    }
+}
+
+// Rows of K numbers that lie one after the other become K vectors, with a row in each lane.
+template <class T, int K, int FIRST = 0> INLINE void deinterleave(const V<T> *v, V<T> *to, int step = 1) {
+    if constexpr (K == 1) {
+        *to = *v;
+    } else if constexpr (K % 2 == 0) {  // numbers in even and in odd places
+        V<T> even[K / 2], odd[K / 2];
+        for (int i = 0; i < K / 2; i++) {
+            even[i] = every_second<0>(v[2 * i], v[2 * i + 1], Lanes<T>{});
+            odd[i] = every_second<1>(v[2 * i], v[2 * i + 1], Lanes<T>{});
+        }
+        deinterleave<T, K / 2>(even, to, 2 * step);
+        deinterleave<T, K / 2>(odd, to + step, 2 * step);
+    } else if constexpr (FIRST < K) {
+        to[FIRST * step] = every<T, K, FIRST>(v, V<T>{});
+        deinterleave<T, K, FIRST + 1>(v, to, step);
     }
 }
 
