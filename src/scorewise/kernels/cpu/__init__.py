@@ -32,6 +32,7 @@ from scorewise._threads import get_num_threads, run_in_threads
 from scorewise._validate import SUM_TOLERANCE
 from scorewise.errors import InvalidInput
 from scorewise.kernels._kernel import Extras, Usability
+from scorewise.kernels.cpu._two_class import two_class_numbers
 from scorewise.rules import ScoringRule
 from scorewise.rules.structures import (
     Costs,
@@ -41,6 +42,7 @@ from scorewise.rules.structures import (
     QuadraticForm,
     Separable,
     Structure,
+    TwoClass,
 )
 
 _NOT_COMPILED = Usability(
@@ -78,7 +80,8 @@ _PROBABILITIES, _LOGITS, _MASSES = range(3)
     _LARGEST,
     _QUADRATIC,
     _CUMULATIVE,
-) = range(10)
+    _TWO_CLASS,
+) = range(11)
 
 _NativeRule = tuple[int, float, np.ndarray | None]
 
@@ -100,6 +103,8 @@ def supports(rule: ScoringRule, extras: Extras) -> bool:
 def _is_computed(structure: Structure) -> bool:
     if isinstance(structure, Separable | Norm):
         return structure.power <= _LARGEST_POWER
+    if isinstance(structure, TwoClass):
+        return two_class_numbers(structure.a, structure.b) is not None
     return isinstance(structure, Costs | LargestClasses | QuadraticForm | CumulativeSums)
 
 
@@ -214,6 +219,8 @@ def _translated(structure: Structure) -> _NativeRule:
             return _COSTS, float(costs.shape[1]), np.concatenate([excess.ravel(), least])
         case QuadraticForm(distances=distances, root=root):
             return _QUADRATIC, 0.0, np.concatenate([distances.ravel() / 2, root.ravel()])
+        case TwoClass(a=a, b=b):
+            return _TWO_CLASS, 0.0, two_class_numbers(a, b)
         case _:
             return _CUMULATIVE, 0.0, None
 

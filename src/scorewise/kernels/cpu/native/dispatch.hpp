@@ -21,6 +21,7 @@ enum Structure {
     LARGEST,     // 1 − the sum of the k largest
     QUADRATIC,   // ½ Σ p_i·p_j·d_ij
     CUMULATIVE,  // Σ F·(1 − F)
+    TWO_CLASS,   // H'' = −c^(a − 1)·(1 − c)^(b − 1), for two classes
 };
 
 // What is computed besides total, aleatoric and epistemic uncertainty.
@@ -33,7 +34,7 @@ enum Extra {
 struct Rule {
     int structure;
     double parameter;       // rate, α or k
-    const double *numbers;  // weights (K), costs (K, A), or distances (K, K) and root (K, R)
+    const double *numbers;  // weights (K), costs (K, A), distances (K, K) and root (K, R), or of two classes
     ptrdiff_t size;         // of numbers
 };
 

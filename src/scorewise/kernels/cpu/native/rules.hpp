@@ -5,6 +5,7 @@
 #pragma once
 
 #include "sums.hpp"
+#include "two_class.hpp"
 
 namespace scorewise {
 namespace SCOREWISE_ISA {
@@ -394,6 +395,32 @@ template <class T, bool SIDE> struct Rules {
         return narrow(sum);
     }
 
+    // -- two classes: see two_class.hpp ---------------------------------------------------------------
+
+    static Entropy<T> two_class_entropy(const Number &rule, Row<T> p, const Sums<T> &s) {
+        const TwoClass<T> numbers(rule.doubles, rule.numbers);
+        const Bits<T> is_second = p[1] < p[0];
+        const V<T> c = (is_second ? p[1] : p[0]) / s.total;
+        const V<T> h = at_least_zero(s.total * numbers.entropy(c, numbers.side(is_second)));
+        return {h, -h, larger(h, fill<T>(numbers.size()))};
+    }
+
+    // In double precision, as differences of entropies would lose digits.
+    static V<T> two_class_divergence(const Number &rule, Row<T> q, Row<T> p, Row<T> d, bool is_unbounded) {
+        const TwoClass<double> numbers(rule.doubles, rule.doubles);
+        constexpr int PARTS = int(sizeof(Wide<T>) / sizeof(Doubles));
+        Wide<T> wide[6] = {widen(q[0]), widen(q[1]), widen(p[0]), widen(p[1]), widen(d[0]), widen(d[1])}, result;
+        Doubles halves[6][PARTS], values[PARTS];
+        memcpy(halves, wide, sizeof halves);
+        for (int i = 0; i < PARTS; i++) {
+            const Doubles own_q[] = {halves[0][i], halves[1][i]}, own_p[] = {halves[2][i], halves[3][i]};
+            const Doubles own_d[] = {halves[4][i], halves[5][i]};
+            values[i] = SCOREWISE_ISA::two_class_divergence(numbers, own_q, own_p, own_d, PARTS == 1, is_unbounded);
+        }
+        memcpy(&result, values, sizeof result);
+        return narrow(result);
+    }
+
     // -- all structures -------------------------------------------------------------------------------
 
     static Entropy<T> entropy(const Number &rule, Row<T> p, const Sums<T> &s) {
@@ -403,6 +430,7 @@ template <class T, bool SIDE> struct Rules {
             case COSTS: return cost_entropy(rule, p);
             case LARGEST: return largest_entropy(rule, p, s);
             case QUADRATIC: return quadratic_entropy(rule, p);
+            case TWO_CLASS: return two_class_entropy(rule, p, s);
             default: return cumulative_entropy(rule, p);
         }
     }
@@ -419,6 +447,7 @@ template <class T, bool SIDE> struct Rules {
             case SPHERICAL: return spherical_divergence(q, p, d);
             case NORM: return norm_divergence(rule, q, p, d);
             case QUADRATIC: return quadratic_divergence(rule, d);
+            case TWO_CLASS: return two_class_divergence(rule, q, p, d, false);
             default: return cumulative_divergence(d);
         }
     }
