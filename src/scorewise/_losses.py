@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
+from scorewise import kernels
 from scorewise._array import (
     Array,
     as_dtype_of,
@@ -96,10 +97,11 @@ def task_losses(
     check_member_axis(predictions, y, options)
     distribution = receive_rows(predictions, "predictions", options)
     rule = get_rule(rule).for_classes(distribution.classes_)
-    if is_recorded(distribution.mean) and distribution.classes_ is None:
+    recorded = _is_recorded(distribution)
+    if recorded and distribution.classes_ is None:
         return _loss(_mean_where_it_is(distribution), y, rule, floor)
     labels = label_indices(predictions, distribution, y, labels_are)
-    if is_recorded(distribution.mean):
+    if recorded:
         return _loss(_mean_where_it_is(distribution), labels, rule, floor)
     losses = losses_of_mean(mean_in_float64(distribution), labels, rule, floor, like=distribution)
     array = _array_of(distribution)
@@ -111,6 +113,13 @@ def task_losses(
 
 def _array_of(predictions: Samples | Dirichlet) -> Array:
     return predictions.alpha if isinstance(predictions, Dirichlet) else predictions.probs
+
+
+def _is_recorded(predictions: Samples | Dirichlet) -> bool:
+    """Return whether a library records what is computed from the predictions or their weights."""
+    weights = getattr(predictions, "weights", None)
+    arrays = (_array_of(predictions),) if weights is None else (_array_of(predictions), weights)
+    return any(map(is_recorded, arrays))
 
 
 def _mean_where_it_is(predictions: Samples | Dirichlet) -> Array:
@@ -137,6 +146,9 @@ def mean_in_float64(predictions: Samples | Dirichlet) -> np.ndarray:
         return np.asarray(_in_float64(predictions).mean)
     weights = None if predictions.weights is None else to_numpy(predictions.weights)
     on_host = Samples(to_numpy(predictions.probs), weights, check=False)
+    by_kernel = kernels.mean(on_host.raw(), on_host.weights)
+    if by_kernel is not None:
+        return by_kernel
     [mean] = on_host.by_blocks(lambda block: [_in_float64(block).mean])
     return np.asarray(mean)
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._array import Array, namespace, to_numpy
+from scorewise import kernels
+from scorewise._array import Array, as_dtype_of, namespace, to_numpy
 from scorewise._fields import class_text
 from scorewise._inputs import InputOptions
 from scorewise._members import Members
@@ -229,14 +230,42 @@ def decide(
     rule = _with_names(matrix, members.raw.classes, abstain_cost, action_names)
 
     def costs_and_action(block: Members) -> list[Array]:
-        costs = list(decompose(block.samples, rule))
-        action = rule.action_of_members(block.samples)
-        return [*costs, namespace(action).astype(action, costs[0].dtype)]
+        costs = list(decompose(block, rule))
+        action = _actions(rule, block)
+        xp = namespace(costs[0])
+        if isinstance(action, np.ndarray | np.integer):
+            return [*costs, as_dtype_of(xp, action, costs[0])]
+        return [*costs, xp.astype(action, costs[0].dtype)]
 
     *costs_of_rows, action = members.compute(costs_and_action, 4)
     xp = namespace(action)
     index_dtype = xp.argmin(xp.zeros(1)).dtype
     return _decisions(rule, xp.astype(action, index_dtype), Decomposition(*costs_of_rows))
+
+
+def _actions(rule: CostMatrix, members: Members) -> Array:
+    """Return the first of the cheapest actions, from θ̄ wherever that decides it.
+
+    Where actions cost the same up to rounding, their regrets for each member decide.
+    """
+    raw = members.raw
+    mean = kernels.mean(raw, members.weights)
+    if mean is None:
+        return rule.action_of_members(members.samples)
+    costs = mean @ rule.costs
+    unit = np.finfo(np.float64 if raw.dtype == "float64" else np.float32).eps
+    margin = 16 * unit * (mean @ np.abs(rule.costs))
+    action = np.argmin(costs, axis=-1)
+    highest = np.min(costs + margin, axis=-1, keepdims=True)
+    is_tied = np.sum(costs - margin <= highest, axis=-1) > 1
+    if not is_tied.any():
+        return action
+    if is_tied.all():
+        return rule.action_of_members(members.samples)
+    tied = np.flatnonzero(is_tied)
+    flat = action.reshape(-1)
+    flat[tied] = to_numpy(rule.action_of_members(members.instances(tied).samples))
+    return flat.reshape(action.shape)
 
 
 def _decisions(rule: CostMatrix, action: Array, costs: Decomposition) -> Decisions:

@@ -55,7 +55,12 @@ class Usability:
 
 
 class Kernel(Protocol):
-    """The functions of a kernel, for members ``(..., M, K)`` as the caller passed them."""
+    """The functions of a kernel, for members ``(..., M, K)`` as the caller passed them.
+
+    A kernel may have two more: ``mean(raw, weights)``, which returns θ̄ ``(..., K)`` in float64 as a
+    NumPy array, and ``components_by_class(raw, weights)``, which returns what
+    :func:`scorewise.label_wise` does. Both return None as ``compute`` does.
+    """
 
     def is_usable(self, raw: RawPredictions, weights: Any) -> Usability:
         """Return whether this kernel can read these members and weights; no value is read."""

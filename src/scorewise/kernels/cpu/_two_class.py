@@ -123,14 +123,15 @@ class _Side:
             values = np.array([[float(x) for x in self.series(Decimal(float(y)))] for y in c]).T
             values *= np.exp(-self.bend * np.log1p(-c))
             sizes = np.abs(values)
-            # D(q, p) of what is just not near, relative to φ, of which it is then a difference
-            bend = (1 - c) ** (self.beta - 1 - self.bend) * near**2 / 2 / sizes[0]
-            if not self.is_flat and bend.min() < _LEAST_BEND:
+            # D(q, p) of what is just not near, and φ, of whose values it is then a difference
+            divergence = (1 - c) ** (self.beta - 1 - self.bend) * near**2 / 2
+            parts = np.maximum(sizes[0] * c, -np.log(c)) if self.is_flat else sizes[0]
+            if (divergence < _LEAST_BEND * parts).any():
                 return None
             turns = np.outer(j, np.arange(n)) % (4 * n)  # as large angles are rounded
             chebyshev = 2 / n * values @ np.cos(np.pi * turns / (2 * n))
             chebyshev[:, 0] /= 2
-            if (np.abs(chebyshev[:, -4:]) < 5e-16 * sizes.max(axis=1, keepdims=True)).all():
+            if (np.abs(chebyshev[:, -4:]) <= 5e-16 * sizes.max(axis=1, keepdims=True)).all():
                 return list(chebyshev)
         return None
 

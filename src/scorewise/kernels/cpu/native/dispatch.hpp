@@ -57,6 +57,15 @@ struct Job {
     ptrdiff_t start, stop;
 };
 
+// Members without rules, whose mean is wanted, or the variance decomposition of each class.
+struct AverageJob {
+    Job members;
+    char *mean;                  // (N, K) in double precision; null if it is not wanted
+    ptrdiff_t mean_strides[2];   // in bytes
+    char *parts;                 // TU, AU and EU (3, N, K), or null
+    ptrdiff_t part_strides[3];
+};
+
 // The number of components of a rule.
 inline int n_parts(const Job &job) { return job.extras & ERRORS ? 6 : job.extras & REVERSE ? 4 : 3; }
 
@@ -67,6 +76,8 @@ struct Kernels {
     const char *name;
     Status (*decompose_float)(const Job &);
     Status (*decompose_double)(const Job &);
+    Status (*average_float)(const AverageJob &);
+    Status (*average_double)(const AverageJob &);
 };
 
 // kernels.cpp defines them in a namespace for each instruction set; module.cpp chooses.
