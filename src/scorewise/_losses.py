@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,13 @@ from scorewise._array import (
 )
 from scorewise._inputs import apply_floor
 from scorewise._numerics import sum_product, ten_digits
-from scorewise._rows import check_member_axis, label_indices, receive_rows
+from scorewise._rows import (
+    RawRows,
+    check_member_axis,
+    label_indices,
+    receive_raw_rows,
+    receive_rows,
+)
 from scorewise.decompose import Decomposition, decompose
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput, Remedy
@@ -95,7 +102,9 @@ def task_losses(
              [-0.2500,  0.2500]]])
     """
     check_member_axis(predictions, y, options)
-    distribution = receive_rows(predictions, "predictions", options)
+    distribution = _mean_of_rows(predictions, options)
+    if distribution is None:
+        distribution = receive_rows(predictions, "predictions", options)
     rule = get_rule(rule).for_classes(distribution.classes_)
     recorded = _is_recorded(distribution)
     if recorded and distribution.classes_ is None:
@@ -109,6 +118,19 @@ def task_losses(
         return losses
     xp = namespace(array)
     return as_dtype_of(xp, losses, to_float64(xp, array[:0, ...]))
+
+
+def _mean_of_rows(predictions: Any, options: dict[str, Any]) -> Samples | None:
+    """Return the mean of a NumPy array's members as the only member, by a kernel; or None."""
+    if not isinstance(predictions, np.ndarray):
+        return None
+    validate.known_options(options, validate.options_of(Samples))
+    rows = receive_raw_rows(predictions, "predictions", options, on_host=False)
+    assert isinstance(rows, RawRows)
+    mean = kernels.mean(rows.raw, rows.weights)
+    if mean is None:
+        return None
+    return Samples(mean[:, None], check=False, class_names=rows.raw.classes)
 
 
 def _array_of(predictions: Samples | Dirichlet) -> Array:
@@ -145,10 +167,11 @@ def mean_in_float64(predictions: Samples | Dirichlet) -> np.ndarray:
     if isinstance(predictions, Dirichlet):
         return np.asarray(_in_float64(predictions).mean)
     weights = None if predictions.weights is None else to_numpy(predictions.weights)
-    on_host = Samples(to_numpy(predictions.probs), weights, check=False)
-    by_kernel = kernels.mean(on_host.raw(), on_host.weights)
+    probs = to_numpy(predictions.probs)
+    by_kernel = kernels.mean(replace(predictions.raw(), values=probs), weights)
     if by_kernel is not None:
         return by_kernel
+    on_host = Samples(probs, weights, check=False)
     [mean] = on_host.by_blocks(lambda block: [_in_float64(block).mean])
     return np.asarray(mean)
 

@@ -74,15 +74,15 @@ class Members:
         """The checked samples."""
         return Samples.of(self.raw, self.weights) if self.checked is None else self.checked
 
-    def instances(self, index: np.ndarray) -> Members:
-        """Return some instances along one axis, by their numbers in the order of memory."""
-        batch = self.raw.values.shape[:-2]
-        xp = namespace(self.raw.values)
-        places = tuple(xp.asarray(i) for i in np.unravel_index(index, batch))
-        weights = self.weights
+    def where(self, mask: np.ndarray) -> Members:
+        """Return the instances at which a boolean array ``(...)`` is true, along one axis."""
+        values, weights = self.raw.values, self.weights
+        if not mask.ndim:
+            return Members(replace(self.raw, values=values[None, ...]), weights)
+        places = tuple(namespace(values).asarray(i) for i in np.nonzero(mask))
         if weights is not None and np.ndim(weights) > 1:
             weights = weights[places] if is_array(weights) else np.asarray(weights)[places]
-        return Members(replace(self.raw, values=self.raw.values[places]), weights)
+        return Members(replace(self.raw, values=values[places]), weights)
 
     def by_blocks(self, work: Callable[[Samples], list[Array]]) -> list[Array]:
         """Return the arrays that ``work`` returns, from samples that are checked in blocks."""

@@ -97,6 +97,8 @@ def is_usable(raw: RawPredictions, weights: Any) -> Usability:
 
 def supports(rule: ScoringRule, extras: Extras) -> bool:
     """Return whether the rule has a structure that the kernel computes."""
+    if extras.actions and not isinstance(rule.structure, Costs):
+        return False
     return rule.structure is not None and _is_computed(rule.structure)
 
 
@@ -145,7 +147,7 @@ def _compute(
         values = values[None, ...]
     native_rules = tuple(_native_rule(rule.structure) for rule in rules)
     kind = _LOGITS if raw.from_logits else _MASSES if raw.normalize else _PROBABILITIES
-    flags = (extras.unbiased, extras.standard_errors, extras.reverse)
+    flags = (extras.unbiased, extras.standard_errors, extras.reverse, extras.actions)
     code = sum(1 << i for i, flag in enumerate(flags) if flag)
     tolerance = SUM_TOLERANCE[raw.dtype] if raw.check else -1.0
     dtype = np.float64 if dtype_name(values) == "float64" else np.float32

@@ -29,6 +29,7 @@ enum Extra {
     UNBIASED = 1,  // EU and TU without the bias of few members
     ERRORS = 2,    // the standard errors of the three, after them
     REVERSE = 4,   // E D(θ, θ̄), after the three
+    ACTIONS = 8,   // the cheapest action under costs, or −1 where rounding errors decide; after the three
 };
 
 struct Rule {
@@ -67,7 +68,7 @@ struct AverageJob {
 };
 
 // The number of components of a rule.
-inline int n_parts(const Job &job) { return job.extras & ERRORS ? 6 : job.extras & REVERSE ? 4 : 3; }
+inline int n_parts(const Job &job) { return job.extras & ERRORS ? 6 : job.extras & (REVERSE | ACTIONS) ? 4 : 3; }
 
 enum Status { INVALID = 0, DONE = 1, NO_MEMORY = 2 };
 

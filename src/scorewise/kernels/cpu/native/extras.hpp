@@ -79,6 +79,10 @@ template <class T, bool SIDE> class Extras {
             parts[3] = reverse(own, all(is_far), parts);
             return 4;
         }
+        if (job_.extras & ACTIONS) {
+            parts[3] = R::cheapest_action(own, mean());
+            return 4;
+        }
         find_influences(own, place, all(is_far), parts);
         Wide<T> sum{};
         for (ptrdiff_t m = 0; m < job_.n_members; m++) sum = sum + widen(influence_[m].excess);

@@ -286,6 +286,28 @@ template <class T, bool SIDE> struct Rules {
         return least;
     }
 
+    // The action of least expected cost; −1 where another costs the same up to the rounding of p.
+    static V<T> cheapest_action(const Number &rule, Row<T> p) {
+        const int n_actions = int(rule.parameter);
+        const double margin = sizeof(T) == 4 ? 0x1p-19 : 0x1p-48;
+        Wide<T> *costs = reinterpret_cast<Wide<T> *>(rule.row);
+        V<T> best = fill<T>(__builtin_inf()), action{}, n_best{};
+        for (int a = 0; a < n_actions; a++) {
+            Wide<T> sum{};
+            for (int r = 0; r < p.n; r++)
+                sum = fma(widen(p[r]), fill_wide<T>(rule.doubles[ptrdiff_t(r) * n_actions + a]), sum);
+            costs[a] = sum;
+        }
+        // Costs above the least of each class are not negative, so that each is as large as its terms.
+        for (int a = 0; a < n_actions; a++) best = smaller(narrow(costs[a] * (1 + margin)), best);
+        for (int a = 0; a < n_actions; a++) {
+            const Bits<T> is_best = narrow(costs[a] * (1 - margin)) <= best;
+            action = is_best ? fill<T>(a) : action;
+            n_best += is_best ? fill<T>(1) : V<T>{};
+        }
+        return n_best == T(1) ? action : fill<T>(-1);
+    }
+
     // -- the k largest classes ------------------------------------------------------------------------
 
     // Put the k largest of a row into `largest`, in falling order.
