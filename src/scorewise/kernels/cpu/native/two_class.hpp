@@ -113,11 +113,42 @@ template <class T> class TwoClass {
     const T *terms_;
 };
 
-// Two predictions of which the less likely class of the first, q, comes first; they sum to 1.
+// Two predictions, seen from the less likely class of the first, q.
 struct Pair {
-    Doubles q, rest, d;  // of the less likely class, of the other, and p − q of the former
+    Doubles q, rest;    // of that class, and of the other: they sum to 1
     Doubles p, p_rest;
+    Doubles d;          // p − q
+    Doubles scale;      // by which D is multiplied, as rows of p may not quite sum to 1
 };
+
+// Only the smaller probability of q resolves small distances d. As in `Beta._divergence`, the odds of
+// p are those of q times what d makes of them; with g = odds ratio − 1 in favour of the class that
+// rises from r, p − q is r·(1 − r)·g/(1 + r·g).
+INLINE Pair pair_of(const Doubles *q, const Doubles *p, const Doubles *d, Longs is_second) {
+    const Doubles change = is_second ? d[1] : -d[0], step = absolute(change);
+    const Longs is_up = change > 0;
+    const Doubles total = q[0] + q[1];
+    const Doubles from = is_up ? q[1] : q[0], other_from = is_up ? q[0] : q[1];
+    const Doubles to = is_up ? p[1] : p[0], other_to = is_up ? p[0] : p[1];
+    const Doubles safe_from = at_least_tiny<double>(from), safe_to = at_least_tiny<double>(other_to);
+    const Doubles u = (step < from ? step : to - from) / safe_from;
+    const Doubles v = (step < other_to ? step : other_from - other_to) / safe_to;
+    const Doubles gain = smaller(u + v + u * v, Doubles{} + 1e300);
+    const Doubles r = safe_from / total, rest = other_from / total, grown = 1.0 + r * gain;
+    const Longs is_certain = other_to == 0;
+    const Doubles end = is_certain ? Doubles{} + 1.0 : r * (1.0 + gain) / grown;
+    const Doubles other_end = is_certain ? Doubles{} : rest / grown;
+    const Doubles moved = is_certain ? rest : r * rest * gain / grown;
+    const Longs is_rising = ~(is_second ^ is_up);
+    Pair x;
+    x.q = at_least_tiny<double>(is_rising ? r : rest);
+    x.rest = is_rising ? rest : r;
+    x.p = is_rising ? end : other_end;
+    x.p_rest = is_rising ? other_end : end;
+    x.d = step == 0 ? Doubles{} : is_rising ? moved : -moved;
+    x.scale = to > 0 ? to / end : Doubles{} + 1.0;
+    return x;
+}
 
 // ∫ (p − c)·ω(c) dc from q to p, as d²·∫ (1 − v)·ω(q + v·d) dv, by Gauss's rule.
 INLINE Doubles near_divergence(const TwoClass<double> &rule, const Pair &x, const SideNumbers<double> &s,
@@ -140,15 +171,7 @@ INLINE Doubles near_divergence(const TwoClass<double> &rule, const Pair &x, cons
 inline Doubles two_class_divergence(const TwoClass<double> &rule, const Doubles *q, const Doubles *p,
                                     const Doubles *d, bool is_double, bool is_unbounded) {
     const Longs is_second = q[1] < q[0];
-    const Doubles total = q[0] + q[1], p_total = p[0] + p[1];
-    const Doubles own = (is_second ? p[1] : p[0]) / p_total, own_rest = (is_second ? p[0] : p[1]) / p_total;
-    Pair x;
-    x.q = at_least_tiny<double>((is_second ? q[1] : q[0]) / total);
-    x.rest = (is_second ? q[0] : q[1]) / total;
-    x.d = (is_second ? d[1] : d[0]) / total;
-    // What is left where almost all is taken away has no digits.
-    x.p = x.q + x.d > x.q * 0.1 ? x.q + x.d : own;
-    x.p_rest = x.rest - x.d > x.rest * 0.1 ? x.rest - x.d : own_rest;
+    const Pair x = pair_of(q, p, d, is_second);
     const SideNumbers<double> s = rule.side(is_second), t = rule.side(~is_second);
     const Longs is_near = absolute(x.d) <= smaller(smaller(x.q, x.p), x.p_rest) * rule.near();
     Pair close = x;
@@ -160,12 +183,15 @@ inline Doubles two_class_divergence(const TwoClass<double> &rule, const Doubles 
         Doubles far = rule.phi(is_across ? x.p_rest : x.p, end) - rule.phi(x.q, s) - rule.slope(x.q, s) * x.d;
         far += is_across ? x.p * s.linear - x.p_rest * t.linear : Doubles{};
         value = is_near ? value : at_least_zero(far);
-        if (is_unbounded) {
-            const Longs is_zero = (is_second ? q[1] : q[0]) == 0;
-            value = is_zero & ~is_near & (s.alpha <= 0) ? Doubles{} + __builtin_inf() : value;
-        }
     }
-    return value * total;
+    value *= x.scale;
+    if (is_unbounded) {
+        const Longs is_zero = ((is_second ? q[1] : q[0]) == 0) & ~is_near;
+        value = is_zero & (s.alpha <= 0) ? Doubles{} + __builtin_inf() : value;
+    } else {
+        value = smaller(value, Doubles{} + 1e37);  // that of a member without weight must be finite
+    }
+    return value;
 }
 
 }  // namespace SCOREWISE_ISA
