@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from scorewise import _validate as validate
+from scorewise import kernels
 from scorewise._array import (
     Array,
     as_dtype_of,
@@ -20,7 +22,13 @@ from scorewise._array import (
 )
 from scorewise._inputs import apply_floor
 from scorewise._numerics import sum_product, ten_digits
-from scorewise._rows import check_member_axis, label_indices, receive_rows
+from scorewise._rows import (
+    RawRows,
+    check_member_axis,
+    label_indices,
+    receive_raw_rows,
+    receive_rows,
+)
 from scorewise.decompose import Decomposition, decompose
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput, Remedy
@@ -94,12 +102,15 @@ def task_losses(
              [-0.2500,  0.2500]]])
     """
     check_member_axis(predictions, y, options)
-    distribution = receive_rows(predictions, "predictions", options)
+    distribution = _mean_of_rows(predictions, options)
+    if distribution is None:
+        distribution = receive_rows(predictions, "predictions", options)
     rule = get_rule(rule).for_classes(distribution.classes_)
-    if is_recorded(distribution.mean) and distribution.classes_ is None:
+    recorded = _is_recorded(distribution)
+    if recorded and distribution.classes_ is None:
         return _loss(_mean_where_it_is(distribution), y, rule, floor)
     labels = label_indices(predictions, distribution, y, labels_are)
-    if is_recorded(distribution.mean):
+    if recorded:
         return _loss(_mean_where_it_is(distribution), labels, rule, floor)
     losses = losses_of_mean(mean_in_float64(distribution), labels, rule, floor, like=distribution)
     array = _array_of(distribution)
@@ -109,8 +120,28 @@ def task_losses(
     return as_dtype_of(xp, losses, to_float64(xp, array[:0, ...]))
 
 
+def _mean_of_rows(predictions: Any, options: dict[str, Any]) -> Samples | None:
+    """Return the mean of a NumPy array's members as the only member, by a kernel; or None."""
+    if not isinstance(predictions, np.ndarray):
+        return None
+    validate.known_options(options, validate.options_of(Samples))
+    rows = receive_raw_rows(predictions, "predictions", options, on_host=False)
+    assert isinstance(rows, RawRows)
+    mean = kernels.mean(rows.raw, rows.weights)
+    if mean is None:
+        return None
+    return Samples(mean[:, None], check=False, class_names=rows.raw.classes)
+
+
 def _array_of(predictions: Samples | Dirichlet) -> Array:
     return predictions.alpha if isinstance(predictions, Dirichlet) else predictions.probs
+
+
+def _is_recorded(predictions: Samples | Dirichlet) -> bool:
+    """Return whether a library records what is computed from the predictions or their weights."""
+    weights = getattr(predictions, "weights", None)
+    arrays = (_array_of(predictions),) if weights is None else (_array_of(predictions), weights)
+    return any(map(is_recorded, arrays))
 
 
 def _mean_where_it_is(predictions: Samples | Dirichlet) -> Array:
@@ -136,7 +167,11 @@ def mean_in_float64(predictions: Samples | Dirichlet) -> np.ndarray:
     if isinstance(predictions, Dirichlet):
         return np.asarray(_in_float64(predictions).mean)
     weights = None if predictions.weights is None else to_numpy(predictions.weights)
-    on_host = Samples(to_numpy(predictions.probs), weights, check=False)
+    probs = to_numpy(predictions.probs)
+    by_kernel = kernels.mean(replace(predictions.raw(), values=probs), weights)
+    if by_kernel is not None:
+        return by_kernel
+    on_host = Samples(probs, weights, check=False)
     [mean] = on_host.by_blocks(lambda block: [_in_float64(block).mean])
     return np.asarray(mean)
 

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+import numpy as np
+
 from scorewise import _validate as validate
-from scorewise._array import Array, cached_property, is_dask, map_dask_rows, namespace
+from scorewise._array import Array, cached_property, is_array, is_dask, map_dask_rows, namespace
 from scorewise._inputs import InputOptions, RawPredictions, raw_members
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
@@ -71,6 +73,16 @@ class Members:
     def samples(self) -> Samples:
         """The checked samples."""
         return Samples.of(self.raw, self.weights) if self.checked is None else self.checked
+
+    def where(self, mask: np.ndarray) -> Members:
+        """Return the instances at which a boolean array ``(...)`` is true, along one axis."""
+        values, weights = self.raw.values, self.weights
+        if not mask.ndim:
+            return Members(replace(self.raw, values=values[None, ...]), weights)
+        places = tuple(namespace(values).asarray(i) for i in np.nonzero(mask))
+        if weights is not None and np.ndim(weights) > 1:
+            weights = weights[places] if is_array(weights) else np.asarray(weights)[places]
+        return Members(replace(self.raw, values=values[places]), weights)
 
     def by_blocks(self, work: Callable[[Samples], list[Array]]) -> list[Array]:
         """Return the arrays that ``work`` returns, from samples that are checked in blocks."""

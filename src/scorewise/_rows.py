@@ -86,12 +86,20 @@ def label_indices(
     if y is None:
         raise InvalidInput(_NO_LABELS, _LABELS)
     names = class_names_of(distribution)
-    shape = tuple(distribution.mean.shape)
+    shape = _shape_of_mean(distribution)
     labels = checked_labels(y, shape, names, labels_are=labels_are, all_labelled=True)
     _check_complete(labels)
     if names is None and labels_are is None:
         _check_numbered_from_zero(distribution, labels)
     return labels
+
+
+def _shape_of_mean(distribution: Samples | Dirichlet) -> tuple[int, ...]:
+    """Return the shape (n, K) of the mean, without computing it."""
+    if isinstance(distribution, Dirichlet):
+        return tuple(distribution.alpha.shape)
+    *batch, _, k = distribution.probs.shape
+    return (*batch, k)
 
 
 def _labels_of_file(
@@ -105,7 +113,7 @@ def _labels_of_file(
         return file.labels
     names = class_names_of(distribution)
     if names is not None:  # which the user passed, so the labels have not been read by them
-        shape = tuple(distribution.mean.shape)
+        shape = _shape_of_mean(distribution)
         return checked_labels(file.labels, shape, names, labels_are=labels_are, all_labelled=True)
     if labels_are is None:
         _check_numbered_from_zero(distribution, file.labels)

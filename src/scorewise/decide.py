@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._array import Array, namespace, to_numpy
+from scorewise import kernels
+from scorewise._array import Array, as_dtype_of, is_compiled, namespace, to_numpy
 from scorewise._fields import class_text
 from scorewise._inputs import InputOptions
 from scorewise._members import Members
@@ -18,6 +19,7 @@ from scorewise._text import aligned, quoted
 from scorewise.decompose import COMPONENTS, Decomposition, decompose
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput, Remedy
+from scorewise.kernels import Extras
 from scorewise.rules import CostMatrix, ScoringRule
 
 __all__ = ["Decisions", "decide"]
@@ -228,15 +230,38 @@ def decide(
     members.fit_rules([matrix])
     rule = _with_names(matrix, members.raw.classes, abstain_cost, action_names)
 
-    def costs_and_action(block: Members) -> list[Array]:
-        costs = list(decompose(block.samples, rule))
-        action = rule.action_of_members(block.samples)
-        return [*costs, namespace(action).astype(action, costs[0].dtype)]
-
-    *costs_of_rows, action = members.compute(costs_and_action, 4)
+    *costs_of_rows, action = members.compute(lambda block: _costs_and_action(rule, block), 4)
     xp = namespace(action)
     index_dtype = xp.argmin(xp.zeros(1)).dtype
     return _decisions(rule, xp.astype(action, index_dtype), Decomposition(*costs_of_rows))
+
+
+def _costs_and_action(rule: CostMatrix, members: Members) -> list[Array]:
+    """Return the three costs and the number of the action, all in the dtype of the costs."""
+    by_kernel = _by_kernel(rule, members)
+    if by_kernel is None:
+        costs = list(decompose(members.samples, rule))
+        action = rule.action_of_members(members.samples)
+        return [*costs, namespace(action).astype(action, costs[0].dtype)]
+    action = to_numpy(by_kernel[3])
+    is_tied = action < 0
+    if is_tied.any():
+        # up to rounding; what the actions cost each member decides
+        tied = members.where(is_tied).samples
+        action = np.array(action)
+        action[is_tied] = to_numpy(rule.action_of_members(tied))
+        like = by_kernel[0]
+        by_kernel[3] = as_dtype_of(namespace(like), action, like)
+    return by_kernel
+
+
+def _by_kernel(rule: CostMatrix, members: Members) -> list[Array] | None:
+    raw, weights, extras = members.raw, members.weights, Extras(actions=True)
+    kernel = None if is_compiled(raw.values) else kernels.pick(raw, weights)
+    if kernel is None or not kernel.supports(rule, extras):
+        return None
+    raw.check_logits()
+    return kernel.compute(raw, weights, [rule], extras)
 
 
 def _decisions(rule: CostMatrix, action: Array, costs: Decomposition) -> Decisions:

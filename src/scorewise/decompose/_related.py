@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scorewise import _validate as validate
+from scorewise import kernels
 from scorewise._array import Array, namespace
 from scorewise._inputs import InputOptions
 from scorewise._members import Members
@@ -103,8 +104,12 @@ def label_wise(probs: Any, **options: Any) -> Decomposition:
             samples.average(samples.deviations**2),
         ]
 
+    def by_kernel_or_arrays(members: Members) -> list[Array]:
+        by_kernel = kernels.components_by_class(members.raw, members.weights)
+        return members.by_blocks(components) if by_kernel is None else by_kernel
+
     members = _members(probs, **options)
-    return Decomposition(*members.compute(lambda m: m.by_blocks(components), 3, keep_classes=True))
+    return Decomposition(*members.compute(by_kernel_or_arrays, 3, keep_classes=True))
 
 
 def _members(probs: Any, weights: Any = None, **options: Any) -> Members:

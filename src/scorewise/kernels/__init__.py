@@ -13,10 +13,22 @@ import importlib
 import pkgutil
 from typing import Any, cast
 
+import numpy as np
+
+from scorewise._array import Array, is_compiled
 from scorewise._inputs import RawPredictions
 from scorewise.kernels._kernel import Extras, Kernel, Usability
 
-__all__ = ["KERNELS", "Extras", "Kernel", "Usability", "pick", "usability"]
+__all__ = [
+    "KERNELS",
+    "Extras",
+    "Kernel",
+    "Usability",
+    "components_by_class",
+    "mean",
+    "pick",
+    "usability",
+]
 
 KERNELS: dict[str, Kernel] = {
     module.name: cast(Kernel, importlib.import_module(f"{__name__}.{module.name}"))
@@ -41,3 +53,22 @@ def pick(raw: RawPredictions, weights: Any) -> Kernel | None:
         if kernel.is_usable(raw, weights):
             return kernel
     return None
+
+
+def mean(raw: RawPredictions, weights: Any) -> np.ndarray | None:
+    """Return θ̄ ``(..., K)`` in float64 by a kernel that has ``mean``; None for the array path."""
+    return _by_kernel("mean", raw, weights)
+
+
+def components_by_class(raw: RawPredictions, weights: Any) -> list[Array] | None:
+    """Return TU, AU and EU of each class against the rest by a kernel; None for the array path."""
+    return _by_kernel("components_by_class", raw, weights)
+
+
+def _by_kernel(name: str, raw: RawPredictions, weights: Any) -> Any:
+    kernel = None if is_compiled(raw.values) else pick(raw, weights)
+    function = getattr(kernel, name, None)
+    if function is None:
+        return None
+    raw.check_logits()
+    return function(raw, weights)

@@ -23,14 +23,18 @@ class Extras:
         The jackknife's errors of the three follow them.
     reverse : bool
         E_Q D(θ, θ̄) follows the three. Not together with the jackknife.
+    actions : bool
+        The number of the cheapest action follows the three of a cost matrix, or −1 where rounding
+        errors decide it. Alone, and by kernels only: regrets decide there and elsewhere.
     """
 
     unbiased: bool = False
     standard_errors: bool = False
     reverse: bool = False
+    actions: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.jackknife or self.reverse)
+        return bool(self.jackknife or self.reverse or self.actions)
 
     @property
     def jackknife(self) -> bool:
@@ -40,7 +44,7 @@ class Extras:
     @property
     def n_components(self) -> int:
         """The number of arrays for each rule."""
-        return 6 if self.standard_errors else 4 if self.reverse else 3
+        return 6 if self.standard_errors else 4 if self.reverse or self.actions else 3
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,12 @@ class Usability:
 
 
 class Kernel(Protocol):
-    """The functions of a kernel, for members ``(..., M, K)`` as the caller passed them."""
+    """The functions of a kernel, for members ``(..., M, K)`` as the caller passed them.
+
+    A kernel may have two more: ``mean(raw, weights)``, which returns θ̄ ``(..., K)`` in float64 as a
+    NumPy array, and ``components_by_class(raw, weights)``, which returns what
+    :func:`scorewise.label_wise` does. Both return None as ``compute`` does.
+    """
 
     def is_usable(self, raw: RawPredictions, weights: Any) -> Usability:
         """Return whether this kernel can read these members and weights; no value is read."""

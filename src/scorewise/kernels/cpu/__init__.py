@@ -32,6 +32,7 @@ from scorewise._threads import get_num_threads, run_in_threads
 from scorewise._validate import SUM_TOLERANCE
 from scorewise.errors import InvalidInput
 from scorewise.kernels._kernel import Extras, Usability
+from scorewise.kernels.cpu._two_class import two_class_numbers
 from scorewise.rules import ScoringRule
 from scorewise.rules.structures import (
     Costs,
@@ -41,6 +42,7 @@ from scorewise.rules.structures import (
     QuadraticForm,
     Separable,
     Structure,
+    TwoClass,
 )
 
 _NOT_COMPILED = Usability(
@@ -78,7 +80,8 @@ _PROBABILITIES, _LOGITS, _MASSES = range(3)
     _LARGEST,
     _QUADRATIC,
     _CUMULATIVE,
-) = range(10)
+    _TWO_CLASS,
+) = range(11)
 
 _NativeRule = tuple[int, float, np.ndarray | None]
 
@@ -94,12 +97,16 @@ def is_usable(raw: RawPredictions, weights: Any) -> Usability:
 
 def supports(rule: ScoringRule, extras: Extras) -> bool:
     """Return whether the rule has a structure that the kernel computes."""
+    if extras.actions and not isinstance(rule.structure, Costs):
+        return False
     return rule.structure is not None and _is_computed(rule.structure)
 
 
 def _is_computed(structure: Structure) -> bool:
     if isinstance(structure, Separable | Norm):
         return structure.power <= _LARGEST_POWER
+    if isinstance(structure, TwoClass):
+        return two_class_numbers(structure.a, structure.b) is not None
     return isinstance(structure, Costs | LargestClasses | QuadraticForm | CumulativeSums)
 
 
@@ -140,7 +147,7 @@ def _compute(
         values = values[None, ...]
     native_rules = tuple(_native_rule(rule.structure) for rule in rules)
     kind = _LOGITS if raw.from_logits else _MASSES if raw.normalize else _PROBABILITIES
-    flags = (extras.unbiased, extras.standard_errors, extras.reverse)
+    flags = (extras.unbiased, extras.standard_errors, extras.reverse, extras.actions)
     code = sum(1 << i for i, flag in enumerate(flags) if flag)
     tolerance = SUM_TOLERANCE[raw.dtype] if raw.check else -1.0
     dtype = np.float64 if dtype_name(values) == "float64" else np.float32
@@ -175,6 +182,65 @@ def _compute(
         return [part.reshape(batch)[()] for part in results]
     like = working_precision(xp, values[..., :1, :1])
     return [as_dtype_of(xp, part.reshape(batch), like) for part in results]
+
+
+def mean(raw: RawPredictions, weights: Any) -> np.ndarray | None:
+    """Return θ̄ ``(..., K)``, averaged in float64; None for invalid predictions or weights."""
+    batch, n_classes = raw.values.shape[:-2], raw.values.shape[-1]
+    means = np.empty((math.prod(batch), n_classes))
+    if not _average(raw, weights, means, None):
+        return None
+    return means.reshape(*batch, n_classes)
+
+
+def components_by_class(raw: RawPredictions, weights: Any) -> list[Array] | None:
+    """Return TU, AU and EU of each class against the rest, ``(..., K)``; None as for mean."""
+    values = raw.values
+    xp = namespace(values)
+    batch, n_classes = values.shape[:-2], values.shape[-1]
+    dtype = np.float64 if dtype_name(values) == "float64" else np.float32
+    parts = np.empty((3, math.prod(batch), n_classes), dtype)
+    if not _average(raw, weights, None, parts):
+        return None
+    like = working_precision(xp, values[..., :1, :1])
+    shaped = parts.reshape(3, *batch, n_classes)
+    return [part if xp is namespace(parts) else as_dtype_of(xp, part, like) for part in shaped]
+
+
+def _average(
+    raw: RawPredictions, weights: Any, means: np.ndarray | None, parts: np.ndarray | None
+) -> bool:
+    """Write means (N, K) or parts (3, N, K) of members; False if they or weights are invalid."""
+    values = raw.values if raw.values.ndim > 2 else raw.values[None, ...]
+    kind = _LOGITS if raw.from_logits else _MASSES if raw.normalize else _PROBABILITIES
+    tolerance = SUM_TOLERANCE[raw.dtype] if raw.check else -1.0
+    dtype = np.float64 if dtype_name(values) == "float64" else np.float32
+    own_weights = weights
+    if raw.check or not isinstance(weights, np.ndarray) or weights.dtype != dtype:
+        try:
+            shares = raw.normalized_weights(weights)
+        except InvalidInput:
+            return False
+        own_weights = None if shares is None else to_numpy(shares).astype(dtype, copy=False)
+    batch = values.shape[:-2]
+    rows = np.arange(math.prod(batch)).reshape(1, *batch)  # the row of means or parts
+    for slab in _slabs(values):
+        members = host_view(working_precision(namespace(values), values[slab, ...]))
+        w = own_weights[slab] if own_weights is not None and own_weights.ndim > 1 else own_weights
+        for piece, piece_weights, _, own_rows in _pieces(members, w, None, rows[:, slab]):
+            first, step = own_rows[0, 0], np.diff(own_rows[0, :2], append=1)[0]
+            here = slice(first, own_rows[0, -1] + 1, step)
+            arrays = (
+                piece,
+                piece_weights,
+                None if means is None else means[here],
+                None if parts is None else parts[:, here],
+            )
+            call = partial(_native.average, *arrays, kind, tolerance)
+            tasks = _in_chunks(call, piece)
+            if not run_in_threads(tasks, get_num_threads() if len(tasks) > 1 else 1):
+                return False
+    return True
 
 
 # -- rules as the kernel reads them ---------------------------------------------------------------
@@ -214,6 +280,8 @@ def _translated(structure: Structure) -> _NativeRule:
             return _COSTS, float(costs.shape[1]), np.concatenate([excess.ravel(), least])
         case QuadraticForm(distances=distances, root=root):
             return _QUADRATIC, 0.0, np.concatenate([distances.ravel() / 2, root.ravel()])
+        case TwoClass(a=a, b=b):
+            return _TWO_CLASS, 0.0, two_class_numbers(a, b)
         case _:
             return _CUMULATIVE, 0.0, None
 
@@ -272,12 +340,18 @@ def _tasks(
     extras: int,
 ) -> list[Callable[[], bool]]:
     """Return calls that decompose a piece; one is false if some members are no predictions."""
+    arrays = (members, weights, predictor, results)
+    return _in_chunks(
+        partial(_native.decompose, *arrays, rules, kind, tolerance, extras), members
+    )
+
+
+def _in_chunks(call: Callable[..., bool], members: np.ndarray) -> list[Callable[[], bool]]:
+    """Return calls for chunks of instances, from the first to the one after the last."""
     n = len(members)
     n_chunks = max(1, members.size // _CHUNK)
     if n_chunks > 1:
         n_chunks = min(n_chunks, get_num_threads() * _CHUNKS_PER_THREAD)
     step = -(-n // n_chunks)
     step += -step % _LANES
-    arrays = (members, weights, predictor, results)
-    call = partial(_native.decompose, *arrays, rules, kind, tolerance, extras)
     return [partial(call, start, min(start + step, n)) for start in range(0, n, step)]

@@ -16,3 +16,14 @@ def decompose(
     stop: int,
     /,
 ) -> bool: ...
+def average(
+    members: np.ndarray,  # as for decompose
+    weights: np.ndarray | None,
+    mean: np.ndarray | None,  # (N, K), float64
+    parts: np.ndarray | None,  # TU, AU and EU of each class (3, N, K), of the members' dtype
+    kind: int,
+    tolerance: float,
+    start: int,
+    stop: int,
+    /,
+) -> bool: ...

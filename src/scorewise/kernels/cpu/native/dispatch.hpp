@@ -21,6 +21,7 @@ enum Structure {
     LARGEST,     // 1 − the sum of the k largest
     QUADRATIC,   // ½ Σ p_i·p_j·d_ij
     CUMULATIVE,  // Σ F·(1 − F)
+    TWO_CLASS,   // H'' = −c^(a − 1)·(1 − c)^(b − 1), for two classes
 };
 
 // What is computed besides total, aleatoric and epistemic uncertainty.
@@ -28,12 +29,13 @@ enum Extra {
     UNBIASED = 1,  // EU and TU without the bias of few members
     ERRORS = 2,    // the standard errors of the three, after them
     REVERSE = 4,   // E D(θ, θ̄), after the three
+    ACTIONS = 8,   // the cheapest action under costs, or −1 where rounding errors decide; after the three
 };
 
 struct Rule {
     int structure;
     double parameter;       // rate, α or k
-    const double *numbers;  // weights (K), costs (K, A), or distances (K, K) and root (K, R)
+    const double *numbers;  // weights (K), costs (K, A), distances (K, K) and root (K, R), or of two classes
     ptrdiff_t size;         // of numbers
 };
 
@@ -56,8 +58,17 @@ struct Job {
     ptrdiff_t start, stop;
 };
 
+// Members without rules, whose mean is wanted, or the variance decomposition of each class.
+struct AverageJob {
+    Job members;
+    char *mean;                  // (N, K) in double precision; null if it is not wanted
+    ptrdiff_t mean_strides[2];   // in bytes
+    char *parts;                 // TU, AU and EU (3, N, K), or null
+    ptrdiff_t part_strides[3];
+};
+
 // The number of components of a rule.
-inline int n_parts(const Job &job) { return job.extras & ERRORS ? 6 : job.extras & REVERSE ? 4 : 3; }
+inline int n_parts(const Job &job) { return job.extras & ERRORS ? 6 : job.extras & (REVERSE | ACTIONS) ? 4 : 3; }
 
 enum Status { INVALID = 0, DONE = 1, NO_MEMORY = 2 };
 
@@ -66,6 +77,8 @@ struct Kernels {
     const char *name;
     Status (*decompose_float)(const Job &);
     Status (*decompose_double)(const Job &);
+    Status (*average_float)(const AverageJob &);
+    Status (*average_double)(const AverageJob &);
 };
 
 // kernels.cpp defines them in a namespace for each instruction set; module.cpp chooses.

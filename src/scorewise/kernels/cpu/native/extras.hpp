@@ -87,6 +87,10 @@ template <class T, bool SIDE> class Extras {
             parts[3] = reverse(own, all(is_far), parts);
             return 4;
         }
+        if (job_.extras & ACTIONS) {
+            parts[3] = R::cheapest_action(own, mean());
+            return 4;
+        }
         find_influences(own, place, all(is_far), parts);
         Wide<T> sum{};
         for (ptrdiff_t m = 0; m < job_.n_members; m++) sum = sum + widen(influence_[m].excess);
@@ -208,6 +212,7 @@ template <class T, bool SIDE> class Extras {
 
     // D(q, p), infinite where q gives 0 to what p does not.
     V<T> divergence(const Number &rule, Row<T> q, Row<T> p, Row<T> d) const {
+        if (rule.structure == TWO_CLASS) return R::two_class_divergence(rule, q, p, d, true);
         if (!is_logarithmic(rule)) return R::divergence(rule, q, p, d);
         return R::sum_over_classes(n_, [&](int r, V<T> sum) {
             const V<T> w = rule.numbers != nullptr ? R::coefficient(rule.numbers, r) : fill<T>(1);
@@ -459,6 +464,15 @@ template <class T, bool SIDE> class Extras {
                     return sum;
                 });
                 return;
+            case TWO_CLASS: {
+                const TwoClass<T> numbers(rule.doubles, rule.numbers);
+                const Bits<T> is_second = mean_[1] < mean_[0];
+                const SideNumbers<T> side = numbers.side(is_second);
+                const V<T> c = at_least_tiny<T>(is_second ? mean_[1] : mean_[0]), slope = side.linear - numbers.slope(c, side);
+                gradient_[0] = is_second ? V<T>{} : slope;
+                gradient_[1] = is_second ? slope : V<T>{};
+                return;
+            }
             default: {  // Σ_{j ≥ k} (1 − 2F_j)
                 Wide<T> *below = reinterpret_cast<Wide<T> *>(rule.row);
                 Wide<T> sum{};

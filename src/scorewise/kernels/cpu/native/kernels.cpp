@@ -1,5 +1,6 @@
 // The code for one instruction set; compiled once for each, with SCOREWISE_ISA as its name.
 #include "decompose.hpp"
+#include "means.hpp"
 
 #define TEXT_OF(name) #name
 #define TEXT(name) TEXT_OF(name)
@@ -7,7 +8,8 @@
 namespace scorewise {
 namespace SCOREWISE_ISA {
 
-const Kernels kernels = {TEXT(SCOREWISE_ISA), decompose<float>, decompose<double>};
+const Kernels kernels = {TEXT(SCOREWISE_ISA), decompose<float>, decompose<double>,
+                         average<float>, average<double>};
 
 }  // namespace SCOREWISE_ISA
 }  // namespace scorewise

@@ -124,6 +124,73 @@ bool read_rule(PyObject* item, Rule& rule, View& numbers) {
     return true;
 }
 
+// Read members (N, M, K) and their weights, or None; sets an error if they do not fit.
+bool read_members(PyObject* array, PyObject* weight_array, const char* format, View& members, View& weights,
+                  Job& job) {
+    if (!members.open(array, 3, format, false)) return false;
+    job.members = members.data();
+    job.n_instances = members.size(0);
+    job.n_members = members.size(1);
+    job.n_classes = members.size(2);
+    job.instance_stride = members.stride(0);
+    job.member_stride = members.stride(1);
+    job.class_stride = members.stride(2);
+    if (weight_array == Py_None) return true;
+    if (!weights.open(weight_array, 2, format, false)) return false;
+    job.weights = weights.data();
+    job.weight_instance_stride = weights.size(0) > 1 ? weights.stride(0) : 0;
+    job.weight_member_stride = weights.stride(1);
+    if (weights.size(1) == job.n_members && (weights.size(0) == 1 || weights.size(0) == job.n_instances))
+        return true;
+    PyErr_SetString(PyExc_ValueError, "the shapes of members and weights do not fit");
+    return false;
+}
+
+PyObject* answer(Status status) {
+    if (status == NO_MEMORY) return PyErr_NoMemory();
+    return PyBool_FromLong(status == DONE);
+}
+
+// average(members, weights, mean, parts, kind, tolerance, start, stop); see _native.pyi.
+PyObject* average(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
+    if (n_args != 8) {
+        PyErr_SetString(PyExc_TypeError, "average takes 8 arguments");
+        return nullptr;
+    }
+    const char* format = View::format_of(args[0]);
+    View members, weights, mean, parts;
+    AverageJob job = {};
+    if (format == nullptr || !read_members(args[0], args[1], format, members, weights, job.members)) return nullptr;
+    Job& own = job.members;
+    bool fits = true;
+    if (args[2] != Py_None) {
+        if (!mean.open(args[2], 2, "d", true)) return nullptr;
+        job.mean = mean.data();
+        for (int i = 0; i < 2; ++i) job.mean_strides[i] = mean.stride(i);
+        fits = mean.size(0) == own.n_instances && mean.size(1) == own.n_classes;
+    }
+    if (args[3] != Py_None) {
+        if (!parts.open(args[3], 3, format, true)) return nullptr;
+        job.parts = parts.data();
+        for (int i = 0; i < 3; ++i) job.part_strides[i] = parts.stride(i);
+        fits = fits && parts.size(0) == 3 && parts.size(1) == own.n_instances && parts.size(2) == own.n_classes;
+    }
+    own.kind = static_cast<int>(PyLong_AsLong(args[4]));
+    own.tolerance = PyFloat_AsDouble(args[5]);
+    own.start = PyLong_AsSsize_t(args[6]);
+    own.stop = PyLong_AsSsize_t(args[7]);
+    if (PyErr_Occurred()) return nullptr;
+    if (!fits || own.start < 0 || own.stop > own.n_instances) {
+        PyErr_SetString(PyExc_ValueError, "the shapes of members and results do not fit");
+        return nullptr;
+    }
+    Status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = *format == 'f' ? chosen->average_float(job) : chosen->average_double(job);
+    Py_END_ALLOW_THREADS;
+    return answer(status);
+}
+
 constexpr int MOST_RULES = 64;
 
 // decompose(members, weights, predictor, results, rules, kind, tolerance, extras, start, stop);
@@ -136,28 +203,15 @@ PyObject* decompose(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     const char* format = View::format_of(args[0]);
     View members, weights, predictor, results, numbers[MOST_RULES];
     Rule rules[MOST_RULES];
-    if (format == nullptr || !members.open(args[0], 3, format, false)) return nullptr;
-    if (!results.open(args[3], 2, format, true)) return nullptr;
     Job job = {};
-    if (args[1] != Py_None) {
-        if (!weights.open(args[1], 2, format, false)) return nullptr;
-        job.weights = weights.data();
-        job.weight_instance_stride = weights.size(0) > 1 ? weights.stride(0) : 0;
-        job.weight_member_stride = weights.stride(1);
-    }
+    if (format == nullptr || !read_members(args[0], args[1], format, members, weights, job)) return nullptr;
+    if (!results.open(args[3], 2, format, true)) return nullptr;
     if (args[2] != Py_None) {
         if (!predictor.open(args[2], 2, format, false)) return nullptr;
         job.predictor = predictor.data();
         job.predictor_instance_stride = predictor.stride(0);
         job.predictor_class_stride = predictor.stride(1);
     }
-    job.members = members.data();
-    job.n_instances = members.size(0);
-    job.n_members = members.size(1);
-    job.n_classes = members.size(2);
-    job.instance_stride = members.stride(0);
-    job.member_stride = members.stride(1);
-    job.class_stride = members.stride(2);
     job.rules = rules;
     job.n_rules = static_cast<int>(PyTuple_Size(args[4]));
     for (int i = 0; i < job.n_rules; ++i)
@@ -173,18 +227,15 @@ PyObject* decompose(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     job.result_stride = results.stride(1);
     if (results.size(0) != n_parts(job) * job.n_rules || results.size(1) != job.n_instances ||
         job.start < 0 || job.stop > job.n_instances ||
-        (job.predictor != nullptr && (predictor.size(0) != job.n_instances || predictor.size(1) != job.n_classes)) ||
-        (job.weights != nullptr && (weights.size(1) != job.n_members ||
-                                    (weights.size(0) != 1 && weights.size(0) != job.n_instances)))) {
-        PyErr_SetString(PyExc_ValueError, "the shapes of members, weights and results do not fit");
+        (job.predictor != nullptr && (predictor.size(0) != job.n_instances || predictor.size(1) != job.n_classes))) {
+        PyErr_SetString(PyExc_ValueError, "the shapes of members, predictor and results do not fit");
         return nullptr;
     }
     Status status;
     Py_BEGIN_ALLOW_THREADS;
     status = *format == 'f' ? chosen->decompose_float(job) : chosen->decompose_double(job);
     Py_END_ALLOW_THREADS;
-    if (status == NO_MEMORY) return PyErr_NoMemory();
-    return PyBool_FromLong(status == DONE);
+    return answer(status);
 }
 
 // Chooses the fastest instruction set, or the one that the environment names.
@@ -220,6 +271,8 @@ PyMethodDef methods[] = {
      "The instruction set in use."},
     {"decompose", as_method(decompose), METH_FASTCALL,
      "Decompose members of some instances into results; False if some are no predictions."},
+    {"average", as_method(average), METH_FASTCALL,
+     "Write the mean of members of some instances, or parts by class; False if some are no predictions."},
     {nullptr, nullptr, 0, nullptr},
 };
 

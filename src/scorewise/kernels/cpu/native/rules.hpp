@@ -6,6 +6,7 @@
 
 #include "powers.hpp"
 #include "sums.hpp"
+#include "two_class.hpp"
 
 namespace scorewise {
 namespace SCOREWISE_ISA {
@@ -393,6 +394,28 @@ template <class T, bool SIDE> struct Rules {
         return least;
     }
 
+    // The action of least expected cost; −1 where another costs the same up to the rounding of p.
+    static V<T> cheapest_action(const Number &rule, Row<T> p) {
+        const int n_actions = int(rule.parameter);
+        const double margin = sizeof(T) == 4 ? 0x1p-19 : 0x1p-48;
+        Wide<T> *costs = reinterpret_cast<Wide<T> *>(rule.row);
+        V<T> best = fill<T>(__builtin_inf()), action{}, n_best{};
+        for (int a = 0; a < n_actions; a++) {
+            Wide<T> sum{};
+            for (int r = 0; r < p.n; r++)
+                sum = fma(widen(p[r]), fill_wide<T>(rule.doubles[ptrdiff_t(r) * n_actions + a]), sum);
+            costs[a] = sum;
+        }
+        // Costs above the least of each class are not negative, so that each is as large as its terms.
+        for (int a = 0; a < n_actions; a++) best = smaller(narrow(costs[a] * (1 + margin)), best);
+        for (int a = 0; a < n_actions; a++) {
+            const Bits<T> is_best = narrow(costs[a] * (1 - margin)) <= best;
+            action = is_best ? fill<T>(a) : action;
+            n_best += is_best ? fill<T>(1) : V<T>{};
+        }
+        return n_best == T(1) ? action : fill<T>(-1);
+    }
+
     // -- the k largest classes ------------------------------------------------------------------------
 
     // Put the k largest of a row into `largest`, in falling order.
@@ -502,6 +525,32 @@ template <class T, bool SIDE> struct Rules {
         return narrow(sum);
     }
 
+    // -- two classes: see two_class.hpp ---------------------------------------------------------------
+
+    static Entropy<T> two_class_entropy(const Number &rule, Row<T> p, const Sums<T> &s) {
+        const TwoClass<T> numbers(rule.doubles, rule.numbers);
+        const Bits<T> is_second = p[1] < p[0];
+        const V<T> c = (is_second ? p[1] : p[0]) / s.total;
+        const V<T> h = at_least_zero(s.total * numbers.entropy(c, numbers.side(is_second)));
+        return {h, -h, larger(h, fill<T>(numbers.size()))};
+    }
+
+    // In double precision, as differences of entropies would lose digits.
+    static V<T> two_class_divergence(const Number &rule, Row<T> q, Row<T> p, Row<T> d, bool is_unbounded) {
+        const TwoClass<double> numbers(rule.doubles, rule.doubles);
+        constexpr int PARTS = int(sizeof(Wide<T>) / sizeof(Doubles));
+        Wide<T> wide[6] = {widen(q[0]), widen(q[1]), widen(p[0]), widen(p[1]), widen(d[0]), widen(d[1])}, result;
+        Doubles halves[6][PARTS], values[PARTS];
+        memcpy(halves, wide, sizeof halves);
+        for (int i = 0; i < PARTS; i++) {
+            const Doubles own_q[] = {halves[0][i], halves[1][i]}, own_p[] = {halves[2][i], halves[3][i]};
+            const Doubles own_d[] = {halves[4][i], halves[5][i]};
+            values[i] = SCOREWISE_ISA::two_class_divergence(numbers, own_q, own_p, own_d, PARTS == 1, is_unbounded);
+        }
+        memcpy(&result, values, sizeof result);
+        return narrow(result);
+    }
+
     // -- all structures -------------------------------------------------------------------------------
 
     static Entropy<T> entropy(const Number &rule, Row<T> p, const Sums<T> &s) {
@@ -511,6 +560,7 @@ template <class T, bool SIDE> struct Rules {
             case COSTS: return cost_entropy(rule, p);
             case LARGEST: return largest_entropy(rule, p, s);
             case QUADRATIC: return quadratic_entropy(rule, p);
+            case TWO_CLASS: return two_class_entropy(rule, p, s);
             default: return cumulative_entropy(rule, p);
         }
     }
@@ -527,6 +577,7 @@ template <class T, bool SIDE> struct Rules {
             case SPHERICAL: return spherical_divergence(q, p, d);
             case NORM: return norm_divergence(rule, q, p, d);
             case QUADRATIC: return quadratic_divergence(rule, d);
+            case TWO_CLASS: return two_class_divergence(rule, q, p, d, false);
             default: return cumulative_divergence(d);
         }
     }
