@@ -60,13 +60,21 @@ def is_torch(x: object) -> bool:
 
 def namespace(*arrays: Array) -> Namespace:
     """The array API namespace that the arrays share."""
-    if all(isinstance(array, np.ndarray) for array in arrays):
-        return array_api_compat.numpy
-    if all(is_torch(array) for array in arrays):
-        import array_api_compat.torch as xp
-
+    xp = _known_namespace(arrays[0])
+    if xp is not None and (len(arrays) == 1 or all(_known_namespace(x) is xp for x in arrays)):
         return xp
     return compat.array_namespace(*arrays)
+
+
+def _known_namespace(x: Array) -> Namespace | None:
+    """The namespace of NumPy or torch, or None for another library."""
+    if isinstance(x, np.ndarray):
+        return array_api_compat.numpy
+    if not is_torch(x):
+        return None
+    import array_api_compat.torch as xp
+
+    return xp
 
 
 def _device(x: Array) -> Any:
@@ -353,7 +361,7 @@ def difference(xp: Namespace, p: Array, q: Array) -> Array:
     A compiler may fuse the subtraction with the division that made p, and round only once.
     """
     d = p - q
-    if isinstance(p, np.ndarray):  # NumPy is never compiled
+    if not (is_compiled(d) or is_traced(d)):
         return d
     return xp.where(p == q, d - _constant(d), d)
 
@@ -379,6 +387,15 @@ def ignoring_errors(x: Array) -> AbstractContextManager[Any]:
     return np.errstate(all="ignore") if isinstance(x, np.ndarray) else nullcontext()
 
 
+def distance_from_one(xp: Namespace, x: Array) -> float | None:
+    """The largest distance of a number from 1; NaN if one is, None if no values can be read."""
+    if is_recorded(x):
+        return None
+    if not math.prod(x.shape):
+        return 0.0
+    return max(float(xp.max(x)) - 1, 1 - float(xp.min(x)))
+
+
 def at_least(xp: Namespace, x: Array, bound: float) -> Array:
     """The larger of x and a number, elementwise; NaN where x is NaN."""
     if is_torch(x):  # torch cannot compile the maximum of an array and a number
@@ -400,11 +417,22 @@ def matmul(xp: Namespace, a: Array, b: Array) -> Array:
     return a @ b
 
 
-def sum_products(xp: Namespace, a: Array, b: Array) -> Array:
-    """The sum Σ_k a_k·b_k over the last axis of two arrays of the same shape."""
-    if isinstance(a, np.ndarray) and _FEW_CLASSES < a.shape[-1] <= _MANY_CLASSES:
-        return np.vecdot(a, b)  # twice as fast, but less accurate for very many classes
-    return xp.sum(a * b, axis=-1)
+def sum_products(xp: Namespace, terms: Array, factors: Array) -> Array:
+    """The sum Σ_k terms_k·factors_k over the last axis; the terms may be overwritten.
+
+    Memory that is new takes longer to fill than the product to compute.
+    """
+    if isinstance(terms, np.ndarray) and _FEW_CLASSES < terms.shape[-1] <= _MANY_CLASSES:
+        return np.vecdot(terms, factors)  # twice as fast, but less accurate for many classes
+    terms *= factors
+    return xp.sum(terms, axis=-1)
+
+
+def sum_of_squares(xp: Namespace, x: Array) -> Array:
+    """The sum Σ_k x_k² over the last axis."""
+    if isinstance(x, np.ndarray) and _FEW_CLASSES < x.shape[-1] <= _MANY_CLASSES:
+        return np.vecdot(x, x)
+    return xp.sum(x * x, axis=-1)
 
 
 def kth_largest(xp: Namespace, x: Array, k: int) -> Array:
@@ -454,11 +482,11 @@ def map_blocks(
     ``work`` takes the index of a block of instances; blocks follow the order of the instances.
     """
     axis = len(index)
-    is_whole = is_compiled(x) or is_traced(x) or axis == x.ndim - 2
-    if is_whole or math.prod(x.shape[axis:]) <= _block_size(x):
+    n_blocks = math.prod(x.shape[axis:]) // _block_size(x)
+    if n_blocks <= 1 or axis == x.ndim - 2 or is_compiled(x) or is_traced(x):
         return work(index)
     n = x.shape[axis]
-    rows = _block_size(x) // math.prod(x.shape[axis + 1 :])
+    rows = n // n_blocks
     if rows:
         results = [work((*index, slice(i, i + rows))) for i in range(0, n, rows)]
     else:

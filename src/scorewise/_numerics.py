@@ -35,7 +35,7 @@ def polynomial(x: Array, coefficients: Sequence[Array]) -> Array:
 
 def sum_product(xp: Namespace, p: Array, values: Array) -> Array:
     """Return Σ_k p_k·values_k over the last axis, where 0 · ∞ is 0."""
-    return xp.sum(xp.where(p > 0, p * xp.where(p > 0, values, 0.0), 0.0), axis=-1)
+    return sum_products(xp, xp.where(p > 0, values, 0.0), p)
 
 
 def sum_of_others(xp: Namespace, x: Array) -> Array:
@@ -148,8 +148,9 @@ def power_excess(xp: Namespace, q: Array, p: Array, d: Array, beta: float) -> Ar
 
 def power_deficit(xp: Namespace, p: Array, total: Array, beta: float) -> Array:
     """Return Σ_k p_k·[1 − (p_k/S)^{β−1}] / (β − 1) for S = Σp; no term is negative."""
-    decay = xp.expm1((beta - 1) * xp.log(p / total + smallest_normal(xp, p)))
-    return sum_products(xp, p, decay) / (1 - beta)
+    decay = xp.log(p / total[..., None] + smallest_normal(xp, p))
+    decay *= beta - 1
+    return sum_products(xp, xp.expm1(decay), p) / (1 - beta)
 
 
 def divided_difference(coefficients: Sequence[float], *points: Array) -> Array:

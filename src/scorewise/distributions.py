@@ -18,6 +18,7 @@ from scorewise._array import (
     at_least,
     cached_property,
     difference,
+    distance_from_one,
     dtype_name,
     ignoring_errors,
     is_jax,
@@ -177,11 +178,13 @@ class Samples(TextInNotebooks):
         xp = namespace(raw.values)
 
         def of_block(index: tuple[slice, ...]) -> list[Array]:
-            origin = (*(rows.start for rows in index), *(0,) * (raw.values.ndim - len(index)))
-            values = side_by_side(xp, raw.values[(*index, ...)])
-            block = raw.block(values, raw.layout.absolute(origin))
+            values = side_by_side(xp, raw.values[(*index, ...)] if index else raw.values)
+            block = raw
+            if values is not raw.values:
+                starts = (*(rows.start for rows in index), *(0,) * (raw.values.ndim - len(index)))
+                block = raw.block(values, raw.layout.absolute(starts))
             samples = cls._trusted(block.rows(), _rows_of(w, index), stored_as, raw.classes)
-            block.check_rows(samples.probs, samples.sums)
+            block.check_rows(samples.probs, samples.sums, samples.off)
             return work(samples)
 
         return map_blocks(of_block, raw.values)
@@ -281,6 +284,11 @@ class Samples(TextInNotebooks):
         """The sums of the members' probabilities, ``(..., M)``: 1 up to rounding."""
         with ignoring_errors(self.probs):  # those of unchecked members may overflow
             return namespace(self.probs).sum(self.probs, axis=-1)
+
+    @cached_property
+    def off(self) -> float | None:
+        """How far a sum is from 1, at most; None where values cannot be read."""
+        return distance_from_one(namespace(self.probs), self.sums)
 
     def where(self, mask: Array) -> Samples:
         """Return the instances at which a boolean array ``(...)`` is true, along one axis."""

@@ -69,7 +69,7 @@ class _CustomRule(ScoringRule):
         return xp.where(xp.all(d == 0, axis=-1), 0.0, value)
 
     def _difference_error(
-        self, xp: Namespace, mean: Array, total: Array, unit: float, off: Array
+        self, xp: Namespace, mean: Array, total: Array, unit: float, off: float
     ) -> Array:
         # The divergence adds up the same losses, so it is no more accurate where EU is larger.
         return unit * (xp.abs(total) + _largest_finite(xp, self._losses(xp, mean)))

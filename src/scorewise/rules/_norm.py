@@ -20,23 +20,24 @@ from scorewise._array import (
     at_least,
     cached_property,
     smallest_normal,
+    sum_of_squares,
     sum_products,
 )
 from scorewise._numerics import expm1_minus, power, power_excess, sum_of_others
 from scorewise.distributions import Dirichlet
-from scorewise.rules._rule import ScoringRule, norm_order, number_above, register
+from scorewise.rules._rule import RuleBySum, ScoringRule, norm_order, number_above, register
 from scorewise.rules._separable import tsallis_total
 from scorewise.rules.structures import Norm
 
 
-class _NormRule(ScoringRule):
+class _NormRule(RuleBySum):
     is_symmetric = True
 
     def _largest_loss(self, corners: np.ndarray) -> float:
         return self._largest_at(corners)
 
     def _difference_error(
-        self, xp: Namespace, mean: Array, total: Array, unit: float, off: Array
+        self, xp: Namespace, mean: Array, total: Array, unit: float, off: float
     ) -> float:
         return unit  # S − ‖p‖ is linear in S
 
@@ -58,11 +59,10 @@ class Spherical(_NormRule):
         norm = xp.sqrt(squares)
         return at_least(xp, squares - p * p, 0.0) / (norm * (norm + p))
 
-    def _entropy(self, xp: Namespace, p: Array) -> Array:
+    def _entropy_by_sum(self, xp: Namespace, p: Array, total: Array) -> Array:
         # S − ‖p‖ = (S² − ‖p‖²)/(S + ‖p‖), and S² − ‖p‖² = Σ p·(S − p)
-        total = xp.sum(p, axis=-1, keepdims=True)
-        norm = xp.sqrt(sum_products(xp, p, p))
-        return sum_products(xp, p, total - p) / (total[..., 0] + norm)
+        norm = xp.sqrt(sum_of_squares(xp, p))
+        return sum_products(xp, total[..., None] - p, p) / (total + norm)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         # D does not change when q is scaled; only the part of p that is not parallel to q counts.
@@ -114,16 +114,16 @@ class Pseudospherical(_NormRule):
         log_share = xp.log(xp.where(p > 0, share, 1.0))
         return xp.where(p > 0, at_least(xp, -xp.expm1((self.alpha - 1) * log_share), 0.0), 1.0)
 
-    def _entropy(self, xp: Namespace, p: Array) -> Array:
+    def _entropy_by_sum(self, xp: Namespace, p: Array, total: Array) -> Array:
         # With Σ(p/S)^α = 1 − T, S − ‖p‖ = S·(1 − (1 − T)^{1/α}) is accurate for small T.
-        total = xp.sum(p, axis=-1, keepdims=True)
-        share = p / total
-        log_share = xp.log(share + smallest_normal(xp, p))
-        deficit = -sum_products(xp, share, xp.expm1((self.alpha - 1) * log_share))
-        top = xp.max(log_share, axis=-1, keepdims=True)
-        powers = xp.sum(xp.exp(self.alpha * (log_share - top)), axis=-1)
-        norm = xp.exp(top[..., 0] + xp.log(powers) / self.alpha)
-        return total[..., 0] * self._missing_norm(xp, norm, deficit)
+        share = p / total[..., None]
+        # x^{α−1} has an infinite slope at 0 for α < 2
+        slope = (share if self.alpha >= 2 else share + smallest_normal(xp, p)) ** (self.alpha - 1)
+        if p.shape[-1] ** self.alpha * smallest_normal(xp, p) < 1e-8:
+            norm = xp.sum(slope * share, axis=-1) ** (1 / self.alpha)
+        else:  # all powers may underflow
+            norm = self._norm(xp, share)
+        return total * self._missing_norm(xp, norm, sum_products(xp, 1 - slope, share))
 
     def _missing_norm(self, xp: Namespace, norm: Array, deficit: Array) -> Array:
         """Return 1 − ‖p‖ from the norm, or from the deficit T = 1 − Σp^α if it is small."""
