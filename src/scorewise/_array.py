@@ -130,11 +130,7 @@ def is_traced(x: Array) -> bool:
 
 def is_compiled(x: Array) -> bool:
     """Return whether torch compiles or exports the operations on ``x``."""
-    if not is_torch(x):
-        return False
-    import torch
-
-    return bool(torch.compiler.is_compiling())
+    return is_torch(x) and bool(sys.modules["torch"].compiler.is_compiling())
 
 
 def constant_in_graphs(function: Function) -> Function:
@@ -161,7 +157,7 @@ def needs_gradient(x: object) -> bool:
 def is_recorded(x: Array) -> bool:
     """Return whether operations on ``x`` are recorded: to differentiate, trace or compile them."""
     if is_torch(x):
-        return is_compiled(x) or x.device.type == "meta" or _is_differentiated(x)
+        return is_compiled(x) or x.is_meta or _is_differentiated(x)
     return is_traced(x)
 
 
@@ -418,21 +414,44 @@ def matmul(xp: Namespace, a: Array, b: Array) -> Array:
 
 
 def sum_products(xp: Namespace, terms: Array, factors: Array) -> Array:
-    """The sum Σ_k terms_k·factors_k over the last axis; the terms may be overwritten.
-
-    Memory that is new takes longer to fill than the product to compute.
-    """
-    if isinstance(terms, np.ndarray) and _FEW_CLASSES < terms.shape[-1] <= _MANY_CLASSES:
-        return np.vecdot(terms, factors)  # twice as fast, but less accurate for many classes
-    terms *= factors
-    return xp.sum(terms, axis=-1)
+    """The sum Σ_k terms_k·factors_k over the last axis; the terms may be overwritten."""
+    if isinstance(terms, np.ndarray):
+        return dot(xp, terms, factors)
+    return xp.sum(times(terms, factors), axis=-1)
 
 
-def sum_of_squares(xp: Namespace, x: Array) -> Array:
-    """The sum Σ_k x_k² over the last axis."""
-    if isinstance(x, np.ndarray) and _FEW_CLASSES < x.shape[-1] <= _MANY_CLASSES:
-        return np.vecdot(x, x)
-    return xp.sum(x * x, axis=-1)
+# Where operations are not recorded, the result takes the memory of a temporary array ``x``: new
+# memory takes longer to get than a sum or a product to compute.
+
+
+def times(x: Array, y: Array | float) -> Array:
+    """The product x·y, of the shape of ``x``, which may be overwritten."""
+    if is_torch(x) and is_recorded(x):
+        return x * y
+    x *= y
+    return x
+
+
+def plus(x: Array, y: Array | float) -> Array:
+    """The sum x + y, of the shape of ``x``, which may be overwritten."""
+    if is_torch(x) and is_recorded(x):
+        return x + y
+    x += y
+    return x
+
+
+def largest(xp: Namespace, x: Array) -> float:
+    """The largest of numbers from 0 on; NaN if one is, infinite if no values can be read."""
+    if is_recorded(x):
+        return math.inf
+    return float(xp.max(x)) if math.prod(x.shape) else 0.0
+
+
+def dot(xp: Namespace, a: Array, b: Array) -> Array:
+    """The sum Σ_k a_k·b_k over the last axis."""
+    if isinstance(a, np.ndarray) and _FEW_CLASSES < a.shape[-1] <= _MANY_CLASSES:
+        return np.vecdot(a, b)  # twice as fast, but less accurate for very many classes
+    return xp.sum(a * b, axis=-1)
 
 
 def kth_largest(xp: Namespace, x: Array, k: int) -> Array:
@@ -475,14 +494,19 @@ def blocks(x: Array, axis: int) -> Iterator[Any]:
 
 
 def map_blocks(
-    work: Callable[[tuple[slice, ...]], list[Array]], x: Array, index: tuple[slice, ...] = ()
+    work: Callable[[tuple[slice, ...]], list[Array]],
+    x: Array,
+    index: tuple[slice, ...] = (),
+    *,
+    parts: int = 1,
 ) -> list[Array]:
     """Return the arrays that ``work`` returns for blocks of an array ``(..., M, K)``, joined.
 
-    ``work`` takes the index of a block of instances; blocks follow the order of the instances.
+    ``work`` takes the index of a block of instances; blocks follow the order of the instances. They
+    are smaller if one is divided into parts.
     """
     axis = len(index)
-    n_blocks = math.prod(x.shape[axis:]) // _block_size(x)
+    n_blocks = parts * math.prod(x.shape[axis:]) // _block_size(x)
     if n_blocks <= 1 or axis == x.ndim - 2 or is_compiled(x) or is_traced(x):
         return work(index)
     n = x.shape[axis]
@@ -490,7 +514,7 @@ def map_blocks(
     if rows:
         results = [work((*index, slice(i, i + rows))) for i in range(0, n, rows)]
     else:
-        results = [map_blocks(work, x, (*index, slice(i, i + 1))) for i in range(n)]
+        results = [map_blocks(work, x, (*index, slice(i, i + 1)), parts=parts) for i in range(n)]
     xp = namespace(x)
     return [xp.concat(pieces, axis=axis) for pieces in zip(*results, strict=True)]
 

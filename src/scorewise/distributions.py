@@ -28,6 +28,7 @@ from scorewise._array import (
     namespace,
     needs_gradient,
     one_hot,
+    plus,
     side_by_side,
     smallest_normal,
     sum_members,
@@ -240,13 +241,15 @@ class Samples(TextInNotebooks):
         return xp.sum(xp.where(heaviest[..., None], self.probs, 0.0), axis=-2)
 
     @cached_property
-    def _from_anchor(self) -> Array:
-        return difference(namespace(self.probs), self.probs, self.anchor[..., None, :])
+    def _shift_and_deviations(self) -> tuple[Array, Array]:
+        from_anchor = difference(namespace(self.probs), self.probs, self.anchor[..., None, :])
+        shift = self.average(from_anchor)
+        return shift, plus(from_anchor, -shift[..., None, :])
 
-    @cached_property
+    @property
     def shift(self) -> Array:
         """The difference θ̄ − anchor, ``(..., K)``, exactly 0 where members are identical."""
-        return self.average(self._from_anchor)
+        return self._shift_and_deviations[0]
 
     @property
     def deviations(self) -> Array:
@@ -259,7 +262,7 @@ class Samples(TextInNotebooks):
         array([[ 0.25, -0.25],
                [-0.25,  0.25]])
         """
-        return self._from_anchor - self.shift[..., None, :]
+        return self._shift_and_deviations[1]
 
     @cached_property
     def mean(self) -> Array:
@@ -329,8 +332,10 @@ class Samples(TextInNotebooks):
         """
         return self.average(f(self.probs))
 
-    def by_blocks(self, work: Callable[[Samples], list[Array]]) -> list[Array]:
+    def by_blocks(self, work: Callable[[Samples], list[Array]], parts: int = 1) -> list[Array]:
         """Return the arrays that ``work`` returns, computed on blocks that fit a cache.
+
+        With many temporaries, work on parts of such a block.
 
         Examples
         --------
@@ -346,7 +351,7 @@ class Samples(TextInNotebooks):
             weights = _rows_of(self.weights, index)
             return work(Samples._trusted(probs, weights, self.stored_as, self.classes_))
 
-        return map_blocks(of_block, self.probs)
+        return map_blocks(of_block, self.probs, parts=parts)
 
 
 def _rows_of(weights: Array | None, index: tuple[slice, ...]) -> Array | None:

@@ -19,8 +19,10 @@ from scorewise._array import (
     Namespace,
     at_least,
     cached_property,
+    dot,
+    is_recorded,
+    plus,
     smallest_normal,
-    sum_of_squares,
     sum_products,
 )
 from scorewise._numerics import expm1_minus, power, power_excess, sum_of_others
@@ -61,16 +63,16 @@ class Spherical(_NormRule):
 
     def _entropy_by_sum(self, xp: Namespace, p: Array, total: Array) -> Array:
         # S − ‖p‖ = (S² − ‖p‖²)/(S + ‖p‖), and S² − ‖p‖² = Σ p·(S − p)
-        norm = xp.sqrt(sum_of_squares(xp, p))
+        norm = xp.sqrt(dot(xp, p, p))
         return sum_products(xp, total[..., None] - p, p) / (total + norm)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         # D does not change when q is scaled; only the part of p that is not parallel to q counts.
-        qq = xp.sum(q * q, axis=-1)
-        parallel = xp.sum(d * q, axis=-1) / qq
-        rest = d - q * parallel[..., None]
-        norms = xp.sqrt(xp.sum(p * p, axis=-1)) + xp.sqrt(qq) * (1 + parallel)
-        return xp.sum(rest * rest, axis=-1) / norms
+        qq = dot(xp, q, q)
+        parallel = dot(xp, d, q) / qq
+        rest = plus(q * -parallel[..., None], d)
+        norms = xp.sqrt(dot(xp, p, p)) + xp.sqrt(qq) * (1 + parallel)
+        return dot(xp, rest, rest) / norms
 
     def _dirichlet_total(self, xp: Namespace, q: Dirichlet) -> Array:
         norm = xp.sqrt(xp.sum(q.mean * q.mean, axis=-1))
@@ -115,15 +117,16 @@ class Pseudospherical(_NormRule):
         return xp.where(p > 0, at_least(xp, -xp.expm1((self.alpha - 1) * log_share), 0.0), 1.0)
 
     def _entropy_by_sum(self, xp: Namespace, p: Array, total: Array) -> Array:
-        # With Σ(p/S)^α = 1 − T, S − ‖p‖ = S·(1 − (1 − T)^{1/α}) is accurate for small T.
-        share = p / total[..., None]
-        # x^{α−1} has an infinite slope at 0 for α < 2
-        slope = (share if self.alpha >= 2 else share + smallest_normal(xp, p)) ** (self.alpha - 1)
+        # With Σp^α = S^α·(1 − T), S − ‖p‖ = S·(1 − (1 − T)^{1/α}) is accurate for small T.
+        base = p if self.alpha >= 2 else p + smallest_normal(xp, p)  # 0^{α−1} may have no slope
+        powers = base ** (self.alpha - 1)
+        whole = total ** (self.alpha - 1)
+        missing = at_least(xp, sum_products(xp, whole[..., None] - powers, p), 0.0)
         if p.shape[-1] ** self.alpha * smallest_normal(xp, p) < 1e-8:
-            norm = xp.sum(slope * share, axis=-1) ** (1 / self.alpha)
+            norm = sum_products(xp, powers, p) ** (1 / self.alpha)
         else:  # all powers may underflow
-            norm = self._norm(xp, share)
-        return total * self._missing_norm(xp, norm, sum_products(xp, 1 - slope, share))
+            norm = self._norm(xp, p)
+        return total * self._missing_norm(xp, norm / total, missing / (whole * total))
 
     def _missing_norm(self, xp: Namespace, norm: Array, deficit: Array) -> Array:
         """Return 1 − ‖p‖ from the norm, or from the deficit T = 1 − Σp^α if it is small."""
@@ -149,9 +152,11 @@ class Pseudospherical(_NormRule):
         powers = xp.sum(power(xp, q, self.alpha), axis=-1)
         near = excess < powers
         lift = xp.where(near, excess, 0.0) / xp.where(near, powers, 1.0)
-        close = powers ** (1 / self.alpha) * xp.expm1(xp.log1p(lift) / self.alpha)
-        far = self._norm(xp, p) - self._norm(xp, q)
-        return top[..., 0] * xp.where(near, close, far)
+        difference = powers ** (1 / self.alpha) * xp.expm1(xp.log1p(lift) / self.alpha)
+        if is_recorded(near) or not bool(xp.all(near)):
+            far = self._norm(xp, p) - self._norm(xp, q)
+            difference = xp.where(near, difference, far)
+        return top[..., 0] * difference
 
 
 spherical = register(Spherical())

@@ -19,9 +19,10 @@ from scorewise._array import (
     as_dtype_of,
     at_least,
     cached_property,
+    dot,
     smallest_normal,
-    sum_of_squares,
     sum_products,
+    times,
 )
 from scorewise._numerics import (
     digamma_drop,
@@ -37,14 +38,7 @@ from scorewise._numerics import (
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput
 from scorewise.rules._quadratic import quadratic_parts
-from scorewise.rules._rule import (
-    RuleBySum,
-    ScoringRule,
-    Unit,
-    norm_order,
-    number_above,
-    register,
-)
+from scorewise.rules._rule import RuleBySum, ScoringRule, Unit, norm_order, number_above, register
 from scorewise.rules.structures import Separable
 
 
@@ -71,7 +65,6 @@ class Log(RuleBySum):
 
     family = "log"
     structure = Separable(1.0)
-    has_slow_divergence = True
     is_symmetric = True
 
     @property
@@ -138,7 +131,7 @@ class Brier(RuleBySum):
         return unit + 4 * off * off
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
-        return sum_of_squares(xp, d)
+        return dot(xp, d, d)
 
     def _dirichlet_total(self, xp: Namespace, q: Dirichlet) -> Array:
         return xp.sum(q.mean * q.missing, axis=-1)
@@ -251,8 +244,7 @@ class WeightedLog(RuleBySum):
         missing = xp.sum(xp.where(is_sure, 0.0, p), axis=-1, keepdims=True) / total
         log_of_sure = xp.log1p(-xp.where(missing < 0.5, missing, 0.0))
         log_share = xp.log(p / total + smallest_normal(xp, p))
-        terms = xp.where(is_sure, log_of_sure, log_share)
-        terms *= p
+        terms = times(xp.where(is_sure, log_of_sure, log_share), p)
         return -sum_products(xp, terms, as_dtype_of(xp, self.weights, p))
 
     def _difference_error(
