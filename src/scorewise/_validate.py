@@ -257,6 +257,8 @@ def layout_of_members(ndim: int, member_axis: int, class_axis: int, name: str) -
             f"{name} has {ndim} dimension{'s' * (ndim != 1)}; it needs at least a member axis and "
             "a class axis, as in (..., M, K); for probabilities of class 1 see scorewise.binary"
         )
+    if (member_axis, class_axis) == (-2, -1):
+        return Layout(tuple(range(ndim)), name)
     axes = (
         _axis(member_axis, ndim, "member_axis", name),
         _axis(class_axis, ndim, "class_axis", name),

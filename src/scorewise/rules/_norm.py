@@ -24,12 +24,24 @@ from scorewise._array import (
     plus,
     smallest_normal,
     sum_products,
+    times,
 )
 from scorewise._numerics import expm1_minus, power, power_excess, sum_of_others
 from scorewise.distributions import Dirichlet
 from scorewise.rules._rule import RuleBySum, ScoringRule, norm_order, number_above, register
 from scorewise.rules._separable import tsallis_total
 from scorewise.rules.structures import Norm
+
+_FEW_FACTORS = range(3, 9)  # numbers whose powers are products
+
+
+def _quotient(x: Array, total: Array, n: int) -> Array:
+    """Return (S^n − x^n)/(S − x) = Σ_j S^{n−1−j}·x^j, by Horner's scheme."""
+    value, power_of_total = x + total, total
+    for _ in range(n - 2):
+        power_of_total = power_of_total * total
+        value = plus(times(value, x), power_of_total)
+    return value
 
 
 class _NormRule(RuleBySum):
@@ -63,8 +75,8 @@ class Spherical(_NormRule):
 
     def _entropy_by_sum(self, xp: Namespace, p: Array, total: Array) -> Array:
         # S − ‖p‖ = (S² − ‖p‖²)/(S + ‖p‖), and S² − ‖p‖² = Σ p·(S − p)
-        norm = xp.sqrt(dot(xp, p, p))
-        return sum_products(xp, total[..., None] - p, p) / (total + norm)
+        gini = sum_products(xp, total[..., None] - p, p)
+        return gini / (xp.sqrt(dot(xp, p, p)) + total)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         # D does not change when q is scaled; only the part of p that is not parallel to q counts.
@@ -117,16 +129,26 @@ class Pseudospherical(_NormRule):
         return xp.where(p > 0, at_least(xp, -xp.expm1((self.alpha - 1) * log_share), 0.0), 1.0)
 
     def _entropy_by_sum(self, xp: Namespace, p: Array, total: Array) -> Array:
-        # With Σp^α = S^α·(1 − T), S − ‖p‖ = S·(1 − (1 − T)^{1/α}) is accurate for small T.
-        base = p if self.alpha >= 2 else p + smallest_normal(xp, p)  # 0^{α−1} may have no slope
-        powers = base ** (self.alpha - 1)
-        whole = total ** (self.alpha - 1)
-        missing = at_least(xp, sum_products(xp, whole[..., None] - powers, p), 0.0)
-        if p.shape[-1] ** self.alpha * smallest_normal(xp, p) < 1e-8:
-            norm = sum_products(xp, powers, p) ** (1 / self.alpha)
-        else:  # all powers may underflow
-            norm = self._norm(xp, p)
-        return total * self._missing_norm(xp, norm / total, missing / (whole * total))
+        if self.alpha in _FEW_FACTORS and p.shape[-1] ** self.alpha * smallest_normal(xp, p) < 1e-8:
+            return self._entropy_by_factors(xp, p, total)  # no power underflows that matters
+        # With Σ(p/S)^α = 1 − T, S − ‖p‖ = S·(1 − (1 − T)^{1/α}) is accurate for small T.
+        share = p / total[..., None]
+        log_share = xp.log(share + smallest_normal(xp, p))
+        deficit = -sum_products(xp, xp.expm1((self.alpha - 1) * log_share), share)
+        top = xp.max(log_share, axis=-1, keepdims=True)
+        powers = xp.sum(xp.exp(times(log_share - top, self.alpha)), axis=-1)
+        norm = xp.exp(top[..., 0] + xp.log(powers) / self.alpha)
+        return total * self._missing_norm(xp, norm, deficit)
+
+    def _entropy_by_factors(self, xp: Namespace, p: Array, total: Array) -> Array:
+        """Return S − ‖p‖ for a whole α: S^n − x^n is S − x times Σ_j S^{n−1−j}·x^j."""
+        n = int(self.alpha)
+        powers = p * p
+        for _ in range(n - 3):
+            powers = times(powers, p)
+        norm = sum_products(xp, powers, p) ** (1 / n)
+        terms = times(total[..., None] - p, _quotient(p, total[..., None], n - 1))
+        return sum_products(xp, terms, p) / _quotient(norm, total, n)
 
     def _missing_norm(self, xp: Namespace, norm: Array, deficit: Array) -> Array:
         """Return 1 − ‖p‖ from the norm, or from the deficit T = 1 − Σp^α if it is small."""
