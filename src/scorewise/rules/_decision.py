@@ -181,6 +181,7 @@ class CostMatrix(DecisionRule):
     class_names: Sequence[str] | None = None  # of the rows, stored as a tuple
     rows_in_order: bool = False
     family = "cost_matrix"
+    needs_much_memory = True
 
     def __post_init__(self) -> None:
         columns, index = None, None

@@ -32,7 +32,7 @@ from scorewise.rules._rule import RuleBySum, ScoringRule, norm_order, number_abo
 from scorewise.rules._separable import tsallis_total
 from scorewise.rules.structures import Norm
 
-_FEW_FACTORS = range(3, 9)  # numbers whose powers are products
+_FEW_FACTORS = (3.0, 4.0)  # powers that are products, and underflow only where they may
 
 
 def _quotient(x: Array, total: Array, n: int) -> Array:
@@ -106,6 +106,7 @@ class Pseudospherical(_NormRule):
     alpha: float
     family = "pseudospherical"
     has_slow_divergence = True
+    needs_much_memory = True
 
     @cached_property
     def structure(self) -> Norm:  # type: ignore[override]
@@ -129,8 +130,8 @@ class Pseudospherical(_NormRule):
         return xp.where(p > 0, at_least(xp, -xp.expm1((self.alpha - 1) * log_share), 0.0), 1.0)
 
     def _entropy_by_sum(self, xp: Namespace, p: Array, total: Array) -> Array:
-        if self.alpha in _FEW_FACTORS and p.shape[-1] ** self.alpha * smallest_normal(xp, p) < 1e-8:
-            return self._entropy_by_factors(xp, p, total)  # no power underflows that matters
+        if self.alpha in _FEW_FACTORS:
+            return self._entropy_by_factors(xp, p, total)
         # With Σ(p/S)^α = 1 − T, S − ‖p‖ = S·(1 − (1 − T)^{1/α}) is accurate for small T.
         share = p / total[..., None]
         log_share = xp.log(share + smallest_normal(xp, p))

@@ -115,6 +115,9 @@ class ScoringRule(abc.ABC):
     has_slow_divergence: ClassVar[bool] = False
     """Whether D of float32 arrays takes longer than H in float64, which is then tried first."""
 
+    needs_much_memory: ClassVar[bool] = False
+    """Whether EU from divergences or regrets holds ten arrays of the size of the members."""
+
     runs_on_any_library: ClassVar[bool] = True
     """Whether the formulas run on arrays of any library, so that values may be moved to another."""
 
