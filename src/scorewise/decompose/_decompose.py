@@ -259,10 +259,10 @@ def decompose(
     array([0.32, 0.  ])
     """
     if is_single_rule(rule):
-        names, rules = None, [get_rule(rule)]
+        named, rules = None, [get_rule(rule)]
     else:
         named = get_rules(rule)
-        names, rules = list(named), list(named.values())
+        rules = list(named.values())
     options = InputOptions(member_axis, class_axis, from_logits, normalize, check, class_names)
     extras = Extras(unbiased, standard_errors)
     if isinstance(predictions, Dirichlet):
@@ -274,9 +274,9 @@ def decompose(
         results = [_of_dirichlet(predictions, r) for r in rules]
     else:
         results = _of_members(Members.of(predictions, weights, options), rules, extras)
-    if names is None:
+    if named is None:
         return results[0]
-    return Decompositions(zip(names, results, strict=True))
+    return Decompositions(zip(named, results, strict=True))
 
 
 # -- members --------------------------------------------------------------------------------------
