@@ -60,13 +60,21 @@ def is_torch(x: object) -> bool:
 
 def namespace(*arrays: Array) -> Namespace:
     """The array API namespace that the arrays share."""
-    if all(isinstance(array, np.ndarray) for array in arrays):
-        return array_api_compat.numpy
-    if all(is_torch(array) for array in arrays):
-        import array_api_compat.torch as xp
-
+    xp = _known_namespace(arrays[0])
+    if xp is not None and (len(arrays) == 1 or all(_known_namespace(x) is xp for x in arrays)):
         return xp
     return compat.array_namespace(*arrays)
+
+
+def _known_namespace(x: Array) -> Namespace | None:
+    """The namespace of NumPy or torch, or None for another library."""
+    if isinstance(x, np.ndarray):
+        return array_api_compat.numpy
+    if not is_torch(x):
+        return None
+    import array_api_compat.torch as xp
+
+    return xp
 
 
 def _device(x: Array) -> Any:
@@ -122,11 +130,7 @@ def is_traced(x: Array) -> bool:
 
 def is_compiled(x: Array) -> bool:
     """Return whether torch compiles or exports the operations on ``x``."""
-    if not is_torch(x):
-        return False
-    import torch
-
-    return bool(torch.compiler.is_compiling())
+    return is_torch(x) and bool(sys.modules["torch"].compiler.is_compiling())
 
 
 def constant_in_graphs(function: Function) -> Function:
@@ -153,7 +157,7 @@ def needs_gradient(x: object) -> bool:
 def is_recorded(x: Array) -> bool:
     """Return whether operations on ``x`` are recorded: to differentiate, trace or compile them."""
     if is_torch(x):
-        return is_compiled(x) or x.device.type == "meta" or _is_differentiated(x)
+        return is_compiled(x) or x.is_meta or _is_differentiated(x)
     return is_traced(x)
 
 
@@ -353,7 +357,7 @@ def difference(xp: Namespace, p: Array, q: Array) -> Array:
     A compiler may fuse the subtraction with the division that made p, and round only once.
     """
     d = p - q
-    if isinstance(p, np.ndarray):  # NumPy is never compiled
+    if not (is_compiled(d) or is_traced(d)):
         return d
     return xp.where(p == q, d - _constant(d), d)
 
@@ -379,6 +383,15 @@ def ignoring_errors(x: Array) -> AbstractContextManager[Any]:
     return np.errstate(all="ignore") if isinstance(x, np.ndarray) else nullcontext()
 
 
+def distance_from_one(xp: Namespace, x: Array) -> float | None:
+    """The largest distance of a number from 1; NaN if one is, None if no values can be read."""
+    if is_recorded(x):
+        return None
+    if not math.prod(x.shape):
+        return 0.0
+    return max(float(xp.max(x)) - 1, 1 - float(xp.min(x)))
+
+
 def at_least(xp: Namespace, x: Array, bound: float) -> Array:
     """The larger of x and a number, elementwise; NaN where x is NaN."""
     if is_torch(x):  # torch cannot compile the maximum of an array and a number
@@ -400,8 +413,42 @@ def matmul(xp: Namespace, a: Array, b: Array) -> Array:
     return a @ b
 
 
-def sum_products(xp: Namespace, a: Array, b: Array) -> Array:
-    """The sum Σ_k a_k·b_k over the last axis of two arrays of the same shape."""
+def sum_products(xp: Namespace, terms: Array, factors: Array) -> Array:
+    """The sum Σ_k terms_k·factors_k over the last axis; the terms may be overwritten."""
+    if isinstance(terms, np.ndarray):
+        return dot(xp, terms, factors)
+    return xp.sum(times(terms, factors), axis=-1)
+
+
+# Where operations are not recorded, the result takes the memory of a temporary array ``x``: new
+# memory takes longer to get than a sum or a product to compute.
+
+
+def times(x: Array, y: Array | float) -> Array:
+    """The product x·y, of the shape of ``x``, which may be overwritten."""
+    if is_torch(x) and is_recorded(x):
+        return x * y
+    x *= y
+    return x
+
+
+def plus(x: Array, y: Array | float) -> Array:
+    """The sum x + y, of the shape of ``x``, which may be overwritten."""
+    if is_torch(x) and is_recorded(x):
+        return x + y
+    x += y
+    return x
+
+
+def largest(xp: Namespace, x: Array) -> float:
+    """The largest of numbers from 0 on; NaN if one is, infinite if no values can be read."""
+    if is_recorded(x):
+        return math.inf
+    return float(xp.max(x)) if math.prod(x.shape) else 0.0
+
+
+def dot(xp: Namespace, a: Array, b: Array) -> Array:
+    """The sum Σ_k a_k·b_k over the last axis."""
     if isinstance(a, np.ndarray) and _FEW_CLASSES < a.shape[-1] <= _MANY_CLASSES:
         return np.vecdot(a, b)  # twice as fast, but less accurate for very many classes
     return xp.sum(a * b, axis=-1)
@@ -447,22 +494,27 @@ def blocks(x: Array, axis: int) -> Iterator[Any]:
 
 
 def map_blocks(
-    work: Callable[[tuple[slice, ...]], list[Array]], x: Array, index: tuple[slice, ...] = ()
+    work: Callable[[tuple[slice, ...]], list[Array]],
+    x: Array,
+    index: tuple[slice, ...] = (),
+    *,
+    parts: int = 1,
 ) -> list[Array]:
     """Return the arrays that ``work`` returns for blocks of an array ``(..., M, K)``, joined.
 
-    ``work`` takes the index of a block of instances; blocks follow the order of the instances.
+    ``work`` takes the index of a block of instances; blocks follow the order of the instances. They
+    are smaller if one is divided into parts.
     """
     axis = len(index)
-    is_whole = is_compiled(x) or is_traced(x) or axis == x.ndim - 2
-    if is_whole or math.prod(x.shape[axis:]) <= _block_size(x):
+    n_blocks = parts * math.prod(x.shape[axis:]) // _block_size(x)
+    if n_blocks <= 1 or axis == x.ndim - 2 or is_compiled(x) or is_traced(x):
         return work(index)
     n = x.shape[axis]
-    rows = _block_size(x) // math.prod(x.shape[axis + 1 :])
+    rows = n // n_blocks
     if rows:
         results = [work((*index, slice(i, i + rows))) for i in range(0, n, rows)]
     else:
-        results = [map_blocks(work, x, (*index, slice(i, i + 1))) for i in range(n)]
+        results = [map_blocks(work, x, (*index, slice(i, i + 1)), parts=parts) for i in range(n)]
     xp = namespace(x)
     return [xp.concat(pieces, axis=axis) for pieces in zip(*results, strict=True)]
 

@@ -15,6 +15,7 @@ from scorewise._array import (
     Array,
     Namespace,
     contiguous_rows,
+    distance_from_one,
     dtype_name,
     ignoring_errors,
     ignoring_overflow,
@@ -112,9 +113,10 @@ class RawPredictions:
         """Return checked rows that sum to 1, in working precision."""
         self.check_logits()
         p = self.rows()
+        xp = namespace(p)
         with ignoring_errors(p):
-            sums = namespace(p).sum(p, axis=-1)
-        self.check_rows(p, sums)
+            sums = xp.sum(p, axis=-1)
+        self.check_rows(p, sums, distance_from_one(xp, sums))
         return p
 
     def rows(self) -> Array:
@@ -132,11 +134,11 @@ class RawPredictions:
             return p / xp.sum(p, axis=-1, keepdims=True)
         return p
 
-    def check_rows(self, p: Array, sums: Array) -> None:
-        """Raise unless the rows ``p`` with these sums are probabilities."""
+    def check_rows(self, p: Array, sums: Array, off: float | None) -> None:
+        """Raise unless the rows ``p`` with these sums, this far from 1, are probabilities."""
         if self.check and not (self.from_logits or self.normalize):
             tolerance = validate.SUM_TOLERANCE[self.dtype]
-            validate.probabilities(namespace(p), p, sums, self.layout, tolerance)
+            validate.probabilities(namespace(p), p, sums, off, self.layout, tolerance)
 
     def check_logits(self) -> None:
         """Raise if these are logits, and every row is a probability distribution already.

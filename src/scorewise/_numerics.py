@@ -18,24 +18,28 @@ from scorewise._array import (
     Namespace,
     cumulative_sum,
     eps,
+    ignoring_errors,
     is_jax,
     is_traced,
+    largest,
+    plus,
     smallest_normal,
     sum_products,
+    times,
 )
 
 
 def polynomial(x: Array, coefficients: Sequence[Array]) -> Array:
     """Return c₀ + c₁x + c₂x² + … with at least two terms, by Horner's scheme."""
-    value = coefficients[-1] * x + coefficients[-2]
+    value = plus(coefficients[-1] * x, coefficients[-2])
     for c in coefficients[-3::-1]:
-        value = value * x + c
+        value = plus(times(value, x), c)
     return value
 
 
 def sum_product(xp: Namespace, p: Array, values: Array) -> Array:
     """Return Σ_k p_k·values_k over the last axis, where 0 · ∞ is 0."""
-    return xp.sum(xp.where(p > 0, p * xp.where(p > 0, values, 0.0), 0.0), axis=-1)
+    return sum_products(xp, xp.where(p > 0, values, 0.0), p)
 
 
 def sum_of_others(xp: Namespace, x: Array) -> Array:
@@ -75,19 +79,28 @@ def _terms(xp: Namespace, x: Array, in_float64: int) -> int:
     return in_float64 if eps(xp, x) < 1e-10 else (in_float64 + 1) // 2
 
 
+def _terms_within(xp: Namespace, x: Array, bound: float) -> int:
+    """The same for powers of numbers that are at most the bound, if coefficients do not grow."""
+    return max(2, math.ceil(math.log(eps(xp, x)) / math.log(max(bound, 1e-30))))
+
+
 def relative_entropy(xp: Namespace, q: Array, p: Array, d: Array) -> Array:
     """Return p·log(p/q) − p + q, elementwise: 0 at p = q, q at p = 0, ∞ at q = 0 < p.
 
     With c = p + q and s = (p − q)/c this is c·[(1 + s)·atanh s − s], whose series has only one
     sign of leading term; the textbook form cancels for p near q.
     """
-    c = p + q
-    s = quotient(xp, d, c + smallest_normal(xp, c))
+    s = quotient(xp, d, plus(p + q, smallest_normal(xp, p)))
     square = s * s
-    near = square < 0.01
+    top = largest(xp, square)
+    all_near = top < 0.09
+    bound = top if all_near else 0.01
     # Σ s^{2j}/(2j+1) = 1 + s²·Σ s^{2j}/(2j+3): one series serves both parts
-    odd = polynomial(square, [1 / (2 * j + 3) for j in range(_terms(xp, p, 8))])
-    close = c * square * (1 + (s + square) * odd)
+    odd = polynomial(square, [1 / (2 * j + 3) for j in range(_terms_within(xp, s, bound))])
+    close = times(times(plus(times(odd, plus(square, s)), 1.0), s), d)  # c·s = d
+    if all_near:  # as they often are where EU is small
+        return close
+    near = xp.abs(s) < math.sqrt(bound)
     log_ratio = xp.log(xp.where(p > 0, p, 1.0)) + neg_log(xp, q)
     apart = (p > 0) & ~near
     return xp.where(near, close, xp.where(apart, p * xp.where(apart, log_ratio, 0.0), 0.0) - d)
@@ -127,6 +140,12 @@ def power_excess(xp: Namespace, q: Array, p: Array, d: Array, beta: float) -> Ar
     neither of which is ever negative, so nothing cancels, however close β is to 1.
     """
     rate = beta - 1
+    with ignoring_errors(q):
+        u = d / q
+        growth = max(1.0, (beta - 2) / 3) * largest(xp, xp.abs(u))
+        if growth < 0.4:  # the powers of u from the second on, of (1 + u)^β = (p/q)^β
+            series = _binomial_coefficients(beta, _terms_within(xp, u, growth))
+            return times(times(times(polynomial(u, series), u), u), q**beta)
     slope = power(xp, q, rate)
     nonzero_slope = slope > 0  # q^ε may underflow; then only p^ε counts
     q, d = xp.where(nonzero_slope, q, 1.0), xp.where(nonzero_slope, d, 0.0)
@@ -146,10 +165,18 @@ def power_excess(xp: Namespace, q: Array, p: Array, d: Array, beta: float) -> Ar
     return first_term + xp.where(p > 0, p * excess, 0.0) / rate
 
 
+def _binomial_coefficients(beta: float, n: int) -> list[float]:
+    """Return n coefficients of [(1 + u)^β − 1 − βu]/(β − 1)/u² in powers of u."""
+    coefficients = [beta / 2]
+    for j in range(2, n + 1):
+        coefficients.append(coefficients[-1] * (beta - j) / (j + 1))
+    return coefficients
+
+
 def power_deficit(xp: Namespace, p: Array, total: Array, beta: float) -> Array:
     """Return Σ_k p_k·[1 − (p_k/S)^{β−1}] / (β − 1) for S = Σp; no term is negative."""
-    decay = xp.expm1((beta - 1) * xp.log(p / total + smallest_normal(xp, p)))
-    return sum_products(xp, p, decay) / (1 - beta)
+    decay = times(xp.log(p / total[..., None] + smallest_normal(xp, p)), beta - 1)
+    return sum_products(xp, xp.expm1(decay), p) / (1 - beta)
 
 
 def divided_difference(coefficients: Sequence[float], *points: Array) -> Array:

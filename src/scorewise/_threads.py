@@ -83,7 +83,9 @@ def _processors() -> int:
 def run_in_threads(tasks: Iterable[Callable[[], bool]], n_threads: int) -> bool:
     """Return whether all tasks return true, run in parallel on ``n_threads`` threads."""
     tasks = list(tasks)
-    if n_threads == 1 or len(tasks) == 1:
+    if len(tasks) == 1:
+        return tasks[0]()
+    if n_threads == 1:
         return all(task() for task in tasks)
     return all(_executor(n_threads).map(lambda task: task(), tasks))
 

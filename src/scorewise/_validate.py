@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -256,6 +257,8 @@ def layout_of_members(ndim: int, member_axis: int, class_axis: int, name: str) -
             f"{name} has {ndim} dimension{'s' * (ndim != 1)}; it needs at least a member axis and "
             "a class axis, as in (..., M, K); for probabilities of class 1 see scorewise.binary"
         )
+    if (member_axis, class_axis) == (-2, -1):
+        return Layout(tuple(range(ndim)), name)
     axes = (
         _axis(member_axis, ndim, "member_axis", name),
         _axis(class_axis, ndim, "class_axis", name),
@@ -296,21 +299,18 @@ def _first_entry(row: np.ndarray, wrong: np.ndarray) -> tuple[int, float]:
     return k, float(row[k])
 
 
-def probabilities(xp: Namespace, p: Array, sums: Array, layout: Layout, tolerance: float) -> None:
-    """Raise for NaN, infinities, negative entries and rows that do not sum to 1."""
-    with ignoring_errors(p):
-        ok = xp.abs(sums - 1) <= tolerance
-        if not _is_nonnegative(xp, p):
-            ok = ok & (xp.min(p, axis=-1) >= 0)
+def probabilities(
+    xp: Namespace, p: Array, sums: Array, off: float | None, layout: Layout, tolerance: float
+) -> None:
+    """Raise for NaN, infinities, negative entries and rows that do not sum to 1.
+
+    ``sums`` are those of the rows, ``off`` is their distance from 1, as in distance_from_one.
+    """
+    if off is not None and off <= tolerance and (not math.prod(p.shape) or float(xp.min(p)) >= 0):
+        return
+    with ignoring_errors(p):  # now find out where
+        ok = (xp.abs(sums - 1) <= tolerance) & (xp.min(p, axis=-1) >= 0)
     _raise_for_row(p, _first_false(ok), layout, must_sum_to_one=True)
-
-
-def _is_nonnegative(xp: Namespace, p: Array) -> bool:
-    """Return whether no entry is negative or NaN, which is faster to see than where one is."""
-    if is_compiled(p) or 0 in p.shape:
-        return False
-    lowest = xp.min(p)  # in a function that JAX traces, also the minimum of a constant is traced
-    return not is_traced(lowest) and bool(lowest >= 0)
 
 
 def unnormalized(xp: Namespace, p: Array, layout: Layout) -> None:

@@ -18,6 +18,7 @@ from scorewise._array import (
     at_least,
     cached_property,
     difference,
+    distance_from_one,
     dtype_name,
     ignoring_errors,
     is_jax,
@@ -27,6 +28,7 @@ from scorewise._array import (
     namespace,
     needs_gradient,
     one_hot,
+    plus,
     side_by_side,
     smallest_normal,
     sum_members,
@@ -177,11 +179,13 @@ class Samples(TextInNotebooks):
         xp = namespace(raw.values)
 
         def of_block(index: tuple[slice, ...]) -> list[Array]:
-            origin = (*(rows.start for rows in index), *(0,) * (raw.values.ndim - len(index)))
-            values = side_by_side(xp, raw.values[(*index, ...)])
-            block = raw.block(values, raw.layout.absolute(origin))
+            values = side_by_side(xp, raw.values[(*index, ...)] if index else raw.values)
+            block = raw
+            if values is not raw.values:
+                starts = (*(rows.start for rows in index), *(0,) * (raw.values.ndim - len(index)))
+                block = raw.block(values, raw.layout.absolute(starts))
             samples = cls._trusted(block.rows(), _rows_of(w, index), stored_as, raw.classes)
-            block.check_rows(samples.probs, samples.sums)
+            block.check_rows(samples.probs, samples.sums, samples.off)
             return work(samples)
 
         return map_blocks(of_block, raw.values)
@@ -237,13 +241,15 @@ class Samples(TextInNotebooks):
         return xp.sum(xp.where(heaviest[..., None], self.probs, 0.0), axis=-2)
 
     @cached_property
-    def _from_anchor(self) -> Array:
-        return difference(namespace(self.probs), self.probs, self.anchor[..., None, :])
+    def _shift_and_deviations(self) -> tuple[Array, Array]:
+        from_anchor = difference(namespace(self.probs), self.probs, self.anchor[..., None, :])
+        shift = self.average(from_anchor)
+        return shift, plus(from_anchor, -shift[..., None, :])
 
-    @cached_property
+    @property
     def shift(self) -> Array:
         """The difference θ̄ − anchor, ``(..., K)``, exactly 0 where members are identical."""
-        return self.average(self._from_anchor)
+        return self._shift_and_deviations[0]
 
     @property
     def deviations(self) -> Array:
@@ -256,7 +262,7 @@ class Samples(TextInNotebooks):
         array([[ 0.25, -0.25],
                [-0.25,  0.25]])
         """
-        return self._from_anchor - self.shift[..., None, :]
+        return self._shift_and_deviations[1]
 
     @cached_property
     def mean(self) -> Array:
@@ -281,6 +287,11 @@ class Samples(TextInNotebooks):
         """The sums of the members' probabilities, ``(..., M)``: 1 up to rounding."""
         with ignoring_errors(self.probs):  # those of unchecked members may overflow
             return namespace(self.probs).sum(self.probs, axis=-1)
+
+    @cached_property
+    def off(self) -> float | None:
+        """How far a sum is from 1, at most; None where values cannot be read."""
+        return distance_from_one(namespace(self.probs), self.sums)
 
     def where(self, mask: Array) -> Samples:
         """Return the instances at which a boolean array ``(...)`` is true, along one axis."""
@@ -321,8 +332,10 @@ class Samples(TextInNotebooks):
         """
         return self.average(f(self.probs))
 
-    def by_blocks(self, work: Callable[[Samples], list[Array]]) -> list[Array]:
+    def by_blocks(self, work: Callable[[Samples], list[Array]], parts: int = 1) -> list[Array]:
         """Return the arrays that ``work`` returns, computed on blocks that fit a cache.
+
+        With many temporaries, work on parts of such a block.
 
         Examples
         --------
@@ -338,7 +351,7 @@ class Samples(TextInNotebooks):
             weights = _rows_of(self.weights, index)
             return work(Samples._trusted(probs, weights, self.stored_as, self.classes_))
 
-        return map_blocks(of_block, self.probs)
+        return map_blocks(of_block, self.probs, parts=parts)
 
 
 def _rows_of(weights: Array | None, index: tuple[slice, ...]) -> Array | None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import scorewise as sw
-from support import Library, all_rules, by_array, members
+from support import Library, all_rules, by_array, members, softmax
 
 
 def mixed(n: int, m: int, k: int) -> np.ndarray:
@@ -45,6 +45,21 @@ def test_a_large_array_needs_little_memory_besides_it():
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < large.nbytes / 10, options
+
+
+@pytest.mark.parametrize(
+    "rule", ["log", "pseudospherical:3", "pseudospherical:1.5", "tsallis:1.5", "rps", "cost matrix"]
+)
+def test_members_that_nearly_agree_need_little_memory_besides_them(rule):
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(100, 1, 100)) + 0.05 * rng.normal(size=(100, 20, 100))
+    large = np.tile(softmax(logits).astype(np.float32), (60, 1, 1))
+    rule = rng.uniform(0, 3, (100, 5)) if rule == "cost matrix" else rule
+    tracemalloc.start()
+    by_array(large, rule)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < large.nbytes / 10
 
 
 def test_the_first_wrong_row_is_named_whatever_the_blocks():

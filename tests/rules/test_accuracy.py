@@ -44,6 +44,24 @@ def test_decomposition_is_accurate(case: str, dtype: str, path: str):
             assert_accurate(d, i, expected, dtype, f"{case} {name} row {i}")
 
 
+@pytest.mark.parametrize("dtype", PRECISION)
+@pytest.mark.parametrize("distance", [1e-3, 0.05, 0.1, 0.2, 0.3, 0.4])
+def test_divergences_are_accurate_at_every_distance(distance: float, dtype: str):
+    # at which of them a series is used depends on the largest distance in the array
+    rng = np.random.default_rng(3)
+    center = 2 * rng.normal(size=(4, K))
+    p, q = softmax(center + distance * rng.uniform(-1, 1, (2, 4, K))).astype(dtype)
+    compared = 0
+    for rule in [*all_rules(K).values(), *extreme_rules(K)]:
+        for row, got in enumerate(rule.divergence(q, p)):
+            exact = reference.divergence(rule)(reference.row(q[row]), reference.row(p[row]))
+            if exact > 1e-9:
+                error = abs(mp.mpf(float(got)) - exact)
+                assert error <= PRECISION[dtype][0] * exact, f"{rule!r} row {row}"
+                compared += 1
+    assert compared > 40
+
+
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("offset", [0.0, 1e6])
 def test_regrets_next_to_a_tie_of_costs_are_accurate(offset: float, path: str):

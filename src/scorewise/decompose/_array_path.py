@@ -30,6 +30,7 @@ from scorewise.rules import ScoringRule
 
 # The relative error of EU that is allowed, in float64 and in float32.
 _TOLERANCES = 1e-12, 1e-4
+_PARTS = 4  # of a block, for rules whose divergences need much memory
 _ERROR_UNITS = 8  # rounding errors of 1 that TU − AU may have; up to 6.3 were measured
 
 
@@ -48,7 +49,7 @@ def components_by_arrays(
 def _components(samples: Samples, rule: ScoringRule, extras: Extras) -> list[Array]:
     """Return the three components of a rule, and the extras."""
     xp = namespace(samples.probs)
-    entropies = rule._entropy(xp, samples.probs)
+    entropies = rule._entropy_by_sum(xp, samples.probs, samples.sums)
     total, aleatoric = rule._entropy(xp, samples.plain_mean), samples.average(entropies)
     tolerance = _TOLERANCES[0 if eps(xp, total) < 1e-10 else 1]
     epistemic = _epistemic(xp, samples, rule, (total, aleatoric), tolerance)
@@ -80,25 +81,29 @@ def _epistemic(
 ) -> Array:
     """Return EU: TU − AU, or the mean divergence in rows where the difference loses digits."""
     total, aleatoric = total_and_aleatoric
-    if is_recorded(aleatoric):  # one formula for all rows, which has the right gradient
-        return rule._epistemic(xp, samples)
+    if samples.off is None or is_recorded(aleatoric):
+        return rule._epistemic(xp, samples)  # one formula for all rows, with the right gradient
     unit = _ERROR_UNITS * eps(xp, total)
     with ignoring_errors(total):
-        off = xp.max(xp.abs(samples.sums - 1), axis=-1)
-        error = rule._difference_error(xp, samples.plain_mean, total, unit, off)
+        error = rule._difference_error(xp, samples.plain_mean, total, unit, samples.off)
         if error is None:
             return rule._epistemic(xp, samples)
         difference = total - aleatoric
-        unsure = ~(difference * tolerance > error)
-    if not bool(xp.any(unsure)):
+        sure = difference > error / tolerance
+    if bool(xp.all(sure)):
         return difference
 
-    def accurate(rows: Samples) -> Array:  # in smaller blocks, as there are more temporaries
-        return rows.by_blocks(lambda block: [_accurate_epistemic(xp, block, rule, tolerance)])[0]
+    def accurate(rows: Samples) -> Array:
+        parts = _PARTS if rule.needs_much_memory else 1
+        return rows.by_blocks(
+            lambda block: [_accurate_epistemic(xp, block, rule, tolerance)], parts=parts
+        )[0]
 
-    if has_fixed_shapes(samples.probs) or bool(xp.all(unsure)):
-        return xp.where(unsure, accurate(samples), difference)
-    difference[unsure] = accurate(samples.where(unsure))
+    if not bool(xp.any(sure)):
+        return accurate(samples)
+    if has_fixed_shapes(samples.probs):
+        return xp.where(sure, difference, accurate(samples))
+    difference[~sure] = accurate(samples.where(~sure))
     return difference
 
 
@@ -110,6 +115,6 @@ def _accurate_epistemic(
     if wide.probs.dtype == samples.probs.dtype:
         return rule._epistemic(xp, samples)
     total = rule._entropy(xp, wide.plain_mean)
-    aleatoric = wide.average(rule._entropy(xp, wide.probs))
+    aleatoric = wide.average(rule._entropy_by_sum(xp, wide.probs, wide.sums))
     epistemic = _epistemic(xp, wide, rule, (total, aleatoric), tolerance)
     return xp.astype(epistemic, samples.probs.dtype)

@@ -20,7 +20,7 @@ from scorewise.decompose._jackknife import check_jackknife
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput
 from scorewise.kernels import Extras
-from scorewise.rules import RuleLike, ScoringRule, Unit, get_rules, is_single_rule
+from scorewise.rules import RuleLike, ScoringRule, Unit, get_rule, get_rules, is_single_rule
 
 COMPONENTS = ("total", "aleatoric", "epistemic")
 
@@ -258,10 +258,11 @@ def decompose(
     >>> many["brier"].epistemic.round(4)
     array([0.32, 0.  ])
     """
-    # A single result needs no name, which torch cannot compile.
-    is_single = is_single_rule(rule)
-    named = get_rules({"": rule} if is_single else rule)
-    rules = list(named.values())
+    if is_single_rule(rule):
+        named, rules = None, [get_rule(rule)]
+    else:
+        named = get_rules(rule)
+        rules = list(named.values())
     options = InputOptions(member_axis, class_axis, from_logits, normalize, check, class_names)
     extras = Extras(unbiased, standard_errors)
     if isinstance(predictions, Dirichlet):
@@ -273,7 +274,7 @@ def decompose(
         results = [_of_dirichlet(predictions, r) for r in rules]
     else:
         results = _of_members(Members.of(predictions, weights, options), rules, extras)
-    if is_single:
+    if named is None:
         return results[0]
     return Decompositions(zip(named, results, strict=True))
 

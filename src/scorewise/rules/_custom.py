@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
 
 from scorewise import _validate as validate
-from scorewise._array import Array, Namespace, eps, is_array, namespace
+from scorewise._array import Array, Namespace, eps, is_array, largest, namespace
 from scorewise._numerics import sum_product
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
@@ -17,7 +18,10 @@ from scorewise.rules._rule import ScoringRule
 
 def _largest_finite(xp: Namespace, values: Array) -> Array:
     """The largest finite size along the last axis."""
-    return xp.max(xp.where(xp.isfinite(values), xp.abs(values), 0.0), axis=-1)
+    sizes = xp.abs(values)
+    if largest(xp, sizes) < math.inf:
+        return xp.max(sizes, axis=-1)
+    return xp.max(xp.where(xp.isfinite(values), sizes, 0.0), axis=-1)
 
 
 def _clip_rounding_to_zero(xp: Namespace, value: Array, size: Array) -> Array:
@@ -69,7 +73,7 @@ class _CustomRule(ScoringRule):
         return xp.where(xp.all(d == 0, axis=-1), 0.0, value)
 
     def _difference_error(
-        self, xp: Namespace, mean: Array, total: Array, unit: float, off: Array
+        self, xp: Namespace, mean: Array, total: Array, unit: float, off: float
     ) -> Array:
         # The divergence adds up the same losses, so it is no more accurate where EU is larger.
         return unit * (xp.abs(total) + _largest_finite(xp, self._losses(xp, mean)))

@@ -35,6 +35,7 @@ from scorewise.errors import InvalidInput, Remedy
 from scorewise.rules._rule import (
     BY_LARGEST,
     DecisionRule,
+    RuleBySum,
     ScoringRule,
     Unit,
     number_above,
@@ -48,7 +49,7 @@ def _excess(xp: Namespace, p: Array, q: Array) -> Array:
     return at_least(xp, difference(xp, p, q), 0.0)
 
 
-class _LargestClassesRule(DecisionRule):
+class _LargestClassesRule(RuleBySum, DecisionRule):
     """Rules that depend on whether the label is among the k largest classes.
 
     With t the k-th largest entry of p, the regret of choosing the set S is
@@ -85,16 +86,16 @@ class _LargestClassesRule(DecisionRule):
     def _losses(self, xp: Namespace, p: Array) -> Array:
         return xp.astype(~self._is_chosen(xp, p), p.dtype)
 
-    def _entropy(self, xp: Namespace, p: Array) -> Array:
+    def _entropy_by_sum(self, xp: Namespace, p: Array, total: Array) -> Array:
         if self.k == 1:
-            return xp.sum(p, axis=-1) - xp.max(p, axis=-1)
+            return total - xp.max(p, axis=-1)
         threshold = kth_largest(xp, p, self.k)
         others = xp.sum(xp.where(p < threshold, p, 0.0), axis=-1)
         n_tied = xp.sum(xp.astype(p >= threshold, p.dtype), axis=-1) - self.k
         return others + n_tied * threshold[..., 0]
 
     def _difference_error(
-        self, xp: Namespace, mean: Array, total: Array, unit: float, off: Array
+        self, xp: Namespace, mean: Array, total: Array, unit: float, off: float
     ) -> float:
         return unit
 
@@ -180,6 +181,7 @@ class CostMatrix(DecisionRule):
     class_names: Sequence[str] | None = None  # of the rows, stored as a tuple
     rows_in_order: bool = False
     family = "cost_matrix"
+    needs_much_memory = True
 
     def __post_init__(self) -> None:
         columns, index = None, None
@@ -377,7 +379,7 @@ class CostMatrix(DecisionRule):
         return xp.min(matmul(xp, p, as_dtype_of(xp, self.costs, p)), axis=-1)
 
     def _difference_error(
-        self, xp: Namespace, mean: Array, total: Array, unit: float, off: Array
+        self, xp: Namespace, mean: Array, total: Array, unit: float, off: float
     ) -> float:
         return unit * float(np.abs(self.costs).max())
 

@@ -19,24 +19,39 @@ from scorewise._array import (
     Namespace,
     at_least,
     cached_property,
+    dot,
+    is_recorded,
+    plus,
     smallest_normal,
     sum_products,
+    times,
 )
 from scorewise._numerics import expm1_minus, power, power_excess, sum_of_others
 from scorewise.distributions import Dirichlet
-from scorewise.rules._rule import ScoringRule, norm_order, number_above, register
+from scorewise.rules._rule import RuleBySum, ScoringRule, norm_order, number_above, register
 from scorewise.rules._separable import tsallis_total
 from scorewise.rules.structures import Norm
 
+_FEW_FACTORS = (3.0, 4.0)  # powers that are products, and underflow only where they may
 
-class _NormRule(ScoringRule):
+
+def _quotient(x: Array, total: Array, n: int) -> Array:
+    """Return (S^n − x^n)/(S − x) = Σ_j S^{n−1−j}·x^j, by Horner's scheme."""
+    value, power_of_total = x + total, total
+    for _ in range(n - 2):
+        power_of_total = power_of_total * total
+        value = plus(times(value, x), power_of_total)
+    return value
+
+
+class _NormRule(RuleBySum):
     is_symmetric = True
 
     def _largest_loss(self, corners: np.ndarray) -> float:
         return self._largest_at(corners)
 
     def _difference_error(
-        self, xp: Namespace, mean: Array, total: Array, unit: float, off: Array
+        self, xp: Namespace, mean: Array, total: Array, unit: float, off: float
     ) -> float:
         return unit  # S − ‖p‖ is linear in S
 
@@ -58,19 +73,18 @@ class Spherical(_NormRule):
         norm = xp.sqrt(squares)
         return at_least(xp, squares - p * p, 0.0) / (norm * (norm + p))
 
-    def _entropy(self, xp: Namespace, p: Array) -> Array:
+    def _entropy_by_sum(self, xp: Namespace, p: Array, total: Array) -> Array:
         # S − ‖p‖ = (S² − ‖p‖²)/(S + ‖p‖), and S² − ‖p‖² = Σ p·(S − p)
-        total = xp.sum(p, axis=-1, keepdims=True)
-        norm = xp.sqrt(sum_products(xp, p, p))
-        return sum_products(xp, p, total - p) / (total[..., 0] + norm)
+        gini = sum_products(xp, total[..., None] - p, p)
+        return gini / (xp.sqrt(dot(xp, p, p)) + total)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         # D does not change when q is scaled; only the part of p that is not parallel to q counts.
-        qq = xp.sum(q * q, axis=-1)
-        parallel = xp.sum(d * q, axis=-1) / qq
-        rest = d - q * parallel[..., None]
-        norms = xp.sqrt(xp.sum(p * p, axis=-1)) + xp.sqrt(qq) * (1 + parallel)
-        return xp.sum(rest * rest, axis=-1) / norms
+        qq = dot(xp, q, q)
+        parallel = dot(xp, d, q) / qq
+        rest = plus(q * -parallel[..., None], d)
+        norms = xp.sqrt(dot(xp, p, p)) + xp.sqrt(qq) * (1 + parallel)
+        return dot(xp, rest, rest) / norms
 
     def _dirichlet_total(self, xp: Namespace, q: Dirichlet) -> Array:
         norm = xp.sqrt(xp.sum(q.mean * q.mean, axis=-1))
@@ -92,6 +106,7 @@ class Pseudospherical(_NormRule):
     alpha: float
     family = "pseudospherical"
     has_slow_divergence = True
+    needs_much_memory = True
 
     @cached_property
     def structure(self) -> Norm:  # type: ignore[override]
@@ -114,16 +129,27 @@ class Pseudospherical(_NormRule):
         log_share = xp.log(xp.where(p > 0, share, 1.0))
         return xp.where(p > 0, at_least(xp, -xp.expm1((self.alpha - 1) * log_share), 0.0), 1.0)
 
-    def _entropy(self, xp: Namespace, p: Array) -> Array:
+    def _entropy_by_sum(self, xp: Namespace, p: Array, total: Array) -> Array:
+        if self.alpha in _FEW_FACTORS:
+            return self._entropy_by_factors(xp, p, total)
         # With Σ(p/S)^α = 1 − T, S − ‖p‖ = S·(1 − (1 − T)^{1/α}) is accurate for small T.
-        total = xp.sum(p, axis=-1, keepdims=True)
-        share = p / total
+        share = p / total[..., None]
         log_share = xp.log(share + smallest_normal(xp, p))
-        deficit = -sum_products(xp, share, xp.expm1((self.alpha - 1) * log_share))
+        deficit = -sum_products(xp, xp.expm1((self.alpha - 1) * log_share), share)
         top = xp.max(log_share, axis=-1, keepdims=True)
-        powers = xp.sum(xp.exp(self.alpha * (log_share - top)), axis=-1)
+        powers = xp.sum(xp.exp(times(log_share - top, self.alpha)), axis=-1)
         norm = xp.exp(top[..., 0] + xp.log(powers) / self.alpha)
-        return total[..., 0] * self._missing_norm(xp, norm, deficit)
+        return total * self._missing_norm(xp, norm, deficit)
+
+    def _entropy_by_factors(self, xp: Namespace, p: Array, total: Array) -> Array:
+        """Return S − ‖p‖ for a whole α: S^n − x^n is S − x times Σ_j S^{n−1−j}·x^j."""
+        n = int(self.alpha)
+        powers = p * p
+        for _ in range(n - 3):
+            powers = times(powers, p)
+        norm = sum_products(xp, powers, p) ** (1 / n)
+        terms = times(total[..., None] - p, _quotient(p, total[..., None], n - 1))
+        return sum_products(xp, terms, p) / _quotient(norm, total, n)
 
     def _missing_norm(self, xp: Namespace, norm: Array, deficit: Array) -> Array:
         """Return 1 − ‖p‖ from the norm, or from the deficit T = 1 − Σp^α if it is small."""
@@ -149,9 +175,11 @@ class Pseudospherical(_NormRule):
         powers = xp.sum(power(xp, q, self.alpha), axis=-1)
         near = excess < powers
         lift = xp.where(near, excess, 0.0) / xp.where(near, powers, 1.0)
-        close = powers ** (1 / self.alpha) * xp.expm1(xp.log1p(lift) / self.alpha)
-        far = self._norm(xp, p) - self._norm(xp, q)
-        return top[..., 0] * xp.where(near, close, far)
+        difference = powers ** (1 / self.alpha) * xp.expm1(xp.log1p(lift) / self.alpha)
+        if is_recorded(near) or not bool(xp.all(near)):
+            far = self._norm(xp, p) - self._norm(xp, q)
+            difference = xp.where(near, difference, far)
+        return top[..., 0] * difference
 
 
 spherical = register(Spherical())

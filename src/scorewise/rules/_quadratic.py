@@ -117,7 +117,7 @@ class Quadratic(_QuadraticRule):
         return xp.sum(p * matmul(xp, p, as_dtype_of(xp, self._distances / 2, p)), axis=-1)
 
     def _difference_error(
-        self, xp: Namespace, mean: Array, total: Array, unit: float, off: Array
+        self, xp: Namespace, mean: Array, total: Array, unit: float, off: float
     ) -> Array:
         return float(np.abs(self.matrix).max()) * (unit + 4 * off)
 
@@ -149,7 +149,7 @@ class RankedProbability(_QuadraticRule):
         return xp.sum(below * above, axis=-1)
 
     def _difference_error(
-        self, xp: Namespace, mean: Array, total: Array, unit: float, off: Array
+        self, xp: Namespace, mean: Array, total: Array, unit: float, off: float
     ) -> Array:
         # rounding errors of cumulative sums grow with the number of classes
         return (1 + total) * (math.sqrt(mean.shape[-1]) * unit + 4 * off)

@@ -115,6 +115,9 @@ class ScoringRule(abc.ABC):
     has_slow_divergence: ClassVar[bool] = False
     """Whether D of float32 arrays takes longer than H in float64, which is then tried first."""
 
+    needs_much_memory: ClassVar[bool] = False
+    """Whether EU from divergences or regrets holds ten arrays of the size of the members."""
+
     runs_on_any_library: ClassVar[bool] = True
     """Whether the formulas run on arrays of any library, so that values may be moved to another."""
 
@@ -186,19 +189,23 @@ class ScoringRule(abc.ABC):
         """
         return self
 
+    def _entropy_by_sum(self, xp: Namespace, p: Array, total: Array) -> Array:
+        """Return H(p) of rows whose sums S are known; see :class:`RuleBySum`."""
+        return self._entropy(xp, p)
+
     def _epistemic(self, xp: Namespace, samples: Samples) -> Array:
         """Return EU = E_Q D(θ̄, θ), ``(...)``."""
         q = samples.mean[..., None, :]
         return samples.average(self._divergence(xp, q, samples.probs, samples.deviations))
 
     def _difference_error(
-        self, xp: Namespace, mean: Array, total: Array, unit: float, off: Array
+        self, xp: Namespace, mean: Array, total: Array, unit: float, off: float
     ) -> Array | float | None:
         """Return how far TU − AU may be from EU by rounding, in a few units; None if not known.
 
-        ``mean`` is θ̄ ``(..., K)``, ``total`` TU, ``unit`` the rounding error of 1, and ``off`` how
-        far the sums of members are from 1, all ``(...)``. Where EU is much larger than this error,
-        it need not be computed from divergences.
+        ``mean`` is θ̄ ``(..., K)``, ``total`` TU ``(...)``, ``unit`` the rounding error of 1, and
+        ``off`` how far the sums of members are from 1 at most. Where EU is much larger than this
+        error, it need not be computed from divergences.
         """
         return None
 
@@ -524,6 +531,16 @@ class ScoringRule(abc.ABC):
         """
         xp, q, p = self._checked_pair(prediction, truth)
         return self._divergence(xp, q, p, difference(xp, p, q))
+
+
+class RuleBySum(ScoringRule):
+    """A rule whose entropy needs the sum S = Σp, which the check of members has computed."""
+
+    def _entropy(self, xp: Namespace, p: Array) -> Array:
+        return self._entropy_by_sum(xp, p, xp.sum(p, axis=-1))
+
+    @abc.abstractmethod
+    def _entropy_by_sum(self, xp: Namespace, p: Array, total: Array) -> Array: ...
 
 
 class DecisionRule(ScoringRule):

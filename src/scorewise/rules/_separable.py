@@ -19,8 +19,10 @@ from scorewise._array import (
     as_dtype_of,
     at_least,
     cached_property,
+    dot,
     smallest_normal,
     sum_products,
+    times,
 )
 from scorewise._numerics import (
     digamma_drop,
@@ -36,7 +38,7 @@ from scorewise._numerics import (
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput
 from scorewise.rules._quadratic import quadratic_parts
-from scorewise.rules._rule import ScoringRule, Unit, norm_order, number_above, register
+from scorewise.rules._rule import RuleBySum, ScoringRule, Unit, norm_order, number_above, register
 from scorewise.rules.structures import Separable
 
 
@@ -55,7 +57,7 @@ def tsallis_total(xp: Namespace, q: Dirichlet, beta: float) -> Array:
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Log(ScoringRule):
+class Log(RuleBySum):
     """ℓ(p, y) = −log p_y; H is Shannon's entropy, D Kullback–Leibler's, EU mutual information.
 
     Use its epistemic uncertainty to detect inputs that are out of distribution.
@@ -63,7 +65,6 @@ class Log(ScoringRule):
 
     family = "log"
     structure = Separable(1.0)
-    has_slow_divergence = True
     is_symmetric = True
 
     @property
@@ -76,14 +77,13 @@ class Log(ScoringRule):
     def _losses(self, xp: Namespace, p: Array) -> Array:
         return neg_log(xp, p)
 
-    def _entropy(self, xp: Namespace, p: Array) -> Array:
-        # −Σ p log(p/S) with S = Σp
-        total = xp.sum(p, axis=-1)
-        negative = sum_products(xp, p, xp.log(p + smallest_normal(xp, p)))
+    def _entropy_by_sum(self, xp: Namespace, p: Array, total: Array) -> Array:
+        # −Σ p log(p/S)
+        negative = sum_products(xp, xp.log(p + smallest_normal(xp, p)), p)
         return at_least(xp, total * xp.log(total) - negative, 0.0)
 
     def _difference_error(
-        self, xp: Namespace, mean: Array, total: Array, unit: float, off: Array
+        self, xp: Namespace, mean: Array, total: Array, unit: float, off: float
     ) -> Array:
         return (1 + total) * (unit + off * off)
 
@@ -101,7 +101,7 @@ class Log(ScoringRule):
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Brier(ScoringRule):
+class Brier(RuleBySum):
     """ℓ(p, y) = Σ_k (p_k − [k = y])²; H is Gini's impurity, D the squared distance."""
 
     family = "brier"
@@ -122,16 +122,16 @@ class Brier(ScoringRule):
         squares = xp.sum(p * p, axis=-1, keepdims=True)
         return at_least(xp, squares - p * p, 0.0) + (1 - p) ** 2
 
-    def _entropy(self, xp: Namespace, p: Array) -> Array:
-        return sum_products(xp, p, xp.sum(p, axis=-1, keepdims=True) - p)  # S² − Σp²
+    def _entropy_by_sum(self, xp: Namespace, p: Array, total: Array) -> Array:
+        return sum_products(xp, total[..., None] - p, p)  # S² − Σp²
 
     def _difference_error(
-        self, xp: Namespace, mean: Array, total: Array, unit: float, off: Array
+        self, xp: Namespace, mean: Array, total: Array, unit: float, off: float
     ) -> Array:
         return unit + 4 * off * off
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
-        return sum_products(xp, d, d)
+        return dot(xp, d, d)
 
     def _dirichlet_total(self, xp: Namespace, q: Dirichlet) -> Array:
         return xp.sum(q.mean * q.missing, axis=-1)
@@ -144,7 +144,7 @@ class Brier(ScoringRule):
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Tsallis(ScoringRule):
+class Tsallis(RuleBySum):
     """See :func:`tsallis`."""
 
     beta: float
@@ -172,11 +172,11 @@ class Tsallis(ScoringRule):
         others = at_least(xp, xp.sum(powers, axis=-1, keepdims=True) - powers, 0.0)
         return others + power_excess(xp, p, xp.ones_like(p), 1 - p, beta)
 
-    def _entropy(self, xp: Namespace, p: Array) -> Array:
-        return power_deficit(xp, p, xp.sum(p, axis=-1, keepdims=True), self.beta)
+    def _entropy_by_sum(self, xp: Namespace, p: Array, total: Array) -> Array:
+        return power_deficit(xp, p, total, self.beta)
 
     def _difference_error(
-        self, xp: Namespace, mean: Array, total: Array, unit: float, off: Array
+        self, xp: Namespace, mean: Array, total: Array, unit: float, off: float
     ) -> Array:
         return (1 + total) * (unit + 4 * off)
 
@@ -204,7 +204,7 @@ class Tsallis(ScoringRule):
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class WeightedLog(ScoringRule):
+class WeightedLog(RuleBySum):
     """See :func:`weighted_log`."""
 
     weights: np.ndarray
@@ -237,18 +237,18 @@ class WeightedLog(ScoringRule):
         others = xp.sum(w * p, axis=-1, keepdims=True) - w * p
         return w * label_term + at_least(xp, others, 0.0)
 
-    def _entropy(self, xp: Namespace, p: Array) -> Array:
+    def _entropy_by_sum(self, xp: Namespace, p: Array, total: Array) -> Array:
         # A heavy class that is almost certain needs all digits of 1 − p.
-        total = xp.sum(p, axis=-1, keepdims=True)
-        is_sure = 2 * p > total  # one class at most
+        total = total[..., None]
+        is_sure = p > total / 2  # one class at most
         missing = xp.sum(xp.where(is_sure, 0.0, p), axis=-1, keepdims=True) / total
         log_of_sure = xp.log1p(-xp.where(missing < 0.5, missing, 0.0))
         log_share = xp.log(p / total + smallest_normal(xp, p))
-        log_share = xp.where(is_sure, log_of_sure, log_share)
-        return -sum_products(xp, as_dtype_of(xp, self.weights, p) * p, log_share)
+        terms = times(xp.where(is_sure, log_of_sure, log_share), p)
+        return -sum_products(xp, terms, as_dtype_of(xp, self.weights, p))
 
     def _difference_error(
-        self, xp: Namespace, mean: Array, total: Array, unit: float, off: Array
+        self, xp: Namespace, mean: Array, total: Array, unit: float, off: float
     ) -> Array:
         return (float(self.weights.max()) + total) * (unit + 2 * off)
 

@@ -90,7 +90,9 @@ def is_usable(raw: RawPredictions, weights: Any) -> Usability:
     """Return whether the kernel was compiled, and the arrays are in host memory."""
     if _native is None:
         return _NOT_COMPILED
-    if not in_host_memory(raw.values) or (is_array(weights) and not in_host_memory(weights)):
+    if not in_host_memory(raw.values):
+        return _ELSEWHERE
+    if weights is not None and is_array(weights) and not in_host_memory(weights):
         return _ELSEWHERE
     return _USABLE
 
