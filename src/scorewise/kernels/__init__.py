@@ -14,9 +14,9 @@ import pkgutil
 from typing import Any, cast
 
 from scorewise._inputs import RawPredictions
-from scorewise.kernels._kernel import Extras, Kernel, Usability
+from scorewise.kernels._kernel import Extras, Kernel, State, Usability
 
-__all__ = ["KERNELS", "Extras", "Kernel", "Usability", "pick", "usability"]
+__all__ = ["KERNELS", "Extras", "Kernel", "State", "Usability", "pick", "usability"]
 
 KERNELS: dict[str, Kernel] = {
     module.name: cast(Kernel, importlib.import_module(f"{__name__}.{module.name}"))

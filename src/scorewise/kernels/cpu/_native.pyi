@@ -16,3 +16,35 @@ def decompose(
     stop: int,
     /,
 ) -> bool: ...
+def check(
+    member: np.ndarray,  # (N, K), float32 or float64, of any strides
+    kind: int,
+    tolerance: float,
+    start: int,
+    stop: int,
+    /,
+) -> bool: ...
+def accumulate(
+    member: np.ndarray,  # (N, K)
+    shares: np.ndarray,  # (3, N or 1), of the same dtype
+    state: tuple[np.ndarray, ...],  # anchor, deviation, regrets, statistics and convex; all flat
+    rules: tuple[tuple[int, float, np.ndarray | None], ...],  # at most one of each of the first four
+    kind: int,
+    tolerance: float,
+    is_side_by_side: bool,
+    offset: int,  # of the member's first instance in the state
+    start: int,
+    stop: int,
+    /,
+) -> bool: ...
+def settle(
+    state: tuple[np.ndarray, ...],
+    totals: np.ndarray,  # (len(rules), room)
+    rules: tuple[tuple[int, float, np.ndarray | None], ...],
+    n_classes: int,
+    is_side_by_side: bool,
+    is_convex_wanted: bool,
+    start: int,
+    stop: int,
+    /,
+) -> bool: ...

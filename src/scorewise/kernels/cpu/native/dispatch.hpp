@@ -59,6 +59,38 @@ struct Job {
 // The number of components of a rule.
 inline int n_parts(const Job &job) { return job.extras & ERRORS ? 6 : job.extras & REVERSE ? 4 : 3; }
 
+// What an accumulator knows of the members so far, in memory that is updated in place.
+//
+// Instances are in blocks of LANE_BLOCK. Side by side, class k of instance i is at
+// (i / LANE_BLOCK · K + k) · LANE_BLOCK + i % LANE_BLOCK, so that vectors hold a class of as many
+// instances as they have lanes. Across, an instance's classes lie one after the other, and are
+// filled up with 0 to a multiple of LANE_BLOCK.
+struct State {
+    char *anchor, *deviation;     // (room, classes): the mean is their sum
+    char *regrets;                // (room, n_regrets) of the rules that have regrets, as classes are
+    char *aleatoric, *epistemic;  // (rules, room): E H(θ), and EU or a lower bound of it
+    double *convex;               // (rules, room): the mean convex part of H, of which EU is a difference
+    ptrdiff_t room;               // for instances, a multiple of LANE_BLOCK
+    ptrdiff_t n_regrets;
+    ptrdiff_t offset;             // the instance of the state that is the first of the job
+    const char *shares;           // three of each instance: of the member, of those before it, and
+    ptrdiff_t share_part_stride, share_stride;  // whether it is heavier than each of them
+    bool is_side_by_side;
+    bool is_convex_wanted;        // `settle` finds convex from EU, not EU from convex
+};
+
+constexpr ptrdiff_t LANE_BLOCK = 16;  // the most lanes of a vector
+
+// The numbers of a row of classes in a state.
+inline ptrdiff_t row_length(ptrdiff_t n_classes, bool is_side_by_side) {
+    return is_side_by_side ? n_classes : (n_classes + LANE_BLOCK - 1) / LANE_BLOCK * LANE_BLOCK;
+}
+// The regrets of an instance under a rule.
+inline ptrdiff_t regrets_of(const Rule &rule, ptrdiff_t row) {
+    if (rule.structure == ZERO_ONE) return row;
+    return rule.structure == COSTS ? ptrdiff_t(rule.parameter) : rule.structure == LARGEST ? 2 * row : 0;
+}
+
 enum Status { INVALID = 0, DONE = 1, NO_MEMORY = 2 };
 
 // The code for one instruction set.
@@ -66,6 +98,12 @@ struct Kernels {
     const char *name;
     Status (*decompose_float)(const Job &);
     Status (*decompose_double)(const Job &);
+    Status (*check_float)(const Job &);
+    Status (*check_double)(const Job &);
+    Status (*accumulate_float)(const Job &, const State &);
+    Status (*accumulate_double)(const Job &, const State &);
+    Status (*settle_float)(const Job &, const State &);
+    Status (*settle_double)(const Job &, const State &);
 };
 
 // kernels.cpp defines them in a namespace for each instruction set; module.cpp chooses.

@@ -1,4 +1,5 @@
 // The code for one instruction set; compiled once for each, with SCOREWISE_ISA as its name.
+#include "accumulate.hpp"
 #include "decompose.hpp"
 
 #define TEXT_OF(name) #name
@@ -7,7 +8,9 @@
 namespace scorewise {
 namespace SCOREWISE_ISA {
 
-const Kernels kernels = {TEXT(SCOREWISE_ISA), decompose<float>, decompose<double>};
+const Kernels kernels = {TEXT(SCOREWISE_ISA), decompose<float>, decompose<double>,
+                         check<float>, check<double>, accumulate<float>, accumulate<double>,
+                         settle<float>, settle<double>};
 
 }  // namespace SCOREWISE_ISA
 }  // namespace scorewise

@@ -1,0 +1,291 @@
+"""The state of an accumulator in host memory, which the kernel updates in place."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from scorewise._array import Array, dtype_name, host_view, namespace, working_precision
+from scorewise._inputs import RawPredictions
+from scorewise._threads import get_num_threads, run_in_threads
+from scorewise._validate import SUM_TOLERANCE
+
+_LANE_BLOCK = 16  # as in native/dispatch.hpp
+_CHUNK = 1 << 18  # numbers that are worth handing to a thread, or copied at a time
+_CHUNKS_PER_THREAD = 8
+_FEW_NUMBERS = 1 << 12  # of rows that are rather copied than passed one after the other
+_ALIGNMENT = 64  # bytes of a vector
+
+# Up to so many classes, instances are side by side (measured): under the first four rules alone,
+# and under others. Rules from costs on need classes in their order.
+_FEW_CLASSES, _FEW_CLASSES_UNDER_OTHERS = 48, 400
+_SPHERICAL, _COSTS, _LARGEST, _ZERO_ONE = 3, 6, 7, 2
+
+NativeRule = tuple[int, float, np.ndarray | None]
+_Task = Callable[[], bool]
+
+
+class State:
+    """What an accumulator knows of N instances under some rules; README.md explains its layout.
+
+    The mean is ``anchor + deviation``. Of every rule there are E H(θ), EU or a lower bound of it,
+    and the mean convex part of H, of which EU is a difference where members are far apart.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of a member, ``(..., K)``.
+    dtype : dtype
+        Of the mean.
+    rules : sequence of native rules
+        Equal ones are computed once.
+    """
+
+    def __init__(self, shape: Sequence[int], dtype: Any, rules: Sequence[NativeRule]) -> None:
+        self.shape = tuple(shape)
+        self.dtype = np.dtype(dtype)
+        self._n, self._k = math.prod(self.shape[:-1]), self.shape[-1]
+        keys = [(code, parameter, id(numbers)) for code, parameter, numbers in rules]
+        distinct = dict(zip(keys, rules, strict=True))
+        self._rules = tuple(distinct.values())
+        self._places = [list(distinct).index(key) for key in keys]
+        codes = [code for code, *_ in self._rules]
+        few = _FEW_CLASSES if max(codes) <= _SPHERICAL else _FEW_CLASSES_UNDER_OTHERS
+        self._is_side_by_side = max(codes) >= _COSTS or (self._k <= few and self._n > 1)
+        self._row = self._k if self._is_side_by_side else _rounded_up(self._k)
+        self._room = _rounded_up(self._n)
+        self._regret_counts = [_n_regrets(rule, self._row) for rule in self._rules]
+        n_rules, n_regrets = len(self._rules), sum(self._regret_counts)
+        self._anchor = _zeros(self._room * self._row, self.dtype)
+        self._deviation = _zeros(self._room * self._row, self.dtype)
+        self._regrets = _zeros(self._room * n_regrets, self.dtype)
+        self._statistics = _zeros(2 * n_rules * self._room, self.dtype)
+        self._convex = _zeros(n_rules * self._room, np.dtype(np.float64))
+
+    # -- a new member -----------------------------------------------------------------------------
+
+    def is_valid(self, raw: RawPredictions) -> bool:
+        """Return whether all rows of a member ``(..., K)`` are predictions."""
+        if not raw.check:
+            return True
+        check, kind, tolerance = _native().check, _kind(raw), _tolerance(raw)
+
+        def task(_: int, member: np.ndarray, start: int, stop: int) -> bool:
+            return bool(check(member, kind, tolerance, start, stop))
+
+        return self._for_member(task, raw.values)
+
+    def add(self, raw: RawPredictions, shares: np.ndarray) -> None:
+        """Add a valid member ``(..., K)``.
+
+        The shares, ``(3, N)`` or ``(3, 1)``, are that of the member in the weight of all, that of
+        the members before it, and 1 where it is heavier than each of them.
+        """
+        accumulate, state, kind, tolerance = (
+            _native().accumulate,
+            self._arrays(),
+            _kind(raw),
+            _tolerance(raw),
+        )
+
+        def task(first: int, member: np.ndarray, start: int, stop: int) -> bool:
+            own = shares if shares.shape[1] == 1 else shares[:, first : first + len(member)]
+            place = self._is_side_by_side, first, start, stop
+            return bool(accumulate(member, own, state, self._rules, kind, tolerance, *place))
+
+        self._for_member(task, raw.values)
+
+    def _for_member(
+        self, work: Callable[[int, np.ndarray, int, int], bool], values: Array
+    ) -> bool:
+        """Return whether the work returns true for all parts of a member."""
+        for first, member in self._pieces(values, 0):
+            tasks = [
+                partial(work, first, member, start, stop)
+                for start, stop in self._ranges(first, len(member))
+            ]
+            if not _run(tasks):
+                return False
+        return True
+
+    def _pieces(self, values: Array, first: int) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield the number of an instance, and an array (n, K) of the instances from it on.
+
+        A piece is a view where the kernel can read it, and else a copy of few instances.
+        """
+        xp, shape = namespace(values), tuple(values.shape)
+        if math.prod(shape) == 0:
+            return
+        if len(shape) == 1:
+            values, shape = values[None, :], (1, *shape)
+        is_half = dtype_name(values) in {"float16", "bfloat16"}
+        if not is_half:
+            view = host_view(values)
+            in_rows = view.strides[-1] == view.itemsize
+            if (in_rows or self._is_side_by_side) and _is_evenly_spaced(view):
+                yield first, view.reshape(-1, self._k)
+                return
+        per_row = math.prod(shape[1:])
+        if len(shape) > 2 and per_row > _FEW_NUMBERS:
+            for i in range(shape[0]):
+                yield from self._pieces(values[i, ...], first + i * per_row // self._k)
+            return
+        step = max(1, _CHUNK // per_row)
+        for start in range(0, shape[0], step):
+            block = host_view(working_precision(xp, values[start : start + step, ...]))
+            yield first + start * per_row // self._k, np.ascontiguousarray(block).reshape(-1, self._k)
+
+    def _ranges(self, first: int, n: int) -> Iterator[tuple[int, int]]:
+        """Yield parts of n instances from the state's ``first`` on, which threads may add at once.
+
+        Two of them never write to the same block of the state.
+        """
+        n_chunks = max(1, n * self._k // _CHUNK)
+        if n_chunks > 1:
+            n_chunks = min(n_chunks, get_num_threads() * _CHUNKS_PER_THREAD)
+        step = _rounded_up(-(-n // n_chunks))
+        stops = range(step - first % _LANE_BLOCK, n + step, step)
+        start = 0
+        for stop in stops:
+            if start < n:
+                yield start, min(stop, n)
+            start = stop
+
+    # -- results ----------------------------------------------------------------------------------
+
+    def components(self) -> list[list[np.ndarray]]:
+        """Return total, aleatoric and epistemic uncertainty of each rule, ``(...)``, new arrays."""
+        totals = self._settle(is_convex_wanted=False)
+        both = self._statistics.reshape(2, len(self._rules), self._room)
+        batch = self.shape[:-1]
+        return [
+            [x[place, : self._n].reshape(batch).copy() for x in (totals, *both)]
+            for place in self._places
+        ]
+
+    def _settle(self, *, is_convex_wanted: bool) -> np.ndarray:
+        """Return the totals; EU is brought up to date, or the convex part is found from EU."""
+        totals = np.empty((len(self._rules), self._room), self.dtype)
+        arguments = self._arrays(), totals, self._rules, self._k, self._is_side_by_side
+        work = partial(_native().settle, *arguments, is_convex_wanted)
+        ranges = self._ranges(0, self._room) if self._room else ()
+        _run([partial(work, start, stop) for start, stop in ranges])
+        return totals
+
+    @property
+    def anchor(self) -> np.ndarray:
+        """One of the heaviest members, ``(..., K)``, a new array."""
+        return self._rows(self._anchor, 0, self._k).reshape(self.shape)
+
+    @property
+    def deviation(self) -> np.ndarray:
+        """How far the mean is from the anchor, ``(..., K)``, a new array."""
+        return self._rows(self._deviation, 0, self._k).reshape(self.shape)
+
+    def regrets(self, rule: int) -> np.ndarray | None:
+        """The mean regrets under a rule, ``(..., R)``, a new array; None if it has none."""
+        place = self._places[rule]
+        n, first = self._regret_counts[place], sum(self._regret_counts[:place])
+        if n == 0:
+            return None
+        n = n if self._is_side_by_side else self._k
+        return self._rows(self._regrets, first, n).reshape(*self.shape[:-1], n)
+
+    def load(
+        self,
+        anchor: np.ndarray,
+        deviation: np.ndarray,
+        aleatoric: Sequence[np.ndarray],
+        states: Sequence[np.ndarray],
+    ) -> None:
+        """Take over the statistics of other members: of each rule E H(θ), and EU or regrets."""
+        self._set_rows(self._anchor, 0, anchor)
+        self._set_rows(self._deviation, 0, deviation)
+        both = self._statistics.reshape(2, len(self._rules), self._room)
+        for i, place in enumerate(self._places):
+            both[0, place, : self._n] = aleatoric[i].reshape(-1)
+            if self._regret_counts[place]:
+                self._set_rows(self._regrets, sum(self._regret_counts[:place]), states[i])
+            else:
+                both[1, place, : self._n] = states[i].reshape(-1)
+        self._settle(is_convex_wanted=True)
+
+    # -- the layout in memory ---------------------------------------------------------------------
+
+    def _arrays(self) -> tuple[np.ndarray, ...]:
+        return self._anchor, self._deviation, self._regrets, self._statistics, self._convex
+
+    def _instances(self, flat: np.ndarray) -> np.ndarray:
+        """A view of numbers: (blocks, instances of a block, numbers of an instance)."""
+        length = flat.size // max(1, self._room)
+        if self._is_side_by_side:
+            return flat.reshape(-1, length, _LANE_BLOCK).swapaxes(1, 2)
+        return flat.reshape(-1, _LANE_BLOCK, length)
+
+    def _rows(self, flat: np.ndarray, first: int, n: int) -> np.ndarray:
+        if self._room == 0:
+            return np.empty((0, n), self.dtype)
+        rows = self._instances(flat)[..., first : first + n]
+        return np.ascontiguousarray(rows).reshape(-1, n)[: self._n]
+
+    def _set_rows(self, flat: np.ndarray, first: int, rows: np.ndarray) -> None:
+        if self._n == 0:
+            return
+        rows = rows.reshape(self._n, -1)
+        view = self._instances(flat)[..., first : first + rows.shape[1]]
+        whole = self._n // _LANE_BLOCK
+        view[:whole] = rows[: whole * _LANE_BLOCK].reshape(whole, _LANE_BLOCK, -1)
+        view[whole:, : self._n % _LANE_BLOCK] = rows[whole * _LANE_BLOCK :]
+
+
+def _native() -> Any:
+    return importlib.import_module("scorewise.kernels.cpu._native")
+
+
+def _kind(raw: RawPredictions) -> int:
+    """What the numbers of a member are; as in native/dispatch.hpp."""
+    return 1 if raw.from_logits else 2 if raw.normalize else 0
+
+
+def _tolerance(raw: RawPredictions) -> float:
+    return SUM_TOLERANCE[raw.dtype] if raw.check else -1.0
+
+
+def _run(tasks: list[_Task]) -> bool:
+    return run_in_threads(tasks, get_num_threads() if len(tasks) > 1 else 1)
+
+
+def _rounded_up(n: int) -> int:
+    return n + -n % _LANE_BLOCK
+
+
+def _n_regrets(rule: NativeRule, row: int) -> int:
+    """The regrets of an instance; as in native/dispatch.hpp."""
+    code, parameter, _ = rule
+    return {_ZERO_ONE: row, _COSTS: int(parameter), _LARGEST: 2 * row}.get(code, 0)
+
+
+def _zeros(size: int, dtype: np.dtype[Any]) -> np.ndarray:
+    """Zeros whose first number is aligned to vectors."""
+    more = _ALIGNMENT // dtype.itemsize
+    zeros = np.zeros(size + more, dtype)
+    start = -zeros.ctypes.data % _ALIGNMENT // dtype.itemsize
+    return zeros[start : start + size]
+
+
+def _is_evenly_spaced(view: np.ndarray) -> bool:
+    """Return whether all instances of an array (..., K) are equally far from the next."""
+    axes = [
+        (n, stride)
+        for n, stride in zip(view.shape[:-1], view.strides[:-1], strict=True)
+        if n > 1
+    ]
+    return all(
+        stride == n * next_stride
+        for (_, stride), (n, next_stride) in zip(axes, axes[1:], strict=False)
+    )
