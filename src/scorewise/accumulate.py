@@ -83,7 +83,7 @@ class Accumulator:
         """
         if self._fused is None:
             return self._filled().mean
-        state = self._fused.whole_state()
+        state = self._fused.state
         return self._fused.to_library(_mean(state.anchor, state.deviation))
 
     def __repr__(self) -> str:
@@ -146,18 +146,17 @@ class Accumulator:
             return False
         raw.check_logits()
         w = validate.member_weight_on_host(weight, shape[:-1], check=raw.check)
-        if not fused.whole_state().is_valid(raw):
-            return False
         others = [name for name in self._rules if name not in fused.names]
         summary = None
         if others:
             rules = [self._rules[name] for name in others]
-            theta = raw.rows()
+            theta = raw.probabilities()
             own = validate.member_weight(xp, weight, theta, check=False)
             summary = _summary_of_member(xp, theta, own, rules)
             if self._summary is not None:
                 summary = _merge(xp, rules, self._part_of_summary(others), summary)
-        fused.add(raw, w)
+        if not fused.add(raw, w):
+            return False
         self._fused, self._summary = fused, summary
         self.n_members += 1
         return True
@@ -361,29 +360,22 @@ class _Fused:
         # One number each, as long as no member has a weight for each instance.
         self._weight = np.asarray(0.0)
         self._anchor_weight = np.asarray(-1.0)  # so that the first member is heavier
-        self._is_whole = True
 
-    def whole_state(self) -> State:
-        """Return the state; raise if an update has stopped halfway."""
-        if not self._is_whole:
-            raise InvalidInput(
-                "an update of this accumulator was interrupted, so that it has a member for some "
-                "instances only; start again with a new one"
-            )
-        return self.state
+    def add(self, raw: RawPredictions, weight: np.ndarray) -> bool:
+        """Add a member with its weight, one number or one for each instance.
 
-    def add(self, raw: RawPredictions, weight: np.ndarray) -> None:
-        """Add a valid member with its weight, one number or one for each instance."""
+        Return False, and add nothing, if it is no prediction.
+        """
         with np.errstate(all="ignore"):  # result() raises for an infinite sum
             total = self._weight + weight
             scale = np.where(total > 0, total, 1.0)
             parts = weight / scale, self._weight / scale, self._anchor_weight < weight
             columns = [np.reshape(part, -1) for part in np.broadcast_arrays(*parts)]
             shares = np.stack(columns).astype(dtype_name(self.like))
-        self._is_whole = False
-        self.state.add(raw, shares)
-        self._is_whole = True
+        if not self.state.add(raw, shares):
+            return False
         self._weight, self._anchor_weight = total, np.maximum(self._anchor_weight, weight)
+        return True
 
     def to_library(self, values: np.ndarray) -> Array:
         """Return an array that nobody else has, in the library and precision of the members."""
@@ -392,7 +384,7 @@ class _Fused:
 
     def results(self) -> dict[str, Decomposition]:
         """Return the decompositions by the names of the rules."""
-        components = self.whole_state().components()
+        components = self.state.components()
         validate.require_positive_weight(np.broadcast_to(self._weight, self.state.shape[:-1]))
         return {
             name: Decomposition(*(self.to_library(x) for x in three))
@@ -401,7 +393,7 @@ class _Fused:
 
     def statistics(self, rules: Mapping[str, ScoringRule]) -> dict[str, tuple[Array, Array]]:
         """Return E H(θ) and the epistemic state by the names of the rules."""
-        components = self.whole_state().components()
+        components = self.state.components()
         by_rule = {}
         for i, (name, (_, aleatoric, epistemic)) in enumerate(
             zip(self.names, components, strict=True)

@@ -77,7 +77,7 @@ class Kernel(Protocol):
 
 
 class State(Protocol):
-    """The members so far of an accumulator, in memory that a kernel updates in place.
+    """The members so far of an accumulator, in memory of a kernel.
 
     A kernel that accumulates has ``new_state(shape, dtype, rules)``, which returns an empty one for
     members ``(..., K)`` and at most ``MOST_RULES`` supported rules. No array of the caller becomes
@@ -92,11 +92,8 @@ class State(Protocol):
     def deviation(self) -> np.ndarray:
         """How far the mean is from the anchor, ``(..., K)``."""
 
-    def is_valid(self, raw: RawPredictions) -> bool:
-        """Return whether all rows of a member ``(..., K)`` are predictions."""
-
-    def add(self, raw: RawPredictions, shares: np.ndarray) -> None:
-        """Add a valid member ``(..., K)``.
+    def add(self, raw: RawPredictions, shares: np.ndarray) -> bool:
+        """Add a member ``(..., K)``; return False, and add nothing, if it is no prediction.
 
         The shares, ``(3, N)`` or ``(3, 1)``, are that of the member in the weight of all, that of
         the members before it, and 1 where it is heavier than each of them.

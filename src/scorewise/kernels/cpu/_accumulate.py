@@ -1,4 +1,4 @@
-"""The state of an accumulator in host memory, which the kernel updates in place."""
+"""The state of an accumulator in host memory, to which the kernel adds members."""
 
 from __future__ import annotations
 
@@ -23,11 +23,16 @@ _ALIGNMENT = 64  # bytes of a vector
 
 # Up to so many classes, instances are side by side (measured): under the first four rules alone,
 # and under others. Rules from costs on need classes in their order.
-_FEW_CLASSES, _FEW_CLASSES_UNDER_OTHERS = 48, 400
+_FEW_CLASSES, _FEW_CLASSES_UNDER_OTHERS = 400, 400
 _SPHERICAL, _COSTS, _LARGEST, _ZERO_ONE = 3, 6, 7, 2
+
+_EPISTEMIC, _REGRETS, _CONVEX = range(3)  # what is settled; as in native/dispatch.hpp
 
 NativeRule = tuple[int, float, np.ndarray | None]
 _Task = Callable[[], bool]
+
+# Anchor, deviation, regrets, statistics (E H(θ) of all rules, then EU) and convex parts; all flat.
+_Memory = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 class State:
@@ -60,45 +65,63 @@ class State:
         self._row = self._k if self._is_side_by_side else _rounded_up(self._k)
         self._room = _rounded_up(self._n)
         self._regret_counts = [_n_regrets(rule, self._row) for rule in self._rules]
-        n_rules, n_regrets = len(self._rules), sum(self._regret_counts)
-        self._anchor = _zeros(self._room * self._row, self.dtype)
-        self._deviation = _zeros(self._room * self._row, self.dtype)
-        self._regrets = _zeros(self._room * n_regrets, self.dtype)
-        self._statistics = _zeros(2 * n_rules * self._room, self.dtype)
-        self._convex = _zeros(n_rules * self._room, np.dtype(np.float64))
+        self._is_empty = True
+        self._now = self._new_memory()
+        self._next: _Memory | None = None  # from the second member on
+        self._next_anchor: np.ndarray | None = None  # from the first heavier one on
 
     # -- a new member -----------------------------------------------------------------------------
 
-    def is_valid(self, raw: RawPredictions) -> bool:
-        """Return whether all rows of a member ``(..., K)`` are predictions."""
-        if not raw.check:
-            return True
-        check, kind, tolerance = _native().check, _kind(raw), _tolerance(raw)
-
-        def task(_: int, member: np.ndarray, start: int, stop: int) -> bool:
-            return bool(check(member, kind, tolerance, start, stop))
-
-        return self._for_member(task, raw.values)
-
-    def add(self, raw: RawPredictions, shares: np.ndarray) -> None:
-        """Add a valid member ``(..., K)``.
+    def add(self, raw: RawPredictions, shares: np.ndarray) -> bool:
+        """Add a member ``(..., K)``; return False, and add nothing, if it is no prediction.
 
         The shares, ``(3, N)`` or ``(3, 1)``, are that of the member in the weight of all, that of
         the members before it, and 1 where it is heavier than each of them.
         """
-        accumulate, state, kind, tolerance = (
-            _native().accumulate,
-            self._arrays(),
-            _kind(raw),
-            _tolerance(raw),
-        )
+        memory = self._memory_of_next(is_heavier=bool(shares[2].any()))
+        accumulate, kind = _native().accumulate, _kind(raw)
+        tolerance = SUM_TOLERANCE[raw.dtype] if raw.check else -1.0
 
         def task(first: int, member: np.ndarray, start: int, stop: int) -> bool:
             own = shares if shares.shape[1] == 1 else shares[:, first : first + len(member)]
-            place = self._is_side_by_side, first, start, stop
-            return bool(accumulate(member, own, state, self._rules, kind, tolerance, *place))
+            how = self._rules, kind, tolerance, self._is_side_by_side
+            return bool(accumulate(member, own, self._now, memory, *how, first, start, stop))
 
-        self._for_member(task, raw.values)
+        if not self._for_member(task, raw.values):
+            return False
+        if memory is not self._now:
+            if memory[0] is not self._now[0]:
+                self._next_anchor = self._now[0]
+            self._now, self._next = memory, self._now
+        self._is_empty = False
+        return True
+
+    def _memory_of_next(self, *, is_heavier: bool) -> _Memory:
+        """Return where to write what is known after a new member.
+
+        What is known before it is kept, so that nothing is added if a row is no prediction. Both
+        are used by turns. The anchor is shared where it does not change.
+        """
+        if self._is_empty:
+            return self._now
+        if self._next is None:
+            self._next = self._new_memory(self._now[0])
+        anchor = self._now[0]
+        if is_heavier:
+            if self._next_anchor is None:
+                self._next_anchor = _zeros(anchor.size, self.dtype)
+            anchor = self._next_anchor
+        return anchor, *self._next[1:]
+
+    def _new_memory(self, anchor: np.ndarray | None = None) -> _Memory:
+        n_rules, n_regrets = len(self._rules), sum(self._regret_counts)
+        return (
+            _zeros(self._room * self._row, self.dtype) if anchor is None else anchor,
+            _zeros(self._room * self._row, self.dtype),
+            _zeros(self._room * n_regrets, self.dtype),
+            _zeros(2 * n_rules * self._room, self.dtype),
+            _zeros(n_rules * self._room, np.dtype(np.float64)),
+        )
 
     def _for_member(
         self, work: Callable[[int, np.ndarray, int, int], bool], values: Array
@@ -160,19 +183,19 @@ class State:
 
     def components(self) -> list[list[np.ndarray]]:
         """Return total, aleatoric and epistemic uncertainty of each rule, ``(...)``, new arrays."""
-        totals = self._settle(is_convex_wanted=False)
-        both = self._statistics.reshape(2, len(self._rules), self._room)
-        batch = self.shape[:-1]
-        return [
-            [x[place, : self._n].reshape(batch).copy() for x in (totals, *both)]
+        totals = self._settle(_EPISTEMIC)
+        both = self._now[3].reshape(-1, 2, len(self._rules), _LANE_BLOCK)
+        rows = [
+            [totals[place], *(both[:, part, place].reshape(-1) for part in range(2))]
             for place in self._places
         ]
+        return [[x[: self._n].reshape(self.shape[:-1]).copy() for x in three] for three in rows]
 
-    def _settle(self, *, is_convex_wanted: bool) -> np.ndarray:
-        """Return the totals; EU is brought up to date, or the convex part is found from EU."""
+    def _settle(self, wanted: int) -> np.ndarray:
+        """Return the totals, and find what else is wanted."""
         totals = np.empty((len(self._rules), self._room), self.dtype)
-        arguments = self._arrays(), totals, self._rules, self._k, self._is_side_by_side
-        work = partial(_native().settle, *arguments, is_convex_wanted)
+        arguments = self._now, totals, self._rules, self._k, self._is_side_by_side
+        work = partial(_native().settle, *arguments, wanted)
         ranges = self._ranges(0, self._room) if self._room else ()
         _run([partial(work, start, stop) for start, stop in ranges])
         return totals
@@ -180,12 +203,12 @@ class State:
     @property
     def anchor(self) -> np.ndarray:
         """One of the heaviest members, ``(..., K)``, a new array."""
-        return self._rows(self._anchor, 0, self._k).reshape(self.shape)
+        return self._rows(self._now[0], 0, self._k).reshape(self.shape)
 
     @property
     def deviation(self) -> np.ndarray:
         """How far the mean is from the anchor, ``(..., K)``, a new array."""
-        return self._rows(self._deviation, 0, self._k).reshape(self.shape)
+        return self._rows(self._now[1], 0, self._k).reshape(self.shape)
 
     def regrets(self, rule: int) -> np.ndarray | None:
         """The mean regrets under a rule, ``(..., R)``, a new array; None if it has none."""
@@ -194,7 +217,8 @@ class State:
         if n == 0:
             return None
         n = n if self._is_side_by_side else self._k
-        return self._rows(self._regrets, first, n).reshape(*self.shape[:-1], n)
+        self._settle(_REGRETS)
+        return self._rows(self._now[2], first, n).reshape(*self.shape[:-1], n)
 
     def load(
         self,
@@ -204,21 +228,25 @@ class State:
         states: Sequence[np.ndarray],
     ) -> None:
         """Take over the statistics of other members: of each rule E H(θ), and EU or regrets."""
-        self._set_rows(self._anchor, 0, anchor)
-        self._set_rows(self._deviation, 0, deviation)
-        both = self._statistics.reshape(2, len(self._rules), self._room)
+        self._set_rows(self._now[0], 0, anchor)
+        self._set_rows(self._now[1], 0, deviation)
+        both = self._now[3].reshape(-1, 2, len(self._rules), _LANE_BLOCK)
         for i, place in enumerate(self._places):
-            both[0, place, : self._n] = aleatoric[i].reshape(-1)
+            both[:, 0, place] = self._blocks(aleatoric[i])
             if self._regret_counts[place]:
-                self._set_rows(self._regrets, sum(self._regret_counts[:place]), states[i])
+                self._set_rows(self._now[2], sum(self._regret_counts[:place]), states[i])
             else:
-                both[1, place, : self._n] = states[i].reshape(-1)
-        self._settle(is_convex_wanted=True)
+                both[:, 1, place] = self._blocks(states[i])
+        self._settle(_CONVEX)
+        self._is_empty = False
 
     # -- the layout in memory ---------------------------------------------------------------------
 
-    def _arrays(self) -> tuple[np.ndarray, ...]:
-        return self._anchor, self._deviation, self._regrets, self._statistics, self._convex
+    def _blocks(self, values: np.ndarray) -> np.ndarray:
+        """Numbers of the instances, in whole blocks."""
+        padded = np.zeros(self._room, self.dtype)
+        padded[: self._n] = values.reshape(-1)
+        return padded.reshape(-1, _LANE_BLOCK)
 
     def _instances(self, flat: np.ndarray) -> np.ndarray:
         """A view of numbers: (blocks, instances of a block, numbers of an instance)."""
@@ -250,10 +278,6 @@ def _native() -> Any:
 def _kind(raw: RawPredictions) -> int:
     """What the numbers of a member are; as in native/dispatch.hpp."""
     return 1 if raw.from_logits else 2 if raw.normalize else 0
-
-
-def _tolerance(raw: RawPredictions) -> float:
-    return SUM_TOLERANCE[raw.dtype] if raw.check else -1.0
 
 
 def _run(tasks: list[_Task]) -> bool:

@@ -16,18 +16,11 @@ def decompose(
     stop: int,
     /,
 ) -> bool: ...
-def check(
-    member: np.ndarray,  # (N, K), float32 or float64, of any strides
-    kind: int,
-    tolerance: float,
-    start: int,
-    stop: int,
-    /,
-) -> bool: ...
 def accumulate(
     member: np.ndarray,  # (N, K)
     shares: np.ndarray,  # (3, N or 1), of the same dtype
-    state: tuple[np.ndarray, ...],  # anchor, deviation, regrets, statistics and convex; all flat
+    before: tuple[np.ndarray, ...],  # anchor, deviation, regrets, statistics and convex; all flat
+    after: tuple[np.ndarray, ...],
     rules: tuple[tuple[int, float, np.ndarray | None], ...],  # at most one of each of the first four
     kind: int,
     tolerance: float,
@@ -38,12 +31,12 @@ def accumulate(
     /,
 ) -> bool: ...
 def settle(
-    state: tuple[np.ndarray, ...],
+    memory: tuple[np.ndarray, ...],
     totals: np.ndarray,  # (len(rules), room)
     rules: tuple[tuple[int, float, np.ndarray | None], ...],
     n_classes: int,
     is_side_by_side: bool,
-    is_convex_wanted: bool,
+    wanted: int,
     start: int,
     stop: int,
     /,

@@ -1,4 +1,4 @@
-// Members that arrive one at a time: the state of an accumulator is updated in place.
+// Members that arrive one at a time: from what an accumulator knows of those before.
 //
 // With the share s of the new member θ in the weight of all, and the mean μ₁ of those before it,
 //
@@ -7,15 +7,19 @@
 // No term is negative, and all are 0 for equal members. The mean is kept as an anchor, one of the
 // members, and a deviation from it: θ − μ₁ then has all its digits where members nearly agree.
 //
-// For logarithms and powers the two divergences cost more than all the rest. There EU is the
+// For logarithms and powers the two divergences cost more than all the rest, and for zero-one the
+// regrets of all classes would be read and written. There EU is the
 // difference of a mean convex function and that of the mean wherever this keeps enough digits, as in
 // decompose.hpp. It is found when it is asked for (`settle`), and until then only a lower bound is
 // kept: by the identity above, EU is never below (1 − s)·EU₁. Where this bound is too small for a
 // difference, EU is brought up to date, and followed by the identity from there on. So:
 //
-//   epistemic ≤ threshold: it is EU;     epistemic > threshold: it is a lower bound of EU.
+//   epistemic ≤ threshold: it is EU;     epistemic > threshold: it is a lower bound of EU,
+//                                        and the regrets of zero-one are not kept.
 //
-// Nothing is written before the whole member was checked, in a pass of its own (`check`).
+// What is known before the member is kept, and what is known after it goes into a memory of its own:
+// if a later row turns out to be no prediction, nothing was added. A pass that only checks the member
+// would cost more, as its rows are often far apart.
 #pragma once
 
 #include "rules.hpp"
@@ -23,137 +27,7 @@
 namespace scorewise {
 namespace SCOREWISE_ISA {
 
-// -- the check --------------------------------------------------------------------------------------
-
-// What the check gathers of a prediction.
-template <class T, int KIND> struct Evidence {
-    V<T> sum{}, low{}, top = fill<T>(-__builtin_inf());
-    Bits<T> is_nan{};
-
-    INLINE void add(V<T> p) {
-        if constexpr (KIND == LOGITS) {
-            top = larger(p, top);
-            is_nan |= p != p;
-        } else {
-            sum += p;
-            low = smaller(p, low);  // NaN is left to the sum
-        }
-    }
-    INLINE Bits<T> is_good(double tolerance) const {
-        if constexpr (KIND == LOGITS) return (top > -T(__builtin_inf())) & (top < T(__builtin_inf())) & ~is_nan;
-        if constexpr (KIND == PROBABILITIES) return (absolute(sum - T(1)) <= T(tolerance)) & (low >= 0);
-        const V<T> share = T(1) / sum;
-        return (sum > 0) & (share > 0) & (share < T(__builtin_inf())) & (low >= 0);
-    }
-};
-
-constexpr int CHECK_BLOCK = 64;  // vectors of a row that are summed in the precision of the members
-
-template <class T, int KIND> class Checker {
-    using Gathered = Evidence<T, KIND>;
-
-  public:
-    explicit Checker(const Job &job) : job_(job) {
-        const ptrdiff_t strides[] = {job.instance_stride, job.class_stride};
-        const ptrdiff_t sizes[] = {job.n_instances, job.n_classes};
-        end_ = job.members + sizeof(T);
-        for (int i = 0; i < 2; i++) end_ += strides[i] > 0 ? (sizes[i] - 1) * strides[i] : 0;
-    }
-
-    Status run() const {
-        const bool in_rows = job_.class_stride == ptrdiff_t(sizeof(T));
-        for (ptrdiff_t first = job_.start; first < job_.stop; first += LANES<T>) {
-            const int count = int(job_.stop - first < LANES<T> ? job_.stop - first : LANES<T>);
-            const Gathered gathered = in_rows ? of_rows(first, count) : of_columns(first, count);
-            if (!all(gathered.is_good(job_.tolerance))) return INVALID;
-        }
-        return DONE;
-    }
-
-  private:
-    const char *address(ptrdiff_t instance) const { return job_.members + instance * job_.instance_stride; }
-
-    // Of some instances, one in each lane; lanes beyond the last repeat it.
-    Gathered of_rows(ptrdiff_t first, int count) const {
-        V<T> sums[LANES<T>], lows[LANES<T>], tops[LANES<T>];
-        Gathered all;
-        for (int lane = 0; lane < LANES<T>; lane++) {
-            const Gathered row = of_row(address(first + (lane < count ? lane : count - 1)));
-            sums[lane] = row.sum;
-            lows[lane] = row.low;
-            tops[lane] = row.top;
-            all.is_nan |= row.is_nan;
-        }
-        if constexpr (KIND == LOGITS) {
-            all.top = combine_each<T>(tops, Larger{});
-            all.is_nan = any(all.is_nan) ? ~Bits<T>{} : Bits<T>{};
-        } else {
-            all.sum = combine_each<T>(sums, Add{});
-            all.low = combine_each<T>(lows, Smaller{});
-        }
-        return all;
-    }
-
-    INLINE Gathered of_row(const char *place) const {
-        const int n = int(job_.n_classes / LANES<T>), rest = int(job_.n_classes % LANES<T>);
-        const ptrdiff_t ahead = LANES<T> * job_.instance_stride;
-        Gathered row;
-        Wide<T> sum{};
-        for (int r = 0; r < n; r++, place += BYTES) {
-            row.add(load<T>(place));
-            __builtin_prefetch(place + ahead);
-            if (KIND != LOGITS && r % CHECK_BLOCK == CHECK_BLOCK - 1) {
-                sum = sum + widen(row.sum);
-                row.sum = V<T>{};
-            }
-        }
-        if (rest > 0) {
-            V<T> v{};
-            __builtin_prefetch(place + ahead);
-            if (__builtin_expect(place + BYTES <= end_, true)) v = load<T>(place);
-            else memcpy(&v, place, end_ - place);
-            row.add(lane_numbers<T>() < rest ? v : fill<T>(KIND == LOGITS ? -__builtin_inf() : 0));
-        }
-        if (KIND != LOGITS && n >= CHECK_BLOCK) row.sum = narrow(sum + widen(row.sum));
-        return row;
-    }
-
-    // As of_rows, for classes that do not lie one after the other.
-    Gathered of_columns(ptrdiff_t first, int count) const {
-        Gathered all;
-        Wide<T> sum{};
-        const bool in_place = count == LANES<T> && job_.instance_stride == ptrdiff_t(sizeof(T));
-        for (ptrdiff_t k = 0; k < job_.n_classes; k++) {
-            V<T> v;
-            const char *place = address(first) + k * job_.class_stride;
-            if (in_place) v = load<T>(place);
-            for (int lane = 0; lane < LANES<T> && !in_place; lane++) {
-                T number;
-                memcpy(&number, place + (lane < count ? lane : count - 1) * job_.instance_stride, sizeof number);
-                v[lane] = number;
-            }
-            all.add(v);
-            if (KIND != LOGITS && k % CHECK_BLOCK == CHECK_BLOCK - 1) {
-                sum = sum + widen(all.sum);
-                all.sum = V<T>{};
-            }
-        }
-        all.sum = narrow(sum + widen(all.sum));
-        return all;
-    }
-
-    const Job &job_;
-    const char *end_;
-};
-
-// Whether all predictions of a member are valid; nothing is computed.
-template <class T> Status check(const Job &job) {
-    if (job.kind == LOGITS) return Checker<T, LOGITS>(job).run();
-    if (job.kind == MASSES) return Checker<T, MASSES>(job).run();
-    return Checker<T, PROBABILITIES>(job).run();
-}
-
-// -- the state --------------------------------------------------------------------------------------
+constexpr ptrdiff_t STREAMED = ptrdiff_t(1) << 40;  // bytes of a large state
 
 template <class T, bool SIDE> class Accumulation {
     using R = Rules<T, SIDE>;
@@ -204,6 +78,10 @@ template <class T, bool SIDE> class Accumulation {
             }
             first_regret += regrets_of(rule, row_length_);
         }
+        // Writing past the caches is faster than reading what is then overwritten, if it is large.
+        const auto is_aligned = [](const void *place) { return reinterpret_cast<uintptr_t>(place) % BYTES == 0; };
+        is_streamed_ = state.room * row_length_ * ptrdiff_t(sizeof(T)) > STREAMED && is_aligned(state.after.deviation) &&
+                       is_aligned(state.after.regrets);
         log_threshold_ = T(FAR * (1 + __builtin_log(double(job.n_classes))));
     }
 
@@ -253,10 +131,16 @@ template <class T, bool SIDE> class Accumulation {
     }
 
     T *classes(char *numbers) const { return reinterpret_cast<T *>(numbers); }
+    // Statistics of a block of instances lie together, one rule after the other.
     T *statistics(char *numbers, int place, ptrdiff_t first) const {
-        return reinterpret_cast<T *>(numbers) + place * state_.room + first;
+        return reinterpret_cast<T *>(numbers) + place_of_statistic(2 * job_.n_rules, place, first);
     }
-    double *convex(int place, ptrdiff_t first) const { return state_.convex + place * state_.room + first; }
+    double *convex(const Memory &memory, int place, ptrdiff_t first) const {
+        return memory.convex + place_of_statistic(job_.n_rules, place, first);
+    }
+    static ptrdiff_t place_of_statistic(int n, int place, ptrdiff_t first) {
+        return (first / LANE_BLOCK * n + place) * LANE_BLOCK + first % LANE_BLOCK;
+    }
 
     // Where the first number of a row of `length` numbers is, for an instance or those from it on.
     ptrdiff_t place_of(ptrdiff_t instance, ptrdiff_t length) const {
@@ -292,12 +176,15 @@ template <class T, bool SIDE> class Accumulation {
             const int to = int(end - first < LANES<T> ? end - first : LANES<T>);
             read_shares(first, from, to);
             find_what_is_seen(first);
+            fetch(first + from - state_.offset);
+            Bits<T> signs{};
             Sums<T> sums{};
             if constexpr (SIDE) {
                 members_.locate(first + from - state_.offset, to - from, from);
                 const Unit unit = {0, members_.row(0), place_of(first, row_length_), place_of(first, state_.n_regrets),
                                    share_, rest_, is_heavier_};
-                sums = add_unit<LOG, FROM_LOGITS, SQUARED, REGRET>(unit);
+                sums = add_unit<LOG, FROM_LOGITS, SQUARED, REGRET>(unit, signs);
+                if (!is_prediction(unit.row, signs)) return INVALID;
             } else {
                 Sums<T> each[LANES<T>];
                 for (int lane = from; lane < to; lane++) {
@@ -305,13 +192,41 @@ template <class T, bool SIDE> class Accumulation {
                     const Unit unit = {lane, members_.row(0), place_of(first + lane, row_length_),
                                        place_of(first + lane, state_.n_regrets), fill<T>(share_[lane]),
                                        fill<T>(rest_[lane]), Bits<T>{} + is_heavier_[lane]};
-                    each[lane] = add_unit<LOG, FROM_LOGITS, SQUARED, REGRET>(unit);
+                    each[lane] = add_unit<LOG, FROM_LOGITS, SQUARED, REGRET>(unit, signs);
+                    if (!is_prediction(unit.row, signs)) return INVALID;
                 }
                 sums = combined<LOG, SQUARED>(each, from, to);
             }
+            const Bits<T> is_one = absolute(sums.total - T(1)) <= T(job_.tolerance);
+            if (job_.tolerance >= 0 && job_.kind == PROBABILITIES && !all(is_one)) return INVALID;
             write<LOG, SQUARED>(first, sums);
         }
+        finish_streams();
         return DONE;
+    }
+
+    // Fetch rows that are read soon. Rows of a member are often far apart, and the processor does not
+    // foresee them.
+    INLINE void fetch(ptrdiff_t instance) const {
+        const ptrdiff_t length = job_.n_classes * ptrdiff_t(sizeof(T));
+        if (job_.class_stride != ptrdiff_t(sizeof(T)) || job_.instance_stride == length) return;
+        const ptrdiff_t ahead = (length > 256 ? 32 : 96) * job_.instance_stride;
+        for (int lane = 0; lane < LANES<T>; lane++) {
+            const char *row = job_.members + (instance + lane) * job_.instance_stride + ahead;
+            for (ptrdiff_t i = 0; i < length; i += 64) __builtin_prefetch(row + i, 0, 2);
+            __builtin_prefetch(row + length - 1, 0, 2);
+        }
+    }
+
+    // Whether no number of a row is negative, or bad as a logit or mass. The sums are checked later.
+    bool is_prediction(const Row<T> &row, Bits<T> &signs) const {
+        if (job_.tolerance < 0) return true;
+        if (job_.kind != PROBABILITIES) return !any(members_.bad);
+        if (!any(signs < 0)) return true;
+        signs = Bits<T>{};
+        for (int r = 0; r < n_; r++)  // what has the sign of one below 0 may be −0.0
+            if (any(row[r] < 0)) return false;
+        return true;
     }
 
     // The sums of instances from one lane to another; other lanes get those of the first.
@@ -333,20 +248,22 @@ template <class T, bool SIDE> class Accumulation {
     void read_shares(ptrdiff_t first, int from, int to) {
         const Bits<T> lanes = lane_numbers<T>();
         is_there_ = (lanes >= from) & (lanes < to);
+        if (state_.share_stride == 0 && to - from == LANES<T> && has_shares_) return;
         V<T> parts[3];
         for (int i = 0; i < 3; i++) {
             const char *place = state_.shares + i * state_.share_part_stride;
             for (int lane = 0; lane < LANES<T>; lane++) {
                 const int here = lane < from ? from : lane < to ? lane : to - 1;
                 T number;
-                if (lane > 0 && state_.share_stride == 0) number = parts[i][0];
-                else memcpy(&number, place + (first + here - state_.offset) * state_.share_stride, sizeof number);
+                memcpy(&number, place + (first + here - state_.offset) * state_.share_stride, sizeof number);
                 parts[i][lane] = number;
             }
         }
+        has_shares_ = to - from == LANES<T>;
         share_ = is_there_ ? parts[0] : V<T>{};
         rest_ = is_there_ ? parts[1] : fill<T>(1);
         is_heavier_ = is_there_ & (parts[2] > 0);
+        is_partial_ = SIDE && to - from < LANES<T>;
     }
 
     // Where the bound of EU will be too small for a difference. Where either side has no weight, EU
@@ -355,15 +272,19 @@ template <class T, bool SIDE> class Accumulation {
         const Bits<T> both = is_there_ & (share_ > 0) & (rest_ > 0);
         seen_ = Bits<T>{};
         for (int rule = LOG; rule <= SPHERICAL; rule++)
-            if (place_[rule] >= 0) epistemic_[rule] = load<T>(statistics(state_.epistemic, place_[rule], first));
+            if (place_[rule] >= 0) epistemic_[rule] = load<T>(statistics(state_.before.epistemic, place_[rule], first));
         if (wants(LOG)) {
-            log_convex_ = load_wide(convex(place_[LOG], first));
+            log_convex_ = load_wide(convex(state_.before, place_[LOG], first));
             seen_ = is_log_seen_ = both & ~(rest_ * epistemic_[LOG] > log_threshold_);
+        }
+        if (wants(ZERO_ONE)) {
+            top_ = narrow(load_wide(convex(state_.before, place_[ZERO_ONE], first)));
+            is_regret_seen_ = is_there_ & ~(rest_ * epistemic_[ZERO_ONE] > T(FAR));
         }
         if (wants(SPHERICAL)) seen_ |= both;
         for (int j = 0; j < n_others_; j++) {
             Other &other = others_[j];
-            other.epistemic = load<T>(statistics(state_.epistemic, other.place, first));
+            other.epistemic = load<T>(statistics(state_.before.epistemic, other.place, first));
             other.is_seen = Bits<T>{};
             if (!R::has_regrets(other.rule)) other.is_seen = both & ~(rest_ * other.epistemic > other.threshold);
             seen_ |= other.is_seen;
@@ -374,13 +295,30 @@ template <class T, bool SIDE> class Accumulation {
     // What the loop over the classes of a unit finds besides the new mean.
     struct Moved {
         V<T> distance, along, squares;  // Σ(θ − μ₁)², Σ(θ − μ₁)·μ, Σμ²
+        V<T> least;                     // mean regret under zero-one
     };
 
+    // Write numbers of instances side by side, but of no others.
+    template <bool PLAIN> INLINE void keep(T *to, V<T> numbers) const {
+        if (!PLAIN && is_partial_) numbers = is_there_ ? numbers : load<T>(to);
+        if (PLAIN && is_streamed_) stream(to, numbers);
+        else store(to, numbers);
+    }
+
     // Move the mean, and add regrets. What is seen keeps both means and θ − μ₁ for a while.
-    template <bool SQUARED, bool REGRET, bool KEEP, bool SWAP> INLINE Moved move(const Unit &unit, V<T> top) {
-        T *anchors = classes(state_.anchor) + unit.at, *deviations = classes(state_.deviation) + unit.at;
-        T *regrets = classes(state_.regrets) + unit.regret + (SIDE ? first_regret_ * LANE_BLOCK : first_regret_);
+    template <bool SQUARED, bool REGRET, bool KEEP, bool PLAIN>
+    __attribute__((noinline)) Moved move(const Unit &unit, V<T> top) {
+        const T *anchors = classes(state_.before.anchor) + unit.at;
+        const T *deviations = classes(state_.before.deviation) + unit.at;
+        const ptrdiff_t first_regret = unit.regret + (SIDE ? first_regret_ * LANE_BLOCK : first_regret_);
+        const T *regrets = classes(state_.before.regrets) + first_regret;
+        T *new_anchors = classes(state_.after.anchor) + unit.at;
+        T *new_deviations = classes(state_.after.deviation) + unit.at;
+        T *new_regrets = classes(state_.after.regrets) + first_regret;
         const V<T> share = unit.share, rest = unit.rest;
+        const V<T> average_top = REGRET && !PLAIN ? of_unit(top_, unit) : V<T>{};
+        const Bits<T> is_lost = REGRET && !PLAIN ? of_unit(epistemic_[ZERO_ONE], unit) > T(FAR) : Bits<T>{};
+        V<T> least = fill<T>(__builtin_inf());
         Wide<T> distance{}, along{}, squares{};
         for (int start = 0; start < n_; start += BLOCK) {
             V<T> part_distance{}, part_along{}, part_squares{};
@@ -389,12 +327,12 @@ template <class T, bool SIDE> class Accumulation {
                 const V<T> p = unit.row[r], anchor = load<T>(anchors + r * step_), shift = load<T>(deviations + r * step_);
                 const V<T> change = (p - anchor) - shift;
                 V<T> new_anchor = anchor, new_shift = fma(share, change, shift);
-                if constexpr (SWAP) {  // the anchor is the heaviest member
+                if constexpr (!PLAIN) {  // the anchor is the heaviest member
                     new_anchor = unit.is_heavier ? p : anchor;
                     new_shift = unit.is_heavier ? -(rest * change) : new_shift;
-                    store(anchors + r * step_, new_anchor);
+                    keep<PLAIN>(new_anchors + r * step_, new_anchor);
                 }
-                store(deviations + r * step_, new_shift);
+                keep<PLAIN>(new_deviations + r * step_, new_shift);
                 if constexpr (KEEP) {
                     old_mean_[r] = at_least_zero(anchor + shift);
                     change_[r] = change;
@@ -408,8 +346,14 @@ template <class T, bool SIDE> class Accumulation {
                         part_squares = fma(q, q, part_squares);
                     }
                 }
-                if constexpr (REGRET)
-                    store(regrets + r * step_, fma(share, top - p, rest * load<T>(regrets + r * step_)));
+                if constexpr (REGRET) {
+                    V<T> regret = load<T>(regrets + r * step_);
+                    if constexpr (!PLAIN)  // where it was not kept it is large, and this has all its digits
+                        regret = is_lost ? average_top - at_least_zero(anchor + shift) : regret;
+                    regret = fma(share, top - p, rest * regret);
+                    least = smaller(regret, least);
+                    keep<PLAIN>(new_regrets + r * step_, regret);
+                }
             }
             if constexpr (SQUARED) {
                 distance = distance + widen(part_distance);
@@ -417,12 +361,25 @@ template <class T, bool SIDE> class Accumulation {
                 squares = squares + widen(part_squares);
             }
         }
-        return {narrow(distance), narrow(along), narrow(squares)};
+        return {narrow(distance), narrow(along), narrow(squares), least};
     }
 
-    template <bool LOG, bool FROM_LOGITS, bool SQUARED, bool REGRET> INLINE Sums<T> add_unit(const Unit &unit) {
-        Bits<T> signs{};
-        Sums<T> s = sums_over_classes<T, LOG && !FROM_LOGITS, SQUARED, false>(unit.row, nullptr, V<T>{}, signs);
+    template <bool SQUARED, bool REGRET> INLINE Moved move_with(const Unit &unit, V<T> top, bool keep, bool is_plain) {
+        if (keep) return is_plain ? move<SQUARED, REGRET, true, true>(unit, top) : move<SQUARED, REGRET, true, false>(unit, top);
+        return is_plain ? move<SQUARED, REGRET, false, true>(unit, top) : move<SQUARED, REGRET, false, false>(unit, top);
+    }
+
+    // Loops over classes are functions of their own: in a larger one, the compiler keeps their sums in
+    // memory instead of registers.
+    template <bool LOG, bool SQUARED> static __attribute__((noinline)) Sums<T> sums_of(Row<T> row, Bits<T> &signs) {
+        Bits<T> gathered = signs;
+        const Sums<T> s = sums_over_classes<T, LOG, SQUARED, false>(row, nullptr, V<T>{}, gathered);
+        signs = gathered;
+        return s;
+    }
+
+    template <bool LOG, bool FROM_LOGITS, bool SQUARED, bool REGRET> INLINE Sums<T> add_unit(const Unit &unit, Bits<T> &signs) {
+        Sums<T> s = sums_of<LOG && !FROM_LOGITS, SQUARED>(unit.row, signs);
         if constexpr (LOG && FROM_LOGITS) {
             const V<T> negative = members_.negative(0) * T(1 / LOG_UNIT<T>);
             s.negative = SIDE ? negative : (lane_numbers<T>() == 0 ? negative : V<T>{});
@@ -430,10 +387,15 @@ template <class T, bool SIDE> class Accumulation {
         const V<T> top = REGRET || n_others_ > 0 ? across_max<T, SIDE>(s.top) : V<T>{};
         for (int j = 0; j < n_others_; j++) find_entropy(others_[j], unit, across_sum<T, SIDE>(s.total), top);
         const Bits<T> seen = of_unit(seen_, unit);
-        const bool keep = any(seen), swap = any(unit.is_heavier);
-        Moved moved;
-        if (keep) moved = swap ? move<SQUARED, REGRET, true, true>(unit, top) : move<SQUARED, REGRET, true, false>(unit, top);
-        else moved = swap ? move<SQUARED, REGRET, false, true>(unit, top) : move<SQUARED, REGRET, false, false>(unit, top);
+        bool is_plain = !is_partial_ && state_.before.anchor == state_.after.anchor && !any(unit.is_heavier);
+        const bool see_regrets = REGRET && any(of_unit(is_regret_seen_, unit));
+        if (see_regrets) is_plain &= !any(of_unit(epistemic_[ZERO_ONE], unit) > T(FAR));
+        const Moved moved = see_regrets ? move_with<SQUARED, REGRET>(unit, top, any(seen), is_plain)
+                                        : move_with<SQUARED, false>(unit, top, any(seen), is_plain);
+        if constexpr (REGRET) {
+            const V<T> before = of_unit(epistemic_[ZERO_ONE], unit);
+            put(epistemic_[ZERO_ONE], unit, see_regrets ? across_min<T, SIDE>(moved.least) : unit.rest * before);
+        }
         if constexpr (SQUARED) see_squares(unit, moved);
         if constexpr (LOG) {
             if (any(of_unit(is_log_seen_, unit))) see_log(unit);
@@ -476,9 +438,8 @@ template <class T, bool SIDE> class Accumulation {
         V<T> before = of_unit(epistemic_[LOG], unit);
         const Bits<T> was_far = seen & (before > log_threshold_);
         if (any(was_far)) {  // until now there was only a bound
-            Bits<T> signs;
-            const Row<T> mean = Row<T>::of(old_mean_, n_);
-            const Sums<T> s = sums_over_classes<T, true, false, false>(mean, nullptr, V<T>{}, signs);
+            Bits<T> signs{};
+            const Sums<T> s = sums_of<true, false>(Row<T>::of(old_mean_, n_), signs);
             const V<T> difference = of_unit(narrow(log_convex_ - widen(in_lanes(s.negative * T(LOG_UNIT<T>)))), unit);
             before = was_far ? larger(difference, before) : before;
             seen &= ~(rest * before > log_threshold_);
@@ -510,8 +471,8 @@ template <class T, bool SIDE> class Accumulation {
         const Row<T> mean = Row<T>::of(mean_, n_), old_mean = Row<T>::of(old_mean_, n_), change = Row<T>::of(change_, n_);
         const Bits<T> was_far = seen & (before > other.threshold);
         if (any(was_far)) {
-            const Entropy<T> h = R::entropy(other.rule, old_mean, sums_of(old_mean));
-            const Wide<T> average = load_wide(convex(other.place, first_));
+            const Entropy<T> h = R::entropy(other.rule, old_mean, combined_sums(old_mean));
+            const Wide<T> average = load_wide(convex(state_.before, other.place, first_));
             const V<T> difference = of_unit(narrow(average - widen(h.convex)), unit);
             before = was_far ? larger(difference, before) : before;
             seen &= ~(rest * before > other.threshold);
@@ -532,28 +493,34 @@ template <class T, bool SIDE> class Accumulation {
         put(other.epistemic, unit, epistemic);
     }
 
-    Sums<T> sums_of(Row<T> row) const {
-        Bits<T> signs;
-        Sums<T> s = sums_over_classes<T, false, false, false>(row, nullptr, V<T>{}, signs);
+    static Sums<T> combined_sums(Row<T> row) {
+        Bits<T> signs{};
+        Sums<T> s = sums_of<false, false>(row, signs);
         s.total = across_sum<T, SIDE>(s.total);
         s.top = across_max<T, SIDE>(s.top);
         return s;
     }
 
     // The regrets of a rule other than zero-one, whose instances are always side by side.
-    T *regret_at(const Other &other, ptrdiff_t first, int i) const {
-        return classes(state_.regrets) + first + (other.first_regret + i) * LANE_BLOCK;
+    T *regret_at(const Memory &memory, const Other &other, ptrdiff_t first, int i) const {
+        return classes(memory.regrets) + first + (other.first_regret + i) * LANE_BLOCK;
     }
     void add_regrets(const Other &other, const Unit &unit) {
         const int n_regrets = R::n_regrets(other.rule, n_);
-        for (int i = 0; i < n_regrets; i++) other.rule.sums[i] = unit.rest * load<T>(regret_at(other, unit.regret, i));
+        for (int i = 0; i < n_regrets; i++)
+            other.rule.sums[i] = unit.rest * load<T>(regret_at(state_.before, other, unit.regret, i));
         R::add_regrets(other.rule, unit.row, unit.share);
-        for (int i = 0; i < n_regrets; i++) store(regret_at(other, unit.regret, i), other.rule.sums[i]);
+        for (int i = 0; i < n_regrets; i++)
+            keep<false>(regret_at(state_.after, other, unit.regret, i), other.rule.sums[i]);
     }
 
     template <bool LOG, bool SQUARED> INLINE void write(ptrdiff_t first, const Sums<T> &s) {
         const Values<T> v = values_of<T, LOG, SQUARED>(s);
-        if (wants(ZERO_ONE)) average(place_[ZERO_ONE], first, v.at[MISS]);
+        if (wants(ZERO_ONE)) {
+            average(place_[ZERO_ONE], first, v.at[MISS]);
+            average_convex(place_[ZERO_ONE], first, v.at[TOP]);
+            write_epistemic(place_[ZERO_ONE], first, epistemic_[ZERO_ONE]);
+        }
         if constexpr (LOG) {
             average(place_[scorewise::LOG], first, v.at[SURPRISE]);
             average_convex(place_[scorewise::LOG], first, v.at[NEGATIVE]);
@@ -577,21 +544,22 @@ template <class T, bool SIDE> class Accumulation {
         }
     }
     INLINE void average(int place, ptrdiff_t first, V<T> entropy) {
-        T *to = statistics(state_.aleatoric, place, first);
-        const V<T> before = load<T>(to), after = fma(share_, entropy - before, before);
-        store(to, is_there_ ? after : before);
+        const V<T> before = load<T>(statistics(state_.before.aleatoric, place, first));
+        write_there(statistics(state_.after.aleatoric, place, first), fma(share_, entropy - before, before));
     }
     // In float64: EU is a small difference, in which the rounding errors of many members would count.
     INLINE void average_convex(int place, ptrdiff_t first, V<T> value) {
-        double *to = convex(place, first);
-        const Wide<T> before = load_wide(to), share = widen(share_);
-        value = is_there_ ? value : V<T>{};
-        store(to, fma(share, widen(value) - before, before));
+        const Wide<T> before = load_wide(convex(state_.before, place, first));
+        const Wide<T> after = fma(widen(share_), widen(value) - before, before);
+        double *to = convex(state_.after, place, first);
+        if (all(is_there_)) return store(to, after);
+        for (int lane = 0; lane < LANES<T>; lane++)
+            if (is_there_[lane]) memcpy(to + lane, reinterpret_cast<const double *>(&after) + lane, sizeof *to);
     }
     INLINE void write_epistemic(int place, ptrdiff_t first, V<T> value) {
-        T *to = statistics(state_.epistemic, place, first);
-        store(to, is_there_ ? value : load<T>(to));
+        write_there(statistics(state_.after.epistemic, place, first), value);
     }
+    INLINE void write_there(T *to, V<T> value) { store(to, is_there_ ? value : load<T>(to)); }
 
     // -- totals and EU of the members so far -------------------------------------------------------------
 
@@ -599,7 +567,7 @@ template <class T, bool SIDE> class Accumulation {
         for (int lane = 0; lane < (SIDE ? 1 : LANES<T>); lane++) {
             const Unit unit = {lane, Row<T>::of(mean_, n_), place_of(first + lane, row_length_),
                                place_of(first + lane, state_.n_regrets), V<T>{}, V<T>{}, Bits<T>{}};
-            const T *anchors = classes(state_.anchor) + unit.at, *deviations = classes(state_.deviation) + unit.at;
+            const T *anchors = classes(state_.before.anchor) + unit.at, *deviations = classes(state_.before.deviation) + unit.at;
             for (int r = 0; r < n_; r++)
                 mean_[r] = at_least_zero(load<T>(anchors + r * step_) + load<T>(deviations + r * step_));
             settle_unit(first, unit);
@@ -607,8 +575,8 @@ template <class T, bool SIDE> class Accumulation {
     }
 
     void settle_unit(ptrdiff_t first, const Unit &unit) {
-        Bits<T> signs;
-        Sums<T> s = sums_over_classes<T, true, true, false>(unit.row, nullptr, V<T>{}, signs);
+        Bits<T> signs{};
+        Sums<T> s = sums_of<true, true>(unit.row, signs);
         s = {across_sum<T, SIDE>(s.total), across_sum<T, SIDE>(s.squares), across_sum<T, SIDE>(s.doubt),
              across_sum<T, SIDE>(s.negative), across_max<T, SIDE>(s.top)};
         const Values<T> v = values_of<T, true, true>(s);
@@ -621,10 +589,7 @@ template <class T, bool SIDE> class Accumulation {
         if (wants(SPHERICAL)) write_total(place_[SPHERICAL], first, unit, v.at[GAP]);
         if (wants(ZERO_ONE)) {
             write_total(place_[ZERO_ONE], first, unit, v.at[MISS]);
-            const T *regrets = classes(state_.regrets) + unit.regret + (SIDE ? first_regret_ * LANE_BLOCK : first_regret_);
-            V<T> least = load<T>(regrets);
-            for (int r = 1; r < n_; r++) least = smaller(load<T>(regrets + r * step_), least);
-            write_settled(place_[ZERO_ONE], first, unit, across_min<T, SIDE>(least) + spoilt);
+            settle_regrets(first, unit, v.at[TOP], spoilt);
         }
         for (int j = 0; j < n_others_; j++) {
             const Other &other = others_[j];
@@ -632,7 +597,7 @@ template <class T, bool SIDE> class Accumulation {
             write_total(other.place, first, unit, h.value);
             if (R::has_regrets(other.rule)) {
                 const int n_regrets = R::n_regrets(other.rule, n_);
-                for (int i = 0; i < n_regrets; i++) other.rule.sums[i] = load<T>(regret_at(other, unit.regret, i));
+                for (int i = 0; i < n_regrets; i++) other.rule.sums[i] = load<T>(regret_at(state_.before, other, unit.regret, i));
                 write_settled(other.place, first, unit, R::least_regret(other.rule, n_) + spoilt);
             } else {
                 settle_difference(other.place, first, unit, other.threshold, h.convex, spoilt);
@@ -640,21 +605,42 @@ template <class T, bool SIDE> class Accumulation {
         }
     }
 
+    // As settle_difference, for zero-one; if wanted, with the regrets where they were not kept.
+    void settle_regrets(ptrdiff_t first, const Unit &unit, V<T> top, V<T> spoilt) {
+        const int place = place_[ZERO_ONE];
+        T *regrets = classes(state_.before.regrets) + unit.regret + (SIDE ? first_regret_ * LANE_BLOCK : first_regret_);
+        if (state_.wanted == CONVEX) {
+            V<T> least = load<T>(regrets);
+            for (int r = 1; r < n_; r++) least = smaller(load<T>(regrets + r * step_), least);
+            write_lanes(statistics(state_.before.epistemic, place, first), unit, across_min<T, SIDE>(least));
+        }
+        const Bits<T> is_lost = of_unit(load<T>(statistics(state_.before.epistemic, place, first)) > T(FAR), unit);
+        if (state_.wanted == REGRETS && any(is_lost)) {
+            const V<T> average_top = of_unit(narrow(load_wide(convex(state_.before, place, first))), unit);
+            for (int r = 0; r < n_; r++) {
+                T *regret = regrets + r * step_;
+                store(regret, is_lost ? average_top - mean_[r] : load<T>(regret));
+            }
+        }
+        settle_difference(place, first, unit, T(FAR), top, spoilt);
+    }
+
     // EU from the mean convex function where there was only a bound; or that function from EU.
     void settle_difference(int place, ptrdiff_t first, const Unit &unit, T threshold, V<T> of_mean, V<T> spoilt) {
-        const V<T> before = load<T>(statistics(state_.epistemic, place, first));
-        const Wide<T> average = load_wide(convex(place, first));
-        if (state_.is_convex_wanted) {
+        const V<T> before = load<T>(statistics(state_.before.epistemic, place, first));
+        const Wide<T> average = load_wide(convex(state_.before, place, first));
+        if (state_.wanted == CONVEX) {
             const Wide<T> sum = widen(before) + widen(of_mean);
             for (int lane = 0; lane < LANES<T>; lane++)
-                if (SIDE || lane == unit.lane) memcpy(convex(place, first) + lane, reinterpret_cast<const double *>(&sum) + lane, sizeof(double));
+                if (SIDE || lane == unit.lane) 
+                    memcpy(convex(state_.before, place, first) + lane, reinterpret_cast<const double *>(&sum) + lane, sizeof(double));
             return;
         }
         const V<T> difference = narrow(average - widen(of_mean));
         write_settled(place, first, unit, (before > threshold ? larger(difference, before) : before) + spoilt);
     }
     void write_settled(int place, ptrdiff_t first, const Unit &unit, V<T> value) {
-        write_lanes(statistics(state_.epistemic, place, first), unit, value);
+        write_lanes(statistics(state_.before.epistemic, place, first), unit, value);
     }
     void write_total(int place, ptrdiff_t first, const Unit &unit, V<T> value) {
         write_lanes(reinterpret_cast<T *>(job_.results + place * job_.part_stride) + first, unit, value);
@@ -680,6 +666,10 @@ template <class T, bool SIDE> class Accumulation {
     V<T> share_, rest_, epistemic_[4];
     Wide<T> log_convex_;
     Bits<T> is_there_, is_heavier_, seen_, is_log_seen_;
+    V<T> top_;              // mean max p
+    Bits<T> is_regret_seen_;
+    bool is_streamed_, has_shares_ = false;
+    bool is_partial_ = false;  // whether some lanes are no instances of the member
 };
 
 // Add a member to the instances from `start` to `stop`.

@@ -59,24 +59,36 @@ struct Job {
 // The number of components of a rule.
 inline int n_parts(const Job &job) { return job.extras & ERRORS ? 6 : job.extras & REVERSE ? 4 : 3; }
 
-// What an accumulator knows of the members so far, in memory that is updated in place.
+// What an accumulator knows of some members.
 //
 // Instances are in blocks of LANE_BLOCK. Side by side, class k of instance i is at
 // (i / LANE_BLOCK · K + k) · LANE_BLOCK + i % LANE_BLOCK, so that vectors hold a class of as many
 // instances as they have lanes. Across, an instance's classes lie one after the other, and are
-// filled up with 0 to a multiple of LANE_BLOCK.
-struct State {
+// filled up with 0 to a multiple of LANE_BLOCK. Statistics are in blocks always: (blocks, 2 or 1, rules,
+// LANE_BLOCK), so that few places of memory are read and written by turns.
+struct Memory {
     char *anchor, *deviation;     // (room, classes): the mean is their sum
     char *regrets;                // (room, n_regrets) of the rules that have regrets, as classes are
-    char *aleatoric, *epistemic;  // (rules, room): E H(θ), and EU or a lower bound of it
-    double *convex;               // (rules, room): the mean convex part of H, of which EU is a difference
-    ptrdiff_t room;               // for instances, a multiple of LANE_BLOCK
+    char *aleatoric, *epistemic;  // of each rule E H(θ), and EU or a lower bound of it
+    double *convex;               // of each rule the mean convex part of H, of which EU is a difference
+};
+
+struct State {
+    Memory before, after;  // a new member; the anchor may be the same if the member is heavier nowhere
+    ptrdiff_t room;        // for instances, a multiple of LANE_BLOCK
     ptrdiff_t n_regrets;
-    ptrdiff_t offset;             // the instance of the state that is the first of the job
-    const char *shares;           // three of each instance: of the member, of those before it, and
-    ptrdiff_t share_part_stride, share_stride;  // whether it is heavier than each of them
+    ptrdiff_t offset;      // the instance of the state that is the first of the job
+    const char *shares;    // three of each instance: of the member, of those before it, and whether
+    ptrdiff_t share_part_stride, share_stride;  // it is heavier than each of them
     bool is_side_by_side;
-    bool is_convex_wanted;        // `settle` finds convex from EU, not EU from convex
+    int wanted;  // of Wanted
+};
+
+// What `settle` finds besides the totals.
+enum Wanted {
+    EPISTEMIC,  // EU
+    REGRETS,    // EU, and the regrets of zero-one
+    CONVEX,     // the mean convex parts of H, from EU and regrets
 };
 
 constexpr ptrdiff_t LANE_BLOCK = 16;  // the most lanes of a vector
@@ -98,8 +110,6 @@ struct Kernels {
     const char *name;
     Status (*decompose_float)(const Job &);
     Status (*decompose_double)(const Job &);
-    Status (*check_float)(const Job &);
-    Status (*check_double)(const Job &);
     Status (*accumulate_float)(const Job &, const State &);
     Status (*accumulate_double)(const Job &, const State &);
     Status (*settle_float)(const Job &, const State &);

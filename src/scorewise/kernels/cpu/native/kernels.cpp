@@ -9,8 +9,7 @@ namespace scorewise {
 namespace SCOREWISE_ISA {
 
 const Kernels kernels = {TEXT(SCOREWISE_ISA), decompose<float>, decompose<double>,
-                         check<float>, check<double>, accumulate<float>, accumulate<double>,
-                         settle<float>, settle<double>};
+                         accumulate<float>, accumulate<double>, settle<float>, settle<double>};
 
 }  // namespace SCOREWISE_ISA
 }  // namespace scorewise

@@ -222,41 +222,41 @@ bool read_range(PyObject* start, PyObject* stop, Job& job) {
     return false;
 }
 
-// The state of an accumulator, the tuple (anchor, deviation, regrets, statistics, convex) of flat
+// What an accumulator knows: the tuple (anchor, deviation, regrets, statistics, convex) of flat
 // arrays, the last one in float64.
-class OpenState {
+class OpenMemory {
   public:
-    bool read(PyObject* tuple, const char* format, const Job& job, bool is_side_by_side) {
+    // Open the arrays, which must have the sizes that follow from the job. Sets room and n_regrets.
+    bool read(PyObject* tuple, const char* format, const Job& job, State& state) {
         if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) != 5) {
-            PyErr_SetString(PyExc_TypeError, "a state is a tuple of five arrays");
+            PyErr_SetString(PyExc_TypeError, "the memory of an accumulator is a tuple of five arrays");
             return false;
         }
         for (int i = 0; i < 5; ++i)
             if (!views_[i].open(PyTuple_GetItem(tuple, i), 1, i == 4 ? "d" : format, true)) return false;
-        const ptrdiff_t row = row_length(job.n_classes, is_side_by_side);
-        state.is_side_by_side = is_side_by_side;
-        state.room = views_[4].size(0) / (job.n_rules > 0 ? job.n_rules : 1);
-        for (int i = 0; i < job.n_rules; ++i) state.n_regrets += regrets_of(job.rules[i], row);
-        const ptrdiff_t sizes[] = {state.room * row, state.room * row, state.room * state.n_regrets,
-                                   2 * job.n_rules * state.room, job.n_rules * state.room};
-        const ptrdiff_t item = *format == 'f' ? 4 : 8;
+        const ptrdiff_t row = row_length(job.n_classes, state.is_side_by_side), n_rules = job.n_rules;
+        const ptrdiff_t room = views_[4].size(0) / (n_rules > 0 ? n_rules : 1), item = *format == 'f' ? 4 : 8;
+        ptrdiff_t n_regrets = 0;
+        for (int i = 0; i < n_rules; ++i) n_regrets += regrets_of(job.rules[i], row);
+        const ptrdiff_t sizes[] = {room * row, room * row, room * n_regrets, 2 * n_rules * room, n_rules * room};
+        bool fits = room % LANE_BLOCK == 0 && (state.room == 0 || state.room == room);
         for (int i = 0; i < 5; ++i) {
-            if (views_[i].size(0) != sizes[i] || (sizes[i] > 1 && views_[i].stride(0) != (i == 4 ? 8 : item)) ||
-                state.room % LANE_BLOCK != 0) {
-                PyErr_SetString(PyExc_ValueError, "the arrays of the state do not fit");
-                return false;
-            }
+            fits &= views_[i].size(0) == sizes[i];
+            fits &= sizes[i] <= 1 || views_[i].stride(0) == (i == 4 ? 8 : item);
         }
-        state.anchor = views_[0].data();
-        state.deviation = views_[1].data();
-        state.regrets = views_[2].data();
-        state.aleatoric = views_[3].data();
-        state.epistemic = views_[3].data() + job.n_rules * state.room * item;
-        state.convex = reinterpret_cast<double*>(views_[4].data());
+        if (!fits) {
+            PyErr_SetString(PyExc_ValueError, "the arrays of an accumulator do not fit");
+            return false;
+        }
+        state.room = room;
+        state.n_regrets = n_regrets;
+        char* statistics = views_[3].data();
+        memory = {views_[0].data(), views_[1].data(), views_[2].data(), statistics,
+                  statistics + n_rules * LANE_BLOCK * item, reinterpret_cast<double*>(views_[4].data())};
         return true;
     }
 
-    State state = {};
+    Memory memory = {};
 
   private:
     View views_[5];
@@ -271,40 +271,26 @@ bool has_arguments(Py_ssize_t n_args, Py_ssize_t wanted) {
     return n_args == wanted;
 }
 
-// check(member, kind, tolerance, start, stop); see _native.pyi.
-PyObject* check(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
-    if (!has_arguments(n_args, 5)) return nullptr;
-    const char* format = View::format_of(args[0]);
-    View member;
-    Job job = {};
-    if (format == nullptr || !read_member(args[0], format, job, member)) return nullptr;
-    job.kind = static_cast<int>(PyLong_AsLong(args[1]));
-    job.tolerance = PyFloat_AsDouble(args[2]);
-    if (!read_range(args[3], args[4], job)) return nullptr;
-    Status status;
-    Py_BEGIN_ALLOW_THREADS;
-    status = *format == 'f' ? chosen->check_float(job) : chosen->check_double(job);
-    Py_END_ALLOW_THREADS;
-    return answer(status);
-}
-
-// accumulate(member, shares, state, rules, kind, tolerance, is_side_by_side, offset, start, stop);
-// see _native.pyi.
+// accumulate(member, shares, before, after, rules, kind, tolerance, is_side_by_side, offset, start,
+// stop); see _native.pyi.
 PyObject* accumulate(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
-    if (!has_arguments(n_args, 10)) return nullptr;
+    if (!has_arguments(n_args, 11)) return nullptr;
     const char* format = View::format_of(args[0]);
     View member, shares, numbers[MOST_RULES];
     Rule rules[MOST_RULES];
-    OpenState open;
+    OpenMemory before, after;
     Job job = {};
+    State state = {};
     if (format == nullptr || !read_member(args[0], format, job, member)) return nullptr;
-    if (!shares.open(args[1], 2, format, false) || !read_rules(args[3], job, rules, numbers)) return nullptr;
-    job.kind = static_cast<int>(PyLong_AsLong(args[4]));
-    job.tolerance = PyFloat_AsDouble(args[5]);
-    if (!open.read(args[2], format, job, PyObject_IsTrue(args[6]) == 1)) return nullptr;
-    State& state = open.state;
-    state.offset = PyLong_AsSsize_t(args[7]);
-    if (!read_range(args[8], args[9], job)) return nullptr;
+    if (!shares.open(args[1], 2, format, false) || !read_rules(args[4], job, rules, numbers)) return nullptr;
+    job.kind = static_cast<int>(PyLong_AsLong(args[5]));
+    job.tolerance = PyFloat_AsDouble(args[6]);
+    state.is_side_by_side = PyObject_IsTrue(args[7]) == 1;
+    if (!before.read(args[2], format, job, state) || !after.read(args[3], format, job, state)) return nullptr;
+    state.before = before.memory;
+    state.after = after.memory;
+    state.offset = PyLong_AsSsize_t(args[8]);
+    if (!read_range(args[9], args[10], job)) return nullptr;
     const bool is_shared = shares.size(1) == 1;
     if (state.offset < 0 || state.offset + job.n_instances > state.room || shares.size(0) != 3 ||
         (!is_shared && shares.size(1) != job.n_instances) ||
@@ -322,21 +308,23 @@ PyObject* accumulate(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     return answer(status);
 }
 
-// settle(state, totals, rules, n_classes, is_side_by_side, is_convex_wanted, start, stop);
+// settle(memory, totals, rules, n_classes, is_side_by_side, wanted, start, stop);
 // see _native.pyi.
 PyObject* settle(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     if (!has_arguments(n_args, 8)) return nullptr;
     const char* format = View::format_of(args[1]);
     View totals, numbers[MOST_RULES];
     Rule rules[MOST_RULES];
-    OpenState open;
+    OpenMemory open;
     Job job = {};
+    State state = {};
     if (format == nullptr || !totals.open(args[1], 2, format, true)) return nullptr;
     if (!read_rules(args[2], job, rules, numbers)) return nullptr;
     job.n_classes = PyLong_AsSsize_t(args[3]);
-    if (PyErr_Occurred() || !open.read(args[0], format, job, PyObject_IsTrue(args[4]) == 1)) return nullptr;
-    State& state = open.state;
-    state.is_convex_wanted = PyObject_IsTrue(args[5]) == 1;
+    state.is_side_by_side = PyObject_IsTrue(args[4]) == 1;
+    state.wanted = static_cast<int>(PyLong_AsLong(args[5]));
+    if (PyErr_Occurred() || !open.read(args[0], format, job, state)) return nullptr;
+    state.before = state.after = open.memory;
     job.n_instances = state.room;
     if (!read_range(args[6], args[7], job)) return nullptr;
     if (job.start % LANE_BLOCK != 0 || job.stop % LANE_BLOCK != 0 || totals.size(0) != job.n_rules ||
@@ -344,7 +332,7 @@ PyObject* settle(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
         PyErr_SetString(PyExc_ValueError, "the shapes of totals and state do not fit");
         return nullptr;
     }
-    job.members = state.anchor;  // which are not read
+    job.members = state.before.anchor;  // which are not read
     job.n_members = 1;
     job.results = totals.data();
     job.part_stride = totals.stride(0);
@@ -388,10 +376,8 @@ PyMethodDef methods[] = {
      "The instruction set in use."},
     {"decompose", as_method(decompose), METH_FASTCALL,
      "Decompose members of some instances into results; False if some are no predictions."},
-    {"check", as_method(check), METH_FASTCALL,
-     "Whether all predictions of a member for some instances are valid."},
     {"accumulate", as_method(accumulate), METH_FASTCALL,
-     "Add a member's predictions for some instances to the state of an accumulator."},
+     "Add a member to an accumulator's state of some instances; False if it is no prediction."},
     {"settle", as_method(settle), METH_FASTCALL,
      "Find the totals of some instances, and bring their EU up to date."},
     {nullptr, nullptr, 0, nullptr},
