@@ -501,14 +501,24 @@ def normalized_weights(w: Any, members: Array, layout: Layout, *, check: bool) -
 def member_weight(xp: Namespace, weight: Any, theta: Array, *, check: bool) -> Array:
     """Return the weight of a single member ``(..., K)`` in every instance, ``(...)``."""
     w = _numbers(xp, weight, theta, "weight")
-    shape = tuple(theta.shape[:-1])
+    _check_member_weight(w, tuple(theta.shape[:-1]), check=check)
+    return w * xp.ones_like(to_float64(xp, theta[..., 0]))
+
+
+def member_weight_on_host(weight: Any, shape: tuple[int, ...], *, check: bool) -> np.ndarray:
+    """Return the weight of a single member of instances ``(...)``: one number, or one for each."""
+    w = np.asarray(real(weight, "weight", to_numpy).astype(np.float64))
+    _check_member_weight(w, shape, check=check)
+    return w
+
+
+def _check_member_weight(w: Array, shape: tuple[int, ...], *, check: bool) -> None:
     if w.ndim and tuple(w.shape) != shape:
         raise InvalidInput(f"weight has shape {tuple(w.shape)}; it must be a number or {shape}")
     index = _first_false((w >= 0) & (w < float("inf"))) if check else None
     if index is not None:
         place = _own_axes(w, "weight").place(index)
         raise InvalidInput(f"{place} is {float(w[index])}; weights must be finite, not negative")
-    return w * xp.ones_like(to_float64(xp, theta[..., 0]))
 
 
 def require_positive_weight(total: Array) -> None:

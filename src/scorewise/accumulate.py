@@ -9,21 +9,29 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
+from scorewise import kernels
 from scorewise._array import (
     Array,
     Namespace,
+    as_dtype_of,
     blocks,
     difference,
+    dtype_name,
+    in_host_memory,
+    is_compiled,
     namespace,
+    on_device_of,
     smallest_normal,
     to_float64,
     to_numpy,
+    working_precision,
 )
 from scorewise._inputs import InputOptions, RawPredictions, raw_members, raw_predictions
 from scorewise.decompose import Decomposition, Decompositions, decompose
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
-from scorewise.rules import RuleLike, ScoringRule, get_rules, is_single_rule
+from scorewise.kernels import Extras, Kernel, State
+from scorewise.rules import DecisionRule, RuleLike, ScoringRule, get_rules, is_single_rule
 
 __all__ = ["Accumulator"]
 
@@ -52,12 +60,16 @@ class Accumulator:
     def __init__(self, rule: RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike]) -> None:
         self._rules = get_rules(rule)
         self._single = is_single_rule(rule)
+        # A kernel accumulates the rules that it supports, and the array path the others.
+        self._fused: _Fused | None = None
         self._summary: _Summary | None = None
         self.n_members = 0
 
     @property
     def dtype(self) -> Any:
         """The precision in which members are accumulated; None before the first."""
+        if self._fused is not None:
+            return self._fused.like.dtype
         return None if self._summary is None else self._summary.anchor.dtype
 
     @property
@@ -69,7 +81,10 @@ class Accumulator:
         InvalidInput
             If no member was added.
         """
-        return self._filled().mean
+        if self._fused is None:
+            return self._filled().mean
+        state = self._fused.state
+        return self._fused.to_library(_mean(state.anchor, state.deviation))
 
     def __repr__(self) -> str:
         rules = ", ".join(repr(rule) for rule in self._rules.values())
@@ -105,17 +120,80 @@ class Accumulator:
         def layout(ndim: int, name: str) -> validate.Layout:
             return validate.layout_of_member(ndim, class_axis, name)
 
-        theta = raw_predictions(
+        raw = raw_predictions(
             member_probs, layout, from_logits=from_logits, normalize=normalize, check=check
-        ).probabilities()
+        )
+        for rule in self._rules.values():
+            rule.check_classes(raw.values.shape[-1])
+        if self._update_by_kernel(raw, weight):
+            return
+        theta = raw.probabilities()
         xp = namespace(theta)
         w = validate.member_weight(xp, weight, theta, check=check)
-        rules = list(self._rules.values())
-        for rule in rules:
-            rule.check_classes(theta.shape[-1])
+        self._check_same_instances(theta.shape, theta)
+        self._add(_summary_of_member(xp, theta, w, list(self._rules.values())), 1)
+
+    def _update_by_kernel(self, raw: RawPredictions, weight: Any) -> bool:
+        """Return whether a kernel added a member; the array path adds, or refuses, any other."""
+        kernel = None if is_compiled(raw.values) else kernels.pick(raw, weight)
+        if kernel is None or not (self._fused or self._is_on_host()):
+            return False
+        xp, shape = namespace(raw.values), tuple(raw.values.shape)
+        like = xp.zeros_like(working_precision(xp, raw.values[..., :0]))
+        self._check_same_instances(shape, like)
+        fused = self._fused or self._new_fused(kernel, shape, like)
+        if fused is None:
+            return False
+        raw.check_logits()
+        w = validate.member_weight_on_host(weight, shape[:-1], check=raw.check)
+        others = [name for name in self._rules if name not in fused.names]
+        summary = None
+        if others:
+            rules = [self._rules[name] for name in others]
+            theta = raw.probabilities()
+            own = validate.member_weight(xp, weight, theta, check=False)
+            summary = _summary_of_member(xp, theta, own, rules)
+            if self._summary is not None:
+                summary = _merge(xp, rules, self._part_of_summary(others), summary)
+        if not fused.add(raw, w):
+            return False
+        self._fused, self._summary = fused, summary
+        self.n_members += 1
+        return True
+
+    def _is_on_host(self) -> bool:
+        """Return whether the summary, if any, is in host memory, where a kernel may go on."""
+        summary = self._summary
+        if summary is None:
+            return True
+        arrays = summary.weight, summary.anchor, summary.deviation, *summary.aleatoric
+        return all(in_host_memory(x) for x in (*arrays, *summary.states))
+
+    def _new_fused(self, kernel: Kernel, shape: tuple[int, ...], like: Array) -> _Fused | None:
+        """Return the members so far under the rules that a kernel accumulates; None without any."""
+        new_state = getattr(kernel, "new_state", None)
+        names = [name for name, rule in self._rules.items() if kernel.supports(rule, Extras())]
+        names = names[: getattr(kernel, "MOST_RULES", 0)]
         if self._summary is not None:
-            _check_same_instances(self._summary, theta)
-        self._add(_summary_of_member(xp, theta, w, rules), 1)
+            names = [name for name in names if _can_go_on(self._rules[name])]
+        if new_state is None or not names:
+            return None
+        state = new_state(shape, dtype_name(like), [self._rules[name] for name in names])
+        fused = _Fused(tuple(names), state, like)
+        if self._summary is not None:
+            fused.load(self._part_of_summary(names))
+        return fused
+
+    def _part_of_summary(self, names: Sequence[str]) -> _Summary:
+        """Return the summary under some of the rules that it has."""
+        summary = self._filled()
+        present = [n for n in self._rules if self._fused is None or n not in self._fused.names]
+        places = [present.index(name) for name in names]
+        return replace(
+            summary,
+            aleatoric=tuple(summary.aleatoric[i] for i in places),
+            states=tuple(summary.states[i] for i in places),
+        )
 
     def update_chunks(
         self,
@@ -160,23 +238,58 @@ class Accumulator:
         """
         options = InputOptions(from_logits=from_logits, normalize=normalize, check=check)
         reader = _ChunkReader(self._rules, weights, n_instances)
-        if self._summary is not None and n_instances not in {None, self._summary.anchor.shape[0]}:
-            raise InvalidInput(
-                f"there are {self._summary.anchor.shape[0]} instances so far, not {n_instances}"
-            )
+        n_before = self._shape()[:1]
+        if n_before and n_instances not in {None, *n_before}:
+            raise InvalidInput(f"there are {n_before[0]} instances so far, not {n_instances}")
         for chunk in chunks:
             reader.add(raw_members(chunk, options))
         summary = reader.summary()
-        if self._summary is not None:
-            _check_same_instances(self._summary, summary.anchor)
+        self._check_same_instances(summary.anchor.shape, summary.anchor)
         self._add(summary, reader.n_members)
 
     def _add(self, summary: _Summary, n_members: int) -> None:
-        if self._summary is not None:
+        """Add members under all rules; their instances are the same as before."""
+        before = self._whole_summary()
+        if before is not None:
             xp = namespace(summary.anchor)
-            summary = _merge(xp, list(self._rules.values()), self._summary, summary)
-        self._summary = summary
+            summary = _merge(xp, list(self._rules.values()), before, summary)
+        self._fused, self._summary = None, summary
         self.n_members += n_members
+
+    def _whole_summary(self) -> _Summary | None:
+        """Return the summary of the members so far under all rules; None before the first."""
+        if self._fused is None:
+            return self._summary
+        by_rule = self._fused.statistics(self._rules)
+        if self._summary is not None:
+            others = [name for name in self._rules if name not in self._fused.names]
+            arrays = zip(self._summary.aleatoric, self._summary.states, strict=True)
+            by_rule |= dict(zip(others, arrays, strict=True))
+        return self._fused.summary([by_rule[name] for name in self._rules])
+
+    def _shape(self) -> tuple[int, ...]:
+        """The shape of members so far, ``(..., K)``; empty before the first."""
+        if self._fused is not None:
+            return self._fused.state.shape
+        return () if self._summary is None else tuple(self._summary.anchor.shape)
+
+    def _check_same_instances(self, shape: Sequence[int], like: Array) -> None:
+        """Raise unless a member of this shape fits those so far; ``like`` has its dtype."""
+        before = self._shape()
+        if not before:
+            return
+        example = self._fused.like if self._fused is not None else self._filled().anchor
+        validate.same_library(example, like)
+        if before != tuple(shape):
+            raise InvalidInput(
+                f"members have shape {before} so far, this one {tuple(shape)}; all must be of the "
+                "same instances and classes"
+            )
+        if example.dtype != like.dtype:
+            raise InvalidInput(
+                f"members have dtype {example.dtype} so far, this one {like.dtype}; "
+                "convert them to the same"
+            )
 
     def _filled(self) -> _Summary:
         if self._summary is None:
@@ -202,11 +315,11 @@ class Accumulator:
             raise InvalidInput(f"cannot merge {other!r} into {self!r}: the rules must be the same")
         if other is self:
             raise InvalidInput("cannot merge an accumulator into itself: its members count once")
-        if other._summary is None:
+        summary = other._whole_summary()
+        if summary is None:
             return
-        if self._summary is not None:
-            _check_same_instances(self._summary, other._summary.anchor)
-        self._add(other._summary, other.n_members)
+        self._check_same_instances(summary.anchor.shape, summary.anchor)
+        self._add(summary, other.n_members)
 
     def result(self) -> Decomposition | Decompositions:
         """Return the decomposition of all members so far, as :func:`scorewise.decompose` does.
@@ -216,32 +329,104 @@ class Accumulator:
         InvalidInput
             If no member was added, or an instance has only members of weight 0.
         """
-        summary = self._filled()
-        xp = namespace(summary.anchor)
-        validate.require_positive_weight(summary.weight)
-        totals = summary.totals(list(self._rules.values()))
-        results = [
-            Decomposition(total, aleatoric, rule._epistemic_of_state(xp, state))
-            for rule, total, aleatoric, state in zip(
-                self._rules.values(), totals, summary.aleatoric, summary.states, strict=True
-            )
-        ]
+        by_rule: dict[str, Decomposition] = {}
+        if self._fused is not None:
+            by_rule |= self._fused.results()
+        if self._fused is None or self._summary is not None:
+            others = [name for name in self._rules if name not in by_rule]
+            results = self._filled().results([self._rules[name] for name in others])
+            by_rule |= dict(zip(others, results, strict=True))
         if self._single:
-            return results[0]
-        return Decompositions(zip(self._rules, results, strict=True))
+            return next(iter(by_rule.values()))
+        return Decompositions((name, by_rule[name]) for name in self._rules)
 
 
-def _check_same_instances(summary: _Summary, theta: Array) -> None:
-    validate.same_library(summary.anchor, theta)
-    if tuple(summary.anchor.shape) != tuple(theta.shape):
-        raise InvalidInput(
-            f"members have shape {tuple(summary.anchor.shape)} so far, this one "
-            f"{tuple(theta.shape)}; all must be of the same instances and classes"
+# -- the members so far, accumulated by a kernel ---------------------------------------------------
+
+
+def _can_go_on(rule: ScoringRule) -> bool:
+    """Return whether a kernel finds the regrets that it needs in the epistemic state of a rule."""
+    structure = rule.structure
+    return isinstance(rule, DecisionRule) or structure is None or structure.name != "decision"
+
+
+class _Fused:
+    """The members so far under rules that a kernel accumulates, in host memory."""
+
+    def __init__(self, names: tuple[str, ...], state: State, like: Array) -> None:
+        self.names = names
+        self.state = state
+        self.like = like  # an empty array of the members' library, device and precision
+        # One number each, as long as no member has a weight for each instance.
+        self._weight = np.asarray(0.0)
+        self._anchor_weight = np.asarray(-1.0)  # so that the first member is heavier
+
+    def add(self, raw: RawPredictions, weight: np.ndarray) -> bool:
+        """Add a member with its weight, one number or one for each instance.
+
+        Return False, and add nothing, if it is no prediction.
+        """
+        with np.errstate(all="ignore"):  # result() raises for an infinite sum
+            total = self._weight + weight
+            scale = np.where(total > 0, total, 1.0)
+            parts = weight / scale, self._weight / scale, self._anchor_weight < weight
+            columns = [np.reshape(part, -1) for part in np.broadcast_arrays(*parts)]
+            shares = np.stack(columns).astype(dtype_name(self.like))
+        if not self.state.add(raw, shares):
+            return False
+        self._weight, self._anchor_weight = total, np.maximum(self._anchor_weight, weight)
+        return True
+
+    def to_library(self, values: np.ndarray) -> Array:
+        """Return an array that nobody else has, in the library and precision of the members."""
+        xp = namespace(self.like)
+        return values[()] if xp is namespace(values) else as_dtype_of(xp, values, self.like)
+
+    def results(self) -> dict[str, Decomposition]:
+        """Return the decompositions by the names of the rules."""
+        components = self.state.components()
+        validate.require_positive_weight(np.broadcast_to(self._weight, self.state.shape[:-1]))
+        return {
+            name: Decomposition(*(self.to_library(x) for x in three))
+            for name, three in zip(self.names, components, strict=True)
+        }
+
+    def statistics(self, rules: Mapping[str, ScoringRule]) -> dict[str, tuple[Array, Array]]:
+        """Return E H(θ) and the epistemic state by the names of the rules."""
+        components = self.state.components()
+        by_rule = {}
+        for i, (name, (_, aleatoric, epistemic)) in enumerate(
+            zip(self.names, components, strict=True)
+        ):
+            regrets = self.state.regrets(i) if isinstance(rules[name], DecisionRule) else None
+            state = epistemic if regrets is None else regrets
+            by_rule[name] = self.to_library(aleatoric), self.to_library(state)
+        return by_rule
+
+    def summary(self, statistics: Sequence[tuple[Array, Array]]) -> _Summary:
+        """Return the summary with these statistics under each rule."""
+        xp, batch = namespace(self.like), self.state.shape[:-1]
+        weights = [
+            on_device_of(xp, np.broadcast_to(w, batch).copy(), self.like)
+            for w in (self._weight, self._anchor_weight)
+        ]
+        return _Summary(
+            *weights,
+            self.to_library(self.state.anchor),
+            self.to_library(self.state.deviation),
+            tuple(aleatoric for aleatoric, _ in statistics),
+            tuple(state for _, state in statistics),
         )
-    if summary.anchor.dtype != theta.dtype:
-        raise InvalidInput(
-            f"members have dtype {summary.anchor.dtype} so far, this one {theta.dtype}; "
-            "convert them to the same"
+
+    def load(self, summary: _Summary) -> None:
+        """Take over the members of a summary in host memory, under the same rules."""
+        self._weight = to_numpy(summary.weight).astype(np.float64)
+        self._anchor_weight = to_numpy(summary.anchor_weight).astype(np.float64)
+        self.state.load(
+            to_numpy(summary.anchor),
+            to_numpy(summary.deviation),
+            [to_numpy(x) for x in summary.aleatoric],
+            [to_numpy(x) for x in summary.states],
         )
 
 
@@ -268,6 +453,17 @@ class _Summary:
     def mean(self) -> Array:
         """The mean θ̄, ``(..., K)``."""
         return _mean(self.anchor, self.deviation)
+
+    def results(self, rules: Sequence[ScoringRule]) -> list[Decomposition]:
+        """Return the decompositions; raise if an instance has only members of weight 0."""
+        xp = namespace(self.anchor)
+        validate.require_positive_weight(self.weight)
+        return [
+            Decomposition(total, aleatoric, rule._epistemic_of_state(xp, state))
+            for rule, total, aleatoric, state in zip(
+                rules, self.totals(rules), self.aleatoric, self.states, strict=True
+            )
+        ]
 
     def totals(self, rules: Sequence[ScoringRule]) -> list[Array]:
         """Return H(θ̄) under each rule, ``(...)``, some instances at a time."""

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 from scorewise._array import Array
 from scorewise._inputs import RawPredictions
 from scorewise.rules import ScoringRule
@@ -81,3 +83,42 @@ class Kernel(Protocol):
         predictions or weights (the jackknife needs two members with weight), and if the kernel
         cannot run: the array path then raises the error, or computes the result.
         """
+
+
+class State(Protocol):
+    """The members so far of an accumulator, in memory of a kernel.
+
+    A kernel that accumulates has ``new_state(shape, dtype, rules)``, which returns an empty one for
+    members ``(..., K)`` and at most ``MOST_RULES`` supported rules. No array of the caller becomes
+    part of it, and those that it returns are new.
+    """
+
+    @property
+    def anchor(self) -> np.ndarray:
+        """One of the heaviest members, ``(..., K)``."""
+
+    @property
+    def deviation(self) -> np.ndarray:
+        """How far the mean is from the anchor, ``(..., K)``."""
+
+    def add(self, raw: RawPredictions, shares: np.ndarray) -> bool:
+        """Add a member ``(..., K)``; return False, and add nothing, if it is no prediction.
+
+        The shares, ``(3, N)`` or ``(3, 1)``, are that of the member in the weight of all, that of
+        the members before it, and 1 where it is heavier than each of them.
+        """
+
+    def components(self) -> list[list[np.ndarray]]:
+        """Return total, aleatoric and epistemic uncertainty of each rule, ``(...)``."""
+
+    def regrets(self, rule: int) -> np.ndarray | None:
+        """Return the mean regrets under a rule, ``(..., R)``; None if it has none."""
+
+    def load(
+        self,
+        anchor: np.ndarray,
+        deviation: np.ndarray,
+        aleatoric: Sequence[np.ndarray],
+        states: Sequence[np.ndarray],
+    ) -> None:
+        """Take over the statistics of other members: of each rule E H(θ), and EU or regrets."""

@@ -32,6 +32,7 @@ from scorewise._threads import get_num_threads, run_in_threads
 from scorewise._validate import SUM_TOLERANCE
 from scorewise.errors import InvalidInput
 from scorewise.kernels._kernel import Extras, Usability
+from scorewise.kernels.cpu._accumulate import State
 from scorewise.kernels.cpu._two_class import two_class_numbers
 from scorewise.rules import ScoringRule
 from scorewise.rules.structures import (
@@ -63,7 +64,7 @@ _LARGEST_POWER = 300  # the largest power of a rule that keeps enough digits in 
 _CHUNK = 1 << 19  # numbers that are worth handing to a thread
 _CHUNKS_PER_THREAD = 8
 _LANES = 16  # the most instances that the kernel takes at a time; chunks are multiples of it
-_MOST_RULES = 64  # that the kernel takes at a time
+MOST_RULES = 64  # that the kernel takes at a time
 _MANY_PIECES = 1000  # passed to the threads at a time
 _SLAB = 1 << 22  # numbers that are widened from half precision at a time
 
@@ -126,8 +127,8 @@ def compute(
     EU = E D(q, θ). It takes no extras.
     """
     results: list[Array] = []
-    for i in range(0, len(rules), _MOST_RULES):
-        some = _compute(raw, weights, rules[i : i + _MOST_RULES], extras, predictor)
+    for i in range(0, len(rules), MOST_RULES):
+        some = _compute(raw, weights, rules[i : i + MOST_RULES], extras, predictor)
         if some is None:
             return None
         results += some
@@ -243,6 +244,11 @@ def _average(
             if not run_in_threads(tasks, get_num_threads() if len(tasks) > 1 else 1):
                 return False
     return True
+
+
+def new_state(shape: Sequence[int], dtype: str, rules: Sequence[ScoringRule]) -> State:
+    """Return the state of an accumulator of members ``(..., K)``, without any member yet."""
+    return State(shape, dtype, [_native_rule(rule.structure) for rule in rules])
 
 
 # -- rules as the kernel reads them ---------------------------------------------------------------

@@ -27,3 +27,28 @@ def average(
     stop: int,
     /,
 ) -> bool: ...
+def accumulate(
+    member: np.ndarray,  # (N, K)
+    shares: np.ndarray,  # (3, N or 1), of the same dtype
+    before: tuple[np.ndarray, ...],  # anchor, deviation, regrets, statistics and convex; all flat
+    after: tuple[np.ndarray, ...],
+    rules: tuple[tuple[int, float, np.ndarray | None], ...],  # at most one of each of the first four
+    kind: int,
+    tolerance: float,
+    is_side_by_side: bool,
+    offset: int,  # of the member's first instance in the state
+    start: int,
+    stop: int,
+    /,
+) -> bool: ...
+def settle(
+    memory: tuple[np.ndarray, ...],
+    totals: np.ndarray,  # (len(rules), room)
+    rules: tuple[tuple[int, float, np.ndarray | None], ...],
+    n_classes: int,
+    is_side_by_side: bool,
+    wanted: int,
+    start: int,
+    stop: int,
+    /,
+) -> bool: ...

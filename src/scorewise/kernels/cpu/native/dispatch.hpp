@@ -70,6 +70,50 @@ struct AverageJob {
 // The number of components of a rule.
 inline int n_parts(const Job &job) { return job.extras & ERRORS ? 6 : job.extras & (REVERSE | ACTIONS) ? 4 : 3; }
 
+// What an accumulator knows of some members.
+//
+// Instances are in blocks of LANE_BLOCK. Side by side, class k of instance i is at
+// (i / LANE_BLOCK · K + k) · LANE_BLOCK + i % LANE_BLOCK, so that vectors hold a class of as many
+// instances as they have lanes. Across, an instance's classes lie one after the other, and are
+// filled up with 0 to a multiple of LANE_BLOCK. Statistics are in blocks always: (blocks, 2 or 1, rules,
+// LANE_BLOCK), so that few places of memory are read and written by turns.
+struct Memory {
+    char *anchor, *deviation;     // (room, classes): the mean is their sum
+    char *regrets;                // (room, n_regrets) of the rules that have regrets, as classes are
+    char *aleatoric, *epistemic;  // of each rule E H(θ), and EU or a lower bound of it
+    double *convex;               // of each rule the mean convex part of H, of which EU is a difference
+};
+
+struct State {
+    Memory before, after;  // a new member; the anchor may be the same if the member is heavier nowhere
+    ptrdiff_t room;        // for instances, a multiple of LANE_BLOCK
+    ptrdiff_t n_regrets;
+    ptrdiff_t offset;      // the instance of the state that is the first of the job
+    const char *shares;    // three of each instance: of the member, of those before it, and whether
+    ptrdiff_t share_part_stride, share_stride;  // it is heavier than each of them
+    bool is_side_by_side;
+    int wanted;  // of Wanted
+};
+
+// What `settle` finds besides the totals.
+enum Wanted {
+    EPISTEMIC,  // EU
+    REGRETS,    // EU, and the regrets of zero-one
+    CONVEX,     // the mean convex parts of H, from EU and regrets
+};
+
+constexpr ptrdiff_t LANE_BLOCK = 16;  // the most lanes of a vector
+
+// The numbers of a row of classes in a state.
+inline ptrdiff_t row_length(ptrdiff_t n_classes, bool is_side_by_side) {
+    return is_side_by_side ? n_classes : (n_classes + LANE_BLOCK - 1) / LANE_BLOCK * LANE_BLOCK;
+}
+// The regrets of an instance under a rule.
+inline ptrdiff_t regrets_of(const Rule &rule, ptrdiff_t row) {
+    if (rule.structure == ZERO_ONE) return row;
+    return rule.structure == COSTS ? ptrdiff_t(rule.parameter) : rule.structure == LARGEST ? 2 * row : 0;
+}
+
 enum Status { INVALID = 0, DONE = 1, NO_MEMORY = 2 };
 
 // The code for one instruction set.
@@ -79,6 +123,10 @@ struct Kernels {
     Status (*decompose_double)(const Job &);
     Status (*average_float)(const AverageJob &);
     Status (*average_double)(const AverageJob &);
+    Status (*accumulate_float)(const Job &, const State &);
+    Status (*accumulate_double)(const Job &, const State &);
+    Status (*settle_float)(const Job &, const State &);
+    Status (*settle_double)(const Job &, const State &);
 };
 
 // kernels.cpp defines them in a namespace for each instruction set; module.cpp chooses.

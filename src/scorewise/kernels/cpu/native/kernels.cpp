@@ -1,4 +1,5 @@
 // The code for one instruction set; compiled once for each, with SCOREWISE_ISA as its name.
+#include "accumulate.hpp"
 #include "decompose.hpp"
 #include "means.hpp"
 
@@ -9,7 +10,8 @@ namespace scorewise {
 namespace SCOREWISE_ISA {
 
 const Kernels kernels = {TEXT(SCOREWISE_ISA), decompose<float>, decompose<double>,
-                         average<float>, average<double>};
+                         average<float>, average<double>,
+                         accumulate<float>, accumulate<double>, settle<float>, settle<double>};
 
 }  // namespace SCOREWISE_ISA
 }  // namespace scorewise

@@ -100,12 +100,13 @@ template <class T, bool SIDE> class Members {
         for (int i = 0; i < 3; i++) end_ += strides[i] > 0 ? (sizes[i] - 1) * strides[i] : 0;
     }
 
-    // Go to the instances from `first` on; lanes beyond the last repeat it.
-    void locate(ptrdiff_t first, int count) {
+    // Go to the instances from `first` on, in the lanes from `skip` on; others repeat the nearest.
+    void locate(ptrdiff_t first, int count, int skip = 0) {
         bad = Bits<T>{};
         highest_ = job_.members;
         for (int lane = 0; lane < GROUP; lane++) {
-            instance_[lane] = first + (lane < count ? lane : count - 1);
+            const int place = lane < skip ? 0 : lane - skip;
+            instance_[lane] = first + (place < count ? place : count - 1);
             address_[lane] = job_.members + instance_[lane] * job_.instance_stride;
             highest_ = address_[lane] > highest_ ? address_[lane] : highest_;
         }

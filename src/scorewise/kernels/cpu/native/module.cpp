@@ -238,6 +238,158 @@ PyObject* decompose(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     return answer(status);
 }
 
+// Read rules from a tuple of at most MOST_RULES.
+bool read_rules(PyObject* tuple, Job& job, Rule* rules, View* numbers) {
+    if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) > MOST_RULES) {
+        PyErr_SetString(PyExc_TypeError, "rules are a tuple of at most 64");
+        return false;
+    }
+    job.rules = rules;
+    job.n_rules = static_cast<int>(PyTuple_Size(tuple));
+    for (int i = 0; i < job.n_rules; ++i)
+        if (!read_rule(PyTuple_GetItem(tuple, i), rules[i], numbers[i])) return false;
+    return true;
+}
+
+// Read the member (N, K).
+bool read_member(PyObject* array, const char* format, Job& job, View& member) {
+    if (!member.open(array, 2, format, false)) return false;
+    job.members = member.data();
+    job.n_instances = member.size(0);
+    job.n_members = 1;
+    job.n_classes = member.size(1);
+    job.instance_stride = member.stride(0);
+    job.class_stride = member.stride(1);
+    return true;
+}
+
+// Read the start and the stop of a job.
+bool read_range(PyObject* start, PyObject* stop, Job& job) {
+    job.start = PyLong_AsSsize_t(start);
+    job.stop = PyLong_AsSsize_t(stop);
+    if (PyErr_Occurred()) return false;
+    if (job.start >= 0 && job.start <= job.stop && job.stop <= job.n_instances) return true;
+    PyErr_SetString(PyExc_ValueError, "there are no such instances");
+    return false;
+}
+
+// What an accumulator knows: the tuple (anchor, deviation, regrets, statistics, convex) of flat
+// arrays, the last one in float64.
+class OpenMemory {
+  public:
+    // Open the arrays, which must have the sizes that follow from the job. Sets room and n_regrets.
+    bool read(PyObject* tuple, const char* format, const Job& job, State& state) {
+        if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) != 5) {
+            PyErr_SetString(PyExc_TypeError, "the memory of an accumulator is a tuple of five arrays");
+            return false;
+        }
+        for (int i = 0; i < 5; ++i)
+            if (!views_[i].open(PyTuple_GetItem(tuple, i), 1, i == 4 ? "d" : format, true)) return false;
+        const ptrdiff_t row = row_length(job.n_classes, state.is_side_by_side), n_rules = job.n_rules;
+        const ptrdiff_t room = views_[4].size(0) / (n_rules > 0 ? n_rules : 1), item = *format == 'f' ? 4 : 8;
+        ptrdiff_t n_regrets = 0;
+        for (int i = 0; i < n_rules; ++i) n_regrets += regrets_of(job.rules[i], row);
+        const ptrdiff_t sizes[] = {room * row, room * row, room * n_regrets, 2 * n_rules * room, n_rules * room};
+        bool fits = room % LANE_BLOCK == 0 && (state.room == 0 || state.room == room);
+        for (int i = 0; i < 5; ++i) {
+            fits &= views_[i].size(0) == sizes[i];
+            fits &= sizes[i] <= 1 || views_[i].stride(0) == (i == 4 ? 8 : item);
+        }
+        if (!fits) {
+            PyErr_SetString(PyExc_ValueError, "the arrays of an accumulator do not fit");
+            return false;
+        }
+        state.room = room;
+        state.n_regrets = n_regrets;
+        char* statistics = views_[3].data();
+        memory = {views_[0].data(), views_[1].data(), views_[2].data(), statistics,
+                  statistics + n_rules * LANE_BLOCK * item, reinterpret_cast<double*>(views_[4].data())};
+        return true;
+    }
+
+    Memory memory = {};
+
+  private:
+    View views_[5];
+};
+
+bool has_arguments(Py_ssize_t n_args, Py_ssize_t wanted) {
+    if (n_args != wanted) PyErr_Format(PyExc_TypeError, "%zd arguments are needed, not %zd", wanted, n_args);
+    return n_args == wanted;
+}
+
+// accumulate(member, shares, before, after, rules, kind, tolerance, is_side_by_side, offset, start,
+// stop); see _native.pyi.
+PyObject* accumulate(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
+    if (!has_arguments(n_args, 11)) return nullptr;
+    const char* format = View::format_of(args[0]);
+    View member, shares, numbers[MOST_RULES];
+    Rule rules[MOST_RULES];
+    OpenMemory before, after;
+    Job job = {};
+    State state = {};
+    if (format == nullptr || !read_member(args[0], format, job, member)) return nullptr;
+    if (!shares.open(args[1], 2, format, false) || !read_rules(args[4], job, rules, numbers)) return nullptr;
+    job.kind = static_cast<int>(PyLong_AsLong(args[5]));
+    job.tolerance = PyFloat_AsDouble(args[6]);
+    state.is_side_by_side = PyObject_IsTrue(args[7]) == 1;
+    if (!before.read(args[2], format, job, state) || !after.read(args[3], format, job, state)) return nullptr;
+    state.before = before.memory;
+    state.after = after.memory;
+    state.offset = PyLong_AsSsize_t(args[8]);
+    if (!read_range(args[9], args[10], job)) return nullptr;
+    const bool is_shared = shares.size(1) == 1;
+    if (state.offset < 0 || state.offset + job.n_instances > state.room || shares.size(0) != 3 ||
+        (!is_shared && shares.size(1) != job.n_instances) ||
+        (!state.is_side_by_side && job.class_stride != (*format == 'f' ? 4 : 8))) {
+        PyErr_SetString(PyExc_ValueError, "the shapes of member, shares and state do not fit");
+        return nullptr;
+    }
+    state.shares = job.weights = shares.data();
+    state.share_part_stride = shares.stride(0);
+    state.share_stride = job.weight_instance_stride = is_shared ? 0 : shares.stride(1);
+    Status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = *format == 'f' ? chosen->accumulate_float(job, state) : chosen->accumulate_double(job, state);
+    Py_END_ALLOW_THREADS;
+    return answer(status);
+}
+
+// settle(memory, totals, rules, n_classes, is_side_by_side, wanted, start, stop);
+// see _native.pyi.
+PyObject* settle(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
+    if (!has_arguments(n_args, 8)) return nullptr;
+    const char* format = View::format_of(args[1]);
+    View totals, numbers[MOST_RULES];
+    Rule rules[MOST_RULES];
+    OpenMemory open;
+    Job job = {};
+    State state = {};
+    if (format == nullptr || !totals.open(args[1], 2, format, true)) return nullptr;
+    if (!read_rules(args[2], job, rules, numbers)) return nullptr;
+    job.n_classes = PyLong_AsSsize_t(args[3]);
+    state.is_side_by_side = PyObject_IsTrue(args[4]) == 1;
+    state.wanted = static_cast<int>(PyLong_AsLong(args[5]));
+    if (PyErr_Occurred() || !open.read(args[0], format, job, state)) return nullptr;
+    state.before = state.after = open.memory;
+    job.n_instances = state.room;
+    if (!read_range(args[6], args[7], job)) return nullptr;
+    if (job.start % LANE_BLOCK != 0 || job.stop % LANE_BLOCK != 0 || totals.size(0) != job.n_rules ||
+        totals.size(1) != state.room || totals.stride(1) != (*format == 'f' ? 4 : 8)) {
+        PyErr_SetString(PyExc_ValueError, "the shapes of totals and state do not fit");
+        return nullptr;
+    }
+    job.members = state.before.anchor;  // which are not read
+    job.n_members = 1;
+    job.results = totals.data();
+    job.part_stride = totals.stride(0);
+    Status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = *format == 'f' ? chosen->settle_float(job, state) : chosen->settle_double(job, state);
+    Py_END_ALLOW_THREADS;
+    return answer(status);
+}
+
 // Chooses the fastest instruction set, or the one that the environment names.
 int choose(PyObject*) {
     chosen = available.sets[available.count - 1];
@@ -273,6 +425,10 @@ PyMethodDef methods[] = {
      "Decompose members of some instances into results; False if some are no predictions."},
     {"average", as_method(average), METH_FASTCALL,
      "Write the mean of members of some instances, or parts by class; False if some are no predictions."},
+    {"accumulate", as_method(accumulate), METH_FASTCALL,
+     "Add a member to an accumulator's state of some instances; False if it is no prediction."},
+    {"settle", as_method(settle), METH_FASTCALL,
+     "Find the totals of some instances, and bring their EU up to date."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -1,0 +1,315 @@
+"""The state of an accumulator in host memory, to which the kernel adds members."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from scorewise._array import Array, dtype_name, host_view, namespace, working_precision
+from scorewise._inputs import RawPredictions
+from scorewise._threads import get_num_threads, run_in_threads
+from scorewise._validate import SUM_TOLERANCE
+
+_LANE_BLOCK = 16  # as in native/dispatch.hpp
+_CHUNK = 1 << 18  # numbers that are worth handing to a thread, or copied at a time
+_CHUNKS_PER_THREAD = 8
+_FEW_NUMBERS = 1 << 12  # of rows that are rather copied than passed one after the other
+_ALIGNMENT = 64  # bytes of a vector
+
+# Up to so many classes, instances are side by side (measured): under the first four rules alone,
+# and under others. Rules from costs on need classes in their order.
+_FEW_CLASSES, _FEW_CLASSES_UNDER_OTHERS = 400, 400
+_SPHERICAL, _COSTS, _LARGEST, _ZERO_ONE = 3, 6, 7, 2
+
+_EPISTEMIC, _REGRETS, _CONVEX = range(3)  # what is settled; as in native/dispatch.hpp
+
+NativeRule = tuple[int, float, np.ndarray | None]
+_Task = Callable[[], bool]
+
+# Anchor, deviation, regrets, statistics (E H(θ) of all rules, then EU) and convex parts; all flat.
+_Memory = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+class State:
+    """What an accumulator knows of N instances under some rules; README.md explains its layout.
+
+    The mean is ``anchor + deviation``. Of every rule there are E H(θ), EU or a lower bound of it,
+    and the mean convex part of H, of which EU is a difference where members are far apart.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of a member, ``(..., K)``.
+    dtype : dtype
+        Of the mean.
+    rules : sequence of native rules
+        Equal ones are computed once.
+    """
+
+    def __init__(self, shape: Sequence[int], dtype: Any, rules: Sequence[NativeRule]) -> None:
+        self.shape = tuple(shape)
+        self.dtype = np.dtype(dtype)
+        self._n, self._k = math.prod(self.shape[:-1]), self.shape[-1]
+        keys = [(code, parameter, id(numbers)) for code, parameter, numbers in rules]
+        distinct = dict(zip(keys, rules, strict=True))
+        self._rules = tuple(distinct.values())
+        self._places = [list(distinct).index(key) for key in keys]
+        codes = [code for code, *_ in self._rules]
+        few = _FEW_CLASSES if max(codes) <= _SPHERICAL else _FEW_CLASSES_UNDER_OTHERS
+        self._is_side_by_side = max(codes) >= _COSTS or (self._k <= few and self._n > 1)
+        self._row = self._k if self._is_side_by_side else _rounded_up(self._k)
+        self._room = _rounded_up(self._n)
+        self._regret_counts = [_n_regrets(rule, self._row) for rule in self._rules]
+        self._is_empty = True
+        self._now = self._new_memory()
+        self._next: _Memory | None = None  # from the second member on
+        self._next_anchor: np.ndarray | None = None  # from the first heavier one on
+
+    # -- a new member -----------------------------------------------------------------------------
+
+    def add(self, raw: RawPredictions, shares: np.ndarray) -> bool:
+        """Add a member ``(..., K)``; return False, and add nothing, if it is no prediction.
+
+        The shares, ``(3, N)`` or ``(3, 1)``, are that of the member in the weight of all, that of
+        the members before it, and 1 where it is heavier than each of them.
+        """
+        memory = self._memory_of_next(is_heavier=bool(shares[2].any()))
+        accumulate, kind = _native().accumulate, _kind(raw)
+        tolerance = SUM_TOLERANCE[raw.dtype] if raw.check else -1.0
+
+        def task(first: int, member: np.ndarray, start: int, stop: int) -> bool:
+            own = shares if shares.shape[1] == 1 else shares[:, first : first + len(member)]
+            how = self._rules, kind, tolerance, self._is_side_by_side
+            return bool(accumulate(member, own, self._now, memory, *how, first, start, stop))
+
+        if not self._for_member(task, raw.values):
+            return False
+        if memory is not self._now:
+            if memory[0] is not self._now[0]:
+                self._next_anchor = self._now[0]
+            self._now, self._next = memory, self._now
+        self._is_empty = False
+        return True
+
+    def _memory_of_next(self, *, is_heavier: bool) -> _Memory:
+        """Return where to write what is known after a new member.
+
+        What is known before it is kept, so that nothing is added if a row is no prediction. Both
+        are used by turns. The anchor is shared where it does not change.
+        """
+        if self._is_empty:
+            return self._now
+        if self._next is None:
+            self._next = self._new_memory(self._now[0])
+        anchor = self._now[0]
+        if is_heavier:
+            if self._next_anchor is None:
+                self._next_anchor = _zeros(anchor.size, self.dtype)
+            anchor = self._next_anchor
+        return anchor, *self._next[1:]
+
+    def _new_memory(self, anchor: np.ndarray | None = None) -> _Memory:
+        n_rules, n_regrets = len(self._rules), sum(self._regret_counts)
+        return (
+            _zeros(self._room * self._row, self.dtype) if anchor is None else anchor,
+            _zeros(self._room * self._row, self.dtype),
+            _zeros(self._room * n_regrets, self.dtype),
+            _zeros(2 * n_rules * self._room, self.dtype),
+            _zeros(n_rules * self._room, np.dtype(np.float64)),
+        )
+
+    def _for_member(
+        self, work: Callable[[int, np.ndarray, int, int], bool], values: Array
+    ) -> bool:
+        """Return whether the work returns true for all parts of a member."""
+        for first, member in self._pieces(values, 0):
+            tasks = [
+                partial(work, first, member, start, stop)
+                for start, stop in self._ranges(first, len(member))
+            ]
+            if not _run(tasks):
+                return False
+        return True
+
+    def _pieces(self, values: Array, first: int) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield the number of an instance, and an array (n, K) of the instances from it on.
+
+        A piece is a view where the kernel can read it, and else a copy of few instances.
+        """
+        xp, shape = namespace(values), tuple(values.shape)
+        if math.prod(shape) == 0:
+            return
+        if len(shape) == 1:
+            values, shape = values[None, :], (1, *shape)
+        is_half = dtype_name(values) in {"float16", "bfloat16"}
+        if not is_half:
+            view = host_view(values)
+            in_rows = view.strides[-1] == view.itemsize
+            if (in_rows or self._is_side_by_side) and _is_evenly_spaced(view):
+                yield first, view.reshape(-1, self._k)
+                return
+        per_row = math.prod(shape[1:])
+        if len(shape) > 2 and per_row > _FEW_NUMBERS:
+            for i in range(shape[0]):
+                yield from self._pieces(values[i, ...], first + i * per_row // self._k)
+            return
+        step = max(1, _CHUNK // per_row)
+        for start in range(0, shape[0], step):
+            block = host_view(working_precision(xp, values[start : start + step, ...]))
+            yield first + start * per_row // self._k, np.ascontiguousarray(block).reshape(-1, self._k)
+
+    def _ranges(self, first: int, n: int) -> Iterator[tuple[int, int]]:
+        """Yield parts of n instances from the state's ``first`` on, which threads may add at once.
+
+        Two of them never write to the same block of the state.
+        """
+        n_chunks = max(1, n * self._k // _CHUNK)
+        if n_chunks > 1:
+            n_chunks = min(n_chunks, get_num_threads() * _CHUNKS_PER_THREAD)
+        step = _rounded_up(-(-n // n_chunks))
+        stops = range(step - first % _LANE_BLOCK, n + step, step)
+        start = 0
+        for stop in stops:
+            if start < n:
+                yield start, min(stop, n)
+            start = stop
+
+    # -- results ----------------------------------------------------------------------------------
+
+    def components(self) -> list[list[np.ndarray]]:
+        """Return total, aleatoric and epistemic uncertainty of each rule, ``(...)``, new arrays."""
+        totals = self._settle(_EPISTEMIC)
+        both = self._now[3].reshape(-1, 2, len(self._rules), _LANE_BLOCK)
+        rows = [
+            [totals[place], *(both[:, part, place].reshape(-1) for part in range(2))]
+            for place in self._places
+        ]
+        return [[x[: self._n].reshape(self.shape[:-1]).copy() for x in three] for three in rows]
+
+    def _settle(self, wanted: int) -> np.ndarray:
+        """Return the totals, and find what else is wanted."""
+        totals = np.empty((len(self._rules), self._room), self.dtype)
+        arguments = self._now, totals, self._rules, self._k, self._is_side_by_side
+        work = partial(_native().settle, *arguments, wanted)
+        ranges = self._ranges(0, self._room) if self._room else ()
+        _run([partial(work, start, stop) for start, stop in ranges])
+        return totals
+
+    @property
+    def anchor(self) -> np.ndarray:
+        """One of the heaviest members, ``(..., K)``, a new array."""
+        return self._rows(self._now[0], 0, self._k).reshape(self.shape)
+
+    @property
+    def deviation(self) -> np.ndarray:
+        """How far the mean is from the anchor, ``(..., K)``, a new array."""
+        return self._rows(self._now[1], 0, self._k).reshape(self.shape)
+
+    def regrets(self, rule: int) -> np.ndarray | None:
+        """The mean regrets under a rule, ``(..., R)``, a new array; None if it has none."""
+        place = self._places[rule]
+        n, first = self._regret_counts[place], sum(self._regret_counts[:place])
+        if n == 0:
+            return None
+        n = n if self._is_side_by_side else self._k
+        self._settle(_REGRETS)
+        return self._rows(self._now[2], first, n).reshape(*self.shape[:-1], n)
+
+    def load(
+        self,
+        anchor: np.ndarray,
+        deviation: np.ndarray,
+        aleatoric: Sequence[np.ndarray],
+        states: Sequence[np.ndarray],
+    ) -> None:
+        """Take over the statistics of other members: of each rule E H(θ), and EU or regrets."""
+        self._set_rows(self._now[0], 0, anchor)
+        self._set_rows(self._now[1], 0, deviation)
+        both = self._now[3].reshape(-1, 2, len(self._rules), _LANE_BLOCK)
+        for i, place in enumerate(self._places):
+            both[:, 0, place] = self._blocks(aleatoric[i])
+            if self._regret_counts[place]:
+                self._set_rows(self._now[2], sum(self._regret_counts[:place]), states[i])
+            else:
+                both[:, 1, place] = self._blocks(states[i])
+        self._settle(_CONVEX)
+        self._is_empty = False
+
+    # -- the layout in memory ---------------------------------------------------------------------
+
+    def _blocks(self, values: np.ndarray) -> np.ndarray:
+        """Numbers of the instances, in whole blocks."""
+        padded = np.zeros(self._room, self.dtype)
+        padded[: self._n] = values.reshape(-1)
+        return padded.reshape(-1, _LANE_BLOCK)
+
+    def _instances(self, flat: np.ndarray) -> np.ndarray:
+        """A view of numbers: (blocks, instances of a block, numbers of an instance)."""
+        length = flat.size // max(1, self._room)
+        if self._is_side_by_side:
+            return flat.reshape(-1, length, _LANE_BLOCK).swapaxes(1, 2)
+        return flat.reshape(-1, _LANE_BLOCK, length)
+
+    def _rows(self, flat: np.ndarray, first: int, n: int) -> np.ndarray:
+        if self._room == 0:
+            return np.empty((0, n), self.dtype)
+        rows = self._instances(flat)[..., first : first + n]
+        return np.ascontiguousarray(rows).reshape(-1, n)[: self._n]
+
+    def _set_rows(self, flat: np.ndarray, first: int, rows: np.ndarray) -> None:
+        if self._n == 0:
+            return
+        rows = rows.reshape(self._n, -1)
+        view = self._instances(flat)[..., first : first + rows.shape[1]]
+        whole = self._n // _LANE_BLOCK
+        view[:whole] = rows[: whole * _LANE_BLOCK].reshape(whole, _LANE_BLOCK, -1)
+        view[whole:, : self._n % _LANE_BLOCK] = rows[whole * _LANE_BLOCK :]
+
+
+def _native() -> Any:
+    return importlib.import_module("scorewise.kernels.cpu._native")
+
+
+def _kind(raw: RawPredictions) -> int:
+    """What the numbers of a member are; as in native/dispatch.hpp."""
+    return 1 if raw.from_logits else 2 if raw.normalize else 0
+
+
+def _run(tasks: list[_Task]) -> bool:
+    return run_in_threads(tasks, get_num_threads() if len(tasks) > 1 else 1)
+
+
+def _rounded_up(n: int) -> int:
+    return n + -n % _LANE_BLOCK
+
+
+def _n_regrets(rule: NativeRule, row: int) -> int:
+    """The regrets of an instance; as in native/dispatch.hpp."""
+    code, parameter, _ = rule
+    return {_ZERO_ONE: row, _COSTS: int(parameter), _LARGEST: 2 * row}.get(code, 0)
+
+
+def _zeros(size: int, dtype: np.dtype[Any]) -> np.ndarray:
+    """Zeros whose first number is aligned to vectors."""
+    more = _ALIGNMENT // dtype.itemsize
+    zeros = np.zeros(size + more, dtype)
+    start = -zeros.ctypes.data % _ALIGNMENT // dtype.itemsize
+    return zeros[start : start + size]
+
+
+def _is_evenly_spaced(view: np.ndarray) -> bool:
+    """Return whether all instances of an array (..., K) are equally far from the next."""
+    axes = [
+        (n, stride)
+        for n, stride in zip(view.shape[:-1], view.strides[:-1], strict=True)
+        if n > 1
+    ]
+    return all(
+        stride == n * next_stride
+        for (_, stride), (n, next_stride) in zip(axes, axes[1:], strict=False)
+    )

@@ -1,0 +1,698 @@
+// Members that arrive one at a time: from what an accumulator knows of those before.
+//
+// With the share s of the new member θ in the weight of all, and the mean μ₁ of those before it,
+//
+//   μ = μ₁ + s·(θ − μ₁)      EU = (1 − s)·(EU₁ + D(μ, μ₁)) + s·D(μ, θ).
+//
+// No term is negative, and all are 0 for equal members. The mean is kept as an anchor, one of the
+// members, and a deviation from it: θ − μ₁ then has all its digits where members nearly agree.
+//
+// For logarithms and powers the two divergences cost more than all the rest, and for zero-one the
+// regrets of all classes would be read and written. There EU is the
+// difference of a mean convex function and that of the mean wherever this keeps enough digits, as in
+// decompose.hpp. It is found when it is asked for (`settle`), and until then only a lower bound is
+// kept: by the identity above, EU is never below (1 − s)·EU₁. Where this bound is too small for a
+// difference, EU is brought up to date, and followed by the identity from there on. So:
+//
+//   epistemic ≤ threshold: it is EU;     epistemic > threshold: it is a lower bound of EU,
+//                                        and the regrets of zero-one are not kept.
+//
+// What is known before the member is kept, and what is known after it goes into a memory of its own:
+// if a later row turns out to be no prediction, nothing was added. A pass that only checks the member
+// would cost more, as its rows are often far apart.
+#pragma once
+
+#include "rules.hpp"
+
+namespace scorewise {
+namespace SCOREWISE_ISA {
+
+constexpr ptrdiff_t STREAMED = ptrdiff_t(1) << 40;  // bytes of a large state
+
+template <class T, bool SIDE> class Accumulation {
+    using R = Rules<T, SIDE>;
+
+    // A rule that is not one of the first four.
+    struct Other {
+        RuleNumbers<T> rule;
+        int place;               // in the list of rules
+        T threshold;             // of EU, see above
+        ptrdiff_t first_regret;  // in a row of regrets
+        Entropy<T> entropy;      // of the new member, of a group of instances
+        V<T> epistemic;
+        Bits<T> is_seen;
+    };
+
+    // Some instances that are computed together: a group side by side, or one across.
+    struct Unit {
+        int lane;  // of the instance in its group; 0 side by side
+        Row<T> row;
+        ptrdiff_t at;      // its first class in the state
+        ptrdiff_t regret;  // its first regret
+        V<T> share, rest;
+        Bits<T> is_heavier;
+    };
+
+  public:
+    // Of a member (n_members = 1) or, without one, of the state itself.
+    Accumulation(const Job &job, const State &state, Arena &arena)
+        : job_(job), state_(state), members_(job, arena), n_(members_.n),
+          step_(SIDE ? LANE_BLOCK : LANES<T>), row_length_(row_length(job.n_classes, SIDE)) {
+        old_mean_ = arena.take<V<T>>(n_);
+        mean_ = arena.take<V<T>>(n_);
+        change_ = arena.take<V<T>>(n_);
+        scaled_ = arena.take<V<T>>(n_);
+        others_ = arena.take<Other>(job.n_rules);
+        ptrdiff_t first_regret = 0;
+        for (int i = 0; i < job.n_rules; i++) {
+            const Rule &rule = job.rules[i];
+            if (rule.structure > SPHERICAL) {
+                Other &other = others_[n_others_++];
+                other.rule = numbers_of(rule, arena);
+                other.place = i;
+                other.threshold = T(threshold_of(rule));
+                other.first_regret = first_regret;
+            } else {
+                place_[rule.structure] = i;
+                if (rule.structure == ZERO_ONE) first_regret_ = first_regret;
+            }
+            first_regret += regrets_of(rule, row_length_);
+        }
+        // Writing past the caches is faster than reading what is then overwritten, if it is large.
+        const auto is_aligned = [](const void *place) { return reinterpret_cast<uintptr_t>(place) % BYTES == 0; };
+        is_streamed_ = state.room * row_length_ * ptrdiff_t(sizeof(T)) > STREAMED && is_aligned(state.after.deviation) &&
+                       is_aligned(state.after.regrets);
+        log_threshold_ = T(FAR * (1 + __builtin_log(double(job.n_classes))));
+    }
+
+    Status add_member() {
+        if (job_.kind == LOGITS) return wants(LOG) ? add_with<true, true>() : add_with<false, true>();
+        return wants(LOG) ? add_with<true, false>() : add_with<false, false>();
+    }
+
+    // Write the totals H(μ), and bring EU up to date.
+    Status settle() {
+        for (ptrdiff_t first = job_.start; first < job_.stop; first += LANES<T>) settle_group(first);
+        return DONE;
+    }
+
+  private:
+    bool wants(Structure rule) const { return place_[rule] >= 0; }
+
+    RuleNumbers<T> numbers_of(const Rule &rule, Arena &arena) {
+        RuleNumbers<T> own = {};
+        own.structure = rule.structure;
+        own.parameter = rule.parameter;
+        own.doubles = rule.numbers;
+        own.size = rule.size;
+        if (rule.size > 0) {
+            T *numbers = arena.take<T>(rule.size + LANES<T>);
+            for (ptrdiff_t i = 0; i < rule.size + LANES<T>; i++) numbers[i] = i < rule.size ? T(rule.numbers[i]) : T(0);
+            own.numbers = numbers;
+        }
+        const ptrdiff_t room = 2 * n_ > 4 * rule.parameter ? 2 * n_ : ptrdiff_t(4 * rule.parameter);
+        own.row = arena.take<V<T>>(room + 4);
+        own.sums = arena.take<V<T>>(R::has_regrets(own) ? R::n_regrets(own, n_) : 0);
+        return own;
+    }
+
+    // Above which EU a difference keeps enough digits, whatever the mean; infinite if none is taken.
+    double threshold_of(const Rule &rule) const {
+        if (rule.structure == NORM) return FAR;
+        if (rule.structure != SEPARABLE) return __builtin_inf();
+        const double heaviest = rule.size > 0 ? rule.numbers[rule.size - 1] : 1, n = double(job_.n_classes);
+        const double largest = rule.parameter > 0 ? 1 / rule.parameter : __builtin_inf(), log_n = __builtin_log(n);
+        const double entropy = largest < log_n ? largest : log_n;
+        return FAR * heaviest * (entropy > 0.25 ? entropy : 0.25);
+    }
+
+    static bool is_quadratic(const Other &other) {
+        return other.rule.structure == QUADRATIC || other.rule.structure == CUMULATIVE;
+    }
+
+    T *classes(char *numbers) const { return reinterpret_cast<T *>(numbers); }
+    // Statistics of a block of instances lie together, one rule after the other.
+    T *statistics(char *numbers, int place, ptrdiff_t first) const {
+        return reinterpret_cast<T *>(numbers) + place_of_statistic(2 * job_.n_rules, place, first);
+    }
+    double *convex(const Memory &memory, int place, ptrdiff_t first) const {
+        return memory.convex + place_of_statistic(job_.n_rules, place, first);
+    }
+    static ptrdiff_t place_of_statistic(int n, int place, ptrdiff_t first) {
+        return (first / LANE_BLOCK * n + place) * LANE_BLOCK + first % LANE_BLOCK;
+    }
+
+    // Where the first number of a row of `length` numbers is, for an instance or those from it on.
+    ptrdiff_t place_of(ptrdiff_t instance, ptrdiff_t length) const {
+        if (!SIDE) return instance * length;
+        return instance / LANE_BLOCK * LANE_BLOCK * length + instance % LANE_BLOCK;
+    }
+
+    static INLINE Wide<T> load_wide(const double *place) {
+        Wide<T> v;
+        memcpy(&v, place, sizeof v);
+        return v;
+    }
+
+    // A value of a unit becomes one of its group.
+    static INLINE void put(V<T> &to, const Unit &unit, V<T> value) {
+        to = SIDE ? value : (lane_numbers<T>() == unit.lane ? value : to);
+    }
+    static INLINE V<T> of_unit(V<T> v, const Unit &unit) { return SIDE ? v : fill<T>(v[unit.lane]); }
+    static INLINE Bits<T> of_unit(Bits<T> v, const Unit &unit) { return SIDE ? v : Bits<T>{} + v[unit.lane]; }
+
+    // -- a new member ---------------------------------------------------------------------------------
+
+    template <bool LOG, bool FROM_LOGITS> Status add_with() {
+        if (wants(SPHERICAL) || wants(BRIER)) return wants(ZERO_ONE) ? add_all<LOG, FROM_LOGITS, true, true>()
+                                                                     : add_all<LOG, FROM_LOGITS, true, false>();
+        return wants(ZERO_ONE) ? add_all<LOG, FROM_LOGITS, false, true>() : add_all<LOG, FROM_LOGITS, false, false>();
+    }
+
+    template <bool LOG, bool FROM_LOGITS, bool SQUARED, bool REGRET> Status add_all() {
+        const ptrdiff_t begin = state_.offset + job_.start, end = state_.offset + job_.stop;
+        for (ptrdiff_t first = begin / LANES<T> * LANES<T>; first < end; first += LANES<T>) {
+            const int from = int(begin > first ? begin - first : 0);
+            const int to = int(end - first < LANES<T> ? end - first : LANES<T>);
+            read_shares(first, from, to);
+            find_what_is_seen(first);
+            fetch(first + from - state_.offset);
+            Bits<T> signs{};
+            Sums<T> sums{};
+            if constexpr (SIDE) {
+                members_.locate(first + from - state_.offset, to - from, from);
+                const Unit unit = {0, members_.row(0), place_of(first, row_length_), place_of(first, state_.n_regrets),
+                                   share_, rest_, is_heavier_};
+                sums = add_unit<LOG, FROM_LOGITS, SQUARED, REGRET>(unit, signs);
+                if (!is_prediction(unit.row, signs)) return INVALID;
+            } else {
+                Sums<T> each[LANES<T>];
+                for (int lane = from; lane < to; lane++) {
+                    members_.locate(first + lane - state_.offset, 1);
+                    const Unit unit = {lane, members_.row(0), place_of(first + lane, row_length_),
+                                       place_of(first + lane, state_.n_regrets), fill<T>(share_[lane]),
+                                       fill<T>(rest_[lane]), Bits<T>{} + is_heavier_[lane]};
+                    each[lane] = add_unit<LOG, FROM_LOGITS, SQUARED, REGRET>(unit, signs);
+                    if (!is_prediction(unit.row, signs)) return INVALID;
+                }
+                sums = combined<LOG, SQUARED>(each, from, to);
+            }
+            const Bits<T> is_one = absolute(sums.total - T(1)) <= T(job_.tolerance);
+            if (job_.tolerance >= 0 && job_.kind == PROBABILITIES && !all(is_one)) return INVALID;
+            write<LOG, SQUARED>(first, sums);
+        }
+        finish_streams();
+        return DONE;
+    }
+
+    // Fetch rows that are read soon. Rows of a member are often far apart, and the processor does not
+    // foresee them.
+    INLINE void fetch(ptrdiff_t instance) const {
+        const ptrdiff_t length = job_.n_classes * ptrdiff_t(sizeof(T));
+        if (job_.class_stride != ptrdiff_t(sizeof(T)) || job_.instance_stride == length) return;
+        const ptrdiff_t ahead = (length > 256 ? 32 : 96) * job_.instance_stride;
+        for (int lane = 0; lane < LANES<T>; lane++) {
+            const char *row = job_.members + (instance + lane) * job_.instance_stride + ahead;
+            for (ptrdiff_t i = 0; i < length; i += 64) __builtin_prefetch(row + i, 0, 2);
+            __builtin_prefetch(row + length - 1, 0, 2);
+        }
+    }
+
+    // Whether no number of a row is negative, or bad as a logit or mass. The sums are checked later.
+    bool is_prediction(const Row<T> &row, Bits<T> &signs) const {
+        if (job_.tolerance < 0) return true;
+        if (job_.kind != PROBABILITIES) return !any(members_.bad);
+        if (!any(signs < 0)) return true;
+        signs = Bits<T>{};
+        for (int r = 0; r < n_; r++)  // what has the sign of one below 0 may be −0.0
+            if (any(row[r] < 0)) return false;
+        return true;
+    }
+
+    // The sums of instances from one lane to another; other lanes get those of the first.
+    template <bool LOG, bool SQUARED> static Sums<T> combined(const Sums<T> *each, int from, int to) {
+        V<T> total[LANES<T>], squares[LANES<T>], doubt[LANES<T>], negative[LANES<T>], top[LANES<T>];
+        for (int lane = 0; lane < LANES<T>; lane++) {
+            const Sums<T> &s = each[lane >= from && lane < to ? lane : from];
+            total[lane] = s.total;
+            top[lane] = s.top;
+            if (SQUARED) squares[lane] = s.squares, doubt[lane] = s.doubt;
+            if (LOG) negative[lane] = s.negative;
+        }
+        return {combine_each<T>(total, Add{}), SQUARED ? combine_each<T>(squares, Add{}) : V<T>{},
+                SQUARED ? combine_each<T>(doubt, Add{}) : V<T>{}, LOG ? combine_each<T>(negative, Add{}) : V<T>{},
+                combine_each<T>(top, Larger{})};
+    }
+
+    // In lanes that are no instances of the member it has no share, so that nothing changes there.
+    void read_shares(ptrdiff_t first, int from, int to) {
+        const Bits<T> lanes = lane_numbers<T>();
+        is_there_ = (lanes >= from) & (lanes < to);
+        if (state_.share_stride == 0 && to - from == LANES<T> && has_shares_) return;
+        V<T> parts[3];
+        for (int i = 0; i < 3; i++) {
+            const char *place = state_.shares + i * state_.share_part_stride;
+            for (int lane = 0; lane < LANES<T>; lane++) {
+                const int here = lane < from ? from : lane < to ? lane : to - 1;
+                T number;
+                memcpy(&number, place + (first + here - state_.offset) * state_.share_stride, sizeof number);
+                parts[i][lane] = number;
+            }
+        }
+        has_shares_ = to - from == LANES<T>;
+        share_ = is_there_ ? parts[0] : V<T>{};
+        rest_ = is_there_ ? parts[1] : fill<T>(1);
+        is_heavier_ = is_there_ & (parts[2] > 0);
+        is_partial_ = SIDE && to - from < LANES<T>;
+    }
+
+    // Where the bound of EU will be too small for a difference. Where either side has no weight, EU
+    // does not change.
+    void find_what_is_seen(ptrdiff_t first) {
+        const Bits<T> both = is_there_ & (share_ > 0) & (rest_ > 0);
+        seen_ = Bits<T>{};
+        for (int rule = LOG; rule <= SPHERICAL; rule++)
+            if (place_[rule] >= 0) epistemic_[rule] = load<T>(statistics(state_.before.epistemic, place_[rule], first));
+        if (wants(LOG)) {
+            log_convex_ = load_wide(convex(state_.before, place_[LOG], first));
+            seen_ = is_log_seen_ = both & ~(rest_ * epistemic_[LOG] > log_threshold_);
+        }
+        if (wants(ZERO_ONE)) {
+            top_ = narrow(load_wide(convex(state_.before, place_[ZERO_ONE], first)));
+            is_regret_seen_ = is_there_ & ~(rest_ * epistemic_[ZERO_ONE] > T(FAR));
+        }
+        if (wants(SPHERICAL)) seen_ |= both;
+        for (int j = 0; j < n_others_; j++) {
+            Other &other = others_[j];
+            other.epistemic = load<T>(statistics(state_.before.epistemic, other.place, first));
+            other.is_seen = Bits<T>{};
+            if (!R::has_regrets(other.rule)) other.is_seen = both & ~(rest_ * other.epistemic > other.threshold);
+            seen_ |= other.is_seen;
+        }
+        first_ = first;
+    }
+
+    // What the loop over the classes of a unit finds besides the new mean.
+    struct Moved {
+        V<T> distance, along, squares;  // Σ(θ − μ₁)², Σ(θ − μ₁)·μ, Σμ²
+        V<T> least;                     // mean regret under zero-one
+    };
+
+    // Write numbers of instances side by side, but of no others.
+    template <bool PLAIN> INLINE void keep(T *to, V<T> numbers) const {
+        if (!PLAIN && is_partial_) numbers = is_there_ ? numbers : load<T>(to);
+        if (PLAIN && is_streamed_) stream(to, numbers);
+        else store(to, numbers);
+    }
+
+    // Move the mean, and add regrets. What is seen keeps both means and θ − μ₁ for a while.
+    template <bool SQUARED, bool REGRET, bool KEEP, bool PLAIN>
+    __attribute__((noinline)) Moved move(const Unit &unit, V<T> top) {
+        const T *anchors = classes(state_.before.anchor) + unit.at;
+        const T *deviations = classes(state_.before.deviation) + unit.at;
+        const ptrdiff_t first_regret = unit.regret + (SIDE ? first_regret_ * LANE_BLOCK : first_regret_);
+        const T *regrets = classes(state_.before.regrets) + first_regret;
+        T *new_anchors = classes(state_.after.anchor) + unit.at;
+        T *new_deviations = classes(state_.after.deviation) + unit.at;
+        T *new_regrets = classes(state_.after.regrets) + first_regret;
+        const V<T> share = unit.share, rest = unit.rest;
+        const V<T> average_top = REGRET && !PLAIN ? of_unit(top_, unit) : V<T>{};
+        const Bits<T> is_lost = REGRET && !PLAIN ? of_unit(epistemic_[ZERO_ONE], unit) > T(FAR) : Bits<T>{};
+        V<T> least = fill<T>(__builtin_inf());
+        Wide<T> distance{}, along{}, squares{};
+        for (int start = 0; start < n_; start += BLOCK) {
+            V<T> part_distance{}, part_along{}, part_squares{};
+            const int stop = start + BLOCK < n_ ? start + BLOCK : n_;
+            for (int r = start; r < stop; r++) {
+                const V<T> p = unit.row[r], anchor = load<T>(anchors + r * step_), shift = load<T>(deviations + r * step_);
+                const V<T> change = (p - anchor) - shift;
+                V<T> new_anchor = anchor, new_shift = fma(share, change, shift);
+                if constexpr (!PLAIN) {  // the anchor is the heaviest member
+                    new_anchor = unit.is_heavier ? p : anchor;
+                    new_shift = unit.is_heavier ? -(rest * change) : new_shift;
+                    keep<PLAIN>(new_anchors + r * step_, new_anchor);
+                }
+                keep<PLAIN>(new_deviations + r * step_, new_shift);
+                if constexpr (KEEP) {
+                    old_mean_[r] = at_least_zero(anchor + shift);
+                    change_[r] = change;
+                }
+                if constexpr (KEEP || SQUARED) {
+                    const V<T> q = at_least_zero(new_anchor + new_shift);
+                    if constexpr (KEEP) mean_[r] = q;
+                    if constexpr (SQUARED) {
+                        part_distance = fma(change, change, part_distance);
+                        part_along = fma(change, q, part_along);
+                        part_squares = fma(q, q, part_squares);
+                    }
+                }
+                if constexpr (REGRET) {
+                    V<T> regret = load<T>(regrets + r * step_);
+                    if constexpr (!PLAIN)  // where it was not kept it is large, and this has all its digits
+                        regret = is_lost ? average_top - at_least_zero(anchor + shift) : regret;
+                    regret = fma(share, top - p, rest * regret);
+                    least = smaller(regret, least);
+                    keep<PLAIN>(new_regrets + r * step_, regret);
+                }
+            }
+            if constexpr (SQUARED) {
+                distance = distance + widen(part_distance);
+                along = along + widen(part_along);
+                squares = squares + widen(part_squares);
+            }
+        }
+        return {narrow(distance), narrow(along), narrow(squares), least};
+    }
+
+    template <bool SQUARED, bool REGRET> INLINE Moved move_with(const Unit &unit, V<T> top, bool keep, bool is_plain) {
+        if (keep) return is_plain ? move<SQUARED, REGRET, true, true>(unit, top) : move<SQUARED, REGRET, true, false>(unit, top);
+        return is_plain ? move<SQUARED, REGRET, false, true>(unit, top) : move<SQUARED, REGRET, false, false>(unit, top);
+    }
+
+    // Loops over classes are functions of their own: in a larger one, the compiler keeps their sums in
+    // memory instead of registers.
+    template <bool LOG, bool SQUARED> static __attribute__((noinline)) Sums<T> sums_of(Row<T> row, Bits<T> &signs) {
+        Bits<T> gathered = signs;
+        const Sums<T> s = sums_over_classes<T, LOG, SQUARED, false>(row, nullptr, V<T>{}, gathered);
+        signs = gathered;
+        return s;
+    }
+
+    template <bool LOG, bool FROM_LOGITS, bool SQUARED, bool REGRET> INLINE Sums<T> add_unit(const Unit &unit, Bits<T> &signs) {
+        Sums<T> s = sums_of<LOG && !FROM_LOGITS, SQUARED>(unit.row, signs);
+        if constexpr (LOG && FROM_LOGITS) {
+            const V<T> negative = members_.negative(0) * T(1 / LOG_UNIT<T>);
+            s.negative = SIDE ? negative : (lane_numbers<T>() == 0 ? negative : V<T>{});
+        }
+        const V<T> top = REGRET || n_others_ > 0 ? across_max<T, SIDE>(s.top) : V<T>{};
+        for (int j = 0; j < n_others_; j++) find_entropy(others_[j], unit, across_sum<T, SIDE>(s.total), top);
+        const Bits<T> seen = of_unit(seen_, unit);
+        bool is_plain = !is_partial_ && state_.before.anchor == state_.after.anchor && !any(unit.is_heavier);
+        const bool see_regrets = REGRET && any(of_unit(is_regret_seen_, unit));
+        if (see_regrets) is_plain &= !any(of_unit(epistemic_[ZERO_ONE], unit) > T(FAR));
+        const Moved moved = see_regrets ? move_with<SQUARED, REGRET>(unit, top, any(seen), is_plain)
+                                        : move_with<SQUARED, false>(unit, top, any(seen), is_plain);
+        if constexpr (REGRET) {
+            const V<T> before = of_unit(epistemic_[ZERO_ONE], unit);
+            put(epistemic_[ZERO_ONE], unit, see_regrets ? across_min<T, SIDE>(moved.least) : unit.rest * before);
+        }
+        if constexpr (SQUARED) see_squares(unit, moved);
+        if constexpr (LOG) {
+            if (any(of_unit(is_log_seen_, unit))) see_log(unit);
+            else put(epistemic_[scorewise::LOG], unit, unit.rest * of_unit(epistemic_[scorewise::LOG], unit));
+        }
+        for (int j = 0; j < n_others_; j++) see_other(others_[j], unit);
+        return s;
+    }
+
+    // EU is (1 − s)·EU₁ + s·(1 − s)·Σ(θ − μ₁)² for Brier. For spherical only the part of θ − μ₁ that
+    // is not parallel to μ counts; where most of it is parallel it is summed class by class.
+    void see_squares(const Unit &unit, const Moved &moved) {
+        const V<T> distance = across_sum<T, SIDE>(moved.distance), both = unit.share * unit.rest;
+        if (wants(BRIER)) put(epistemic_[BRIER], unit, fma(both, distance, unit.rest * of_unit(epistemic_[BRIER], unit)));
+        if (!wants(SPHERICAL)) return;
+        V<T> epistemic = unit.rest * of_unit(epistemic_[SPHERICAL], unit);
+        if (any(of_unit(seen_, unit))) {
+            const V<T> along = across_sum<T, SIDE>(moved.along), squares = across_sum<T, SIDE>(moved.squares);
+            const V<T> parallel = along / squares, norm = sqrt(squares);
+            V<T> across = distance - along * parallel;
+            if (any(across < distance * T(0.1)))
+                across = R::sum_over_classes(n_, [&](int r, V<T> sum) __attribute__((always_inline)) {
+                    const V<T> d = change_[r] - mean_[r] * parallel;
+                    return fma(d, d, sum);
+                });
+            // D(μ, μ + t·(θ − μ₁)) without the factor t²
+            auto divergence = [&](V<T> t) __attribute__((always_inline)) {
+                const V<T> end = sqrt(at_least_zero(fma(t * t, distance, fma(t + t, along, squares))));
+                return across / (end + norm * fma(t, parallel, fill<T>(1)));
+            };
+            const V<T> divergences = unit.rest * divergence(unit.rest) + unit.share * divergence(-unit.share);
+            epistemic = both > 0 ? fma(both, divergences, epistemic) : epistemic;
+        }
+        put(epistemic_[SPHERICAL], unit, epistemic);
+    }
+
+    void see_log(const Unit &unit) {
+        const V<T> share = unit.share, rest = unit.rest;
+        Bits<T> seen = of_unit(is_log_seen_, unit);
+        V<T> before = of_unit(epistemic_[LOG], unit);
+        const Bits<T> was_far = seen & (before > log_threshold_);
+        if (any(was_far)) {  // until now there was only a bound
+            Bits<T> signs{};
+            const Sums<T> s = sums_of<true, false>(Row<T>::of(old_mean_, n_), signs);
+            const V<T> difference = of_unit(narrow(log_convex_ - widen(in_lanes(s.negative * T(LOG_UNIT<T>)))), unit);
+            before = was_far ? larger(difference, before) : before;
+            seen &= ~(rest * before > log_threshold_);
+        }
+        V<T> epistemic = rest * before;
+        if (any(seen)) {
+            const V<T> divergences = R::sum_over_classes(n_, [&](int r, V<T> sum) __attribute__((always_inline)) {
+                const V<T> q = mean_[r], d = change_[r];
+                sum = fma(share, relative_entropy<T>(q, unit.row[r], rest * d), sum);
+                return fma(rest, relative_entropy<T>(q, old_mean_[r], -(share * d)), sum);
+            });
+            epistemic = seen ? epistemic + divergences : epistemic;
+        }
+        put(epistemic_[LOG], unit, epistemic);
+    }
+    static V<T> in_lanes(V<T> v) { return across_sum<T, SIDE>(v); }
+
+    void find_entropy(Other &other, const Unit &unit, V<T> total, V<T> top) {
+        const Entropy<T> h = R::entropy(other.rule, unit.row, Sums<T>{total, V<T>{}, V<T>{}, V<T>{}, top});
+        put(other.entropy.value, unit, h.value);
+        put(other.entropy.convex, unit, h.convex);
+    }
+
+    void see_other(Other &other, const Unit &unit) {
+        if (R::has_regrets(other.rule)) return add_regrets(other, unit);
+        const V<T> share = unit.share, rest = unit.rest;
+        Bits<T> seen = of_unit(other.is_seen, unit);
+        V<T> before = of_unit(other.epistemic, unit);
+        const Row<T> mean = Row<T>::of(mean_, n_), old_mean = Row<T>::of(old_mean_, n_), change = Row<T>::of(change_, n_);
+        const Bits<T> was_far = seen & (before > other.threshold);
+        if (any(was_far)) {
+            const Entropy<T> h = R::entropy(other.rule, old_mean, combined_sums(old_mean));
+            const Wide<T> average = load_wide(convex(state_.before, other.place, first_));
+            const V<T> difference = of_unit(narrow(average - widen(h.convex)), unit);
+            before = was_far ? larger(difference, before) : before;
+            seen &= ~(rest * before > other.threshold);
+        }
+        V<T> epistemic = rest * before;
+        if (any(seen)) {
+            V<T> divergences;
+            if (is_quadratic(other)) {
+                divergences = share * rest * R::divergence(other.rule, mean, unit.row, change);
+            } else {
+                for (int r = 0; r < n_; r++) scaled_[r] = rest * change_[r];
+                divergences = share * R::divergence(other.rule, mean, unit.row, Row<T>::of(scaled_, n_));
+                for (int r = 0; r < n_; r++) scaled_[r] = -(share * change_[r]);
+                divergences += rest * R::divergence(other.rule, mean, old_mean, Row<T>::of(scaled_, n_));
+            }
+            epistemic = seen ? epistemic + at_least_zero(divergences) : epistemic;
+        }
+        put(other.epistemic, unit, epistemic);
+    }
+
+    static Sums<T> combined_sums(Row<T> row) {
+        Bits<T> signs{};
+        Sums<T> s = sums_of<false, false>(row, signs);
+        s.total = across_sum<T, SIDE>(s.total);
+        s.top = across_max<T, SIDE>(s.top);
+        return s;
+    }
+
+    // The regrets of a rule other than zero-one, whose instances are always side by side.
+    T *regret_at(const Memory &memory, const Other &other, ptrdiff_t first, int i) const {
+        return classes(memory.regrets) + first + (other.first_regret + i) * LANE_BLOCK;
+    }
+    void add_regrets(const Other &other, const Unit &unit) {
+        const int n_regrets = R::n_regrets(other.rule, n_);
+        for (int i = 0; i < n_regrets; i++)
+            other.rule.sums[i] = unit.rest * load<T>(regret_at(state_.before, other, unit.regret, i));
+        R::add_regrets(other.rule, unit.row, unit.share);
+        for (int i = 0; i < n_regrets; i++)
+            keep<false>(regret_at(state_.after, other, unit.regret, i), other.rule.sums[i]);
+    }
+
+    template <bool LOG, bool SQUARED> INLINE void write(ptrdiff_t first, const Sums<T> &s) {
+        const Values<T> v = values_of<T, LOG, SQUARED>(s);
+        if (wants(ZERO_ONE)) {
+            average(place_[ZERO_ONE], first, v.at[MISS]);
+            average_convex(place_[ZERO_ONE], first, v.at[TOP]);
+            write_epistemic(place_[ZERO_ONE], first, epistemic_[ZERO_ONE]);
+        }
+        if constexpr (LOG) {
+            average(place_[scorewise::LOG], first, v.at[SURPRISE]);
+            average_convex(place_[scorewise::LOG], first, v.at[NEGATIVE]);
+            write_epistemic(place_[scorewise::LOG], first, epistemic_[scorewise::LOG]);
+        }
+        if constexpr (SQUARED) {
+            if (wants(BRIER)) {
+                average(place_[BRIER], first, v.at[GINI]);
+                write_epistemic(place_[BRIER], first, epistemic_[BRIER]);
+            }
+            if (wants(SPHERICAL)) {
+                average(place_[SPHERICAL], first, v.at[GAP]);
+                write_epistemic(place_[SPHERICAL], first, epistemic_[SPHERICAL]);
+            }
+        }
+        for (int j = 0; j < n_others_; j++) {
+            const Other &other = others_[j];
+            average(other.place, first, other.entropy.value);
+            average_convex(other.place, first, other.entropy.convex);
+            write_epistemic(other.place, first, other.epistemic);
+        }
+    }
+    INLINE void average(int place, ptrdiff_t first, V<T> entropy) {
+        const V<T> before = load<T>(statistics(state_.before.aleatoric, place, first));
+        write_there(statistics(state_.after.aleatoric, place, first), fma(share_, entropy - before, before));
+    }
+    // In float64: EU is a small difference, in which the rounding errors of many members would count.
+    INLINE void average_convex(int place, ptrdiff_t first, V<T> value) {
+        const Wide<T> before = load_wide(convex(state_.before, place, first));
+        const Wide<T> after = fma(widen(share_), widen(value) - before, before);
+        double *to = convex(state_.after, place, first);
+        if (all(is_there_)) return store(to, after);
+        for (int lane = 0; lane < LANES<T>; lane++)
+            if (is_there_[lane]) memcpy(to + lane, reinterpret_cast<const double *>(&after) + lane, sizeof *to);
+    }
+    INLINE void write_epistemic(int place, ptrdiff_t first, V<T> value) {
+        write_there(statistics(state_.after.epistemic, place, first), value);
+    }
+    INLINE void write_there(T *to, V<T> value) { store(to, is_there_ ? value : load<T>(to)); }
+
+    // -- totals and EU of the members so far -------------------------------------------------------------
+
+    void settle_group(ptrdiff_t first) {
+        for (int lane = 0; lane < (SIDE ? 1 : LANES<T>); lane++) {
+            const Unit unit = {lane, Row<T>::of(mean_, n_), place_of(first + lane, row_length_),
+                               place_of(first + lane, state_.n_regrets), V<T>{}, V<T>{}, Bits<T>{}};
+            const T *anchors = classes(state_.before.anchor) + unit.at, *deviations = classes(state_.before.deviation) + unit.at;
+            for (int r = 0; r < n_; r++)
+                mean_[r] = at_least_zero(load<T>(anchors + r * step_) + load<T>(deviations + r * step_));
+            settle_unit(first, unit);
+        }
+    }
+
+    void settle_unit(ptrdiff_t first, const Unit &unit) {
+        Bits<T> signs{};
+        Sums<T> s = sums_of<true, true>(unit.row, signs);
+        s = {across_sum<T, SIDE>(s.total), across_sum<T, SIDE>(s.squares), across_sum<T, SIDE>(s.doubt),
+             across_sum<T, SIDE>(s.negative), across_max<T, SIDE>(s.top)};
+        const Values<T> v = values_of<T, true, true>(s);
+        const V<T> spoilt = s.total - s.total;  // NaN where a member is that was not checked
+        if (wants(LOG)) {
+            write_total(place_[LOG], first, unit, v.at[SURPRISE]);
+            settle_difference(place_[LOG], first, unit, log_threshold_, v.at[NEGATIVE], spoilt);
+        }
+        if (wants(BRIER)) write_total(place_[BRIER], first, unit, v.at[GINI]);
+        if (wants(SPHERICAL)) write_total(place_[SPHERICAL], first, unit, v.at[GAP]);
+        if (wants(ZERO_ONE)) {
+            write_total(place_[ZERO_ONE], first, unit, v.at[MISS]);
+            settle_regrets(first, unit, v.at[TOP], spoilt);
+        }
+        for (int j = 0; j < n_others_; j++) {
+            const Other &other = others_[j];
+            const Entropy<T> h = R::entropy(other.rule, unit.row, s);
+            write_total(other.place, first, unit, h.value);
+            if (R::has_regrets(other.rule)) {
+                const int n_regrets = R::n_regrets(other.rule, n_);
+                for (int i = 0; i < n_regrets; i++) other.rule.sums[i] = load<T>(regret_at(state_.before, other, unit.regret, i));
+                write_settled(other.place, first, unit, R::least_regret(other.rule, n_) + spoilt);
+            } else {
+                settle_difference(other.place, first, unit, other.threshold, h.convex, spoilt);
+            }
+        }
+    }
+
+    // As settle_difference, for zero-one; if wanted, with the regrets where they were not kept.
+    void settle_regrets(ptrdiff_t first, const Unit &unit, V<T> top, V<T> spoilt) {
+        const int place = place_[ZERO_ONE];
+        T *regrets = classes(state_.before.regrets) + unit.regret + (SIDE ? first_regret_ * LANE_BLOCK : first_regret_);
+        if (state_.wanted == CONVEX) {
+            V<T> least = load<T>(regrets);
+            for (int r = 1; r < n_; r++) least = smaller(load<T>(regrets + r * step_), least);
+            write_lanes(statistics(state_.before.epistemic, place, first), unit, across_min<T, SIDE>(least));
+        }
+        const Bits<T> is_lost = of_unit(load<T>(statistics(state_.before.epistemic, place, first)) > T(FAR), unit);
+        if (state_.wanted == REGRETS && any(is_lost)) {
+            const V<T> average_top = of_unit(narrow(load_wide(convex(state_.before, place, first))), unit);
+            for (int r = 0; r < n_; r++) {
+                T *regret = regrets + r * step_;
+                store(regret, is_lost ? average_top - mean_[r] : load<T>(regret));
+            }
+        }
+        settle_difference(place, first, unit, T(FAR), top, spoilt);
+    }
+
+    // EU from the mean convex function where there was only a bound; or that function from EU.
+    void settle_difference(int place, ptrdiff_t first, const Unit &unit, T threshold, V<T> of_mean, V<T> spoilt) {
+        const V<T> before = load<T>(statistics(state_.before.epistemic, place, first));
+        const Wide<T> average = load_wide(convex(state_.before, place, first));
+        if (state_.wanted == CONVEX) {
+            const Wide<T> sum = widen(before) + widen(of_mean);
+            for (int lane = 0; lane < LANES<T>; lane++)
+                if (SIDE || lane == unit.lane) 
+                    memcpy(convex(state_.before, place, first) + lane, reinterpret_cast<const double *>(&sum) + lane, sizeof(double));
+            return;
+        }
+        const V<T> difference = narrow(average - widen(of_mean));
+        write_settled(place, first, unit, (before > threshold ? larger(difference, before) : before) + spoilt);
+    }
+    void write_settled(int place, ptrdiff_t first, const Unit &unit, V<T> value) {
+        write_lanes(statistics(state_.before.epistemic, place, first), unit, value);
+    }
+    void write_total(int place, ptrdiff_t first, const Unit &unit, V<T> value) {
+        write_lanes(reinterpret_cast<T *>(job_.results + place * job_.part_stride) + first, unit, value);
+    }
+    static void write_lanes(T *to, const Unit &unit, V<T> value) {
+        if (SIDE) store(to, value);
+        else to[unit.lane] = value[unit.lane];
+    }
+
+    const Job &job_;
+    const State &state_;
+    Members<T, SIDE> members_;
+    const int n_;                 // vectors of a member
+    const ptrdiff_t step_;        // numbers from one vector of the state to the next
+    const ptrdiff_t row_length_;  // numbers of an instance's classes in the state
+    int place_[4] = {-1, -1, -1, -1};  // of the first four rules in the list
+    ptrdiff_t first_regret_ = 0;
+    int n_others_ = 0;
+    Other *others_;
+    V<T> *old_mean_, *mean_, *change_, *scaled_;
+    T log_threshold_;
+    ptrdiff_t first_ = 0;  // instance of the group
+    V<T> share_, rest_, epistemic_[4];
+    Wide<T> log_convex_;
+    Bits<T> is_there_, is_heavier_, seen_, is_log_seen_;
+    V<T> top_;              // mean max p
+    Bits<T> is_regret_seen_;
+    bool is_streamed_, has_shares_ = false;
+    bool is_partial_ = false;  // whether some lanes are no instances of the member
+};
+
+// Add a member to the instances from `start` to `stop`.
+template <class T> Status accumulate(const Job &job, const State &state) {
+    try {
+        Arena arena;
+        if (state.is_side_by_side) return Accumulation<T, true>(job, state, arena).add_member();
+        return Accumulation<T, false>(job, state, arena).add_member();
+    } catch (const std::bad_alloc &) {
+        return NO_MEMORY;
+    }
+}
+
+// Write the totals of the instances from `start` to `stop`, and bring their EU up to date.
+template <class T> Status settle(const Job &job, const State &state) {
+    try {
+        Arena arena;
+        if (state.is_side_by_side) return Accumulation<T, true>(job, state, arena).settle();
+        return Accumulation<T, false>(job, state, arena).settle();
+    } catch (const std::bad_alloc &) {
+        return NO_MEMORY;
+    }
+}
+
+}  // namespace SCOREWISE_ISA
+}  // namespace scorewise
