@@ -319,6 +319,29 @@ def test_explain_kernel_names_the_path_and_the_reason():
         sw.explain_kernel(large, "log", member_axis=7)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("k", range(2, 11))
+def test_rows_of_few_classes_count_the_same_in_either_order_of_axes(k, dtype):
+    probs = members(37, 5, k).astype(dtype)  # two groups of instances, and a rest
+    other = np.ascontiguousarray(probs.swapaxes(0, 1))
+    rules = [*RULES, "tsallis:2.7"]
+    swapped = by_kernel(other, rules, member_axis=0)
+    for name, d in by_kernel(probs, rules).items():
+        np.testing.assert_array_equal([*swapped[name]], [*d], err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("power", [1.5, 2.5, 3.0, 5.0])
+def test_powers_by_products_and_by_logarithms_meet(power, dtype):
+    probs = members(33, 6, 12, concentration=0.5).astype(dtype)
+    for family in ("tsallis", "pseudospherical"):
+        exact, next_to_it = (f"{family}:{x!r}" for x in (power, power * (1 + 1e-13)))
+        results = by_kernel(probs, [exact, next_to_it])
+        rtol = 1e-4 if dtype == "float32" else 1e-11
+        for a, b in zip(results[exact], results[next_to_it], strict=True):
+            np.testing.assert_allclose(a, b, rtol, atol=rtol / 100)
+
+
 def test_half_precision_is_computed_in_single_and_a_part_at_a_time(monkeypatch):
     monkeypatch.setattr(cpu, "_SLAB", 200)
     probs = members(50, 5, 4).astype(np.float16)

@@ -80,6 +80,27 @@ def test_the_jackknife_of_logits_and_of_other_layouts(options):
             np.testing.assert_allclose(a, b, rtol=1e-8, err_msg=name)
 
 
+@pytest.mark.parametrize("k", [5, 70])
+@pytest.mark.parametrize("heavy", [0.9, 1 - 1e-6])
+def test_the_jackknife_of_a_member_with_almost_all_the_weight(heavy, k):
+    weights = np.array([heavy, *np.full(4, (1 - heavy) / 4)])
+    probs = members(17, 5, k)
+    got, expected = (f(probs, smooth(k), weights, unbiased=True) for f in (by_kernel, by_array))
+    for name in got:
+        expect = expected[name].epistemic
+        np.testing.assert_allclose(got[name].epistemic, expect, rtol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("rule", ["log", "tsallis:1.5", "tsallis:2.7", "pseudospherical:2.7"])
+@pytest.mark.parametrize("n_members", [2, 3, 20])
+def test_corrections_in_single_precision_have_their_digits(rule, n_members):
+    for concentration in (0.05, 0.5, 50.0):
+        probs = members(64, n_members, 20, concentration=concentration).astype(np.float32)
+        exact = by_array(probs.astype(np.float64), rule, unbiased=True, normalize=True)
+        got = by_kernel(probs, rule, unbiased=True)
+        np.testing.assert_allclose(got.epistemic, exact.epistemic, rtol=1e-4)
+
+
 def test_corrections_keep_their_digits_where_members_nearly_agree():
     rng = np.random.default_rng(0)
     base = rng.dirichlet(np.full(5, 2.0), (30, 1))

@@ -13,7 +13,7 @@
 namespace scorewise {
 namespace SCOREWISE_ISA {
 
-// A power p^rate of p from 0 to about 1, and that less 1 (whose errors are those of a number of size 1).
+// A power p^rate of p from 0 to about 1, and that less 1.
 template <class T> struct Powered {
     V<T> power, less_one;
 };
@@ -21,8 +21,8 @@ template <class T> struct Powered {
 template <class T> struct AnyPower {
     T rate;
     INLINE Powered<T> operator()(V<T> p) const {
-        const V<T> power = exp<T>(cheap_log(p) * rate);
-        return {power, power - T(1)};
+        const ExpParts<T> parts = split_exp<T>(cheap_log(p) * rate);
+        return {fma(parts.scale, parts.rest, parts.scale), fma(parts.scale, parts.rest, parts.scale - T(1))};
     }
 };
 // A rate of ½, 1, 1½, …: a square root and products are far cheaper, to 0.6 ulp for each.
@@ -31,7 +31,7 @@ template <class T> struct HalfPower {
     INLINE Powered<T> operator()(V<T> p) const {
         V<T> power = halves & 1 ? sqrt(p) : p;
         for (int i = 1 + !(halves & 1); i < (halves + 1) / 2 + !(halves & 1); i++) power *= p;
-        return {power, power - T(1)};
+        return {power, power - T(1)};  // with errors of a number of size 1
     }
 };
 template <class T, class Use> INLINE auto with_power(double rate, Use use) {
