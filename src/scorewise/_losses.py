@@ -102,9 +102,9 @@ def task_losses(
              [-0.2500,  0.2500]]])
     """
     check_member_axis(predictions, y, options)
-    distribution = _mean_of_rows(predictions, options)
-    if distribution is None:
-        distribution = receive_rows(predictions, "predictions", options)
+    distribution = _mean_of_rows(predictions, options) or receive_rows(
+        predictions, "predictions", options
+    )
     rule = get_rule(rule).for_classes(distribution.classes_)
     recorded = _is_recorded(distribution)
     if recorded and distribution.classes_ is None:

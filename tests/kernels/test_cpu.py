@@ -41,6 +41,7 @@ OF_ANY_CLASSES = [
     lambda k: sw.rules.weighted_log(np.random.default_rng(k).uniform(0.2, 3, k)),
     lambda k: all_rules(min(k, 31))["quadratic"],
 ]
+OF_TWO_CLASSES = ["beta:0,0", "beta:0.5,2", "beta:-0.5,-0.3", "beta:-0.9,1", "beta:50,50"]
 EXTREME = ["tsallis:1.0001", "tsallis:20", "pseudospherical:1.001", "pseudospherical:20", "top-k:2"]
 LARGE = (2_700, 10, 10)
 
@@ -61,7 +62,7 @@ def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_kernel_agrees_with_the_array_path_on_awkward_arrays(seed: int):
-    rules = [*RULES, *EXTREME, *OF_ANY_CLASSES]
+    rules = [*RULES, *EXTREME, *OF_TWO_CLASSES, *OF_ANY_CLASSES]
     sw.check_kernel(cpu, rules, n_trials=150, random_state=seed)
 
 

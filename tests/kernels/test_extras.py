@@ -13,7 +13,8 @@ from scorewise.rules import DecisionRule
 from support import all_rules, by_array, by_kernel, kernel_only, known_to_kernel, members
 
 RULES = {
-    k: {name: rule for name, rule in all_rules(k).items() if known_to_kernel(rule)} for k in (5, 70)
+    k: {name: rule for name, rule in all_rules(k).items() if known_to_kernel(rule)}
+    for k in (2, 5, 70)
 }
 TOLERANCE = {"float32": 2e-4, "float64": 1e-9}
 WEIGHTS = {
@@ -29,7 +30,7 @@ def smooth(k: int) -> dict:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS)
-@pytest.mark.parametrize("k", [5, 70])
+@pytest.mark.parametrize("k", [2, 5, 70])
 def test_the_jackknife_of_the_kernel_is_that_of_the_array_path(k, weights, dtype):
     probs = members(33, 6, k).astype(dtype)
     assert sw.explain_kernel(probs, RULES[k], standard_errors=True).path == "cpu"
@@ -112,7 +113,7 @@ def test_corrections_keep_their_digits_where_members_nearly_agree():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("k", [5, 70])
+@pytest.mark.parametrize("k", [2, 5, 70])
 def test_reverse_and_pairwise_of_the_kernel_are_those_of_the_array_path(k, dtype, monkeypatch):
     near = 0.9 * members(17, 1, k) + 0.1 * members(17, 6, k)
     for probs in (members(17, 6, k).astype(dtype), near.astype(dtype)):
@@ -140,7 +141,7 @@ def test_reverse_keeps_probabilities_below_the_normal_numbers():
     assert np.isfinite(sw.reverse_epistemic(logits, "log", from_logits=True)).all()
 
 
-@pytest.mark.parametrize("k", [5, 70])
+@pytest.mark.parametrize("k", [2, 5, 70])
 def test_the_risk_of_a_given_predictor_is_that_of_its_divergences(k):
     probs, weights = members(17, 6, k), np.arange(6.0)
     predictor = members(17, 1, k, seed=1)[:, 0]

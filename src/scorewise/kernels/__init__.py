@@ -58,12 +58,12 @@ def pick(raw: RawPredictions, weights: Any) -> Kernel | None:
 
 def mean(raw: RawPredictions, weights: Any) -> np.ndarray | None:
     """Return θ̄ ``(..., K)`` in float64 by a kernel that has ``mean``; None for the array path."""
-    return _by_kernel("mean", raw, weights)
+    return cast("np.ndarray | None", _by_kernel("mean", raw, weights))
 
 
 def components_by_class(raw: RawPredictions, weights: Any) -> list[Array] | None:
     """Return TU, AU and EU of each class against the rest by a kernel; None for the array path."""
-    return _by_kernel("components_by_class", raw, weights)
+    return cast("list[Array] | None", _by_kernel("components_by_class", raw, weights))
 
 
 def _by_kernel(name: str, raw: RawPredictions, weights: Any) -> Any:

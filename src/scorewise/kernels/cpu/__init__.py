@@ -349,9 +349,7 @@ def _tasks(
 ) -> list[Callable[[], bool]]:
     """Return calls that decompose a piece; one is false if some members are no predictions."""
     arrays = (members, weights, predictor, results)
-    return _in_chunks(
-        partial(_native.decompose, *arrays, rules, kind, tolerance, extras), members
-    )
+    return _in_chunks(partial(_native.decompose, *arrays, rules, kind, tolerance, extras), members)
 
 
 def _in_chunks(call: Callable[..., bool], members: np.ndarray) -> list[Callable[[], bool]]:

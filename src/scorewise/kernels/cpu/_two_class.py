@@ -31,7 +31,7 @@ _ZERO, _HALF, _ONE = Decimal(0), Decimal("0.5"), Decimal(1)
 @lru_cache(maxsize=64)
 def two_class_numbers(a: float, b: float) -> np.ndarray | None:
     """Return what native/two_class.hpp calls the numbers of a rule; None for extreme parameters."""
-    if not (_SMALLEST <= min(a, b) and max(a, b) <= _LARGEST):
+    if not (min(a, b) >= _SMALLEST and max(a, b) <= _LARGEST):
         return None
     near = min(0.5, 3 / max(abs(a - 1), abs(b - 1), 1))
     with localcontext() as context:
@@ -90,7 +90,9 @@ class _Side:
             return side
         # powers of 1 − c that make F as large at ½ as at 0
         ratio = coefficients[0][0] / side.series(_HALF)[0]
-        return cls(a, beta, side.coefficients, is_flat, max(0.0, float(ratio.ln() / Decimal(2).ln())))
+        return cls(
+            a, beta, side.coefficients, is_flat, max(0.0, float(ratio.ln() / Decimal(2).ln()))
+        )
 
     @property
     def factor(self) -> float:
@@ -116,7 +118,7 @@ class _Side:
         return grown / (2 * (a + 1)) + power * f / 4, grown + 1 / (a + 1) + power * g / 2
 
     def polynomials(self, near: float) -> list[np.ndarray] | None:
-        """Return Chebyshev coefficients of F and G for 4c − 1 from −1 to 1; None if it is too steep."""
+        """Return Chebyshev coefficients of F and G in 4c − 1; None if they would lose digits."""
         for n in _POINTS:
             j = 2 * np.arange(n) + 1
             c = (1 + np.cos(np.pi * j / (2 * n))) / 4

@@ -133,12 +133,12 @@ INLINE Pair pair_of(const Doubles *q, const Doubles *p, const Doubles *d, Longs 
     const Doubles safe_from = at_least_tiny<double>(from), safe_to = at_least_tiny<double>(other_to);
     const Doubles u = (step < from ? step : to - from) / safe_from;
     const Doubles v = (step < other_to ? step : other_from - other_to) / safe_to;
-    const Doubles gain = smaller(u + v + u * v, Doubles{} + 1e300);
+    const Doubles gain = u + v + u * v;
     const Doubles r = safe_from / total, rest = other_from / total, grown = 1.0 + r * gain;
-    const Longs is_certain = other_to == 0;
-    const Doubles end = is_certain ? Doubles{} + 1.0 : r * (1.0 + gain) / grown;
-    const Doubles other_end = is_certain ? Doubles{} : rest / grown;
-    const Doubles moved = is_certain ? rest : r * rest * gain / grown;
+    const Longs is_far = (step >= from) & (step >= other_to);  // then the odds are those of p, and g may overflow
+    const Doubles end = is_far ? to / (to + other_to) : r * (1.0 + gain) / grown;
+    const Doubles other_end = is_far ? other_to / (to + other_to) : rest / grown;
+    const Doubles moved = is_far ? end - r : r * rest * gain / grown;
     const Longs is_rising = ~(is_second ^ is_up);
     Pair x;
     x.q = at_least_tiny<double>(is_rising ? r : rest);

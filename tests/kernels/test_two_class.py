@@ -1,0 +1,135 @@
+"""The beta family by the CPU kernel: accuracy, laws, infinite losses, and what it declines."""
+
+from __future__ import annotations
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import reference
+import scorewise as sw
+from scorewise._inputs import InputOptions
+from scorewise._members import Members
+from scorewise.kernels import Extras, cpu
+from support import PRECISION, assert_accurate, assert_same, by_array, by_kernel, known_to_kernel
+
+PARAMETERS = [
+    (0, 0),
+    (0.5, 2),
+    (-0.5, -0.3),
+    (1, 1),
+    (0, 1),
+    (2, 0),
+    (0.01, -0.01),
+    (1 / 64, -1 / 64),
+    (-0.9, 2),
+    (-0.99, 0.5),
+    (0, 5),
+    (8, 2),
+    (50, 50),
+]
+
+
+def two(small: np.ndarray, is_first: np.ndarray, dtype: str) -> np.ndarray:
+    """Rows (..., 2) of a small probability, of class 0 if it is first, and its complement."""
+    small = small.astype(dtype)
+    rows = np.stack([small, 1 - small], axis=-1)
+    return np.where(is_first[..., None], rows, rows[..., ::-1])
+
+
+def cases(dtype: str) -> np.ndarray:
+    """Instances (N, 4, 2): doubtful, near-agreeing, about a half, confident, one-hot."""
+    rng = np.random.default_rng(0)
+    unit, noise = PRECISION[dtype][1] / 2, rng.normal(size=(2, 4))
+    side, one_side = rng.random((2, 4)) < 0.5, np.array([[True], [False]]) & np.ones(4, bool)
+    spread = 1e-4 if dtype == "float64" else 1e-3
+
+    def exact(p: np.ndarray) -> np.ndarray:  # rows sum to 1
+        return np.round(p / unit) * unit
+
+    return np.concatenate(
+        [
+            two(exact(rng.uniform(0, 0.5, (2, 4))), side, dtype),
+            two(exact(0.3 * (1 + spread * noise)), one_side, dtype),
+            two(exact(0.5 - spread * np.abs(noise)), side, dtype),
+            two(1e-6 * np.exp(noise), one_side, dtype),
+            two(1e-12 * np.exp(noise / 9), one_side, dtype),
+            two(10.0 ** -rng.uniform(1, 30, (2, 4)), side, dtype),
+            two(np.array([[0, 0.1, 0.2, 0], [0, 0, 0, 0.0]]), side, dtype),
+        ]
+    )
+
+
+@pytest.mark.parametrize("dtype", PRECISION)
+@pytest.mark.parametrize("parameters", PARAMETERS)
+def test_components_are_accurate(parameters: tuple[float, float], dtype: str):
+    rule, probs = sw.rules.beta(*parameters), cases(dtype)
+    assert known_to_kernel(rule)
+    weights = np.array([3.0, 1.0, 0.0, 0.5])
+    for w in (None, weights):
+        d = by_kernel(probs, rule, w)
+        for i in range(len(probs)):
+            expected = reference.decompose(rule, probs[i], w)
+            assert_accurate(d, i, expected, dtype, f"{rule!r} {i} {w}")
+
+
+@pytest.mark.parametrize("dtype", PRECISION)
+@pytest.mark.parametrize("parameters", PARAMETERS)
+def test_identical_members_have_no_epistemic_uncertainty(parameters, dtype: str):
+    rule, probs = sw.rules.beta(*parameters), cases(dtype)
+    same = np.repeat(probs[:, :1], 5, axis=1)
+    for weights in (None, np.array([1e-9, 0.0, 1.0, 3.0, 0.1])):
+        assert (by_kernel(same, rule, weights).epistemic == 0).all()
+    d = by_kernel(probs, rule)
+    assert all((part >= 0).all() and np.isfinite(part).all() for part in d)
+
+
+@pytest.mark.parametrize("parameters", PARAMETERS)
+def test_logits_masses_and_layouts_are_read_as_by_the_array_path(parameters):
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(37, 1, 2)) + rng.choice([1e-3, 2.0], (37, 1, 1)) * rng.normal(
+        size=(37, 6, 2)
+    )
+    rule = {"": sw.rules.beta(*parameters)}
+    scale = float(sw.rules.beta(*parameters).entropy([0.5, 0.5]))
+    tolerance = {"rtol": 1e-9, "atol": 1e-15 * max(1, scale)}
+    for values, options in (
+        (logits, {"from_logits": True}),
+        (np.exp(logits), {"normalize": True}),
+        (logits.swapaxes(0, 1), {"from_logits": True, "member_axis": 0}),
+        (np.repeat(logits, 2, axis=-1)[..., ::2], {"from_logits": True}),
+    ):
+        for w in (None, rng.uniform(size=6), rng.uniform(size=(37, 6))):
+            got, right = (f(values, rule, w, **options) for f in (by_kernel, by_array))
+            assert_same(got, right, **tolerance)
+
+
+def test_tiny_probabilities_count_where_losses_are_nearly_infinite():
+    """c^(a + 1) is far from 0 for a near −1, also where c is below the normal numbers."""
+    for dtype, small in (("float32", 1e-40), ("float64", 1e-310)):
+        rows = np.array([[[1.0, small]], [[small, 1.0]]], dtype)
+        expected = float(rows[0, 0, 1]) ** 0.1 / 0.09
+        for row, parameters in zip(rows, ((-0.9, 0.5), (0.5, -0.9)), strict=True):
+            got = by_kernel(row[None], sw.rules.beta(*parameters)).total
+            np.testing.assert_allclose(got, expected, rtol=1e-5)
+
+
+def test_predictions_of_zero_are_infinitely_wrong_where_the_loss_of_a_class_is():
+    probs = np.array([[[0.3, 0.7], [0.2, 0.8]]])
+    members = Members.of(probs, None, InputOptions())
+    for a, b, is_infinite in ((0, 0, (True, True)), (0.5, -0.5, (False, True))):
+        for sure, infinite in zip(np.eye(2), is_infinite, strict=True):
+            rule = sw.rules.beta(a, b)
+            components = cpu.compute(members.raw, None, [rule], Extras(), predictor=sure[None])
+            assert components is not None
+            expected = rule.divergence(sure, probs).mean()
+            assert np.isinf(expected) == infinite
+            np.testing.assert_allclose(components[2], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("parameters", [(-0.999, 0), (2, 100), (1000, 1000)])
+def test_extreme_parameters_take_the_array_path(parameters):
+    rule = sw.rules.beta(*parameters)
+    assert not known_to_kernel(rule)
+    assert sw.explain_kernel(np.full((3, 2, 2), 0.5), rule).path == "array"
+    assert mp.isfinite(float(sw.decompose(np.full((3, 2, 2), 0.5), rule).total[0]))
