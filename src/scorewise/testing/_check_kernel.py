@@ -278,7 +278,7 @@ def _check_extras(kernel: Kernel, rules: list[ScoringRule], case: _Case, extras:
         return
     if extras.reverse and case.options.get("from_logits") and _is_subnormal(samples).any():
         return  # a kernel may decline what it would round to 0, and to an infinite divergence
-    _Comparison(case, extras, samples).check(kernel, rules)
+    _ExtrasCheck(case, extras, samples).check(kernel, rules)
 
 
 def _is_subnormal(samples: Samples) -> Array:
@@ -287,8 +287,8 @@ def _is_subnormal(samples: Samples) -> Array:
     return (samples.probs < 4 * tiny).any(axis=(-2, -1))
 
 
-class _Comparison:
-    """Extras of a case by the array path in float64, and how far a kernel may be from them."""
+class _ExtrasCheck:
+    """A comparison of the extras of a case with those of the array path in float64."""
 
     def __init__(self, case: _Case, extras: Extras, samples: Samples) -> None:
         self.case, self.extras, self.samples = case, extras, samples
