@@ -181,6 +181,27 @@ def kernel_only() -> Iterator[list[tuple[Any, ...]]]:
     assert all(ran), "the kernel declined"
 
 
+@contextmanager
+def accumulated_by_kernel() -> Iterator[None]:
+    """Every member of an accumulator is added by the CPU kernel inside."""
+    added = []
+
+    def add(state: cpu.State, *arguments: Any) -> bool:
+        added.append(state_add(state, *arguments))
+        return added[-1]
+
+    def by_arrays(*_: Any) -> None:
+        raise AssertionError("the array path was taken")
+
+    with pytest.MonkeyPatch.context() as patch:
+        state_add = cpu.State.add
+        patch.setattr(cpu.State, "add", add)
+        patch.setattr("scorewise.accumulate._summary_of_member", by_arrays)
+        yield
+    assert added, "the kernel was not called"
+    assert all(added), "the kernel declined"
+
+
 def by_array(probs: Any, rules: Any, weights: Any = None, **options: Any) -> Any:
     """As decompose, by the array path."""
     with pytest.MonkeyPatch.context() as patch:

@@ -135,7 +135,8 @@ class Accumulator:
 
     def _update_by_kernel(self, raw: RawPredictions, weight: Any) -> bool:
         """Return whether a kernel added a member; the array path adds, or refuses, any other."""
-        kernel = None if is_compiled(raw.values) else kernels.pick(raw, weight)
+        array = None if np.isscalar(weight) else weight
+        kernel = None if is_compiled(raw.values) else kernels.pick(raw, array)
         if kernel is None or not (self._fused or self._is_on_host()):
             return False
         xp, shape = namespace(raw.values), tuple(raw.values.shape)
@@ -151,8 +152,8 @@ class Accumulator:
         if others:
             rules = [self._rules[name] for name in others]
             theta = raw.probabilities()
-            own = validate.member_weight(xp, weight, theta, check=False)
-            summary = _summary_of_member(xp, theta, own, rules)
+            w_of_each = validate.member_weight(xp, weight, theta, check=False)
+            summary = _summary_of_member(xp, theta, w_of_each, rules)
             if self._summary is not None:
                 summary = _merge(xp, rules, self._part_of_summary(others), summary)
         if not fused.add(raw, w):
@@ -406,16 +407,17 @@ class _Fused:
     def summary(self, statistics: Sequence[tuple[Array, Array]]) -> _Summary:
         """Return the summary with these statistics under each rule."""
         xp, batch = namespace(self.like), self.state.shape[:-1]
-        weights = [
+        weight, anchor_weight = (
             on_device_of(xp, np.broadcast_to(w, batch).copy(), self.like)
             for w in (self._weight, self._anchor_weight)
-        ]
+        )
         return _Summary(
-            *weights,
-            self.to_library(self.state.anchor),
-            self.to_library(self.state.deviation),
-            tuple(aleatoric for aleatoric, _ in statistics),
-            tuple(state for _, state in statistics),
+            weight=weight,
+            anchor_weight=anchor_weight,
+            anchor=self.to_library(self.state.anchor),
+            deviation=self.to_library(self.state.deviation),
+            aleatoric=tuple(aleatoric for aleatoric, _ in statistics),
+            states=tuple(state for _, state in statistics),
         )
 
     def load(self, summary: _Summary) -> None:

@@ -93,6 +93,9 @@ class State(Protocol):
     part of it, and those that it returns are new.
     """
 
+    shape: tuple[int, ...]
+    """Of a member, ``(..., K)``."""
+
     @property
     def anchor(self) -> np.ndarray:
         """One of the heaviest members, ``(..., K)``."""

@@ -6,6 +6,7 @@ import importlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,10 +22,10 @@ _CHUNKS_PER_THREAD = 8
 _FEW_NUMBERS = 1 << 12  # of rows that are rather copied than passed one after the other
 _ALIGNMENT = 64  # bytes of a vector
 
-# Up to so many classes, instances are side by side (measured): under the first four rules alone,
-# and under others. Rules from costs on need classes in their order.
-_FEW_CLASSES, _FEW_CLASSES_UNDER_OTHERS = 400, 400
-_SPHERICAL, _COSTS, _LARGEST, _ZERO_ONE = 3, 6, 7, 2
+# Up to so many classes, instances are side by side (measured): what is done once for each vector of
+# instances then costs least. Rules from costs on need classes in their order.
+_FEW_CLASSES = 400
+_ZERO_ONE, _COSTS, _LARGEST = 2, 6, 7  # as in native/dispatch.hpp
 
 _EPISTEMIC, _REGRETS, _CONVEX = range(3)  # what is settled; as in native/dispatch.hpp
 
@@ -60,8 +61,8 @@ class State:
         self._rules = tuple(distinct.values())
         self._places = [list(distinct).index(key) for key in keys]
         codes = [code for code, *_ in self._rules]
-        few = _FEW_CLASSES if max(codes) <= _SPHERICAL else _FEW_CLASSES_UNDER_OTHERS
-        self._is_side_by_side = max(codes) >= _COSTS or (self._k <= few and self._n > 1)
+        is_few = self._k <= _FEW_CLASSES and self._n > 1
+        self._is_side_by_side = max(codes) >= _COSTS or is_few
         self._row = self._k if self._is_side_by_side else _rounded_up(self._k)
         self._room = _rounded_up(self._n)
         self._regret_counts = [_n_regrets(rule, self._row) for rule in self._rules]
@@ -123,9 +124,7 @@ class State:
             _zeros(n_rules * self._room, np.dtype(np.float64)),
         )
 
-    def _for_member(
-        self, work: Callable[[int, np.ndarray, int, int], bool], values: Array
-    ) -> bool:
+    def _for_member(self, work: Callable[[int, np.ndarray, int, int], bool], values: Array) -> bool:
         """Return whether the work returns true for all parts of a member."""
         for first, member in self._pieces(values, 0):
             tasks = [
@@ -161,7 +160,10 @@ class State:
         step = max(1, _CHUNK // per_row)
         for start in range(0, shape[0], step):
             block = host_view(working_precision(xp, values[start : start + step, ...]))
-            yield first + start * per_row // self._k, np.ascontiguousarray(block).reshape(-1, self._k)
+            yield (
+                first + start * per_row // self._k,
+                np.ascontiguousarray(block).reshape(-1, self._k),
+            )
 
     def _ranges(self, first: int, n: int) -> Iterator[tuple[int, int]]:
         """Yield parts of n instances from the state's ``first`` on, which threads may add at once.
@@ -280,7 +282,7 @@ def _kind(raw: RawPredictions) -> int:
     return 1 if raw.from_logits else 2 if raw.normalize else 0
 
 
-def _run(tasks: list[_Task]) -> bool:
+def _run(tasks: Sequence[_Task]) -> bool:
     return run_in_threads(tasks, get_num_threads() if len(tasks) > 1 else 1)
 
 
@@ -305,11 +307,6 @@ def _zeros(size: int, dtype: np.dtype[Any]) -> np.ndarray:
 def _is_evenly_spaced(view: np.ndarray) -> bool:
     """Return whether all instances of an array (..., K) are equally far from the next."""
     axes = [
-        (n, stride)
-        for n, stride in zip(view.shape[:-1], view.strides[:-1], strict=True)
-        if n > 1
+        (n, stride) for n, stride in zip(view.shape[:-1], view.strides[:-1], strict=True) if n > 1
     ]
-    return all(
-        stride == n * next_stride
-        for (_, stride), (n, next_stride) in zip(axes, axes[1:], strict=False)
-    )
+    return all(stride == n * next_stride for (_, stride), (n, next_stride) in pairwise(axes))

@@ -32,7 +32,9 @@ def accumulate(
     shares: np.ndarray,  # (3, N or 1), of the same dtype
     before: tuple[np.ndarray, ...],  # anchor, deviation, regrets, statistics and convex; all flat
     after: tuple[np.ndarray, ...],
-    rules: tuple[tuple[int, float, np.ndarray | None], ...],  # at most one of each of the first four
+    rules: tuple[
+        tuple[int, float, np.ndarray | None], ...
+    ],  # at most one of each of the first four
     kind: int,
     tolerance: float,
     is_side_by_side: bool,

@@ -1,4 +1,4 @@
-// Members that arrive one at a time: from what an accumulator knows of those before.
+// A member that arrives after others: what an accumulator knows after it, from what it knew before.
 //
 // With the share s of the new member θ in the weight of all, and the mean μ₁ of those before it,
 //
@@ -26,8 +26,6 @@
 
 namespace scorewise {
 namespace SCOREWISE_ISA {
-
-constexpr ptrdiff_t STREAMED = ptrdiff_t(1) << 40;  // bytes of a large state
 
 template <class T, bool SIDE> class Accumulation {
     using R = Rules<T, SIDE>;
@@ -78,10 +76,6 @@ template <class T, bool SIDE> class Accumulation {
             }
             first_regret += regrets_of(rule, row_length_);
         }
-        // Writing past the caches is faster than reading what is then overwritten, if it is large.
-        const auto is_aligned = [](const void *place) { return reinterpret_cast<uintptr_t>(place) % BYTES == 0; };
-        is_streamed_ = state.room * row_length_ * ptrdiff_t(sizeof(T)) > STREAMED && is_aligned(state.after.deviation) &&
-                       is_aligned(state.after.regrets);
         log_threshold_ = T(FAR * (1 + __builtin_log(double(job.n_classes))));
     }
 
@@ -201,7 +195,6 @@ template <class T, bool SIDE> class Accumulation {
             if (job_.tolerance >= 0 && job_.kind == PROBABILITIES && !all(is_one)) return INVALID;
             write<LOG, SQUARED>(first, sums);
         }
-        finish_streams();
         return DONE;
     }
 
@@ -301,8 +294,7 @@ template <class T, bool SIDE> class Accumulation {
     // Write numbers of instances side by side, but of no others.
     template <bool PLAIN> INLINE void keep(T *to, V<T> numbers) const {
         if (!PLAIN && is_partial_) numbers = is_there_ ? numbers : load<T>(to);
-        if (PLAIN && is_streamed_) stream(to, numbers);
-        else store(to, numbers);
+        store(to, numbers);
     }
 
     // Move the mean, and add regrets. What is seen keeps both means and θ − μ₁ for a while.
@@ -668,7 +660,7 @@ template <class T, bool SIDE> class Accumulation {
     Bits<T> is_there_, is_heavier_, seen_, is_log_seen_;
     V<T> top_;              // mean max p
     Bits<T> is_regret_seen_;
-    bool is_streamed_, has_shares_ = false;
+    bool has_shares_ = false;
     bool is_partial_ = false;  // whether some lanes are no instances of the member
 };
 

@@ -82,26 +82,6 @@ template <class T> INLINE V<T> load(const void *place) {
 
 template <class Vector> INLINE void store(void *place, Vector v) { memcpy(place, &v, sizeof v); }
 
-// Store a vector at an aligned place that is not read soon, past the caches where that is possible.
-// Other threads see it after `finish_streams`.
-#if defined(__AVX512F__)
-INLINE void stream(void *place, Floats v) { _mm512_stream_ps(static_cast<float *>(place), v); }
-INLINE void stream(void *place, Doubles v) { _mm512_stream_pd(static_cast<double *>(place), v); }
-#elif defined(__AVX2__)
-INLINE void stream(void *place, Floats v) { _mm256_stream_ps(static_cast<float *>(place), v); }
-INLINE void stream(void *place, Doubles v) { _mm256_stream_pd(static_cast<double *>(place), v); }
-#elif defined(__SSE2__)
-INLINE void stream(void *place, Floats v) { _mm_stream_ps(static_cast<float *>(place), v); }
-INLINE void stream(void *place, Doubles v) { _mm_stream_pd(static_cast<double *>(place), v); }
-#else
-template <class Vector> INLINE void stream(void *place, Vector v) { store(place, v); }
-#endif
-INLINE void finish_streams() {
-#if defined(__SSE2__)
-    _mm_sfence();
-#endif
-}
-
 // 0, 1, 2, …
 template <class T> INLINE Bits<T> lane_numbers() {
     Bits<T> numbers;
