@@ -29,9 +29,12 @@ template <class T> struct AnyPower {
 template <class T> struct HalfPower {
     int halves;
     INLINE Powered<T> operator()(V<T> p) const {
-        V<T> power = halves & 1 ? sqrt(p) : p;
-        for (int i = 1 + !(halves & 1); i < (halves + 1) / 2 + !(halves & 1); i++) power *= p;
-        return {power, power - T(1)};  // with errors of a number of size 1
+        const V<T> beyond = p - T(1);
+        const bool is_odd = halves & 1;
+        Powered<T> here{p, beyond};
+        if (is_odd) here.power = sqrt(p), here.less_one = beyond / (here.power + T(1));
+        for (int i = is_odd ? 1 : 2; i < halves; i += 2) here = {here.power * p, fma(here.less_one, p, beyond)};
+        return here;
     }
 };
 template <class T, class Use> INLINE auto with_power(double rate, Use use) {
