@@ -91,8 +91,8 @@ def _rule(name: str, k: int) -> Any:
 
 def _accumulate(array: np.ndarray, rules: dict[str, Any], options: dict[str, Any]) -> object:
     accumulator = sw.Accumulator(rules)
-    for m in range(array.shape[1]):
-        accumulator.update(array[:, m], **options)
+    for member in np.moveaxis(array, options.get("member_axis", 1), 0):
+        accumulator.update(member)
     return accumulator.result()
 
 
@@ -112,6 +112,7 @@ ACTIONS: dict[str, Callable[[Any, dict[str, Any], dict[str, Any]], object]] = {
     "reverse_epistemic": lambda x, rules, _: sw.reverse_epistemic(x, _only(rules)),
     "label_wise": lambda x, *_: sw.label_wise(x),
     "decide": lambda x, rules, _: sw.decide(x, _only(rules).costs),
+    "task_losses": lambda x, rules, _: sw.task_losses(x, np.arange(len(x)) % 2, _only(rules)),
     "Accumulator.update": _accumulate,
 }
 

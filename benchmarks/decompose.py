@@ -62,14 +62,16 @@ ALONE = [
 OF_TWO_CLASSES = ["beta:0,0", "beta:0.5,2", "beta:-0.5,-0.3"]
 # Times log alone: 3, but for these; beta has closed forms for the first two.
 AT_MOST_ALONE = {"top-k:5": 5, "beta:0,0": 10, "beta:0.5,2": 10, "beta:-0.5,-0.3": 30}
-RELATED = {
-    "unbiased=True": "log",
-    "standard_errors=True": "log",
-    "pairwise_epistemic": "log",
-    "reverse_epistemic": "log",
-    "label_wise": "log",
-    "decide": COSTS,
-}
+SMOOTH = ["log", "brier", "spherical", "tsallis:1.5", "pseudospherical:3", "weighted log"]
+RELATED = [
+    *(("unbiased=True", rule) for rule in SMOOTH),
+    *(("standard_errors=True", rule) for rule in [*SMOOTH, "zero-one", COSTS]),
+    *(("pairwise_epistemic", rule) for rule in SMOOTH),
+    ("reverse_epistemic", "log"),
+    ("label_wise", "log"),
+    ("decide", COSTS),
+    ("task_losses", "log"),
+]
 MIDDLE = [(20_000, N_MEMBERS, 100), (200_000, N_MEMBERS, 10)]
 SMALL = {(1, 20, 10): 3, (64, 20, 100): 1, (1_000, 20, 10): 1}  # at most so many times NumPy
 
@@ -182,9 +184,7 @@ class Bench:
     def related(self) -> Sheet:
         """What else is computed of members, over log."""
         calls = [
-            Call((rule,), shape, action=action)
-            for shape in MIDDLE
-            for action, rule in RELATED.items()
+            Call((rule,), shape, action=action) for shape in MIDDLE for action, rule in RELATED
         ]
         return self.against_log("The jackknife and related measures", "call", calls)
 
@@ -218,9 +218,15 @@ class Bench:
 
     def one_at_a_time(self) -> Sheet:
         """Members that an accumulator gets one at a time, over all of them at once."""
+        arrivals = [
+            (MEMBERS_FIRST, "doubtful"),  # as they come from models
+            (MEMBERS_FIRST, "near-agreeing"),
+            (PACKED, "doubtful"),  # views of an array that has them all
+        ]
         calls = [
-            self.size(Call(rules, shape, action="Accumulator.update"))
+            self.size(Call(rules, shape, kind=kind, layout=layout, action="Accumulator.update"))
             for shape in MIDDLE
+            for layout, kind in arrivals
             for rules in (("log",), FOUR)
         ]
         rows = []
@@ -232,15 +238,18 @@ class Bench:
                 [
                     ", ".join(call.rules),
                     shape_cell(call),
+                    call.kind,
+                    "contiguous" if call.layout == MEMBERS_FIRST else "strided",
                     *Measured(call, ours, self.theirs(call)).cells(floor),
                     ratio(ours / together),
                     "3",
                     met(ours / together, 3),
                 ]
             )
-        headings = ["rules", "N × M × K", "time / np.sum", "other version / np.sum"]
+        headings = ["rules", "N × M × K", "members", "in memory"]
+        headings += ["time / np.sum", "other version / np.sum"]
         headings += ["time / decompose of all members", "at most", "met"]
-        return Sheet("Accumulator.update, one member at a time", headings, rows, n_labels=2)
+        return Sheet("Accumulator.update, one member at a time", headings, rows, n_labels=4)
 
     # -- small arrays -----------------------------------------------------------------------------
 
