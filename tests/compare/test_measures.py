@@ -20,13 +20,14 @@ from support import members, own_brier, softmax
 def decomposed_rows(monkeypatch):
     """The number of rows of every decomposition, in the order in which they are computed."""
     sizes = []
-    pick = kernels.pick
+    kernel = kernels.KERNELS["cpu"]
+    compute = kernel.compute
 
-    def count(received, *rest):
+    def count(received, *rest, **options):
         sizes.append(len(received.values))
-        return pick(received, *rest)
+        return compute(received, *rest, **options)
 
-    monkeypatch.setattr(kernels, "pick", count)
+    monkeypatch.setattr(kernel, "compute", count)
     return sizes
 
 

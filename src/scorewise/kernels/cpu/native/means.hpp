@@ -58,7 +58,7 @@ template <class T, bool SIDE> class Averager {
         for (ptrdiff_t m = 0; m < job.n_members; m++) {
             const Row<T> row = members_.row(m);
             const V<T> w = members_.weight(m);
-            const Wide<T> weight = widen(w);
+            const Wide<T> weight = weight_of(w);
             Wide<T> total{};
             for (int r = 0; r < n_; r++) {
                 const V<T> p = row[r];
@@ -88,7 +88,7 @@ template <class T, bool SIDE> class Averager {
         for (int r = 0; r < n_; r++) spread_[r] = Spread{{}, {}, {}};
         for (ptrdiff_t m = 0; m < job_.members.n_members; m++) {
             const Row<T> row = members_.row(m);
-            const Wide<T> weight = widen(members_.weight(m)), total = totals_[m];
+            const Wide<T> weight = weight_of(members_.weight(m)), total = totals_[m];
             for (int r = 0; r < n_; r++) {
                 Spread &own = spread_[r];
                 const Wide<T> p = widen(row[r]), d = (p - widen(center_[r].anchor)) - center_[r].shift;
@@ -106,6 +106,9 @@ template <class T, bool SIDE> class Averager {
             own.variance = own.variance / all_weights_;
         }
     }
+
+    // Equal weights are 1, which is exact: classes with equal votes have equal means.
+    Wide<T> weight_of(V<T> w) const { return job_.members.weights == nullptr ? fill_wide<T>(1) : widen(w); }
 
     // The sum over the lanes of an instance.
     static Wide<T> across(Wide<T> v) {
