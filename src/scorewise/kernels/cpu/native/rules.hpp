@@ -480,23 +480,29 @@ template <class T, bool SIDE> struct Rules {
     static V<T> quadratic_divergence(const Number &rule, Row<T> d) {
         const ptrdiff_t square = ptrdiff_t(d.n) * d.n;
         const int n_columns = int((rule.size - square) / d.n);
-        return product_sum(rule.numbers + square, n_columns, d,
-                           [](int, V<T> product, V<T> sum) { return fma(product, product, sum); });
+        // Not fused, so that opposite differences of classes with equal rows leave exactly 0.
+        return product_sum<false>(rule.numbers + square, n_columns, d,
+                                  [](int, V<T> product, V<T> sum) { return fma(product, product, sum); });
+    }
+    template <bool FUSED> static INLINE V<T> add_product(V<T> a, V<T> b, V<T> sum) {
+        if constexpr (FUSED) return fma(a, b, sum);
+        else return sum + a * b;
     }
     // Sum what becomes of each column of the product of a row with a matrix (K, n_columns).
-    template <class Use> static INLINE V<T> product_sum(const T *matrix, int n_columns, Row<T> p, Use use) {
+    template <bool FUSED = true, class Use> static INLINE V<T> product_sum(const T *matrix, int n_columns, Row<T> p, Use use) {
         V<T> sum{};
         int j = 0;
         for (; j + AT_ONCE <= n_columns; j += AT_ONCE) {
             V<T> products[AT_ONCE] = {};
             for (int r = 0; r < p.n; r++)
                 for (int i = 0; i < AT_ONCE; i++)
-                    products[i] = fma(p[r], fill<T>(matrix[ptrdiff_t(r) * n_columns + j + i]), products[i]);
+                    products[i] = add_product<FUSED>(p[r], fill<T>(matrix[ptrdiff_t(r) * n_columns + j + i]), products[i]);
             for (int i = 0; i < AT_ONCE; i++) sum = use(j + i, products[i], sum);
         }
         for (; j < n_columns; j++) {
             V<T> product{};
-            for (int r = 0; r < p.n; r++) product = fma(p[r], fill<T>(matrix[ptrdiff_t(r) * n_columns + j]), product);
+            for (int r = 0; r < p.n; r++)
+                product = add_product<FUSED>(p[r], fill<T>(matrix[ptrdiff_t(r) * n_columns + j]), product);
             sum = use(j, product, sum);
         }
         return sum;
