@@ -114,6 +114,29 @@ def test_tiny_probabilities_count_where_losses_are_nearly_infinite():
             np.testing.assert_allclose(got, expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("path", [by_array, by_kernel])
+@pytest.mark.parametrize("dtype", PRECISION)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_member_that_alone_gives_a_class_its_probability_can_be_left_out(path, dtype, is_first):
+    """Its rest of the mean would be rounding errors, and c^0.1 is far from 0 at 1e-17."""
+    small, shares = np.array([[0.25, 1e-25, 3e-24, 1e-30]]), np.array([1e-3, 1.0, 0.2, 0.0])
+    probs = two(small, np.full(small.shape, is_first), dtype)
+    rule = sw.rules.beta(-0.9, 1) if not is_first else sw.rules.beta(1, -0.9)
+    weights, total_of = [mp.mpf(x) for x in shares], reference.entropy(rule)
+
+    def total(left_out: int | None) -> mp.mpf:
+        own = [0 if m == left_out else x for m, x in enumerate(weights)]
+        columns = zip(*map(reference.row, probs[0]), strict=True)
+        return total_of([mp.fdot(own, column) / mp.fsum(own) for column in columns])
+
+    w = [x / mp.fsum(weights) for x in weights]
+    psi = [(1 - x) * (total(None) - total(m)) for m, x in enumerate(w)]
+    terms = [(i - x * mp.fsum(psi)) ** 2 / (1 - x) for i, x in zip(psi, w, strict=True)]
+    expected = float(mp.sqrt(mp.fsum(terms)))
+    got = path(probs, rule, shares, standard_errors=True).standard_error.total
+    np.testing.assert_allclose(got, expected, rtol=PRECISION[dtype][0])
+
+
 def test_predictions_of_zero_are_infinitely_wrong_where_the_loss_of_a_class_is():
     probs = np.array([[[0.3, 0.7], [0.2, 0.8]]])
     members = Members.of(probs, None, InputOptions())

@@ -105,6 +105,7 @@ template <class T, bool SIDE> class Extras {
 
   private:
     static constexpr int GROUP = Members<T, SIDE>::GROUP;
+    static constexpr double MOST_CANCELLED = 0.125;  // what may be left of θ̄ without a sum of the other members
 
     Row<T> mean() const { return Row<T>::of(mean_, n_); }
 
@@ -375,6 +376,7 @@ template <class T, bool SIDE> class Extras {
         if (R::has_tangent(rule) && from_mean(rule, row, is_tiny ? V<T>{} : -w / rest, is_far, value, slope) && !is_tiny)
             return value;
         leave_out(row, w, rest, is_tiny);
+        if (rule.structure == TWO_CLASS) sum_others(m);
         const Row<T> left = Row<T>::of(left_, n_);
         return is_decision(rule) ? regret_under(rule, left)
                                  : R::divergence(rule, mean(), left, Row<T>::of(step_, n_));
@@ -417,6 +419,23 @@ template <class T, bool SIDE> class Extras {
             step_[r] = is_tiny ? -(d / rest) * w : -d * factor;
             left_[r] = at_least_zero(mean_[r] + step_[r]);
         }
+    }
+
+    // θ̄₋ₘ again, as a sum of the other members where most digits cancelled: rules whose slope grows as a
+    // power of a small probability see that.
+    void sum_others(ptrdiff_t m) {
+        Bits<T> is_lost{};
+        for (int r = 0; r < n_; r++) is_lost |= left_[r] < mean_[r] * T(MOST_CANCELLED);
+        if (__builtin_expect(!any(is_lost), true)) return;
+        for (int r = 0; r < n_; r++) scale_[r] = V<T>{};
+        for (ptrdiff_t other = 0; other < job_.n_members; other++) {
+            if (other == m) continue;
+            const Row<T> row = members_.row(other);
+            const V<T> share = members_.weight(other) / at_least_tiny<T>(rest_[m]);
+            for (int r = 0; r < n_; r++) scale_[r] = fma(share, row[r], scale_[r]);
+        }
+        for (int r = 0; r < n_; r++) left_[r] = left_[r] < mean_[r] * T(MOST_CANCELLED) ? scale_[r] : left_[r];
+        members_.row(m);  // which the caller still reads, and others may have taken its place
     }
 
     // ∇H at the mean, up to what is the same for all classes, as deviations sum to 0.
