@@ -27,7 +27,12 @@ PARAMETERS = [
     (0, 5),
     (8, 2),
     (50, 50),
+    (0.5, 20),
+    (20, 1),
 ]
+
+GRID = (-0.9, 0, 0.5, 1, 2, 8, 20, 50)
+TOO_SKEWED = [{-0.9, 20}, *({small, 50} for small in GRID[:4])]
 
 
 def two(small: np.ndarray, is_first: np.ndarray, dtype: str) -> np.ndarray:
@@ -71,6 +76,22 @@ def test_components_are_accurate(parameters: tuple[float, float], dtype: str):
         for i in range(len(probs)):
             expected = reference.decompose(rule, probs[i], w)
             assert_accurate(d, i, expected, dtype, f"{rule!r} {i} {w}")
+
+
+@pytest.mark.parametrize("a", GRID)
+@pytest.mark.parametrize("b", GRID)
+def test_components_are_accurate_wherever_the_loss_is_centred(a: float, b: float):
+    rule = sw.rules.beta(a, b)
+    assert known_to_kernel(rule) == ({a, b} not in TOO_SKEWED)
+    rng, center = np.random.default_rng(0), (a + 1) / (a + b + 2)
+    spreads = np.array([1.0, 0.1, 1e-3])[:, None]
+    p = np.round(np.clip(center * (1 + spreads * rng.normal(size=(3, 4))), 0, 1) * 2**20) / 2**20
+    for dtype in PRECISION:
+        probs = np.stack([1 - p, p], axis=-1).astype(dtype)
+        d = by_kernel(probs, rule)
+        for i in range(len(probs)):
+            expected = reference.decompose(rule, probs[i], None)
+            assert_accurate(d, i, expected, dtype, f"{rule!r} {i}")
 
 
 @pytest.mark.parametrize("dtype", PRECISION)

@@ -485,7 +485,7 @@ template <class T, bool SIDE> class Extras {
                 return;
             case TWO_CLASS: {
                 const TwoClass<T> numbers(rule.doubles, rule.numbers);
-                const Bits<T> is_second = mean_[1] < mean_[0];
+                const Bits<T> is_second = numbers.is_second(mean_[0], mean_[1]);
                 const SideNumbers<T> side = numbers.side(is_second);
                 const V<T> c = at_least_tiny<T>(is_second ? mean_[1] : mean_[0]), slope = side.linear - numbers.slope(c, side);
                 gradient_[0] = is_second ? V<T>{} : slope;
