@@ -244,6 +244,16 @@ template <class T, bool SIDE> class Extras {
             const V<T> difference = reverse_by_difference();
             if (all(difference > (parts[0] + T(1)) * T(FAR))) return difference;
         }
+        if (is_far && (rule.structure == SEPARABLE || rule.structure == NORM)) {
+            const double rate = rule.parameter - (rule.structure == NORM);
+            V<T> size{}, difference{};
+            if (rate >= 0.25 && rate <= 4)  // others have large linear parts, or errors of their exponents
+                difference = with_power<T>(rate, [&](auto power) __attribute__((always_inline)) {
+                    return rule.structure == NORM ? reverse_of_norm(rule, power, size)
+                                                  : reverse_of_powers(rule, power, size);
+                });
+            if (all(difference > size * T(FAR))) return difference;
+        }
         const bool decides = is_decision(rule);
         if (decides) {
             find_regrets(rule, mean());
@@ -288,6 +298,53 @@ template <class T, bool SIDE> class Extras {
         const V<T> sum = R::sum_over_classes(n_, [&](int r, V<T> sum) { return fma(mean_[r], step_[r], sum); });
         const V<T> infinite = across_max<T, SIDE>(is_infinite ? fill<T>(__builtin_inf()) : V<T>{});
         return infinite - sum * T(LOG_UNIT<T>);
+    }
+
+    // With P = θ^rate and Q that of the mean, Σ E θ·(P − Q) − (1 + 1/rate)·θ̄·E(P − Q), and the size of
+    // the numbers that it is a difference of.
+    template <class Power> INLINE V<T> reverse_of_powers(const Number &rule, Power power, V<T> &size) {
+        const T factor = T(1 + 1 / rule.parameter);
+        for (int r = 0; r < n_; r++) {
+            step_[r] = left_[r] = V<T>{};  // E(P − Q), E θ·(P − Q)
+            scale_[r] = power(mean_[r]).power;
+        }
+        for (ptrdiff_t m = 0; m < job_.n_members; m++) {
+            const Row<T> row = members_.row(m);
+            const V<T> w = members_.weight(m);
+            for (int r = 0; r < n_; r++) {
+                const V<T> p = row[r], rise = w * (power(p).power - scale_[r]);
+                step_[r] += rise;
+                left_[r] = fma(p, rise, left_[r]);
+            }
+        }
+        auto sum = [&](auto term) __attribute__((always_inline)) {
+            return R::sum_over_classes(n_, [&](int r, V<T> sum) __attribute__((always_inline)) {
+                const V<T> w = rule.numbers != nullptr ? R::coefficient(rule.numbers, r) : fill<T>(1);
+                return fma(w, term(r), sum);
+            });
+        };
+        size = sum([&](int r) { return fma(mean_[r], fma(step_[r] + scale_[r], fill<T>(factor), scale_[r]), left_[r]); });
+        return sum([&](int r) { return fma(mean_[r] * -factor, step_[r], left_[r]); });
+    }
+
+    // ‖θ̄‖ − Σ θ̄·E (θ/‖θ‖)^rate, and ‖θ̄‖.
+    template <class Power> INLINE V<T> reverse_of_norm(const Number &rule, Power power, V<T> &size) {
+        const T alpha = T(rule.parameter), back = T(1 / rule.parameter - 1);
+        for (int r = 0; r < n_; r++) step_[r] = V<T>{};
+        for (ptrdiff_t m = 0; m < job_.n_members; m++) {
+            const Row<T> row = members_.row(m);
+            const V<T> sum = R::sum_over_classes(n_, [&](int r, V<T> sum) __attribute__((always_inline)) {
+                const V<T> p = row[r];
+                scale_[r] = power(p).power;
+                return fma(p, scale_[r], sum);
+            });
+            const V<T> share = members_.weight(m) * exp<T>(log(sum) * back);
+            for (int r = 0; r < n_; r++) step_[r] = fma(share, scale_[r], step_[r]);
+        }
+        const V<T> sum = R::sum_over_classes(
+            n_, [&](int r, V<T> sum) __attribute__((always_inline)) { return fma(mean_[r], power(mean_[r]).power, sum); });
+        size = exp<T>(log(sum) / alpha);
+        return size - R::sum_over_classes(n_, [&](int r, V<T> sum) { return fma(mean_[r], step_[r], sum); });
     }
 
     // -- the jackknife: a member of weight w is left out --------------------------------------------------
