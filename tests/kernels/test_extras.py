@@ -193,3 +193,16 @@ def test_a_predictor_that_all_members_share_has_no_excess_loss_and_one_of_zero_a
     components = cpu.compute(m.raw, None, [sw.rules.log], Extras(), predictor=sure)
     assert components is not None
     assert np.isinf(components[2]).all()
+
+
+def test_beta_predictions_of_zero_are_infinitely_wrong_where_the_loss_of_a_class_is():
+    probs = np.array([[[0.3, 0.7], [0.2, 0.8]]])
+    m = Members.of(probs, None, InputOptions())
+    for a, b, is_infinite in ((0, 0, (True, True)), (0.5, -0.5, (False, True))):
+        for sure, infinite in zip(np.eye(2), is_infinite, strict=True):
+            rule = sw.rules.beta(a, b)
+            components = cpu.compute(m.raw, None, [rule], Extras(), predictor=sure[None])
+            assert components is not None
+            expected = rule.divergence(sure, probs).mean()
+            assert np.isinf(expected) == infinite
+            np.testing.assert_allclose(components[2], expected, rtol=1e-12)
