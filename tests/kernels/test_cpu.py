@@ -42,6 +42,7 @@ OF_ANY_CLASSES = [
     lambda k: all_rules(min(k, 31))["quadratic"],
 ]
 OF_TWO_CLASSES = ["beta:0,0", "beta:0.5,2", "beta:-0.5,-0.3", "beta:-0.9,1", "beta:50,50"]
+OF_TWO_CLASSES += ["beta:0.5,20"]  # whose middle is near a corner
 EXTREME = ["tsallis:1.0001", "tsallis:20", "pseudospherical:1.001", "pseudospherical:20", "top-k:2"]
 LARGE = (2_700, 10, 10)
 

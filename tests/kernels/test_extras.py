@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import mpmath as mp
 import numpy as np
 import pytest
 
+import reference
 import scorewise as sw
 from scorewise._inputs import InputOptions
 from scorewise._members import Members
 from scorewise.kernels import Extras, cpu
 from scorewise.rules import DecisionRule
-from support import all_rules, by_array, by_kernel, kernel_only, known_to_kernel, members
+from support import PRECISION, all_rules, by_array, by_kernel, kernel_only, known_to_kernel, members
 
 RULES = {
     k: {name: rule for name, rule in all_rules(k).items() if known_to_kernel(rule)}
@@ -133,6 +135,30 @@ def test_reverse_and_pairwise_of_the_kernel_are_those_of_the_array_path(k, dtype
                 np.testing.assert_allclose(pairs[name], expected, err_msg=name, **tolerance)
 
 
+@pytest.mark.parametrize("dtype", PRECISION)
+@pytest.mark.parametrize(
+    "name",
+    ["tsallis:1.25", "tsallis:1.7", "tsallis:2.5", "pseudospherical:1.5", "pseudospherical:5"],
+)
+def test_reverse_under_powers_is_accurate_for_members_that_differ_much_or_little(name, dtype):
+    rule, rng = sw.get_rule(name), np.random.default_rng(0)
+    base = rng.dirichlet(np.ones(5), (2, 1))
+    near = base * (1 + 1e-3 * rng.normal(size=(2, 4, 5)))
+    probs = np.concatenate(
+        [rng.dirichlet(np.full(5, a), (2, 4)) for a in (0.05, 1.0, 5.0)] + [near]
+    )
+    probs = (probs / probs.sum(axis=-1, keepdims=True)).astype(dtype)
+    weights = np.array([3.0, 1.0, 0.0, 0.5])
+    with kernel_only():
+        got = sw.reverse_epistemic(probs, rule, weights=weights)
+    divergence = reference.divergence(rule)
+    for value, own in zip(got, probs, strict=True):
+        rows, shares = [reference.row(r) for r in own], [mp.mpf(w) / 4.5 for w in weights]
+        mean = [mp.fdot(shares, column) for column in zip(*rows, strict=True)]
+        exact = mp.fdot(shares, [divergence(row, mean) for row in rows])
+        assert abs(mp.mpf(float(value)) - exact) <= PRECISION[dtype][0] * exact
+
+
 def test_reverse_keeps_probabilities_below_the_normal_numbers():
     probs = np.array([[[1.0, 1e-40], [0.5, 0.5]]], dtype=np.float32)
     expected = sw.reverse_epistemic(probs.astype(np.float64), "log")
@@ -167,3 +193,16 @@ def test_a_predictor_that_all_members_share_has_no_excess_loss_and_one_of_zero_a
     components = cpu.compute(m.raw, None, [sw.rules.log], Extras(), predictor=sure)
     assert components is not None
     assert np.isinf(components[2]).all()
+
+
+def test_beta_predictions_of_zero_are_infinitely_wrong_where_the_loss_of_a_class_is():
+    probs = np.array([[[0.3, 0.7], [0.2, 0.8]]])
+    m = Members.of(probs, None, InputOptions())
+    for a, b, is_infinite in ((0, 0, (True, True)), (0.5, -0.5, (False, True))):
+        for sure, infinite in zip(np.eye(2), is_infinite, strict=True):
+            rule = sw.rules.beta(a, b)
+            components = cpu.compute(m.raw, None, [rule], Extras(), predictor=sure[None])
+            assert components is not None
+            expected = rule.divergence(sure, probs).mean()
+            assert np.isinf(expected) == infinite
+            np.testing.assert_allclose(components[2], expected, rtol=1e-12)

@@ -11,13 +11,16 @@ from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 from scorewise.rules import ScoringRule
 
+_MOST_CANCELLED = 0.125  # what may be left of θ̄ without a sum of the other members
+
 
 class Jackknife:
     """The weighted jackknife, which leaves out one member m of weight w at a time.
 
     T₋ₘ is a quantity without member m and ψ_m = (1 − w_m)(T − T₋ₘ) its influence. The bias is
     −Σψ; the variance Σ(ψ_m − w_m Σψ)²/(1 − w_m). With equal weights both are Quenouille's and
-    Tukey's. θ̄₋ₘ − θ̄ = −w(θ_m − θ̄)/(1 − w) is used as it is, so that nothing cancels.
+    Tukey's. θ̄₋ₘ − θ̄ = −w(θ_m − θ̄)/(1 − w) is used as it is, so that nothing cancels, and θ̄₋ₘ
+    is a sum of the other members where it is so small that little would be left of θ̄.
     """
 
     def __init__(self, xp: Namespace, samples: Samples, rule: ScoringRule) -> None:
@@ -29,8 +32,15 @@ class Jackknife:
         self.center = samples.mean[..., None, :]
         self.deviation = samples.deviations
         shift = -(self.deviation / self.rest[..., None]) * self.weight[..., None]
-        self.mean = at_least(xp, self.center + shift, 0.0)  # θ̄₋ₘ
+        self.mean = self._others(at_least(xp, self.center + shift, 0.0))  # θ̄₋ₘ
         self.excess = rule._divergence(xp, self.center, self.mean, shift)  # D(θ̄, θ̄₋ₘ)
+
+    def _others(self, mean: Array) -> Array:
+        """Return θ̄₋ₘ from θ̄ plus a shift, with the digits that cancelled."""
+        xp = self.xp
+        shares = (self.weight[..., None] * self.samples.probs).swapaxes(-1, -2)
+        others = sum_of_others(xp, shares).swapaxes(-1, -2) / self.rest[..., None]
+        return xp.where(mean < _MOST_CANCELLED * self.center, others, mean)
 
     def bias(self) -> Array:
         """Return the bias of the plug-in EU: how much too small it is in expectation."""

@@ -105,6 +105,7 @@ template <class T, bool SIDE> class Extras {
 
   private:
     static constexpr int GROUP = Members<T, SIDE>::GROUP;
+    static constexpr double MOST_CANCELLED = 0.125;  // what may be left of θ̄ without a sum of the other members
 
     Row<T> mean() const { return Row<T>::of(mean_, n_); }
 
@@ -243,6 +244,16 @@ template <class T, bool SIDE> class Extras {
             const V<T> difference = reverse_by_difference();
             if (all(difference > (parts[0] + T(1)) * T(FAR))) return difference;
         }
+        if (is_far && (rule.structure == SEPARABLE || rule.structure == NORM)) {
+            const double rate = rule.parameter - (rule.structure == NORM);
+            V<T> size{}, difference{};
+            if (rate >= 0.25 && rate <= 4)  // others have large linear parts, or errors of their exponents
+                difference = with_power<T>(rate, [&](auto power) __attribute__((always_inline)) {
+                    return rule.structure == NORM ? reverse_of_norm(rule, power, size)
+                                                  : reverse_of_powers(rule, power, size);
+                });
+            if (all(difference > size * T(FAR))) return difference;
+        }
         const bool decides = is_decision(rule);
         if (decides) {
             find_regrets(rule, mean());
@@ -287,6 +298,53 @@ template <class T, bool SIDE> class Extras {
         const V<T> sum = R::sum_over_classes(n_, [&](int r, V<T> sum) { return fma(mean_[r], step_[r], sum); });
         const V<T> infinite = across_max<T, SIDE>(is_infinite ? fill<T>(__builtin_inf()) : V<T>{});
         return infinite - sum * T(LOG_UNIT<T>);
+    }
+
+    // With P = θ^rate and Q that of the mean, Σ E θ·(P − Q) − (1 + 1/rate)·θ̄·E(P − Q), and the size of
+    // the numbers that it is a difference of.
+    template <class Power> INLINE V<T> reverse_of_powers(const Number &rule, Power power, V<T> &size) {
+        const T factor = T(1 + 1 / rule.parameter);
+        for (int r = 0; r < n_; r++) {
+            step_[r] = left_[r] = V<T>{};  // E(P − Q), E θ·(P − Q)
+            scale_[r] = power(mean_[r]).power;
+        }
+        for (ptrdiff_t m = 0; m < job_.n_members; m++) {
+            const Row<T> row = members_.row(m);
+            const V<T> w = members_.weight(m);
+            for (int r = 0; r < n_; r++) {
+                const V<T> p = row[r], rise = w * (power(p).power - scale_[r]);
+                step_[r] += rise;
+                left_[r] = fma(p, rise, left_[r]);
+            }
+        }
+        auto sum = [&](auto term) __attribute__((always_inline)) {
+            return R::sum_over_classes(n_, [&](int r, V<T> sum) __attribute__((always_inline)) {
+                const V<T> w = rule.numbers != nullptr ? R::coefficient(rule.numbers, r) : fill<T>(1);
+                return fma(w, term(r), sum);
+            });
+        };
+        size = sum([&](int r) { return fma(mean_[r], fma(step_[r] + scale_[r], fill<T>(factor), scale_[r]), left_[r]); });
+        return sum([&](int r) { return fma(mean_[r] * -factor, step_[r], left_[r]); });
+    }
+
+    // ‖θ̄‖ − Σ θ̄·E (θ/‖θ‖)^rate, and ‖θ̄‖.
+    template <class Power> INLINE V<T> reverse_of_norm(const Number &rule, Power power, V<T> &size) {
+        const T alpha = T(rule.parameter), back = T(1 / rule.parameter - 1);
+        for (int r = 0; r < n_; r++) step_[r] = V<T>{};
+        for (ptrdiff_t m = 0; m < job_.n_members; m++) {
+            const Row<T> row = members_.row(m);
+            const V<T> sum = R::sum_over_classes(n_, [&](int r, V<T> sum) __attribute__((always_inline)) {
+                const V<T> p = row[r];
+                scale_[r] = power(p).power;
+                return fma(p, scale_[r], sum);
+            });
+            const V<T> share = members_.weight(m) * exp<T>(log(sum) * back);
+            for (int r = 0; r < n_; r++) step_[r] = fma(share, scale_[r], step_[r]);
+        }
+        const V<T> sum = R::sum_over_classes(
+            n_, [&](int r, V<T> sum) __attribute__((always_inline)) { return fma(mean_[r], power(mean_[r]).power, sum); });
+        size = exp<T>(log(sum) / alpha);
+        return size - R::sum_over_classes(n_, [&](int r, V<T> sum) { return fma(mean_[r], step_[r], sum); });
     }
 
     // -- the jackknife: a member of weight w is left out --------------------------------------------------
@@ -375,6 +433,7 @@ template <class T, bool SIDE> class Extras {
         if (R::has_tangent(rule) && from_mean(rule, row, is_tiny ? V<T>{} : -w / rest, is_far, value, slope) && !is_tiny)
             return value;
         leave_out(row, w, rest, is_tiny);
+        if (rule.structure == TWO_CLASS) sum_others(m);
         const Row<T> left = Row<T>::of(left_, n_);
         return is_decision(rule) ? regret_under(rule, left)
                                  : R::divergence(rule, mean(), left, Row<T>::of(step_, n_));
@@ -417,6 +476,23 @@ template <class T, bool SIDE> class Extras {
             step_[r] = is_tiny ? -(d / rest) * w : -d * factor;
             left_[r] = at_least_zero(mean_[r] + step_[r]);
         }
+    }
+
+    // θ̄₋ₘ again, as a sum of the other members where most digits cancelled: rules whose slope grows as a
+    // power of a small probability see that.
+    void sum_others(ptrdiff_t m) {
+        Bits<T> is_lost{};
+        for (int r = 0; r < n_; r++) is_lost |= left_[r] < mean_[r] * T(MOST_CANCELLED);
+        if (__builtin_expect(!any(is_lost), true)) return;
+        for (int r = 0; r < n_; r++) scale_[r] = V<T>{};
+        for (ptrdiff_t other = 0; other < job_.n_members; other++) {
+            if (other == m) continue;
+            const Row<T> row = members_.row(other);
+            const V<T> share = members_.weight(other) / at_least_tiny<T>(rest_[m]);
+            for (int r = 0; r < n_; r++) scale_[r] = fma(share, row[r], scale_[r]);
+        }
+        for (int r = 0; r < n_; r++) left_[r] = left_[r] < mean_[r] * T(MOST_CANCELLED) ? scale_[r] : left_[r];
+        members_.row(m);  // which the caller still reads, and others may have taken its place
     }
 
     // ∇H at the mean, up to what is the same for all classes, as deviations sum to 0.
@@ -466,7 +542,7 @@ template <class T, bool SIDE> class Extras {
                 return;
             case TWO_CLASS: {
                 const TwoClass<T> numbers(rule.doubles, rule.numbers);
-                const Bits<T> is_second = mean_[1] < mean_[0];
+                const Bits<T> is_second = numbers.is_second(mean_[0], mean_[1]);
                 const SideNumbers<T> side = numbers.side(is_second);
                 const V<T> c = at_least_tiny<T>(is_second ? mean_[1] : mean_[0]), slope = side.linear - numbers.slope(c, side);
                 gradient_[0] = is_second ? V<T>{} : slope;

@@ -535,7 +535,7 @@ template <class T, bool SIDE> struct Rules {
 
     static Entropy<T> two_class_entropy(const Number &rule, Row<T> p, const Sums<T> &s) {
         const TwoClass<T> numbers(rule.doubles, rule.numbers);
-        const Bits<T> is_second = p[1] < p[0];
+        const Bits<T> is_second = numbers.is_second(p[0], p[1]);
         const V<T> c = (is_second ? p[1] : p[0]) / s.total;
         const V<T> h = at_least_zero(s.total * numbers.entropy(c, numbers.side(is_second)));
         return {h, -h, larger(h, fill<T>(numbers.size()))};

@@ -1,8 +1,8 @@
 // The beta family: two classes, H'' = −c^(a − 1)·(1 − c)^(b − 1) in the probability c of class 1.
 //
-// With c the smaller probability, H = L·c − φ(c); kernels/cpu/_two_class.py makes the polynomials of
-// which φ and φ' consist, and explains them. D(q, p) is an integral of which no part is negative
-// where p and q are near, and a difference of values of φ elsewhere.
+// With c the probability of one class, H = L·c − φ(c); kernels/cpu/_beta_numbers.py makes the polynomials
+// of which φ and φ' consist, and explains them and for which predictions c is of which class. D(q, p) is
+// an integral of which no part is negative where p and q are near, and a difference of values of φ elsewhere.
 #pragma once
 
 #include "functions.hpp"
@@ -10,12 +10,13 @@
 namespace scorewise {
 namespace SCOREWISE_ISA {
 
-// What the less likely class of each lane decides: its parameter, and how φ is made.
+// What the class of each lane whose probability c is decides: its parameter, and how φ is made.
 template <class T> struct SideNumbers {
     V<T> alpha;    // the parameter of the class
     V<T> factor;   // of c^α − 1, where φ is made of it
     V<T> bend;     // power of 1 − c
     V<T> linear;   // L
+    V<T> stretch;  // 2 by the largest c
     Bits<T> is_flat;    // whether α is near 0, where c^α − 1 takes the place of c^α
     Bits<T> is_second;  // whether the class is the second one
 };
@@ -36,15 +37,20 @@ template <class T> class TwoClass {
     // The largest |p − q|, in parts of the smallest probability, for which they are near.
     double near() const { return header_[1]; }
     // Where the nodes of an integral for numbers of single or double precision are, and how many.
-    int n_nodes(bool is_double) const { return int(header_[is_double ? 5 : 3]); }
+    int n_nodes(bool is_double) const { return int(header_[is_double ? 6 : 4]); }
     const double *nodes(bool is_double) const {
         return header_ + HEADER + (is_double ? 2 * n_nodes(0) + 4 * n_terms(0) : 0);
     }
 
+    // Whether c is the probability of the second class, for which it must be small enough.
+    Bits<T> is_second(V<T> first, V<T> second) const {
+        return second * T(1 - header_[2]) < first * T(header_[2]);
+    }
+
     SideNumbers<T> side(Bits<T> is_second) const {
-        const double *first = header_ + 6, *second = first + 5;
+        const double *first = header_ + 7, *second = first + 6;
         auto pick = [&](int i) { return is_second ? fill<T>(second[i]) : fill<T>(first[i]); };
-        return {pick(0), pick(2), pick(3), pick(4), pick(1) != 0, is_second};
+        return {pick(0), pick(2), pick(3), pick(4), pick(5), pick(1) != 0, is_second};
     }
 
     V<T> entropy(V<T> c, const SideNumbers<T> &s) const { return fma(c, s.linear, -phi(c, s)); }
@@ -74,11 +80,11 @@ template <class T> class TwoClass {
     }
 
   private:
-    static constexpr ptrdiff_t HEADER = 16;
+    static constexpr ptrdiff_t HEADER = 19;
 
-    int n_terms(bool is_double) const { return int(header_[is_double ? 4 : 2]); }
-    bool has_bend() const { return header_[9] != 0 || header_[14] != 0; }
-    bool has_flat() const { return header_[7] != 0 || header_[12] != 0; }
+    int n_terms(bool is_double) const { return int(header_[is_double ? 5 : 3]); }
+    bool has_bend() const { return header_[10] != 0 || header_[16] != 0; }
+    bool has_flat() const { return header_[8] != 0 || header_[14] != 0; }
 
     // (c^α − 1)/(α·(α + 1)), log c at α = 0.
     static INLINE V<T> grown(const ExpParts<T> &e, V<T> log_c, const SideNumbers<T> &s) {
@@ -96,10 +102,10 @@ template <class T> class TwoClass {
         return value;
     }
 
-    // F, the first, or G, the second polynomial of the class in each lane, at 4c − 1.
+    // F, the first, or G, the second polynomial of the class in each lane, at 2c by the largest c, less 1.
     INLINE V<T> polynomial(int which, V<T> c, const SideNumbers<T> &s) const {
         const T *first = terms_ + which * n_terms_, *second = first + 2 * n_terms_;
-        const V<T> x = fma(c, fill<T>(4), fill<T>(-1)), square = x * x;
+        const V<T> x = fma(c, s.stretch, fill<T>(-1)), square = x * x;
         V<T> even{}, odd{};
         for (int i = n_terms_ - 2; i >= 0; i -= 2) {
             even = fma(even, square, s.is_second ? fill<T>(second[i]) : fill<T>(first[i]));
@@ -178,10 +184,14 @@ inline Doubles two_class_divergence(const TwoClass<double> &rule, const Doubles 
     close.d = is_near ? x.d : Doubles{};
     Doubles value = near_divergence(rule, close, s, t.alpha, is_double);
     if (any(~is_near)) {
-        const Longs is_across = x.p_rest < x.p;
-        const SideNumbers<double> end = rule.side(is_second ^ is_across);
-        Doubles far = rule.phi(is_across ? x.p_rest : x.p, end) - rule.phi(x.q, s) - rule.slope(x.q, s) * x.d;
-        far += is_across ? x.p * s.linear - x.p_rest * t.linear : Doubles{};
+        // c of q and of p may be of a class that is the more likely one, and of different classes
+        const Doubles q_0 = is_second ? x.rest : x.q, q_1 = is_second ? x.q : x.rest;
+        const Doubles p_0 = is_second ? x.p_rest : x.p, p_1 = is_second ? x.p : x.p_rest;
+        const Longs at_q = rule.is_second(q_0, q_1), at_p = rule.is_second(p_0, p_1);
+        const SideNumbers<double> start = rule.side(at_q), end = rule.side(at_p);
+        const Doubles c = at_q ? q_1 : q_0, to = at_p ? p_1 : p_0, moved = (at_q ^ is_second) ? -x.d : x.d;
+        Doubles far = rule.phi(to, end) - rule.phi(c, start) - rule.slope(c, start) * moved;
+        far += (at_q ^ at_p) ? (at_q ? p_1 : p_0) * start.linear - to * end.linear : Doubles{};
         value = is_near ? value : at_least_zero(far);
     }
     value *= x.scale;
