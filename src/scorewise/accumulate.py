@@ -367,16 +367,25 @@ class _Fused:
 
         Return False, and add nothing, if it is no prediction.
         """
-        with np.errstate(all="ignore"):  # result() raises for an infinite sum
-            total = self._weight + weight
-            scale = np.where(total > 0, total, 1.0)
-            parts = weight / scale, self._weight / scale, self._anchor_weight < weight
-            columns = [np.reshape(part, -1) for part in np.broadcast_arrays(*parts)]
-            shares = np.stack(columns).astype(dtype_name(self.like))
-        if not self.state.add(raw, shares):
+        shares = self._shares(weight)
+        if not self.state.add(raw, shares.astype(dtype_name(self.like))):
             return False
-        self._weight, self._anchor_weight = total, np.maximum(self._anchor_weight, weight)
+        with np.errstate(all="ignore"):  # result() raises for an infinite sum
+            self._weight = np.asarray(self._weight + weight)
+        self._anchor_weight = np.maximum(self._anchor_weight, weight)
         return True
+
+    def _shares(self, weight: np.ndarray) -> np.ndarray:
+        """Return the shares of a new member, as State.add takes them."""
+        if weight.ndim == self._weight.ndim == 0:  # without arrays, which take longer
+            w, before = float(weight), float(self._weight)
+            scale = w + before if w + before > 0 else 1.0
+            return np.array([[w / scale], [before / scale], [float(self._anchor_weight < weight)]])
+        with np.errstate(all="ignore"):
+            total = self._weight + weight
+            scales = np.where(total > 0, total, 1.0)
+            parts = weight / scales, self._weight / scales, self._anchor_weight < weight
+        return np.stack([np.reshape(part, -1) for part in np.broadcast_arrays(*parts)])
 
     def to_library(self, values: np.ndarray) -> Array:
         """Return an array that nobody else has, in the library and precision of the members."""

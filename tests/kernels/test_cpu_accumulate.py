@@ -125,16 +125,17 @@ def test_members_that_agree_on_the_decision_have_none_under_zero_one():
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("ask_often", [False, True])
-def test_rows_may_turn_from_far_to_near_and_back(dtype, ask_often):
+@pytest.mark.parametrize("k", [4, 410])
+def test_rows_may_turn_from_far_to_near_and_back(dtype, ask_often, k):
     """Few members that disagree, many that agree, and disagreement again."""
-    k, rng = 4, np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     apart = members(20, 3, k, 1, 0.2)
     near = np.repeat(members(20, 1, k, 2), 150, axis=1)
     near = near * (1 + 1e-3 * rng.normal(size=near.shape))
     probs = np.concatenate([apart, near, members(20, 60, k, 3, 0.1)], axis=1)
     probs = (probs / probs.sum(-1, keepdims=True)).astype(dtype)
     weights = np.r_[np.full(3, 1e-2), np.full(150, 1.0), np.full(60, 5.0)]
-    rules = known_rules(k)
+    rules = known_rules(k) if k < 10 else FOUR
     acc = sw.Accumulator(rules)
     with accumulated_by_kernel():
         for m in range(probs.shape[1]):
@@ -167,6 +168,70 @@ def test_nothing_is_added_after_an_invalid_member(row, wrong, k):
     assert_same(acc.result(), sw.decompose(probs, FOUR), rtol=1e-11, atol=1e-14)
 
 
+@pytest.mark.parametrize("k", [5, 17, 700])
+@pytest.mark.parametrize("layout", ["plain", "classes first"])
+@pytest.mark.parametrize(
+    ("option", "wrong"),
+    [
+        ("from_logits", [np.nan]),
+        ("from_logits", [np.inf]),
+        ("from_logits", "all -inf"),
+        ("normalize", [-0.5]),
+        ("normalize", [np.nan]),
+        ("normalize", "all 0"),
+    ],
+)
+def test_nothing_is_added_after_invalid_logits_or_masses(k, layout, option, wrong):
+    masses = laid_out(np.random.default_rng(0).uniform(1, 2, (40, 3, k)), layout)
+    options = {option: True}
+    acc = fill(masses[:, :2], FOUR, **options)
+    before = copy.deepcopy(acc.result())
+    bad = masses[:, 2].copy(order="K")
+    if isinstance(wrong, str):
+        bad[33] = {"all -inf": -np.inf, "all 0": 0.0}[wrong]
+    else:
+        bad[33, k - 1] = wrong[0]
+    with pytest.raises(sw.InvalidInput, match=r"\[33"):
+        acc.update(bad, **options)
+    assert_same(acc.result(), before, rtol=0)
+    with accumulated_by_kernel():
+        acc.update(masses[:, 2], **options)
+    assert_same(acc.result(), sw.decompose(masses, FOUR, **options), rtol=1e-11, atol=1e-14)
+
+
+def test_negative_zeros_and_impossible_classes_are_added():
+    probs, logits = np.array([[-0.0, 1.0], [0.5, 0.5]]), np.array([[-np.inf, 0.0], [0.0, 0.0]])
+    acc = sw.Accumulator(FOUR)
+    with accumulated_by_kernel():
+        acc.update(probs)
+        acc.update(logits, from_logits=True)
+    assert all((d.epistemic == 0).all() for d in acc.result().values())
+
+
+def test_an_accumulator_whose_update_was_interrupted_is_not_used(monkeypatch):
+    """Some instances have a member more than others."""
+    member = members(60_000, 1, 10)[:, 0]
+    acc = fill(members(60_000, 2, 10), FOUR)
+    mean, calls = acc.mean, []
+
+    def interrupted(tasks: Any, n_threads: int) -> bool:
+        calls.append(tasks[0]())
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("scorewise.kernels.cpu._accumulate.run_in_threads", interrupted)
+        with pytest.raises(KeyboardInterrupt):  # while the member is checked
+            acc.update(member)
+    np.testing.assert_array_equal(acc.mean, mean)
+    with monkeypatch.context() as patch:
+        patch.setattr("scorewise.kernels.cpu._accumulate.run_in_threads", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            acc.update(member, check=False)
+    for use in (acc.result, lambda: acc.mean, lambda: acc.update(member)):
+        with pytest.raises(RuntimeError, match="interrupted"):
+            use()
+
+
 def test_an_invalid_first_member_leaves_an_empty_accumulator():
     acc = sw.Accumulator("log")
     bad = members(50, 1, 5)[:, 0]
@@ -182,7 +247,6 @@ def test_an_invalid_first_member_leaves_an_empty_accumulator():
 def test_no_temporary_has_the_size_of_a_member():
     member = members(20_000, 1, 50)[:, 0]
     acc = sw.Accumulator(FOUR)
-    acc.update(member)
     acc.update(member)
     tracemalloc.start()
     with accumulated_by_kernel():

@@ -26,6 +26,7 @@ _ALIGNMENT = 64  # bytes of a vector
 # instances then costs least. Rules from costs on need classes in their order.
 _FEW_CLASSES = 400
 _ZERO_ONE, _COSTS, _LARGEST = 2, 6, 7  # as in native/dispatch.hpp
+_WITH_CONVEX = {0, 4, 5}  # log, separable and norm: has_convex in native/dispatch.hpp
 
 _EPISTEMIC, _REGRETS, _CONVEX = range(3)  # what is settled; as in native/dispatch.hpp
 
@@ -39,8 +40,8 @@ _Memory = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 class State:
     """What an accumulator knows of N instances under some rules; README.md explains its layout.
 
-    The mean is ``anchor + deviation``. Of every rule there are E H(θ), EU or a lower bound of it,
-    and the mean convex part of H, of which EU is a difference where members are far apart.
+    The mean is ``anchor + deviation``. Of every rule there are E H(θ), and EU or a lower bound of
+    it; of some the mean convex part of H, of which EU is a difference where members are far apart.
 
     Parameters
     ----------
@@ -66,10 +67,9 @@ class State:
         self._row = self._k if self._is_side_by_side else _rounded_up(self._k)
         self._room = _rounded_up(self._n)
         self._regret_counts = [_n_regrets(rule, self._row) for rule in self._rules]
-        self._is_empty = True
-        self._now = self._new_memory()
-        self._next: _Memory | None = None  # from the second member on
-        self._next_anchor: np.ndarray | None = None  # from the first heavier one on
+        self._memory = self._new_memory()
+        self._is_backward = False  # whether the last pass was
+        self._is_whole = True  # whether all instances have the same members
 
     # -- a new member -----------------------------------------------------------------------------
 
@@ -79,59 +79,53 @@ class State:
         The shares, ``(3, N)`` or ``(3, 1)``, are that of the member in the weight of all, that of
         the members before it, and 1 where it is heavier than each of them.
         """
-        memory = self._memory_of_next(is_heavier=bool(shares[2].any()))
-        accumulate, kind = _native().accumulate, _kind(raw)
+        native, kind = _native(), _kind(raw)
         tolerance = SUM_TOLERANCE[raw.dtype] if raw.check else -1.0
 
-        def task(first: int, member: np.ndarray, start: int, stop: int) -> bool:
+        def check(_: int, member: np.ndarray, start: int, stop: int) -> bool:
+            return bool(native.check(member, kind, tolerance, start, stop))
+
+        def accumulate(first: int, member: np.ndarray, start: int, stop: int) -> bool:
             own = shares if shares.shape[1] == 1 else shares[:, first : first + len(member)]
             how = self._rules, kind, tolerance, self._is_side_by_side
-            return bool(accumulate(member, own, self._now, memory, *how, first, start, stop))
+            return bool(native.accumulate(member, own, self._memory, *how, first, start, stop))
 
-        if not self._for_member(task, raw.values):
+        self._require_whole()
+        # A pass starts where the one before it ended, as caches still have the numbers there.
+        self._is_backward = not self._is_backward
+        if raw.check and not self._for_member(check, raw.values, backward=not self._is_backward):
             return False
-        if memory is not self._now:
-            if memory[0] is not self._now[0]:
-                self._next_anchor = self._now[0]
-            self._now, self._next = memory, self._now
-        self._is_empty = False
+        self._is_whole = False
+        self._for_member(accumulate, raw.values, backward=self._is_backward)
+        self._is_whole = True
         return True
 
-    def _memory_of_next(self, *, is_heavier: bool) -> _Memory:
-        """Return where to write what is known after a new member.
+    def _require_whole(self) -> None:
+        """Raise if an update was interrupted: some instances have one member more than others."""
+        if not self._is_whole:
+            raise RuntimeError("an update was interrupted halfway; fill a new Accumulator")
 
-        What is known before it is kept, so that nothing is added if a row is no prediction. Both
-        are used by turns. The anchor is shared where it does not change.
-        """
-        if self._is_empty:
-            return self._now
-        if self._next is None:
-            self._next = self._new_memory(self._now[0])
-        anchor = self._now[0]
-        if is_heavier:
-            if self._next_anchor is None:
-                self._next_anchor = _zeros(anchor.size, self.dtype)
-            anchor = self._next_anchor
-        return anchor, *self._next[1:]
-
-    def _new_memory(self, anchor: np.ndarray | None = None) -> _Memory:
+    def _new_memory(self) -> _Memory:
         n_rules, n_regrets = len(self._rules), sum(self._regret_counts)
+        n_convex = sum(code in _WITH_CONVEX for code, *_ in self._rules)
         return (
-            _zeros(self._room * self._row, self.dtype) if anchor is None else anchor,
+            _zeros(self._room * self._row, self.dtype),
             _zeros(self._room * self._row, self.dtype),
             _zeros(self._room * n_regrets, self.dtype),
             _zeros(2 * n_rules * self._room, self.dtype),
-            _zeros(n_rules * self._room, np.dtype(np.float64)),
+            _zeros(n_convex * self._room, np.dtype(np.float64)),
         )
 
-    def _for_member(self, work: Callable[[int, np.ndarray, int, int], bool], values: Array) -> bool:
+    def _for_member(
+        self, work: Callable[[int, np.ndarray, int, int], bool], values: Array, *, backward: bool
+    ) -> bool:
         """Return whether the work returns true for all parts of a member."""
         for first, member in self._pieces(values, 0):
             tasks = [
                 partial(work, first, member, start, stop)
                 for start, stop in self._ranges(first, len(member))
             ]
-            if not _run(tasks):
+            if not _run(tasks[::-1] if backward else tasks):
                 return False
         return True
 
@@ -186,7 +180,7 @@ class State:
     def components(self) -> list[list[np.ndarray]]:
         """Return total, aleatoric and epistemic uncertainty of each rule, ``(...)``, new arrays."""
         totals = self._settle(_EPISTEMIC)
-        both = self._now[3].reshape(-1, 2, len(self._rules), _LANE_BLOCK)
+        both = self._memory[3].reshape(-1, 2, len(self._rules), _LANE_BLOCK)
         rows = [
             [totals[place], *(both[:, part, place].reshape(-1) for part in range(2))]
             for place in self._places
@@ -195,8 +189,9 @@ class State:
 
     def _settle(self, wanted: int) -> np.ndarray:
         """Return the totals, and find what else is wanted."""
+        self._require_whole()
         totals = np.empty((len(self._rules), self._room), self.dtype)
-        arguments = self._now, totals, self._rules, self._k, self._is_side_by_side
+        arguments = self._memory, totals, self._rules, self._k, self._is_side_by_side
         work = partial(_native().settle, *arguments, wanted)
         ranges = self._ranges(0, self._room) if self._room else ()
         _run([partial(work, start, stop) for start, stop in ranges])
@@ -205,12 +200,12 @@ class State:
     @property
     def anchor(self) -> np.ndarray:
         """One of the heaviest members, ``(..., K)``, a new array."""
-        return self._rows(self._now[0], 0, self._k).reshape(self.shape)
+        return self._rows(self._memory[0], 0, self._k).reshape(self.shape)
 
     @property
     def deviation(self) -> np.ndarray:
         """How far the mean is from the anchor, ``(..., K)``, a new array."""
-        return self._rows(self._now[1], 0, self._k).reshape(self.shape)
+        return self._rows(self._memory[1], 0, self._k).reshape(self.shape)
 
     def regrets(self, rule: int) -> np.ndarray | None:
         """The mean regrets under a rule, ``(..., R)``, a new array; None if it has none."""
@@ -220,7 +215,7 @@ class State:
             return None
         n = n if self._is_side_by_side else self._k
         self._settle(_REGRETS)
-        return self._rows(self._now[2], first, n).reshape(*self.shape[:-1], n)
+        return self._rows(self._memory[2], first, n).reshape(*self.shape[:-1], n)
 
     def load(
         self,
@@ -230,17 +225,16 @@ class State:
         states: Sequence[np.ndarray],
     ) -> None:
         """Take over the statistics of other members: of each rule E H(θ), and EU or regrets."""
-        self._set_rows(self._now[0], 0, anchor)
-        self._set_rows(self._now[1], 0, deviation)
-        both = self._now[3].reshape(-1, 2, len(self._rules), _LANE_BLOCK)
+        self._set_rows(self._memory[0], 0, anchor)
+        self._set_rows(self._memory[1], 0, deviation)
+        both = self._memory[3].reshape(-1, 2, len(self._rules), _LANE_BLOCK)
         for i, place in enumerate(self._places):
             both[:, 0, place] = self._blocks(aleatoric[i])
             if self._regret_counts[place]:
-                self._set_rows(self._now[2], sum(self._regret_counts[:place]), states[i])
+                self._set_rows(self._memory[2], sum(self._regret_counts[:place]), states[i])
             else:
                 both[:, 1, place] = self._blocks(states[i])
         self._settle(_CONVEX)
-        self._is_empty = False
 
     # -- the layout in memory ---------------------------------------------------------------------
 
@@ -260,6 +254,7 @@ class State:
     def _rows(self, flat: np.ndarray, first: int, n: int) -> np.ndarray:
         if self._room == 0:
             return np.empty((0, n), self.dtype)
+        self._require_whole()
         rows = self._instances(flat)[..., first : first + n]
         return np.ascontiguousarray(rows).reshape(-1, n)[: self._n]
 

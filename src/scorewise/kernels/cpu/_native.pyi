@@ -27,11 +27,18 @@ def average(
     stop: int,
     /,
 ) -> bool: ...
+def check(
+    member: np.ndarray,  # (N, K), of any strides
+    kind: int,
+    tolerance: float,
+    start: int,
+    stop: int,
+    /,
+) -> bool: ...
 def accumulate(
-    member: np.ndarray,  # (N, K)
+    member: np.ndarray,  # (N, K), that was checked
     shares: np.ndarray,  # (3, N or 1), of the same dtype
-    before: tuple[np.ndarray, ...],  # anchor, deviation, regrets, statistics and convex; all flat
-    after: tuple[np.ndarray, ...],
+    memory: tuple[np.ndarray, ...],  # anchor, deviation, regrets, statistics and convex; all flat
     rules: tuple[
         tuple[int, float, np.ndarray | None], ...
     ],  # at most one of each of the first four

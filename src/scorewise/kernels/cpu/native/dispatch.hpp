@@ -75,21 +75,21 @@ inline int n_parts(const Job &job) { return job.extras & ERRORS ? 6 : job.extras
 // Instances are in blocks of LANE_BLOCK. Side by side, class k of instance i is at
 // (i / LANE_BLOCK · K + k) · LANE_BLOCK + i % LANE_BLOCK, so that vectors hold a class of as many
 // instances as they have lanes. Across, an instance's classes lie one after the other, and are
-// filled up with 0 to a multiple of LANE_BLOCK. Statistics are in blocks always: (blocks, 2 or 1, rules,
+// filled up with 0 to a multiple of LANE_BLOCK. Statistics are in blocks always: (blocks, 2, rules,
 // LANE_BLOCK), so that few places of memory are read and written by turns.
 struct Memory {
     char *anchor, *deviation;     // (room, classes): the mean is their sum
     char *regrets;                // (room, n_regrets) of the rules that have regrets, as classes are
     char *aleatoric, *epistemic;  // of each rule E H(θ), and EU or a lower bound of it
-    double *convex;               // of each rule the mean convex part of H, of which EU is a difference
+    double *convex;               // the mean convex part of H, of which EU is a difference; see has_convex
 };
 
 struct State {
-    Memory before, after;  // a new member; the anchor may be the same if the member is heavier nowhere
-    ptrdiff_t room;        // for instances, a multiple of LANE_BLOCK
+    Memory memory;
+    ptrdiff_t room;      // for instances, a multiple of LANE_BLOCK
     ptrdiff_t n_regrets;
-    ptrdiff_t offset;      // the instance of the state that is the first of the job
-    const char *shares;    // three of each instance: of the member, of those before it, and whether
+    ptrdiff_t offset;    // the instance of the state that is the first of the job
+    const char *shares;  // three of each instance: of the member, of those before it, and whether
     ptrdiff_t share_part_stride, share_stride;  // it is heavier than each of them
     bool is_side_by_side;
     int wanted;  // of Wanted
@@ -114,6 +114,11 @@ inline ptrdiff_t regrets_of(const Rule &rule, ptrdiff_t row) {
     return rule.structure == COSTS ? ptrdiff_t(rule.parameter) : rule.structure == LARGEST ? 2 * row : 0;
 }
 
+// Whether EU under a rule may be a difference, for which the mean convex part of H is kept.
+inline bool has_convex(const Rule &rule) {
+    return rule.structure == LOG || rule.structure == SEPARABLE || rule.structure == NORM;
+}
+
 enum Status { INVALID = 0, DONE = 1, NO_MEMORY = 2 };
 
 // The code for one instruction set.
@@ -123,6 +128,8 @@ struct Kernels {
     Status (*decompose_double)(const Job &);
     Status (*average_float)(const AverageJob &);
     Status (*average_double)(const AverageJob &);
+    Status (*check_float)(const Job &);
+    Status (*check_double)(const Job &);
     Status (*accumulate_float)(const Job &, const State &);
     Status (*accumulate_double)(const Job &, const State &);
     Status (*settle_float)(const Job &, const State &);

@@ -1,5 +1,6 @@
 // The code for one instruction set; compiled once for each, with SCOREWISE_ISA as its name.
 #include "accumulate.hpp"
+#include "checks.hpp"
 #include "decompose.hpp"
 #include "means.hpp"
 
@@ -11,6 +12,7 @@ namespace SCOREWISE_ISA {
 
 const Kernels kernels = {TEXT(SCOREWISE_ISA), decompose<float>, decompose<double>,
                          average<float>, average<double>,
+                         check<float>, check<double>,
                          accumulate<float>, accumulate<double>, settle<float>, settle<double>};
 
 }  // namespace SCOREWISE_ISA

@@ -71,6 +71,19 @@ template <class T, bool SIDE> INLINE V<T> across_min(V<T> v) {
     return SIDE ? v : combine_lanes<T>(v, Smaller{});
 }
 
+// Fetch rows that are read soon after an instance. Rows of one member are often far apart, and the
+// processor does not foresee them.
+template <class T> INLINE void fetch_rows(const Job &job, ptrdiff_t instance) {
+    const ptrdiff_t length = job.n_classes * ptrdiff_t(sizeof(T));
+    if (job.class_stride != ptrdiff_t(sizeof(T)) || job.instance_stride == length) return;
+    const ptrdiff_t ahead = (length > 256 ? 32 : 96) * job.instance_stride;
+    for (int lane = 0; lane < LANES<T>; lane++) {
+        const char *row = job.members + (instance + lane) * job.instance_stride + ahead;
+        for (ptrdiff_t i = 0; i < length; i += 64) __builtin_prefetch(row + i, 0, 2);
+        __builtin_prefetch(row + length - 1, 0, 2);
+    }
+}
+
 template <class T, bool SIDE> class Members {
   public:
     static constexpr int GROUP = SIDE ? LANES<T> : 1;  // instances at a time
@@ -165,6 +178,16 @@ template <class T, bool SIDE> class Members {
         }
     }
 
+    bool is_within(const char *start, ptrdiff_t length) const { return start + length <= end_; }
+
+    // A vector that may reach beyond the end of the array; lanes there are arbitrary.
+    INLINE V<T> load_within(const char *place) const {
+        if (__builtin_expect(place + BYTES <= end_, true)) return load<T>(place);
+        V<T> v{};
+        memcpy(&v, place, end_ - place);
+        return v;
+    }
+
     // Which lanes had logits or masses that cannot be probabilities.
     Bits<T> bad;
 
@@ -193,14 +216,6 @@ template <class T, bool SIDE> class Members {
         if (job_.n_classes % LANES<T> == 0) return {start, BYTES, last, n};
         *tail_ = load_tail(last, 0);
         return {start, BYTES, reinterpret_cast<const char *>(tail_), n};
-    }
-
-    // A vector that may reach beyond the end of the array; lanes there are arbitrary.
-    INLINE V<T> load_within(const char *place) const {
-        if (__builtin_expect(place + BYTES <= end_, true)) return load<T>(place);
-        V<T> v{};
-        memcpy(&v, place, end_ - place);
-        return v;
     }
 
     // The last classes of a row.

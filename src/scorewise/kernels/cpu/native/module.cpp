@@ -286,10 +286,13 @@ class OpenMemory {
         for (int i = 0; i < 5; ++i)
             if (!views_[i].open(PyTuple_GetItem(tuple, i), 1, i == 4 ? "d" : format, true)) return false;
         const ptrdiff_t row = row_length(job.n_classes, state.is_side_by_side), n_rules = job.n_rules;
-        const ptrdiff_t room = views_[4].size(0) / (n_rules > 0 ? n_rules : 1), item = *format == 'f' ? 4 : 8;
-        ptrdiff_t n_regrets = 0;
-        for (int i = 0; i < n_rules; ++i) n_regrets += regrets_of(job.rules[i], row);
-        const ptrdiff_t sizes[] = {room * row, room * row, room * n_regrets, 2 * n_rules * room, n_rules * room};
+        const ptrdiff_t room = views_[3].size(0) / (n_rules > 0 ? 2 * n_rules : 1), item = *format == 'f' ? 4 : 8;
+        ptrdiff_t n_regrets = 0, n_convex = 0;
+        for (int i = 0; i < n_rules; ++i) {
+            n_regrets += regrets_of(job.rules[i], row);
+            n_convex += has_convex(job.rules[i]);
+        }
+        const ptrdiff_t sizes[] = {room * row, room * row, room * n_regrets, 2 * n_rules * room, n_convex * room};
         bool fits = room % LANE_BLOCK == 0 && (state.room == 0 || state.room == room);
         for (int i = 0; i < 5; ++i) {
             fits &= views_[i].size(0) == sizes[i];
@@ -318,26 +321,42 @@ bool has_arguments(Py_ssize_t n_args, Py_ssize_t wanted) {
     return n_args == wanted;
 }
 
-// accumulate(member, shares, before, after, rules, kind, tolerance, is_side_by_side, offset, start,
-// stop); see _native.pyi.
+// check(member, kind, tolerance, start, stop); see _native.pyi.
+PyObject* check(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
+    if (!has_arguments(n_args, 5)) return nullptr;
+    const char* format = View::format_of(args[0]);
+    View member;
+    Job job = {};
+    if (format == nullptr || !read_member(args[0], format, job, member)) return nullptr;
+    job.kind = static_cast<int>(PyLong_AsLong(args[1]));
+    job.tolerance = PyFloat_AsDouble(args[2]);
+    if (PyErr_Occurred() || !read_range(args[3], args[4], job)) return nullptr;
+    Status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = *format == 'f' ? chosen->check_float(job) : chosen->check_double(job);
+    Py_END_ALLOW_THREADS;
+    return answer(status);
+}
+
+// accumulate(member, shares, memory, rules, kind, tolerance, is_side_by_side, offset, start, stop);
+// see _native.pyi.
 PyObject* accumulate(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
-    if (!has_arguments(n_args, 11)) return nullptr;
+    if (!has_arguments(n_args, 10)) return nullptr;
     const char* format = View::format_of(args[0]);
     View member, shares, numbers[MOST_RULES];
     Rule rules[MOST_RULES];
-    OpenMemory before, after;
+    OpenMemory open;
     Job job = {};
     State state = {};
     if (format == nullptr || !read_member(args[0], format, job, member)) return nullptr;
-    if (!shares.open(args[1], 2, format, false) || !read_rules(args[4], job, rules, numbers)) return nullptr;
-    job.kind = static_cast<int>(PyLong_AsLong(args[5]));
-    job.tolerance = PyFloat_AsDouble(args[6]);
-    state.is_side_by_side = PyObject_IsTrue(args[7]) == 1;
-    if (!before.read(args[2], format, job, state) || !after.read(args[3], format, job, state)) return nullptr;
-    state.before = before.memory;
-    state.after = after.memory;
-    state.offset = PyLong_AsSsize_t(args[8]);
-    if (!read_range(args[9], args[10], job)) return nullptr;
+    if (!shares.open(args[1], 2, format, false) || !read_rules(args[3], job, rules, numbers)) return nullptr;
+    job.kind = static_cast<int>(PyLong_AsLong(args[4]));
+    job.tolerance = PyFloat_AsDouble(args[5]);
+    state.is_side_by_side = PyObject_IsTrue(args[6]) == 1;
+    if (!open.read(args[2], format, job, state)) return nullptr;
+    state.memory = open.memory;
+    state.offset = PyLong_AsSsize_t(args[7]);
+    if (!read_range(args[8], args[9], job)) return nullptr;
     const bool is_shared = shares.size(1) == 1;
     if (state.offset < 0 || state.offset + job.n_instances > state.room || shares.size(0) != 3 ||
         (!is_shared && shares.size(1) != job.n_instances) ||
@@ -371,7 +390,7 @@ PyObject* settle(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     state.is_side_by_side = PyObject_IsTrue(args[4]) == 1;
     state.wanted = static_cast<int>(PyLong_AsLong(args[5]));
     if (PyErr_Occurred() || !open.read(args[0], format, job, state)) return nullptr;
-    state.before = state.after = open.memory;
+    state.memory = open.memory;
     job.n_instances = state.room;
     if (!read_range(args[6], args[7], job)) return nullptr;
     if (job.start % LANE_BLOCK != 0 || job.stop % LANE_BLOCK != 0 || totals.size(0) != job.n_rules ||
@@ -379,7 +398,7 @@ PyObject* settle(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
         PyErr_SetString(PyExc_ValueError, "the shapes of totals and state do not fit");
         return nullptr;
     }
-    job.members = state.before.anchor;  // which are not read
+    job.members = state.memory.anchor;  // which are not read
     job.n_members = 1;
     job.results = totals.data();
     job.part_stride = totals.stride(0);
@@ -425,8 +444,10 @@ PyMethodDef methods[] = {
      "Decompose members of some instances into results; False if some are no predictions."},
     {"average", as_method(average), METH_FASTCALL,
      "Write the mean of members of some instances, or parts by class; False if some are no predictions."},
+    {"check", as_method(check), METH_FASTCALL,
+     "Whether a member is a prediction for each of some instances."},
     {"accumulate", as_method(accumulate), METH_FASTCALL,
-     "Add a member to an accumulator's state of some instances; False if it is no prediction."},
+     "Add a member, which was checked, to an accumulator's state of some instances."},
     {"settle", as_method(settle), METH_FASTCALL,
      "Find the totals of some instances, and bring their EU up to date."},
     {nullptr, nullptr, 0, nullptr},
