@@ -30,7 +30,7 @@ from scorewise._inputs import InputOptions, RawPredictions, raw_members, raw_pre
 from scorewise.decompose import Decomposition, Decompositions, decompose
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
-from scorewise.kernels import Extras, Kernel, State
+from scorewise.kernels import AccumulatorState, Extras, Kernel
 from scorewise.rules import DecisionRule, RuleLike, ScoringRule, get_rules, is_single_rule
 
 __all__ = ["Accumulator"]
@@ -354,7 +354,7 @@ def _can_go_on(rule: ScoringRule) -> bool:
 class _Fused:
     """The members so far under rules that a kernel accumulates, in host memory."""
 
-    def __init__(self, names: tuple[str, ...], state: State, like: Array) -> None:
+    def __init__(self, names: tuple[str, ...], state: AccumulatorState, like: Array) -> None:
         self.names = names
         self.state = state
         self.like = like  # an empty array of the members' library, device and precision
@@ -376,7 +376,7 @@ class _Fused:
         return True
 
     def _shares(self, weight: np.ndarray) -> np.ndarray:
-        """Return the shares of a new member, as State.add takes them."""
+        """Return the shares of a new member, as AccumulatorState.add takes them."""
         if weight.ndim == self._weight.ndim == 0:  # without arrays, which take longer
             w, before = float(weight), float(self._weight)
             scale = w + before if w + before > 0 else 1.0

@@ -219,12 +219,12 @@ def test_an_accumulator_whose_update_was_interrupted_is_not_used(monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("scorewise.kernels.cpu._accumulate.run_in_threads", interrupted)
+        patch.setattr("scorewise.kernels.cpu._accumulator_state.run_in_threads", interrupted)
         with pytest.raises(KeyboardInterrupt):  # while the member is checked
             acc.update(member)
     np.testing.assert_array_equal(acc.mean, mean)
     with monkeypatch.context() as patch:
-        patch.setattr("scorewise.kernels.cpu._accumulate.run_in_threads", interrupted)
+        patch.setattr("scorewise.kernels.cpu._accumulator_state.run_in_threads", interrupted)
         with pytest.raises(KeyboardInterrupt):
             acc.update(member, check=False)
     for use in (acc.result, lambda: acc.mean, lambda: acc.update(member)):

@@ -17,13 +17,13 @@ import numpy as np
 
 from scorewise._array import Array, is_compiled
 from scorewise._inputs import RawPredictions
-from scorewise.kernels._kernel import Extras, Kernel, State, Usability
+from scorewise.kernels._kernel import AccumulatorState, Extras, Kernel, Usability
 
 __all__ = [
     "KERNELS",
+    "AccumulatorState",
     "Extras",
     "Kernel",
-    "State",
     "Usability",
     "components_by_class",
     "mean",

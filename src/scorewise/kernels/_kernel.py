@@ -85,7 +85,7 @@ class Kernel(Protocol):
         """
 
 
-class State(Protocol):
+class AccumulatorState(Protocol):
     """The members so far of an accumulator, in memory of a kernel.
 
     A kernel that accumulates has ``new_state(shape, dtype, rules)``, which returns an empty one for

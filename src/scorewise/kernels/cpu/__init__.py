@@ -32,7 +32,7 @@ from scorewise._threads import get_num_threads, run_in_threads
 from scorewise._validate import SUM_TOLERANCE
 from scorewise.errors import InvalidInput
 from scorewise.kernels._kernel import Extras, Usability
-from scorewise.kernels.cpu._accumulate import State
+from scorewise.kernels.cpu._accumulator_state import State
 from scorewise.kernels.cpu._beta_numbers import two_class_numbers
 from scorewise.rules import ScoringRule
 from scorewise.rules.structures import (

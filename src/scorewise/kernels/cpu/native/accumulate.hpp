@@ -408,7 +408,7 @@ template <class T, bool SIDE> class Accumulation {
     // Where members are far apart, EU is H(μ) − E H(θ).
     void see_decision(const Unit &unit, const Moved &moved, V<T> miss, bool see_regrets) {
         if (see_regrets) return put(epistemic_[ZERO_ONE], unit, across_min<T, SIDE>(moved.least));
-        const V<T> before = of_unit(miss_, unit), after = fma(unit.share, miss - before, before);
+        const V<T> before = of_unit(miss_, unit), after = fma(unit.share, miss, unit.rest * before);
         const V<T> of_mean = across_sum<T, SIDE>(moved.total) - across_max<T, SIDE>(moved.top);
         const V<T> bound = unit.rest * of_unit(epistemic_[ZERO_ONE], unit);
         put(epistemic_[ZERO_ONE], unit, larger(of_mean - after, bound));
@@ -577,7 +577,8 @@ template <class T, bool SIDE> class Accumulation {
     }
     INLINE void average(int place, ptrdiff_t first, V<T> entropy) {
         const V<T> before = load<T>(statistics(state_.memory.aleatoric, place, first));
-        write_there(statistics(state_.memory.aleatoric, place, first), fma(share_, entropy - before, before));
+        // not before + share·(entropy − before), which has the errors of a light member's large entropy
+        write_there(statistics(state_.memory.aleatoric, place, first), fma(share_, entropy, rest_ * before));
     }
     // In float64: EU is a small difference, in which the rounding errors of many members would count.
     INLINE void average_convex(int place, ptrdiff_t first, V<T> value) {
