@@ -197,3 +197,26 @@ def test_an_accumulator_is_not_merged_into_itself():
     acc = fill(members(3, 2, 4), "log")
     with pytest.raises(sw.InvalidInput, match="into itself"):
         acc.merge(acc)
+
+
+@pytest.mark.parametrize("n", [1, 5, 16, 37])
+def test_a_member_may_follow_chunks_and_a_merge(n):
+    probs = members(n, 4, 3)
+    acc, other = sw.Accumulator(["log", "zero-one"]), sw.Accumulator(["log", "zero-one"])
+    acc.update_chunks([probs[:, :2]])
+    acc.update(probs[:, 2])
+    other.update(probs[:, 3])
+    other.merge(acc)
+    stacked = sw.decompose(probs, ["log", "zero-one"])
+    for name, d in other.result().items():
+        np.testing.assert_allclose(list(d), list(stacked[name]), rtol=1e-11)
+
+
+def test_a_copy_does_not_see_later_members():
+    probs = members(20, 3, 4)
+    acc = fill(probs[:, :2], "log")
+    before = copy.copy(acc)
+    acc.update(probs[:, 2])
+    assert before.n_members == 2
+    expected = sw.decompose(probs[:, :2], "log")
+    np.testing.assert_allclose(list(before.result()), list(expected), rtol=1e-11)

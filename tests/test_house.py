@@ -25,6 +25,7 @@ PRIVATE_NAMES = {
     "tests/io/test_score.py": f"{SIZES}, and fails or changes files between two of them",
     "tests/io_support.py": SIZES,
     "tests/kernels/test_cpu.py": KERNEL,
+    "tests/kernels/test_cpu_accumulate.py": "interrupts an update between two of its parts",
     "tests/kernels/test_extras.py": KERNEL,
     "tests/kernels/test_functions.py": "compiles functions for each instruction set",
     "tests/kernels/test_native.py": "the extension must be there, and the array path would hide it",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -89,6 +90,9 @@ class Accumulator:
     def __repr__(self) -> str:
         rules = ", ".join(repr(rule) for rule in self._rules.values())
         return f"Accumulator([{rules}], {self.n_members} members)"
+
+    def __copy__(self) -> Accumulator:
+        return deepcopy(self)  # a member is added in place
 
     def update(
         self,

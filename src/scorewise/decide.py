@@ -251,7 +251,7 @@ def _costs_and_action(rule: CostMatrix, members: Members) -> list[Array]:
         action = np.array(action)
         action[is_tied] = to_numpy(rule.action_of_members(tied))
         like = by_kernel[0]
-        by_kernel[3] = as_dtype_of(namespace(like), action, like)
+        by_kernel[3] = as_dtype_of(namespace(like), action, like)[()]
     return by_kernel
 
 

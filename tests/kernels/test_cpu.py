@@ -269,6 +269,43 @@ def test_a_rule_from_outside_the_package_takes_the_kernel_by_its_structure(dtype
         assert_same(results, by_array(probs, rules, weights), rtol=relative, atol=8 * unit)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class OutsideRule(sw.rules.ScoringRule):
+    """A rule that declares a structure, and does not look at the number of classes."""
+
+    structure: structures.Structure
+    family = "outside"
+    name = "outside"
+
+    def _losses(self, xp, p):
+        return -p
+
+    def _entropy(self, xp, p):
+        return -(p * p).sum(-1)
+
+    def _divergence(self, xp, q, p, d):
+        return (d * d).sum(-1)
+
+
+@pytest.mark.parametrize("use", ["decompose", "accumulate", "reverse"])
+def test_a_structure_of_other_classes_is_refused(use: str):
+    rules = [
+        OutsideRule(structures.Separable(2.0, np.ones(3))),
+        OutsideRule(structures.Costs(np.ones((3, 2)))),
+        OutsideRule(structures.LargestClasses(9)),
+        OutsideRule(structures.TwoClass(1.0, 1.0)),
+    ]
+    probs = members(40, 3, 5)
+    for rule in rules:
+        with pytest.raises(sw.InvalidInput, match="is not for 5 classes"):
+            if use == "decompose":
+                sw.decompose(probs, rule)
+            elif use == "reverse":
+                sw.reverse_epistemic(probs, rule)
+            else:
+                sw.Accumulator(rule).update(probs[:, 0])
+
+
 # -- which path runs ------------------------------------------------------------------------------
 
 

@@ -184,3 +184,16 @@ def test_bad_members_raise_the_errors_of_the_array_path(k, bad):
             by_arrays(call)
         assert str(by_kernel.value) == str(right.value)
         assert "13" in str(right.value)
+
+
+def test_a_last_slab_of_one_row_is_averaged():
+    probs = np.zeros((2098, 20, 100), np.float16)
+    probs[..., 0] = 1
+    assert (sw.label_wise(probs).total == 0).all()
+    assert (sw.task_losses(probs, np.zeros(2098, int), "zero-one") == 0).all()
+
+
+@pytest.mark.parametrize("use", [sw.label_wise, lambda p, **how: sw.task_losses(p, [0, 1], **how)])
+def test_weights_of_a_wrong_shape_are_refused_unchecked_too(use):
+    with pytest.raises(sw.InvalidInput, match="weights"):
+        use(members(2, 4, 3), weights=np.ones(3), check=False)

@@ -161,3 +161,15 @@ def test_extreme_parameters_take_the_array_path(parameters):
     assert not known_to_kernel(rule)
     assert sw.explain_kernel(np.full((3, 2, 2), 0.5), rule).path == "array"
     assert mp.isfinite(float(sw.decompose(np.full((3, 2, 2), 0.5), rule).total[0]))
+
+
+@pytest.mark.parametrize("a", [1e-3, 0.01, 0.1])
+def test_reverse_divergence_is_right_from_a_member_without_doubt(a):
+    def antiderivative(p, x):  # of (p − x)·x^(a − 1)·(1 − x) in x
+        return x**a * (p / a - (1 + p) * x / (a + 1) + x * x / (a + 2))
+
+    mean, member = mp.mpf("0.15"), mp.mpf("0.3")
+    expected = antiderivative(mean, mean) - antiderivative(mean, member) / 2
+    probs = np.array([[[1.0, 0.0], [0.7, 0.3]]])
+    got = sw.reverse_epistemic(probs, sw.rules.beta(a, 2))[0]
+    assert float(got) == pytest.approx(float(expected), rel=1e-12)

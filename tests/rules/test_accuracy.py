@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import mpmath as mp
 import numpy as np
 import pytest
@@ -284,3 +286,8 @@ def test_the_check_of_accuracy_can_fail():
     plain = Decomposition(d.total, d.aleatoric, d.total - d.aleatoric)
     with pytest.raises(AssertionError, match="epistemic"):
         assert_accurate(plain, 0, expected, "float64", "textbook")
+
+
+def test_weighted_log_of_equal_weights_is_log_where_two_classes_are_almost_tied():
+    p = np.array([0.5000000000000001, 0.5])
+    assert sw.rules.weighted_log([1.0, 1.0]).entropy(p) == pytest.approx(math.log(2), rel=1e-15)

@@ -38,8 +38,8 @@ class Jackknife:
     def _others(self, mean: Array) -> Array:
         """Return θ̄₋ₘ from θ̄ plus a shift, with the digits that cancelled."""
         xp = self.xp
-        shares = (self.weight[..., None] * self.samples.probs).swapaxes(-1, -2)
-        others = sum_of_others(xp, shares).swapaxes(-1, -2) / self.rest[..., None]
+        shares = xp.matrix_transpose(self.weight[..., None] * self.samples.probs)
+        others = xp.matrix_transpose(sum_of_others(xp, shares)) / self.rest[..., None]
         return xp.where(mean < _MOST_CANCELLED * self.center, others, mean)
 
     def bias(self) -> Array:

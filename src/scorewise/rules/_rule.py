@@ -161,8 +161,12 @@ class ScoringRule(abc.ABC):
     @abc.abstractmethod
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array: ...
 
-    def check_classes(self, n_classes: int) -> None:  # noqa: B027 - most rules take any number
+    def check_classes(self, n_classes: int) -> None:
         """Raise InvalidInput unless the rule can score predictions of ``n_classes`` classes."""
+        if self.structure is not None and not self.structure.fits(n_classes):
+            raise InvalidInput(
+                f"the structure of {self!r} is not for {n_classes} classes, as the predictions have"
+            )
 
     def for_classes(self, classes: Iterable[Any] | None) -> Self:
         """Return the rule for predictions whose classes are in this order.

@@ -242,7 +242,7 @@ class WeightedLog(RuleBySum):
         total = total[..., None]
         is_sure = p > total / 2  # one class at most
         missing = xp.sum(xp.where(is_sure, 0.0, p), axis=-1, keepdims=True) / total
-        log_of_sure = xp.log1p(-xp.where(missing < 0.5, missing, 0.0))
+        log_of_sure = xp.log1p(-xp.where(missing < 0.75, missing, 0.0))  # 1 where none is
         log_share = xp.log(p / total + smallest_normal(xp, p))
         terms = times(xp.where(is_sure, log_of_sure, log_share), p)
         return -sum_products(xp, terms, as_dtype_of(xp, self.weights, p))

@@ -40,6 +40,10 @@ class Structure:
     name: ClassVar[str]
     """One of ``"separable"``, ``"norm"``, ``"decision"``, ``"quadratic"`` and ``"two-class"``."""
 
+    def fits(self, n_classes: int) -> bool:
+        """Return whether the parameters are for so many classes."""
+        return True
+
 
 @dataclass(frozen=True, eq=False)
 class Separable(Structure):
@@ -69,6 +73,9 @@ class Separable(Structure):
         if self.weights is not None:
             weights = validate.read_only_array(self.weights, "the class weights", ndim=1)
             object.__setattr__(self, "weights", weights)
+
+    def fits(self, n_classes: int) -> bool:
+        return self.weights is None or len(self.weights) == n_classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +117,9 @@ class LargestClasses(Structure):
     k: int
     name = "decision"
 
+    def fits(self, n_classes: int) -> bool:
+        return self.k <= n_classes
+
 
 @dataclass(frozen=True, eq=False)
 class Costs(Structure):
@@ -134,6 +144,9 @@ class Costs(Structure):
     def __post_init__(self) -> None:
         costs = validate.read_only_array(self.costs, "the costs", ndim=2)
         object.__setattr__(self, "costs", costs)
+
+    def fits(self, n_classes: int) -> bool:
+        return len(self.costs) == n_classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,6 +175,9 @@ class QuadraticForm(Structure):
     distances: np.ndarray
     root: np.ndarray
     name = "quadratic"
+
+    def fits(self, n_classes: int) -> bool:
+        return len(self.distances) == n_classes == len(self.root)
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,3 +213,6 @@ class TwoClass(Structure):
     a: float
     b: float
     name = "two-class"
+
+    def fits(self, n_classes: int) -> bool:
+        return n_classes == 2

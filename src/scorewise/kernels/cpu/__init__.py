@@ -59,6 +59,7 @@ except ModuleNotFoundError:
 _USABLE = Usability(True, "the members are in host memory")
 _ELSEWHERE = Usability(False, "an array is lazy, traced, differentiated or not in host memory")
 
+_NEAR_ZERO = 0.5  # parameters of beta, with which powers of tiny numbers are far from 0
 _LARGEST_POWER = 300  # the largest power of a rule that keeps enough digits in float32
 
 _CHUNK = 1 << 19  # numbers that are worth handing to a thread
@@ -102,6 +103,11 @@ def supports(rule: ScoringRule, extras: Extras) -> bool:
     """Return whether the rule has a structure that the kernel computes."""
     if extras.actions and not isinstance(rule.structure, Costs):
         return False
+    if extras.reverse and isinstance(rule.structure, TwoClass):
+        # Members with a probability of 0 need its power, and the kernel has that of a tiny number.
+        parameters = rule.structure.a, rule.structure.b
+        if any(0 < x < _NEAR_ZERO for x in parameters):
+            return False
     return rule.structure is not None and _is_computed(rule.structure)
 
 
@@ -148,7 +154,7 @@ def _compute(
     batch = values.shape[:-2]
     if not batch:
         values = values[None, ...]
-    native_rules = tuple(_native_rule(rule.structure) for rule in rules)
+    native_rules = tuple(_native_rule(rule, values.shape[-1]) for rule in rules)
     kind = _LOGITS if raw.from_logits else _MASSES if raw.normalize else _PROBABILITIES
     flags = (extras.unbiased, extras.standard_errors, extras.reverse, extras.actions)
     code = sum(1 << i for i, flag in enumerate(flags) if flag)
@@ -218,21 +224,19 @@ def _average(
     kind = _LOGITS if raw.from_logits else _MASSES if raw.normalize else _PROBABILITIES
     tolerance = SUM_TOLERANCE[raw.dtype] if raw.check else -1.0
     dtype = np.float64 if dtype_name(values) == "float64" else np.float32
-    own_weights = weights
-    if raw.check or not isinstance(weights, np.ndarray) or weights.dtype != dtype:
-        try:
-            shares = raw.normalized_weights(weights)
-        except InvalidInput:
-            return False
-        own_weights = None if shares is None else to_numpy(shares).astype(dtype, copy=False)
+    try:
+        shares = raw.normalized_weights(weights)
+    except InvalidInput:
+        return False
+    own_weights = None if shares is None else to_numpy(shares).astype(dtype, copy=False)
     batch = values.shape[:-2]
     rows = np.arange(math.prod(batch)).reshape(1, *batch)  # the row of means or parts
     for slab in _slabs(values):
         members = host_view(working_precision(namespace(values), values[slab, ...]))
         w = own_weights[slab] if own_weights is not None and own_weights.ndim > 1 else own_weights
         for piece, piece_weights, _, own_rows in _pieces(members, w, None, rows[:, slab]):
-            first, step = own_rows[0, 0], np.diff(own_rows[0, :2], append=1)[0]
-            here = slice(first, own_rows[0, -1] + 1, step)
+            first, *others = own_rows[0].tolist()[:2]
+            here = slice(first, own_rows[0, -1] + 1, others[0] - first if others else 1)
             arrays = (
                 piece,
                 piece_weights,
@@ -248,7 +252,7 @@ def _average(
 
 def new_state(shape: Sequence[int], dtype: str, rules: Sequence[ScoringRule]) -> State:
     """Return the state of an accumulator of members ``(..., K)``, without any member yet."""
-    return State(shape, dtype, [_native_rule(rule.structure) for rule in rules])
+    return State(shape, dtype, [_native_rule(rule, shape[-1]) for rule in rules])
 
 
 # -- rules as the kernel reads them ---------------------------------------------------------------
@@ -256,9 +260,12 @@ def new_state(shape: Sequence[int], dtype: str, rules: Sequence[ScoringRule]) ->
 _native_rules: WeakKeyDictionary[Structure, _NativeRule] = WeakKeyDictionary()
 
 
-def _native_rule(structure: Structure | None) -> _NativeRule:
-    """Return the code, the parameter and the numbers of a structure."""
+def _native_rule(rule: ScoringRule, n_classes: int) -> _NativeRule:
+    """Return the code, the parameter and the numbers of a rule's structure."""
+    structure = rule.structure
     assert structure is not None
+    if not structure.fits(n_classes):  # numbers beyond its own would be read
+        ScoringRule.check_classes(rule, n_classes)
     if structure not in _native_rules:
         _native_rules[structure] = _translated(structure)
     return _native_rules[structure]

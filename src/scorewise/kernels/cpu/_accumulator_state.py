@@ -264,7 +264,7 @@ class State:
         rows = rows.reshape(self._n, -1)
         view = self._instances(flat)[..., first : first + rows.shape[1]]
         whole = self._n // _LANE_BLOCK
-        view[:whole] = rows[: whole * _LANE_BLOCK].reshape(whole, _LANE_BLOCK, -1)
+        view[:whole] = rows[: whole * _LANE_BLOCK].reshape(whole, _LANE_BLOCK, rows.shape[1])
         view[whole:, : self._n % _LANE_BLOCK] = rows[whole * _LANE_BLOCK :]
 
 
