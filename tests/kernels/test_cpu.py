@@ -287,23 +287,25 @@ class OutsideRule(sw.rules.ScoringRule):
         return (d * d).sum(-1)
 
 
-@pytest.mark.parametrize("use", ["decompose", "accumulate", "reverse"])
-def test_a_structure_of_other_classes_is_refused(use: str):
-    rules = [
-        OutsideRule(structures.Separable(2.0, np.ones(3))),
-        OutsideRule(structures.Costs(np.ones((3, 2)))),
-        OutsideRule(structures.LargestClasses(9)),
-        OutsideRule(structures.TwoClass(1.0, 1.0)),
-    ]
+@pytest.mark.parametrize(
+    "use",
+    [
+        sw.decompose,
+        sw.reverse_epistemic,
+        lambda probs, rule: sw.Accumulator(rule).update(probs[:, 0]),
+    ],
+    ids=["decompose", "reverse", "accumulate"],
+)
+def test_a_structure_of_other_classes_is_refused(use):
     probs = members(40, 3, 5)
-    for rule in rules:
+    for structure in (
+        structures.Separable(2.0, np.ones(3)),
+        structures.Costs(np.ones((3, 2))),
+        structures.LargestClasses(9),
+        structures.TwoClass(1.0, 1.0),
+    ):
         with pytest.raises(sw.InvalidInput, match="is not for 5 classes"):
-            if use == "decompose":
-                sw.decompose(probs, rule)
-            elif use == "reverse":
-                sw.reverse_epistemic(probs, rule)
-            else:
-                sw.Accumulator(rule).update(probs[:, 0])
+            use(probs, OutsideRule(structure))
 
 
 # -- which path runs ------------------------------------------------------------------------------
