@@ -238,7 +238,7 @@ def decide(
 
 def _costs_and_action(rule: CostMatrix, members: Members) -> list[Array]:
     """Return the three costs and the number of the action, all in the dtype of the costs."""
-    by_kernel = _by_kernel(rule, members)
+    by_kernel = _actions_by_kernel(rule, members)
     if by_kernel is None:
         costs = list(decompose(members.samples, rule))
         action = rule.action_of_members(members.samples)
@@ -255,7 +255,7 @@ def _costs_and_action(rule: CostMatrix, members: Members) -> list[Array]:
     return by_kernel
 
 
-def _by_kernel(rule: CostMatrix, members: Members) -> list[Array] | None:
+def _actions_by_kernel(rule: CostMatrix, members: Members) -> list[Array] | None:
     raw, weights, extras = members.raw, members.weights, Extras(actions=True)
     kernel = None if is_compiled(raw.values) else kernels.pick(raw, weights)
     if kernel is None or not kernel.supports(rule, extras):

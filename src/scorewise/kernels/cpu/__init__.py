@@ -29,11 +29,11 @@ from scorewise._array import (
 )
 from scorewise._inputs import RawPredictions
 from scorewise._threads import get_num_threads, run_in_threads
-from scorewise._validate import SUM_TOLERANCE
 from scorewise.errors import InvalidInput
 from scorewise.kernels._kernel import Extras, Usability
 from scorewise.kernels.cpu._accumulator_state import State
 from scorewise.kernels.cpu._beta_numbers import two_class_numbers
+from scorewise.kernels.cpu._codes import Code, NativeRule, kind_and_tolerance
 from scorewise.rules import ScoringRule
 from scorewise.rules.structures import (
     Costs,
@@ -68,24 +68,6 @@ _LANES = 16  # the most instances that the kernel takes at a time; chunks are mu
 MOST_RULES = 64  # that the kernel takes at a time
 _MANY_PIECES = 1000  # passed to the threads at a time
 _SLAB = 1 << 22  # numbers that are widened from half precision at a time
-
-# What the kernel calls the contents of an array, and the structures; as in native/dispatch.hpp.
-_PROBABILITIES, _LOGITS, _MASSES = range(3)
-(
-    _LOG,
-    _BRIER,
-    _ZERO_ONE,
-    _SPHERICAL,
-    _SEPARABLE,
-    _NORM,
-    _COSTS,
-    _LARGEST,
-    _QUADRATIC,
-    _CUMULATIVE,
-    _TWO_CLASS,
-) = range(11)
-
-_NativeRule = tuple[int, float, np.ndarray | None]
 
 
 def is_usable(raw: RawPredictions, weights: Any) -> Usability:
@@ -155,10 +137,9 @@ def _compute(
     if not batch:
         values = values[None, ...]
     native_rules = tuple(_native_rule(rule, values.shape[-1]) for rule in rules)
-    kind = _LOGITS if raw.from_logits else _MASSES if raw.normalize else _PROBABILITIES
+    kind, tolerance = kind_and_tolerance(raw)
     flags = (extras.unbiased, extras.standard_errors, extras.reverse, extras.actions)
     code = sum(1 << i for i, flag in enumerate(flags) if flag)
-    tolerance = SUM_TOLERANCE[raw.dtype] if raw.check else -1.0
     dtype = np.float64 if dtype_name(values) == "float64" else np.float32
     own_weights = None if shares is None else to_numpy(shares).astype(dtype, copy=False)
     if (
@@ -221,8 +202,7 @@ def _average(
 ) -> bool:
     """Write means (N, K) or parts (3, N, K) of members; False if they or weights are invalid."""
     values = raw.values if raw.values.ndim > 2 else raw.values[None, ...]
-    kind = _LOGITS if raw.from_logits else _MASSES if raw.normalize else _PROBABILITIES
-    tolerance = SUM_TOLERANCE[raw.dtype] if raw.check else -1.0
+    kind, tolerance = kind_and_tolerance(raw)
     dtype = np.float64 if dtype_name(values) == "float64" else np.float32
     try:
         shares = raw.normalized_weights(weights)
@@ -257,10 +237,10 @@ def new_state(shape: Sequence[int], dtype: str, rules: Sequence[ScoringRule]) ->
 
 # -- rules as the kernel reads them ---------------------------------------------------------------
 
-_native_rules: WeakKeyDictionary[Structure, _NativeRule] = WeakKeyDictionary()
+_native_rules: WeakKeyDictionary[Structure, NativeRule] = WeakKeyDictionary()
 
 
-def _native_rule(rule: ScoringRule, n_classes: int) -> _NativeRule:
+def _native_rule(rule: ScoringRule, n_classes: int) -> NativeRule:
     """Return the code, the parameter and the numbers of a rule's structure."""
     structure = rule.structure
     assert structure is not None
@@ -271,34 +251,34 @@ def _native_rule(rule: ScoringRule, n_classes: int) -> _NativeRule:
     return _native_rules[structure]
 
 
-def _translated(structure: Structure) -> _NativeRule:
+def _translated(structure: Structure) -> NativeRule:
     match structure:
         case Separable(power=1.0, weights=None):
-            return _LOG, 0.0, None
+            return Code.LOG, 0.0, None
         case Separable(power=2.0, weights=None):
-            return _BRIER, 0.0, None
+            return Code.BRIER, 0.0, None
         case Separable(power=power, weights=None):
-            return _SEPARABLE, power - 1, None
+            return Code.SEPARABLE, power - 1, None
         case Separable(power=power, weights=weights):
-            return _SEPARABLE, power - 1, np.append(weights, weights.max())
+            return Code.SEPARABLE, power - 1, np.append(weights, weights.max())
         case Norm(power=2.0):
-            return _SPHERICAL, 0.0, None
+            return Code.SPHERICAL, 0.0, None
         case Norm(power=power):
-            return _NORM, power, None
+            return Code.NORM, power, None
         case LargestClasses(k=1):
-            return _ZERO_ONE, 0.0, None
+            return Code.ZERO_ONE, 0.0, None
         case LargestClasses(k=k):
-            return _LARGEST, float(k), None
+            return Code.LARGEST, float(k), None
         case Costs(costs=costs):
             least = costs.min(axis=1)
             excess = costs - least[:, None]
-            return _COSTS, float(costs.shape[1]), np.concatenate([excess.ravel(), least])
+            return Code.COSTS, float(costs.shape[1]), np.concatenate([excess.ravel(), least])
         case QuadraticForm(distances=distances, root=root):
-            return _QUADRATIC, 0.0, np.concatenate([distances.ravel() / 2, root.ravel()])
+            return Code.QUADRATIC, 0.0, np.concatenate([distances.ravel() / 2, root.ravel()])
         case TwoClass(a=a, b=b):
-            return _TWO_CLASS, 0.0, two_class_numbers(a, b)
+            return Code.TWO_CLASS, 0.0, two_class_numbers(a, b)
         case _:
-            return _CUMULATIVE, 0.0, None
+            return Code.CUMULATIVE, 0.0, None
 
 
 # -- arrays as the kernel reads them --------------------------------------------------------------
@@ -349,7 +329,7 @@ def _tasks(
     weights: np.ndarray | None,
     predictor: np.ndarray | None,
     results: np.ndarray,
-    rules: tuple[_NativeRule, ...],
+    rules: tuple[NativeRule, ...],
     kind: int,
     tolerance: float,
     extras: int,

@@ -14,7 +14,7 @@ import numpy as np
 from scorewise._array import Array, dtype_name, host_view, namespace, working_precision
 from scorewise._inputs import RawPredictions
 from scorewise._threads import get_num_threads, run_in_threads
-from scorewise._validate import SUM_TOLERANCE
+from scorewise.kernels.cpu._codes import Code, NativeRule, kind_and_tolerance
 
 _LANE_BLOCK = 16  # as in native/dispatch.hpp
 _CHUNK = 1 << 18  # numbers that are worth handing to a thread, or copied at a time
@@ -25,12 +25,10 @@ _ALIGNMENT = 64  # bytes of a vector
 # Up to so many classes, instances are side by side (measured): what is done once for each vector of
 # instances then costs least. Rules from costs on need classes in their order.
 _FEW_CLASSES = 400
-_ZERO_ONE, _COSTS, _LARGEST = 2, 6, 7  # as in native/dispatch.hpp
-_WITH_CONVEX = {0, 4, 5}  # log, separable and norm: has_convex in native/dispatch.hpp
+_WITH_CONVEX = {Code.LOG, Code.SEPARABLE, Code.NORM}  # has_convex in native/dispatch.hpp
 
 _EPISTEMIC, _REGRETS, _CONVEX = range(3)  # what is settled; as in native/dispatch.hpp
 
-NativeRule = tuple[int, float, np.ndarray | None]
 _Task = Callable[[], bool]
 
 # Anchor, deviation, regrets, statistics (E H(θ) of all rules, then EU) and convex parts; all flat.
@@ -63,7 +61,7 @@ class State:
         self._places = [list(distinct).index(key) for key in keys]
         codes = [code for code, *_ in self._rules]
         is_few = self._k <= _FEW_CLASSES and self._n > 1
-        self._is_side_by_side = max(codes) >= _COSTS or is_few
+        self._is_side_by_side = max(codes) >= Code.COSTS or is_few
         self._row = self._k if self._is_side_by_side else _rounded_up(self._k)
         self._room = _rounded_up(self._n)
         self._regret_counts = [_n_regrets(rule, self._row) for rule in self._rules]
@@ -79,8 +77,7 @@ class State:
         The shares, ``(3, N)`` or ``(3, 1)``, are that of the member in the weight of all, that of
         the members before it, and 1 where it is heavier than each of them.
         """
-        native, kind = _native(), _kind(raw)
-        tolerance = SUM_TOLERANCE[raw.dtype] if raw.check else -1.0
+        native, (kind, tolerance) = _native(), kind_and_tolerance(raw)
 
         def check(_: int, member: np.ndarray, start: int, stop: int) -> bool:
             return bool(native.check(member, kind, tolerance, start, stop))
@@ -272,11 +269,6 @@ def _native() -> Any:
     return importlib.import_module("scorewise.kernels.cpu._native")
 
 
-def _kind(raw: RawPredictions) -> int:
-    """What the numbers of a member are; as in native/dispatch.hpp."""
-    return 1 if raw.from_logits else 2 if raw.normalize else 0
-
-
 def _run(tasks: Sequence[_Task]) -> bool:
     return run_in_threads(tasks, get_num_threads() if len(tasks) > 1 else 1)
 
@@ -288,7 +280,7 @@ def _rounded_up(n: int) -> int:
 def _n_regrets(rule: NativeRule, row: int) -> int:
     """The regrets of an instance; as in native/dispatch.hpp."""
     code, parameter, _ = rule
-    return {_ZERO_ONE: row, _COSTS: int(parameter), _LARGEST: 2 * row}.get(code, 0)
+    return {Code.ZERO_ONE: row, Code.COSTS: int(parameter), Code.LARGEST: 2 * row}.get(code, 0)
 
 
 def _zeros(size: int, dtype: np.dtype[Any]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The beta family as the kernel reads it: numbers that are found once for each pair (a, b).
+"""The beta family as the kernel reads it: numbers that are computed once for each pair (a, b).
 
 Where class 1 has less than a certain probability, c is that, else that of class 0. With α the
 parameter of its class and β that of the other, the entropy is H = L·c − φ(c), where

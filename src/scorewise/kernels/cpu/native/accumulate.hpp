@@ -71,7 +71,7 @@ template <class T, bool SIDE> class Accumulation {
             const Rule &rule = job.rules[i];
             if (rule.structure > SPHERICAL) {
                 Other &other = others_[n_others_++];
-                other.rule = numbers_of(rule, arena);
+                other.rule = R::read(rule, n_, arena);
                 other.place = i;
                 other.convex = has_convex(rule) ? n_convex_ : -1;
                 other.threshold = T(threshold_of(rule));
@@ -100,23 +100,6 @@ template <class T, bool SIDE> class Accumulation {
 
   private:
     bool wants(Structure rule) const { return place_[rule] >= 0; }
-
-    RuleNumbers<T> numbers_of(const Rule &rule, Arena &arena) {
-        RuleNumbers<T> own = {};
-        own.structure = rule.structure;
-        own.parameter = rule.parameter;
-        own.doubles = rule.numbers;
-        own.size = rule.size;
-        if (rule.size > 0) {
-            T *numbers = arena.take<T>(rule.size + LANES<T>);
-            for (ptrdiff_t i = 0; i < rule.size + LANES<T>; i++) numbers[i] = i < rule.size ? T(rule.numbers[i]) : T(0);
-            own.numbers = numbers;
-        }
-        const ptrdiff_t room = 2 * n_ > 4 * rule.parameter ? 2 * n_ : ptrdiff_t(4 * rule.parameter);
-        own.row = arena.take<V<T>>(room + 4);
-        own.sums = arena.take<V<T>>(R::has_regrets(own) ? R::n_regrets(own, n_) : 0);
-        return own;
-    }
 
     // Above which EU a difference keeps enough digits, whatever the mean; infinite if none is taken.
     double threshold_of(const Rule &rule) const {

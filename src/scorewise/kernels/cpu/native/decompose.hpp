@@ -39,7 +39,8 @@ template <class T, bool SIDE> class Decomposer {
         for (int i = 0; i < job.n_rules; i++) {
             const Rule &rule = job.rules[i];
             if (rule.structure > SPHERICAL) {
-                others_[n_others_].rule = numbers_of(rule, arena);
+                RuleNumbers<T> &own = others_[n_others_].rule = R::read(rule, n_, arena);
+                if (R::has_tangent(own)) own.tangent = new_tangent<T>(n_, arena);
                 others_[n_others_++].place = i;
             } else {
                 is_wanted_[rule.structure] = true;
@@ -56,20 +57,6 @@ template <class T, bool SIDE> class Decomposer {
     }
 
   private:
-    RuleNumbers<T> numbers_of(const Rule &rule, Arena &arena) {
-        RuleNumbers<T> own = {rule.structure, rule.parameter, nullptr, rule.numbers, rule.size, nullptr, nullptr, nullptr};
-        if (R::has_tangent(own)) own.tangent = new_tangent<T>(n_, arena);
-        if (rule.size > 0) {
-            T *numbers = arena.take<T>(rule.size + LANES<T>);
-            for (ptrdiff_t i = 0; i < rule.size + LANES<T>; i++) numbers[i] = i < rule.size ? T(rule.numbers[i]) : T(0);
-            own.numbers = numbers;
-        }
-        const ptrdiff_t room = 2 * n_ > 4 * rule.parameter ? 2 * n_ : ptrdiff_t(4 * rule.parameter);
-        own.row = arena.take<V<T>>(room + 4);
-        own.sums = arena.take<V<T>>(R::has_regrets(own) ? R::n_regrets(own, n_) : 0);
-        return own;
-    }
-
     template <bool LOG, bool FROM_LOGITS> Status run_with() {
         return with_squares_ ? run_with<LOG, FROM_LOGITS, true>() : run_with<LOG, FROM_LOGITS, false>();
     }

@@ -10,7 +10,7 @@ namespace SCOREWISE_ISA {
 
 template <class T, bool SIDE> class Averager {
     static constexpr int GROUP = Members<T, SIDE>::GROUP;
-    static constexpr int MOST_PARTS = 3;
+    static constexpr int N_PARTS = 3;
 
     // One of an instance's members, and E θ less it.
     struct Center {
@@ -149,7 +149,7 @@ template <class T, bool SIDE> class Averager {
     void write_parts(ptrdiff_t first, int count) const {
         const ptrdiff_t *strides = job_.part_strides;
         Wide<T> Spread::*const parts[] = {&Spread::total, &Spread::doubt, &Spread::variance};
-        for (int i = 0; i < MOST_PARTS; i++) {
+        for (int i = 0; i < N_PARTS; i++) {
             write<T>(job_.parts + i * strides[0], strides[1], strides[2], first, count,
                      [&](int r) { return at_least_zero(spread_[r].*parts[i]); });
         }

@@ -146,6 +146,36 @@ bool read_members(PyObject* array, PyObject* weight_array, const char* format, V
     return false;
 }
 
+constexpr int MOST_RULES = 64;
+
+bool has_arguments(Py_ssize_t n_args, Py_ssize_t wanted) {
+    if (n_args != wanted) PyErr_Format(PyExc_TypeError, "%zd arguments are needed, not %zd", wanted, n_args);
+    return n_args == wanted;
+}
+
+// Read rules from a tuple of at most MOST_RULES.
+bool read_rules(PyObject* tuple, Job& job, Rule* rules, View* numbers) {
+    if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) > MOST_RULES) {
+        PyErr_SetString(PyExc_TypeError, "rules are a tuple of at most 64");
+        return false;
+    }
+    job.rules = rules;
+    job.n_rules = static_cast<int>(PyTuple_Size(tuple));
+    for (int i = 0; i < job.n_rules; ++i)
+        if (!read_rule(PyTuple_GetItem(tuple, i), rules[i], numbers[i])) return false;
+    return true;
+}
+
+// Read the start and the stop of a job.
+bool read_range(PyObject* start, PyObject* stop, Job& job) {
+    job.start = PyLong_AsSsize_t(start);
+    job.stop = PyLong_AsSsize_t(stop);
+    if (PyErr_Occurred()) return false;
+    if (job.start >= 0 && job.start <= job.stop && job.stop <= job.n_instances) return true;
+    PyErr_SetString(PyExc_ValueError, "there are no such instances");
+    return false;
+}
+
 PyObject* answer(Status status) {
     if (status == NO_MEMORY) return PyErr_NoMemory();
     return PyBool_FromLong(status == DONE);
@@ -153,10 +183,7 @@ PyObject* answer(Status status) {
 
 // average(members, weights, mean, parts, kind, tolerance, start, stop); see _native.pyi.
 PyObject* average(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
-    if (n_args != 8) {
-        PyErr_SetString(PyExc_TypeError, "average takes 8 arguments");
-        return nullptr;
-    }
+    if (!has_arguments(n_args, 8)) return nullptr;
     const char* format = View::format_of(args[0]);
     View members, weights, mean, parts;
     AverageJob job = {};
@@ -177,10 +204,8 @@ PyObject* average(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     }
     own.kind = static_cast<int>(PyLong_AsLong(args[4]));
     own.tolerance = PyFloat_AsDouble(args[5]);
-    own.start = PyLong_AsSsize_t(args[6]);
-    own.stop = PyLong_AsSsize_t(args[7]);
-    if (PyErr_Occurred()) return nullptr;
-    if (!fits || own.start < 0 || own.stop > own.n_instances) {
+    if (!read_range(args[6], args[7], own)) return nullptr;
+    if (!fits) {
         PyErr_SetString(PyExc_ValueError, "the shapes of members and results do not fit");
         return nullptr;
     }
@@ -191,15 +216,10 @@ PyObject* average(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     return answer(status);
 }
 
-constexpr int MOST_RULES = 64;
-
 // decompose(members, weights, predictor, results, rules, kind, tolerance, extras, start, stop);
 // see _native.pyi.
 PyObject* decompose(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
-    if (n_args != 10 || !PyTuple_Check(args[4]) || PyTuple_Size(args[4]) > MOST_RULES) {
-        PyErr_SetString(PyExc_TypeError, "decompose takes 10 arguments and at most 64 rules");
-        return nullptr;
-    }
+    if (!has_arguments(n_args, 10)) return nullptr;
     const char* format = View::format_of(args[0]);
     View members, weights, predictor, results, numbers[MOST_RULES];
     Rule rules[MOST_RULES];
@@ -212,21 +232,15 @@ PyObject* decompose(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
         job.predictor_instance_stride = predictor.stride(0);
         job.predictor_class_stride = predictor.stride(1);
     }
-    job.rules = rules;
-    job.n_rules = static_cast<int>(PyTuple_Size(args[4]));
-    for (int i = 0; i < job.n_rules; ++i)
-        if (!read_rule(PyTuple_GetItem(args[4], i), rules[i], numbers[i])) return nullptr;
+    if (!read_rules(args[4], job, rules, numbers)) return nullptr;
     job.kind = static_cast<int>(PyLong_AsLong(args[5]));
     job.tolerance = PyFloat_AsDouble(args[6]);
     job.extras = static_cast<int>(PyLong_AsLong(args[7]));
-    job.start = PyLong_AsSsize_t(args[8]);
-    job.stop = PyLong_AsSsize_t(args[9]);
-    if (PyErr_Occurred()) return nullptr;
+    if (!read_range(args[8], args[9], job)) return nullptr;
     job.results = results.data();
     job.part_stride = results.stride(0);
     job.result_stride = results.stride(1);
     if (results.size(0) != n_parts(job) * job.n_rules || results.size(1) != job.n_instances ||
-        job.start < 0 || job.stop > job.n_instances ||
         (job.predictor != nullptr && (predictor.size(0) != job.n_instances || predictor.size(1) != job.n_classes))) {
         PyErr_SetString(PyExc_ValueError, "the shapes of members, predictor and results do not fit");
         return nullptr;
@@ -236,19 +250,6 @@ PyObject* decompose(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     status = *format == 'f' ? chosen->decompose_float(job) : chosen->decompose_double(job);
     Py_END_ALLOW_THREADS;
     return answer(status);
-}
-
-// Read rules from a tuple of at most MOST_RULES.
-bool read_rules(PyObject* tuple, Job& job, Rule* rules, View* numbers) {
-    if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) > MOST_RULES) {
-        PyErr_SetString(PyExc_TypeError, "rules are a tuple of at most 64");
-        return false;
-    }
-    job.rules = rules;
-    job.n_rules = static_cast<int>(PyTuple_Size(tuple));
-    for (int i = 0; i < job.n_rules; ++i)
-        if (!read_rule(PyTuple_GetItem(tuple, i), rules[i], numbers[i])) return false;
-    return true;
 }
 
 // Read the member (N, K).
@@ -261,16 +262,6 @@ bool read_member(PyObject* array, const char* format, Job& job, View& member) {
     job.instance_stride = member.stride(0);
     job.class_stride = member.stride(1);
     return true;
-}
-
-// Read the start and the stop of a job.
-bool read_range(PyObject* start, PyObject* stop, Job& job) {
-    job.start = PyLong_AsSsize_t(start);
-    job.stop = PyLong_AsSsize_t(stop);
-    if (PyErr_Occurred()) return false;
-    if (job.start >= 0 && job.start <= job.stop && job.stop <= job.n_instances) return true;
-    PyErr_SetString(PyExc_ValueError, "there are no such instances");
-    return false;
 }
 
 // What an accumulator knows: the tuple (anchor, deviation, regrets, statistics, convex) of flat
@@ -315,11 +306,6 @@ class OpenMemory {
   private:
     View views_[5];
 };
-
-bool has_arguments(Py_ssize_t n_args, Py_ssize_t wanted) {
-    if (n_args != wanted) PyErr_Format(PyExc_TypeError, "%zd arguments are needed, not %zd", wanted, n_args);
-    return n_args == wanted;
-}
 
 // check(member, kind, tolerance, start, stop); see _native.pyi.
 PyObject* check(PyObject*, PyObject* const* args, Py_ssize_t n_args) {

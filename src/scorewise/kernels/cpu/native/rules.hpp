@@ -36,6 +36,20 @@ template <class T> struct RuleNumbers {
 template <class T, bool SIDE> struct Rules {
     using Number = RuleNumbers<T>;
 
+    // A rule with room for rows of n vectors, without a tangent.
+    static Number read(const Rule &rule, int n, Arena &arena) {
+        Number own = {rule.structure, rule.parameter, nullptr, rule.numbers, rule.size, nullptr, nullptr, nullptr};
+        if (rule.size > 0) {
+            T *numbers = arena.take<T>(rule.size + LANES<T>);
+            for (ptrdiff_t i = 0; i < rule.size + LANES<T>; i++) numbers[i] = i < rule.size ? T(rule.numbers[i]) : T(0);
+            own.numbers = numbers;
+        }
+        const ptrdiff_t room = 2 * n > 4 * rule.parameter ? 2 * n : ptrdiff_t(4 * rule.parameter);
+        own.row = arena.take<V<T>>(room + 4);
+        own.sums = arena.take<V<T>>(has_regrets(own) ? n_regrets(own, n) : 0);
+        return own;
+    }
+
     // The number of class r of a vector: the same for all instances, or one for each lane.
     static INLINE V<T> coefficient(const T *numbers, int r) {
         return SIDE ? fill<T>(numbers[r]) : load<T>(numbers + r * LANES<T>);
