@@ -60,15 +60,19 @@ template <class T, bool SIDE> class Decomposer {
     template <bool LOG, bool FROM_LOGITS> Status run_with() {
         return with_squares_ ? run_with<LOG, FROM_LOGITS, true>() : run_with<LOG, FROM_LOGITS, false>();
     }
-
-    // What the loops must do is known when they are compiled.
     template <bool LOG, bool FROM_LOGITS, bool SQUARED> Status run_with() {
+        if (SIDE && n_ == 2 && n_others_ == 0) return run_with<LOG, FROM_LOGITS, SQUARED, SIDE>();
+        return run_with<LOG, FROM_LOGITS, SQUARED, false>();
+    }
+
+    // What the loops must do is known when they are compiled; so is the number of classes if it is TWO.
+    template <bool LOG, bool FROM_LOGITS, bool SQUARED, bool TWO> Status run_with() {
         for (ptrdiff_t first = job_.start; first < job_.stop; first += GROUP) {
             const int count = int(job_.stop - first < GROUP ? job_.stop - first : GROUP);
             members_.locate(first, count);
-            if (!first_look<LOG, FROM_LOGITS, SQUARED>()) return INVALID;
-            find_totals<LOG, SQUARED>();
-            if (needs_second_look()) second_look();
+            if (!first_look<LOG, FROM_LOGITS, SQUARED, TWO>()) return INVALID;
+            find_totals<LOG, SQUARED, TWO>();
+            if (needs_second_look()) second_look<TWO>();
             write(first, count);
         }
         return DONE;
@@ -81,22 +85,26 @@ template <class T, bool SIDE> class Decomposer {
                 across_sum<T, SIDE>(s.negative), across_max<T, SIDE>(s.top)};
     }
 
-    // Sums over the values of members, in float64 and of the last few.
-    struct Averages {
-        Wide<T> all[N_VALUES] = {};
+    // Sums over the values of members, of the last few and in float64.
+    template <bool LOG, bool SQUARED> struct Averages {
         V<T> recent[N_VALUES] = {};
+        Wide<T> all[N_VALUES];
         int n_recent = 0;
+        bool has_moved = false;
 
         INLINE void add(const Values<T> &v, V<T> w) {
-            for (int i = 0; i < N_VALUES; i++) recent[i] = fma(w, v.at[i], recent[i]);
+            for (int i = 0; i < N_VALUES; i++)
+                if (is_found<LOG, SQUARED>(i)) recent[i] = fma(w, v.at[i], recent[i]);
             if (++n_recent == SOME) move();
         }
         INLINE void move() {
             for (int i = 0; i < N_VALUES; i++) {
-                all[i] = all[i] + widen(recent[i]);
+                if (!is_found<LOG, SQUARED>(i)) continue;
+                all[i] = has_moved ? all[i] + widen(recent[i]) : widen(recent[i]);
                 recent[i] = V<T>{};
             }
             n_recent = 0;
+            has_moved = true;
         }
     };
 
@@ -127,31 +135,60 @@ template <class T, bool SIDE> class Decomposer {
         }
     };
 
+    // The direction of a member a of two classes. From it, ‖p − a‖² and ‖p‖ − ⟨p, a⟩/‖a‖ take the
+    // place of ‖p‖² and ‖p‖: they differ by terms that are linear in p, so that EU is the same
+    // difference, but keeps its digits unless a is far from all others.
+    struct Direction {
+        V<T> first{}, second{};
+
+        Direction() = default;
+        explicit INLINE Direction(const V<T> *a) {
+            const V<T> norm = sqrt(fma(a[0], a[0], a[1] * a[1]));
+            first = a[0] / norm;
+            second = a[1] / norm;
+        }
+        // Of p = a + d.
+        INLINE void measure(Values<T> &v, V<T> d0, V<T> d1, V<T> p0, V<T> p1) const {
+            const V<T> across = d0 * second - d1 * first;
+            v.at[SQUARES] = fma(d0, d0, d1 * d1);
+            v.at[NORM] = across * across / (v.at[NORM] + fma(p0, first, p1 * second));
+        }
+    };
+
     // Whether all members are predictions.
-    template <bool LOG, bool FROM_LOGITS, bool SQUARED> bool first_look() {
+    template <bool LOG, bool FROM_LOGITS, bool SQUARED, bool TWO> bool first_look() {
+        const int n = TWO ? 2 : n_;
         members_.copy_heaviest(mean_);
-        for (int r = 0; r < n_; r++) center_[r] = {mean_[r], V<T>{}};
+        // Of two classes, what is summed over members stays in registers; regrets are then cheap.
+        Center<T> own_center[2], *center = TWO ? own_center : center_;
+        V<T> regret[2] = {};
+        for (int r = 0; r < n; r++) center[r] = {mean_[r], V<T>{}};
+        const Direction direction = TWO && SQUARED ? Direction(mean_) : Direction();
         if (job_.n_members >= MANY) memset(far_shift_, 0, n_ * sizeof *far_shift_);
         for (int j = 0; j < n_others_; j++) {
             others_[j].aleatoric = others_[j].convex = Wide<T>{};
             if (others_[j].rule.tangent != nullptr) others_[j].rule.tangent->is_found = false;
         }
         largest_error_ = V<T>{};
-        Averages averages;
+        Averages<LOG, SQUARED> averages;
         Batch batch;
         Bits<T> signs{}, good = ~Bits<T>{};
-        auto absorb = [&](ptrdiff_t m, const Sums<T> &s, V<T> w) __attribute__((always_inline)) {
+        auto absorb = [&](ptrdiff_t m, const Sums<T> &s, V<T> w, const Row<T> &row) __attribute__((always_inline)) {
             const V<T> error = absolute(s.total - T(1));
             good &= error <= T(job_.tolerance);
             largest_error_ = larger(error, largest_error_);
-            const Values<T> values = values_of<T, LOG, SQUARED>(s);
+            Values<T> values = values_of<T, LOG, SQUARED>(s);
+            if constexpr (TWO && SQUARED) direction.measure(values, row[0] - center[0].anchor, row[1] - center[1].anchor, row[0], row[1]);
             averages.add(values, w);
-            if (__builtin_expect(extras_.keeps_entropies(), false)) keep_entropies(m, values);
+            if (__builtin_expect(extras_.keeps_entropies(), false)) {
+                const Values<T> copy = values;  // in memory, where the values themselves need not be
+                keep_entropies(m, copy);
+            }
         };
         for (ptrdiff_t m = 0; m < job_.n_members; m++) {
             const Row<T> row = members_.row(m);
             const V<T> w = members_.weight(m);
-            Sums<T> s = sums_over_classes<T, LOG && !FROM_LOGITS, SQUARED, true>(row, center_, w, signs);
+            Sums<T> s = sums_over_classes<T, LOG && !FROM_LOGITS, SQUARED, true, TWO>(row, center, w, signs);
             if constexpr (LOG && FROM_LOGITS) {
                 const V<T> negative = members_.negative(m) * T(1 / LOG_UNIT<T>);
                 s.negative = SIDE ? negative : (lane_numbers<T>() == 0 ? negative : V<T>{});
@@ -159,25 +196,28 @@ template <class T, bool SIDE> class Decomposer {
             if (n_others_ > 0) add_entropies(m, row, combined(s), w);
             if constexpr (SIDE) {
                 tops_[m] = s.top;
-                absorb(m, s, w);
+                for (int r = 0; TWO && r < 2; r++) regret[r] = fma(w, s.top - row[r], regret[r]);
+                absorb(m, s, w, row);
             } else {
                 batch.put(s);
                 if (batch.count == LANES<T> || m + 1 == job_.n_members) {
                     const ptrdiff_t first = m + 1 - batch.count;
                     s = batch.template combine<LOG, SQUARED>();
                     store(reinterpret_cast<T *>(tops_) + first, s.top);
-                    absorb(first, s, members_.weights_from(first));
+                    absorb(first, s, members_.weights_from(first), row);
                 }
             }
-            if (m % MANY == MANY - 1) move_shift();
+            if (m % MANY == MANY - 1) move_shift<TWO>(center);
         }
         averages.move();
-        for (int i = 0; i < N_VALUES; i++) average_.at[i] = across_sum<T, SIDE>(narrow(averages.all[i]));
-        for (int r = 0; r < n_; r++) {
-            V<T> shift = center_[r].shift;
+        for (int i = 0; i < N_VALUES; i++)
+            if (is_found<LOG, SQUARED>(i)) average_.at[i] = across_sum<T, SIDE>(narrow(averages.all[i]));
+        for (int r = 0; r < n; r++) {
+            V<T> shift = center[r].shift;
             if (job_.n_members >= MANY) shift = narrow(far_shift_[r] + widen(shift));
-            center_[r].shift = shift;
-            mean_[r] = at_least_zero(center_[r].anchor + shift);
+            center_[r] = {center[r].anchor, shift};
+            mean_[r] = at_least_zero(center[r].anchor + shift);
+            if (TWO) regret_[r] = regret[r];
         }
         return job_.tolerance < 0 || are_predictions(good, signs);
     }
@@ -216,27 +256,38 @@ template <class T, bool SIDE> class Decomposer {
         }
     }
 
-    void move_shift() {
-        for (int r = 0; r < n_; r++) {
-            far_shift_[r] = far_shift_[r] + widen(center_[r].shift);
-            center_[r].shift = V<T>{};
+    template <bool TWO> INLINE void move_shift(Center<T> *center) {
+        const int n = TWO ? 2 : n_;
+        for (int r = 0; r < n; r++) {
+            far_shift_[r] = far_shift_[r] + widen(center[r].shift);
+            center[r].shift = V<T>{};
         }
     }
 
     // -- totals, and EU as a difference --------------------------------------------------------------
 
-    template <bool LOG, bool SQUARED> void find_totals() {
+    template <bool LOG, bool SQUARED, bool TWO> void find_totals() {
         const Row<T> mean = Row<T>::of(mean_, n_);
         Bits<T> signs;
-        const Sums<T> s = combined(sums_over_classes<T, LOG, SQUARED, false>(mean, center_, V<T>{}, signs));
+        const Sums<T> s = combined(sums_over_classes<T, LOG, SQUARED, false, TWO>(mean, center_, V<T>{}, signs));
         mean_squares_ = s.squares;
         mean_total_ = s.total;
         total_ = values_of<T, LOG, SQUARED>(s);
-        const V<T> one = fill<T>(1);
-        find_difference(scorewise::LOG, NEGATIVE, total_.at[SURPRISE] + one);
-        find_difference(BRIER, SQUARES, average_.at[SQUARES]);
-        find_difference(ZERO_ONE, TOP, average_.at[TOP]);
-        find_difference(SPHERICAL, NORM, average_.at[NORM]);
+        if constexpr (TWO && SQUARED) {
+            const V<T> anchor[] = {center_[0].anchor, center_[1].anchor};
+            Direction(anchor).measure(total_, center_[0].shift, center_[1].shift, mean_[0], mean_[1]);
+        }
+        if constexpr (LOG) find_difference(scorewise::LOG, NEGATIVE, total_.at[SURPRISE] + T(1));
+        if constexpr (SQUARED) {
+            find_difference(BRIER, SQUARES, average_.at[SQUARES]);
+            find_difference(SPHERICAL, NORM, average_.at[NORM]);
+        }
+        if constexpr (TWO) {
+            is_far_[ZERO_ONE] = ~Bits<T>{};
+            find_least_regret<TWO>();
+        } else {
+            find_difference(ZERO_ONE, TOP, average_.at[TOP]);
+        }
         for (int j = 0; j < n_others_; j++) {
             Other &other = others_[j];
             Entropy<T> h = R::entropy(other.rule, mean, s);
@@ -250,7 +301,7 @@ template <class T, bool SIDE> class Decomposer {
 
     void find_difference(Structure rule, Value convex, V<T> size) {
         epistemic_[rule] = average_.at[convex] - total_.at[convex];
-        is_far_[rule] = is_wanted_[rule] ? Bits<T>(epistemic_[rule] > size * T(FAR)) : ~Bits<T>{};
+        is_far_[rule] = is_wanted_[rule] ? Bits<T>(epistemic_[rule] >= size * T(FAR)) : ~Bits<T>{};
     }
 
     bool needs_second_look() const {
@@ -261,31 +312,32 @@ template <class T, bool SIDE> class Decomposer {
 
     // -- the second look: divergences from the mean ---------------------------------------------------
 
-    void second_look() {
+    template <bool TWO> void second_look() {
         const bool see_log = !all(is_far_[LOG]), see_regret = !all(is_far_[ZERO_ONE]);
         const bool see_squares = !all(is_far_[BRIER] & is_far_[SPHERICAL]);
-        if (see_log && see_squares && see_regret) look_again<true, true, true>();
-        else if (see_log && see_squares) look_again<true, true, false>();
-        else if (see_log) see_regret ? look_again<true, false, true>() : look_again<true, false, false>();
-        else if (see_squares) see_regret ? look_again<false, true, true>() : look_again<false, true, false>();
-        else if (see_regret) look_again<false, false, true>();
+        if (see_log && see_squares && see_regret) look_again<true, true, true, TWO>();
+        else if (see_log && see_squares) look_again<true, true, false, TWO>();
+        else if (see_log) see_regret ? look_again<true, false, true, TWO>() : look_again<true, false, false, TWO>();
+        else if (see_squares) see_regret ? look_again<false, true, true, TWO>() : look_again<false, true, false, TWO>();
+        else if (see_regret) look_again<false, false, true, TWO>();
         for (int j = 0; j < n_others_; j++) find_divergence(others_[j]);
     }
 
-    template <bool SEE_LOG, bool SEE_SQUARES, bool SEE_REGRET> void look_again() {
+    template <bool SEE_LOG, bool SEE_SQUARES, bool SEE_REGRET, bool TWO> void look_again() {
+        const int n = TWO ? 2 : n_;
         Wide<T> log{}, brier{}, spherical{};
         V<T> distances[LANES<T>], alongs[LANES<T>];  // of a batch of members
         int in_batch = 0;
         if (SEE_REGRET)
-            for (int r = 0; r < n_; r++) regret_[r] = V<T>{};
+            for (int r = 0; r < n; r++) regret_[r] = V<T>{};
         for (ptrdiff_t m = 0; m < job_.n_members; m++) {
             const Row<T> row = members_.row(m);
             const V<T> w = members_.weight(m);
             const V<T> top = !SEE_REGRET ? V<T>{} : SIDE ? tops_[m] : fill<T>(reinterpret_cast<T *>(tops_)[m]);
             Wide<T> entropy{}, distance{}, along{};
-            for (int start = 0; start < n_; start += BLOCK) {
+            for (int start = 0; start < n; start += BLOCK) {
                 V<T> part_entropy{}, part_distance{}, part_along{};
-                const int stop = start + BLOCK < n_ ? start + BLOCK : n_;
+                const int stop = start + BLOCK < n ? start + BLOCK : n;
                 for (int r = start; r < stop; r++) {
                     const V<T> p = row[r], q = mean_[r], d = p - q;
                     if (SEE_LOG) part_entropy += relative_entropy<T>(q, p, d);
@@ -316,10 +368,16 @@ template <class T, bool SIDE> class Decomposer {
         take(BRIER, across_sum<T, SIDE>(narrow(brier)));
         take(SPHERICAL, across_sum<T, SIDE>(narrow(spherical)));
         if (SEE_REGRET) {
-            V<T> least = regret_[0];
-            for (int r = 1; r < n_; r++) least = smaller(regret_[r], least);
-            take(ZERO_ONE, across_min<T, SIDE>(least));
+            const V<T> before = epistemic_[ZERO_ONE];
+            find_least_regret<TWO>();
+            epistemic_[ZERO_ONE] = is_far_[ZERO_ONE] ? before : epistemic_[ZERO_ONE];
         }
+    }
+
+    template <bool TWO> void find_least_regret() {
+        V<T> least = regret_[0];
+        for (int r = 1; r < (TWO ? 2 : n_); r++) least = smaller(regret_[r], least);
+        epistemic_[ZERO_ONE] = across_min<T, SIDE>(least);
     }
 
     void take(Structure rule, V<T> divergence) {
@@ -422,12 +480,14 @@ template <class T, bool SIDE> class Decomposer {
 
     void write_rule(const RuleNumbers<T> *rule, int place, ptrdiff_t first, int count, const V<T> *components,
                     Bits<T> is_far) {
-        V<T> parts[Extras<T, SIDE>::MOST_PARTS] = {components[0], components[1], at_least_zero(components[2])};
+        V<T> parts[Extras<T, SIDE>::MOST_PARTS];
+        for (int i = 0; i < 3; i++) parts[i] = components[i];
+        parts[2] = at_least_zero(parts[2]);
         const int n_parts = has_extras_ ? extras_.look(rule, place, is_far, parts) : 3;
         for (int i = 0; i < n_parts; i++) {
             char *to = job_.results + (n_parts * place + i) * job_.part_stride + first * job_.result_stride;
-            if (job_.result_stride == ptrdiff_t(sizeof(T))) {
-                memcpy(to, &parts[i], count * sizeof(T));
+            if (job_.result_stride == ptrdiff_t(sizeof(T)) && count == LANES<T>) {
+                store(to, parts[i]);
                 continue;
             }
             for (int lane = 0; lane < count; lane++) {
@@ -451,7 +511,7 @@ template <class T, bool SIDE> class Decomposer {
     Other *others_;
     Values<T> total_, average_;
     V<T> mean_squares_, mean_total_, largest_error_, epistemic_[4];
-    Bits<T> is_far_[4];
+    Bits<T> is_far_[4] = {~Bits<T>{}, ~Bits<T>{}, ~Bits<T>{}, ~Bits<T>{}};  // also if it is not wanted
 };
 
 // Up to so many classes instances are side by side (measured): under the first four rules alone, and

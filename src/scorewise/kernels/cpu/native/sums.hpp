@@ -41,14 +41,14 @@ template <class T> struct LongSum {
 // Blocks of vectors are summed in T, and these sums in float64: the rounding errors of many terms
 // would add up. Bits of numbers that are not negative are ordered as these are, and cheaper to
 // compare.
-template <class T, bool LOG, bool SQUARED, bool MOVE>
+template <class T, bool LOG, bool SQUARED, bool MOVE, bool TWO = false>
 INLINE Sums<T> sums_over_classes(Row<T> row, Center<T> *center, V<T> w, Bits<T> &signs) {
     Bits<T> top{}, signs_here{};
     auto block = [&](int start, int stop) __attribute__((always_inline)) {
         Sums<T> s{};
         for (int r = start; r < stop; r++) {
             V<T> p = row[r];
-            if constexpr (MOVE) __builtin_prefetch(row.base + r * row.step + AHEAD);
+            if constexpr (MOVE && !TWO) __builtin_prefetch(row.base + r * row.step + AHEAD);
             if constexpr (MOVE) center[r].shift = fma(w, p - center[r].anchor, center[r].shift);
             Bits<T> bits = to_bits(p);
             signs_here |= bits;
@@ -63,8 +63,8 @@ INLINE Sums<T> sums_over_classes(Row<T> row, Center<T> *center, V<T> w, Bits<T> 
         return s;
     };
     Sums<T> s;
-    if (row.n <= BLOCK) {
-        s = block(0, row.n);
+    if (TWO || row.n <= BLOCK) {
+        s = block(0, TWO ? 2 : row.n);
     } else {
         LongSum<T> total, squares, doubt, negative;
         for (int start = 0; start < row.n; start += BLOCK) {
@@ -88,6 +88,11 @@ template <class T> struct Values {
     V<T> at[N_VALUES];
 };
 
+// Which of them are found; others are not set.
+template <bool LOG, bool SQUARED> constexpr bool is_found(int value) {
+    return value >= MISS || (value <= NEGATIVE ? LOG : SQUARED);
+}
+
 // S·log S, from S − 1: a series near S = 1, where all checked predictions are.
 template <class T> INLINE V<T> total_log_total(V<T> beyond) {
     static constexpr T c[] = {T(1), T(1. / 2), T(-1. / 6), T(1. / 12), T(-1. / 20), T(1. / 30)};
@@ -98,7 +103,7 @@ template <class T> INLINE V<T> total_log_total(V<T> beyond) {
 }
 
 template <class T, bool LOG, bool SQUARED> INLINE Values<T> values_of(const Sums<T> &s) {
-    Values<T> v{};
+    Values<T> v;
     V<T> beyond = s.total - T(1);
     v.at[MISS] = at_least_zero(s.total - s.top);
     v.at[TOP] = s.top;
