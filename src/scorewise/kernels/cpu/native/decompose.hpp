@@ -514,15 +514,15 @@ template <class T, bool SIDE> class Decomposer {
     Bits<T> is_far_[4] = {~Bits<T>{}, ~Bits<T>{}, ~Bits<T>{}, ~Bits<T>{}};  // also if it is not wanted
 };
 
-// Up to so many classes instances are side by side (measured): under the first four rules alone, and
-// under others or with extras, which combine lanes more often.
-constexpr ptrdiff_t FEW_CLASSES = 48, FEW_CLASSES_UNDER_OTHERS = 400;
+// Up to so many classes instances are side by side (measured): probabilities under the first four
+// rules alone, and what combines lanes more often, which is logits, other rules and extras.
+constexpr ptrdiff_t FEW_CLASSES = 48, FEW_CLASSES_OF_MORE_WORK = 400;
 
 template <class T> bool is_side_by_side(const Job &job) {
-    ptrdiff_t few = job.extras != 0 ? FEW_CLASSES_UNDER_OTHERS : FEW_CLASSES;
+    ptrdiff_t few = job.extras != 0 || job.kind == LOGITS ? FEW_CLASSES_OF_MORE_WORK : FEW_CLASSES;
     for (int i = 0; i < job.n_rules; i++) {
         if (job.rules[i].structure >= COSTS) return true;  // which need classes in their order
-        if (job.rules[i].structure >= SEPARABLE) few = FEW_CLASSES_UNDER_OTHERS;
+        if (job.rules[i].structure >= SEPARABLE) few = FEW_CLASSES_OF_MORE_WORK;
     }
     if (job.class_stride != ptrdiff_t(sizeof(T))) return true;
     return job.n_classes <= few && 2 * job.n_instances * (1 + job.n_classes / LANES<T>) > job.n_classes;

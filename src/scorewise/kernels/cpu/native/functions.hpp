@@ -92,7 +92,6 @@ INLINE Doubles cheap_log(Doubles v) { return log(v); }
 template <class T> struct ExpParts {
     V<T> scale, rest;
 };
-template <class T> INLINE ExpParts<T> split_exp(V<T> z);
 
 // (exp(r) − 1 − r)/r² in powers of r, for |r| ≤ ln(2)/2
 INLINE Floats exp_series(Floats r) {
@@ -108,19 +107,30 @@ INLINE Doubles exp_series(Doubles r) {
     return polynomial<double>(r, c);
 }
 
-template <class T> INLINE ExpParts<T> split_exp(V<T> z) {
+// For z from lowest to highest.
+template <class T> INLINE ExpParts<T> split_exp_within(V<T> z) {
     using F = Format<T>;
-    z = smaller(fill<T>(F::highest), larger(fill<T>(F::lowest), z));  // NaN stays NaN
     V<T> shifted = fma(z, fill<T>(1 / LN2), fill<T>(F::shifter));
     V<T> n = shifted - F::shifter;
     V<T> r = fma(n, fill<T>(-F::ln2_low), fma(n, fill<T>(-F::ln2_high), z));
     V<T> scale = bits_as<V<T>>((bits_as<Unsigned<T>>(shifted) << F::mantissa_bits) + F::one);
     return {scale, fma(r * r, exp_series(r), r)};
 }
+// NaN stays NaN.
+template <class T> INLINE V<T> at_least_lowest(V<T> z) { return larger(fill<T>(Format<T>::lowest), z); }
+template <class T> INLINE ExpParts<T> split_exp(V<T> z) {
+    return split_exp_within<T>(smaller(fill<T>(Format<T>::highest), at_least_lowest<T>(z)));
+}
 
 // The exponential, to 1.1 ulp between −87.7 and 88 (−708.7 and 709); 0 below, constant above.
 template <class T> INLINE V<T> exp(V<T> z) {
     ExpParts<T> parts = split_exp<T>(z);
+    return fma(parts.scale, parts.rest, parts.scale);
+}
+
+// For z from lowest to 0.
+template <class T> INLINE V<T> exp_within(V<T> z) {
+    ExpParts<T> parts = split_exp_within<T>(z);
     return fma(parts.scale, parts.rest, parts.scale);
 }
 

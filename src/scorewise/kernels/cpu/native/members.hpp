@@ -325,19 +325,22 @@ template <class T, bool SIDE> class Members {
         for (int r = 1; r < n; r++) top = larger(top, z[r]);
         top = across_max<T, SIDE>(top);
         Wide<T> total{}, weighted{};
+        V<T> part{}, part_weighted{};
         for (int start = 0; start < n; start += 16) {
-            V<T> part{}, part_weighted{};
+            part = part_weighted = V<T>{};
             for (int r = start; r < n && r < start + 16; r++) {
-                V<T> below = z[r] - top, e = exp<T>(below);
+                const V<T> below = at_least_lowest<T>(z[r] - top), e = exp_within<T>(below);
                 z[r] = e;
                 part += e;
-                part_weighted = fma(e, e > 0 ? below : V<T>{}, part_weighted);
+                part_weighted = fma(e, below, part_weighted);
             }
+            if (n <= 16) break;
             total = total + widen(part);
             weighted = weighted + widen(part_weighted);
         }
-        V<T> sum = across_sum<T, SIDE>(narrow(total)), share = T(1) / sum;
-        negatives_[m] = across_sum<T, SIDE>(narrow(weighted)) * share - log1p<T>(sum - T(1));
+        if (n > 16) part = narrow(total), part_weighted = narrow(weighted);
+        const V<T> sum = across_sum<T, SIDE>(part), share = T(1) / sum;
+        negatives_[m] = across_sum<T, SIDE>(part_weighted) * share - log1p<T>(sum - T(1));
         for (int r = 0; r < n; r++) z[r] *= share;
         bad |= ~(sum < T(__builtin_inf()));  // NaN or +inf among the logits, or all are -inf
     }
