@@ -222,7 +222,7 @@ def _indices_of_numbers(
             Remedy("labels_are", "indices", "if labels are indices"),
         )
     if class_numbers is None:
-        if labels_are is None and names is None and set(numbers.tolist()) == {-1, 1}:
+        if labels_are is None and names is None and _are_signs(numbers):
             by_index = _of_signs(numbers, n_classes, all_labelled)
         return _all_known(
             by_index, missing, lambda i: _outside(numbers, i, rows, n_classes, locate)
@@ -265,6 +265,11 @@ def _numbers_of(names: tuple[str, ...] | None) -> np.ndarray | None:
     if names is None or not any(map(_NUMBER.fullmatch, names)):
         return None
     return np.array([float(name) if _NUMBER.fullmatch(name) else np.nan for name in names])
+
+
+def _are_signs(numbers: np.ndarray) -> bool:
+    """Return whether numbers are −1 and 1, both of them."""
+    return bool((np.abs(numbers) == 1).all() and np.ptp(numbers) == 2) if numbers.size else False
 
 
 def _of_signs(numbers: np.ndarray, n_classes: int, all_labelled: bool) -> np.ndarray:

@@ -168,6 +168,8 @@ def mean_in_float64(predictions: Samples | Dirichlet) -> np.ndarray:
         return np.asarray(_in_float64(predictions).mean)
     weights = None if predictions.weights is None else to_numpy(predictions.weights)
     probs = to_numpy(predictions.probs)
+    if probs.shape[-2] == 1:
+        return probs[..., 0, :].astype(np.float64)
     by_kernel = kernels.mean(replace(predictions.raw(), values=probs), weights)
     if by_kernel is not None:
         return by_kernel

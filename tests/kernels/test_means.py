@@ -106,7 +106,7 @@ def test_losses_are_those_of_the_array_path(shape, dtype):
     samples = sw.Samples(values, weights=w, **options)
     with calls_of("average") as answers:
         sw.task_losses(samples, y)
-    assert answers
+    assert bool(answers) == (shape[1] > 1)  # a single member is the mean
 
 
 def test_means_of_single_precision_have_the_digits_of_double():

@@ -215,7 +215,7 @@ def _average(
         members = host_view(working_precision(namespace(values), values[slab, ...]))
         w = own_weights[slab] if own_weights is not None and own_weights.ndim > 1 else own_weights
         for piece, piece_weights, _, own_rows in _pieces(members, w, None, rows[:, slab]):
-            first, *others = own_rows[0].tolist()[:2]
+            first, *others = own_rows[0][:2].tolist()
             here = slice(first, own_rows[0, -1] + 1, others[0] - first if others else 1)
             arrays = (
                 piece,

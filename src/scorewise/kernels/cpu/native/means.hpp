@@ -14,8 +14,7 @@ template <class T, bool SIDE> class Averager {
 
     // One of an instance's members, and E θ less it.
     struct Center {
-        V<T> anchor;
-        Wide<T> shift;
+        Wide<T> anchor, shift;
     };
     struct Spread {
         Wide<T> total, doubt, variance;  // θ̄·(S − θ̄), E θ·(S − θ), E (θ − θ̄)²
@@ -51,7 +50,7 @@ template <class T, bool SIDE> class Averager {
     bool find_means() {
         const Job &job = job_.members;
         members_.copy_heaviest(anchor_);
-        for (int r = 0; r < n_; r++) center_[r] = Center{anchor_[r], {}}, is_possible_[r] = Bits<T>{};
+        for (int r = 0; r < n_; r++) center_[r] = Center{widen(anchor_[r]), {}}, is_possible_[r] = Bits<T>{};
         V<T> least{};
         Bits<T> good = ~Bits<T>{};
         Wide<T> all_weights{};
@@ -63,7 +62,7 @@ template <class T, bool SIDE> class Averager {
             for (int r = 0; r < n_; r++) {
                 const V<T> p = row[r];
                 const Wide<T> wide = widen(p);
-                center_[r].shift = fma(weight, wide - widen(center_[r].anchor), center_[r].shift);
+                center_[r].shift = fma(weight, wide - center_[r].anchor, center_[r].shift);
                 total = total + wide;
                 least = smaller(p, least);
                 if (sizeof(T) == 8) is_possible_[r] |= (p > 0) & (w > 0);  // though w·p may underflow
@@ -74,7 +73,7 @@ template <class T, bool SIDE> class Averager {
         }
         for (int r = 0; r < n_; r++) {
             center_[r].shift = center_[r].shift / all_weights;
-            mean_[r] = at_least_zero(widen(center_[r].anchor) + center_[r].shift);
+            mean_[r] = at_least_zero(center_[r].anchor + center_[r].shift);
             if constexpr (sizeof(T) == 8)
                 mean_[r] = is_possible_[r] & (mean_[r] == 0) ? fill<double>(Format<double>::tiny) : mean_[r];
         }
@@ -91,7 +90,7 @@ template <class T, bool SIDE> class Averager {
             const Wide<T> weight = weight_of(members_.weight(m)), total = totals_[m];
             for (int r = 0; r < n_; r++) {
                 Spread &own = spread_[r];
-                const Wide<T> p = widen(row[r]), d = (p - widen(center_[r].anchor)) - center_[r].shift;
+                const Wide<T> p = widen(row[r]), d = (p - center_[r].anchor) - center_[r].shift;
                 own.doubt = fma(weight, p * (total - p), own.doubt);
                 own.variance = fma(weight, d * d, own.variance);
             }
