@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import reference
 import scorewise as sw
 from scorewise import _threads
 from scorewise import _validate as validate
@@ -22,6 +23,7 @@ from scorewise.rules import structures
 from support import (
     PRECISION,
     all_rules,
+    assert_accurate,
     assert_same,
     by_array,
     by_kernel,
@@ -156,6 +158,26 @@ def test_epistemic_is_exactly_zero_where_many_classes_are_agreed_on(k: int, dtyp
     assert agreed.sum() > 20
     for weights in (None, np.arange(7.0), np.random.default_rng(0).uniform(size=(33, 7))):
         assert (by_kernel(probs, "zero-one", weights).epistemic[agreed] == 0).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("spread", [1e-5, 1e-3, 0.1, 1.0])
+def test_two_classes_are_accurate_however_far_the_heaviest_member_is(spread: float, dtype: str):
+    """EU under brier and spherical is first a difference of distances from that member."""
+    rng = np.random.default_rng(0)
+    light = np.arange(20, 0, -1.0)
+    heavy = np.where(np.arange(20) == 0, 1e4, 1.0)
+    cases = [(2, 0.0, None), (20, 0.0, light), (20, 3.0, None), (20, 8.0, heavy), (99, 8.0, None)]
+    for m, outlier, weights in cases:
+        score = rng.normal(size=(20, 1)) * 2 + spread * rng.normal(size=(20, m))
+        score[:, 0] += outlier
+        first = 1 / (1 + np.exp(-score))
+        probs = np.stack([first, 1 - first], axis=-1).astype(dtype)
+        results = by_kernel(probs, RULES[:4], weights)
+        for name, result in results.items():
+            for i in range(len(probs)):
+                expected = reference.decompose(sw.get_rule(name), probs[i], weights)
+                assert_accurate(result, i, expected, dtype, f"{name}, {m} members")
 
 
 def test_one_instance_without_an_axis_gives_numbers():
