@@ -145,9 +145,9 @@ class AccumulatorState(Protocol):
     def add(self, raw: RawPredictions, shares: np.ndarray) -> bool:
         """Add a member ``(..., K)``; return False, and add nothing, if it is no prediction.
 
-        The shares, ``(3, N)`` or ``(3, 1)`` in float64, are that of the member in the weight of
-        all so far, that of the members before it, and 1 where it is heavier than each of them. All
-        three are 0 where no member has weight yet.
+        The shares, ``(3, N)`` or ``(3, 1)`` in the state's precision, are that of the member in the
+        weight of all so far, that of the members before it, and 1 where it is heavier than each of
+        them, as the first member is. The first two are 0 where no member has weight yet.
         """
 
     def components(self) -> list[list[np.ndarray]]:
