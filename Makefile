@@ -11,8 +11,9 @@ TO := requirements
 # point pip at a CPU build of this release to save the download of CUDA libraries.
 TORCH := torch==2.13.0
 JOBS ?= 2
-# Whether warnings of the C++ compiler are errors.
+# Whether warnings of the C++ compiler are errors, and which instruction sets it compiles for (all if empty).
 WERROR := ON
+SETS :=
 
 INSTALL_LISTED := $(PIP) install --quiet --no-deps --require-hashes --requirement
 INSTALL_LOCAL := $(PIP) install --quiet --no-deps --no-build-isolation
@@ -79,7 +80,7 @@ compiler: | $(BIN)/python
 	  || echo "no compiler could be installed: make test needs g++ and python3-dev, or clang"
 
 extension: | $(BIN)/python  ## Compile what has changed of the C++ kernel, in place: into src/.
-	@$(call COMPILE,build/extension,-DCMAKE_LIBRARY_OUTPUT_DIRECTORY=$(CURDIR)/$(KERNEL))
+	@$(call COMPILE,build/extension,-DCMAKE_LIBRARY_OUTPUT_DIRECTORY=$(CURDIR)/$(KERNEL) -DSCOREWISE_INSTRUCTION_SETS="$(SETS)")
 
 demo: $(VENV)/.installed  ## Run the main job on digits, print the verdict, write out/report.html.
 	@mkdir -p out
@@ -100,14 +101,19 @@ test-full: $(VENV)/.installed-dev browser compiler lint  ## Run every test, the 
 	$(MAKE) extension
 	$(BIN)/python -m pytest -n $(JOBS)
 
+# The plainest instruction set and the widest of this processor; all where it has no AVX.
+SETS_TO_SANITIZE = $$($${CXX:-c++} -march=native -dM -E -x c++ /dev/null | awk '/__AVX512VL__/ { widest = "avx512" } \
+  /__AVX2__/ && !widest { widest = "avx2" } END { if (widest) print "baseline;" widest }')
 # In a copy of the sources, as the kernel in src/ is another build. libasan is GCC's. Memory comes from malloc, which it
 # watches; what it reports is not captured.
+SANITIZED = PYTHONPATH=$(CURDIR)/build/sanitize/src PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
+  LD_PRELOAD="$$($${CXX:-c++} -print-file-name=libasan.so) $$($${CXX:-c++} -print-file-name=libstdc++.so)" \
+  $(BIN)/python -m pytest --capture=sys -n $(JOBS) tests/kernels tests/test_accumulate.py tests/test_accumulate_chunks.py
 test-sanitize: $(VENV)/.installed-dev compiler  ## Run the tests of kernels under AddressSanitizer and UBSan.
-	@$(call COMPILE,build/sanitize,-DSCOREWISE_SANITIZE=ON)
+	@$(call COMPILE,build/sanitize,-DSCOREWISE_SANITIZE=ON -DSCOREWISE_INSTRUCTION_SETS="$(SETS_TO_SANITIZE)")
 	rm -rf build/sanitize/src && cp -R src build/sanitize && cp build/sanitize/_native.abi3.so build/sanitize/$(KERNEL)
-	PYTHONPATH=$(CURDIR)/build/sanitize/src PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
-	  LD_PRELOAD="$$($${CXX:-c++} -print-file-name=libasan.so) $$($${CXX:-c++} -print-file-name=libstdc++.so)" \
-	  $(BIN)/python -m pytest --capture=sys tests/kernels
+	$(SANITIZED)
+	if [ -n "$(SETS_TO_SANITIZE)" ]; then SCOREWISE_INSTRUCTION_SET=baseline $(SANITIZED); fi
 
 lint: $(VENV)/.installed-dev  ## Check style, types and the direction of imports.
 	$(BIN)/ruff check .

@@ -176,14 +176,15 @@ class Accumulator:
 
     def _new_fused(self, kernel: Kernel, shape: tuple[int, ...], like: Array) -> _Fused | None:
         """Return the members so far under the rules that a kernel accumulates; None without any."""
-        new_state = getattr(kernel, "new_state", None)
+        if not kernels.accumulates(kernel):
+            return None
         names = [name for name, rule in self._rules.items() if kernel.supports(rule, Extras())]
-        names = names[: getattr(kernel, "MOST_RULES", 0)]
+        names = names[: kernel.MOST_RULES]
         if self._summary is not None:
             names = [name for name in names if _can_go_on(self._rules[name])]
-        if new_state is None or not names:
+        if not names:
             return None
-        state = new_state(shape, dtype_name(like), [self._rules[name] for name in names])
+        state = kernel.new_state(shape, dtype_name(like), [self._rules[name] for name in names])
         fused = _Fused(tuple(names), state, like)
         if self._summary is not None:
             fused.load(self._part_of_summary(names))

@@ -1,30 +1,43 @@
 """Fused kernels: compiled code that decomposes large arrays in a single pass over memory.
 
 Every module of this folder without an underscore is a kernel: it has ``is_usable``, ``supports``
-and ``compute``, as :class:`Kernel` describes. The first usable kernel is picked, and computes the
-rules that it supports; the array path does the rest. A kernel repeats formulas of ``rules/`` only
-because it is measured faster; it checks its input in the same pass, and tests compare it with the
-array path.
+and ``compute``, as :class:`Kernel` describes, and may have what :class:`AveragingKernel` and
+:class:`AccumulatingKernel` have. The first usable kernel is picked, and computes the rules that it
+supports; the array path does the rest. A kernel repeats formulas of ``rules/`` only because it is
+measured faster; it checks its input in the same pass, and tests compare it with the array path.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from scorewise._array import Array, is_compiled
 from scorewise._inputs import RawPredictions
-from scorewise.kernels._kernel import AccumulatorState, Extras, Kernel, Usability
+from scorewise.kernels._kernel import (
+    AccumulatingKernel,
+    AccumulatorState,
+    AveragingKernel,
+    Extras,
+    Kernel,
+    Usability,
+    accumulates,
+    averages,
+)
 
 __all__ = [
     "KERNELS",
+    "AccumulatingKernel",
     "AccumulatorState",
+    "AveragingKernel",
     "Extras",
     "Kernel",
     "Usability",
+    "accumulates",
+    "averages",
     "components_by_class",
     "mean",
     "pick",
@@ -36,6 +49,11 @@ KERNELS: dict[str, Kernel] = {
     for module in pkgutil.iter_modules(__path__)
     if not module.name.startswith("_")
 }
+if TYPE_CHECKING:  # they are found by name, so the type checker is shown what each of them is
+    from scorewise.kernels import cpu
+
+    _averaging: AveragingKernel = cpu
+    _accumulating: AccumulatingKernel = cpu
 
 
 def usability(raw: RawPredictions, weights: Any) -> dict[str, Usability]:
@@ -57,19 +75,21 @@ def pick(raw: RawPredictions, weights: Any) -> Kernel | None:
 
 
 def mean(raw: RawPredictions, weights: Any) -> np.ndarray | None:
-    """Return θ̄ ``(..., K)`` in float64 by a kernel that has ``mean``; None for the array path."""
-    return cast("np.ndarray | None", _by_kernel("mean", raw, weights))
+    """Return θ̄ ``(..., K)`` in float64 by a kernel that averages; None for the array path."""
+    kernel = _averaging_kernel(raw, weights)
+    return None if kernel is None else kernel.mean(raw, weights)
 
 
 def components_by_class(raw: RawPredictions, weights: Any) -> list[Array] | None:
     """Return TU, AU and EU of each class against the rest by a kernel; None for the array path."""
-    return cast("list[Array] | None", _by_kernel("components_by_class", raw, weights))
+    kernel = _averaging_kernel(raw, weights)
+    return None if kernel is None else kernel.components_by_class(raw, weights)
 
 
-def _by_kernel(name: str, raw: RawPredictions, weights: Any) -> Any:
+def _averaging_kernel(raw: RawPredictions, weights: Any) -> AveragingKernel | None:
+    """Return the first usable kernel if it averages; raises for logits that are no logits."""
     kernel = None if is_compiled(raw.values) else pick(raw, weights)
-    function = getattr(kernel, name, None)
-    if function is None:
+    if not averages(kernel):
         return None
     raw.check_logits()
-    return function(raw, weights)
+    return kernel

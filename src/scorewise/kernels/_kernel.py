@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 
@@ -63,9 +63,9 @@ class Usability:
 class Kernel(Protocol):
     """The functions of a kernel, for members ``(..., M, K)`` as the caller passed them.
 
-    A kernel may have two more: ``mean(raw, weights)``, which returns θ̄ ``(..., K)`` in float64 as a
-    NumPy array, and ``components_by_class(raw, weights)``, which returns what
-    :func:`scorewise.label_wise` does. Both return None as ``compute`` does.
+    A module or any other object may be one. What a kernel need not have is in
+    :class:`AveragingKernel` and :class:`AccumulatingKernel`; without it the array path does that
+    work. Nothing is registered: :func:`averages` and :func:`accumulates` look for the names.
     """
 
     def is_usable(self, raw: RawPredictions, weights: Any) -> Usability:
@@ -85,12 +85,50 @@ class Kernel(Protocol):
         """
 
 
+class AveragingKernel(Kernel, Protocol):
+    """A kernel that also computes what needs no rule: means, and variances by class."""
+
+    def mean(self, raw: RawPredictions, weights: Any) -> np.ndarray | None:
+        """Return θ̄ ``(..., K)`` in float64 as a NumPy array; None as ``compute`` does."""
+
+    def components_by_class(self, raw: RawPredictions, weights: Any) -> list[Array] | None:
+        """Return TU, AU and EU of each class against the rest, ``(..., K)``; None as ``compute``.
+
+        They are those of :func:`scorewise.label_wise`.
+        """
+
+
+class AccumulatingKernel(Kernel, Protocol):
+    """A kernel that also adds members one at a time."""
+
+    MOST_RULES: int
+    """How many rules a state may have, at least 1; the array path accumulates the others."""
+
+    def new_state(
+        self, shape: Sequence[int], dtype: str, rules: Sequence[ScoringRule]
+    ) -> AccumulatorState:
+        """Return a state without any member yet.
+
+        Members are ``(..., K)`` of this shape, ``"float32"`` or ``"float64"``; there are at most
+        ``MOST_RULES`` rules, supported ones without extras.
+        """
+
+
+# isinstance of a protocol would do, and takes 20 µs in Python 3.11: too long for a small array.
+def averages(kernel: Kernel | None) -> TypeGuard[AveragingKernel]:
+    """Return whether a kernel has the functions of :class:`AveragingKernel`."""
+    return hasattr(kernel, "mean") and hasattr(kernel, "components_by_class")
+
+
+def accumulates(kernel: Kernel | None) -> TypeGuard[AccumulatingKernel]:
+    """Return whether a kernel has what :class:`AccumulatingKernel` has."""
+    return hasattr(kernel, "new_state") and hasattr(kernel, "MOST_RULES")
+
+
 class AccumulatorState(Protocol):
     """The members so far of an accumulator, in memory of a kernel.
 
-    A kernel that accumulates has ``new_state(shape, dtype, rules)``, which returns an empty one for
-    members ``(..., K)`` and at most ``MOST_RULES`` supported rules. No array of the caller becomes
-    part of it, and those that it returns are new.
+    No array of the caller becomes part of it, and those that it returns are new.
     """
 
     shape: tuple[int, ...]
@@ -107,8 +145,9 @@ class AccumulatorState(Protocol):
     def add(self, raw: RawPredictions, shares: np.ndarray) -> bool:
         """Add a member ``(..., K)``; return False, and add nothing, if it is no prediction.
 
-        The shares, ``(3, N)`` or ``(3, 1)``, are that of the member in the weight of all, that of
-        the members before it, and 1 where it is heavier than each of them.
+        The shares, ``(3, N)`` or ``(3, 1)`` in the state's precision, are that of the member in the
+        weight of all so far, that of the members before it, and 1 where it is heavier than each of
+        them, as the first member is. The first two are 0 where no member has weight yet.
         """
 
     def components(self) -> list[list[np.ndarray]]:

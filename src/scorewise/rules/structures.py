@@ -4,6 +4,9 @@ A rule declares its structure; a kernel reads it and needs no code for the rule 
 of the package but those made of users' functions has one. A rule of your own that declares one is
 computed by kernels too: its entropy and divergence must be those of the structure, which
 :func:`scorewise.check_kernel` compares.
+
+Parameters outside their bounds raise :class:`scorewise.InvalidInput` when a structure is made, as
+compiled code relies on them.
 """
 
 from __future__ import annotations
@@ -14,6 +17,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from scorewise import _validate as validate
+from scorewise._array import to_numpy
+from scorewise._text import quoted
+from scorewise.errors import InvalidInput
 
 __all__ = [
     "Costs",
@@ -25,6 +31,9 @@ __all__ = [
     "Structure",
     "TwoClass",
 ]
+
+
+_ROUNDING = 1e-9  # of distances, relative to the largest
 
 
 class Structure:
@@ -70,8 +79,14 @@ class Separable(Structure):
     name = "separable"
 
     def __post_init__(self) -> None:
+        power = validate.number(self.power, "the power of Separable")
+        if power < 1:
+            raise InvalidInput(f"the power of Separable must be 1 or more, not {power:g}")
+        object.__setattr__(self, "power", power)
         if self.weights is not None:
             weights = validate.read_only_array(self.weights, "the class weights", ndim=1)
+            if len(weights) < 2 or (weights <= 0).any():
+                raise InvalidInput("class weights must be positive, one for each of K ≥ 2 classes")
             object.__setattr__(self, "weights", weights)
 
     def fits(self, n_classes: int) -> bool:
@@ -97,6 +112,9 @@ class Norm(Structure):
     power: float
     name = "norm"
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "power", _number_above(1, self.power, "the power of Norm"))
+
 
 @dataclass(frozen=True, eq=False)
 class LargestClasses(Structure):
@@ -116,6 +134,9 @@ class LargestClasses(Structure):
 
     k: int
     name = "decision"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "k", validate.whole(self.k, "k of LargestClasses", at_least=1))
 
     def fits(self, n_classes: int) -> bool:
         return self.k <= n_classes
@@ -143,6 +164,11 @@ class Costs(Structure):
 
     def __post_init__(self) -> None:
         costs = validate.read_only_array(self.costs, "the costs", ndim=2)
+        if costs.shape[0] < 2 or costs.shape[1] < 1:
+            raise InvalidInput(
+                f"the costs have shape {costs.shape}; they need a row for each of K ≥ 2 classes "
+                "and a column for each action"
+            )
         object.__setattr__(self, "costs", costs)
 
     def fits(self, n_classes: int) -> bool:
@@ -156,9 +182,9 @@ class QuadraticForm(Structure):
     Parameters
     ----------
     distances : array (K, K)
-        The divergence of one class from another.
+        The divergence of one class from another, ‖root[i] − root[j]‖²; finite.
     root : array (K, R)
-        The matrix whose product with its transpose is that of the quadratic form.
+        The matrix whose product with its transpose is that of the quadratic form; finite.
 
     Examples
     --------
@@ -175,6 +201,27 @@ class QuadraticForm(Structure):
     distances: np.ndarray
     root: np.ndarray
     name = "quadratic"
+
+    def __post_init__(self) -> None:
+        distances = _finite_matrix(self.distances, "the distances")
+        root = _finite_matrix(self.root, "the root")
+        k = len(distances)
+        if distances.shape != (k, k) or len(root) != k or k < 2:
+            raise InvalidInput(
+                f"the distances have shape {distances.shape} and the root {root.shape}; they must "
+                "be (K, K) and (K, R), with K ≥ 2 classes"
+            )
+        products = root @ root.T
+        squares = np.diagonal(products)
+        differences = np.abs(squares[:, None] + squares - 2 * products - distances)
+        if not differences.max() <= _ROUNDING * (distances.max() + squares.max()):
+            i, j = map(int, np.unravel_index(np.argmax(differences), distances.shape))
+            raise InvalidInput(
+                f"the distances[{i}, {j}] are {distances[i, j]:g}, and ‖root[{i}] − root[{j}]‖² is "
+                f"{np.sum((root[i] - root[j]) ** 2):g}; they must be the same"
+            )
+        object.__setattr__(self, "distances", distances)
+        object.__setattr__(self, "root", root)
 
     def fits(self, n_classes: int) -> bool:
         return len(self.distances) == n_classes == len(self.root)
@@ -214,5 +261,25 @@ class TwoClass(Structure):
     b: float
     name = "two-class"
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "a", _number_above(-1, self.a, "a of TwoClass"))
+        object.__setattr__(self, "b", _number_above(-1, self.b, "b of TwoClass"))
+
     def fits(self, n_classes: int) -> bool:
         return n_classes == 2
+
+
+def _number_above(bound: float, value: Any, name: str) -> float:
+    number = validate.number(value, name)
+    if not number > bound:
+        raise InvalidInput(f"{name} must be above {bound:g}, not {quoted(value)}")
+    return number
+
+
+def _finite_matrix(values: Any, name: str) -> np.ndarray:
+    """Return a read-only copy in float64."""
+    matrix = np.array(validate.real(values, name, to_numpy), dtype=np.float64)
+    if matrix.ndim != 2 or not np.isfinite(matrix).all():
+        raise InvalidInput(f"{name} must be a matrix of finite numbers")
+    matrix.flags.writeable = False
+    return matrix

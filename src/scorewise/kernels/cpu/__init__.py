@@ -49,7 +49,7 @@ from scorewise.rules.structures import (
 _NOT_COMPILED = Usability(
     False,
     "it was not compiled when scorewise was installed; install a wheel, or a C++ compiler (g++ or "
-    "clang) and then scorewise again",
+    "clang) and Python's headers, and then scorewise again (make extension in an editable clone)",
 )
 try:
     _native: Any = importlib.import_module(f"{__name__}._native")

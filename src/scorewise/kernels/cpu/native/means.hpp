@@ -75,7 +75,7 @@ template <class T, bool SIDE> class Averager {
             center_[r].shift = center_[r].shift / all_weights;
             mean_[r] = at_least_zero(center_[r].anchor + center_[r].shift);
             if constexpr (sizeof(T) == 8)
-                mean_[r] = is_possible_[r] & (mean_[r] == 0) ? fill<double>(Format<double>::tiny) : mean_[r];
+                mean_[r] = (is_possible_[r] & (mean_[r] == 0)) ? fill<double>(Format<double>::tiny) : mean_[r];
         }
         all_weights_ = all_weights;
         if (job.tolerance < 0) return true;

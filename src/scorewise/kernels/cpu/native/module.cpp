@@ -16,11 +16,13 @@ struct Available {
     int count = 0;
 
     Available() {
+#ifdef __x86_64__
+        __builtin_cpu_init();
+#endif
 #ifdef SCOREWISE_HAS_baseline
         add(baseline::kernels);
 #endif
 #ifdef SCOREWISE_HAS_avx2
-        __builtin_cpu_init();
         if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) add(avx2::kernels);
 #endif
 #ifdef SCOREWISE_HAS_avx512
@@ -397,6 +399,11 @@ PyObject* settle(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
 
 // Chooses the fastest instruction set, or the one that the environment names.
 int choose(PyObject*) {
+    if (available.count == 0) {
+        PyErr_SetString(PyExc_ImportError,
+                        "this processor can run none of the instruction sets that scorewise was compiled for");
+        return -1;
+    }
     chosen = available.sets[available.count - 1];
     const char* wanted = std::getenv("SCOREWISE_INSTRUCTION_SET");
     if (wanted == nullptr || *wanted == '\0') return 0;

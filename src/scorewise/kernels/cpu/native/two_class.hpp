@@ -197,7 +197,7 @@ inline Doubles two_class_divergence(const TwoClass<double> &rule, const Doubles 
     value *= x.scale;
     if (is_unbounded) {
         const Longs is_zero = ((is_second ? q[1] : q[0]) == 0) & ~is_near;
-        value = is_zero & (s.alpha <= 0) ? Doubles{} + __builtin_inf() : value;
+        value = (is_zero & (s.alpha <= 0)) ? Doubles{} + __builtin_inf() : value;
     } else {
         value = smaller(value, Doubles{} + 1e37);  // that of a member without weight must be finite
     }
