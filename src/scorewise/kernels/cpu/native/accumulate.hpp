@@ -55,14 +55,41 @@ template <class T, bool SIDE> class Accumulation {
         Bits<T> is_heavier;
     };
 
+    // A class of the member, of the means before and after it, and θ − μ₁.
+    struct Kept {
+        V<T> own, old_mean, mean, change;
+    };
+
+    // What the loops over the classes of a unit find besides the new mean.
+    enum Quantity {
+        OWN_TOTAL, OWN_TOP, OWN_SQUARES, OWN_DOUBT, OWN_NEGATIVE,  // of the member, as in Sums
+        PATH,                                                      // Σ|θ − μ₁|
+        DISTANCE, ALONG, MEAN_SQUARES,                             // Σ(θ − μ₁)², Σ(θ − μ₁)·μ, Σμ²
+        MEAN_TOTAL, MEAN_TOP,                                      // Σμ, max μ
+        LEAST_REGRET,                                              // mean regret under zero-one
+        N_FOUND
+    };
+    struct Found {
+        V<T> at[N_FOUND];
+        INLINE Sums<T> sums() const { return {at[OWN_TOTAL], at[OWN_SQUARES], at[OWN_DOUBT], at[OWN_NEGATIVE], at[OWN_TOP]}; }
+        INLINE void set_sums(const Sums<T> &s) {
+            at[OWN_TOTAL] = s.total, at[OWN_TOP] = s.top;
+            at[OWN_SQUARES] = s.squares, at[OWN_DOUBT] = s.doubt, at[OWN_NEGATIVE] = s.negative;
+        }
+    };
+    template <bool LOG, bool SQUARED, bool ZERO_ONE> static constexpr bool is_found(int i) {
+        if (i <= OWN_TOP) return true;
+        if (i == OWN_NEGATIVE || i == PATH) return LOG;
+        return i < MEAN_TOTAL ? SQUARED : ZERO_ONE;
+    }
+
   public:
     // Of a member (n_members = 1) or, without one, of the state itself.
     Accumulation(const Job &job, const State &state, Arena &arena)
         : job_(job), state_(state), members_(job, arena), n_(members_.n),
           step_(SIDE ? LANE_BLOCK : LANES<T>), row_length_(row_length(job.n_classes, SIDE)) {
-        old_mean_ = arena.take<V<T>>(n_);
         mean_ = arena.take<V<T>>(n_);
-        change_ = arena.take<V<T>>(n_);
+        kept_ = arena.take<Kept>(SIDE ? n_ : n_ * LANES<T>);
         scaled_ = arena.take<V<T>>(n_);
         others_ = arena.take<Other>(job.n_rules);
         ptrdiff_t first_regret = 0;
@@ -145,6 +172,7 @@ template <class T, bool SIDE> class Accumulation {
     }
     static INLINE V<T> of_unit(V<T> v, const Unit &unit) { return SIDE ? v : fill<T>(v[unit.lane]); }
     static INLINE Bits<T> of_unit(Bits<T> v, const Unit &unit) { return SIDE ? v : Bits<T>{} + v[unit.lane]; }
+    static INLINE bool is_any(Bits<T> v, const Unit &unit) { return SIDE ? any(v) : v[unit.lane] != 0; }
 
     // -- a new member ---------------------------------------------------------------------------------
 
@@ -162,41 +190,45 @@ template <class T, bool SIDE> class Accumulation {
             read_shares(first, from, to);
             find_what_is_seen(first);
             fetch_rows<T>(job_, first + from - state_.offset);
-            Sums<T> sums{};
+            Found found;
             if constexpr (SIDE) {
                 members_.locate(first + from - state_.offset, to - from, from);
-                const Unit unit = {0, members_.row(0), place_of(first, row_length_), place_of(first, state_.n_regrets),
-                                   share_, rest_, is_heavier_};
-                sums = add_unit<LOG, FROM_LOGITS, SQUARED, ZERO_ONE>(unit);
+                add_unit<LOG, FROM_LOGITS, SQUARED, ZERO_ONE>(unit_at(0), found);
             } else {
-                Sums<T> each[LANES<T>];
                 for (int lane = from; lane < to; lane++) {
                     members_.locate(first + lane - state_.offset, 1);
-                    const Unit unit = {lane, members_.row(0), place_of(first + lane, row_length_),
-                                       place_of(first + lane, state_.n_regrets), fill<T>(share_[lane]),
-                                       fill<T>(rest_[lane]), Bits<T>{} + is_heavier_[lane]};
-                    each[lane] = add_unit<LOG, FROM_LOGITS, SQUARED, ZERO_ONE>(unit);
+                    add_unit<LOG, FROM_LOGITS, SQUARED, ZERO_ONE>(unit_at(lane), found);
+                    for (int i = 0; i < N_FOUND; i++)
+                        if (is_found<LOG, SQUARED, ZERO_ONE>(i)) parts_[i][lane] = found.at[i];
                 }
-                sums = combined<LOG, SQUARED>(each, from, to);
+                combine<LOG, SQUARED, ZERO_ONE>(from, to, found);
             }
-            write<LOG, SQUARED>(first, sums);
+            if constexpr (ZERO_ONE) see_decision(found);
+            if constexpr (SQUARED) see_squares(found);
+            if constexpr (LOG) see_log(found);
+            write<LOG, SQUARED>(first, found.sums());
         }
         return DONE;
     }
 
-    // The sums of instances from one lane to another; other lanes get those of the first.
-    template <bool LOG, bool SQUARED> static Sums<T> combined(const Sums<T> *each, int from, int to) {
-        V<T> total[LANES<T>], squares[LANES<T>], doubt[LANES<T>], negative[LANES<T>], top[LANES<T>];
-        for (int lane = 0; lane < LANES<T>; lane++) {
-            const Sums<T> &s = each[lane >= from && lane < to ? lane : from];
-            total[lane] = s.total;
-            top[lane] = s.top;
-            if (SQUARED) squares[lane] = s.squares, doubt[lane] = s.doubt;
-            if (LOG) negative[lane] = s.negative;
+    // The unit in a lane of the group, or that of all lanes; the member is there.
+    INLINE Unit unit_at(int lane) {
+        const ptrdiff_t at = place_of(first_ + lane, row_length_), regret = place_of(first_ + lane, state_.n_regrets);
+        if (SIDE) return {0, members_.row(0), at, regret, share_, rest_, is_heavier_};
+        return {lane, members_.row(0), at, regret, fill<T>(share_[lane]), fill<T>(rest_[lane]), Bits<T>{} + is_heavier_[lane]};
+    }
+
+    // Combine the lanes of each unit, which then has one lane of the group. Lanes without a unit get
+    // the numbers of the first.
+    template <bool LOG, bool SQUARED, bool ZERO_ONE> INLINE void combine(int from, int to, Found &found) {
+        for (int i = 0; i < N_FOUND; i++) {
+            if (!is_found<LOG, SQUARED, ZERO_ONE>(i)) continue;
+            for (int lane = 0; lane < LANES<T>; lane++)
+                if (lane < from || lane >= to) parts_[i][lane] = parts_[i][from];
+            if (i == OWN_TOP || i == MEAN_TOP) found.at[i] = combine_each<T>(parts_[i], Larger{});
+            else if (i == LEAST_REGRET) found.at[i] = combine_each<T>(parts_[i], Smaller{});
+            else found.at[i] = combine_each<T>(parts_[i], Add{});
         }
-        return {combine_each<T>(total, Add{}), SQUARED ? combine_each<T>(squares, Add{}) : V<T>{},
-                SQUARED ? combine_each<T>(doubt, Add{}) : V<T>{}, LOG ? combine_each<T>(negative, Add{}) : V<T>{},
-                combine_each<T>(top, Larger{})};
     }
 
     // In lanes that are no instances of the member it has no share, so that nothing changes there.
@@ -246,90 +278,126 @@ template <class T, bool SIDE> class Accumulation {
         first_ = first;
     }
 
-    // What the loop over the classes of a unit finds besides the new mean.
-    struct Moved {
-        V<T> distance, along, squares;  // Σ(θ − μ₁)², Σ(θ − μ₁)·μ, Σμ²
-        V<T> path;                      // Σ|θ − μ₁|
-        V<T> total, top;                // Σμ, max μ
-        V<T> least;                     // mean regret under zero-one
-    };
-    // What is done for zero-one: nothing; finding Σμ and max μ; or adding regrets.
+    // What is done for zero-one: nothing; finding Σμ and max μ; or adding regrets, which needs the
+    // largest class and so its sums before.
     enum Decision { NONE, TOP_ONLY, REGRET };
+    // Plain: no anchor changes, and all lanes are instances of the member. What is seen keeps both
+    // means and θ − μ₁ for a while.
+    enum How { PLAIN, PLAIN_KEEP, ANY_KEEP };
+
+    // What regrets are added with: the largest class, where they were not kept, and E max θ.
+    struct Regrets {
+        V<T> top;
+        Bits<T> is_lost;
+        V<T> average_top;
+    };
 
     // Write numbers of instances side by side, but of no others.
-    template <bool PLAIN> INLINE void keep(T *to, V<T> numbers) const {
-        if (!PLAIN && is_partial_) numbers = is_there_ ? numbers : load<T>(to);
+    template <bool IS_PLAIN> INLINE void keep(T *to, V<T> numbers) const {
+        if (!IS_PLAIN && is_partial_) numbers = is_there_ ? numbers : load<T>(to);
         store(to, numbers);
     }
 
-    // Move the mean, and add regrets. What is seen keeps both means and θ − μ₁ for a while.
-    template <bool SQUARED, Decision DECISION, bool KEEP, bool PLAIN>
-    __attribute__((noinline)) Moved move(const Unit &unit, V<T> top) {
-        constexpr bool ADD = DECISION == REGRET;
+    // Move the mean of some classes, and add regrets; or else sum over the member.
+    //
+    // A function of its own: in a larger one, the compiler keeps sums in memory instead of registers.
+    template <bool LOG, bool SQUARED, Decision DECISION, How HOW>
+    __attribute__((noinline)) void move_block(const Unit &unit, const Regrets &given, int start, int stop, Found &found) {
+        constexpr bool ADD = DECISION == REGRET, IS_PLAIN = HOW != ANY_KEEP, KEEP = HOW != PLAIN;
         T *anchors = classes(state_.memory.anchor) + unit.at, *deviations = classes(state_.memory.deviation) + unit.at;
         T *regrets = regrets_at(unit);
         const V<T> share = unit.share, rest = unit.rest;
-        const Bits<T> is_lost = ADD && !PLAIN ? without_regrets(unit) : Bits<T>{};
-        V<T> average_top{};
         const ptrdiff_t ahead = n_ * step_ > AHEAD_IN_STATE ? n_ * step_ : AHEAD_IN_STATE;
-        if (ADD && !PLAIN && any(is_lost)) average_top = mean_total(unit) - of_unit(miss_, unit);
-        V<T> least = fill<T>(__builtin_inf()), path{}, total{}, largest{};
-        Wide<T> distance{}, along{}, squares{};
-        for (int start = 0; start < n_; start += BLOCK) {
-            V<T> part_distance{}, part_along{}, part_squares{};
-            const int stop = start + BLOCK < n_ ? start + BLOCK : n_;
-            for (int r = start; r < stop; r++) {
-                const V<T> p = unit.row[r], anchor = load<T>(anchors + r * step_), shift = load<T>(deviations + r * step_);
-                const V<T> change = (p - anchor) - shift;
-                V<T> new_anchor = anchor, new_shift = fma(share, change, shift);
-                if constexpr (!PLAIN) {  // the anchor is the heaviest member
-                    new_anchor = unit.is_heavier ? p : anchor;
-                    new_shift = unit.is_heavier ? -(rest * change) : new_shift;
-                    keep<PLAIN>(anchors + r * step_, new_anchor);
+        Kept *kept = kept_ + (SIDE ? 0 : unit.lane * n_);
+        Sums<T> own{};
+        Bits<T> own_top{};
+        V<T> least = fill<T>(__builtin_inf()), path{}, total{}, largest{}, distance{}, along{}, squares{};
+        for (int r = start; r < stop; r++) {
+            const V<T> p = unit.row[r], anchor = load<T>(anchors + r * step_), shift = load<T>(deviations + r * step_);
+            const V<T> change = (p - anchor) - shift;
+            V<T> new_anchor = anchor, new_shift = fma(share, change, shift);
+            if constexpr (!IS_PLAIN) {  // the anchor is the heaviest member
+                new_anchor = unit.is_heavier ? p : anchor;
+                new_shift = unit.is_heavier ? -(rest * change) : new_shift;
+                keep<IS_PLAIN>(anchors + r * step_, new_anchor);
+            }
+            keep<IS_PLAIN>(deviations + r * step_, new_shift);
+            __builtin_prefetch(anchors + r * step_ + ahead);
+            __builtin_prefetch(deviations + r * step_ + ahead, 1);
+            path += absolute(change);
+            if constexpr (!ADD) {  // as in sums_over_classes
+                own.total += p;
+                own_top = larger(to_bits(p), own_top);
+                if constexpr (SQUARED) {
+                    own.squares = fma(p, p, own.squares);
+                    own.doubt = fma(p, T(1) - p, own.doubt);
                 }
-                keep<PLAIN>(deviations + r * step_, new_shift);
-                __builtin_prefetch(anchors + r * step_ + ahead);
-                __builtin_prefetch(deviations + r * step_ + ahead, 1);
-                path += absolute(change);
-                if constexpr (KEEP) {
-                    old_mean_[r] = at_least_zero(anchor + shift);
-                    change_[r] = change;
+                if constexpr (LOG) own.negative = fma(p, cheap_log(p), own.negative);
+            }
+            if constexpr (KEEP || SQUARED || DECISION == TOP_ONLY) {
+                const V<T> q = at_least_zero(new_anchor + new_shift);
+                if constexpr (KEEP) kept[r] = {p, at_least_zero(anchor + shift), q, change};
+                if constexpr (SQUARED) {
+                    distance = fma(change, change, distance);
+                    along = fma(change, q, along);
+                    squares = fma(q, q, squares);
                 }
-                if constexpr (KEEP || SQUARED || DECISION == TOP_ONLY) {
-                    const V<T> q = at_least_zero(new_anchor + new_shift);
-                    if constexpr (KEEP) mean_[r] = q;
-                    if constexpr (SQUARED) {
-                        part_distance = fma(change, change, part_distance);
-                        part_along = fma(change, q, part_along);
-                        part_squares = fma(q, q, part_squares);
-                    }
-                    if constexpr (DECISION == TOP_ONLY) {
-                        total += q;
-                        largest = larger(q, largest);
-                    }
-                }
-                if constexpr (ADD) {
-                    V<T> regret = load<T>(regrets + r * step_);
-                    if constexpr (!PLAIN)  // where it was not kept it is large, and this has all its digits
-                        regret = is_lost ? average_top - at_least_zero(anchor + shift) : regret;
-                    regret = fma(share, top - p, rest * regret);
-                    least = smaller(regret, least);
-                    keep<PLAIN>(regrets + r * step_, regret);
+                if constexpr (DECISION == TOP_ONLY) {
+                    total += q;
+                    largest = larger(q, largest);
                 }
             }
-            if constexpr (SQUARED) {
-                distance = distance + widen(part_distance);
-                along = along + widen(part_along);
-                squares = squares + widen(part_squares);
+            if constexpr (ADD) {
+                V<T> regret = load<T>(regrets + r * step_);
+                if constexpr (!IS_PLAIN)  // where it was not kept it is large, and this has all its digits
+                    regret = given.is_lost ? given.average_top - at_least_zero(anchor + shift) : regret;
+                regret = fma(share, given.top - p, rest * regret);
+                least = smaller(regret, least);
+                keep<IS_PLAIN>(regrets + r * step_, regret);
             }
         }
-        return {narrow(distance), narrow(along), narrow(squares), path, total, largest, least};
+        if constexpr (!ADD) {
+            own.top = from_bits(own_top);
+            found.set_sums(own);
+        }
+        found.at[PATH] = path;
+        found.at[DISTANCE] = distance, found.at[ALONG] = along, found.at[MEAN_SQUARES] = squares;
+        found.at[MEAN_TOTAL] = total, found.at[MEAN_TOP] = largest;
+        found.at[LEAST_REGRET] = least;
     }
 
-    template <bool SQUARED, Decision DECISION>
-    INLINE Moved move_with(const Unit &unit, V<T> top, bool keep, bool is_plain) {
-        if (keep) return is_plain ? move<SQUARED, DECISION, true, true>(unit, top) : move<SQUARED, DECISION, true, false>(unit, top);
-        return is_plain ? move<SQUARED, DECISION, false, true>(unit, top) : move<SQUARED, DECISION, false, false>(unit, top);
+    // All classes of a unit. Blocks are summed in T, and these sums in float64.
+    template <bool LOG, bool SQUARED, Decision DECISION, How HOW>
+    INLINE void move(const Unit &unit, const Regrets &given, Found &found) {
+        if (n_ <= BLOCK) return move_block<LOG, SQUARED, DECISION, HOW>(unit, given, 0, n_, found);
+        move_long<LOG, SQUARED, DECISION, HOW>(unit, given, found);
+    }
+    template <bool LOG, bool SQUARED, Decision DECISION, How HOW>
+    __attribute__((noinline)) void move_long(const Unit &unit, const Regrets &given, Found &found) {
+        constexpr bool ADD = DECISION == REGRET;
+        LongSum<T> sums[N_FOUND];
+        V<T> own_top{}, mean_top{}, least = fill<T>(__builtin_inf());
+        Found part;
+        for (int start = 0; start < n_; start += BLOCK) {
+            move_block<LOG, SQUARED, DECISION, HOW>(unit, given, start, start + BLOCK < n_ ? start + BLOCK : n_, part);
+            for (int i = 0; i < N_FOUND; i++)
+                if (i == PATH || (is_found<LOG, SQUARED, DECISION == TOP_ONLY>(i) && i >= (ADD ? int(PATH) : 0)))
+                    sums[i].add(part.at[i]);
+            if (!ADD) own_top = larger(part.at[OWN_TOP], own_top);
+            mean_top = larger(part.at[MEAN_TOP], mean_top);
+            least = smaller(part.at[LEAST_REGRET], least);
+        }
+        for (int i = ADD ? PATH : 0; i < N_FOUND; i++) found.at[i] = sums[i].value();
+        if (!ADD) found.at[OWN_TOP] = own_top;
+        found.at[MEAN_TOP] = mean_top;
+        found.at[LEAST_REGRET] = least;
+    }
+
+    template <bool LOG, bool SQUARED, Decision DECISION>
+    INLINE void move_with(const Unit &unit, const Regrets &given, bool is_plain, bool is_seen, Found &found) {
+        if (!is_plain) return move<LOG, SQUARED, DECISION, ANY_KEEP>(unit, given, found);
+        if (is_seen) return move<LOG, SQUARED, DECISION, PLAIN_KEEP>(unit, given, found);
+        move<LOG, SQUARED, DECISION, PLAIN>(unit, given, found);
     }
 
     T *regrets_at(const Unit &unit) const {
@@ -352,127 +420,167 @@ template <class T, bool SIDE> class Accumulation {
         });
     }
 
-    // Loops over classes are functions of their own: in a larger one, the compiler keeps their sums in
-    // memory instead of registers.
     template <bool LOG, bool SQUARED> static __attribute__((noinline)) Sums<T> sums_of(Row<T> row) {
         Bits<T> signs{};
         return sums_over_classes<T, LOG, SQUARED, false>(row, nullptr, V<T>{}, signs);
     }
 
-    template <bool LOG, bool FROM_LOGITS, bool SQUARED, bool ZERO_ONE> INLINE Sums<T> add_unit(const Unit &unit) {
-        Sums<T> s = sums_of<LOG && !FROM_LOGITS, SQUARED>(unit.row);
+    template <bool LOG, bool FROM_LOGITS, bool SQUARED, bool ZERO_ONE> INLINE void add_unit(const Unit &unit, Found &found) {
+        constexpr bool OWN_LOG = LOG && !FROM_LOGITS;
+        const bool is_seen = is_any(seen_, unit);
+        bool is_plain = !is_partial_ && !any(unit.is_heavier), see_regrets = false;
+        Regrets given{};
+        if constexpr (ZERO_ONE) {
+            see_regrets = is_any(is_regret_seen_, unit);
+            given.is_lost = without_regrets(unit);
+            if (!see_regrets && !all(given.is_lost)) lose_regrets(unit);
+        }
+        if (ZERO_ONE && see_regrets) {
+            found.set_sums(sums_of<OWN_LOG, SQUARED>(unit.row));
+            given.top = across_max<T, SIDE>(found.at[OWN_TOP]);
+            if (any(given.is_lost)) {
+                is_plain = false;
+                given.average_top = mean_total(unit) - of_unit(miss_, unit);
+            }
+            move_with<false, SQUARED, REGRET>(unit, given, is_plain, is_seen, found);
+        } else {
+            move_with<OWN_LOG, SQUARED, ZERO_ONE ? TOP_ONLY : NONE>(unit, given, is_plain, is_seen, found);
+        }
         if constexpr (LOG && FROM_LOGITS) {
             const V<T> negative = members_.negative(0) * T(1 / LOG_UNIT<T>);
-            s.negative = SIDE ? negative : (lane_numbers<T>() == 0 ? negative : V<T>{});
+            found.at[OWN_NEGATIVE] = SIDE ? negative : (lane_numbers<T>() == 0 ? negative : V<T>{});
         }
-        const V<T> top = ZERO_ONE || n_others_ > 0 ? across_max<T, SIDE>(s.top) : V<T>{};
-        for (int j = 0; j < n_others_; j++) find_entropy(others_[j], unit, across_sum<T, SIDE>(s.total), top);
-        const Bits<T> seen = of_unit(seen_, unit);
-        bool is_plain = !is_partial_ && !any(unit.is_heavier);
-        const bool see_regrets = ZERO_ONE && any(of_unit(is_regret_seen_, unit));
-        if constexpr (ZERO_ONE) {
-            const Bits<T> is_lost = without_regrets(unit);
-            if (see_regrets) is_plain &= !any(is_lost);
-            else if (!all(is_lost)) lose_regrets(unit);
+        if (n_others_ == 0) return;
+        const V<T> total = across_sum<T, SIDE>(found.at[OWN_TOTAL]), top = across_max<T, SIDE>(found.at[OWN_TOP]);
+        for (int j = 0; j < n_others_; j++) {
+            find_entropy(others_[j], unit, total, top);
+            see_other(others_[j], unit);
         }
-        constexpr Decision SEEN = ZERO_ONE ? REGRET : NONE, FAR_APART = ZERO_ONE ? TOP_ONLY : NONE;
-        const Moved moved = see_regrets ? move_with<SQUARED, SEEN>(unit, top, any(seen), is_plain)
-                                        : move_with<SQUARED, FAR_APART>(unit, top, any(seen), is_plain);
-        if constexpr (ZERO_ONE) {
-            const V<T> miss = at_least_zero(across_sum<T, SIDE>(s.total) - top);
-            see_decision(unit, moved, miss, see_regrets);
-        }
-        if constexpr (SQUARED) see_squares(unit, moved);
-        if constexpr (LOG) see_log(unit, moved, s.negative);
-        for (int j = 0; j < n_others_; j++) see_other(others_[j], unit);
-        return s;
     }
 
+    // -- EU of a group, one instance in each lane --------------------------------------------------------
+
     // Where members are far apart, EU is H(μ) − E H(θ).
-    void see_decision(const Unit &unit, const Moved &moved, V<T> miss, bool see_regrets) {
-        if (see_regrets) return put(epistemic_[ZERO_ONE], unit, across_min<T, SIDE>(moved.least));
-        const V<T> before = of_unit(miss_, unit), after = fma(unit.share, miss, unit.rest * before);
-        const V<T> of_mean = across_sum<T, SIDE>(moved.total) - across_max<T, SIDE>(moved.top);
-        const V<T> bound = unit.rest * of_unit(epistemic_[ZERO_ONE], unit);
-        put(epistemic_[ZERO_ONE], unit, larger(of_mean - after, bound));
+    INLINE void see_decision(const Found &found) {
+        const Bits<T> has_regrets = SIDE && any(is_regret_seen_) ? ~Bits<T>{} : is_regret_seen_;
+        const V<T> miss = at_least_zero(found.at[OWN_TOTAL] - found.at[OWN_TOP]), after = fma(share_, miss, rest_ * miss_);
+        const V<T> of_mean = found.at[MEAN_TOTAL] - found.at[MEAN_TOP], bound = rest_ * epistemic_[ZERO_ONE];
+        epistemic_[ZERO_ONE] = has_regrets ? found.at[LEAST_REGRET] : larger(of_mean - after, bound);
     }
 
     // EU is (1 − s)·EU₁ + s·(1 − s)·Σ(θ − μ₁)² for Brier. For spherical only the part of θ − μ₁ that
     // is not parallel to μ counts; where most of it is parallel it is summed class by class.
-    void see_squares(const Unit &unit, const Moved &moved) {
-        const V<T> distance = across_sum<T, SIDE>(moved.distance), both = unit.share * unit.rest;
-        if (wants(BRIER)) put(epistemic_[BRIER], unit, fma(both, distance, unit.rest * of_unit(epistemic_[BRIER], unit)));
+    INLINE void see_squares(const Found &found) {
+        const V<T> distance = found.at[DISTANCE], both = share_ * rest_;
+        if (wants(BRIER)) epistemic_[BRIER] = fma(both, distance, rest_ * epistemic_[BRIER]);
         if (!wants(SPHERICAL)) return;
-        V<T> epistemic = unit.rest * of_unit(epistemic_[SPHERICAL], unit);
+        V<T> epistemic = rest_ * epistemic_[SPHERICAL];
         if (any(both > 0)) {
-            const V<T> along = across_sum<T, SIDE>(moved.along), squares = across_sum<T, SIDE>(moved.squares);
+            const V<T> along = found.at[ALONG], squares = found.at[MEAN_SQUARES];
             const V<T> parallel = along / squares, norm = sqrt(squares);
             V<T> across = distance - along * parallel;
-            if (any(across < distance * T(0.1)))
-                across = distance_across(unit, parallel);
+            const Bits<T> is_parallel = is_there_ & (across < distance * T(0.1));
+            if (any(is_parallel)) across = distance_across(is_parallel, across, parallel);
             // D(μ, μ + t·(θ − μ₁)) without the factor t²
             auto divergence = [&](V<T> t) __attribute__((always_inline)) {
                 const V<T> end = sqrt(at_least_zero(fma(t * t, distance, fma(t + t, along, squares))));
                 return across / (end + norm * fma(t, parallel, fill<T>(1)));
             };
-            const V<T> divergences = unit.rest * divergence(unit.rest) + unit.share * divergence(-unit.share);
+            const V<T> divergences = rest_ * divergence(rest_) + share_ * divergence(-share_);
             epistemic = both > 0 ? fma(both, divergences, epistemic) : epistemic;
         }
-        put(epistemic_[SPHERICAL], unit, epistemic);
+        epistemic_[SPHERICAL] = epistemic;
     }
 
     // Σ(θ − μ₁ − t·μ)². As θ − μ is (1 − s)·(θ − μ₁), both follow from the state.
-    __attribute__((noinline)) V<T> distance_across(const Unit &unit, V<T> t) const {
-        const T *anchors = classes(state_.memory.anchor) + unit.at, *deviations = classes(state_.memory.deviation) + unit.at;
-        const V<T> scale = T(1) / unit.rest;
-        return R::sum_over_classes(n_, [&](int r, V<T> sum) __attribute__((always_inline)) {
-            const V<T> anchor = load<T>(anchors + r * step_), shift = load<T>(deviations + r * step_);
-            const V<T> d = ((unit.row[r] - anchor) - shift) * scale - at_least_zero(anchor + shift) * t;
-            return fma(d, d, sum);
+    __attribute__((noinline)) V<T> distance_across(Bits<T> wanted, V<T> other, V<T> t) {
+        return sum_of_units(wanted, other, [&](int lane) __attribute__((always_inline)) {
+            if (!SIDE) members_.locate(first_ + lane - state_.offset, 1);
+            const Unit unit = unit_at(lane);
+            const T *anchors = classes(state_.memory.anchor) + unit.at, *deviations = classes(state_.memory.deviation) + unit.at;
+            const V<T> scale = T(1) / unit.rest, own_t = of_unit(t, unit);
+            return sum_in_lanes([&](int r, V<T> sum) __attribute__((always_inline)) {
+                const V<T> anchor = load<T>(anchors + r * step_), shift = load<T>(deviations + r * step_);
+                const V<T> d = ((unit.row[r] - anchor) - shift) * scale - at_least_zero(anchor + shift) * own_t;
+                return fma(d, d, sum);
+            });
         });
     }
 
     // By Pinsker's inequality D(p, q) is at least ½(Σ|p − q|)², and so
     //   EU ≥ (1 − s)·EU₁ + ½·s·(1 − s)·(Σ|θ − μ₁|)².
     // A little less is taken, as sums are not exactly 1.
-    INLINE void see_log(const Unit &unit, const Moved &moved, V<T> negative) {
-        const V<T> path = across_sum<T, SIDE>(moved.path), more = unit.share * unit.rest * path * path * T(0.48);
-        const V<T> bound = fma(unit.rest, of_unit(epistemic_[LOG], unit), more);
-        const Bits<T> seen = of_unit(is_log_seen_, unit) & ~(bound > log_threshold_);
-        if (any(seen)) see_near_log(unit, seen, bound, more, negative);
-        else put(epistemic_[LOG], unit, bound);
+    INLINE void see_log(const Found &found) {
+        const V<T> path = found.at[PATH], more = share_ * rest_ * path * path * T(0.48);
+        const V<T> bound = fma(rest_, epistemic_[LOG], more);
+        const Bits<T> seen = is_log_seen_ & ~(bound > log_threshold_);
+        if (any(seen)) see_near_log(seen, bound, more, found.at[OWN_NEGATIVE]);
+        else epistemic_[LOG] = bound;
     }
 
-    __attribute__((noinline)) void see_near_log(const Unit &unit, Bits<T> seen, V<T> bound, V<T> more, V<T> negative) {
-        const V<T> share = unit.share, rest = unit.rest;
+    __attribute__((noinline)) void see_near_log(Bits<T> seen, V<T> bound, V<T> more, V<T> negative) {
         const Bits<T> may_be_far = seen & (bound > log_threshold_ * T(0.25));
         if (any(may_be_far)) {  // a difference costs less than two divergences
-            const Wide<T> after = fma(widen(share), widen(in_nats(negative)) - log_convex_, log_convex_);
-            const V<T> difference = of_unit(narrow(after - widen(negative_of(mean_))), unit);
+            const Wide<T> after = fma(widen(share_), widen(negative * T(LOG_UNIT<T>)) - log_convex_, log_convex_);
+            const V<T> difference = narrow(after - widen(negative_of(may_be_far, &Kept::mean)));
             bound = may_be_far & (difference > log_threshold_) ? difference : bound;
             seen &= ~(bound > log_threshold_);
         }
-        V<T> before = of_unit(epistemic_[LOG], unit);
+        V<T> before = epistemic_[LOG];
         const Bits<T> was_far = seen & (before > log_threshold_);
         if (any(was_far)) {  // until now there was only a bound
-            const V<T> difference = of_unit(narrow(log_convex_ - widen(negative_of(old_mean_))), unit);
+            const V<T> difference = narrow(log_convex_ - widen(negative_of(was_far, &Kept::old_mean)));
             before = was_far ? larger(difference, before) : before;
-            bound = was_far ? fma(rest, before, more) : bound;
+            bound = was_far ? fma(rest_, before, more) : bound;
             seen &= ~(bound > log_threshold_);
         }
         V<T> epistemic = bound;
         if (any(seen)) {
-            const V<T> divergences = R::sum_over_classes(n_, [&](int r, V<T> sum) __attribute__((always_inline)) {
-                const V<T> q = mean_[r], d = change_[r];
-                sum = fma(share, relative_entropy<T>(q, unit.row[r], rest * d), sum);
-                return fma(rest, relative_entropy<T>(q, old_mean_[r], -(share * d)), sum);
+            const V<T> divergences = sum_of_units(seen, V<T>{}, [&](int lane) __attribute__((always_inline)) {
+                const Kept *kept = kept_ + lane * n_;
+                const V<T> share = SIDE ? share_ : fill<T>(share_[lane]), rest = SIDE ? rest_ : fill<T>(rest_[lane]);
+                return sum_in_lanes([&](int r, V<T> sum) __attribute__((always_inline)) {
+                    const Kept k = kept[r];
+                    sum = fma(share, relative_entropy<T>(k.mean, k.own, rest * k.change), sum);
+                    return fma(rest, relative_entropy<T>(k.mean, k.old_mean, -(share * k.change)), sum);
+                });
             });
-            epistemic = seen ? rest * before + divergences : epistemic;
+            epistemic = seen ? rest_ * before + divergences : epistemic;
         }
-        put(epistemic_[LOG], unit, epistemic);
+        epistemic_[LOG] = epistemic;
     }
-    static V<T> in_nats(V<T> v) { return across_sum<T, SIDE>(v * T(LOG_UNIT<T>)); }
-    V<T> negative_of(const V<T> *mean) const { return in_nats(sums_of<true, false>(Row<T>::of(mean, n_)).negative); }
+
+    // What `sum` finds in the lanes of each unit, combined; `other` where it is not wanted.
+    template <class Sum> INLINE V<T> sum_of_units(Bits<T> wanted, V<T> other, Sum sum) {
+        if constexpr (SIDE) {
+            return wanted ? sum(0) : other;
+        } else {
+            V<T> sums[LANES<T>];
+            for (int lane = 0; lane < LANES<T>; lane++) sums[lane] = wanted[lane] != 0 ? sum(lane) : V<T>{};
+            return wanted ? combine_each<T>(sums, Add{}) : other;
+        }
+    }
+    // As R::sum_over_classes, but lanes are not combined.
+    template <class Term> INLINE V<T> sum_in_lanes(Term term) const {
+        Wide<T> sum{};
+        for (int start = 0; start < n_; start += BLOCK) {
+            V<T> part{};
+            for (int r = start; r < n_ && r < start + BLOCK; r++) part = term(r, part);
+            if (n_ <= BLOCK) return part;
+            sum = sum + widen(part);
+        }
+        return narrow(sum);
+    }
+    // Σμ·log μ of one of the means that were kept.
+    V<T> negative_of(Bits<T> wanted, V<T> Kept::*mean) {
+        return sum_of_units(wanted, V<T>{}, [&](int lane) __attribute__((always_inline)) {
+            return sums_of<true, false>(kept_row(lane, mean)).negative * T(LOG_UNIT<T>);
+        });
+    }
+    Row<T> kept_row(int lane, V<T> Kept::*numbers) const {
+        const char *base = reinterpret_cast<const char *>(&(kept_[lane * n_].*numbers));
+        return {base, sizeof(Kept), base + (n_ - 1) * ptrdiff_t(sizeof(Kept)), n_};
+    }
 
     void find_entropy(Other &other, const Unit &unit, V<T> total, V<T> top) {
         const Entropy<T> h = R::entropy(other.rule, unit.row, Sums<T>{total, V<T>{}, V<T>{}, V<T>{}, top});
@@ -485,7 +593,8 @@ template <class T, bool SIDE> class Accumulation {
         const V<T> share = unit.share, rest = unit.rest;
         Bits<T> seen = of_unit(other.is_seen, unit);
         V<T> before = of_unit(other.epistemic, unit);
-        const Row<T> mean = Row<T>::of(mean_, n_), old_mean = Row<T>::of(old_mean_, n_), change = Row<T>::of(change_, n_);
+        const Row<T> mean = kept_row(unit.lane, &Kept::mean), old_mean = kept_row(unit.lane, &Kept::old_mean);
+        const Row<T> change = kept_row(unit.lane, &Kept::change);
         const Bits<T> was_far = seen & (before > other.threshold);
         if (any(was_far)) {
             const Entropy<T> h = R::entropy(other.rule, old_mean, combined_sums(old_mean));
@@ -500,9 +609,9 @@ template <class T, bool SIDE> class Accumulation {
             if (is_quadratic(other)) {
                 divergences = share * rest * R::divergence(other.rule, mean, unit.row, change);
             } else {
-                for (int r = 0; r < n_; r++) scaled_[r] = rest * change_[r];
+                for (int r = 0; r < n_; r++) scaled_[r] = rest * change[r];
                 divergences = share * R::divergence(other.rule, mean, unit.row, Row<T>::of(scaled_, n_));
-                for (int r = 0; r < n_; r++) scaled_[r] = -(share * change_[r]);
+                for (int r = 0; r < n_; r++) scaled_[r] = -(share * change[r]);
                 divergences += rest * R::divergence(other.rule, mean, old_mean, Row<T>::of(scaled_, n_));
             }
             epistemic = seen ? epistemic + at_least_zero(divergences) : epistemic;
@@ -679,7 +788,9 @@ template <class T, bool SIDE> class Accumulation {
     int n_convex_, log_place_ = 0;  // the mean convex parts, and that of log among them
     int n_others_ = 0;
     Other *others_;
-    V<T> *old_mean_, *mean_, *change_, *scaled_;
+    V<T> *mean_, *scaled_;
+    Kept *kept_;                      // of each unit
+    V<T> parts_[N_FOUND][LANES<T>];  // what was found in the lanes of each unit
     T log_threshold_;
     ptrdiff_t first_ = 0;  // instance of the group
     V<T> share_, rest_, epistemic_[4];
