@@ -13,12 +13,12 @@ import numpy as np
 
 from scorewise._array import Array, dtype_name, host_view, namespace, working_precision
 from scorewise._inputs import RawPredictions
-from scorewise._threads import get_num_threads, run_in_threads
+from scorewise._threads import get_num_threads, run_in_stages
+from scorewise.errors import ScorewiseError
+from scorewise.kernels.cpu._chunks import LANE_BLOCK, chunks, rounded_up
 from scorewise.kernels.cpu._codes import Code, NativeRule, kind_and_tolerance
 
-_LANE_BLOCK = 16  # as in native/dispatch.hpp
 _CHUNK = 1 << 18  # numbers that are worth handing to a thread, or copied at a time
-_CHUNKS_PER_THREAD = 8
 _FEW_NUMBERS = 1 << 12  # of rows that are rather copied than passed one after the other
 _ALIGNMENT = 64  # bytes of a vector
 
@@ -30,9 +30,11 @@ _WITH_CONVEX = {Code.LOG, Code.SEPARABLE, Code.NORM}  # has_convex in native/dis
 _EPISTEMIC, _REGRETS, _CONVEX = range(3)  # what is settled; as in native/dispatch.hpp
 
 _Task = Callable[[], bool]
+_Work = Callable[[int, np.ndarray, int, int], bool]  # on instances (n, K) from the state's first on
 
-# Anchor, deviation, regrets, statistics (E H(θ) of all rules, then EU) and convex parts; all flat.
-_Memory = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+# Anchor, deviation, regrets, statistics (E H(θ) of all rules, then EU), convex parts, and 1 where
+# the anchor is 0; all flat.
+_Memory = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 class State:
@@ -62,8 +64,8 @@ class State:
         codes = [code for code, *_ in self._rules]
         is_few = self._k <= _FEW_CLASSES and self._n > 1
         self._is_side_by_side = max(codes) >= Code.COSTS or is_few
-        self._row = self._k if self._is_side_by_side else _rounded_up(self._k)
-        self._room = _rounded_up(self._n)
+        self._row = self._k if self._is_side_by_side else rounded_up(self._k)
+        self._room = rounded_up(self._n)
         self._regret_counts = [_n_regrets(rule, self._row) for rule in self._rules]
         self._memory = self._new_memory()
         self._is_backward = False  # whether the last pass was
@@ -82,6 +84,10 @@ class State:
         def check(_: int, member: np.ndarray, start: int, stop: int) -> bool:
             return bool(native.check(member, kind, tolerance, start, stop))
 
+        def begin() -> bool:
+            self._is_whole = False
+            return True
+
         def accumulate(first: int, member: np.ndarray, start: int, stop: int) -> bool:
             own = shares if shares.shape[1] == 1 else shares[:, first : first + len(member)]
             how = self._rules, kind, tolerance, self._is_side_by_side
@@ -90,17 +96,27 @@ class State:
         self._require_whole()
         # A pass starts where the one before it ended, as caches still have the numbers there.
         self._is_backward = not self._is_backward
-        if raw.check and not self._for_member(check, raw.values, backward=not self._is_backward):
-            return False
-        self._is_whole = False
-        self._for_member(accumulate, raw.values, backward=self._is_backward)
+        ways: list[tuple[_Work, bool]] = [(check, not self._is_backward)] if raw.check else []
+        ways.append((accumulate, self._is_backward))
+        view = self._view(raw.values)
+        if view is not None:
+            *checks, adds = (self._tasks(work, 0, view, backward) for work, backward in ways)
+            if not _run([*checks, [begin], adds]):
+                return False
+        else:
+            for work, backward in ways:
+                if work is accumulate:
+                    begin()
+                for first, member in self._copies(raw.values, 0):
+                    if not _run([self._tasks(work, first, member, backward)]):
+                        return False
         self._is_whole = True
         return True
 
     def _require_whole(self) -> None:
         """Raise if an update was interrupted: some instances have one member more than others."""
         if not self._is_whole:
-            raise RuntimeError("an update was interrupted halfway; fill a new Accumulator")
+            raise ScorewiseError("an update was interrupted halfway; fill a new Accumulator")
 
     def _new_memory(self) -> _Memory:
         n_rules, n_regrets = len(self._rules), sum(self._regret_counts)
@@ -111,73 +127,56 @@ class State:
             _zeros(self._room * n_regrets, self.dtype),
             _zeros(2 * n_rules * self._room, self.dtype),
             _zeros(n_convex * self._room, np.dtype(np.float64)),
+            np.zeros(self._room, np.uint8),
         )
 
-    def _for_member(
-        self, work: Callable[[int, np.ndarray, int, int], bool], values: Array, *, backward: bool
-    ) -> bool:
-        """Return whether the work returns true for all parts of a member."""
-        for first, member in self._pieces(values, 0):
-            tasks = [
-                partial(work, first, member, start, stop)
-                for start, stop in self._ranges(first, len(member))
-            ]
-            if not _run(tasks[::-1] if backward else tasks):
-                return False
-        return True
+    def _tasks(self, work: _Work, first: int, member: np.ndarray, backward: bool) -> Sequence[_Task]:
+        """Return the parts of the work on instances (n, K) from the state's ``first`` on."""
+        ranges = chunks(len(member), member.size, _CHUNK, first)
+        tasks = [partial(work, first, member, start, stop) for start, stop in ranges]
+        return tasks[::-1] if backward else tasks
 
-    def _pieces(self, values: Array, first: int) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield the number of an instance, and an array (n, K) of the instances from it on.
+    def _view(self, values: Array) -> np.ndarray | None:
+        """Return the instances as an array (n, K) that the kernel can read; None without a copy."""
+        if dtype_name(values) in {"float16", "bfloat16"}:
+            return None
+        view = host_view(values)
+        in_rows = view.ndim == 1 or view.strides[-1] == view.itemsize
+        if (in_rows or self._is_side_by_side) and _is_evenly_spaced(view):
+            return view.reshape(-1, self._k)
+        return None
 
-        A piece is a view where the kernel can read it, and else a copy of few instances.
+    def _copies(self, values: Array, first: int) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield the number of an instance, and a copy (n, K) of a few instances from it on.
+
+        Parts that the kernel can read are not copied.
         """
-        xp, shape = namespace(values), tuple(values.shape)
+        shape = tuple(values.shape)
         if math.prod(shape) == 0:
+            return
+        view = self._view(values)
+        if view is not None:
+            yield first, view
             return
         if len(shape) == 1:
             values, shape = values[None, :], (1, *shape)
-        is_half = dtype_name(values) in {"float16", "bfloat16"}
-        if not is_half:
-            view = host_view(values)
-            in_rows = view.strides[-1] == view.itemsize
-            if (in_rows or self._is_side_by_side) and _is_evenly_spaced(view):
-                yield first, view.reshape(-1, self._k)
-                return
         per_row = math.prod(shape[1:])
         if len(shape) > 2 and per_row > _FEW_NUMBERS:
             for i in range(shape[0]):
-                yield from self._pieces(values[i, ...], first + i * per_row // self._k)
+                yield from self._copies(values[i, ...], first + i * per_row // self._k)
             return
-        step = max(1, _CHUNK // per_row)
+        step, xp = max(1, _CHUNK // per_row), namespace(values)
         for start in range(0, shape[0], step):
             block = host_view(working_precision(xp, values[start : start + step, ...]))
-            yield (
-                first + start * per_row // self._k,
-                np.ascontiguousarray(block).reshape(-1, self._k),
-            )
-
-    def _ranges(self, first: int, n: int) -> Iterator[tuple[int, int]]:
-        """Yield parts of n instances from the state's ``first`` on, which threads may add at once.
-
-        Two of them never write to the same block of the state.
-        """
-        n_chunks = max(1, n * self._k // _CHUNK)
-        if n_chunks > 1:
-            n_chunks = min(n_chunks, get_num_threads() * _CHUNKS_PER_THREAD)
-        step = _rounded_up(-(-n // n_chunks))
-        stops = range(step - first % _LANE_BLOCK, n + step, step)
-        start = 0
-        for stop in stops:
-            if start < n:
-                yield start, min(stop, n)
-            start = stop
+            rows = np.ascontiguousarray(block).reshape(-1, self._k)
+            yield first + start * per_row // self._k, rows
 
     # -- results ----------------------------------------------------------------------------------
 
     def components(self) -> list[list[np.ndarray]]:
         """Return total, aleatoric and epistemic uncertainty of each rule, ``(...)``, new arrays."""
         totals = self._settle(_EPISTEMIC)
-        both = self._memory[3].reshape(-1, 2, len(self._rules), _LANE_BLOCK)
+        both = self._memory[3].reshape(-1, 2, len(self._rules), LANE_BLOCK)
         rows = [
             [totals[place], *(both[:, part, place].reshape(-1) for part in range(2))]
             for place in self._places
@@ -190,8 +189,8 @@ class State:
         totals = np.empty((len(self._rules), self._room), self.dtype)
         arguments = self._memory, totals, self._rules, self._k, self._is_side_by_side
         work = partial(_native().settle, *arguments, wanted)
-        ranges = self._ranges(0, self._room) if self._room else ()
-        _run([partial(work, start, stop) for start, stop in ranges])
+        ranges = chunks(self._room, self._room * self._k, _CHUNK)
+        _run([[partial(work, start, stop) for start, stop in ranges]])
         return totals
 
     @property
@@ -222,9 +221,10 @@ class State:
         states: Sequence[np.ndarray],
     ) -> None:
         """Take over the statistics of other members: of each rule E H(θ), and EU or regrets."""
+        self._memory[5][:] = 0
         self._set_rows(self._memory[0], 0, anchor)
         self._set_rows(self._memory[1], 0, deviation)
-        both = self._memory[3].reshape(-1, 2, len(self._rules), _LANE_BLOCK)
+        both = self._memory[3].reshape(-1, 2, len(self._rules), LANE_BLOCK)
         for i, place in enumerate(self._places):
             both[:, 0, place] = self._blocks(aleatoric[i])
             if self._regret_counts[place]:
@@ -239,14 +239,14 @@ class State:
         """Numbers of the instances, in whole blocks."""
         padded = np.zeros(self._room, self.dtype)
         padded[: self._n] = values.reshape(-1)
-        return padded.reshape(-1, _LANE_BLOCK)
+        return padded.reshape(-1, LANE_BLOCK)
 
     def _instances(self, flat: np.ndarray) -> np.ndarray:
         """A view of numbers: (blocks, instances of a block, numbers of an instance)."""
         length = flat.size // max(1, self._room)
         if self._is_side_by_side:
-            return flat.reshape(-1, length, _LANE_BLOCK).swapaxes(1, 2)
-        return flat.reshape(-1, _LANE_BLOCK, length)
+            return flat.reshape(-1, length, LANE_BLOCK).swapaxes(1, 2)
+        return flat.reshape(-1, LANE_BLOCK, length)
 
     def _rows(self, flat: np.ndarray, first: int, n: int) -> np.ndarray:
         if self._room == 0:
@@ -260,21 +260,18 @@ class State:
             return
         rows = rows.reshape(self._n, -1)
         view = self._instances(flat)[..., first : first + rows.shape[1]]
-        whole = self._n // _LANE_BLOCK
-        view[:whole] = rows[: whole * _LANE_BLOCK].reshape(whole, _LANE_BLOCK, rows.shape[1])
-        view[whole:, : self._n % _LANE_BLOCK] = rows[whole * _LANE_BLOCK :]
+        whole = self._n // LANE_BLOCK
+        view[:whole] = rows[: whole * LANE_BLOCK].reshape(whole, LANE_BLOCK, rows.shape[1])
+        view[whole:, : self._n % LANE_BLOCK] = rows[whole * LANE_BLOCK :]
 
 
 def _native() -> Any:
     return importlib.import_module("scorewise.kernels.cpu._native")
 
 
-def _run(tasks: Sequence[_Task]) -> bool:
-    return run_in_threads(tasks, get_num_threads() if len(tasks) > 1 else 1)
-
-
-def _rounded_up(n: int) -> int:
-    return n + -n % _LANE_BLOCK
+def _run(stages: Sequence[Sequence[_Task]]) -> bool:
+    is_large = any(len(tasks) > 1 for tasks in stages)
+    return run_in_stages(stages, get_num_threads() if is_large else 1)
 
 
 def _n_regrets(rule: NativeRule, row: int) -> int:

@@ -19,6 +19,9 @@
 // Under zero-one, EU itself is kept: it is H(μ) − E H(θ) where members are far apart. Regrets are then
 // not kept, unless an instance of the same vector needs them.
 //
+// Where members are far apart under all rules, the anchor adds no digits that count. It is then set to
+// 0, and not read any more.
+//
 // The state changes in place. The member was checked before (checks.hpp), as no row may turn out to be
 // no prediction when those before it were added.
 #pragma once
@@ -28,6 +31,9 @@
 namespace scorewise {
 namespace SCOREWISE_ISA {
 
+// EU of Brier and spherical above which a mean in the precision of members has all digits that count:
+// it has errors of √EU times some units of rounding.
+constexpr double FAR_SQUARES = 1e-3;
 constexpr ptrdiff_t AHEAD_IN_STATE = 1024;  // numbers of the state that are fetched before they are read
 
 template <class T, bool SIDE> class Accumulation {
@@ -258,21 +264,29 @@ template <class T, bool SIDE> class Accumulation {
     void find_what_is_seen(ptrdiff_t first) {
         const Bits<T> both = is_there_ & (share_ > 0) & (rest_ > 0);
         seen_ = Bits<T>{};
+        is_far_ = is_there_;
+        auto is_above = [&](V<T> epistemic, T threshold) __attribute__((always_inline)) {
+            const Bits<T> above = rest_ * epistemic > threshold;
+            is_far_ &= above;
+            return above;
+        };
         for (int rule = LOG; rule <= SPHERICAL; rule++)
             if (place_[rule] >= 0) epistemic_[rule] = load<T>(statistics(state_.memory.epistemic, place_[rule], first));
         if (wants(LOG)) {
             log_convex_ = load_wide(convex(state_.memory, log_place_, first));
-            seen_ = is_log_seen_ = both & ~(rest_ * epistemic_[LOG] > log_threshold_);
+            seen_ = is_log_seen_ = both & ~is_above(epistemic_[LOG], log_threshold_);
         }
+        if (wants(BRIER)) is_above(epistemic_[BRIER], T(FAR_SQUARES));
+        if (wants(SPHERICAL)) is_above(epistemic_[SPHERICAL], T(FAR_SQUARES));
         if (wants(ZERO_ONE)) {
             miss_ = load<T>(statistics(state_.memory.aleatoric, place_[ZERO_ONE], first));
-            is_regret_seen_ = is_there_ & ~(rest_ * epistemic_[ZERO_ONE] > T(FAR));
+            is_regret_seen_ = is_there_ & ~is_above(epistemic_[ZERO_ONE], T(FAR));
         }
         for (int j = 0; j < n_others_; j++) {
             Other &other = others_[j];
             other.epistemic = load<T>(statistics(state_.memory.epistemic, other.place, first));
-            other.is_seen = Bits<T>{};
-            if (!R::has_regrets(other.rule)) other.is_seen = both & ~(rest_ * other.epistemic > other.threshold);
+            other.is_seen = both & ~is_above(other.epistemic, other.threshold);
+            if (R::has_regrets(other.rule)) other.is_seen = Bits<T>{};
             seen_ |= other.is_seen;
         }
         first_ = first;
@@ -281,9 +295,9 @@ template <class T, bool SIDE> class Accumulation {
     // What is done for zero-one: nothing; finding Σμ and max μ; or adding regrets, which needs the
     // largest class and so its sums before.
     enum Decision { NONE, TOP_ONLY, REGRET };
-    // Plain: no anchor changes, and all lanes are instances of the member. What is seen keeps both
-    // means and θ − μ₁ for a while.
-    enum How { PLAIN, PLAIN_KEEP, ANY_KEEP };
+    // Plain: no anchor changes, and all lanes are instances of the member. Free: plain, and the anchor
+    // is 0. What is seen keeps both means and θ − μ₁ for a while.
+    enum How { FREE, PLAIN, PLAIN_KEEP, ANY_KEEP };
 
     // What regrets are added with: the largest class, where they were not kept, and E max θ.
     struct Regrets {
@@ -303,7 +317,7 @@ template <class T, bool SIDE> class Accumulation {
     // A function of its own: in a larger one, the compiler keeps sums in memory instead of registers.
     template <bool LOG, bool SQUARED, Decision DECISION, How HOW>
     __attribute__((noinline)) void move_block(const Unit &unit, const Regrets &given, int start, int stop, Found &found) {
-        constexpr bool ADD = DECISION == REGRET, IS_PLAIN = HOW != ANY_KEEP, KEEP = HOW != PLAIN;
+        constexpr bool ADD = DECISION == REGRET, IS_PLAIN = HOW != ANY_KEEP, KEEP = HOW >= PLAIN_KEEP, HAS_ANCHOR = HOW != FREE;
         T *anchors = classes(state_.memory.anchor) + unit.at, *deviations = classes(state_.memory.deviation) + unit.at;
         T *regrets = regrets_at(unit);
         const V<T> share = unit.share, rest = unit.rest;
@@ -313,8 +327,8 @@ template <class T, bool SIDE> class Accumulation {
         Bits<T> own_top{};
         V<T> least = fill<T>(__builtin_inf()), path{}, total{}, largest{}, distance{}, along{}, squares{};
         for (int r = start; r < stop; r++) {
-            const V<T> p = unit.row[r], anchor = load<T>(anchors + r * step_), shift = load<T>(deviations + r * step_);
-            const V<T> change = (p - anchor) - shift;
+            const V<T> p = unit.row[r], anchor = HAS_ANCHOR ? load<T>(anchors + r * step_) : V<T>{};
+            const V<T> shift = load<T>(deviations + r * step_), change = (HAS_ANCHOR ? p - anchor : p) - shift;
             V<T> new_anchor = anchor, new_shift = fma(share, change, shift);
             if constexpr (!IS_PLAIN) {  // the anchor is the heaviest member
                 new_anchor = unit.is_heavier ? p : anchor;
@@ -322,7 +336,7 @@ template <class T, bool SIDE> class Accumulation {
                 keep<IS_PLAIN>(anchors + r * step_, new_anchor);
             }
             keep<IS_PLAIN>(deviations + r * step_, new_shift);
-            __builtin_prefetch(anchors + r * step_ + ahead);
+            if constexpr (HAS_ANCHOR) __builtin_prefetch(anchors + r * step_ + ahead);
             __builtin_prefetch(deviations + r * step_ + ahead, 1);
             path += absolute(change);
             if constexpr (!ADD) {  // as in sums_over_classes
@@ -335,7 +349,7 @@ template <class T, bool SIDE> class Accumulation {
                 if constexpr (LOG) own.negative = fma(p, cheap_log(p), own.negative);
             }
             if constexpr (KEEP || SQUARED || DECISION == TOP_ONLY) {
-                const V<T> q = at_least_zero(new_anchor + new_shift);
+                const V<T> q = at_least_zero(HAS_ANCHOR ? new_anchor + new_shift : new_shift);
                 if constexpr (KEEP) kept[r] = {p, at_least_zero(anchor + shift), q, change};
                 if constexpr (SQUARED) {
                     distance = fma(change, change, distance);
@@ -395,9 +409,35 @@ template <class T, bool SIDE> class Accumulation {
 
     template <bool LOG, bool SQUARED, Decision DECISION>
     INLINE void move_with(const Unit &unit, const Regrets &given, bool is_plain, bool is_seen, Found &found) {
+        if constexpr (DECISION != REGRET)
+            if (is_plain && is_far(unit)) {
+                free_from_anchor(unit);
+                return move<LOG, SQUARED, DECISION, FREE>(unit, given, found);
+            }
+        if (!is_plain) memset(state_.memory.is_free + first_ + unit.lane, 0, UNIT);
         if (!is_plain) return move<LOG, SQUARED, DECISION, ANY_KEEP>(unit, given, found);
         if (is_seen) return move<LOG, SQUARED, DECISION, PLAIN_KEEP>(unit, given, found);
         move<LOG, SQUARED, DECISION, PLAIN>(unit, given, found);
+    }
+
+    static constexpr int UNIT = SIDE ? LANES<T> : 1;  // instances of a unit
+
+    INLINE bool is_far(const Unit &unit) const { return SIDE ? all(is_far_) : is_far_[unit.lane] != 0; }
+
+    // Let the anchor be 0.
+    INLINE void free_from_anchor(const Unit &unit) const {
+        const unsigned char *is_free = state_.memory.is_free + first_ + unit.lane;
+        unsigned char all_are = 1;
+        for (int i = 0; i < UNIT; i++) all_are &= is_free[i];
+        if (__builtin_expect(!all_are, false)) move_anchor(unit);
+    }
+    __attribute__((noinline)) void move_anchor(const Unit &unit) const {
+        T *anchors = classes(state_.memory.anchor) + unit.at, *deviations = classes(state_.memory.deviation) + unit.at;
+        for (int r = 0; r < n_; r++) {
+            store(deviations + r * step_, load<T>(anchors + r * step_) + load<T>(deviations + r * step_));
+            store(anchors + r * step_, V<T>{});
+        }
+        memset(state_.memory.is_free + first_ + unit.lane, 1, UNIT);
     }
 
     T *regrets_at(const Unit &unit) const {
@@ -795,7 +835,7 @@ template <class T, bool SIDE> class Accumulation {
     ptrdiff_t first_ = 0;  // instance of the group
     V<T> share_, rest_, epistemic_[4];
     Wide<T> log_convex_;
-    Bits<T> is_there_, is_heavier_, seen_, is_log_seen_;
+    Bits<T> is_there_, is_heavier_, seen_, is_log_seen_, is_far_;
     V<T> miss_;  // E H(θ) under zero-one
     Bits<T> is_regret_seen_;
     bool has_shares_ = false;

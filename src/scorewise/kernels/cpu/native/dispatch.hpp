@@ -82,6 +82,7 @@ struct Memory {
     char *regrets;                // (room, n_regrets) of the rules that have regrets, as classes are
     char *aleatoric, *epistemic;  // of each rule E H(θ), and EU or a lower bound of it
     double *convex;               // the mean convex part of H, of which EU is a difference; see has_convex
+    unsigned char *is_free;       // of each instance, 1 where the anchor is known to be 0
 };
 
 struct State {

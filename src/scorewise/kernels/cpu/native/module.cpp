@@ -264,18 +264,19 @@ bool read_member(PyObject* array, const char* format, Job& job, View& member) {
     return true;
 }
 
-// What an accumulator knows: the tuple (anchor, deviation, regrets, statistics, convex) of flat
-// arrays, the last one in float64.
+// What an accumulator knows: the tuple (anchor, deviation, regrets, statistics, convex, is_free) of
+// flat arrays, the last two in float64 and bytes.
 class OpenMemory {
   public:
     // Open the arrays, which must have the sizes that follow from the job. Sets room and n_regrets.
     bool read(PyObject* tuple, const char* format, const Job& job, State& state) {
-        if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) != 5) {
-            PyErr_SetString(PyExc_TypeError, "the memory of an accumulator is a tuple of five arrays");
+        if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) != N) {
+            PyErr_SetString(PyExc_TypeError, "the memory of an accumulator is a tuple of six arrays");
             return false;
         }
-        for (int i = 0; i < 5; ++i)
-            if (!views_[i].open(PyTuple_GetItem(tuple, i), 1, i == 4 ? "d" : format, true)) return false;
+        const char* formats[N] = {format, format, format, format, "d", "B"};
+        for (int i = 0; i < N; ++i)
+            if (!views_[i].open(PyTuple_GetItem(tuple, i), 1, formats[i], true)) return false;
         const ptrdiff_t row = row_length(job.n_classes, state.is_side_by_side), n_rules = job.n_rules;
         const ptrdiff_t room = views_[3].size(0) / (n_rules > 0 ? 2 * n_rules : 1), item = *format == 'f' ? 4 : 8;
         ptrdiff_t n_regrets = 0, n_convex = 0;
@@ -283,11 +284,12 @@ class OpenMemory {
             n_regrets += regrets_of(job.rules[i], row);
             n_convex += has_convex(job.rules[i]);
         }
-        const ptrdiff_t sizes[] = {room * row, room * row, room * n_regrets, 2 * n_rules * room, n_convex * room};
+        const ptrdiff_t sizes[N] = {room * row, room * row, room * n_regrets, 2 * n_rules * room, n_convex * room, room};
+        const ptrdiff_t strides[N] = {item, item, item, item, 8, 1};
         bool fits = room % LANE_BLOCK == 0 && (state.room == 0 || state.room == room);
-        for (int i = 0; i < 5; ++i) {
+        for (int i = 0; i < N; ++i) {
             fits &= views_[i].size(0) == sizes[i];
-            fits &= sizes[i] <= 1 || views_[i].stride(0) == (i == 4 ? 8 : item);
+            fits &= sizes[i] <= 1 || views_[i].stride(0) == strides[i];
         }
         if (!fits) {
             PyErr_SetString(PyExc_ValueError, "the arrays of an accumulator do not fit");
@@ -297,14 +299,16 @@ class OpenMemory {
         state.n_regrets = n_regrets;
         char* statistics = views_[3].data();
         memory = {views_[0].data(), views_[1].data(), views_[2].data(), statistics,
-                  statistics + n_rules * LANE_BLOCK * item, reinterpret_cast<double*>(views_[4].data())};
+                  statistics + n_rules * LANE_BLOCK * item, reinterpret_cast<double*>(views_[4].data()),
+                  reinterpret_cast<unsigned char*>(views_[5].data())};
         return true;
     }
 
     Memory memory = {};
 
   private:
-    View views_[5];
+    static constexpr int N = 6;
+    View views_[N];
 };
 
 // check(member, kind, tolerance, start, stop); see _native.pyi.
