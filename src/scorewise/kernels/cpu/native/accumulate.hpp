@@ -34,6 +34,7 @@ namespace SCOREWISE_ISA {
 // EU of Brier and spherical above which a mean in the precision of members has all digits that count:
 // it has errors of √EU times some units of rounding.
 constexpr double FAR_SQUARES = 1e-3;
+constexpr ptrdiff_t AHEAD_IN_GROUPS = 4;  // groups whose statistics are fetched before they are read
 constexpr ptrdiff_t AHEAD_IN_STATE = 1024;  // numbers of the state that are fetched before they are read
 
 template <class T, bool SIDE> class Accumulation {
@@ -149,15 +150,24 @@ template <class T, bool SIDE> class Accumulation {
     }
 
     T *classes(char *numbers) const { return reinterpret_cast<T *>(numbers); }
-    // Statistics of a block of instances lie together, one rule after the other.
-    T *statistics(char *numbers, int place, ptrdiff_t first) const {
-        return reinterpret_cast<T *>(numbers) + place_of_statistic(2 * job_.n_rules, place, first);
+
+    // Go to a group. Statistics of a block of instances lie together, one rule after the other.
+    INLINE void go_to(ptrdiff_t first) {
+        const ptrdiff_t block = first / LANE_BLOCK, lane = first % LANE_BLOCK;
+        const ptrdiff_t statistic = block * (2 * job_.n_rules) * LANE_BLOCK + lane;
+        first_ = first;
+        aleatoric_ = classes(state_.memory.aleatoric) + statistic;
+        epistemics_ = classes(state_.memory.epistemic) + statistic;
+        convexes_ = state_.memory.convex + block * n_convex_ * LANE_BLOCK + lane;
     }
-    double *convex(const Memory &memory, int place, ptrdiff_t first) const {
-        return memory.convex + place_of_statistic(n_convex_, place, first);
-    }
-    static ptrdiff_t place_of_statistic(int n, int place, ptrdiff_t first) {
-        return (first / LANE_BLOCK * n + place) * LANE_BLOCK + first % LANE_BLOCK;
+    INLINE T *aleatoric(int place) const { return aleatoric_ + place * LANE_BLOCK; }
+    INLINE T *epistemic(int place) const { return epistemics_ + place * LANE_BLOCK; }
+    INLINE double *convex(int place) const { return convexes_ + place * LANE_BLOCK; }
+    // Fetch the statistics of a later group.
+    INLINE void fetch_statistics() const {
+        const ptrdiff_t n = AHEAD_IN_GROUPS * LANE_BLOCK;
+        for (int i = 0; i < 2 * job_.n_rules; i++) __builtin_prefetch(aleatoric_ + (2 * job_.n_rules * AHEAD_IN_GROUPS + i) * LANE_BLOCK, 1);
+        for (ptrdiff_t i = 0; i < n_convex_ * LANE_BLOCK; i += 8) __builtin_prefetch(convexes_ + n_convex_ * n + i, 1);
     }
 
     // Where the first number of a row of `length` numbers is, for an instance or those from it on.
@@ -193,8 +203,10 @@ template <class T, bool SIDE> class Accumulation {
         for (ptrdiff_t first = begin / LANES<T> * LANES<T>; first < end; first += LANES<T>) {
             const int from = int(begin > first ? begin - first : 0);
             const int to = int(end - first < LANES<T> ? end - first : LANES<T>);
-            read_shares(first, from, to);
-            find_what_is_seen(first);
+            go_to(first);
+            fetch_statistics();
+            if (!has_shares_ || to - from < LANES<T> || state_.share_stride != 0) read_shares(first, from, to);
+            find_what_is_seen();
             fetch_rows<T>(job_, first + from - state_.offset);
             Found found;
             if constexpr (SIDE) {
@@ -212,7 +224,7 @@ template <class T, bool SIDE> class Accumulation {
             if constexpr (ZERO_ONE) see_decision(found);
             if constexpr (SQUARED) see_squares(found);
             if constexpr (LOG) see_log(found);
-            write<LOG, SQUARED>(first, found.sums());
+            write<LOG, SQUARED>(found.sums());
         }
         return DONE;
     }
@@ -238,10 +250,9 @@ template <class T, bool SIDE> class Accumulation {
     }
 
     // In lanes that are no instances of the member it has no share, so that nothing changes there.
-    void read_shares(ptrdiff_t first, int from, int to) {
+    __attribute__((noinline)) void read_shares(ptrdiff_t first, int from, int to) {
         const Bits<T> lanes = lane_numbers<T>();
         is_there_ = (lanes >= from) & (lanes < to);
-        if (state_.share_stride == 0 && to - from == LANES<T> && has_shares_) return;
         V<T> parts[3] = {};
         for (int i = 0; i < 3; i++) {
             const char *place = state_.shares + i * state_.share_part_stride;
@@ -252,16 +263,15 @@ template <class T, bool SIDE> class Accumulation {
                 parts[i][lane] = number;
             }
         }
-        has_shares_ = to - from == LANES<T>;
+        has_shares_ = is_whole_ = to - from == LANES<T>;
         share_ = is_there_ ? parts[0] : V<T>{};
         rest_ = is_there_ ? parts[1] : fill<T>(1);
         is_heavier_ = is_there_ & (parts[2] > 0);
-        is_partial_ = SIDE && to - from < LANES<T>;
     }
 
     // Where the bound of EU will be too small for a difference. Where either side has no weight, EU
     // does not change.
-    void find_what_is_seen(ptrdiff_t first) {
+    INLINE void find_what_is_seen() {
         const Bits<T> both = is_there_ & (share_ > 0) & (rest_ > 0);
         seen_ = Bits<T>{};
         is_far_ = is_there_;
@@ -271,25 +281,24 @@ template <class T, bool SIDE> class Accumulation {
             return above;
         };
         for (int rule = LOG; rule <= SPHERICAL; rule++)
-            if (place_[rule] >= 0) epistemic_[rule] = load<T>(statistics(state_.memory.epistemic, place_[rule], first));
+            if (place_[rule] >= 0) epistemic_[rule] = load<T>(epistemic(place_[rule]));
         if (wants(LOG)) {
-            log_convex_ = load_wide(convex(state_.memory, log_place_, first));
+            log_convex_ = load_wide(convex(log_place_));
             seen_ = is_log_seen_ = both & ~is_above(epistemic_[LOG], log_threshold_);
         }
         if (wants(BRIER)) is_above(epistemic_[BRIER], T(FAR_SQUARES));
         if (wants(SPHERICAL)) is_above(epistemic_[SPHERICAL], T(FAR_SQUARES));
         if (wants(ZERO_ONE)) {
-            miss_ = load<T>(statistics(state_.memory.aleatoric, place_[ZERO_ONE], first));
+            miss_ = load<T>(aleatoric(place_[ZERO_ONE]));
             is_regret_seen_ = is_there_ & ~is_above(epistemic_[ZERO_ONE], T(FAR));
         }
         for (int j = 0; j < n_others_; j++) {
             Other &other = others_[j];
-            other.epistemic = load<T>(statistics(state_.memory.epistemic, other.place, first));
+            other.epistemic = load<T>(epistemic(other.place));
             other.is_seen = both & ~is_above(other.epistemic, other.threshold);
             if (R::has_regrets(other.rule)) other.is_seen = Bits<T>{};
             seen_ |= other.is_seen;
         }
-        first_ = first;
     }
 
     // What is done for zero-one: nothing; finding Σμ and max μ; or adding regrets, which needs the
@@ -308,7 +317,7 @@ template <class T, bool SIDE> class Accumulation {
 
     // Write numbers of instances side by side, but of no others.
     template <bool IS_PLAIN> INLINE void keep(T *to, V<T> numbers) const {
-        if (!IS_PLAIN && is_partial_) numbers = is_there_ ? numbers : load<T>(to);
+        if (!IS_PLAIN && !is_whole_) numbers = is_there_ ? numbers : load<T>(to);
         store(to, numbers);
     }
 
@@ -468,7 +477,7 @@ template <class T, bool SIDE> class Accumulation {
     template <bool LOG, bool FROM_LOGITS, bool SQUARED, bool ZERO_ONE> INLINE void add_unit(const Unit &unit, Found &found) {
         constexpr bool OWN_LOG = LOG && !FROM_LOGITS;
         const bool is_seen = is_any(seen_, unit);
-        bool is_plain = !is_partial_ && !any(unit.is_heavier), see_regrets = false;
+        bool is_plain = (is_whole_ || !SIDE) && !any(unit.is_heavier), see_regrets = false;
         Regrets given{};
         if constexpr (ZERO_ONE) {
             see_regrets = is_any(is_regret_seen_, unit);
@@ -638,7 +647,7 @@ template <class T, bool SIDE> class Accumulation {
         const Bits<T> was_far = seen & (before > other.threshold);
         if (any(was_far)) {
             const Entropy<T> h = R::entropy(other.rule, old_mean, combined_sums(old_mean));
-            const Wide<T> average = load_wide(convex(state_.memory, other.convex, first_));
+            const Wide<T> average = load_wide(convex(other.convex));
             const V<T> difference = of_unit(narrow(average - widen(h.convex)), unit);
             before = was_far ? larger(difference, before) : before;
             seen &= ~(rest * before > other.threshold);
@@ -679,103 +688,104 @@ template <class T, bool SIDE> class Accumulation {
             keep<false>(regret_at(state_.memory, other, unit.regret, i), other.rule.sums[i]);
     }
 
-    template <bool LOG, bool SQUARED> INLINE void write(ptrdiff_t first, const Sums<T> &s) {
+    template <bool LOG, bool SQUARED> INLINE void write(const Sums<T> &s) {
         const Values<T> v = values_of<T, LOG, SQUARED>(s);
         if (wants(ZERO_ONE)) {
-            average(place_[ZERO_ONE], first, v.at[MISS]);
-            write_epistemic(place_[ZERO_ONE], first, epistemic_[ZERO_ONE]);
+            average(place_[ZERO_ONE], v.at[MISS]);
+            write_epistemic(place_[ZERO_ONE], epistemic_[ZERO_ONE]);
         }
         if constexpr (LOG) {
-            average(place_[scorewise::LOG], first, v.at[SURPRISE]);
-            average_convex(log_place_, first, v.at[NEGATIVE]);
-            write_epistemic(place_[scorewise::LOG], first, epistemic_[scorewise::LOG]);
+            average(place_[scorewise::LOG], v.at[SURPRISE]);
+            average_convex(log_place_, v.at[NEGATIVE]);
+            write_epistemic(place_[scorewise::LOG], epistemic_[scorewise::LOG]);
         }
         if constexpr (SQUARED) {
             if (wants(BRIER)) {
-                average(place_[BRIER], first, v.at[GINI]);
-                write_epistemic(place_[BRIER], first, epistemic_[BRIER]);
+                average(place_[BRIER], v.at[GINI]);
+                write_epistemic(place_[BRIER], epistemic_[BRIER]);
             }
             if (wants(SPHERICAL)) {
-                average(place_[SPHERICAL], first, v.at[GAP]);
-                write_epistemic(place_[SPHERICAL], first, epistemic_[SPHERICAL]);
+                average(place_[SPHERICAL], v.at[GAP]);
+                write_epistemic(place_[SPHERICAL], epistemic_[SPHERICAL]);
             }
         }
         for (int j = 0; j < n_others_; j++) {
             const Other &other = others_[j];
-            average(other.place, first, other.entropy.value);
-            if (other.convex >= 0) average_convex(other.convex, first, other.entropy.convex);
-            write_epistemic(other.place, first, other.epistemic);
+            average(other.place, other.entropy.value);
+            if (other.convex >= 0) average_convex(other.convex, other.entropy.convex);
+            write_epistemic(other.place, other.epistemic);
         }
     }
-    INLINE void average(int place, ptrdiff_t first, V<T> entropy) {
-        const V<T> before = load<T>(statistics(state_.memory.aleatoric, place, first));
+    INLINE void average(int place, V<T> entropy) {
+        const V<T> before = load<T>(aleatoric(place));
         // not before + share·(entropy − before), which has the errors of a light member's large entropy
-        write_there(statistics(state_.memory.aleatoric, place, first), fma(share_, entropy, rest_ * before));
+        write_there(aleatoric(place), fma(share_, entropy, rest_ * before));
     }
     // In float64: EU is a small difference, in which the rounding errors of many members would count.
-    INLINE void average_convex(int place, ptrdiff_t first, V<T> value) {
-        const Wide<T> before = load_wide(convex(state_.memory, place, first));
+    INLINE void average_convex(int place, V<T> value) {
+        const Wide<T> before = load_wide(convex(place));
         const Wide<T> after = fma(widen(share_), widen(value) - before, before);
-        double *to = convex(state_.memory, place, first);
-        if (all(is_there_)) return store(to, after);
+        double *to = convex(place);
+        if (is_whole_) return store(to, after);
         for (int lane = 0; lane < LANES<T>; lane++)
             if (is_there_[lane]) memcpy(to + lane, reinterpret_cast<const double *>(&after) + lane, sizeof *to);
     }
-    INLINE void write_epistemic(int place, ptrdiff_t first, V<T> value) {
-        write_there(statistics(state_.memory.epistemic, place, first), value);
+    INLINE void write_epistemic(int place, V<T> value) {
+        write_there(epistemic(place), value);
     }
-    INLINE void write_there(T *to, V<T> value) { store(to, is_there_ ? value : load<T>(to)); }
+    INLINE void write_there(T *to, V<T> value) { store(to, is_whole_ ? value : is_there_ ? value : load<T>(to)); }
 
     // -- totals and EU of the members so far -------------------------------------------------------------
 
     void settle_group(ptrdiff_t first) {
+        go_to(first);
         for (int lane = 0; lane < (SIDE ? 1 : LANES<T>); lane++) {
             const Unit unit = {lane, Row<T>::of(mean_, n_), place_of(first + lane, row_length_),
                                place_of(first + lane, state_.n_regrets), V<T>{}, V<T>{}, Bits<T>{}};
             const T *anchors = classes(state_.memory.anchor) + unit.at, *deviations = classes(state_.memory.deviation) + unit.at;
             for (int r = 0; r < n_; r++)
                 mean_[r] = at_least_zero(load<T>(anchors + r * step_) + load<T>(deviations + r * step_));
-            settle_unit(first, unit);
+            settle_unit(unit);
         }
     }
 
-    void settle_unit(ptrdiff_t first, const Unit &unit) {
+    void settle_unit(const Unit &unit) {
         Sums<T> s = sums_of<true, true>(unit.row);
         s = {across_sum<T, SIDE>(s.total), across_sum<T, SIDE>(s.squares), across_sum<T, SIDE>(s.doubt),
              across_sum<T, SIDE>(s.negative), across_max<T, SIDE>(s.top)};
         const Values<T> v = values_of<T, true, true>(s);
         const V<T> spoilt = s.total - s.total;  // NaN where a member is that was not checked
         if (wants(LOG)) {
-            write_total(place_[LOG], first, unit, v.at[SURPRISE]);
-            settle_difference(place_[LOG], log_place_, first, unit, log_threshold_, v.at[NEGATIVE], spoilt);
+            write_total(place_[LOG], unit, v.at[SURPRISE]);
+            settle_difference(place_[LOG], log_place_, unit, log_threshold_, v.at[NEGATIVE], spoilt);
         }
-        if (wants(BRIER)) write_total(place_[BRIER], first, unit, v.at[GINI]);
-        if (wants(SPHERICAL)) write_total(place_[SPHERICAL], first, unit, v.at[GAP]);
+        if (wants(BRIER)) write_total(place_[BRIER], unit, v.at[GINI]);
+        if (wants(SPHERICAL)) write_total(place_[SPHERICAL], unit, v.at[GAP]);
         if (wants(ZERO_ONE)) {
-            write_total(place_[ZERO_ONE], first, unit, v.at[MISS]);
-            settle_regrets(first, unit, s.total, spoilt);
+            write_total(place_[ZERO_ONE], unit, v.at[MISS]);
+            settle_regrets(unit, s.total, spoilt);
         }
         for (int j = 0; j < n_others_; j++) {
             const Other &other = others_[j];
             const Entropy<T> h = R::entropy(other.rule, unit.row, s);
-            write_total(other.place, first, unit, h.value);
+            write_total(other.place, unit, h.value);
             if (R::has_regrets(other.rule)) {
                 const int n_regrets = R::n_regrets(other.rule, n_);
                 for (int i = 0; i < n_regrets; i++) other.rule.sums[i] = load<T>(regret_at(state_.memory, other, unit.regret, i));
-                write_settled(other.place, first, unit, R::least_regret(other.rule, n_) + spoilt);
+                write_settled(other.place, unit, R::least_regret(other.rule, n_) + spoilt);
             } else if (other.convex < 0) {
-                const V<T> own = of_unit(load<T>(statistics(state_.memory.epistemic, other.place, first)), unit);
-                write_settled(other.place, first, unit, own + spoilt);
+                const V<T> own = of_unit(load<T>(epistemic(other.place)), unit);
+                write_settled(other.place, unit, own + spoilt);
             } else {
-                settle_difference(other.place, other.convex, first, unit, other.threshold, h.convex, spoilt);
+                settle_difference(other.place, other.convex, unit, other.threshold, h.convex, spoilt);
             }
         }
     }
 
     // EU of zero-one from regrets, or the regrets where they were not kept; E max θ is Σμ − E H(θ).
-    void settle_regrets(ptrdiff_t first, const Unit &unit, V<T> total, V<T> spoilt) {
-        T *regrets = regrets_at(unit), *epistemic = statistics(state_.memory.epistemic, place_[ZERO_ONE], first);
-        V<T> own = of_unit(load<T>(epistemic), unit);
+    void settle_regrets(const Unit &unit, V<T> total, V<T> spoilt) {
+        T *regrets = regrets_at(unit), *own_epistemic = epistemic(place_[ZERO_ONE]);
+        V<T> own = of_unit(load<T>(own_epistemic), unit);
         if (state_.wanted == CONVEX) {
             own = load<T>(regrets);
             for (int r = 1; r < n_; r++) own = smaller(load<T>(regrets + r * step_), own);
@@ -783,34 +793,34 @@ template <class T, bool SIDE> class Accumulation {
         }
         const Bits<T> is_lost = without_regrets(unit);
         if (state_.wanted == REGRETS && any(is_lost)) {
-            const V<T> miss = load<T>(statistics(state_.memory.aleatoric, place_[ZERO_ONE], first));
+            const V<T> miss = load<T>(aleatoric(place_[ZERO_ONE]));
             for (int r = 0; r < n_; r++) {
                 T *regret = regrets + r * step_;
                 store(regret, is_lost ? total - of_unit(miss, unit) - mean_[r] : load<T>(regret));
             }
         }
-        write_lanes(epistemic, unit, own + spoilt);
+        write_lanes(own_epistemic, unit, own + spoilt);
     }
 
     // EU from the mean convex function where there was only a bound; or that function from EU.
-    void settle_difference(int place, int convex_place, ptrdiff_t first, const Unit &unit, T threshold, V<T> of_mean, V<T> spoilt) {
-        const V<T> before = load<T>(statistics(state_.memory.epistemic, place, first));
-        const Wide<T> average = load_wide(convex(state_.memory, convex_place, first));
+    void settle_difference(int place, int convex_place, const Unit &unit, T threshold, V<T> of_mean, V<T> spoilt) {
+        const V<T> before = load<T>(epistemic(place));
+        const Wide<T> average = load_wide(convex(convex_place));
         if (state_.wanted == CONVEX) {
             const Wide<T> sum = widen(before) + widen(of_mean);
             for (int lane = 0; lane < LANES<T>; lane++)
                 if (SIDE || lane == unit.lane) 
-                    memcpy(convex(state_.memory, convex_place, first) + lane, reinterpret_cast<const double *>(&sum) + lane, sizeof(double));
+                    memcpy(convex(convex_place) + lane, reinterpret_cast<const double *>(&sum) + lane, sizeof(double));
             return;
         }
         const V<T> difference = narrow(average - widen(of_mean));
-        write_settled(place, first, unit, (before > threshold ? larger(difference, before) : before) + spoilt);
+        write_settled(place, unit, (before > threshold ? larger(difference, before) : before) + spoilt);
     }
-    void write_settled(int place, ptrdiff_t first, const Unit &unit, V<T> value) {
-        write_lanes(statistics(state_.memory.epistemic, place, first), unit, value);
+    void write_settled(int place, const Unit &unit, V<T> value) {
+        write_lanes(epistemic(place), unit, value);
     }
-    void write_total(int place, ptrdiff_t first, const Unit &unit, V<T> value) {
-        write_lanes(reinterpret_cast<T *>(job_.results + place * job_.part_stride) + first, unit, value);
+    void write_total(int place, const Unit &unit, V<T> value) {
+        write_lanes(reinterpret_cast<T *>(job_.results + place * job_.part_stride) + first_, unit, value);
     }
     static void write_lanes(T *to, const Unit &unit, V<T> value) {
         if (SIDE) store(to, value);
@@ -833,13 +843,15 @@ template <class T, bool SIDE> class Accumulation {
     V<T> parts_[N_FOUND][LANES<T>];  // what was found in the lanes of each unit
     T log_threshold_;
     ptrdiff_t first_ = 0;  // instance of the group
+    T *aleatoric_, *epistemics_;  // of the group, under the first rule
+    double *convexes_;
     V<T> share_, rest_, epistemic_[4];
     Wide<T> log_convex_;
     Bits<T> is_there_, is_heavier_, seen_, is_log_seen_, is_far_;
     V<T> miss_;  // E H(θ) under zero-one
     Bits<T> is_regret_seen_;
     bool has_shares_ = false;
-    bool is_partial_ = false;  // whether some lanes are no instances of the member
+    bool is_whole_ = false;  // whether all lanes are instances of the member
 };
 
 // Add a member to the instances from `start` to `stop`.
