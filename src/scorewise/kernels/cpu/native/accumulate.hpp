@@ -16,7 +16,7 @@
 //
 //   epistemic ≤ threshold: it is EU;     epistemic > threshold: it is a lower bound of EU.
 //
-// Under zero-one, EU itself is kept: it is H(μ) − E H(θ) where members are far apart. Regrets are then
+// Under zero-one, EU itself is kept: it is E max θ − max μ where members are far apart. Regrets are then
 // not kept, unless an instance of the same vector needs them.
 //
 // Where members are far apart under all rules, the anchor adds no digits that count. It is then set to
@@ -72,7 +72,7 @@ template <class T, bool SIDE> class Accumulation {
         OWN_TOTAL, OWN_TOP, OWN_SQUARES, OWN_DOUBT, OWN_NEGATIVE,  // of the member, as in Sums
         PATH,                                                      // Σ|θ − μ₁|
         DISTANCE, ALONG, MEAN_SQUARES,                             // Σ(θ − μ₁)², Σ(θ − μ₁)·μ, Σμ²
-        MEAN_TOTAL, MEAN_TOP,                                      // Σμ, max μ
+        MEAN_TOP,                                                  // max μ
         LEAST_REGRET,                                              // mean regret under zero-one
         N_FOUND
     };
@@ -87,7 +87,7 @@ template <class T, bool SIDE> class Accumulation {
     template <bool LOG, bool SQUARED, bool ZERO_ONE> static constexpr bool is_found(int i) {
         if (i <= OWN_TOP) return true;
         if (i == OWN_NEGATIVE || i == PATH) return LOG;
-        return i < MEAN_TOTAL ? SQUARED : ZERO_ONE;
+        return i < MEAN_TOP ? SQUARED : ZERO_ONE;
     }
 
   public:
@@ -114,6 +114,7 @@ template <class T, bool SIDE> class Accumulation {
                 place_[rule.structure] = i;
                 if (rule.structure == ZERO_ONE) first_regret_ = first_regret;
                 if (rule.structure == LOG) log_place_ = n_convex_;
+                if (rule.structure == ZERO_ONE) top_place_ = n_convex_;
             }
             n_convex_ += has_convex(rule);
             first_regret += regrets_of(rule, row_length_);
@@ -275,7 +276,7 @@ template <class T, bool SIDE> class Accumulation {
         const Bits<T> both = is_there_ & (share_ > 0) & (rest_ > 0);
         seen_ = Bits<T>{};
         is_far_ = is_there_;
-        auto is_above = [&](V<T> epistemic, T threshold) __attribute__((always_inline)) {
+        auto is_above = [&](V<T> epistemic, V<T> threshold) __attribute__((always_inline)) {
             const Bits<T> above = rest_ * epistemic > threshold;
             is_far_ &= above;
             return above;
@@ -284,18 +285,18 @@ template <class T, bool SIDE> class Accumulation {
             if (place_[rule] >= 0) epistemic_[rule] = load<T>(epistemic(place_[rule]));
         if (wants(LOG)) {
             log_convex_ = load_wide(convex(log_place_));
-            seen_ = is_log_seen_ = both & ~is_above(epistemic_[LOG], log_threshold_);
+            seen_ = is_log_seen_ = both & ~is_above(epistemic_[LOG], fill<T>(log_threshold_));
         }
-        if (wants(BRIER)) is_above(epistemic_[BRIER], T(FAR_SQUARES));
-        if (wants(SPHERICAL)) is_above(epistemic_[SPHERICAL], T(FAR_SQUARES));
+        if (wants(BRIER)) is_above(epistemic_[BRIER], fill<T>(FAR_SQUARES));
+        if (wants(SPHERICAL)) is_above(epistemic_[SPHERICAL], fill<T>(FAR_SQUARES));
         if (wants(ZERO_ONE)) {
-            miss_ = load<T>(aleatoric(place_[ZERO_ONE]));
-            is_regret_seen_ = is_there_ & ~is_above(epistemic_[ZERO_ONE], T(FAR));
+            average_top_ = load_wide(convex(top_place_));
+            is_regret_seen_ = is_there_ & ~is_above(epistemic_[ZERO_ONE], narrow(average_top_) * T(FAR));
         }
         for (int j = 0; j < n_others_; j++) {
             Other &other = others_[j];
             other.epistemic = load<T>(epistemic(other.place));
-            other.is_seen = both & ~is_above(other.epistemic, other.threshold);
+            other.is_seen = both & ~is_above(other.epistemic, fill<T>(other.threshold));
             if (R::has_regrets(other.rule)) other.is_seen = Bits<T>{};
             seen_ |= other.is_seen;
         }
@@ -317,7 +318,7 @@ template <class T, bool SIDE> class Accumulation {
 
     // Write numbers of instances side by side, but of no others.
     template <bool IS_PLAIN> INLINE void keep(T *to, V<T> numbers) const {
-        if (!IS_PLAIN && !is_whole_) numbers = is_there_ ? numbers : load<T>(to);
+        if (SIDE && !IS_PLAIN && !is_whole_) numbers = is_there_ ? numbers : load<T>(to);
         store(to, numbers);
     }
 
@@ -334,7 +335,7 @@ template <class T, bool SIDE> class Accumulation {
         Kept *kept = kept_ + (SIDE ? 0 : unit.lane * n_);
         Sums<T> own{};
         Bits<T> own_top{};
-        V<T> least = fill<T>(__builtin_inf()), path{}, total{}, largest{}, distance{}, along{}, squares{};
+        V<T> least = fill<T>(__builtin_inf()), path{}, largest{}, distance{}, along{}, squares{};
         for (int r = start; r < stop; r++) {
             const V<T> p = unit.row[r], anchor = HAS_ANCHOR ? load<T>(anchors + r * step_) : V<T>{};
             const V<T> shift = load<T>(deviations + r * step_), change = (HAS_ANCHOR ? p - anchor : p) - shift;
@@ -365,10 +366,7 @@ template <class T, bool SIDE> class Accumulation {
                     along = fma(change, q, along);
                     squares = fma(q, q, squares);
                 }
-                if constexpr (DECISION == TOP_ONLY) {
-                    total += q;
-                    largest = larger(q, largest);
-                }
+                if constexpr (DECISION == TOP_ONLY) largest = larger(q, largest);
             }
             if constexpr (ADD) {
                 V<T> regret = load<T>(regrets + r * step_);
@@ -385,7 +383,7 @@ template <class T, bool SIDE> class Accumulation {
         }
         found.at[PATH] = path;
         found.at[DISTANCE] = distance, found.at[ALONG] = along, found.at[MEAN_SQUARES] = squares;
-        found.at[MEAN_TOTAL] = total, found.at[MEAN_TOP] = largest;
+        found.at[MEAN_TOP] = largest;
         found.at[LEAST_REGRET] = least;
     }
 
@@ -404,7 +402,7 @@ template <class T, bool SIDE> class Accumulation {
         for (int start = 0; start < n_; start += BLOCK) {
             move_block<LOG, SQUARED, DECISION, HOW>(unit, given, start, start + BLOCK < n_ ? start + BLOCK : n_, part);
             for (int i = 0; i < N_FOUND; i++)
-                if (i == PATH || (is_found<LOG, SQUARED, DECISION == TOP_ONLY>(i) && i >= (ADD ? int(PATH) : 0)))
+                if (i == PATH || (is_found<LOG, SQUARED, false>(i) && i != OWN_TOP && i >= (ADD ? int(PATH) : 0)))
                     sums[i].add(part.at[i]);
             if (!ADD) own_top = larger(part.at[OWN_TOP], own_top);
             mean_top = larger(part.at[MEAN_TOP], mean_top);
@@ -461,14 +459,6 @@ template <class T, bool SIDE> class Accumulation {
         if (SIDE) keep<false>(regrets_at(unit), fill<T>(-1));
         else *regrets_at(unit) = -1;
     }
-    // Σμ of the state.
-    V<T> mean_total(const Unit &unit) const {
-        const T *anchors = classes(state_.memory.anchor) + unit.at, *deviations = classes(state_.memory.deviation) + unit.at;
-        return R::sum_over_classes(n_, [&](int r, V<T> sum) __attribute__((always_inline)) {
-            return sum + at_least_zero(load<T>(anchors + r * step_) + load<T>(deviations + r * step_));
-        });
-    }
-
     template <bool LOG, bool SQUARED> static __attribute__((noinline)) Sums<T> sums_of(Row<T> row) {
         Bits<T> signs{};
         return sums_over_classes<T, LOG, SQUARED, false>(row, nullptr, V<T>{}, signs);
@@ -489,7 +479,7 @@ template <class T, bool SIDE> class Accumulation {
             given.top = across_max<T, SIDE>(found.at[OWN_TOP]);
             if (any(given.is_lost)) {
                 is_plain = false;
-                given.average_top = mean_total(unit) - of_unit(miss_, unit);
+                given.average_top = of_unit(narrow(average_top_), unit);
             }
             move_with<false, SQUARED, REGRET>(unit, given, is_plain, is_seen, found);
         } else {
@@ -509,12 +499,12 @@ template <class T, bool SIDE> class Accumulation {
 
     // -- EU of a group, one instance in each lane --------------------------------------------------------
 
-    // Where members are far apart, EU is H(μ) − E H(θ).
+    // Where members are far apart, EU is E max θ − max μ.
     INLINE void see_decision(const Found &found) {
         const Bits<T> has_regrets = SIDE && any(is_regret_seen_) ? ~Bits<T>{} : is_regret_seen_;
-        const V<T> miss = at_least_zero(found.at[OWN_TOTAL] - found.at[OWN_TOP]), after = fma(share_, miss, rest_ * miss_);
-        const V<T> of_mean = found.at[MEAN_TOTAL] - found.at[MEAN_TOP], bound = rest_ * epistemic_[ZERO_ONE];
-        epistemic_[ZERO_ONE] = has_regrets ? found.at[LEAST_REGRET] : larger(of_mean - after, bound);
+        const Wide<T> after = fma(widen(share_), widen(found.at[OWN_TOP]) - average_top_, average_top_);
+        const V<T> difference = narrow(after - widen(found.at[MEAN_TOP])), bound = rest_ * epistemic_[ZERO_ONE];
+        epistemic_[ZERO_ONE] = has_regrets ? found.at[LEAST_REGRET] : larger(difference, bound);
     }
 
     // EU is (1 − s)·EU₁ + s·(1 − s)·Σ(θ − μ₁)² for Brier. For spherical only the part of θ − μ₁ that
@@ -692,6 +682,7 @@ template <class T, bool SIDE> class Accumulation {
         const Values<T> v = values_of<T, LOG, SQUARED>(s);
         if (wants(ZERO_ONE)) {
             average(place_[ZERO_ONE], v.at[MISS]);
+            average_convex(top_place_, v.at[TOP]);
             write_epistemic(place_[ZERO_ONE], epistemic_[ZERO_ONE]);
         }
         if constexpr (LOG) {
@@ -763,7 +754,7 @@ template <class T, bool SIDE> class Accumulation {
         if (wants(SPHERICAL)) write_total(place_[SPHERICAL], unit, v.at[GAP]);
         if (wants(ZERO_ONE)) {
             write_total(place_[ZERO_ONE], unit, v.at[MISS]);
-            settle_regrets(unit, s.total, spoilt);
+            settle_regrets(unit, s.top, spoilt);
         }
         for (int j = 0; j < n_others_; j++) {
             const Other &other = others_[j];
@@ -782,37 +773,37 @@ template <class T, bool SIDE> class Accumulation {
         }
     }
 
-    // EU of zero-one from regrets, or the regrets where they were not kept; E max θ is Σμ − E H(θ).
-    void settle_regrets(const Unit &unit, V<T> total, V<T> spoilt) {
+    // EU of zero-one from regrets, or the regrets where they were not kept.
+    void settle_regrets(const Unit &unit, V<T> top, V<T> spoilt) {
         T *regrets = regrets_at(unit), *own_epistemic = epistemic(place_[ZERO_ONE]);
         V<T> own = of_unit(load<T>(own_epistemic), unit);
         if (state_.wanted == CONVEX) {
             own = load<T>(regrets);
             for (int r = 1; r < n_; r++) own = smaller(load<T>(regrets + r * step_), own);
             own = across_min<T, SIDE>(own);
+            write_convex(top_place_, unit, widen(own) + widen(top));
         }
         const Bits<T> is_lost = without_regrets(unit);
         if (state_.wanted == REGRETS && any(is_lost)) {
-            const V<T> miss = load<T>(aleatoric(place_[ZERO_ONE]));
+            const V<T> average_top = of_unit(narrow(load_wide(convex(top_place_))), unit);
             for (int r = 0; r < n_; r++) {
                 T *regret = regrets + r * step_;
-                store(regret, is_lost ? total - of_unit(miss, unit) - mean_[r] : load<T>(regret));
+                store(regret, is_lost ? average_top - mean_[r] : load<T>(regret));
             }
         }
         write_lanes(own_epistemic, unit, own + spoilt);
+    }
+    void write_convex(int place, const Unit &unit, Wide<T> value) {
+        for (int lane = 0; lane < LANES<T>; lane++)
+            if (SIDE || lane == unit.lane)
+                memcpy(convex(place) + lane, reinterpret_cast<const double *>(&value) + lane, sizeof(double));
     }
 
     // EU from the mean convex function where there was only a bound; or that function from EU.
     void settle_difference(int place, int convex_place, const Unit &unit, T threshold, V<T> of_mean, V<T> spoilt) {
         const V<T> before = load<T>(epistemic(place));
         const Wide<T> average = load_wide(convex(convex_place));
-        if (state_.wanted == CONVEX) {
-            const Wide<T> sum = widen(before) + widen(of_mean);
-            for (int lane = 0; lane < LANES<T>; lane++)
-                if (SIDE || lane == unit.lane) 
-                    memcpy(convex(convex_place) + lane, reinterpret_cast<const double *>(&sum) + lane, sizeof(double));
-            return;
-        }
+        if (state_.wanted == CONVEX) return write_convex(convex_place, unit, widen(before) + widen(of_mean));
         const V<T> difference = narrow(average - widen(of_mean));
         write_settled(place, unit, (before > threshold ? larger(difference, before) : before) + spoilt);
     }
@@ -835,7 +826,7 @@ template <class T, bool SIDE> class Accumulation {
     const ptrdiff_t row_length_;  // numbers of an instance's classes in the state
     int place_[4] = {-1, -1, -1, -1};  // of the first four rules in the list
     ptrdiff_t first_regret_ = 0;
-    int n_convex_, log_place_ = 0;  // the mean convex parts, and that of log among them
+    int n_convex_, log_place_ = 0, top_place_ = 0;  // the mean convex parts, and two of them: of log, and E max θ
     int n_others_ = 0;
     Other *others_;
     V<T> *mean_, *scaled_;
@@ -848,7 +839,7 @@ template <class T, bool SIDE> class Accumulation {
     V<T> share_, rest_, epistemic_[4];
     Wide<T> log_convex_;
     Bits<T> is_there_, is_heavier_, seen_, is_log_seen_, is_far_;
-    V<T> miss_;  // E H(θ) under zero-one
+    Wide<T> average_top_;
     Bits<T> is_regret_seen_;
     bool has_shares_ = false;
     bool is_whole_ = false;  // whether all lanes are instances of the member
