@@ -19,13 +19,20 @@ from scorewise.kernels.cpu._chunks import LANE_BLOCK, chunks, rounded_up
 from scorewise.kernels.cpu._codes import Code, NativeRule, kind_and_tolerance
 
 _CHUNK = 1 << 18  # numbers that are worth handing to a thread, or copied at a time
+_BLOCK = 1 << 16  # numbers that are checked, and then added while a cache has them
+_SLAB = 1 << 22  # numbers that are widened from half precision at a time
 _FEW_NUMBERS = 1 << 12  # of rows that are rather copied than passed one after the other
 _ALIGNMENT = 64  # bytes of a vector
 
 # Up to so many classes, instances are side by side (measured): what is done once for each vector of
 # instances then costs least. Rules from costs on need classes in their order.
 _FEW_CLASSES = 400
-_WITH_CONVEX = {Code.LOG, Code.ZERO_ONE, Code.SEPARABLE, Code.NORM}  # has_convex in native/dispatch.hpp
+_WITH_CONVEX = {
+    Code.LOG,
+    Code.ZERO_ONE,
+    Code.SEPARABLE,
+    Code.NORM,
+}  # has_convex in native/dispatch.hpp
 
 _EPISTEMIC, _REGRETS, _CONVEX = range(3)  # what is settled; as in native/dispatch.hpp
 
@@ -40,8 +47,9 @@ _Memory = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.n
 class State:
     """What an accumulator knows of N instances under some rules; README.md explains its layout.
 
-    The mean is ``anchor + deviation``. Of every rule there are E H(θ), and EU or a lower bound of
-    it; of some the mean convex part of H, of which EU is a difference where members are far apart.
+    The mean is ``anchor + deviation``; the anchor is one of the heaviest members, or 0 where they
+    are far apart. Of every rule there are E H(θ), and EU or a lower bound of it; of some the mean
+    convex part of H, of which EU is a difference where members are far apart.
 
     Parameters
     ----------
@@ -62,8 +70,8 @@ class State:
         self._rules = tuple(distinct.values())
         self._places = [list(distinct).index(key) for key in keys]
         codes = [code for code, *_ in self._rules]
-        is_few = self._k <= _FEW_CLASSES and self._n > 1
-        self._is_side_by_side = max(codes) >= Code.COSTS or is_few
+        # whatever the number of instances: a softmax then has the same rounding errors
+        self._is_side_by_side = max(codes) >= Code.COSTS or self._k <= _FEW_CLASSES
         self._row = self._k if self._is_side_by_side else rounded_up(self._k)
         self._room = rounded_up(self._n)
         self._regret_counts = [_n_regrets(rule, self._row) for rule in self._rules]
@@ -82,7 +90,7 @@ class State:
         native, (kind, tolerance) = _native(), kind_and_tolerance(raw)
 
         def check(_: int, member: np.ndarray, start: int, stop: int) -> bool:
-            return bool(native.check(member, kind, tolerance, start, stop))
+            return bool(native.check(member[:, None], kind, tolerance, start, stop))
 
         def begin() -> bool:
             self._is_whole = False
@@ -91,7 +99,8 @@ class State:
         def accumulate(first: int, member: np.ndarray, start: int, stop: int) -> bool:
             own = shares if shares.shape[1] == 1 else shares[:, first : first + len(member)]
             how = self._rules, kind, tolerance, self._is_side_by_side
-            return bool(native.accumulate(member, own, self._memory, *how, first, start, stop))
+            arrays = member[:, None], own[..., None], self._memory
+            return bool(native.accumulate(*arrays, *how, first, start, stop))
 
         self._require_whole()
         # A pass starts where the one before it ended, as caches still have the numbers there.
@@ -113,6 +122,39 @@ class State:
         self._is_whole = True
         return True
 
+    def add_all(self, raw: RawPredictions, shares: np.ndarray) -> bool:
+        """Add all members ``(N, M, K)`` at once, with shares ``(3, M)`` as of one after the other.
+
+        Return False if some are no predictions: the state must not be used any more.
+        """
+        native, (kind, tolerance) = _native(), kind_and_tolerance(raw)
+        xp, n_members = namespace(raw.values), raw.values.shape[1]
+        how = self._rules, kind, tolerance, self._is_side_by_side
+        own = np.ascontiguousarray(shares[:, None])
+
+        def work(first: int, members: np.ndarray, start: int, stop: int) -> bool:
+            step = rounded_up(_BLOCK // (n_members * self._k) + 1)
+            for i in range(start, stop, step):
+                here = i, min(i + step, stop)
+                if raw.check and not native.check(members, kind, tolerance, *here):
+                    return False
+                native.accumulate(members, own, self._memory, *how, first, *here)
+            return True
+
+        self._require_whole()
+        self._is_whole = False
+        is_half = dtype_name(raw.values) in {"float16", "bfloat16"}
+        slab = rounded_up(_SLAB // (n_members * self._k) + 1) if is_half else max(1, self._n)
+        for start in range(0, self._n, slab):
+            members = host_view(working_precision(xp, raw.values[start : start + slab, ...]))
+            if not self._is_side_by_side and members.strides[-1] != members.itemsize:
+                return False
+            ranges = chunks(len(members), members.size, _CHUNK)
+            if not _run([[partial(work, start, members, *stretch) for stretch in ranges]]):
+                return False
+        self._is_whole = True
+        return True
+
     def _require_whole(self) -> None:
         """Raise if an update was interrupted: some instances have one member more than others."""
         if not self._is_whole:
@@ -130,7 +172,9 @@ class State:
             np.zeros(self._room, np.uint8),
         )
 
-    def _tasks(self, work: _Work, first: int, member: np.ndarray, backward: bool) -> Sequence[_Task]:
+    def _tasks(
+        self, work: _Work, first: int, member: np.ndarray, backward: bool
+    ) -> Sequence[_Task]:
         """Return the parts of the work on instances (n, K) from the state's ``first`` on."""
         ranges = chunks(len(member), member.size, _CHUNK, first)
         tasks = [partial(work, first, member, start, stop) for start, stop in ranges]
@@ -195,7 +239,7 @@ class State:
 
     @property
     def anchor(self) -> np.ndarray:
-        """One of the heaviest members, ``(..., K)``, a new array."""
+        """One of the heaviest members, ``(..., K)``, or 0; a new array."""
         return self._rows(self._memory[0], 0, self._k).reshape(self.shape)
 
     @property

@@ -16,6 +16,9 @@
 //
 //   epistemic ≤ threshold: it is EU;     epistemic > threshold: it is a lower bound of EU.
 //
+// This is so for log. Thresholds of powers and norms depend on the mean, and so a lower bound has a
+// minus sign.
+//
 // Under zero-one, EU itself is kept: it is E max θ − max μ where members are far apart. Regrets are then
 // not kept, unless an instance of the same vector needs them.
 //
@@ -45,11 +48,12 @@ template <class T, bool SIDE> class Accumulation {
         RuleNumbers<T> rule;
         int place;               // in the list of rules
         int convex;              // among the mean convex parts; −1 if EU is never a difference
-        T threshold;             // of EU, see above
+        T threshold;             // of EU, see above; or of EU over the mean convex part
+        bool is_relative;
         ptrdiff_t first_regret;  // in a row of regrets
         Entropy<T> entropy;      // of the new member, of a group of instances
-        V<T> epistemic;
-        Bits<T> is_seen;
+        V<T> epistemic, limit;   // EU or a bound of it, and the threshold
+        Bits<T> is_bound, is_seen;
     };
 
     // Some instances that are computed together: a group side by side, or one across.
@@ -91,7 +95,7 @@ template <class T, bool SIDE> class Accumulation {
     }
 
   public:
-    // Of a member (n_members = 1) or, without one, of the state itself.
+    // Of members or, without any, of the state itself.
     Accumulation(const Job &job, const State &state, Arena &arena)
         : job_(job), state_(state), members_(job, arena), n_(members_.n),
           step_(SIDE ? LANE_BLOCK : LANES<T>), row_length_(row_length(job.n_classes, SIDE)) {
@@ -108,7 +112,9 @@ template <class T, bool SIDE> class Accumulation {
                 other.rule = R::read(rule, n_, arena);
                 other.place = i;
                 other.convex = has_convex(rule) ? n_convex_ : -1;
+                other.is_relative = has_relative_size(rule);
                 other.threshold = T(threshold_of(rule));
+                if (R::has_tangent(other.rule)) other.rule.tangent = new_tangent<T>(n_, arena);
                 other.first_regret = first_regret;
             } else {
                 place_[rule.structure] = i;
@@ -136,10 +142,15 @@ template <class T, bool SIDE> class Accumulation {
   private:
     bool wants(Structure rule) const { return place_[rule] >= 0; }
 
+    // Whether the rounding errors of the convex part are in proportion to it; see Entropy::size.
+    static bool has_relative_size(const Rule &rule) {
+        return rule.structure == NORM || (rule.structure == SEPARABLE && rule.parameter >= 0.5 && rule.parameter <= 3);
+    }
     // Above which EU a difference keeps enough digits, whatever the mean; infinite if none is taken.
     double threshold_of(const Rule &rule) const {
         if (rule.structure == NORM) return FAR;
         if (rule.structure != SEPARABLE) return __builtin_inf();
+        if (has_relative_size(rule)) return FAR * (rule.parameter + 1);
         const double heaviest = rule.size > 0 ? rule.numbers[rule.size - 1] : 1, n = double(job_.n_classes);
         const double largest = rule.parameter > 0 ? 1 / rule.parameter : __builtin_inf(), log_n = __builtin_log(n);
         const double entropy = largest < log_n ? largest : log_n;
@@ -206,35 +217,42 @@ template <class T, bool SIDE> class Accumulation {
             const int to = int(end - first < LANES<T> ? end - first : LANES<T>);
             go_to(first);
             fetch_statistics();
-            if (!has_shares_ || to - from < LANES<T> || state_.share_stride != 0) read_shares(first, from, to);
-            find_what_is_seen();
-            fetch_rows<T>(job_, first + from - state_.offset);
-            Found found;
-            if constexpr (SIDE) {
-                members_.locate(first + from - state_.offset, to - from, from);
-                add_unit<LOG, FROM_LOGITS, SQUARED, ZERO_ONE>(unit_at(0), found);
-            } else {
-                for (int lane = from; lane < to; lane++) {
-                    members_.locate(first + lane - state_.offset, 1);
-                    add_unit<LOG, FROM_LOGITS, SQUARED, ZERO_ONE>(unit_at(lane), found);
-                    for (int i = 0; i < N_FOUND; i++)
-                        if (is_found<LOG, SQUARED, ZERO_ONE>(i)) parts_[i][lane] = found.at[i];
-                }
-                combine<LOG, SQUARED, ZERO_ONE>(from, to, found);
-            }
-            if constexpr (ZERO_ONE) see_decision(found);
-            if constexpr (SQUARED) see_squares(found);
-            if constexpr (LOG) see_log(found);
-            write<LOG, SQUARED>(found.sums());
+            if (job_.n_members == 1) fetch_rows<T>(job_, first + from - state_.offset);
+            if (SIDE) members_.locate(first + from - state_.offset, to - from, from);
+            for (member_ = 0; member_ < job_.n_members; member_++)
+                add_to_group<LOG, FROM_LOGITS, SQUARED, ZERO_ONE>(from, to);
         }
         return DONE;
+    }
+
+    // Add a member to the instances in some lanes of the group.
+    template <bool LOG, bool FROM_LOGITS, bool SQUARED, bool ZERO_ONE> INLINE void add_to_group(int from, int to) {
+        const bool is_same = job_.n_members == 1 && state_.share_stride == 0;  // shares as in the last group
+        if (!has_shares_ || to - from < LANES<T> || !is_same) read_shares(from, to);
+        find_what_is_seen();
+        Found found;
+        if constexpr (SIDE) {
+            add_unit<LOG, FROM_LOGITS, SQUARED, ZERO_ONE>(unit_at(0), found);
+        } else {
+            for (int lane = from; lane < to; lane++) {
+                members_.locate(first_ + lane - state_.offset, 1);
+                add_unit<LOG, FROM_LOGITS, SQUARED, ZERO_ONE>(unit_at(lane), found);
+                for (int i = 0; i < N_FOUND; i++)
+                    if (is_found<LOG, SQUARED, ZERO_ONE>(i)) parts_[i][lane] = found.at[i];
+            }
+            combine<LOG, SQUARED, ZERO_ONE>(from, to, found);
+        }
+        if constexpr (ZERO_ONE) see_decision(found);
+        if constexpr (SQUARED) see_squares(found);
+        if constexpr (LOG) see_log(found);
+        write<LOG, SQUARED>(found.sums());
     }
 
     // The unit in a lane of the group, or that of all lanes; the member is there.
     INLINE Unit unit_at(int lane) {
         const ptrdiff_t at = place_of(first_ + lane, row_length_), regret = place_of(first_ + lane, state_.n_regrets);
-        if (SIDE) return {0, members_.row(0), at, regret, share_, rest_, is_heavier_};
-        return {lane, members_.row(0), at, regret, fill<T>(share_[lane]), fill<T>(rest_[lane]), Bits<T>{} + is_heavier_[lane]};
+        if (SIDE) return {0, members_.row(member_), at, regret, share_, rest_, is_heavier_};
+        return {lane, members_.row(member_), at, regret, fill<T>(share_[lane]), fill<T>(rest_[lane]), Bits<T>{} + is_heavier_[lane]};
     }
 
     // Combine the lanes of each unit, which then has one lane of the group. Lanes without a unit get
@@ -251,17 +269,20 @@ template <class T, bool SIDE> class Accumulation {
     }
 
     // In lanes that are no instances of the member it has no share, so that nothing changes there.
-    __attribute__((noinline)) void read_shares(ptrdiff_t first, int from, int to) {
+    __attribute__((noinline)) void read_shares(int from, int to) {
         const Bits<T> lanes = lane_numbers<T>();
         is_there_ = (lanes >= from) & (lanes < to);
         V<T> parts[3] = {};
         for (int i = 0; i < 3; i++) {
-            const char *place = state_.shares + i * state_.share_part_stride;
+            const char *place = state_.shares + i * state_.share_part_stride + member_ * state_.share_member_stride;
             for (int lane = 0; lane < LANES<T>; lane++) {
                 const int here = lane < from ? from : lane < to ? lane : to - 1;
                 T number;
-                memcpy(&number, place + (first + here - state_.offset) * state_.share_stride, sizeof number);
+                memcpy(&number, place + (first_ + here - state_.offset) * state_.share_stride, sizeof number);
                 parts[i][lane] = number;
+                if (state_.share_stride != 0) continue;
+                parts[i] = fill<T>(double(number));
+                break;
             }
         }
         has_shares_ = is_whole_ = to - from == LANES<T>;
@@ -273,7 +294,7 @@ template <class T, bool SIDE> class Accumulation {
     // Where the bound of EU will be too small for a difference. Where either side has no weight, EU
     // does not change.
     INLINE void find_what_is_seen() {
-        const Bits<T> both = is_there_ & (share_ > 0) & (rest_ > 0);
+        const Bits<T> both = both_ = is_there_ & (share_ > 0) & (rest_ > 0);
         seen_ = Bits<T>{};
         is_far_ = is_there_;
         auto is_above = [&](V<T> epistemic, V<T> threshold) __attribute__((always_inline)) {
@@ -295,8 +316,12 @@ template <class T, bool SIDE> class Accumulation {
         }
         for (int j = 0; j < n_others_; j++) {
             Other &other = others_[j];
-            other.epistemic = load<T>(epistemic(other.place));
-            other.is_seen = both & ~is_above(other.epistemic, fill<T>(other.threshold));
+            const V<T> stored = load<T>(epistemic(other.place));
+            other.is_bound = stored < 0;
+            other.epistemic = absolute(stored);
+            other.limit = fill<T>(other.threshold);
+            if (other.is_relative) other.limit = narrow(load_wide(convex(other.convex))) * other.threshold;
+            other.is_seen = both & ~is_above(other.epistemic, other.limit);
             if (R::has_regrets(other.rule)) other.is_seen = Bits<T>{};
             seen_ |= other.is_seen;
         }
@@ -486,7 +511,7 @@ template <class T, bool SIDE> class Accumulation {
             move_with<OWN_LOG, SQUARED, ZERO_ONE ? TOP_ONLY : NONE>(unit, given, is_plain, is_seen, found);
         }
         if constexpr (LOG && FROM_LOGITS) {
-            const V<T> negative = members_.negative(0) * T(1 / LOG_UNIT<T>);
+            const V<T> negative = members_.negative(member_) * T(1 / LOG_UNIT<T>);
             found.at[OWN_NEGATIVE] = SIDE ? negative : (lane_numbers<T>() == 0 ? negative : V<T>{});
         }
         if (n_others_ == 0) return;
@@ -629,33 +654,46 @@ template <class T, bool SIDE> class Accumulation {
 
     void see_other(Other &other, const Unit &unit) {
         if (R::has_regrets(other.rule)) return add_regrets(other, unit);
-        const V<T> share = unit.share, rest = unit.rest;
-        Bits<T> seen = of_unit(other.is_seen, unit);
+        const V<T> rest = unit.rest;
+        Bits<T> seen = of_unit(other.is_seen, unit), is_bound = of_unit(other.is_bound, unit);
+        const Bits<T> both = of_unit(both_, unit), was_bound = seen & is_bound;
         V<T> before = of_unit(other.epistemic, unit);
-        const Row<T> mean = kept_row(unit.lane, &Kept::mean), old_mean = kept_row(unit.lane, &Kept::old_mean);
-        const Row<T> change = kept_row(unit.lane, &Kept::change);
-        const Bits<T> was_far = seen & (before > other.threshold);
-        if (any(was_far)) {
+        if (any(was_bound)) {
+            const Row<T> old_mean = kept_row(unit.lane, &Kept::old_mean);
             const Entropy<T> h = R::entropy(other.rule, old_mean, combined_sums(old_mean));
-            const Wide<T> average = load_wide(convex(other.convex));
-            const V<T> difference = of_unit(narrow(average - widen(h.convex)), unit);
-            before = was_far ? larger(difference, before) : before;
-            seen &= ~(rest * before > other.threshold);
+            const V<T> average = of_unit(narrow(load_wide(convex(other.convex)) - widen(h.convex)), unit);
+            before = was_bound ? larger(average, before) : before;
+            seen &= ~(rest * before > of_unit(other.limit, unit));
         }
         V<T> epistemic = rest * before;
         if (any(seen)) {
-            V<T> divergences;
-            if (is_quadratic(other)) {
-                divergences = share * rest * R::divergence(other.rule, mean, unit.row, change);
-            } else {
-                for (int r = 0; r < n_; r++) scaled_[r] = rest * change[r];
-                divergences = share * R::divergence(other.rule, mean, unit.row, Row<T>::of(scaled_, n_));
-                for (int r = 0; r < n_; r++) scaled_[r] = -(share * change[r]);
-                divergences += rest * R::divergence(other.rule, mean, old_mean, Row<T>::of(scaled_, n_));
-            }
+            const V<T> divergences = divergences_from_mean(other, unit);
             epistemic = seen ? epistemic + at_least_zero(divergences) : epistemic;
         }
-        put(other.epistemic, unit, epistemic);
+        is_bound = (both & ~seen) | (~both & is_bound);
+        put(other.epistemic, unit, is_bound & (epistemic > 0) && other.convex >= 0 ? -epistemic : epistemic);
+    }
+
+    // s·D(μ, θ) + (1 − s)·D(μ, μ₁), with θ = μ + (1 − s)·(θ − μ₁) and μ₁ = μ − s·(θ − μ₁).
+    V<T> divergences_from_mean(const Other &other, const Unit &unit) {
+        const V<T> share = unit.share, rest = unit.rest;
+        const Row<T> mean = kept_row(unit.lane, &Kept::mean), old_mean = kept_row(unit.lane, &Kept::old_mean);
+        const Row<T> change = kept_row(unit.lane, &Kept::change);
+        if (is_quadratic(other)) return share * rest * R::divergence(other.rule, mean, unit.row, change);
+        if (R::has_tangent(other.rule)) {
+            Tangent<T> &tangent = *other.rule.tangent;
+            tangent.is_found = false;
+            R::find_tangent(other.rule, mean);
+            auto relative = [&](int r) __attribute__((always_inline)) { return change[r] * tangent.inverse[r]; };
+            V<T> of_member, of_others;
+            if (R::divergence_from_mean(other.rule, n_, rest, relative, of_member) &&
+                R::divergence_from_mean(other.rule, n_, -share, relative, of_others))
+                return share * of_member + rest * of_others;
+        }
+        for (int r = 0; r < n_; r++) scaled_[r] = rest * change[r];
+        const V<T> of_member = R::divergence(other.rule, mean, unit.row, Row<T>::of(scaled_, n_));
+        for (int r = 0; r < n_; r++) scaled_[r] = -(share * change[r]);
+        return share * of_member + rest * R::divergence(other.rule, mean, old_mean, Row<T>::of(scaled_, n_));
     }
 
     static Sums<T> combined_sums(Row<T> row) {
@@ -768,7 +806,7 @@ template <class T, bool SIDE> class Accumulation {
                 const V<T> own = of_unit(load<T>(epistemic(other.place)), unit);
                 write_settled(other.place, unit, own + spoilt);
             } else {
-                settle_difference(other.place, other.convex, unit, other.threshold, h.convex, spoilt);
+                settle_bound(other, unit, h.convex, spoilt);
             }
         }
     }
@@ -807,6 +845,12 @@ template <class T, bool SIDE> class Accumulation {
         const V<T> difference = narrow(average - widen(of_mean));
         write_settled(place, unit, (before > threshold ? larger(difference, before) : before) + spoilt);
     }
+    void settle_bound(const Other &other, const Unit &unit, V<T> of_mean, V<T> spoilt) {
+        const V<T> stored = load<T>(epistemic(other.place));
+        if (state_.wanted == CONVEX) return write_convex(other.convex, unit, widen(stored) + widen(of_mean));
+        const V<T> difference = narrow(load_wide(convex(other.convex)) - widen(of_mean));
+        write_settled(other.place, unit, (stored < 0 ? larger(difference, -stored) : stored) + spoilt);
+    }
     void write_settled(int place, const Unit &unit, V<T> value) {
         write_lanes(epistemic(place), unit, value);
     }
@@ -833,19 +877,20 @@ template <class T, bool SIDE> class Accumulation {
     Kept *kept_;                      // of each unit
     V<T> parts_[N_FOUND][LANES<T>];  // what was found in the lanes of each unit
     T log_threshold_;
-    ptrdiff_t first_ = 0;  // instance of the group
+    ptrdiff_t first_ = 0;   // instance of the group
+    ptrdiff_t member_ = 0;  // that is added
     T *aleatoric_, *epistemics_;  // of the group, under the first rule
     double *convexes_;
     V<T> share_, rest_, epistemic_[4];
     Wide<T> log_convex_;
-    Bits<T> is_there_, is_heavier_, seen_, is_log_seen_, is_far_;
+    Bits<T> is_there_, both_, is_heavier_, seen_, is_log_seen_, is_far_;
     Wide<T> average_top_;
     Bits<T> is_regret_seen_;
     bool has_shares_ = false;
     bool is_whole_ = false;  // whether all lanes are instances of the member
 };
 
-// Add a member to the instances from `start` to `stop`.
+// Add members, one after the other, to the instances from `start` to `stop`.
 template <class T> Status accumulate(const Job &job, const State &state) {
     try {
         Arena arena;

@@ -90,8 +90,9 @@ struct State {
     ptrdiff_t room;      // for instances, a multiple of LANE_BLOCK
     ptrdiff_t n_regrets;
     ptrdiff_t offset;    // the instance of the state that is the first of the job
-    const char *shares;  // three of each instance: of the member, of those before it, and whether
-    ptrdiff_t share_part_stride, share_stride;  // it is heavier than each of them
+    const char *shares;  // three of each instance and member: of the member, of those before it, and
+                         // whether it is heavier than each of them
+    ptrdiff_t share_part_stride, share_stride, share_member_stride;
     bool is_side_by_side;
     int wanted;  // of Wanted
 };

@@ -252,18 +252,6 @@ PyObject* decompose(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     return answer(status);
 }
 
-// Read the member (N, K).
-bool read_member(PyObject* array, const char* format, Job& job, View& member) {
-    if (!member.open(array, 2, format, false)) return false;
-    job.members = member.data();
-    job.n_instances = member.size(0);
-    job.n_members = 1;
-    job.n_classes = member.size(1);
-    job.instance_stride = member.stride(0);
-    job.class_stride = member.stride(1);
-    return true;
-}
-
 // What an accumulator knows: the tuple (anchor, deviation, regrets, statistics, convex, is_free) of
 // flat arrays, the last two in float64 and bytes.
 class OpenMemory {
@@ -311,13 +299,13 @@ class OpenMemory {
     View views_[N];
 };
 
-// check(member, kind, tolerance, start, stop); see _native.pyi.
+// check(members, kind, tolerance, start, stop); see _native.pyi.
 PyObject* check(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     if (!has_arguments(n_args, 5)) return nullptr;
     const char* format = View::format_of(args[0]);
-    View member;
+    View members, weights;
     Job job = {};
-    if (format == nullptr || !read_member(args[0], format, job, member)) return nullptr;
+    if (format == nullptr || !read_members(args[0], Py_None, format, members, weights, job)) return nullptr;
     job.kind = static_cast<int>(PyLong_AsLong(args[1]));
     job.tolerance = PyFloat_AsDouble(args[2]);
     if (PyErr_Occurred() || !read_range(args[3], args[4], job)) return nullptr;
@@ -328,18 +316,18 @@ PyObject* check(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     return answer(status);
 }
 
-// accumulate(member, shares, memory, rules, kind, tolerance, is_side_by_side, offset, start, stop);
+// accumulate(members, shares, memory, rules, kind, tolerance, is_side_by_side, offset, start, stop);
 // see _native.pyi.
 PyObject* accumulate(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     if (!has_arguments(n_args, 10)) return nullptr;
     const char* format = View::format_of(args[0]);
-    View member, shares, numbers[MOST_RULES];
+    View members, weights, shares, numbers[MOST_RULES];
     Rule rules[MOST_RULES];
     OpenMemory open;
     Job job = {};
     State state = {};
-    if (format == nullptr || !read_member(args[0], format, job, member)) return nullptr;
-    if (!shares.open(args[1], 2, format, false) || !read_rules(args[3], job, rules, numbers)) return nullptr;
+    if (format == nullptr || !read_members(args[0], Py_None, format, members, weights, job)) return nullptr;
+    if (!shares.open(args[1], 3, format, false) || !read_rules(args[3], job, rules, numbers)) return nullptr;
     job.kind = static_cast<int>(PyLong_AsLong(args[4]));
     job.tolerance = PyFloat_AsDouble(args[5]);
     state.is_side_by_side = PyObject_IsTrue(args[6]) == 1;
@@ -349,14 +337,15 @@ PyObject* accumulate(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     if (!read_range(args[8], args[9], job)) return nullptr;
     const bool is_shared = shares.size(1) == 1;
     if (state.offset < 0 || state.offset + job.n_instances > state.room || shares.size(0) != 3 ||
-        (!is_shared && shares.size(1) != job.n_instances) ||
+        (!is_shared && shares.size(1) != job.n_instances) || shares.size(2) != job.n_members ||
         (!state.is_side_by_side && job.class_stride != (*format == 'f' ? 4 : 8))) {
-        PyErr_SetString(PyExc_ValueError, "the shapes of member, shares and state do not fit");
+        PyErr_SetString(PyExc_ValueError, "the shapes of members, shares and state do not fit");
         return nullptr;
     }
     state.shares = job.weights = shares.data();
     state.share_part_stride = shares.stride(0);
     state.share_stride = job.weight_instance_stride = is_shared ? 0 : shares.stride(1);
+    state.share_member_stride = job.weight_member_stride = shares.stride(2);
     Status status;
     Py_BEGIN_ALLOW_THREADS;
     status = *format == 'f' ? chosen->accumulate_float(job, state) : chosen->accumulate_double(job, state);
@@ -435,9 +424,9 @@ PyMethodDef methods[] = {
     {"average", as_method(average), METH_FASTCALL,
      "Write the mean of members of some instances, or parts by class; False if some are no predictions."},
     {"check", as_method(check), METH_FASTCALL,
-     "Whether a member is a prediction for each of some instances."},
+     "Whether members are predictions for each of some instances."},
     {"accumulate", as_method(accumulate), METH_FASTCALL,
-     "Add a member, which was checked, to an accumulator's state of some instances."},
+     "Add members, which were checked, to an accumulator's state of some instances."},
     {"settle", as_method(settle), METH_FASTCALL,
      "Find the totals of some instances, and bring their EU up to date."},
     {nullptr, nullptr, 0, nullptr},
