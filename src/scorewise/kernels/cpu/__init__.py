@@ -340,5 +340,6 @@ def _tasks(
 
 def _in_chunks(call: Callable[..., bool], members: np.ndarray) -> list[Callable[[], bool]]:
     """Return calls for chunks of instances, from the first to the one after the last."""
-    ranges = chunks(len(members), members.size, _CHUNK)
+    n_threads = get_num_threads() if members.size >= 2 * _CHUNK else 1
+    ranges = chunks(len(members), members.size, _CHUNK, n_threads)
     return [partial(call, start, stop) for start, stop in ranges]

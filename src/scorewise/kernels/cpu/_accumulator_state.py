@@ -107,17 +107,21 @@ class State:
         self._is_backward = not self._is_backward
         ways: list[tuple[_Work, bool]] = [(check, not self._is_backward)] if raw.check else []
         ways.append((accumulate, self._is_backward))
-        view = self._view(raw.values)
+        view, n_threads = self._view(raw.values), self._n_threads(self._n * self._k)
         if view is not None:
-            *checks, adds = (self._tasks(work, 0, view, backward) for work, backward in ways)
-            if not _run([*checks, [begin], adds]):
+            *checks, adds = (
+                self._tasks(work, 0, view, backward, n_threads) for work, backward in ways
+            )
+            if not run_in_stages([*checks, [begin], adds], n_threads):
                 return False
         else:
             for work, backward in ways:
                 if work is accumulate:
                     begin()
                 for first, member in self._copies(raw.values, 0):
-                    if not _run([self._tasks(work, first, member, backward)]):
+                    if not run_in_stages(
+                        [self._tasks(work, first, member, backward, n_threads)], n_threads
+                    ):
                         return False
         self._is_whole = True
         return True
@@ -149,11 +153,17 @@ class State:
             members = host_view(working_precision(xp, raw.values[start : start + slab, ...]))
             if not self._is_side_by_side and members.strides[-1] != members.itemsize:
                 return False
-            ranges = chunks(len(members), members.size, _CHUNK)
-            if not _run([[partial(work, start, members, *stretch) for stretch in ranges]]):
+            n_threads = self._n_threads(members.size)
+            ranges = chunks(len(members), members.size, _CHUNK, n_threads)
+            tasks = [partial(work, start, members, *stretch) for stretch in ranges]
+            if not run_in_stages([tasks], n_threads):
                 return False
         self._is_whole = True
         return True
+
+    @staticmethod
+    def _n_threads(n_numbers: int) -> int:
+        return get_num_threads() if n_numbers >= 2 * _CHUNK else 1
 
     def _require_whole(self) -> None:
         """Raise if an update was interrupted: some instances have one member more than others."""
@@ -173,10 +183,10 @@ class State:
         )
 
     def _tasks(
-        self, work: _Work, first: int, member: np.ndarray, backward: bool
+        self, work: _Work, first: int, member: np.ndarray, backward: bool, n_threads: int
     ) -> Sequence[_Task]:
         """Return the parts of the work on instances (n, K) from the state's ``first`` on."""
-        ranges = chunks(len(member), member.size, _CHUNK, first)
+        ranges = chunks(len(member), member.size, _CHUNK, n_threads, first)
         tasks = [partial(work, first, member, start, stop) for start, stop in ranges]
         return tasks[::-1] if backward else tasks
 
@@ -233,8 +243,10 @@ class State:
         totals = np.empty((len(self._rules), self._room), self.dtype)
         arguments = self._memory, totals, self._rules, self._k, self._is_side_by_side
         work = partial(_native().settle, *arguments, wanted)
-        ranges = chunks(self._room, self._room * self._k, _CHUNK)
-        _run([[partial(work, start, stop) for start, stop in ranges]])
+        n_numbers = self._room * self._k
+        n_threads = self._n_threads(n_numbers)
+        ranges = chunks(self._room, n_numbers, _CHUNK, n_threads)
+        run_in_stages([[partial(work, start, stop) for start, stop in ranges]], n_threads)
         return totals
 
     @property
@@ -311,11 +323,6 @@ class State:
 
 def _native() -> Any:
     return importlib.import_module("scorewise.kernels.cpu._native")
-
-
-def _run(stages: Sequence[Sequence[_Task]]) -> bool:
-    is_large = any(len(tasks) > 1 for tasks in stages)
-    return run_in_stages(stages, get_num_threads() if is_large else 1)
 
 
 def _n_regrets(rule: NativeRule, row: int) -> int:
