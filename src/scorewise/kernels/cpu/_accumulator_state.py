@@ -27,12 +27,8 @@ _ALIGNMENT = 64  # bytes of a vector
 # Up to so many classes, instances are side by side (measured): what is done once for each vector of
 # instances then costs least. Rules from costs on need classes in their order.
 _FEW_CLASSES = 400
-_WITH_CONVEX = {
-    Code.LOG,
-    Code.ZERO_ONE,
-    Code.SEPARABLE,
-    Code.NORM,
-}  # has_convex in native/dispatch.hpp
+# As has_convex in native/dispatch.hpp.
+_WITH_CONVEX = {Code.LOG, Code.ZERO_ONE, Code.SEPARABLE, Code.NORM, Code.TWO_CLASS}
 
 _EPISTEMIC, _REGRETS, _CONVEX = range(3)  # what is settled; as in native/dispatch.hpp
 

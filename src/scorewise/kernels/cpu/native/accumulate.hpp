@@ -50,10 +50,11 @@ template <class T, bool SIDE> class Accumulation {
         int convex;              // among the mean convex parts; −1 if EU is never a difference
         T threshold;             // of EU, see above; or of EU over the mean convex part
         bool is_relative;
+        T least_size;            // of the mean convex part, to which the threshold is relative
         ptrdiff_t first_regret;  // in a row of regrets
         Entropy<T> entropy;      // of the new member, of a group of instances
         V<T> epistemic, limit;   // EU or a bound of it, and the threshold
-        Bits<T> is_bound, is_seen;
+        Bits<T> is_bound, is_seen, is_off;
     };
 
     // Some instances that are computed together: a group side by side, or one across.
@@ -113,6 +114,9 @@ template <class T, bool SIDE> class Accumulation {
                 other.place = i;
                 other.convex = has_convex(rule) ? n_convex_ : -1;
                 other.is_relative = has_relative_size(rule);
+                other.least_size = rule.structure == TWO_CLASS ? TwoClass<T>(other.rule.doubles, other.rule.numbers).size() : T(0);
+                other.is_off = Bits<T>{};
+                has_two_classes_ |= rule.structure == TWO_CLASS;
                 other.threshold = T(threshold_of(rule));
                 if (R::has_tangent(other.rule)) other.rule.tangent = new_tangent<T>(n_, arena);
                 other.first_regret = first_regret;
@@ -144,11 +148,11 @@ template <class T, bool SIDE> class Accumulation {
 
     // Whether the rounding errors of the convex part are in proportion to it; see Entropy::size.
     static bool has_relative_size(const Rule &rule) {
-        return rule.structure == NORM || (rule.structure == SEPARABLE && rule.parameter >= 0.5 && rule.parameter <= 3);
+        return rule.structure == NORM || rule.structure == TWO_CLASS || (rule.structure == SEPARABLE && rule.parameter >= 0.5 && rule.parameter <= 3);
     }
     // Above which EU a difference keeps enough digits, whatever the mean; infinite if none is taken.
     double threshold_of(const Rule &rule) const {
-        if (rule.structure == NORM) return FAR;
+        if (rule.structure == NORM || rule.structure == TWO_CLASS) return FAR;
         if (rule.structure != SEPARABLE) return __builtin_inf();
         if (has_relative_size(rule)) return FAR * (rule.parameter + 1);
         const double heaviest = rule.size > 0 ? rule.numbers[rule.size - 1] : 1, n = double(job_.n_classes);
@@ -320,7 +324,8 @@ template <class T, bool SIDE> class Accumulation {
             other.is_bound = stored < 0;
             other.epistemic = absolute(stored);
             other.limit = fill<T>(other.threshold);
-            if (other.is_relative) other.limit = narrow(load_wide(convex(other.convex))) * other.threshold;
+            if (other.is_relative)
+                other.limit = larger(fill<T>(other.least_size), absolute(narrow(load_wide(convex(other.convex))))) * other.threshold;
             other.is_seen = both & ~is_above(other.epistemic, other.limit);
             if (R::has_regrets(other.rule)) other.is_seen = Bits<T>{};
             seen_ |= other.is_seen;
@@ -491,6 +496,7 @@ template <class T, bool SIDE> class Accumulation {
 
     template <bool LOG, bool FROM_LOGITS, bool SQUARED, bool ZERO_ONE> INLINE void add_unit(const Unit &unit, Found &found) {
         constexpr bool OWN_LOG = LOG && !FROM_LOGITS;
+        if (has_two_classes_) see_rows_that_are_off(unit);
         const bool is_seen = is_any(seen_, unit);
         bool is_plain = (is_whole_ || !SIDE) && !any(unit.is_heavier), see_regrets = false;
         Regrets given{};
@@ -646,10 +652,25 @@ template <class T, bool SIDE> class Accumulation {
         return {base, sizeof(Kept), base + (n_ - 1) * ptrdiff_t(sizeof(Kept)), n_};
     }
 
+    // Where rows do not quite sum to 1, entropy and divergence of two classes disagree. EU is then never
+    // a difference: the mean convex part becomes NaN.
+    void see_rows_that_are_off(const Unit &unit) {
+        const Bits<T> is_off = ~(absolute(unit.row[0] + unit.row[1] - T(1)) < T(1e-5));
+        is_far_ &= ~is_off;
+        for (int j = 0; j < n_others_; j++) {
+            Other &other = others_[j];
+            if (other.rule.structure != TWO_CLASS) continue;
+            other.is_off = is_off;
+            other.limit = is_off ? fill<T>(__builtin_inf()) : other.limit;
+            other.is_seen |= both_ & is_off;
+            seen_ |= other.is_seen;
+        }
+    }
+
     void find_entropy(Other &other, const Unit &unit, V<T> total, V<T> top) {
         const Entropy<T> h = R::entropy(other.rule, unit.row, Sums<T>{total, V<T>{}, V<T>{}, V<T>{}, top});
         put(other.entropy.value, unit, h.value);
-        put(other.entropy.convex, unit, h.convex);
+        put(other.entropy.convex, unit, other.is_off ? fill<T>(__builtin_nan("")) : h.convex);
     }
 
     void see_other(Other &other, const Unit &unit) {
@@ -872,6 +893,7 @@ template <class T, bool SIDE> class Accumulation {
     ptrdiff_t first_regret_ = 0;
     int n_convex_, log_place_ = 0, top_place_ = 0;  // the mean convex parts, and two of them: of log, and E max θ
     int n_others_ = 0;
+    bool has_two_classes_ = false;
     Other *others_;
     V<T> *mean_, *scaled_;
     Kept *kept_;                      // of each unit

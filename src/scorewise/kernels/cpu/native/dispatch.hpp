@@ -118,7 +118,8 @@ inline ptrdiff_t regrets_of(const Rule &rule, ptrdiff_t row) {
 
 // Whether EU under a rule may be a difference, for which the mean convex part of H is kept.
 inline bool has_convex(const Rule &rule) {
-    return rule.structure == LOG || rule.structure == ZERO_ONE || rule.structure == SEPARABLE || rule.structure == NORM;
+    return rule.structure == LOG || rule.structure == ZERO_ONE || rule.structure == SEPARABLE || rule.structure == NORM ||
+           rule.structure == TWO_CLASS;
 }
 
 enum Status { INVALID = 0, DONE = 1, NO_MEMORY = 2 };
