@@ -592,8 +592,10 @@ template <class T, bool SIDE> class Accumulation {
         const Bits<T> may_be_far = seen & (bound > log_threshold_ * T(0.25));
         if (any(may_be_far)) {  // a difference costs less than two divergences
             const Wide<T> after = fma(widen(share_), widen(negative * T(LOG_UNIT<T>)) - log_convex_, log_convex_);
-            const V<T> difference = narrow(after - widen(negative_of(may_be_far, &Kept::mean)));
-            bound = may_be_far & (difference > log_threshold_) ? difference : bound;
+            // side by side those of other lanes too, which need it soon
+            const Bits<T> lanes = SIDE ? both_ & (may_be_far | (bound > log_threshold_)) : may_be_far;
+            const V<T> difference = narrow(after - widen(negative_of(lanes, &Kept::mean)));
+            bound = lanes & (difference > log_threshold_) ? larger(difference, bound) : bound;
             seen &= ~(bound > log_threshold_);
         }
         V<T> before = epistemic_[LOG];
@@ -683,7 +685,7 @@ template <class T, bool SIDE> class Accumulation {
             const Row<T> old_mean = kept_row(unit.lane, &Kept::old_mean);
             const Entropy<T> h = R::entropy(other.rule, old_mean, combined_sums(old_mean));
             const V<T> average = of_unit(narrow(load_wide(convex(other.convex)) - widen(h.convex)), unit);
-            before = was_bound ? larger(average, before) : before;
+            before = is_bound ? larger(average, before) : before;  // of other lanes too, which need it soon
             seen &= ~(rest * before > of_unit(other.limit, unit));
         }
         V<T> epistemic = rest * before;
