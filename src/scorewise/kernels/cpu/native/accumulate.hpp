@@ -595,7 +595,7 @@ template <class T, bool SIDE> class Accumulation {
             // side by side those of other lanes too, which need it soon
             const Bits<T> lanes = SIDE ? both_ & (may_be_far | (bound > log_threshold_)) : may_be_far;
             const V<T> difference = narrow(after - widen(negative_of(lanes, &Kept::mean)));
-            bound = lanes & (difference > log_threshold_) ? larger(difference, bound) : bound;
+            bound = (lanes & (difference > log_threshold_)) ? larger(difference, bound) : bound;
             seen &= ~(bound > log_threshold_);
         }
         V<T> before = epistemic_[LOG];
@@ -693,8 +693,9 @@ template <class T, bool SIDE> class Accumulation {
             const V<T> divergences = divergences_from_mean(other, unit);
             epistemic = seen ? epistemic + at_least_zero(divergences) : epistemic;
         }
-        is_bound = (both & ~seen) | (~both & is_bound);
-        put(other.epistemic, unit, is_bound & (epistemic > 0) && other.convex >= 0 ? -epistemic : epistemic);
+        is_bound = ((both & ~seen) | (~both & is_bound)) & (epistemic > 0);
+        if (other.convex >= 0) epistemic = is_bound ? -epistemic : epistemic;
+        put(other.epistemic, unit, epistemic);
     }
 
     // s·D(μ, θ) + (1 − s)·D(μ, μ₁), with θ = μ + (1 − s)·(θ − μ₁) and μ₁ = μ − s·(θ − μ₁).
