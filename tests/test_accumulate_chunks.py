@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 import scorewise as sw
-from support import all_rules, assert_same, fill, members
+from support import all_rules, assert_same, fill, known_to_kernel, members
 
 FOUR = ["log", "brier", "zero-one", "spherical"]
 
@@ -235,3 +235,38 @@ def test_a_wrong_row_of_a_later_chunk_is_named_in_the_whole():
     acc = sw.Accumulator("log")
     with pytest.raises(sw.InvalidInput, match=r"probs\[13, 1, 2\] is nan"):
         acc.update_chunks(np.split(poisoned(), 4))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("k", [3, 100, 500])
+@pytest.mark.parametrize("option", ["from_logits", "normalize"])
+def test_equal_members_have_no_epistemic_uncertainty_however_they_are_added(option, k, dtype):
+    """A softmax has the same rounding errors on every way in."""
+    rng = np.random.default_rng(k)
+    rules = ["log", "brier", "zero-one", "spherical", "tsallis:1.5"]
+    options = {option: True}
+    for n in (1, 7, 50):
+        z = 3 * rng.normal(size=(n, 1, k)).astype(dtype)
+        values = z if option == "from_logits" else np.exp(z)
+        acc, other = sw.Accumulator(rules), sw.Accumulator(rules)
+        acc.update(values[:, 0], **options)
+        chunks = np.array_split(np.repeat(values, 3, axis=1), min(n, 3))
+        acc.update_chunks(chunks, weights=[0.3, 2.0, 1.0], **options)
+        acc.update(values[:, 0], weight=3.0, **options)
+        other.update_chunks([np.repeat(values, 2, axis=1)], **options)
+        acc.merge(other)
+        for name, d in acc.result().items():
+            assert (d.epistemic == 0).all(), name
+
+
+def test_members_of_chunks_are_added_by_the_kernel(monkeypatch):
+    def by_arrays(*_: Any) -> None:
+        raise AssertionError("the array path was taken")
+
+    monkeypatch.setattr("scorewise.accumulate._chunk_statistics", by_arrays)
+    probs = members(300, 5, 7).astype(np.float32)
+    weights = np.array([0.0, 2.0, 1.0, 0.5, 2.0])
+    rules = {name: rule for name, rule in all_rules(7).items() if known_to_kernel(rule)}
+    acc = sw.Accumulator(rules)
+    acc.update_chunks(np.array_split(probs, 4), weights=weights)
+    assert_same(acc.result(), sw.decompose(probs, rules, weights=weights), rtol=2e-4, atol=1e-6)

@@ -82,12 +82,84 @@ def _processors() -> int:
 
 def run_in_threads(tasks: Iterable[Callable[[], bool]], n_threads: int) -> bool:
     """Return whether all tasks return true, run in parallel on ``n_threads`` threads."""
-    tasks = list(tasks)
-    if len(tasks) == 1:
-        return tasks[0]()
-    if n_threads == 1:
-        return all(task() for task in tasks)
-    return all(_executor(n_threads).map(lambda task: task(), tasks))
+    return run_in_stages([tasks], n_threads)
+
+
+def run_in_stages(stages: Iterable[Iterable[Callable[[], bool]]], n_threads: int) -> bool:
+    """Return whether all tasks return true, each stage run when all of the one before it were.
+
+    The calling thread is one of ``n_threads``. None of them waits for a task that no thread has
+    begun, so that several callers may share the pool.
+    """
+    work = _Stages([list(tasks) for tasks in stages])
+    if n_threads == 1 or work.most_tasks <= 1:
+        return all(task() for tasks in work.stages for task in tasks)
+    helpers = min(n_threads, work.most_tasks) - 1
+    futures = [_executor(n_threads).submit(work.run) for _ in range(helpers)]
+    try:
+        work.run()
+        work.wait()
+    finally:
+        work.stop()
+        for future in futures:
+            future.cancel()
+    return work.is_done()
+
+
+class _Stages:
+    """Tasks in stages, of which threads take one after the other."""
+
+    def __init__(self, stages: list[list[Callable[[], bool]]]) -> None:
+        self.stages = stages
+        self.most_tasks = max(map(len, stages), default=0)
+        self._stage = self._next = self._n_running = 0
+        self._is_stopped = False
+        self._error: BaseException | None = None
+        self._changed = threading.Condition()
+
+    def run(self) -> None:
+        """Run tasks until there are no more, or one of them failed."""
+        while (task := self._take()) is not None:
+            succeeded, error = False, None
+            try:
+                succeeded = task()
+            except BaseException as raised:  # the caller raises it
+                error = raised
+            with self._changed:
+                self._n_running -= 1
+                self._is_stopped |= not succeeded
+                self._error = self._error or error
+                self._changed.notify_all()
+
+    def _take(self) -> Callable[[], bool] | None:
+        with self._changed:
+            while not self._is_stopped and self._stage < len(self.stages):
+                tasks = self.stages[self._stage]
+                if self._next < len(tasks):
+                    self._next += 1
+                    self._n_running += 1
+                    return tasks[self._next - 1]
+                if self._n_running:
+                    self._changed.wait()
+                else:
+                    self._stage, self._next = self._stage + 1, 0
+            return None
+
+    def wait(self) -> None:
+        """Wait for the tasks that still run."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._n_running)
+
+    def stop(self) -> None:
+        """Let no thread take another task."""
+        with self._changed:
+            self._is_stopped |= self._stage < len(self.stages)
+
+    def is_done(self) -> bool:
+        """Return whether all tasks succeeded; raise what one of them raised."""
+        if self._error is not None:
+            raise self._error
+        return not self._is_stopped
 
 
 def _executor(n_threads: int) -> ThreadPoolExecutor:

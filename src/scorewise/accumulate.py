@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -35,6 +36,8 @@ from scorewise.kernels import AccumulatorState, Extras, Kernel
 from scorewise.rules import DecisionRule, RuleLike, ScoringRule, get_rules, is_single_rule
 
 __all__ = ["Accumulator"]
+
+_SOME_INSTANCES = 1 << 14  # whose shares are computed at a time
 
 
 class Accumulator:
@@ -372,25 +375,37 @@ class _Fused:
 
         Return False, and add nothing, if it is no prediction.
         """
-        shares = self._shares(weight)
-        if not self.state.add(raw, shares.astype(dtype_name(self.like))):
+        if not self.state.add(raw, self._shares(weight)):
             return False
+        # New arrays only if these were one number: arrays of another accumulator are never here.
+        larger = weight.ndim > self._weight.ndim
+        sums, heaviest = (None, None) if larger else (self._weight, self._anchor_weight)
         with np.errstate(all="ignore"):  # result() raises for an infinite sum
-            self._weight = np.asarray(self._weight + weight)
-        self._anchor_weight = np.maximum(self._anchor_weight, weight)
+            self._weight = np.asarray(np.add(self._weight, weight, out=sums))
+        self._anchor_weight = np.asarray(np.maximum(self._anchor_weight, weight, out=heaviest))
         return True
 
     def _shares(self, weight: np.ndarray) -> np.ndarray:
         """Return the shares of a new member, as AccumulatorState.add takes them."""
+        dtype = dtype_name(self.like)
         if weight.ndim == self._weight.ndim == 0:  # without arrays, which take longer
-            w, before = float(weight), float(self._weight)
-            scale = w + before if w + before > 0 else 1.0
-            return np.array([[w / scale], [before / scale], [float(self._anchor_weight < weight)]])
-        with np.errstate(all="ignore"):
-            total = self._weight + weight
-            scales = np.where(total > 0, total, 1.0)
-            parts = weight / scales, self._weight / scales, self._anchor_weight < weight
-        return np.stack([np.reshape(part, -1) for part in np.broadcast_arrays(*parts)])
+            own, others = float(weight), float(self._weight)
+            total = own + others if own + others > 0 else 1.0
+            heavier = float(self._anchor_weight < weight)
+            return np.array([[own / total], [others / total], [heavier]], dtype)
+        batch = self.state.shape[:-1]
+        shares = np.empty((3, math.prod(batch)), dtype)
+        arrays = (weight, self._weight, self._anchor_weight)
+        flat = [x.reshape(-1) if x.ndim else x for x in arrays]
+        for start in range(0, shares.shape[1], _SOME_INSTANCES):
+            here = slice(start, start + _SOME_INSTANCES)
+            w, before, heaviest = (x[here] if x.ndim else x for x in flat)
+            with np.errstate(all="ignore"):
+                scale = before + w
+                scale = np.where(scale > 0, scale, 1.0)
+                shares[0, here], shares[1, here] = w / scale, before / scale
+            shares[2, here] = heaviest < w
+        return shares
 
     def to_library(self, values: np.ndarray) -> Array:
         """Return an array that nobody else has, in the library and precision of the members."""
@@ -546,7 +561,9 @@ class _ChunkReader:
         """Add the next instances."""
         self._check_fits(raw.values)
         raw = raw.block(raw.values, (self._n_instances,))
-        statistics = _chunk_statistics(Samples.of(raw, self._weights), self._rules)
+        statistics = self._by_kernel(raw)
+        if statistics is None:  # no kernel, or no predictions: the error says where
+            statistics = _chunk_statistics(Samples.of(raw, self._weights), self._rules)
         start, n = self._n_instances, raw.values.shape[0]
         self._n_instances += n
         if self._expected is None or not isinstance(statistics[0], np.ndarray):
@@ -557,6 +574,42 @@ class _ChunkReader:
         if self._n_instances <= self._expected:
             for whole, of_chunk in zip(self._whole, statistics, strict=True):
                 whole[start : start + n] = of_chunk
+
+    def _by_kernel(self, raw: RawPredictions) -> list[Array] | None:
+        """Return the statistics as _chunk_statistics does, by a kernel that accumulates.
+
+        A softmax then has the same rounding errors as that of a member added on its own.
+        """
+        kernel = None if is_compiled(raw.values) else kernels.pick(raw, None)
+        new_state = getattr(kernel, "new_state", None)
+        if (
+            kernel is None
+            or new_state is None
+            or len(self._rules) > getattr(kernel, "MOST_RULES", 0)
+        ):
+            return None
+        if not all(kernel.supports(rule, Extras()) for rule in self._rules.values()):
+            return None
+        weights = np.ones(self.n_members) if self._weights is None else self._weights
+        if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
+            return None
+        raw.check_logits()
+        xp = namespace(raw.values)
+        like = xp.zeros_like(working_precision(xp, raw.values[:0, 0, :]))
+        dtype = dtype_name(like)
+        n, _, n_classes = raw.values.shape
+        fused = _Fused(
+            tuple(self._rules), new_state((n, n_classes), dtype, self._rules.values()), like
+        )
+        before = np.concatenate([[0.0], np.cumsum(weights)[:-1]])
+        heaviest = np.concatenate([[-1.0], np.maximum.accumulate(weights)[:-1]])
+        scale = np.where(before + weights > 0, before + weights, 1.0)
+        shares = np.stack([weights / scale, before / scale, heaviest < weights])
+        if not fused.state.add_all(raw, shares.astype(dtype)):
+            return None
+        both = fused.statistics(self._rules).values()
+        means = [fused.to_library(x) for x in (fused.state.anchor, fused.state.deviation)]
+        return [*means, *(aleatoric for aleatoric, _ in both), *(state for _, state in both)]
 
     def _check_fits(self, values: Array) -> None:
         """Raise unless all chunks have the same members, library and precision."""

@@ -212,23 +212,26 @@ def test_an_accumulator_whose_update_was_interrupted_is_not_used(monkeypatch):
     """Some instances have a member more than others."""
     member = members(60_000, 1, 10)[:, 0]
     acc = fill(members(60_000, 2, 10), FOUR)
-    mean, calls = acc.mean, []
+    mean = acc.mean
 
-    def interrupted(tasks: Any, n_threads: int) -> bool:
-        calls.append(tasks[0]())
+    def interrupted(stages: Any, n_threads: int) -> bool:
+        if len(stages) > 2:  # the first checks
+            stages = stages[:1]
+        for tasks in stages:
+            tasks[0]()
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("scorewise.kernels.cpu._accumulator_state.run_in_threads", interrupted)
+        patch.setattr("scorewise.kernels.cpu._accumulator_state.run_in_stages", interrupted)
         with pytest.raises(KeyboardInterrupt):  # while the member is checked
             acc.update(member)
     np.testing.assert_array_equal(acc.mean, mean)
     with monkeypatch.context() as patch:
-        patch.setattr("scorewise.kernels.cpu._accumulator_state.run_in_threads", interrupted)
+        patch.setattr("scorewise.kernels.cpu._accumulator_state.run_in_stages", interrupted)
         with pytest.raises(KeyboardInterrupt):
             acc.update(member, check=False)
     for use in (acc.result, lambda: acc.mean, lambda: acc.update(member)):
-        with pytest.raises(RuntimeError, match="interrupted"):
+        with pytest.raises(sw.ScorewiseError, match="interrupted"):
             use()
 
 
@@ -354,3 +357,40 @@ def test_many_members_do_not_drown_in_rounding():
         acc.update(probs[:, m % 4])
     expected = sw.decompose(probs.astype(np.float64), FOUR)
     assert_same(acc.result(), expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("k", [2, 10, 450])
+@pytest.mark.parametrize("heaviest", [1.0, 5.0])
+def test_members_that_agree_may_follow_others_that_are_far_apart(dtype, k, heaviest):
+    """The anchor is 0 where members are far apart; those that follow need its digits no more."""
+    rng = np.random.default_rng(k)
+    rules = [*FOUR, "tsallis:1.5", "pseudospherical:3"]
+    apart = rng.dirichlet(np.full(k, 0.5), size=(33, 12))
+    agreeing = np.repeat(rng.dirichlet(np.ones(k), size=(33, 1)), 60, axis=1)
+    probs = np.concatenate([apart, agreeing * (1 + 1e-3 * rng.uniform(size=(33, 60, 1)))], axis=1)
+    probs = (probs / probs.sum(axis=-1, keepdims=True)).astype(dtype)
+    weights = np.ones(probs.shape[1])
+    weights[20] = heaviest  # which becomes the anchor
+    with accumulated_by_kernel():
+        acc = fill(probs, rules, weights)
+    exact = probs.astype(np.float64)
+    exact /= exact.sum(axis=-1, keepdims=True)
+    expected = sw.decompose(exact, rules, weights=weights)
+    rtol = {"float32": 1e-4, "float64": 1e-12}[dtype]
+    for name, d in acc.result().items():
+        np.testing.assert_allclose(d.epistemic, expected[name].epistemic, rtol=rtol, err_msg=name)
+
+
+def test_weights_of_instances_take_less_memory_than_a_member():
+    member = members(40_000, 1, 20)[:, 0].astype(np.float32)
+    weight = np.random.default_rng(0).uniform(size=len(member))
+    acc = sw.Accumulator(FOUR)
+    for _ in range(2):
+        acc.update(member, weight)
+    tracemalloc.start()
+    with accumulated_by_kernel():
+        acc.update(member, weight)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 0.4 * member.nbytes

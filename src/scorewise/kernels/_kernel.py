@@ -136,7 +136,7 @@ class AccumulatorState(Protocol):
 
     @property
     def anchor(self) -> np.ndarray:
-        """One of the heaviest members, ``(..., K)``."""
+        """One of the heaviest members, ``(..., K)``, or 0 where they are far apart."""
 
     @property
     def deviation(self) -> np.ndarray:
@@ -155,6 +155,12 @@ class AccumulatorState(Protocol):
 
     def regrets(self, rule: int) -> np.ndarray | None:
         """Return the mean regrets under a rule, ``(..., R)``; None if it has none."""
+
+    def add_all(self, raw: RawPredictions, shares: np.ndarray) -> bool:
+        """Add members ``(N, M, K)`` at once, with the shares ``(3, M)`` of one after the other.
+
+        Return False if some are no predictions; the state must then not be used any more.
+        """
 
     def load(
         self,

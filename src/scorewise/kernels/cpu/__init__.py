@@ -33,6 +33,7 @@ from scorewise.errors import InvalidInput
 from scorewise.kernels._kernel import Extras, Usability
 from scorewise.kernels.cpu._accumulator_state import State
 from scorewise.kernels.cpu._beta_numbers import two_class_numbers
+from scorewise.kernels.cpu._chunks import chunks
 from scorewise.kernels.cpu._codes import Code, NativeRule, kind_and_tolerance
 from scorewise.rules import ScoringRule
 from scorewise.rules.structures import (
@@ -63,8 +64,6 @@ _NEAR_ZERO = 0.5  # parameters of beta, with which powers of tiny numbers are fa
 _LARGEST_POWER = 300  # the largest power of a rule that keeps enough digits in float32
 
 _CHUNK = 1 << 19  # numbers that are worth handing to a thread
-_CHUNKS_PER_THREAD = 8
-_LANES = 16  # the most instances that the kernel takes at a time; chunks are multiples of it
 MOST_RULES = 64  # that the kernel takes at a time
 _MANY_PIECES = 1000  # passed to the threads at a time
 _SLAB = 1 << 22  # numbers that are widened from half precision at a time
@@ -341,10 +340,6 @@ def _tasks(
 
 def _in_chunks(call: Callable[..., bool], members: np.ndarray) -> list[Callable[[], bool]]:
     """Return calls for chunks of instances, from the first to the one after the last."""
-    n = len(members)
-    n_chunks = max(1, members.size // _CHUNK)
-    if n_chunks > 1:
-        n_chunks = min(n_chunks, get_num_threads() * _CHUNKS_PER_THREAD)
-    step = -(-n // n_chunks)
-    step += -step % _LANES
-    return [partial(call, start, min(start + step, n)) for start in range(0, n, step)]
+    n_threads = get_num_threads() if members.size >= 2 * _CHUNK else 1
+    ranges = chunks(len(members), members.size, _CHUNK, n_threads)
+    return [partial(call, start, stop) for start, stop in ranges]

@@ -13,33 +13,39 @@ import numpy as np
 
 from scorewise._array import Array, dtype_name, host_view, namespace, working_precision
 from scorewise._inputs import RawPredictions
-from scorewise._threads import get_num_threads, run_in_threads
+from scorewise._threads import get_num_threads, run_in_stages
+from scorewise.errors import ScorewiseError
+from scorewise.kernels.cpu._chunks import LANE_BLOCK, chunks, rounded_up
 from scorewise.kernels.cpu._codes import Code, NativeRule, kind_and_tolerance
 
-_LANE_BLOCK = 16  # as in native/dispatch.hpp
 _CHUNK = 1 << 18  # numbers that are worth handing to a thread, or copied at a time
-_CHUNKS_PER_THREAD = 8
+_BLOCK = 1 << 16  # numbers that are checked, and then added while a cache has them
+_SLAB = 1 << 22  # numbers that are widened from half precision at a time
 _FEW_NUMBERS = 1 << 12  # of rows that are rather copied than passed one after the other
 _ALIGNMENT = 64  # bytes of a vector
 
 # Up to so many classes, instances are side by side (measured): what is done once for each vector of
 # instances then costs least. Rules from costs on need classes in their order.
 _FEW_CLASSES = 400
-_WITH_CONVEX = {Code.LOG, Code.SEPARABLE, Code.NORM}  # has_convex in native/dispatch.hpp
+# As has_convex in native/dispatch.hpp.
+_WITH_CONVEX = {Code.LOG, Code.ZERO_ONE, Code.SEPARABLE, Code.NORM, Code.TWO_CLASS}
 
 _EPISTEMIC, _REGRETS, _CONVEX = range(3)  # what is settled; as in native/dispatch.hpp
 
 _Task = Callable[[], bool]
+_Work = Callable[[int, np.ndarray, int, int], bool]  # on instances (n, K) from the state's first on
 
-# Anchor, deviation, regrets, statistics (E H(θ) of all rules, then EU) and convex parts; all flat.
-_Memory = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+# Anchor, deviation, regrets, statistics (E H(θ) of all rules, then EU), convex parts, and 1 where
+# the anchor is 0; all flat.
+_Memory = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 class State:
     """What an accumulator knows of N instances under some rules; README.md explains its layout.
 
-    The mean is ``anchor + deviation``. Of every rule there are E H(θ), and EU or a lower bound of
-    it; of some the mean convex part of H, of which EU is a difference where members are far apart.
+    The mean is ``anchor + deviation``; the anchor is one of the heaviest members, or 0 where they
+    are far apart. Of every rule there are E H(θ), and EU or a lower bound of it; of some the mean
+    convex part of H, of which EU is a difference where members are far apart.
 
     Parameters
     ----------
@@ -60,10 +66,10 @@ class State:
         self._rules = tuple(distinct.values())
         self._places = [list(distinct).index(key) for key in keys]
         codes = [code for code, *_ in self._rules]
-        is_few = self._k <= _FEW_CLASSES and self._n > 1
-        self._is_side_by_side = max(codes) >= Code.COSTS or is_few
-        self._row = self._k if self._is_side_by_side else _rounded_up(self._k)
-        self._room = _rounded_up(self._n)
+        # whatever the number of instances: a softmax then has the same rounding errors
+        self._is_side_by_side = max(codes) >= Code.COSTS or self._k <= _FEW_CLASSES
+        self._row = self._k if self._is_side_by_side else rounded_up(self._k)
+        self._room = rounded_up(self._n)
         self._regret_counts = [_n_regrets(rule, self._row) for rule in self._rules]
         self._memory = self._new_memory()
         self._is_backward = False  # whether the last pass was
@@ -80,27 +86,85 @@ class State:
         native, (kind, tolerance) = _native(), kind_and_tolerance(raw)
 
         def check(_: int, member: np.ndarray, start: int, stop: int) -> bool:
-            return bool(native.check(member, kind, tolerance, start, stop))
+            return bool(native.check(member[:, None], kind, tolerance, start, stop))
+
+        def begin() -> bool:
+            self._is_whole = False
+            return True
 
         def accumulate(first: int, member: np.ndarray, start: int, stop: int) -> bool:
             own = shares if shares.shape[1] == 1 else shares[:, first : first + len(member)]
             how = self._rules, kind, tolerance, self._is_side_by_side
-            return bool(native.accumulate(member, own, self._memory, *how, first, start, stop))
+            arrays = member[:, None], own[..., None], self._memory
+            return bool(native.accumulate(*arrays, *how, first, start, stop))
 
         self._require_whole()
         # A pass starts where the one before it ended, as caches still have the numbers there.
         self._is_backward = not self._is_backward
-        if raw.check and not self._for_member(check, raw.values, backward=not self._is_backward):
-            return False
-        self._is_whole = False
-        self._for_member(accumulate, raw.values, backward=self._is_backward)
+        ways: list[tuple[_Work, bool]] = [(check, not self._is_backward)] if raw.check else []
+        ways.append((accumulate, self._is_backward))
+        view, n_threads = self._view(raw.values), self._n_threads(self._n * self._k)
+        if view is not None:
+            *checks, adds = (
+                self._tasks(work, 0, view, backward, n_threads) for work, backward in ways
+            )
+            if not run_in_stages([*checks, [begin], adds], n_threads):
+                return False
+        else:
+            for work, backward in ways:
+                if work is accumulate:
+                    begin()
+                for first, member in self._copies(raw.values, 0):
+                    if not run_in_stages(
+                        [self._tasks(work, first, member, backward, n_threads)], n_threads
+                    ):
+                        return False
         self._is_whole = True
         return True
+
+    def add_all(self, raw: RawPredictions, shares: np.ndarray) -> bool:
+        """Add all members ``(N, M, K)`` at once, with shares ``(3, M)`` as of one after the other.
+
+        Return False if some are no predictions: the state must not be used any more.
+        """
+        native, (kind, tolerance) = _native(), kind_and_tolerance(raw)
+        xp, n_members = namespace(raw.values), raw.values.shape[1]
+        how = self._rules, kind, tolerance, self._is_side_by_side
+        own = np.ascontiguousarray(shares[:, None])
+
+        def work(first: int, members: np.ndarray, start: int, stop: int) -> bool:
+            step = rounded_up(_BLOCK // (n_members * self._k) + 1)
+            for i in range(start, stop, step):
+                here = i, min(i + step, stop)
+                if raw.check and not native.check(members, kind, tolerance, *here):
+                    return False
+                native.accumulate(members, own, self._memory, *how, first, *here)
+            return True
+
+        self._require_whole()
+        self._is_whole = False
+        is_half = dtype_name(raw.values) in {"float16", "bfloat16"}
+        slab = rounded_up(_SLAB // (n_members * self._k) + 1) if is_half else max(1, self._n)
+        for start in range(0, self._n, slab):
+            members = host_view(working_precision(xp, raw.values[start : start + slab, ...]))
+            if not self._is_side_by_side and members.strides[-1] != members.itemsize:
+                return False
+            n_threads = self._n_threads(members.size)
+            ranges = chunks(len(members), members.size, _CHUNK, n_threads)
+            tasks = [partial(work, start, members, *stretch) for stretch in ranges]
+            if not run_in_stages([tasks], n_threads):
+                return False
+        self._is_whole = True
+        return True
+
+    @staticmethod
+    def _n_threads(n_numbers: int) -> int:
+        return get_num_threads() if n_numbers >= 2 * _CHUNK else 1
 
     def _require_whole(self) -> None:
         """Raise if an update was interrupted: some instances have one member more than others."""
         if not self._is_whole:
-            raise RuntimeError("an update was interrupted halfway; fill a new Accumulator")
+            raise ScorewiseError("an update was interrupted halfway; fill a new Accumulator")
 
     def _new_memory(self) -> _Memory:
         n_rules, n_regrets = len(self._rules), sum(self._regret_counts)
@@ -111,73 +175,58 @@ class State:
             _zeros(self._room * n_regrets, self.dtype),
             _zeros(2 * n_rules * self._room, self.dtype),
             _zeros(n_convex * self._room, np.dtype(np.float64)),
+            np.zeros(self._room, np.uint8),
         )
 
-    def _for_member(
-        self, work: Callable[[int, np.ndarray, int, int], bool], values: Array, *, backward: bool
-    ) -> bool:
-        """Return whether the work returns true for all parts of a member."""
-        for first, member in self._pieces(values, 0):
-            tasks = [
-                partial(work, first, member, start, stop)
-                for start, stop in self._ranges(first, len(member))
-            ]
-            if not _run(tasks[::-1] if backward else tasks):
-                return False
-        return True
+    def _tasks(
+        self, work: _Work, first: int, member: np.ndarray, backward: bool, n_threads: int
+    ) -> Sequence[_Task]:
+        """Return the parts of the work on instances (n, K) from the state's ``first`` on."""
+        ranges = chunks(len(member), member.size, _CHUNK, n_threads, first)
+        tasks = [partial(work, first, member, start, stop) for start, stop in ranges]
+        return tasks[::-1] if backward else tasks
 
-    def _pieces(self, values: Array, first: int) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield the number of an instance, and an array (n, K) of the instances from it on.
+    def _view(self, values: Array) -> np.ndarray | None:
+        """Return the instances as an array (n, K) that the kernel can read; None without a copy."""
+        if dtype_name(values) in {"float16", "bfloat16"}:
+            return None
+        view = host_view(values)
+        in_rows = view.ndim == 1 or view.strides[-1] == view.itemsize
+        if (in_rows or self._is_side_by_side) and _is_evenly_spaced(view):
+            return view.reshape(-1, self._k)
+        return None
 
-        A piece is a view where the kernel can read it, and else a copy of few instances.
+    def _copies(self, values: Array, first: int) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield the number of an instance, and a copy (n, K) of a few instances from it on.
+
+        Parts that the kernel can read are not copied.
         """
-        xp, shape = namespace(values), tuple(values.shape)
+        shape = tuple(values.shape)
         if math.prod(shape) == 0:
+            return
+        view = self._view(values)
+        if view is not None:
+            yield first, view
             return
         if len(shape) == 1:
             values, shape = values[None, :], (1, *shape)
-        is_half = dtype_name(values) in {"float16", "bfloat16"}
-        if not is_half:
-            view = host_view(values)
-            in_rows = view.strides[-1] == view.itemsize
-            if (in_rows or self._is_side_by_side) and _is_evenly_spaced(view):
-                yield first, view.reshape(-1, self._k)
-                return
         per_row = math.prod(shape[1:])
         if len(shape) > 2 and per_row > _FEW_NUMBERS:
             for i in range(shape[0]):
-                yield from self._pieces(values[i, ...], first + i * per_row // self._k)
+                yield from self._copies(values[i, ...], first + i * per_row // self._k)
             return
-        step = max(1, _CHUNK // per_row)
+        step, xp = max(1, _CHUNK // per_row), namespace(values)
         for start in range(0, shape[0], step):
             block = host_view(working_precision(xp, values[start : start + step, ...]))
-            yield (
-                first + start * per_row // self._k,
-                np.ascontiguousarray(block).reshape(-1, self._k),
-            )
-
-    def _ranges(self, first: int, n: int) -> Iterator[tuple[int, int]]:
-        """Yield parts of n instances from the state's ``first`` on, which threads may add at once.
-
-        Two of them never write to the same block of the state.
-        """
-        n_chunks = max(1, n * self._k // _CHUNK)
-        if n_chunks > 1:
-            n_chunks = min(n_chunks, get_num_threads() * _CHUNKS_PER_THREAD)
-        step = _rounded_up(-(-n // n_chunks))
-        stops = range(step - first % _LANE_BLOCK, n + step, step)
-        start = 0
-        for stop in stops:
-            if start < n:
-                yield start, min(stop, n)
-            start = stop
+            rows = np.ascontiguousarray(block).reshape(-1, self._k)
+            yield first + start * per_row // self._k, rows
 
     # -- results ----------------------------------------------------------------------------------
 
     def components(self) -> list[list[np.ndarray]]:
         """Return total, aleatoric and epistemic uncertainty of each rule, ``(...)``, new arrays."""
         totals = self._settle(_EPISTEMIC)
-        both = self._memory[3].reshape(-1, 2, len(self._rules), _LANE_BLOCK)
+        both = self._memory[3].reshape(-1, 2, len(self._rules), LANE_BLOCK)
         rows = [
             [totals[place], *(both[:, part, place].reshape(-1) for part in range(2))]
             for place in self._places
@@ -190,13 +239,15 @@ class State:
         totals = np.empty((len(self._rules), self._room), self.dtype)
         arguments = self._memory, totals, self._rules, self._k, self._is_side_by_side
         work = partial(_native().settle, *arguments, wanted)
-        ranges = self._ranges(0, self._room) if self._room else ()
-        _run([partial(work, start, stop) for start, stop in ranges])
+        n_numbers = self._room * self._k
+        n_threads = self._n_threads(n_numbers)
+        ranges = chunks(self._room, n_numbers, _CHUNK, n_threads)
+        run_in_stages([[partial(work, start, stop) for start, stop in ranges]], n_threads)
         return totals
 
     @property
     def anchor(self) -> np.ndarray:
-        """One of the heaviest members, ``(..., K)``, a new array."""
+        """One of the heaviest members, ``(..., K)``, or 0; a new array."""
         return self._rows(self._memory[0], 0, self._k).reshape(self.shape)
 
     @property
@@ -222,9 +273,10 @@ class State:
         states: Sequence[np.ndarray],
     ) -> None:
         """Take over the statistics of other members: of each rule E H(θ), and EU or regrets."""
+        self._memory[5][:] = 0
         self._set_rows(self._memory[0], 0, anchor)
         self._set_rows(self._memory[1], 0, deviation)
-        both = self._memory[3].reshape(-1, 2, len(self._rules), _LANE_BLOCK)
+        both = self._memory[3].reshape(-1, 2, len(self._rules), LANE_BLOCK)
         for i, place in enumerate(self._places):
             both[:, 0, place] = self._blocks(aleatoric[i])
             if self._regret_counts[place]:
@@ -239,14 +291,14 @@ class State:
         """Numbers of the instances, in whole blocks."""
         padded = np.zeros(self._room, self.dtype)
         padded[: self._n] = values.reshape(-1)
-        return padded.reshape(-1, _LANE_BLOCK)
+        return padded.reshape(-1, LANE_BLOCK)
 
     def _instances(self, flat: np.ndarray) -> np.ndarray:
         """A view of numbers: (blocks, instances of a block, numbers of an instance)."""
         length = flat.size // max(1, self._room)
         if self._is_side_by_side:
-            return flat.reshape(-1, length, _LANE_BLOCK).swapaxes(1, 2)
-        return flat.reshape(-1, _LANE_BLOCK, length)
+            return flat.reshape(-1, length, LANE_BLOCK).swapaxes(1, 2)
+        return flat.reshape(-1, LANE_BLOCK, length)
 
     def _rows(self, flat: np.ndarray, first: int, n: int) -> np.ndarray:
         if self._room == 0:
@@ -260,21 +312,13 @@ class State:
             return
         rows = rows.reshape(self._n, -1)
         view = self._instances(flat)[..., first : first + rows.shape[1]]
-        whole = self._n // _LANE_BLOCK
-        view[:whole] = rows[: whole * _LANE_BLOCK].reshape(whole, _LANE_BLOCK, rows.shape[1])
-        view[whole:, : self._n % _LANE_BLOCK] = rows[whole * _LANE_BLOCK :]
+        whole = self._n // LANE_BLOCK
+        view[:whole] = rows[: whole * LANE_BLOCK].reshape(whole, LANE_BLOCK, rows.shape[1])
+        view[whole:, : self._n % LANE_BLOCK] = rows[whole * LANE_BLOCK :]
 
 
 def _native() -> Any:
     return importlib.import_module("scorewise.kernels.cpu._native")
-
-
-def _run(tasks: Sequence[_Task]) -> bool:
-    return run_in_threads(tasks, get_num_threads() if len(tasks) > 1 else 1)
-
-
-def _rounded_up(n: int) -> int:
-    return n + -n % _LANE_BLOCK
 
 
 def _n_regrets(rule: NativeRule, row: int) -> int:

@@ -28,7 +28,7 @@ def average(
     /,
 ) -> bool: ...
 def check(
-    member: np.ndarray,  # (N, K), of any strides
+    members: np.ndarray,  # (N, M, K), of any strides
     kind: int,
     tolerance: float,
     start: int,
@@ -36,16 +36,18 @@ def check(
     /,
 ) -> bool: ...
 def accumulate(
-    member: np.ndarray,  # (N, K), that was checked
-    shares: np.ndarray,  # (3, N or 1), of the same dtype
-    memory: tuple[np.ndarray, ...],  # anchor, deviation, regrets, statistics and convex; all flat
+    members: np.ndarray,  # (N, M, K), that were checked
+    shares: np.ndarray,  # (3, N or 1, M), of the same dtype
+    memory: tuple[
+        np.ndarray, ...
+    ],  # anchor, deviation, regrets, statistics, convex and is_free; all flat
     rules: tuple[
         tuple[int, float, np.ndarray | None], ...
     ],  # at most one of each of the first four
     kind: int,
     tolerance: float,
     is_side_by_side: bool,
-    offset: int,  # of the member's first instance in the state
+    offset: int,  # of the members' first instance in the state
     start: int,
     stop: int,
     /,

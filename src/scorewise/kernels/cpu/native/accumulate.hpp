@@ -16,8 +16,14 @@
 //
 //   epistemic ≤ threshold: it is EU;     epistemic > threshold: it is a lower bound of EU.
 //
-// Under zero-one, EU itself is kept: it is H(μ) − E H(θ) where members are far apart. Regrets are then
+// This is so for log. Thresholds of powers and norms depend on the mean, and so a lower bound has a
+// minus sign.
+//
+// Under zero-one, EU itself is kept: it is E max θ − max μ where members are far apart. Regrets are then
 // not kept, unless an instance of the same vector needs them.
+//
+// Where members are far apart under all rules, the anchor adds no digits that count. It is then set to
+// 0, and not read any more.
 //
 // The state changes in place. The member was checked before (checks.hpp), as no row may turn out to be
 // no prediction when those before it were added.
@@ -28,6 +34,10 @@
 namespace scorewise {
 namespace SCOREWISE_ISA {
 
+// EU of Brier and spherical above which a mean in the precision of members has all digits that count:
+// it has errors of √EU times some units of rounding.
+constexpr double FAR_SQUARES = 1e-3;
+constexpr ptrdiff_t AHEAD_IN_GROUPS = 4;  // groups whose statistics are fetched before they are read
 constexpr ptrdiff_t AHEAD_IN_STATE = 1024;  // numbers of the state that are fetched before they are read
 
 template <class T, bool SIDE> class Accumulation {
@@ -38,11 +48,13 @@ template <class T, bool SIDE> class Accumulation {
         RuleNumbers<T> rule;
         int place;               // in the list of rules
         int convex;              // among the mean convex parts; −1 if EU is never a difference
-        T threshold;             // of EU, see above
+        T threshold;             // of EU, see above; or of EU over the mean convex part
+        bool is_relative;
+        T least_size;            // of the mean convex part, to which the threshold is relative
         ptrdiff_t first_regret;  // in a row of regrets
         Entropy<T> entropy;      // of the new member, of a group of instances
-        V<T> epistemic;
-        Bits<T> is_seen;
+        V<T> epistemic, limit;   // EU or a bound of it, and the threshold
+        Bits<T> is_bound, is_seen, is_off;
     };
 
     // Some instances that are computed together: a group side by side, or one across.
@@ -55,14 +67,41 @@ template <class T, bool SIDE> class Accumulation {
         Bits<T> is_heavier;
     };
 
+    // A class of the member, of the means before and after it, and θ − μ₁.
+    struct Kept {
+        V<T> own, old_mean, mean, change;
+    };
+
+    // What the loops over the classes of a unit find besides the new mean.
+    enum Quantity {
+        OWN_TOTAL, OWN_TOP, OWN_SQUARES, OWN_DOUBT, OWN_NEGATIVE,  // of the member, as in Sums
+        PATH,                                                      // Σ|θ − μ₁|
+        DISTANCE, ALONG, MEAN_SQUARES,                             // Σ(θ − μ₁)², Σ(θ − μ₁)·μ, Σμ²
+        MEAN_TOP,                                                  // max μ
+        LEAST_REGRET,                                              // mean regret under zero-one
+        N_FOUND
+    };
+    struct Found {
+        V<T> at[N_FOUND];
+        INLINE Sums<T> sums() const { return {at[OWN_TOTAL], at[OWN_SQUARES], at[OWN_DOUBT], at[OWN_NEGATIVE], at[OWN_TOP]}; }
+        INLINE void set_sums(const Sums<T> &s) {
+            at[OWN_TOTAL] = s.total, at[OWN_TOP] = s.top;
+            at[OWN_SQUARES] = s.squares, at[OWN_DOUBT] = s.doubt, at[OWN_NEGATIVE] = s.negative;
+        }
+    };
+    template <bool LOG, bool SQUARED, bool ZERO_ONE> static constexpr bool is_found(int i) {
+        if (i <= OWN_TOP) return true;
+        if (i == OWN_NEGATIVE || i == PATH) return LOG;
+        return i < MEAN_TOP ? SQUARED : ZERO_ONE;
+    }
+
   public:
-    // Of a member (n_members = 1) or, without one, of the state itself.
+    // Of members or, without any, of the state itself.
     Accumulation(const Job &job, const State &state, Arena &arena)
         : job_(job), state_(state), members_(job, arena), n_(members_.n),
           step_(SIDE ? LANE_BLOCK : LANES<T>), row_length_(row_length(job.n_classes, SIDE)) {
-        old_mean_ = arena.take<V<T>>(n_);
         mean_ = arena.take<V<T>>(n_);
-        change_ = arena.take<V<T>>(n_);
+        kept_ = arena.take<Kept>(SIDE ? n_ : n_ * LANES<T>);
         scaled_ = arena.take<V<T>>(n_);
         others_ = arena.take<Other>(job.n_rules);
         ptrdiff_t first_regret = 0;
@@ -74,12 +113,18 @@ template <class T, bool SIDE> class Accumulation {
                 other.rule = R::read(rule, n_, arena);
                 other.place = i;
                 other.convex = has_convex(rule) ? n_convex_ : -1;
+                other.is_relative = has_relative_size(rule);
+                other.least_size = rule.structure == TWO_CLASS ? TwoClass<T>(other.rule.doubles, other.rule.numbers).size() : T(0);
+                other.is_off = Bits<T>{};
+                has_two_classes_ |= rule.structure == TWO_CLASS;
                 other.threshold = T(threshold_of(rule));
+                if (R::has_tangent(other.rule)) other.rule.tangent = new_tangent<T>(n_, arena);
                 other.first_regret = first_regret;
             } else {
                 place_[rule.structure] = i;
                 if (rule.structure == ZERO_ONE) first_regret_ = first_regret;
                 if (rule.structure == LOG) log_place_ = n_convex_;
+                if (rule.structure == ZERO_ONE) top_place_ = n_convex_;
             }
             n_convex_ += has_convex(rule);
             first_regret += regrets_of(rule, row_length_);
@@ -101,10 +146,15 @@ template <class T, bool SIDE> class Accumulation {
   private:
     bool wants(Structure rule) const { return place_[rule] >= 0; }
 
+    // Whether the rounding errors of the convex part are in proportion to it; see Entropy::size.
+    static bool has_relative_size(const Rule &rule) {
+        return rule.structure == NORM || rule.structure == TWO_CLASS || (rule.structure == SEPARABLE && rule.parameter >= 0.5 && rule.parameter <= 3);
+    }
     // Above which EU a difference keeps enough digits, whatever the mean; infinite if none is taken.
     double threshold_of(const Rule &rule) const {
-        if (rule.structure == NORM) return FAR;
+        if (rule.structure == NORM || rule.structure == TWO_CLASS) return FAR;
         if (rule.structure != SEPARABLE) return __builtin_inf();
+        if (has_relative_size(rule)) return FAR * (rule.parameter + 1);
         const double heaviest = rule.size > 0 ? rule.numbers[rule.size - 1] : 1, n = double(job_.n_classes);
         const double largest = rule.parameter > 0 ? 1 / rule.parameter : __builtin_inf(), log_n = __builtin_log(n);
         const double entropy = largest < log_n ? largest : log_n;
@@ -116,15 +166,24 @@ template <class T, bool SIDE> class Accumulation {
     }
 
     T *classes(char *numbers) const { return reinterpret_cast<T *>(numbers); }
-    // Statistics of a block of instances lie together, one rule after the other.
-    T *statistics(char *numbers, int place, ptrdiff_t first) const {
-        return reinterpret_cast<T *>(numbers) + place_of_statistic(2 * job_.n_rules, place, first);
+
+    // Go to a group. Statistics of a block of instances lie together, one rule after the other.
+    INLINE void go_to(ptrdiff_t first) {
+        const ptrdiff_t block = first / LANE_BLOCK, lane = first % LANE_BLOCK;
+        const ptrdiff_t statistic = block * (2 * job_.n_rules) * LANE_BLOCK + lane;
+        first_ = first;
+        aleatoric_ = classes(state_.memory.aleatoric) + statistic;
+        epistemics_ = classes(state_.memory.epistemic) + statistic;
+        convexes_ = state_.memory.convex + block * n_convex_ * LANE_BLOCK + lane;
     }
-    double *convex(const Memory &memory, int place, ptrdiff_t first) const {
-        return memory.convex + place_of_statistic(n_convex_, place, first);
-    }
-    static ptrdiff_t place_of_statistic(int n, int place, ptrdiff_t first) {
-        return (first / LANE_BLOCK * n + place) * LANE_BLOCK + first % LANE_BLOCK;
+    INLINE T *aleatoric(int place) const { return aleatoric_ + place * LANE_BLOCK; }
+    INLINE T *epistemic(int place) const { return epistemics_ + place * LANE_BLOCK; }
+    INLINE double *convex(int place) const { return convexes_ + place * LANE_BLOCK; }
+    // Fetch the statistics of a later group.
+    INLINE void fetch_statistics() const {
+        const ptrdiff_t n = AHEAD_IN_GROUPS * LANE_BLOCK;
+        for (int i = 0; i < 2 * job_.n_rules; i++) __builtin_prefetch(aleatoric_ + (2 * job_.n_rules * AHEAD_IN_GROUPS + i) * LANE_BLOCK, 1);
+        for (ptrdiff_t i = 0; i < n_convex_ * LANE_BLOCK; i += 8) __builtin_prefetch(convexes_ + n_convex_ * n + i, 1);
     }
 
     // Where the first number of a row of `length` numbers is, for an instance or those from it on.
@@ -145,6 +204,7 @@ template <class T, bool SIDE> class Accumulation {
     }
     static INLINE V<T> of_unit(V<T> v, const Unit &unit) { return SIDE ? v : fill<T>(v[unit.lane]); }
     static INLINE Bits<T> of_unit(Bits<T> v, const Unit &unit) { return SIDE ? v : Bits<T>{} + v[unit.lane]; }
+    static INLINE bool is_any(Bits<T> v, const Unit &unit) { return SIDE ? any(v) : v[unit.lane] != 0; }
 
     // -- a new member ---------------------------------------------------------------------------------
 
@@ -159,177 +219,262 @@ template <class T, bool SIDE> class Accumulation {
         for (ptrdiff_t first = begin / LANES<T> * LANES<T>; first < end; first += LANES<T>) {
             const int from = int(begin > first ? begin - first : 0);
             const int to = int(end - first < LANES<T> ? end - first : LANES<T>);
-            read_shares(first, from, to);
-            find_what_is_seen(first);
-            fetch_rows<T>(job_, first + from - state_.offset);
-            Sums<T> sums{};
-            if constexpr (SIDE) {
-                members_.locate(first + from - state_.offset, to - from, from);
-                const Unit unit = {0, members_.row(0), place_of(first, row_length_), place_of(first, state_.n_regrets),
-                                   share_, rest_, is_heavier_};
-                sums = add_unit<LOG, FROM_LOGITS, SQUARED, ZERO_ONE>(unit);
-            } else {
-                Sums<T> each[LANES<T>];
-                for (int lane = from; lane < to; lane++) {
-                    members_.locate(first + lane - state_.offset, 1);
-                    const Unit unit = {lane, members_.row(0), place_of(first + lane, row_length_),
-                                       place_of(first + lane, state_.n_regrets), fill<T>(share_[lane]),
-                                       fill<T>(rest_[lane]), Bits<T>{} + is_heavier_[lane]};
-                    each[lane] = add_unit<LOG, FROM_LOGITS, SQUARED, ZERO_ONE>(unit);
-                }
-                sums = combined<LOG, SQUARED>(each, from, to);
-            }
-            write<LOG, SQUARED>(first, sums);
+            go_to(first);
+            fetch_statistics();
+            if (job_.n_members == 1) fetch_rows<T>(job_, first + from - state_.offset);
+            if (SIDE) members_.locate(first + from - state_.offset, to - from, from);
+            for (member_ = 0; member_ < job_.n_members; member_++)
+                add_to_group<LOG, FROM_LOGITS, SQUARED, ZERO_ONE>(from, to);
         }
         return DONE;
     }
 
-    // The sums of instances from one lane to another; other lanes get those of the first.
-    template <bool LOG, bool SQUARED> static Sums<T> combined(const Sums<T> *each, int from, int to) {
-        V<T> total[LANES<T>], squares[LANES<T>], doubt[LANES<T>], negative[LANES<T>], top[LANES<T>];
-        for (int lane = 0; lane < LANES<T>; lane++) {
-            const Sums<T> &s = each[lane >= from && lane < to ? lane : from];
-            total[lane] = s.total;
-            top[lane] = s.top;
-            if (SQUARED) squares[lane] = s.squares, doubt[lane] = s.doubt;
-            if (LOG) negative[lane] = s.negative;
+    // Add a member to the instances in some lanes of the group.
+    template <bool LOG, bool FROM_LOGITS, bool SQUARED, bool ZERO_ONE> INLINE void add_to_group(int from, int to) {
+        const bool is_same = job_.n_members == 1 && state_.share_stride == 0;  // shares as in the last group
+        if (!has_shares_ || to - from < LANES<T> || !is_same) read_shares(from, to);
+        find_what_is_seen();
+        Found found;
+        if constexpr (SIDE) {
+            add_unit<LOG, FROM_LOGITS, SQUARED, ZERO_ONE>(unit_at(0), found);
+        } else {
+            for (int lane = from; lane < to; lane++) {
+                members_.locate(first_ + lane - state_.offset, 1);
+                add_unit<LOG, FROM_LOGITS, SQUARED, ZERO_ONE>(unit_at(lane), found);
+                for (int i = 0; i < N_FOUND; i++)
+                    if (is_found<LOG, SQUARED, ZERO_ONE>(i)) parts_[i][lane] = found.at[i];
+            }
+            combine<LOG, SQUARED, ZERO_ONE>(from, to, found);
         }
-        return {combine_each<T>(total, Add{}), SQUARED ? combine_each<T>(squares, Add{}) : V<T>{},
-                SQUARED ? combine_each<T>(doubt, Add{}) : V<T>{}, LOG ? combine_each<T>(negative, Add{}) : V<T>{},
-                combine_each<T>(top, Larger{})};
+        if constexpr (ZERO_ONE) see_decision(found);
+        if constexpr (SQUARED) see_squares(found);
+        if constexpr (LOG) see_log(found);
+        write<LOG, SQUARED>(found.sums());
+    }
+
+    // The unit in a lane of the group, or that of all lanes; the member is there.
+    INLINE Unit unit_at(int lane) {
+        const ptrdiff_t at = place_of(first_ + lane, row_length_), regret = place_of(first_ + lane, state_.n_regrets);
+        if (SIDE) return {0, members_.row(member_), at, regret, share_, rest_, is_heavier_};
+        return {lane, members_.row(member_), at, regret, fill<T>(share_[lane]), fill<T>(rest_[lane]), Bits<T>{} + is_heavier_[lane]};
+    }
+
+    // Combine the lanes of each unit, which then has one lane of the group. Lanes without a unit get
+    // the numbers of the first.
+    template <bool LOG, bool SQUARED, bool ZERO_ONE> INLINE void combine(int from, int to, Found &found) {
+        for (int i = 0; i < N_FOUND; i++) {
+            if (!is_found<LOG, SQUARED, ZERO_ONE>(i)) continue;
+            for (int lane = 0; lane < LANES<T>; lane++)
+                if (lane < from || lane >= to) parts_[i][lane] = parts_[i][from];
+            if (i == OWN_TOP || i == MEAN_TOP) found.at[i] = combine_each<T>(parts_[i], Larger{});
+            else if (i == LEAST_REGRET) found.at[i] = combine_each<T>(parts_[i], Smaller{});
+            else found.at[i] = combine_each<T>(parts_[i], Add{});
+        }
     }
 
     // In lanes that are no instances of the member it has no share, so that nothing changes there.
-    void read_shares(ptrdiff_t first, int from, int to) {
+    __attribute__((noinline)) void read_shares(int from, int to) {
         const Bits<T> lanes = lane_numbers<T>();
         is_there_ = (lanes >= from) & (lanes < to);
-        if (state_.share_stride == 0 && to - from == LANES<T> && has_shares_) return;
         V<T> parts[3] = {};
         for (int i = 0; i < 3; i++) {
-            const char *place = state_.shares + i * state_.share_part_stride;
+            const char *place = state_.shares + i * state_.share_part_stride + member_ * state_.share_member_stride;
             for (int lane = 0; lane < LANES<T>; lane++) {
                 const int here = lane < from ? from : lane < to ? lane : to - 1;
                 T number;
-                memcpy(&number, place + (first + here - state_.offset) * state_.share_stride, sizeof number);
+                memcpy(&number, place + (first_ + here - state_.offset) * state_.share_stride, sizeof number);
                 parts[i][lane] = number;
+                if (state_.share_stride != 0) continue;
+                parts[i] = fill<T>(double(number));
+                break;
             }
         }
-        has_shares_ = to - from == LANES<T>;
+        has_shares_ = is_whole_ = to - from == LANES<T>;
         share_ = is_there_ ? parts[0] : V<T>{};
         rest_ = is_there_ ? parts[1] : fill<T>(1);
         is_heavier_ = is_there_ & (parts[2] > 0);
-        is_partial_ = SIDE && to - from < LANES<T>;
     }
 
     // Where the bound of EU will be too small for a difference. Where either side has no weight, EU
     // does not change.
-    void find_what_is_seen(ptrdiff_t first) {
-        const Bits<T> both = is_there_ & (share_ > 0) & (rest_ > 0);
+    INLINE void find_what_is_seen() {
+        const Bits<T> both = both_ = is_there_ & (share_ > 0) & (rest_ > 0);
         seen_ = Bits<T>{};
+        is_far_ = is_there_;
+        auto is_above = [&](V<T> epistemic, V<T> threshold) __attribute__((always_inline)) {
+            const Bits<T> above = rest_ * epistemic > threshold;
+            is_far_ &= above;
+            return above;
+        };
         for (int rule = LOG; rule <= SPHERICAL; rule++)
-            if (place_[rule] >= 0) epistemic_[rule] = load<T>(statistics(state_.memory.epistemic, place_[rule], first));
+            if (place_[rule] >= 0) epistemic_[rule] = load<T>(epistemic(place_[rule]));
         if (wants(LOG)) {
-            log_convex_ = load_wide(convex(state_.memory, log_place_, first));
-            seen_ = is_log_seen_ = both & ~(rest_ * epistemic_[LOG] > log_threshold_);
+            log_convex_ = load_wide(convex(log_place_));
+            seen_ = is_log_seen_ = both & ~is_above(epistemic_[LOG], fill<T>(log_threshold_));
         }
+        if (wants(BRIER)) is_above(epistemic_[BRIER], fill<T>(FAR_SQUARES));
+        if (wants(SPHERICAL)) is_above(epistemic_[SPHERICAL], fill<T>(FAR_SQUARES));
         if (wants(ZERO_ONE)) {
-            miss_ = load<T>(statistics(state_.memory.aleatoric, place_[ZERO_ONE], first));
-            is_regret_seen_ = is_there_ & ~(rest_ * epistemic_[ZERO_ONE] > T(FAR));
+            average_top_ = load_wide(convex(top_place_));
+            is_regret_seen_ = is_there_ & ~is_above(epistemic_[ZERO_ONE], narrow(average_top_) * T(FAR));
         }
         for (int j = 0; j < n_others_; j++) {
             Other &other = others_[j];
-            other.epistemic = load<T>(statistics(state_.memory.epistemic, other.place, first));
-            other.is_seen = Bits<T>{};
-            if (!R::has_regrets(other.rule)) other.is_seen = both & ~(rest_ * other.epistemic > other.threshold);
+            const V<T> stored = load<T>(epistemic(other.place));
+            other.is_bound = stored < 0;
+            other.epistemic = absolute(stored);
+            other.limit = fill<T>(other.threshold);
+            if (other.is_relative)
+                other.limit = larger(fill<T>(other.least_size), absolute(narrow(load_wide(convex(other.convex))))) * other.threshold;
+            other.is_seen = both & ~is_above(other.epistemic, other.limit);
+            if (R::has_regrets(other.rule)) other.is_seen = Bits<T>{};
             seen_ |= other.is_seen;
         }
-        first_ = first;
     }
 
-    // What the loop over the classes of a unit finds besides the new mean.
-    struct Moved {
-        V<T> distance, along, squares;  // Σ(θ − μ₁)², Σ(θ − μ₁)·μ, Σμ²
-        V<T> path;                      // Σ|θ − μ₁|
-        V<T> total, top;                // Σμ, max μ
-        V<T> least;                     // mean regret under zero-one
-    };
-    // What is done for zero-one: nothing; finding Σμ and max μ; or adding regrets.
+    // What is done for zero-one: nothing; finding Σμ and max μ; or adding regrets, which needs the
+    // largest class and so its sums before.
     enum Decision { NONE, TOP_ONLY, REGRET };
+    // Plain: no anchor changes, and all lanes are instances of the member. Free: plain, and the anchor
+    // is 0. What is seen keeps both means and θ − μ₁ for a while.
+    enum How { FREE, PLAIN, PLAIN_KEEP, ANY_KEEP };
+
+    // What regrets are added with: the largest class, where they were not kept, and E max θ.
+    struct Regrets {
+        V<T> top;
+        Bits<T> is_lost;
+        V<T> average_top;
+    };
 
     // Write numbers of instances side by side, but of no others.
-    template <bool PLAIN> INLINE void keep(T *to, V<T> numbers) const {
-        if (!PLAIN && is_partial_) numbers = is_there_ ? numbers : load<T>(to);
+    template <bool IS_PLAIN> INLINE void keep(T *to, V<T> numbers) const {
+        if (SIDE && !IS_PLAIN && !is_whole_) numbers = is_there_ ? numbers : load<T>(to);
         store(to, numbers);
     }
 
-    // Move the mean, and add regrets. What is seen keeps both means and θ − μ₁ for a while.
-    template <bool SQUARED, Decision DECISION, bool KEEP, bool PLAIN>
-    __attribute__((noinline)) Moved move(const Unit &unit, V<T> top) {
-        constexpr bool ADD = DECISION == REGRET;
+    // Move the mean of some classes, and add regrets; or else sum over the member.
+    //
+    // A function of its own: in a larger one, the compiler keeps sums in memory instead of registers.
+    template <bool LOG, bool SQUARED, Decision DECISION, How HOW>
+    __attribute__((noinline)) void move_block(const Unit &unit, const Regrets &given, int start, int stop, Found &found) {
+        constexpr bool ADD = DECISION == REGRET, IS_PLAIN = HOW != ANY_KEEP, KEEP = HOW >= PLAIN_KEEP, HAS_ANCHOR = HOW != FREE;
         T *anchors = classes(state_.memory.anchor) + unit.at, *deviations = classes(state_.memory.deviation) + unit.at;
         T *regrets = regrets_at(unit);
         const V<T> share = unit.share, rest = unit.rest;
-        const Bits<T> is_lost = ADD && !PLAIN ? without_regrets(unit) : Bits<T>{};
-        V<T> average_top{};
         const ptrdiff_t ahead = n_ * step_ > AHEAD_IN_STATE ? n_ * step_ : AHEAD_IN_STATE;
-        if (ADD && !PLAIN && any(is_lost)) average_top = mean_total(unit) - of_unit(miss_, unit);
-        V<T> least = fill<T>(__builtin_inf()), path{}, total{}, largest{};
-        Wide<T> distance{}, along{}, squares{};
-        for (int start = 0; start < n_; start += BLOCK) {
-            V<T> part_distance{}, part_along{}, part_squares{};
-            const int stop = start + BLOCK < n_ ? start + BLOCK : n_;
-            for (int r = start; r < stop; r++) {
-                const V<T> p = unit.row[r], anchor = load<T>(anchors + r * step_), shift = load<T>(deviations + r * step_);
-                const V<T> change = (p - anchor) - shift;
-                V<T> new_anchor = anchor, new_shift = fma(share, change, shift);
-                if constexpr (!PLAIN) {  // the anchor is the heaviest member
-                    new_anchor = unit.is_heavier ? p : anchor;
-                    new_shift = unit.is_heavier ? -(rest * change) : new_shift;
-                    keep<PLAIN>(anchors + r * step_, new_anchor);
-                }
-                keep<PLAIN>(deviations + r * step_, new_shift);
-                __builtin_prefetch(anchors + r * step_ + ahead);
-                __builtin_prefetch(deviations + r * step_ + ahead, 1);
-                path += absolute(change);
-                if constexpr (KEEP) {
-                    old_mean_[r] = at_least_zero(anchor + shift);
-                    change_[r] = change;
-                }
-                if constexpr (KEEP || SQUARED || DECISION == TOP_ONLY) {
-                    const V<T> q = at_least_zero(new_anchor + new_shift);
-                    if constexpr (KEEP) mean_[r] = q;
-                    if constexpr (SQUARED) {
-                        part_distance = fma(change, change, part_distance);
-                        part_along = fma(change, q, part_along);
-                        part_squares = fma(q, q, part_squares);
-                    }
-                    if constexpr (DECISION == TOP_ONLY) {
-                        total += q;
-                        largest = larger(q, largest);
-                    }
-                }
-                if constexpr (ADD) {
-                    V<T> regret = load<T>(regrets + r * step_);
-                    if constexpr (!PLAIN)  // where it was not kept it is large, and this has all its digits
-                        regret = is_lost ? average_top - at_least_zero(anchor + shift) : regret;
-                    regret = fma(share, top - p, rest * regret);
-                    least = smaller(regret, least);
-                    keep<PLAIN>(regrets + r * step_, regret);
-                }
+        Kept *kept = kept_ + (SIDE ? 0 : unit.lane * n_);
+        Sums<T> own{};
+        Bits<T> own_top{};
+        V<T> least = fill<T>(__builtin_inf()), path{}, largest{}, distance{}, along{}, squares{};
+        for (int r = start; r < stop; r++) {
+            const V<T> p = unit.row[r], anchor = HAS_ANCHOR ? load<T>(anchors + r * step_) : V<T>{};
+            const V<T> shift = load<T>(deviations + r * step_), change = (HAS_ANCHOR ? p - anchor : p) - shift;
+            V<T> new_anchor = anchor, new_shift = fma(share, change, shift);
+            if constexpr (!IS_PLAIN) {  // the anchor is the heaviest member
+                new_anchor = unit.is_heavier ? p : anchor;
+                new_shift = unit.is_heavier ? -(rest * change) : new_shift;
+                keep<IS_PLAIN>(anchors + r * step_, new_anchor);
             }
-            if constexpr (SQUARED) {
-                distance = distance + widen(part_distance);
-                along = along + widen(part_along);
-                squares = squares + widen(part_squares);
+            keep<IS_PLAIN>(deviations + r * step_, new_shift);
+            if constexpr (HAS_ANCHOR) __builtin_prefetch(anchors + r * step_ + ahead);
+            __builtin_prefetch(deviations + r * step_ + ahead, 1);
+            path += absolute(change);
+            if constexpr (!ADD) {  // as in sums_over_classes
+                own.total += p;
+                own_top = larger(to_bits(p), own_top);
+                if constexpr (SQUARED) {
+                    own.squares = fma(p, p, own.squares);
+                    own.doubt = fma(p, T(1) - p, own.doubt);
+                }
+                if constexpr (LOG) own.negative = fma(p, cheap_log(p), own.negative);
+            }
+            if constexpr (KEEP || SQUARED || DECISION == TOP_ONLY) {
+                const V<T> q = at_least_zero(HAS_ANCHOR ? new_anchor + new_shift : new_shift);
+                if constexpr (KEEP) kept[r] = {p, at_least_zero(anchor + shift), q, change};
+                if constexpr (SQUARED) {
+                    distance = fma(change, change, distance);
+                    along = fma(change, q, along);
+                    squares = fma(q, q, squares);
+                }
+                if constexpr (DECISION == TOP_ONLY) largest = larger(q, largest);
+            }
+            if constexpr (ADD) {
+                V<T> regret = load<T>(regrets + r * step_);
+                if constexpr (!IS_PLAIN)  // where it was not kept it is large, and this has all its digits
+                    regret = given.is_lost ? given.average_top - at_least_zero(anchor + shift) : regret;
+                regret = fma(share, given.top - p, rest * regret);
+                least = smaller(regret, least);
+                keep<IS_PLAIN>(regrets + r * step_, regret);
             }
         }
-        return {narrow(distance), narrow(along), narrow(squares), path, total, largest, least};
+        if constexpr (!ADD) {
+            own.top = from_bits(own_top);
+            found.set_sums(own);
+        }
+        found.at[PATH] = path;
+        found.at[DISTANCE] = distance, found.at[ALONG] = along, found.at[MEAN_SQUARES] = squares;
+        found.at[MEAN_TOP] = largest;
+        found.at[LEAST_REGRET] = least;
     }
 
-    template <bool SQUARED, Decision DECISION>
-    INLINE Moved move_with(const Unit &unit, V<T> top, bool keep, bool is_plain) {
-        if (keep) return is_plain ? move<SQUARED, DECISION, true, true>(unit, top) : move<SQUARED, DECISION, true, false>(unit, top);
-        return is_plain ? move<SQUARED, DECISION, false, true>(unit, top) : move<SQUARED, DECISION, false, false>(unit, top);
+    // All classes of a unit. Blocks are summed in T, and these sums in float64.
+    template <bool LOG, bool SQUARED, Decision DECISION, How HOW>
+    INLINE void move(const Unit &unit, const Regrets &given, Found &found) {
+        if (n_ <= BLOCK) return move_block<LOG, SQUARED, DECISION, HOW>(unit, given, 0, n_, found);
+        move_long<LOG, SQUARED, DECISION, HOW>(unit, given, found);
+    }
+    template <bool LOG, bool SQUARED, Decision DECISION, How HOW>
+    __attribute__((noinline)) void move_long(const Unit &unit, const Regrets &given, Found &found) {
+        constexpr bool ADD = DECISION == REGRET;
+        LongSum<T> sums[N_FOUND];
+        V<T> own_top{}, mean_top{}, least = fill<T>(__builtin_inf());
+        Found part;
+        for (int start = 0; start < n_; start += BLOCK) {
+            move_block<LOG, SQUARED, DECISION, HOW>(unit, given, start, start + BLOCK < n_ ? start + BLOCK : n_, part);
+            for (int i = 0; i < N_FOUND; i++)
+                if (i == PATH || (is_found<LOG, SQUARED, false>(i) && i != OWN_TOP && i >= (ADD ? int(PATH) : 0)))
+                    sums[i].add(part.at[i]);
+            if (!ADD) own_top = larger(part.at[OWN_TOP], own_top);
+            mean_top = larger(part.at[MEAN_TOP], mean_top);
+            least = smaller(part.at[LEAST_REGRET], least);
+        }
+        for (int i = ADD ? PATH : 0; i < N_FOUND; i++) found.at[i] = sums[i].value();
+        if (!ADD) found.at[OWN_TOP] = own_top;
+        found.at[MEAN_TOP] = mean_top;
+        found.at[LEAST_REGRET] = least;
+    }
+
+    template <bool LOG, bool SQUARED, Decision DECISION>
+    INLINE void move_with(const Unit &unit, const Regrets &given, bool is_plain, bool is_seen, Found &found) {
+        if constexpr (DECISION != REGRET)
+            if (is_plain && is_far(unit)) {
+                free_from_anchor(unit);
+                return move<LOG, SQUARED, DECISION, FREE>(unit, given, found);
+            }
+        if (!is_plain) memset(state_.memory.is_free + first_ + unit.lane, 0, UNIT);
+        if (!is_plain) return move<LOG, SQUARED, DECISION, ANY_KEEP>(unit, given, found);
+        if (is_seen) return move<LOG, SQUARED, DECISION, PLAIN_KEEP>(unit, given, found);
+        move<LOG, SQUARED, DECISION, PLAIN>(unit, given, found);
+    }
+
+    static constexpr int UNIT = SIDE ? LANES<T> : 1;  // instances of a unit
+
+    INLINE bool is_far(const Unit &unit) const { return SIDE ? all(is_far_) : is_far_[unit.lane] != 0; }
+
+    // Let the anchor be 0.
+    INLINE void free_from_anchor(const Unit &unit) const {
+        const unsigned char *is_free = state_.memory.is_free + first_ + unit.lane;
+        unsigned char all_are = 1;
+        for (int i = 0; i < UNIT; i++) all_are &= is_free[i];
+        if (__builtin_expect(!all_are, false)) move_anchor(unit);
+    }
+    __attribute__((noinline)) void move_anchor(const Unit &unit) const {
+        T *anchors = classes(state_.memory.anchor) + unit.at, *deviations = classes(state_.memory.deviation) + unit.at;
+        for (int r = 0; r < n_; r++) {
+            store(deviations + r * step_, load<T>(anchors + r * step_) + load<T>(deviations + r * step_));
+            store(anchors + r * step_, V<T>{});
+        }
+        memset(state_.memory.is_free + first_ + unit.lane, 1, UNIT);
     }
 
     T *regrets_at(const Unit &unit) const {
@@ -344,170 +489,235 @@ template <class T, bool SIDE> class Accumulation {
         if (SIDE) keep<false>(regrets_at(unit), fill<T>(-1));
         else *regrets_at(unit) = -1;
     }
-    // Σμ of the state.
-    V<T> mean_total(const Unit &unit) const {
-        const T *anchors = classes(state_.memory.anchor) + unit.at, *deviations = classes(state_.memory.deviation) + unit.at;
-        return R::sum_over_classes(n_, [&](int r, V<T> sum) __attribute__((always_inline)) {
-            return sum + at_least_zero(load<T>(anchors + r * step_) + load<T>(deviations + r * step_));
-        });
-    }
-
-    // Loops over classes are functions of their own: in a larger one, the compiler keeps their sums in
-    // memory instead of registers.
     template <bool LOG, bool SQUARED> static __attribute__((noinline)) Sums<T> sums_of(Row<T> row) {
         Bits<T> signs{};
         return sums_over_classes<T, LOG, SQUARED, false>(row, nullptr, V<T>{}, signs);
     }
 
-    template <bool LOG, bool FROM_LOGITS, bool SQUARED, bool ZERO_ONE> INLINE Sums<T> add_unit(const Unit &unit) {
-        Sums<T> s = sums_of<LOG && !FROM_LOGITS, SQUARED>(unit.row);
+    template <bool LOG, bool FROM_LOGITS, bool SQUARED, bool ZERO_ONE> INLINE void add_unit(const Unit &unit, Found &found) {
+        constexpr bool OWN_LOG = LOG && !FROM_LOGITS;
+        if (has_two_classes_) see_rows_that_are_off(unit);
+        const bool is_seen = is_any(seen_, unit);
+        bool is_plain = (is_whole_ || !SIDE) && !any(unit.is_heavier), see_regrets = false;
+        Regrets given{};
+        if constexpr (ZERO_ONE) {
+            see_regrets = is_any(is_regret_seen_, unit);
+            given.is_lost = without_regrets(unit);
+            if (!see_regrets && !all(given.is_lost)) lose_regrets(unit);
+        }
+        if (ZERO_ONE && see_regrets) {
+            found.set_sums(sums_of<OWN_LOG, SQUARED>(unit.row));
+            given.top = across_max<T, SIDE>(found.at[OWN_TOP]);
+            if (any(given.is_lost)) {
+                is_plain = false;
+                given.average_top = of_unit(narrow(average_top_), unit);
+            }
+            move_with<false, SQUARED, REGRET>(unit, given, is_plain, is_seen, found);
+        } else {
+            move_with<OWN_LOG, SQUARED, ZERO_ONE ? TOP_ONLY : NONE>(unit, given, is_plain, is_seen, found);
+        }
         if constexpr (LOG && FROM_LOGITS) {
-            const V<T> negative = members_.negative(0) * T(1 / LOG_UNIT<T>);
-            s.negative = SIDE ? negative : (lane_numbers<T>() == 0 ? negative : V<T>{});
+            const V<T> negative = members_.negative(member_) * T(1 / LOG_UNIT<T>);
+            found.at[OWN_NEGATIVE] = SIDE ? negative : (lane_numbers<T>() == 0 ? negative : V<T>{});
         }
-        const V<T> top = ZERO_ONE || n_others_ > 0 ? across_max<T, SIDE>(s.top) : V<T>{};
-        for (int j = 0; j < n_others_; j++) find_entropy(others_[j], unit, across_sum<T, SIDE>(s.total), top);
-        const Bits<T> seen = of_unit(seen_, unit);
-        bool is_plain = !is_partial_ && !any(unit.is_heavier);
-        const bool see_regrets = ZERO_ONE && any(of_unit(is_regret_seen_, unit));
-        if constexpr (ZERO_ONE) {
-            const Bits<T> is_lost = without_regrets(unit);
-            if (see_regrets) is_plain &= !any(is_lost);
-            else if (!all(is_lost)) lose_regrets(unit);
+        if (n_others_ == 0) return;
+        const V<T> total = across_sum<T, SIDE>(found.at[OWN_TOTAL]), top = across_max<T, SIDE>(found.at[OWN_TOP]);
+        for (int j = 0; j < n_others_; j++) {
+            find_entropy(others_[j], unit, total, top);
+            see_other(others_[j], unit);
         }
-        constexpr Decision SEEN = ZERO_ONE ? REGRET : NONE, FAR_APART = ZERO_ONE ? TOP_ONLY : NONE;
-        const Moved moved = see_regrets ? move_with<SQUARED, SEEN>(unit, top, any(seen), is_plain)
-                                        : move_with<SQUARED, FAR_APART>(unit, top, any(seen), is_plain);
-        if constexpr (ZERO_ONE) {
-            const V<T> miss = at_least_zero(across_sum<T, SIDE>(s.total) - top);
-            see_decision(unit, moved, miss, see_regrets);
-        }
-        if constexpr (SQUARED) see_squares(unit, moved);
-        if constexpr (LOG) see_log(unit, moved, s.negative);
-        for (int j = 0; j < n_others_; j++) see_other(others_[j], unit);
-        return s;
     }
 
-    // Where members are far apart, EU is H(μ) − E H(θ).
-    void see_decision(const Unit &unit, const Moved &moved, V<T> miss, bool see_regrets) {
-        if (see_regrets) return put(epistemic_[ZERO_ONE], unit, across_min<T, SIDE>(moved.least));
-        const V<T> before = of_unit(miss_, unit), after = fma(unit.share, miss, unit.rest * before);
-        const V<T> of_mean = across_sum<T, SIDE>(moved.total) - across_max<T, SIDE>(moved.top);
-        const V<T> bound = unit.rest * of_unit(epistemic_[ZERO_ONE], unit);
-        put(epistemic_[ZERO_ONE], unit, larger(of_mean - after, bound));
+    // -- EU of a group, one instance in each lane --------------------------------------------------------
+
+    // Where members are far apart, EU is E max θ − max μ.
+    INLINE void see_decision(const Found &found) {
+        const Bits<T> has_regrets = SIDE && any(is_regret_seen_) ? ~Bits<T>{} : is_regret_seen_;
+        const Wide<T> after = fma(widen(share_), widen(found.at[OWN_TOP]) - average_top_, average_top_);
+        const V<T> difference = narrow(after - widen(found.at[MEAN_TOP])), bound = rest_ * epistemic_[ZERO_ONE];
+        epistemic_[ZERO_ONE] = has_regrets ? found.at[LEAST_REGRET] : larger(difference, bound);
     }
 
     // EU is (1 − s)·EU₁ + s·(1 − s)·Σ(θ − μ₁)² for Brier. For spherical only the part of θ − μ₁ that
     // is not parallel to μ counts; where most of it is parallel it is summed class by class.
-    void see_squares(const Unit &unit, const Moved &moved) {
-        const V<T> distance = across_sum<T, SIDE>(moved.distance), both = unit.share * unit.rest;
-        if (wants(BRIER)) put(epistemic_[BRIER], unit, fma(both, distance, unit.rest * of_unit(epistemic_[BRIER], unit)));
+    INLINE void see_squares(const Found &found) {
+        const V<T> distance = found.at[DISTANCE], both = share_ * rest_;
+        if (wants(BRIER)) epistemic_[BRIER] = fma(both, distance, rest_ * epistemic_[BRIER]);
         if (!wants(SPHERICAL)) return;
-        V<T> epistemic = unit.rest * of_unit(epistemic_[SPHERICAL], unit);
+        V<T> epistemic = rest_ * epistemic_[SPHERICAL];
         if (any(both > 0)) {
-            const V<T> along = across_sum<T, SIDE>(moved.along), squares = across_sum<T, SIDE>(moved.squares);
+            const V<T> along = found.at[ALONG], squares = found.at[MEAN_SQUARES];
             const V<T> parallel = along / squares, norm = sqrt(squares);
             V<T> across = distance - along * parallel;
-            if (any(across < distance * T(0.1)))
-                across = distance_across(unit, parallel);
+            const Bits<T> is_parallel = is_there_ & (across < distance * T(0.1));
+            if (any(is_parallel)) across = distance_across(is_parallel, across, parallel);
             // D(μ, μ + t·(θ − μ₁)) without the factor t²
             auto divergence = [&](V<T> t) __attribute__((always_inline)) {
                 const V<T> end = sqrt(at_least_zero(fma(t * t, distance, fma(t + t, along, squares))));
                 return across / (end + norm * fma(t, parallel, fill<T>(1)));
             };
-            const V<T> divergences = unit.rest * divergence(unit.rest) + unit.share * divergence(-unit.share);
+            const V<T> divergences = rest_ * divergence(rest_) + share_ * divergence(-share_);
             epistemic = both > 0 ? fma(both, divergences, epistemic) : epistemic;
         }
-        put(epistemic_[SPHERICAL], unit, epistemic);
+        epistemic_[SPHERICAL] = epistemic;
     }
 
     // Σ(θ − μ₁ − t·μ)². As θ − μ is (1 − s)·(θ − μ₁), both follow from the state.
-    __attribute__((noinline)) V<T> distance_across(const Unit &unit, V<T> t) const {
-        const T *anchors = classes(state_.memory.anchor) + unit.at, *deviations = classes(state_.memory.deviation) + unit.at;
-        const V<T> scale = T(1) / unit.rest;
-        return R::sum_over_classes(n_, [&](int r, V<T> sum) __attribute__((always_inline)) {
-            const V<T> anchor = load<T>(anchors + r * step_), shift = load<T>(deviations + r * step_);
-            const V<T> d = ((unit.row[r] - anchor) - shift) * scale - at_least_zero(anchor + shift) * t;
-            return fma(d, d, sum);
+    __attribute__((noinline)) V<T> distance_across(Bits<T> wanted, V<T> other, V<T> t) {
+        return sum_of_units(wanted, other, [&](int lane) __attribute__((always_inline)) {
+            if (!SIDE) members_.locate(first_ + lane - state_.offset, 1);
+            const Unit unit = unit_at(lane);
+            const T *anchors = classes(state_.memory.anchor) + unit.at, *deviations = classes(state_.memory.deviation) + unit.at;
+            const V<T> scale = T(1) / unit.rest, own_t = of_unit(t, unit);
+            return sum_in_lanes([&](int r, V<T> sum) __attribute__((always_inline)) {
+                const V<T> anchor = load<T>(anchors + r * step_), shift = load<T>(deviations + r * step_);
+                const V<T> d = ((unit.row[r] - anchor) - shift) * scale - at_least_zero(anchor + shift) * own_t;
+                return fma(d, d, sum);
+            });
         });
     }
 
     // By Pinsker's inequality D(p, q) is at least ½(Σ|p − q|)², and so
     //   EU ≥ (1 − s)·EU₁ + ½·s·(1 − s)·(Σ|θ − μ₁|)².
     // A little less is taken, as sums are not exactly 1.
-    INLINE void see_log(const Unit &unit, const Moved &moved, V<T> negative) {
-        const V<T> path = across_sum<T, SIDE>(moved.path), more = unit.share * unit.rest * path * path * T(0.48);
-        const V<T> bound = fma(unit.rest, of_unit(epistemic_[LOG], unit), more);
-        const Bits<T> seen = of_unit(is_log_seen_, unit) & ~(bound > log_threshold_);
-        if (any(seen)) see_near_log(unit, seen, bound, more, negative);
-        else put(epistemic_[LOG], unit, bound);
+    INLINE void see_log(const Found &found) {
+        const V<T> path = found.at[PATH], more = share_ * rest_ * path * path * T(0.48);
+        const V<T> bound = fma(rest_, epistemic_[LOG], more);
+        const Bits<T> seen = is_log_seen_ & ~(bound > log_threshold_);
+        if (any(seen)) see_near_log(seen, bound, more, found.at[OWN_NEGATIVE]);
+        else epistemic_[LOG] = bound;
     }
 
-    __attribute__((noinline)) void see_near_log(const Unit &unit, Bits<T> seen, V<T> bound, V<T> more, V<T> negative) {
-        const V<T> share = unit.share, rest = unit.rest;
+    __attribute__((noinline)) void see_near_log(Bits<T> seen, V<T> bound, V<T> more, V<T> negative) {
         const Bits<T> may_be_far = seen & (bound > log_threshold_ * T(0.25));
         if (any(may_be_far)) {  // a difference costs less than two divergences
-            const Wide<T> after = fma(widen(share), widen(in_nats(negative)) - log_convex_, log_convex_);
-            const V<T> difference = of_unit(narrow(after - widen(negative_of(mean_))), unit);
-            bound = may_be_far & (difference > log_threshold_) ? difference : bound;
+            const Wide<T> after = fma(widen(share_), widen(negative * T(LOG_UNIT<T>)) - log_convex_, log_convex_);
+            // side by side those of other lanes too, which need it soon
+            const Bits<T> lanes = SIDE ? both_ & (may_be_far | (bound > log_threshold_)) : may_be_far;
+            const V<T> difference = narrow(after - widen(negative_of(lanes, &Kept::mean)));
+            bound = (lanes & (difference > log_threshold_)) ? larger(difference, bound) : bound;
             seen &= ~(bound > log_threshold_);
         }
-        V<T> before = of_unit(epistemic_[LOG], unit);
+        V<T> before = epistemic_[LOG];
         const Bits<T> was_far = seen & (before > log_threshold_);
         if (any(was_far)) {  // until now there was only a bound
-            const V<T> difference = of_unit(narrow(log_convex_ - widen(negative_of(old_mean_))), unit);
+            const V<T> difference = narrow(log_convex_ - widen(negative_of(was_far, &Kept::old_mean)));
             before = was_far ? larger(difference, before) : before;
-            bound = was_far ? fma(rest, before, more) : bound;
+            bound = was_far ? fma(rest_, before, more) : bound;
             seen &= ~(bound > log_threshold_);
         }
         V<T> epistemic = bound;
         if (any(seen)) {
-            const V<T> divergences = R::sum_over_classes(n_, [&](int r, V<T> sum) __attribute__((always_inline)) {
-                const V<T> q = mean_[r], d = change_[r];
-                sum = fma(share, relative_entropy<T>(q, unit.row[r], rest * d), sum);
-                return fma(rest, relative_entropy<T>(q, old_mean_[r], -(share * d)), sum);
+            const V<T> divergences = sum_of_units(seen, V<T>{}, [&](int lane) __attribute__((always_inline)) {
+                const Kept *kept = kept_ + lane * n_;
+                const V<T> share = SIDE ? share_ : fill<T>(share_[lane]), rest = SIDE ? rest_ : fill<T>(rest_[lane]);
+                return sum_in_lanes([&](int r, V<T> sum) __attribute__((always_inline)) {
+                    const Kept k = kept[r];
+                    sum = fma(share, relative_entropy<T>(k.mean, k.own, rest * k.change), sum);
+                    return fma(rest, relative_entropy<T>(k.mean, k.old_mean, -(share * k.change)), sum);
+                });
             });
-            epistemic = seen ? rest * before + divergences : epistemic;
+            epistemic = seen ? rest_ * before + divergences : epistemic;
         }
-        put(epistemic_[LOG], unit, epistemic);
+        epistemic_[LOG] = epistemic;
     }
-    static V<T> in_nats(V<T> v) { return across_sum<T, SIDE>(v * T(LOG_UNIT<T>)); }
-    V<T> negative_of(const V<T> *mean) const { return in_nats(sums_of<true, false>(Row<T>::of(mean, n_)).negative); }
+
+    // What `sum` finds in the lanes of each unit, combined; `other` where it is not wanted.
+    template <class Sum> INLINE V<T> sum_of_units(Bits<T> wanted, V<T> other, Sum sum) {
+        if constexpr (SIDE) {
+            return wanted ? sum(0) : other;
+        } else {
+            V<T> sums[LANES<T>];
+            for (int lane = 0; lane < LANES<T>; lane++) sums[lane] = wanted[lane] != 0 ? sum(lane) : V<T>{};
+            return wanted ? combine_each<T>(sums, Add{}) : other;
+        }
+    }
+    // As R::sum_over_classes, but lanes are not combined.
+    template <class Term> INLINE V<T> sum_in_lanes(Term term) const {
+        Wide<T> sum{};
+        for (int start = 0; start < n_; start += BLOCK) {
+            V<T> part{};
+            for (int r = start; r < n_ && r < start + BLOCK; r++) part = term(r, part);
+            if (n_ <= BLOCK) return part;
+            sum = sum + widen(part);
+        }
+        return narrow(sum);
+    }
+    // Σμ·log μ of one of the means that were kept.
+    V<T> negative_of(Bits<T> wanted, V<T> Kept::*mean) {
+        return sum_of_units(wanted, V<T>{}, [&](int lane) __attribute__((always_inline)) {
+            return sums_of<true, false>(kept_row(lane, mean)).negative * T(LOG_UNIT<T>);
+        });
+    }
+    Row<T> kept_row(int lane, V<T> Kept::*numbers) const {
+        const char *base = reinterpret_cast<const char *>(&(kept_[lane * n_].*numbers));
+        return {base, sizeof(Kept), base + (n_ - 1) * ptrdiff_t(sizeof(Kept)), n_};
+    }
+
+    // Where rows do not quite sum to 1, entropy and divergence of two classes disagree. EU is then never
+    // a difference: the mean convex part becomes NaN.
+    void see_rows_that_are_off(const Unit &unit) {
+        const Bits<T> is_off = ~(absolute(unit.row[0] + unit.row[1] - T(1)) < T(1e-5));
+        is_far_ &= ~is_off;
+        for (int j = 0; j < n_others_; j++) {
+            Other &other = others_[j];
+            if (other.rule.structure != TWO_CLASS) continue;
+            other.is_off = is_off;
+            other.limit = is_off ? fill<T>(__builtin_inf()) : other.limit;
+            other.is_seen |= both_ & is_off;
+            seen_ |= other.is_seen;
+        }
+    }
 
     void find_entropy(Other &other, const Unit &unit, V<T> total, V<T> top) {
         const Entropy<T> h = R::entropy(other.rule, unit.row, Sums<T>{total, V<T>{}, V<T>{}, V<T>{}, top});
         put(other.entropy.value, unit, h.value);
-        put(other.entropy.convex, unit, h.convex);
+        put(other.entropy.convex, unit, other.is_off ? fill<T>(__builtin_nan("")) : h.convex);
     }
 
     void see_other(Other &other, const Unit &unit) {
         if (R::has_regrets(other.rule)) return add_regrets(other, unit);
-        const V<T> share = unit.share, rest = unit.rest;
-        Bits<T> seen = of_unit(other.is_seen, unit);
+        const V<T> rest = unit.rest;
+        Bits<T> seen = of_unit(other.is_seen, unit), is_bound = of_unit(other.is_bound, unit);
+        const Bits<T> both = of_unit(both_, unit), was_bound = seen & is_bound;
         V<T> before = of_unit(other.epistemic, unit);
-        const Row<T> mean = Row<T>::of(mean_, n_), old_mean = Row<T>::of(old_mean_, n_), change = Row<T>::of(change_, n_);
-        const Bits<T> was_far = seen & (before > other.threshold);
-        if (any(was_far)) {
+        if (any(was_bound)) {
+            const Row<T> old_mean = kept_row(unit.lane, &Kept::old_mean);
             const Entropy<T> h = R::entropy(other.rule, old_mean, combined_sums(old_mean));
-            const Wide<T> average = load_wide(convex(state_.memory, other.convex, first_));
-            const V<T> difference = of_unit(narrow(average - widen(h.convex)), unit);
-            before = was_far ? larger(difference, before) : before;
-            seen &= ~(rest * before > other.threshold);
+            const V<T> average = of_unit(narrow(load_wide(convex(other.convex)) - widen(h.convex)), unit);
+            before = is_bound ? larger(average, before) : before;  // of other lanes too, which need it soon
+            seen &= ~(rest * before > of_unit(other.limit, unit));
         }
         V<T> epistemic = rest * before;
         if (any(seen)) {
-            V<T> divergences;
-            if (is_quadratic(other)) {
-                divergences = share * rest * R::divergence(other.rule, mean, unit.row, change);
-            } else {
-                for (int r = 0; r < n_; r++) scaled_[r] = rest * change_[r];
-                divergences = share * R::divergence(other.rule, mean, unit.row, Row<T>::of(scaled_, n_));
-                for (int r = 0; r < n_; r++) scaled_[r] = -(share * change_[r]);
-                divergences += rest * R::divergence(other.rule, mean, old_mean, Row<T>::of(scaled_, n_));
-            }
+            const V<T> divergences = divergences_from_mean(other, unit);
             epistemic = seen ? epistemic + at_least_zero(divergences) : epistemic;
         }
+        is_bound = ((both & ~seen) | (~both & is_bound)) & (epistemic > 0);
+        if (other.convex >= 0) epistemic = is_bound ? -epistemic : epistemic;
         put(other.epistemic, unit, epistemic);
+    }
+
+    // s·D(μ, θ) + (1 − s)·D(μ, μ₁), with θ = μ + (1 − s)·(θ − μ₁) and μ₁ = μ − s·(θ − μ₁).
+    V<T> divergences_from_mean(const Other &other, const Unit &unit) {
+        const V<T> share = unit.share, rest = unit.rest;
+        const Row<T> mean = kept_row(unit.lane, &Kept::mean), old_mean = kept_row(unit.lane, &Kept::old_mean);
+        const Row<T> change = kept_row(unit.lane, &Kept::change);
+        if (is_quadratic(other)) return share * rest * R::divergence(other.rule, mean, unit.row, change);
+        if (R::has_tangent(other.rule)) {
+            Tangent<T> &tangent = *other.rule.tangent;
+            tangent.is_found = false;
+            R::find_tangent(other.rule, mean);
+            auto relative = [&](int r) __attribute__((always_inline)) { return change[r] * tangent.inverse[r]; };
+            V<T> of_member, of_others;
+            if (R::divergence_from_mean(other.rule, n_, rest, relative, of_member) &&
+                R::divergence_from_mean(other.rule, n_, -share, relative, of_others))
+                return share * of_member + rest * of_others;
+        }
+        for (int r = 0; r < n_; r++) scaled_[r] = rest * change[r];
+        const V<T> of_member = R::divergence(other.rule, mean, unit.row, Row<T>::of(scaled_, n_));
+        for (int r = 0; r < n_; r++) scaled_[r] = -(share * change[r]);
+        return share * of_member + rest * R::divergence(other.rule, mean, old_mean, Row<T>::of(scaled_, n_));
     }
 
     static Sums<T> combined_sums(Row<T> row) {
@@ -530,138 +740,146 @@ template <class T, bool SIDE> class Accumulation {
             keep<false>(regret_at(state_.memory, other, unit.regret, i), other.rule.sums[i]);
     }
 
-    template <bool LOG, bool SQUARED> INLINE void write(ptrdiff_t first, const Sums<T> &s) {
+    template <bool LOG, bool SQUARED> INLINE void write(const Sums<T> &s) {
         const Values<T> v = values_of<T, LOG, SQUARED>(s);
         if (wants(ZERO_ONE)) {
-            average(place_[ZERO_ONE], first, v.at[MISS]);
-            write_epistemic(place_[ZERO_ONE], first, epistemic_[ZERO_ONE]);
+            average(place_[ZERO_ONE], v.at[MISS]);
+            average_convex(top_place_, v.at[TOP]);
+            write_epistemic(place_[ZERO_ONE], epistemic_[ZERO_ONE]);
         }
         if constexpr (LOG) {
-            average(place_[scorewise::LOG], first, v.at[SURPRISE]);
-            average_convex(log_place_, first, v.at[NEGATIVE]);
-            write_epistemic(place_[scorewise::LOG], first, epistemic_[scorewise::LOG]);
+            average(place_[scorewise::LOG], v.at[SURPRISE]);
+            average_convex(log_place_, v.at[NEGATIVE]);
+            write_epistemic(place_[scorewise::LOG], epistemic_[scorewise::LOG]);
         }
         if constexpr (SQUARED) {
             if (wants(BRIER)) {
-                average(place_[BRIER], first, v.at[GINI]);
-                write_epistemic(place_[BRIER], first, epistemic_[BRIER]);
+                average(place_[BRIER], v.at[GINI]);
+                write_epistemic(place_[BRIER], epistemic_[BRIER]);
             }
             if (wants(SPHERICAL)) {
-                average(place_[SPHERICAL], first, v.at[GAP]);
-                write_epistemic(place_[SPHERICAL], first, epistemic_[SPHERICAL]);
+                average(place_[SPHERICAL], v.at[GAP]);
+                write_epistemic(place_[SPHERICAL], epistemic_[SPHERICAL]);
             }
         }
         for (int j = 0; j < n_others_; j++) {
             const Other &other = others_[j];
-            average(other.place, first, other.entropy.value);
-            if (other.convex >= 0) average_convex(other.convex, first, other.entropy.convex);
-            write_epistemic(other.place, first, other.epistemic);
+            average(other.place, other.entropy.value);
+            if (other.convex >= 0) average_convex(other.convex, other.entropy.convex);
+            write_epistemic(other.place, other.epistemic);
         }
     }
-    INLINE void average(int place, ptrdiff_t first, V<T> entropy) {
-        const V<T> before = load<T>(statistics(state_.memory.aleatoric, place, first));
+    INLINE void average(int place, V<T> entropy) {
+        const V<T> before = load<T>(aleatoric(place));
         // not before + share·(entropy − before), which has the errors of a light member's large entropy
-        write_there(statistics(state_.memory.aleatoric, place, first), fma(share_, entropy, rest_ * before));
+        write_there(aleatoric(place), fma(share_, entropy, rest_ * before));
     }
     // In float64: EU is a small difference, in which the rounding errors of many members would count.
-    INLINE void average_convex(int place, ptrdiff_t first, V<T> value) {
-        const Wide<T> before = load_wide(convex(state_.memory, place, first));
+    INLINE void average_convex(int place, V<T> value) {
+        const Wide<T> before = load_wide(convex(place));
         const Wide<T> after = fma(widen(share_), widen(value) - before, before);
-        double *to = convex(state_.memory, place, first);
-        if (all(is_there_)) return store(to, after);
+        double *to = convex(place);
+        if (is_whole_) return store(to, after);
         for (int lane = 0; lane < LANES<T>; lane++)
             if (is_there_[lane]) memcpy(to + lane, reinterpret_cast<const double *>(&after) + lane, sizeof *to);
     }
-    INLINE void write_epistemic(int place, ptrdiff_t first, V<T> value) {
-        write_there(statistics(state_.memory.epistemic, place, first), value);
+    INLINE void write_epistemic(int place, V<T> value) {
+        write_there(epistemic(place), value);
     }
-    INLINE void write_there(T *to, V<T> value) { store(to, is_there_ ? value : load<T>(to)); }
+    INLINE void write_there(T *to, V<T> value) { store(to, is_whole_ ? value : is_there_ ? value : load<T>(to)); }
 
     // -- totals and EU of the members so far -------------------------------------------------------------
 
     void settle_group(ptrdiff_t first) {
+        go_to(first);
         for (int lane = 0; lane < (SIDE ? 1 : LANES<T>); lane++) {
             const Unit unit = {lane, Row<T>::of(mean_, n_), place_of(first + lane, row_length_),
                                place_of(first + lane, state_.n_regrets), V<T>{}, V<T>{}, Bits<T>{}};
             const T *anchors = classes(state_.memory.anchor) + unit.at, *deviations = classes(state_.memory.deviation) + unit.at;
             for (int r = 0; r < n_; r++)
                 mean_[r] = at_least_zero(load<T>(anchors + r * step_) + load<T>(deviations + r * step_));
-            settle_unit(first, unit);
+            settle_unit(unit);
         }
     }
 
-    void settle_unit(ptrdiff_t first, const Unit &unit) {
+    void settle_unit(const Unit &unit) {
         Sums<T> s = sums_of<true, true>(unit.row);
         s = {across_sum<T, SIDE>(s.total), across_sum<T, SIDE>(s.squares), across_sum<T, SIDE>(s.doubt),
              across_sum<T, SIDE>(s.negative), across_max<T, SIDE>(s.top)};
         const Values<T> v = values_of<T, true, true>(s);
         const V<T> spoilt = s.total - s.total;  // NaN where a member is that was not checked
         if (wants(LOG)) {
-            write_total(place_[LOG], first, unit, v.at[SURPRISE]);
-            settle_difference(place_[LOG], log_place_, first, unit, log_threshold_, v.at[NEGATIVE], spoilt);
+            write_total(place_[LOG], unit, v.at[SURPRISE]);
+            settle_difference(place_[LOG], log_place_, unit, log_threshold_, v.at[NEGATIVE], spoilt);
         }
-        if (wants(BRIER)) write_total(place_[BRIER], first, unit, v.at[GINI]);
-        if (wants(SPHERICAL)) write_total(place_[SPHERICAL], first, unit, v.at[GAP]);
+        if (wants(BRIER)) write_total(place_[BRIER], unit, v.at[GINI]);
+        if (wants(SPHERICAL)) write_total(place_[SPHERICAL], unit, v.at[GAP]);
         if (wants(ZERO_ONE)) {
-            write_total(place_[ZERO_ONE], first, unit, v.at[MISS]);
-            settle_regrets(first, unit, s.total, spoilt);
+            write_total(place_[ZERO_ONE], unit, v.at[MISS]);
+            settle_regrets(unit, s.top, spoilt);
         }
         for (int j = 0; j < n_others_; j++) {
             const Other &other = others_[j];
             const Entropy<T> h = R::entropy(other.rule, unit.row, s);
-            write_total(other.place, first, unit, h.value);
+            write_total(other.place, unit, h.value);
             if (R::has_regrets(other.rule)) {
                 const int n_regrets = R::n_regrets(other.rule, n_);
                 for (int i = 0; i < n_regrets; i++) other.rule.sums[i] = load<T>(regret_at(state_.memory, other, unit.regret, i));
-                write_settled(other.place, first, unit, R::least_regret(other.rule, n_) + spoilt);
+                write_settled(other.place, unit, R::least_regret(other.rule, n_) + spoilt);
             } else if (other.convex < 0) {
-                const V<T> own = of_unit(load<T>(statistics(state_.memory.epistemic, other.place, first)), unit);
-                write_settled(other.place, first, unit, own + spoilt);
+                const V<T> own = of_unit(load<T>(epistemic(other.place)), unit);
+                write_settled(other.place, unit, own + spoilt);
             } else {
-                settle_difference(other.place, other.convex, first, unit, other.threshold, h.convex, spoilt);
+                settle_bound(other, unit, h.convex, spoilt);
             }
         }
     }
 
-    // EU of zero-one from regrets, or the regrets where they were not kept; E max θ is Σμ − E H(θ).
-    void settle_regrets(ptrdiff_t first, const Unit &unit, V<T> total, V<T> spoilt) {
-        T *regrets = regrets_at(unit), *epistemic = statistics(state_.memory.epistemic, place_[ZERO_ONE], first);
-        V<T> own = of_unit(load<T>(epistemic), unit);
+    // EU of zero-one from regrets, or the regrets where they were not kept.
+    void settle_regrets(const Unit &unit, V<T> top, V<T> spoilt) {
+        T *regrets = regrets_at(unit), *own_epistemic = epistemic(place_[ZERO_ONE]);
+        V<T> own = of_unit(load<T>(own_epistemic), unit);
         if (state_.wanted == CONVEX) {
             own = load<T>(regrets);
             for (int r = 1; r < n_; r++) own = smaller(load<T>(regrets + r * step_), own);
             own = across_min<T, SIDE>(own);
+            write_convex(top_place_, unit, widen(own) + widen(top));
         }
         const Bits<T> is_lost = without_regrets(unit);
         if (state_.wanted == REGRETS && any(is_lost)) {
-            const V<T> miss = load<T>(statistics(state_.memory.aleatoric, place_[ZERO_ONE], first));
+            const V<T> average_top = of_unit(narrow(load_wide(convex(top_place_))), unit);
             for (int r = 0; r < n_; r++) {
                 T *regret = regrets + r * step_;
-                store(regret, is_lost ? total - of_unit(miss, unit) - mean_[r] : load<T>(regret));
+                store(regret, is_lost ? average_top - mean_[r] : load<T>(regret));
             }
         }
-        write_lanes(epistemic, unit, own + spoilt);
+        write_lanes(own_epistemic, unit, own + spoilt);
+    }
+    void write_convex(int place, const Unit &unit, Wide<T> value) {
+        for (int lane = 0; lane < LANES<T>; lane++)
+            if (SIDE || lane == unit.lane)
+                memcpy(convex(place) + lane, reinterpret_cast<const double *>(&value) + lane, sizeof(double));
     }
 
     // EU from the mean convex function where there was only a bound; or that function from EU.
-    void settle_difference(int place, int convex_place, ptrdiff_t first, const Unit &unit, T threshold, V<T> of_mean, V<T> spoilt) {
-        const V<T> before = load<T>(statistics(state_.memory.epistemic, place, first));
-        const Wide<T> average = load_wide(convex(state_.memory, convex_place, first));
-        if (state_.wanted == CONVEX) {
-            const Wide<T> sum = widen(before) + widen(of_mean);
-            for (int lane = 0; lane < LANES<T>; lane++)
-                if (SIDE || lane == unit.lane) 
-                    memcpy(convex(state_.memory, convex_place, first) + lane, reinterpret_cast<const double *>(&sum) + lane, sizeof(double));
-            return;
-        }
+    void settle_difference(int place, int convex_place, const Unit &unit, T threshold, V<T> of_mean, V<T> spoilt) {
+        const V<T> before = load<T>(epistemic(place));
+        const Wide<T> average = load_wide(convex(convex_place));
+        if (state_.wanted == CONVEX) return write_convex(convex_place, unit, widen(before) + widen(of_mean));
         const V<T> difference = narrow(average - widen(of_mean));
-        write_settled(place, first, unit, (before > threshold ? larger(difference, before) : before) + spoilt);
+        write_settled(place, unit, (before > threshold ? larger(difference, before) : before) + spoilt);
     }
-    void write_settled(int place, ptrdiff_t first, const Unit &unit, V<T> value) {
-        write_lanes(statistics(state_.memory.epistemic, place, first), unit, value);
+    void settle_bound(const Other &other, const Unit &unit, V<T> of_mean, V<T> spoilt) {
+        const V<T> stored = load<T>(epistemic(other.place));
+        if (state_.wanted == CONVEX) return write_convex(other.convex, unit, widen(stored) + widen(of_mean));
+        const V<T> difference = narrow(load_wide(convex(other.convex)) - widen(of_mean));
+        write_settled(other.place, unit, (stored < 0 ? larger(difference, -stored) : stored) + spoilt);
     }
-    void write_total(int place, ptrdiff_t first, const Unit &unit, V<T> value) {
-        write_lanes(reinterpret_cast<T *>(job_.results + place * job_.part_stride) + first, unit, value);
+    void write_settled(int place, const Unit &unit, V<T> value) {
+        write_lanes(epistemic(place), unit, value);
+    }
+    void write_total(int place, const Unit &unit, V<T> value) {
+        write_lanes(reinterpret_cast<T *>(job_.results + place * job_.part_stride) + first_, unit, value);
     }
     static void write_lanes(T *to, const Unit &unit, V<T> value) {
         if (SIDE) store(to, value);
@@ -676,22 +894,28 @@ template <class T, bool SIDE> class Accumulation {
     const ptrdiff_t row_length_;  // numbers of an instance's classes in the state
     int place_[4] = {-1, -1, -1, -1};  // of the first four rules in the list
     ptrdiff_t first_regret_ = 0;
-    int n_convex_, log_place_ = 0;  // the mean convex parts, and that of log among them
+    int n_convex_, log_place_ = 0, top_place_ = 0;  // the mean convex parts, and two of them: of log, and E max θ
     int n_others_ = 0;
+    bool has_two_classes_ = false;
     Other *others_;
-    V<T> *old_mean_, *mean_, *change_, *scaled_;
+    V<T> *mean_, *scaled_;
+    Kept *kept_;                      // of each unit
+    V<T> parts_[N_FOUND][LANES<T>];  // what was found in the lanes of each unit
     T log_threshold_;
-    ptrdiff_t first_ = 0;  // instance of the group
+    ptrdiff_t first_ = 0;   // instance of the group
+    ptrdiff_t member_ = 0;  // that is added
+    T *aleatoric_, *epistemics_;  // of the group, under the first rule
+    double *convexes_;
     V<T> share_, rest_, epistemic_[4];
     Wide<T> log_convex_;
-    Bits<T> is_there_, is_heavier_, seen_, is_log_seen_;
-    V<T> miss_;  // E H(θ) under zero-one
+    Bits<T> is_there_, both_, is_heavier_, seen_, is_log_seen_, is_far_;
+    Wide<T> average_top_;
     Bits<T> is_regret_seen_;
     bool has_shares_ = false;
-    bool is_partial_ = false;  // whether some lanes are no instances of the member
+    bool is_whole_ = false;  // whether all lanes are instances of the member
 };
 
-// Add a member to the instances from `start` to `stop`.
+// Add members, one after the other, to the instances from `start` to `stop`.
 template <class T> Status accumulate(const Job &job, const State &state) {
     try {
         Arena arena;

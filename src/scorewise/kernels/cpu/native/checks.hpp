@@ -1,4 +1,4 @@
-// Whether a member is a prediction for each of its instances, before anything of it is used.
+// Whether members are predictions for each of their instances, before anything of them is used.
 #pragma once
 
 #include "sums.hpp"
@@ -118,11 +118,17 @@ template <class T> class Check {
     const int n_full_, rest_;  // vectors of a row before the last one, and the numbers in that
 };
 
-// Whether a member's instances from `start` to `stop` are predictions.
+// Whether the instances from `start` to `stop` of each member are predictions.
 template <class T> Status check(const Job &job) {
     try {
-        Arena arena;
-        return Check<T>(job, arena).run();
+        for (ptrdiff_t m = 0; m < job.n_members; m++) {
+            Job own = job;
+            own.members += m * job.member_stride;
+            own.n_members = 1;
+            Arena arena;
+            if (Check<T>(own, arena).run() != DONE) return INVALID;
+        }
+        return DONE;
     } catch (const std::bad_alloc &) {
         return NO_MEMORY;
     }

@@ -82,6 +82,7 @@ struct Memory {
     char *regrets;                // (room, n_regrets) of the rules that have regrets, as classes are
     char *aleatoric, *epistemic;  // of each rule E H(θ), and EU or a lower bound of it
     double *convex;               // the mean convex part of H, of which EU is a difference; see has_convex
+    unsigned char *is_free;       // of each instance, 1 where the anchor is known to be 0
 };
 
 struct State {
@@ -89,8 +90,9 @@ struct State {
     ptrdiff_t room;      // for instances, a multiple of LANE_BLOCK
     ptrdiff_t n_regrets;
     ptrdiff_t offset;    // the instance of the state that is the first of the job
-    const char *shares;  // three of each instance: of the member, of those before it, and whether
-    ptrdiff_t share_part_stride, share_stride;  // it is heavier than each of them
+    const char *shares;  // three of each instance and member: of the member, of those before it, and
+                         // whether it is heavier than each of them
+    ptrdiff_t share_part_stride, share_stride, share_member_stride;
     bool is_side_by_side;
     int wanted;  // of Wanted
 };
@@ -116,7 +118,8 @@ inline ptrdiff_t regrets_of(const Rule &rule, ptrdiff_t row) {
 
 // Whether EU under a rule may be a difference, for which the mean convex part of H is kept.
 inline bool has_convex(const Rule &rule) {
-    return rule.structure == LOG || rule.structure == SEPARABLE || rule.structure == NORM;
+    return rule.structure == LOG || rule.structure == ZERO_ONE || rule.structure == SEPARABLE || rule.structure == NORM ||
+           rule.structure == TWO_CLASS;
 }
 
 enum Status { INVALID = 0, DONE = 1, NO_MEMORY = 2 };

@@ -116,17 +116,21 @@ template <class T, bool SIDE> class Members {
     // Go to the instances from `first` on, in the lanes from `skip` on; others repeat the nearest.
     void locate(ptrdiff_t first, int count, int skip = 0) {
         bad = Bits<T>{};
-        highest_ = job_.members;
-        for (int lane = 0; lane < GROUP; lane++) {
-            const int place = lane < skip ? 0 : lane - skip;
-            instance_[lane] = first + (place < count ? place : count - 1);
-            address_[lane] = job_.members + instance_[lane] * job_.instance_stride;
-            highest_ = address_[lane] > highest_ ? address_[lane] : highest_;
+        if (count == GROUP) {
+            const char *start = job_.members + first * job_.instance_stride;
+            for (int lane = 0; lane < GROUP; lane++) {
+                instance_[lane] = first + lane;
+                address_[lane] = start + lane * job_.instance_stride;
+            }
+            highest_ = address_[job_.instance_stride > 0 ? GROUP - 1 : 0];
+        } else {
+            locate_some(first, count, skip);
         }
         is_full_ = count == GROUP;
         use_in_place_ = in_place_ && is_full_;
         is_transposed_ = false;
-        memset(is_ready_, 0, job_.n_members);
+        if (job_.n_members == 1) *is_ready_ = 0;
+        else memset(is_ready_, 0, job_.n_members);
         if (SIDE && !use_in_place_ && capacity_ == job_.n_members && is_one_run()) transpose_all();
     }
 
@@ -192,6 +196,16 @@ template <class T, bool SIDE> class Members {
     Bits<T> bad;
 
   private:
+    __attribute__((noinline)) void locate_some(ptrdiff_t first, int count, int skip) {
+        highest_ = job_.members;
+        for (int lane = 0; lane < GROUP; lane++) {
+            const int place = lane < skip ? 0 : lane - skip;
+            instance_[lane] = first + (place < count ? place : count - 1);
+            address_[lane] = job_.members + instance_[lane] * job_.instance_stride;
+            highest_ = address_[lane] > highest_ ? address_[lane] : highest_;
+        }
+    }
+
     T weight_of(ptrdiff_t instance, ptrdiff_t m) const {
         T w;
         memcpy(&w, job_.weights + instance * job_.weight_instance_stride + m * job_.weight_member_stride, sizeof w);

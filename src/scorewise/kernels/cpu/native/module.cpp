@@ -254,30 +254,19 @@ PyObject* decompose(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     return answer(status);
 }
 
-// Read the member (N, K).
-bool read_member(PyObject* array, const char* format, Job& job, View& member) {
-    if (!member.open(array, 2, format, false)) return false;
-    job.members = member.data();
-    job.n_instances = member.size(0);
-    job.n_members = 1;
-    job.n_classes = member.size(1);
-    job.instance_stride = member.stride(0);
-    job.class_stride = member.stride(1);
-    return true;
-}
-
-// What an accumulator knows: the tuple (anchor, deviation, regrets, statistics, convex) of flat
-// arrays, the last one in float64.
+// What an accumulator knows: the tuple (anchor, deviation, regrets, statistics, convex, is_free) of
+// flat arrays, the last two in float64 and bytes.
 class OpenMemory {
   public:
     // Open the arrays, which must have the sizes that follow from the job. Sets room and n_regrets.
     bool read(PyObject* tuple, const char* format, const Job& job, State& state) {
-        if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) != 5) {
-            PyErr_SetString(PyExc_TypeError, "the memory of an accumulator is a tuple of five arrays");
+        if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) != N) {
+            PyErr_SetString(PyExc_TypeError, "the memory of an accumulator is a tuple of six arrays");
             return false;
         }
-        for (int i = 0; i < 5; ++i)
-            if (!views_[i].open(PyTuple_GetItem(tuple, i), 1, i == 4 ? "d" : format, true)) return false;
+        const char* formats[N] = {format, format, format, format, "d", "B"};
+        for (int i = 0; i < N; ++i)
+            if (!views_[i].open(PyTuple_GetItem(tuple, i), 1, formats[i], true)) return false;
         const ptrdiff_t row = row_length(job.n_classes, state.is_side_by_side), n_rules = job.n_rules;
         const ptrdiff_t room = views_[3].size(0) / (n_rules > 0 ? 2 * n_rules : 1), item = *format == 'f' ? 4 : 8;
         ptrdiff_t n_regrets = 0, n_convex = 0;
@@ -285,11 +274,12 @@ class OpenMemory {
             n_regrets += regrets_of(job.rules[i], row);
             n_convex += has_convex(job.rules[i]);
         }
-        const ptrdiff_t sizes[] = {room * row, room * row, room * n_regrets, 2 * n_rules * room, n_convex * room};
+        const ptrdiff_t sizes[N] = {room * row, room * row, room * n_regrets, 2 * n_rules * room, n_convex * room, room};
+        const ptrdiff_t strides[N] = {item, item, item, item, 8, 1};
         bool fits = room % LANE_BLOCK == 0 && (state.room == 0 || state.room == room);
-        for (int i = 0; i < 5; ++i) {
+        for (int i = 0; i < N; ++i) {
             fits &= views_[i].size(0) == sizes[i];
-            fits &= sizes[i] <= 1 || views_[i].stride(0) == (i == 4 ? 8 : item);
+            fits &= sizes[i] <= 1 || views_[i].stride(0) == strides[i];
         }
         if (!fits) {
             PyErr_SetString(PyExc_ValueError, "the arrays of an accumulator do not fit");
@@ -299,23 +289,25 @@ class OpenMemory {
         state.n_regrets = n_regrets;
         char* statistics = views_[3].data();
         memory = {views_[0].data(), views_[1].data(), views_[2].data(), statistics,
-                  statistics + n_rules * LANE_BLOCK * item, reinterpret_cast<double*>(views_[4].data())};
+                  statistics + n_rules * LANE_BLOCK * item, reinterpret_cast<double*>(views_[4].data()),
+                  reinterpret_cast<unsigned char*>(views_[5].data())};
         return true;
     }
 
     Memory memory = {};
 
   private:
-    View views_[5];
+    static constexpr int N = 6;
+    View views_[N];
 };
 
-// check(member, kind, tolerance, start, stop); see _native.pyi.
+// check(members, kind, tolerance, start, stop); see _native.pyi.
 PyObject* check(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     if (!has_arguments(n_args, 5)) return nullptr;
     const char* format = View::format_of(args[0]);
-    View member;
+    View members, weights;
     Job job = {};
-    if (format == nullptr || !read_member(args[0], format, job, member)) return nullptr;
+    if (format == nullptr || !read_members(args[0], Py_None, format, members, weights, job)) return nullptr;
     job.kind = static_cast<int>(PyLong_AsLong(args[1]));
     job.tolerance = PyFloat_AsDouble(args[2]);
     if (PyErr_Occurred() || !read_range(args[3], args[4], job)) return nullptr;
@@ -326,18 +318,18 @@ PyObject* check(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     return answer(status);
 }
 
-// accumulate(member, shares, memory, rules, kind, tolerance, is_side_by_side, offset, start, stop);
+// accumulate(members, shares, memory, rules, kind, tolerance, is_side_by_side, offset, start, stop);
 // see _native.pyi.
 PyObject* accumulate(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     if (!has_arguments(n_args, 10)) return nullptr;
     const char* format = View::format_of(args[0]);
-    View member, shares, numbers[MOST_RULES];
+    View members, weights, shares, numbers[MOST_RULES];
     Rule rules[MOST_RULES];
     OpenMemory open;
     Job job = {};
     State state = {};
-    if (format == nullptr || !read_member(args[0], format, job, member)) return nullptr;
-    if (!shares.open(args[1], 2, format, false) || !read_rules(args[3], job, rules, numbers)) return nullptr;
+    if (format == nullptr || !read_members(args[0], Py_None, format, members, weights, job)) return nullptr;
+    if (!shares.open(args[1], 3, format, false) || !read_rules(args[3], job, rules, numbers)) return nullptr;
     job.kind = static_cast<int>(PyLong_AsLong(args[4]));
     job.tolerance = PyFloat_AsDouble(args[5]);
     state.is_side_by_side = PyObject_IsTrue(args[6]) == 1;
@@ -347,14 +339,15 @@ PyObject* accumulate(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     if (!read_range(args[8], args[9], job)) return nullptr;
     const bool is_shared = shares.size(1) == 1;
     if (state.offset < 0 || state.offset + job.n_instances > state.room || shares.size(0) != 3 ||
-        (!is_shared && shares.size(1) != job.n_instances) ||
+        (!is_shared && shares.size(1) != job.n_instances) || shares.size(2) != job.n_members ||
         (!state.is_side_by_side && job.class_stride != (*format == 'f' ? 4 : 8))) {
-        PyErr_SetString(PyExc_ValueError, "the shapes of member, shares and state do not fit");
+        PyErr_SetString(PyExc_ValueError, "the shapes of members, shares and state do not fit");
         return nullptr;
     }
     state.shares = job.weights = shares.data();
     state.share_part_stride = shares.stride(0);
     state.share_stride = job.weight_instance_stride = is_shared ? 0 : shares.stride(1);
+    state.share_member_stride = job.weight_member_stride = shares.stride(2);
     Status status;
     Py_BEGIN_ALLOW_THREADS;
     status = *format == 'f' ? chosen->accumulate_float(job, state) : chosen->accumulate_double(job, state);
@@ -438,9 +431,9 @@ PyMethodDef methods[] = {
     {"average", as_method(average), METH_FASTCALL,
      "Write the mean of members of some instances, or parts by class; False if some are no predictions."},
     {"check", as_method(check), METH_FASTCALL,
-     "Whether a member is a prediction for each of some instances."},
+     "Whether members are predictions for each of some instances."},
     {"accumulate", as_method(accumulate), METH_FASTCALL,
-     "Add a member, which was checked, to an accumulator's state of some instances."},
+     "Add members, which were checked, to an accumulator's state of some instances."},
     {"settle", as_method(settle), METH_FASTCALL,
      "Find the totals of some instances, and bring their EU up to date."},
     {nullptr, nullptr, 0, nullptr},

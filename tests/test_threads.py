@@ -1,0 +1,80 @@
+"""Stages of tasks on several threads: their order, failures, and many callers at once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from functools import partial
+
+import pytest
+
+from scorewise._threads import run_in_stages, run_in_threads
+
+
+def record(done: list[int], stage: int, seconds: float = 0.001) -> bool:
+    time.sleep(seconds)
+    done.append(stage)
+    return True
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_a_stage_begins_when_all_tasks_before_it_are_done(n_threads):
+    done: list[int] = []
+    sizes = [9, 0, 1, 7]
+    stages = [[partial(record, done, i)] * size for i, size in enumerate(sizes)]
+    assert run_in_stages(stages, n_threads)
+    assert done == [0] * 9 + [2] + [3] * 7
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_no_stage_begins_after_a_task_that_failed(n_threads):
+    done: list[int] = []
+    good = partial(record, done, 0)
+    assert not run_in_stages(
+        [[good, good, lambda: False, good], [partial(record, done, 1)] * 4], n_threads
+    )
+    assert 1 not in done
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_what_a_task_raises_is_raised(n_threads):
+    def broken() -> bool:
+        raise ZeroDivisionError
+
+    done: list[int] = []
+    with pytest.raises(ZeroDivisionError):
+        run_in_threads([partial(record, done, 0), broken, partial(record, done, 0)], n_threads)
+
+
+def test_no_task_runs_when_a_failed_call_has_returned():
+    done: list[int] = []
+    slow = partial(record, done, 0, 0.05)
+    assert not run_in_threads([slow, lambda: False, *[slow] * 6], 3)
+    n_done = len(done)
+    time.sleep(0.1)
+    assert len(done) == n_done
+
+
+def test_more_callers_than_threads_finish():
+    """A thread that waits for a stage does not wait for tasks that no thread has begun."""
+    results = []
+
+    def call() -> None:
+        done: list[int] = []
+        tasks = [partial(record, done, 0)] * 5
+        results.append(run_in_stages([tasks, tasks, tasks], 3) and len(done) == 15)
+
+    callers = [threading.Thread(target=call) for _ in range(8)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(timeout=60)
+        assert not caller.is_alive()
+    assert results == [True] * 8
+
+
+def test_a_task_may_run_tasks_itself():
+    def outer() -> bool:
+        return run_in_threads([lambda: True] * 4, 2)
+
+    assert run_in_threads([outer] * 6, 2)
