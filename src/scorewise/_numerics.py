@@ -29,6 +29,11 @@ from scorewise._array import (
 )
 
 
+def allowed_error(xp: Namespace, x: Array) -> float:
+    """Return the relative error that EU may have in the array's dtype."""
+    return 1e-12 if eps(xp, x) < 1e-10 else 1e-4
+
+
 def polynomial(x: Array, coefficients: Sequence[Array]) -> Array:
     """Return c₀ + c₁x + c₂x² + … with at least two terms, by Horner's scheme."""
     value = plus(coefficients[-1] * x, coefficients[-2])

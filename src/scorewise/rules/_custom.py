@@ -137,6 +137,11 @@ class FromEntropy(_CustomRule):
     def _entropy(self, xp: Namespace, p: Array) -> Array:
         return self._result(self.function, p, p.shape[:-1], "the entropy")
 
+    def _difference_error(
+        self, xp: Namespace, mean: Array, total: Array, unit: float, off: float
+    ) -> Array:
+        return unit * (2 * xp.abs(total) + _largest_finite(xp, self._slope(mean)))
+
     def _divergence_and_scale(
         self, xp: Namespace, q: Array, p: Array, d: Array
     ) -> tuple[Array, Array]:

@@ -33,6 +33,7 @@ from scorewise.rules._separable import tsallis_total
 from scorewise.rules.structures import Norm
 
 _FEW_FACTORS = (3.0, 4.0)  # powers that are products, and underflow only where they may
+_FEW_CLASSES = 16
 
 
 def _quotient(x: Array, total: Array, n: int) -> Array:
@@ -76,7 +77,9 @@ class Spherical(_NormRule):
     def _entropy_by_sum(self, xp: Namespace, p: Array, total: Array) -> Array:
         # S − ‖p‖ = (S² − ‖p‖²)/(S + ‖p‖), and S² − ‖p‖² = Σ p·(S − p)
         gini = sum_products(xp, total[..., None] - p, p)
-        return gini / (xp.sqrt(dot(xp, p, p)) + total)
+        few = p.shape[-1] <= _FEW_CLASSES  # so that the norm is not small beside S
+        squares = total * total - gini if few else dot(xp, p, p)
+        return gini / (xp.sqrt(squares) + total)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         # D does not change when q is scaled; only the part of p that is not parallel to q counts.
