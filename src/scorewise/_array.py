@@ -23,6 +23,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # A block whose temporaries on the array path fit in the caches of two cores.
 _BLOCK_ELEMENTS = 1 << 17, 1 << 18
 _DEVICE_ELEMENTS = 1 << 20
+_SMALL_ELEMENTS = 1 << 12
 _FEW_MEMBERS, _MANY_MEMBERS = 16, 256
 _FEW_CLASSES, _MANY_CLASSES, _MANY_ROWS = 32, 4096, 64
 
@@ -180,6 +181,11 @@ def in_host_memory(x: Array) -> bool:
     if is_jax(x) and not is_traced(x):
         return {device.platform for device in x.devices()} == {"cpu"}
     return False
+
+
+def is_small_in_host_memory(x: Array) -> bool:
+    """Return whether NumPy may read ``x``, of which an operation takes the time of its call."""
+    return math.prod(x.shape) <= _SMALL_ELEMENTS and in_host_memory(x)
 
 
 def _is_batched(x: Array) -> bool:
@@ -392,8 +398,21 @@ def distance_from_one(xp: Namespace, x: Array) -> float | None:
         return None
     if not math.prod(x.shape):
         return 0.0
+    low, high = _ends(xp, x)
+    return max(high - 1, 1 - low)
+
+
+def all_finite(xp: Namespace, x: Array) -> bool:
+    """Return whether all numbers are finite; False if no values can be read."""
+    if is_recorded(x):
+        return False
+    return not math.prod(x.shape) or all(map(math.isfinite, _ends(xp, x)))
+
+
+def _ends(xp: Namespace, x: Array) -> tuple[float, float]:
+    """The smallest and the largest number; NaN if one is."""
     low, high = x.aminmax() if is_torch(x) else (xp.min(x), xp.max(x))
-    return max(float(high) - 1, 1 - float(low))
+    return float(low), float(high)
 
 
 def at_least(xp: Namespace, x: Array, bound: float) -> Array:
@@ -495,6 +514,11 @@ def kth_largest(xp: Namespace, x: Array, k: int) -> Array:
     return xp.sort(x, axis=-1)[..., rank : rank + 1]
 
 
+def index_of(mask: Array) -> Any:
+    """An index of where a boolean array is true; torch would search for it at each use."""
+    return mask.nonzero(as_tuple=True) if is_torch(mask) else mask
+
+
 def one_hot(xp: Namespace, index: Array, n: int) -> Array:
     """Return a boolean array ``(..., n)``, true at ``index``."""
     return xp.arange(n, device=_device(index)) == index[..., None]
@@ -515,8 +539,7 @@ def to_numpy(x: Array) -> np.ndarray:
 
 def blocks(x: Array, axis: int) -> Iterator[Any]:
     """Yield indices of blocks along an axis, or one index of the whole array while tracing."""
-    size = _block_size(x)
-    if is_compiled(x) or is_traced(x) or compat.size(x) <= size:
+    if is_compiled(x) or is_traced(x) or compat.size(x) <= (size := _block_size(x)):
         yield ...
         return
     rows = max(1, size * x.shape[axis] // compat.size(x))
@@ -537,8 +560,10 @@ def map_blocks(
     are smaller if one is divided into parts.
     """
     axis = len(index)
+    if axis == x.ndim - 2 or is_compiled(x) or is_traced(x):
+        return work(index)
     n_blocks = parts * math.prod(x.shape[axis:]) // _block_size(x)
-    if n_blocks <= 1 or axis == x.ndim - 2 or is_compiled(x) or is_traced(x):
+    if n_blocks <= 1:
         return work(index)
     n = x.shape[axis]
     rows = n // n_blocks
@@ -556,7 +581,7 @@ def _block_size(x: Array) -> int:
     Those of a block on a CPU fit in its caches. On a device each operation costs time however few
     elements it has.
     """
-    part = compat.size(x) // 64
+    part = math.prod(x.shape) // 80
     if isinstance(x, np.ndarray) or (is_torch(x) and x.device.type == "cpu"):
         least, most = _BLOCK_ELEMENTS
         return min(max(least, part), most)

@@ -16,7 +16,9 @@ import numpy as np
 from scorewise._array import (
     Array,
     Namespace,
+    all_finite,
     cumulative_sum,
+    dot,
     eps,
     ignoring_errors,
     is_jax,
@@ -44,6 +46,8 @@ def polynomial(x: Array, coefficients: Sequence[Array]) -> Array:
 
 def sum_product(xp: Namespace, p: Array, values: Array) -> Array:
     """Return Σ_k p_k·values_k over the last axis, where 0 · ∞ is 0."""
+    if all_finite(xp, values):
+        return dot(xp, values, p)
     return sum_products(xp, xp.where(p > 0, values, 0.0), p)
 
 

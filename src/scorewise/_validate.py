@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -16,6 +16,7 @@ from scorewise import _validate as validate
 from scorewise._array import (
     Array,
     Namespace,
+    as_dtype_of,
     eps,
     has_fixed_shapes,
     ignoring_errors,
@@ -30,8 +31,7 @@ from scorewise.distributions import Samples
 from scorewise.kernels import Extras
 from scorewise.rules import ScoringRule
 
-# Of a block, as divergences need more memory than entropies, and of some rules much more.
-_PARTS, _MANY_PARTS = 2, 8
+_PARTS = 4  # of a block, for rules whose divergences need much memory
 _ERROR_UNITS = 8  # rounding errors of 1 that TU − AU may have; up to 6.3 were measured
 
 
@@ -95,16 +95,18 @@ def _epistemic(
     sure = margin > 0
 
     def accurate(rows: Samples) -> Array:
-        parts = _MANY_PARTS if rule.needs_much_memory else _PARTS
-        return rows.by_blocks(
-            lambda block: [_accurate_epistemic(xp, block, rule, tolerance)], parts=parts
+        few = rows.few_on_host() if rule.runs_on_any_library else rows
+        parts = _PARTS if rule.needs_much_memory else 1
+        return few.by_blocks(
+            lambda block: [_accurate_epistemic(namespace(block.probs), block, rule, tolerance)],
+            parts=parts,
         )[0]
 
     if not bool(xp.any(sure)):
         return accurate(samples)
     if has_fixed_shapes(samples.probs):
         return xp.where(sure, difference, accurate(samples))
-    difference[~sure] = accurate(samples.where(~sure))
+    difference[~sure] = as_dtype_of(xp, accurate(samples.where(~sure)), difference)
     return difference
 
 

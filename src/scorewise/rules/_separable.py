@@ -20,6 +20,7 @@ from scorewise._array import (
     at_least,
     cached_property,
     dot,
+    plus,
     smallest_normal,
     sum_products,
     times,
@@ -41,7 +42,6 @@ from scorewise.errors import InvalidInput
 from scorewise.rules._quadratic import quadratic_parts
 from scorewise.rules._rule import RuleBySum, ScoringRule, Unit, norm_order, number_above, register
 from scorewise.rules.structures import Separable
-
 
 _SURE = 0.52  # no two classes are above it, whatever the rounding of a row's sum
 
@@ -248,8 +248,9 @@ class WeightedLog(RuleBySum):
         others = p - sure
         missing = xp.sum(others, axis=-1) / total
         log_of_sure = xp.log1p(-xp.where(missing < 0.75, missing, 0.0))  # 0 where none is sure
-        log_share = xp.log(others / total[..., None] + smallest_normal(xp, p))
-        return -(dot(xp, sure, w) * log_of_sure + sum_products(xp, times(log_share, others), w))
+        of_sure = sum_products(xp, sure, w) * log_of_sure
+        log_share = xp.log(plus(others / total[..., None], smallest_normal(xp, p)))
+        return -(of_sure + sum_products(xp, times(log_share, others), w))
 
     def _difference_error(
         self, xp: Namespace, mean: Array, total: Array, unit: float, off: float
