@@ -581,7 +581,7 @@ def _block_size(x: Array) -> int:
     Those of a block on a CPU fit in its caches. On a device each operation costs time however few
     elements it has.
     """
-    part = math.prod(x.shape) // 80
+    part: int = math.prod(x.shape) // 80
     if isinstance(x, np.ndarray) or (is_torch(x) and x.device.type == "cpu"):
         least, most = _BLOCK_ELEMENTS
         return min(max(least, part), most)
