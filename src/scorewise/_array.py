@@ -21,8 +21,9 @@ Namespace = Any  # its module of functions
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # A block whose temporaries on the array path fit in the caches of two cores.
-_BLOCK_ELEMENTS = 1 << 17
+_BLOCK_ELEMENTS = 1 << 17, 1 << 18
 _DEVICE_ELEMENTS = 1 << 20
+_SMALL_ELEMENTS = 1 << 12
 _FEW_MEMBERS, _MANY_MEMBERS = 16, 256
 _FEW_CLASSES, _MANY_CLASSES, _MANY_ROWS = 32, 4096, 64
 
@@ -156,8 +157,11 @@ def needs_gradient(x: object) -> bool:
 
 def is_recorded(x: Array) -> bool:
     """Return whether operations on ``x`` are recorded: to differentiate, trace or compile them."""
-    if is_torch(x):
-        return is_compiled(x) or x.is_meta or _is_differentiated(x)
+    if isinstance(x, np.ndarray):
+        return False
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(x, torch.Tensor):
+        return x.is_meta or torch.compiler.is_compiling() or _is_differentiated(x)
     return is_traced(x)
 
 
@@ -179,6 +183,11 @@ def in_host_memory(x: Array) -> bool:
     return False
 
 
+def is_small_in_host_memory(x: Array) -> bool:
+    """Return whether NumPy may read ``x``, of which an operation takes the time of its call."""
+    return math.prod(x.shape) <= _SMALL_ELEMENTS and in_host_memory(x)
+
+
 def _is_batched(x: Array) -> bool:
     """Return whether a torch tensor stands for many, in ``torch.func.vmap``."""
     import torch
@@ -198,11 +207,11 @@ def _layers(x: Array) -> Iterator[Array]:
 
 def _is_differentiated(x: Array) -> bool:
     """Return whether torch differentiates ``x``: backwards, forwards, or in a transform."""
-    import torch
-
+    torch = sys.modules["torch"]
     if x.requires_grad or torch._C._functorch.is_functorch_wrapped_tensor(x):
         return True
-    return torch.autograd.forward_ad.unpack_dual(x).tangent is not None
+    forward_ad = torch.autograd.forward_ad
+    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(x).tangent is not None
 
 
 def host_view(x: Array) -> np.ndarray:
@@ -389,7 +398,21 @@ def distance_from_one(xp: Namespace, x: Array) -> float | None:
         return None
     if not math.prod(x.shape):
         return 0.0
-    return max(float(xp.max(x)) - 1, 1 - float(xp.min(x)))
+    low, high = _ends(xp, x)
+    return max(high - 1, 1 - low)
+
+
+def all_finite(xp: Namespace, x: Array) -> bool:
+    """Return whether all numbers are finite; False if no values can be read."""
+    if is_recorded(x):
+        return False
+    return not math.prod(x.shape) or all(map(math.isfinite, _ends(xp, x)))
+
+
+def _ends(xp: Namespace, x: Array) -> tuple[float, float]:
+    """The smallest and the largest number; NaN if one is."""
+    low, high = x.aminmax() if is_torch(x) else (xp.min(x), xp.max(x))
+    return float(low), float(high)
 
 
 def at_least(xp: Namespace, x: Array, bound: float) -> Array:
@@ -397,6 +420,13 @@ def at_least(xp: Namespace, x: Array, bound: float) -> Array:
     if is_torch(x):  # torch cannot compile the maximum of an array and a number
         return x.clamp(min=bound)
     return xp.maximum(x, bound)
+
+
+def where_above(xp: Namespace, x: Array, bound: float) -> Array:
+    """Those x that are above a number, and 0 elsewhere."""
+    if is_torch(x):  # five times as fast as a condition
+        return sys.modules["torch"].threshold(x, bound, 0.0)
+    return xp.where(x > bound, x, 0.0)
 
 
 def cumulative_sum(xp: Namespace, x: Array) -> Array:
@@ -408,8 +438,21 @@ def matmul(xp: Namespace, a: Array, b: Array) -> Array:
     """The product a @ b in the full precision of its arrays, whatever the library's settings."""
     if is_jax(a):
         return xp.matmul(a, b, precision="highest")
-    if is_torch(a):  # neither autocast nor TF32 touches float64
-        return xp.astype(to_float64(xp, a) @ to_float64(xp, b), a.dtype)
+    if is_torch(a) and a.dtype != xp.float64:  # neither autocast nor TF32 touches float64
+        return xp.astype(_matmul(to_float64(xp, a), to_float64(xp, b)), a.dtype)
+    return _matmul(a, b)
+
+
+def _matmul(a: Array, b: Array) -> Array:
+    """The product a @ b of members (..., M, K) and a matrix, as one product of two matrices.
+
+    Its columns are next to each other, so that sums and minima over them are fast.
+    """
+    *rows, k = a.shape
+    if is_torch(a):
+        return (b.T @ a.reshape(-1, k).T).reshape(-1, *rows).movedim(0, -1)
+    if isinstance(a, np.ndarray) and a.flags.f_contiguous:
+        return (b.T @ a.T.reshape(k, -1)).reshape(-1, *reversed(rows)).T
     return a @ b
 
 
@@ -447,6 +490,13 @@ def largest(xp: Namespace, x: Array) -> float:
     return float(xp.max(x)) if math.prod(x.shape) else 0.0
 
 
+def smallest(xp: Namespace, x: Array) -> float:
+    """The smallest number, infinite of none; NaN if one is, −infinite if no values can be read."""
+    if is_recorded(x):
+        return -math.inf
+    return float(xp.min(x)) if math.prod(x.shape) else math.inf
+
+
 def dot(xp: Namespace, a: Array, b: Array) -> Array:
     """The sum Σ_k a_k·b_k over the last axis."""
     if isinstance(a, np.ndarray) and _FEW_CLASSES < a.shape[-1] <= _MANY_CLASSES:
@@ -462,6 +512,11 @@ def kth_largest(xp: Namespace, x: Array, k: int) -> Array:
     if is_torch(x):
         return x.topk(k, dim=-1).values[..., -1:]
     return xp.sort(x, axis=-1)[..., rank : rank + 1]
+
+
+def index_of(mask: Array) -> Any:
+    """An index of where a boolean array is true; torch would search for it at each use."""
+    return mask.nonzero(as_tuple=True) if is_torch(mask) else mask
 
 
 def one_hot(xp: Namespace, index: Array, n: int) -> Array:
@@ -484,8 +539,7 @@ def to_numpy(x: Array) -> np.ndarray:
 
 def blocks(x: Array, axis: int) -> Iterator[Any]:
     """Yield indices of blocks along an axis, or one index of the whole array while tracing."""
-    size = _block_size(x)
-    if is_compiled(x) or is_traced(x) or compat.size(x) <= size:
+    if is_compiled(x) or is_traced(x) or compat.size(x) <= (size := _block_size(x)):
         yield ...
         return
     rows = max(1, size * x.shape[axis] // compat.size(x))
@@ -506,8 +560,10 @@ def map_blocks(
     are smaller if one is divided into parts.
     """
     axis = len(index)
+    if axis == x.ndim - 2 or is_compiled(x) or is_traced(x):
+        return work(index)
     n_blocks = parts * math.prod(x.shape[axis:]) // _block_size(x)
-    if n_blocks <= 1 or axis == x.ndim - 2 or is_compiled(x) or is_traced(x):
+    if n_blocks <= 1:
         return work(index)
     n = x.shape[axis]
     rows = n // n_blocks
@@ -520,13 +576,16 @@ def map_blocks(
 
 
 def _block_size(x: Array) -> int:
-    """The number of elements of a block.
+    """The number of elements of a block: a part of the array that leaves room for temporaries.
 
-    Its temporaries fit in the caches of a CPU. On a device, where each operation costs time
-    however few elements it has, they are a tenth of the array at most.
+    Those of a block on a CPU fit in its caches. On a device each operation costs time however few
+    elements it has.
     """
-    on_cpu = isinstance(x, np.ndarray) or (is_torch(x) and x.device.type == "cpu")
-    return _BLOCK_ELEMENTS if on_cpu else max(_DEVICE_ELEMENTS, compat.size(x) // 64)
+    part: int = math.prod(x.shape) // 80
+    if isinstance(x, np.ndarray) or (is_torch(x) and x.device.type == "cpu"):
+        least, most = _BLOCK_ELEMENTS
+        return min(max(least, part), most)
+    return max(_DEVICE_ELEMENTS, part)
 
 
 def map_dask_rows(

@@ -16,7 +16,9 @@ import numpy as np
 from scorewise._array import (
     Array,
     Namespace,
+    all_finite,
     cumulative_sum,
+    dot,
     eps,
     ignoring_errors,
     is_jax,
@@ -29,6 +31,11 @@ from scorewise._array import (
 )
 
 
+def allowed_error(xp: Namespace, x: Array) -> float:
+    """Return the relative error that EU may have in the array's dtype."""
+    return 1e-12 if eps(xp, x) < 1e-10 else 1e-4
+
+
 def polynomial(x: Array, coefficients: Sequence[Array]) -> Array:
     """Return c₀ + c₁x + c₂x² + … with at least two terms, by Horner's scheme."""
     value = plus(coefficients[-1] * x, coefficients[-2])
@@ -39,6 +46,8 @@ def polynomial(x: Array, coefficients: Sequence[Array]) -> Array:
 
 def sum_product(xp: Namespace, p: Array, values: Array) -> Array:
     """Return Σ_k p_k·values_k over the last axis, where 0 · ∞ is 0."""
+    if all_finite(xp, values):
+        return dot(xp, values, p)
     return sum_products(xp, xp.where(p > 0, values, 0.0), p)
 
 

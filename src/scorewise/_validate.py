@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -36,6 +35,7 @@ from scorewise._array import (
     leave_graph,
     namespace,
     on_device_of,
+    smallest,
     to_float64,
     to_numpy,
     working_precision,
@@ -306,7 +306,7 @@ def probabilities(
 
     ``sums`` are those of the rows, ``off`` is their distance from 1, as in distance_from_one.
     """
-    if off is not None and off <= tolerance and (not math.prod(p.shape) or float(xp.min(p)) >= 0):
+    if off is not None and off <= tolerance and smallest(xp, p) >= 0:
         return
     with ignoring_errors(p):  # now find out where
         ok = (xp.abs(sums - 1) <= tolerance) & (xp.min(p, axis=-1) >= 0)

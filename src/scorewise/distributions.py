@@ -20,9 +20,11 @@ from scorewise._array import (
     difference,
     distance_from_one,
     dtype_name,
+    host_view,
     ignoring_errors,
     is_jax,
     is_recorded,
+    is_small_in_host_memory,
     is_traced,
     map_blocks,
     namespace,
@@ -299,6 +301,13 @@ class Samples(TextInNotebooks):
         w = w if w is None or w.ndim == 1 else w[mask]
         probs = side_by_side(namespace(self.probs), self.probs[mask])
         return Samples._trusted(probs, w, self.stored_as, self.classes_)
+
+    def few_on_host(self) -> Samples:
+        """Return few rows in host memory as NumPy arrays, whose operations start faster."""
+        if not is_small_in_host_memory(self.probs):
+            return self
+        w = None if self.weights is None else host_view(self.weights)
+        return Samples._trusted(host_view(self.probs), w, self.stored_as, self.classes_)
 
     def in_float64(self) -> Samples:
         """Return the samples in float64, where the library has it."""

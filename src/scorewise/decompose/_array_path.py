@@ -16,20 +16,21 @@ from scorewise import _validate as validate
 from scorewise._array import (
     Array,
     Namespace,
+    as_dtype_of,
     eps,
     has_fixed_shapes,
     ignoring_errors,
     is_recorded,
     namespace,
+    smallest,
 )
 from scorewise._members import Members
+from scorewise._numerics import allowed_error
 from scorewise.decompose._jackknife import Jackknife
 from scorewise.distributions import Samples
 from scorewise.kernels import Extras
 from scorewise.rules import ScoringRule
 
-# The relative error of EU that is allowed, in float64 and in float32.
-_TOLERANCES = 1e-12, 1e-4
 _PARTS = 4  # of a block, for rules whose divergences need much memory
 _ERROR_UNITS = 8  # rounding errors of 1 that TU − AU may have; up to 6.3 were measured
 
@@ -51,8 +52,7 @@ def _components(samples: Samples, rule: ScoringRule, extras: Extras) -> list[Arr
     xp = namespace(samples.probs)
     entropies = rule._entropy_by_sum(xp, samples.probs, samples.sums)
     total, aleatoric = rule._entropy(xp, samples.plain_mean), samples.average(entropies)
-    tolerance = _TOLERANCES[0 if eps(xp, total) < 1e-10 else 1]
-    epistemic = _epistemic(xp, samples, rule, (total, aleatoric), tolerance)
+    epistemic = _epistemic(xp, samples, rule, (total, aleatoric), allowed_error(xp, total))
     components = [total, aleatoric, epistemic]
     if extras.reverse:
         components.append(_reverse(xp, samples, rule))
@@ -89,21 +89,24 @@ def _epistemic(
         if error is None:
             return rule._epistemic(xp, samples)
         difference = total - aleatoric
-        sure = difference > error / tolerance
-    if bool(xp.all(sure)):
+        margin = difference - error / tolerance
+    if smallest(xp, margin) > 0:
         return difference
+    sure = margin > 0
 
     def accurate(rows: Samples) -> Array:
+        few = rows.few_on_host() if rule.runs_on_any_library else rows
         parts = _PARTS if rule.needs_much_memory else 1
-        return rows.by_blocks(
-            lambda block: [_accurate_epistemic(xp, block, rule, tolerance)], parts=parts
+        return few.by_blocks(
+            lambda block: [_accurate_epistemic(namespace(block.probs), block, rule, tolerance)],
+            parts=parts,
         )[0]
 
     if not bool(xp.any(sure)):
         return accurate(samples)
     if has_fixed_shapes(samples.probs):
         return xp.where(sure, difference, accurate(samples))
-    difference[~sure] = accurate(samples.where(~sure))
+    difference[~sure] = as_dtype_of(xp, accurate(samples.where(~sure)), difference)
     return difference
 
 

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import abc
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
 
 from scorewise import _validate as validate
-from scorewise._array import Array, Namespace, eps, is_array, largest, namespace
+from scorewise._array import (
+    Array,
+    Namespace,
+    all_finite,
+    dot,
+    eps,
+    ignoring_errors,
+    is_array,
+    namespace,
+)
 from scorewise._numerics import sum_product
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
@@ -18,10 +26,8 @@ from scorewise.rules._rule import ScoringRule
 
 def _largest_finite(xp: Namespace, values: Array) -> Array:
     """The largest finite size along the last axis."""
-    sizes = xp.abs(values)
-    if largest(xp, sizes) < math.inf:
-        return xp.max(sizes, axis=-1)
-    return xp.max(xp.where(xp.isfinite(values), sizes, 0.0), axis=-1)
+    finite = values if all_finite(xp, values) else xp.where(xp.isfinite(values), values, 0.0)
+    return xp.max(xp.abs(finite), axis=-1)
 
 
 def _clip_rounding_to_zero(xp: Namespace, value: Array, size: Array) -> Array:
@@ -30,6 +36,11 @@ def _clip_rounding_to_zero(xp: Namespace, value: Array, size: Array) -> Array:
     A user's function may have rounded at the size of the largest number it returned.
     """
     return xp.where((value < 0) & (value >= -64 * eps(xp, value) * size), 0.0, value)
+
+
+def _is_zero(xp: Namespace, d: Array) -> Array:
+    """Return whether all entries of the last axis are 0."""
+    return xp.sum(xp.abs(d), axis=-1) == 0  # faster than a condition on each entry
 
 
 class _CustomRule(ScoringRule):
@@ -70,7 +81,7 @@ class _CustomRule(ScoringRule):
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         value = _clip_rounding_to_zero(xp, *self._divergence_and_scale(xp, q, p, d))
-        return xp.where(xp.all(d == 0, axis=-1), 0.0, value)
+        return xp.where(_is_zero(xp, d), 0.0, value)
 
     def _difference_error(
         self, xp: Namespace, mean: Array, total: Array, unit: float, off: float
@@ -86,7 +97,7 @@ class _CustomRule(ScoringRule):
         q = samples.mean[..., None, :]
         d = samples.deviations
         value, size = self._divergence_and_scale(xp, q, samples.probs, d)
-        value = xp.where(xp.all(d == 0, axis=-1), 0.0, value)
+        value = xp.where(_is_zero(xp, d), 0.0, value)
         return _clip_rounding_to_zero(xp, samples.average(value), xp.max(size, axis=-1))
 
 
@@ -111,7 +122,10 @@ class FromLossVector(_CustomRule):
         self, xp: Namespace, q: Array, p: Array, d: Array
     ) -> tuple[Array, Array]:
         at_q, at_p = self._losses(xp, q), self._losses(xp, p)
-        change = xp.where(p > 0, at_q, 0.0) - xp.where(p > 0, at_p, 0.0)
+        with ignoring_errors(at_p):
+            change = at_q - at_p
+        if not all_finite(xp, change):  # 0 · ∞ is 0
+            change = xp.where(p > 0, at_q, 0.0) - xp.where(p > 0, at_p, 0.0)
         return sum_product(xp, p, change), _largest_finite(xp, at_q) + _largest_finite(xp, at_p)
 
 
@@ -137,12 +151,20 @@ class FromEntropy(_CustomRule):
     def _entropy(self, xp: Namespace, p: Array) -> Array:
         return self._result(self.function, p, p.shape[:-1], "the entropy")
 
+    def _difference_error(
+        self, xp: Namespace, mean: Array, total: Array, unit: float, off: float
+    ) -> Array:
+        return unit * (2 * xp.abs(total) + _largest_finite(xp, self._slope(mean)))
+
     def _divergence_and_scale(
         self, xp: Namespace, q: Array, p: Array, d: Array
     ) -> tuple[Array, Array]:
         # H(q) − H(p) + ⟨p − q, ∇H(q)⟩; where p and q are both 0 an infinite slope does not matter
         start, end, slope = self._entropy(xp, q), self._entropy(xp, p), self._slope(q)
-        tangent = xp.sum(xp.where(d == 0, 0.0, d * xp.where(d == 0, 0.0, slope)), axis=-1)
+        if all_finite(xp, slope):
+            tangent = dot(xp, d, slope)
+        else:
+            tangent = xp.sum(xp.where(d == 0, 0.0, d * xp.where(d == 0, 0.0, slope)), axis=-1)
         return start - end + tangent, xp.abs(start) + xp.abs(end) + _largest_finite(xp, slope)
 
 

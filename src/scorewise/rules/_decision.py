@@ -20,7 +20,9 @@ from scorewise._array import (
     cached_property,
     difference,
     eps,
+    has_fixed_shapes,
     is_frame,
+    is_recorded,
     kth_largest,
     matmul,
     namespace,
@@ -28,7 +30,7 @@ from scorewise._array import (
     to_float64,
 )
 from scorewise._fields import class_text, names_classes
-from scorewise._numerics import log1p_minus, polynomial
+from scorewise._numerics import allowed_error, log1p_minus, polynomial
 from scorewise._text import did_you_mean, quoted, quoted_names
 from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput, Remedy
@@ -310,6 +312,30 @@ class CostMatrix(DecisionRule):
     def _excess_costs(self) -> np.ndarray:
         """The excess cost of each action over the best action for the class."""
         return np.asarray(self.costs - self.costs.min(axis=1, keepdims=True))
+
+    def _epistemic(self, xp: Namespace, samples: Samples) -> Array:
+        if is_recorded(samples.probs) or has_fixed_shapes(samples.probs):
+            return super()._epistemic(xp, samples)
+        # Most rows need no exact products: their members agree, or EU is much larger than rounding.
+        regret, errors = self._rounded_regret(xp, samples.probs)
+        epistemic = xp.min(samples.average(regret), axis=-1)
+        n_best = xp.sum(xp.astype(regret <= errors, xp.int32), axis=(-2, -1))
+        agree = (epistemic == 0) & (n_best == samples.probs.shape[-2])
+        error = samples.average(xp.max(errors, axis=-1))
+        is_open = ~(agree | (epistemic > error / allowed_error(xp, samples.probs)))
+        if bool(xp.all(is_open)):
+            return super()._epistemic(xp, samples)
+        epistemic = xp.astype(epistemic, samples.probs.dtype)
+        if bool(xp.any(is_open)):
+            epistemic[is_open] = super()._epistemic(xp, samples.where(is_open))
+        return epistemic
+
+    def _rounded_regret(self, xp: Namespace, p: Array) -> tuple[Array, Array]:
+        """Return regrets in float64, ``(..., A)``, and how far from the exact ones they may be."""
+        wide = to_float64(xp, p)
+        expected = matmul(xp, wide, as_dtype_of(xp, self._excess_costs, wide))
+        lowest = xp.min(expected, axis=-1, keepdims=True)
+        return expected - lowest, (4 + p.shape[-1]) * eps(xp, wide) * (expected + lowest)
 
     def _regret(self, xp: Namespace, p: Array) -> Array:
         wide = to_float64(xp, p)

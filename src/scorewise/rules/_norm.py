@@ -7,7 +7,7 @@ a corner e_j, j ≠ y, also where a floor moves the corners inwards.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import final
@@ -20,8 +20,11 @@ from scorewise._array import (
     at_least,
     cached_property,
     dot,
+    has_fixed_shapes,
+    index_of,
     is_recorded,
     plus,
+    smallest,
     smallest_normal,
     sum_products,
     times,
@@ -33,19 +36,27 @@ from scorewise.rules._separable import tsallis_total
 from scorewise.rules.structures import Norm
 
 _FEW_FACTORS = (3.0, 4.0)  # powers that are products, and underflow only where they may
-
-
-def _quotient(x: Array, total: Array, n: int) -> Array:
-    """Return (S^n − x^n)/(S − x) = Σ_j S^{n−1−j}·x^j, by Horner's scheme."""
-    value, power_of_total = x + total, total
-    for _ in range(n - 2):
-        power_of_total = power_of_total * total
-        value = plus(times(value, x), power_of_total)
-    return value
+_CONFIDENT = 2.0**-7  # entropies below it would lose digits in the difference S − ‖p‖
+_FEW = 8  # of so many members, one may be confident: then only these are computed again
 
 
 class _NormRule(RuleBySum):
     is_symmetric = True
+
+    def _without_norm(
+        self, xp: Namespace, p: Array, total: Array, norm: Array, accurate: Callable[..., Array]
+    ) -> Array:
+        """Return S − ‖p‖; of confident members by the formula ``accurate(xp, p, total, norm)``."""
+        missing = total - norm
+        if smallest(xp, missing) > _CONFIDENT:
+            return missing
+        if p.ndim == 1 or is_recorded(p) or has_fixed_shapes(p):
+            return accurate(xp, p, total, norm)
+        places = index_of(missing < _CONFIDENT)
+        if _FEW * missing[places].shape[0] > math.prod(missing.shape):
+            return accurate(xp, p, total, norm)
+        missing[places] = accurate(xp, p[places], total[places], norm[places])
+        return missing
 
     def _largest_loss(self, corners: np.ndarray) -> float:
         return self._largest_at(corners)
@@ -74,9 +85,11 @@ class Spherical(_NormRule):
         return at_least(xp, squares - p * p, 0.0) / (norm * (norm + p))
 
     def _entropy_by_sum(self, xp: Namespace, p: Array, total: Array) -> Array:
-        # S − ‖p‖ = (S² − ‖p‖²)/(S + ‖p‖), and S² − ‖p‖² = Σ p·(S − p)
-        gini = sum_products(xp, total[..., None] - p, p)
-        return gini / (xp.sqrt(dot(xp, p, p)) + total)
+        def accurate(xp: Namespace, p: Array, total: Array, norm: Array) -> Array:
+            # (S² − ‖p‖²)/(S + ‖p‖), and S² − ‖p‖² = Σ p·(S − p)
+            return sum_products(xp, total[..., None] - p, p) / (norm + total)
+
+        return self._without_norm(xp, p, total, xp.sqrt(dot(xp, p, p)), accurate)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         # D does not change when q is scaled; only the part of p that is not parallel to q counts.
@@ -144,12 +157,19 @@ class Pseudospherical(_NormRule):
     def _entropy_by_factors(self, xp: Namespace, p: Array, total: Array) -> Array:
         """Return S − ‖p‖ for a whole α: S^n − x^n is S − x times Σ_j S^{n−1−j}·x^j."""
         n = int(self.alpha)
-        powers = p * p
-        for _ in range(n - 3):
-            powers = times(powers, p)
-        norm = sum_products(xp, powers, p) ** (1 / n)
-        terms = times(total[..., None] - p, _quotient(p, total[..., None], n - 1))
-        return sum_products(xp, terms, p) / _quotient(norm, total, n)
+
+        def accurate(xp: Namespace, p: Array, total: Array, norm: Array) -> Array:
+            terms = times(total[..., None] - p, p)
+            missing, quotient = xp.sum(terms, axis=-1), total + norm
+            for j in range(2, n):
+                terms = times(terms, p)
+                missing = missing * total + xp.sum(terms, axis=-1)
+                quotient = quotient * norm + total**j
+            return missing / quotient
+
+        squares = p * p
+        powers = sum_products(xp, squares, p if n == 3 else squares)
+        return self._without_norm(xp, p, total, powers ** (1 / n), accurate)
 
     def _missing_norm(self, xp: Namespace, norm: Array, deficit: Array) -> Array:
         """Return 1 − ‖p‖ from the norm, or from the deficit T = 1 − Σp^α if it is small."""

@@ -16,6 +16,7 @@ from scorewise._array import (
     at_least,
     cached_property,
     cumulative_sum,
+    dot,
     matmul,
 )
 from scorewise.distributions import Dirichlet
@@ -143,10 +144,9 @@ class RankedProbability(_QuadraticRule):
         return at_least(xp, before, 0.0) + after
 
     def _entropy(self, xp: Namespace, p: Array) -> Array:
-        # F and 1 − F are summed from either end, so that neither is a rounded difference.
-        below = cumulative_sum(xp, p)[..., :-1]
-        above = xp.flip(cumulative_sum(xp, xp.flip(p, axis=-1)), axis=-1)[..., 1:]
-        return xp.sum(below * above, axis=-1)
+        # Σ_k F_k·(S − F_k) = Σ_{i<j} (j − i)·p_i·p_j = Σ_j p_j·Σ_{k<j} F_k: no term is negative
+        steps = cumulative_sum(xp, cumulative_sum(xp, p))
+        return dot(xp, p[..., 1:], steps[..., :-1])
 
     def _difference_error(
         self, xp: Namespace, mean: Array, total: Array, unit: float, off: float

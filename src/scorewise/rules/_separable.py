@@ -20,9 +20,11 @@ from scorewise._array import (
     at_least,
     cached_property,
     dot,
+    plus,
     smallest_normal,
     sum_products,
     times,
+    where_above,
 )
 from scorewise._numerics import (
     digamma_drop,
@@ -40,6 +42,8 @@ from scorewise.errors import InvalidInput
 from scorewise.rules._quadratic import quadratic_parts
 from scorewise.rules._rule import RuleBySum, ScoringRule, Unit, norm_order, number_above, register
 from scorewise.rules.structures import Separable
+
+_SURE = 0.52  # no two classes are above it, whatever the rounding of a row's sum
 
 
 def _log_parts(xp: Namespace, q: Dirichlet, weights: Array | float) -> tuple[Array, Array, None]:
@@ -239,13 +243,14 @@ class WeightedLog(RuleBySum):
 
     def _entropy_by_sum(self, xp: Namespace, p: Array, total: Array) -> Array:
         # A heavy class that is almost certain needs all digits of 1 − p.
-        total = total[..., None]
-        is_sure = p > total / 2  # one class at most
-        missing = xp.sum(xp.where(is_sure, 0.0, p), axis=-1, keepdims=True) / total
-        log_of_sure = xp.log1p(-xp.where(missing < 0.75, missing, 0.0))  # 1 where none is
-        log_share = xp.log(p / total + smallest_normal(xp, p))
-        terms = times(xp.where(is_sure, log_of_sure, log_share), p)
-        return -sum_products(xp, terms, as_dtype_of(xp, self.weights, p))
+        w = as_dtype_of(xp, self.weights, p)
+        sure = where_above(xp, p, _SURE)  # one class at most
+        others = p - sure
+        missing = xp.sum(others, axis=-1) / total
+        log_of_sure = xp.log1p(-xp.where(missing < 0.75, missing, 0.0))  # 0 where none is sure
+        of_sure = sum_products(xp, sure, w) * log_of_sure
+        log_share = xp.log(plus(others / total[..., None], smallest_normal(xp, p)))
+        return -(of_sure + sum_products(xp, times(log_share, others), w))
 
     def _difference_error(
         self, xp: Namespace, mean: Array, total: Array, unit: float, off: float
