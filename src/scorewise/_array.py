@@ -450,9 +450,9 @@ def _matmul(a: Array, b: Array) -> Array:
     """
     *rows, k = a.shape
     if is_torch(a):
-        return (b.T @ a.reshape(-1, k).T).reshape(-1, *rows).movedim(0, -1)
+        return (b.T @ a.reshape(-1, k).T).reshape(b.shape[-1], *rows).movedim(0, -1)
     if isinstance(a, np.ndarray) and a.flags.f_contiguous:
-        return (b.T @ a.T.reshape(k, -1)).reshape(-1, *reversed(rows)).T
+        return (b.T @ a.T.reshape(k, -1)).reshape(b.shape[-1], *reversed(rows)).T
     return a @ b
 
 
