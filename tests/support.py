@@ -190,13 +190,19 @@ def accumulated_by_kernel() -> Iterator[None]:
         added.append(state_add(state, *arguments))
         return added[-1]
 
+    def add_all(state: cpu.State, *arguments: Any) -> bool:
+        added.append(state_add_all(state, *arguments))
+        return added[-1]
+
     def by_arrays(*_: Any) -> None:
         raise AssertionError("the array path was taken")
 
     with pytest.MonkeyPatch.context() as patch:
-        state_add = cpu.State.add
+        state_add, state_add_all = cpu.State.add, cpu.State.add_all
         patch.setattr(cpu.State, "add", add)
+        patch.setattr(cpu.State, "add_all", add_all)
         patch.setattr("scorewise.accumulate._summary_of_member", by_arrays)
+        patch.setattr("scorewise.accumulate._chunk_statistics", by_arrays)
         yield
     assert added, "the kernel was not called"
     assert all(added), "the kernel declined"
