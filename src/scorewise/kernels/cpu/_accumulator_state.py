@@ -279,8 +279,12 @@ class State:
         both = self._memory[3].reshape(-1, 2, len(self._rules), LANE_BLOCK)
         for i, place in enumerate(self._places):
             both[:, 0, place] = self._blocks(aleatoric[i])
-            if self._regret_counts[place]:
-                self._set_rows(self._memory[2], sum(self._regret_counts[:place]), states[i])
+            if n_regrets := self._regret_counts[place]:
+                # Rows are filled up with their largest regret: what is beyond the last is no class.
+                more = n_regrets - states[i].shape[-1]
+                axes = [(0, 0)] * (states[i].ndim - 1) + [(0, more)]
+                regrets = np.pad(states[i], axes, mode="maximum")
+                self._set_rows(self._memory[2], sum(self._regret_counts[:place]), regrets)
             else:
                 both[:, 1, place] = self._blocks(states[i])
         self._settle(_CONVEX)
@@ -305,7 +309,7 @@ class State:
             return np.empty((0, n), self.dtype)
         self._require_whole()
         rows = self._instances(flat)[..., first : first + n]
-        return np.ascontiguousarray(rows).reshape(-1, n)[: self._n]
+        return np.array(rows, order="C").reshape(-1, n)[: self._n]  # a copy in any case
 
     def _set_rows(self, flat: np.ndarray, first: int, rows: np.ndarray) -> None:
         if self._n == 0:
