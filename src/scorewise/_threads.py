@@ -163,10 +163,11 @@ class _Stages:
 
 
 def _executor(n_threads: int) -> ThreadPoolExecutor:
+    """The threads that work besides the calling one, for all callers together."""
     with _lock:
         if n_threads not in _pools:
             _pools.clear()  # running tasks finish, then their threads end
-            _pools[n_threads] = ThreadPoolExecutor(n_threads, thread_name_prefix="scorewise")
+            _pools[n_threads] = ThreadPoolExecutor(n_threads - 1, thread_name_prefix="scorewise")
         return _pools[n_threads]
 
 

@@ -183,8 +183,9 @@ class _AccumulatorCheck:
         noise = self.relative * theta + 4 * tiny if self.case.is_rescaled else 0.0
         is_member = (np.abs(anchor[..., None, :] - theta) <= noise).all(axis=-1)
         is_heaviest = weights == weights.max(axis=-1, keepdims=True)
-        if not (is_member & is_heaviest).any(axis=-1).all():
-            raise self.error(f"the anchor of a state is none of the heaviest of {n} members")
+        is_zero = (anchor == 0).all(axis=-1)
+        if not ((is_member & is_heaviest).any(axis=-1) | is_zero).all():
+            raise self.error(f"the anchor of a state is none of the heaviest of {n} members, nor 0")
         reference = samples.in_float64().mean
         mean = anchor.astype(np.float64) + deviation
         wrong = ~(np.abs(mean - reference) <= self.relative * reference + self.absolute)
