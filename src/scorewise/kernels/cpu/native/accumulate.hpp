@@ -133,8 +133,8 @@ template <class T, bool SIDE> class Accumulation {
     }
 
     Status add_member() {
-        if (job_.kind == LOGITS) return wants(LOG) ? add_with<true, true>() : add_with<false, true>();
-        return wants(LOG) ? add_with<true, false>() : add_with<false, false>();
+        if (!wants(LOG)) return add_with<false, false>();
+        return job_.kind == LOGITS ? add_with<true, true>() : add_with<true, false>();
     }
 
     // Write the totals H(μ), and bring EU up to date.

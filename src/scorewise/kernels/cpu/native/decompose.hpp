@@ -52,8 +52,8 @@ template <class T, bool SIDE> class Decomposer {
     }
 
     Status run() {
-        if (job_.kind == LOGITS) return with_log_ ? run_with<true, true>() : run_with<false, true>();
-        return with_log_ ? run_with<true, false>() : run_with<false, false>();
+        if (!with_log_) return run_with<false, false>();
+        return job_.kind == LOGITS ? run_with<true, true>() : run_with<true, false>();
     }
 
   private:
@@ -61,7 +61,7 @@ template <class T, bool SIDE> class Decomposer {
         return with_squares_ ? run_with<LOG, FROM_LOGITS, true>() : run_with<LOG, FROM_LOGITS, false>();
     }
     template <bool LOG, bool FROM_LOGITS, bool SQUARED> Status run_with() {
-        if (SIDE && n_ == 2 && n_others_ == 0) return run_with<LOG, FROM_LOGITS, SQUARED, SIDE>();
+        if (n_ == 2 && n_others_ == 0) return run_with<LOG, FROM_LOGITS, SQUARED, SIDE && SQUARED>();
         return run_with<LOG, FROM_LOGITS, SQUARED, false>();
     }
 
@@ -87,10 +87,14 @@ template <class T, bool SIDE> class Decomposer {
 
     // Sums over the values of members, of the last few and in float64.
     template <bool LOG, bool SQUARED> struct Averages {
-        V<T> recent[N_VALUES] = {};
+        V<T> recent[N_VALUES];
         Wide<T> all[N_VALUES];
         int n_recent = 0;
-        bool has_moved = false;
+
+        INLINE Averages() {
+            for (int i = 0; i < N_VALUES; i++)
+                if (is_found<LOG, SQUARED>(i)) recent[i] = V<T>{}, all[i] = Wide<T>{};
+        }
 
         INLINE void add(const Values<T> &v, V<T> w) {
             for (int i = 0; i < N_VALUES; i++)
@@ -100,11 +104,10 @@ template <class T, bool SIDE> class Decomposer {
         INLINE void move() {
             for (int i = 0; i < N_VALUES; i++) {
                 if (!is_found<LOG, SQUARED>(i)) continue;
-                all[i] = has_moved ? all[i] + widen(recent[i]) : widen(recent[i]);
+                all[i] = all[i] + widen(recent[i]);
                 recent[i] = V<T>{};
             }
             n_recent = 0;
-            has_moved = true;
         }
     };
 
@@ -181,7 +184,9 @@ template <class T, bool SIDE> class Decomposer {
             if constexpr (TWO && SQUARED) direction.measure(values, row[0] - center[0].anchor, row[1] - center[1].anchor, row[0], row[1]);
             averages.add(values, w);
             if (__builtin_expect(extras_.keeps_entropies(), false)) {
-                const Values<T> copy = values;  // in memory, where the values themselves need not be
+                Values<T> copy{};  // in memory, where the values themselves need not be
+                for (int i = 0; i < N_VALUES; i++)
+                    if (is_found<LOG, SQUARED>(i)) copy.at[i] = values.at[i];
                 keep_entropies(m, copy);
             }
         };
