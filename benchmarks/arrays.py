@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.progress import track
+from threadpoolctl import threadpool_limits
 
 import scorewise as sw
 import textbook
@@ -153,8 +154,8 @@ def measure(shape: tuple[int, int, int], kind: str) -> Sheet:
             probs = members[dtype]
             times = ratio(rule, torch.from_numpy(probs) if library == "torch" else probs)
             row.append(judged(f"{times:.1f}", is_met=round(times, 1) <= AT_MOST))
-        held = peak_memory(partial(sw.decompose, members["float32"], rule.rule))
-        held /= members["float32"].nbytes
+        beside = peak_memory(partial(sw.decompose, members["float32"], rule.rule))
+        held = beside / members["float32"].nbytes
         rows.append([*row, judged(f"{100 * held:.0f} %", is_met=held <= MEMORY or shape in SMALL)])
     headings = ["rule", *(f"{library} {dtype}" for library, dtype in LIBRARIES), "memory"]
     return Sheet(f"{shape}, {kind} members: time over the textbook", headings, rows, n_labels=1)
@@ -165,6 +166,7 @@ def main() -> None:
     chosen = options(__doc__)
     KERNELS.clear()
     torch.set_num_threads(1)
+    threadpool_limits(1)  # of matrix products in NumPy
     others = Others()
     cases = [(shape, "doubtful") for shape in (SMALL if chosen.quick else SMALL + LARGE)]
     if not chosen.quick:
