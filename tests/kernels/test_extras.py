@@ -114,6 +114,18 @@ def test_corrections_keep_their_digits_where_members_nearly_agree():
         np.testing.assert_allclose(d.epistemic, exact[name].epistemic, rtol=1e-3, err_msg=name)
 
 
+@pytest.mark.parametrize("k", [2, 5, 70])
+def test_errors_keep_their_digits_where_members_nearly_agree(k):
+    probs = members(40, 1, k) * (1 + 1e-3 * np.random.default_rng(0).normal(size=(40, 20, k)))
+    probs = (probs / probs.sum(axis=-1, keepdims=True)).astype(np.float32)
+    rules = ["log", "brier", "spherical"]
+    exact = by_array(probs.astype(np.float64), rules, standard_errors=True, normalize=True)
+    for name, d in by_kernel(probs, rules, standard_errors=True).items():
+        expected = exact[name].standard_error.epistemic
+        got = d.standard_error.epistemic
+        np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-12, err_msg=name)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("k", [2, 5, 70])
 def test_reverse_and_pairwise_of_the_kernel_are_those_of_the_array_path(k, dtype, monkeypatch):

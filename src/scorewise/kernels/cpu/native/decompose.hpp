@@ -61,7 +61,8 @@ template <class T, bool SIDE> class Decomposer {
         return with_squares_ ? run_with<LOG, FROM_LOGITS, true>() : run_with<LOG, FROM_LOGITS, false>();
     }
     template <bool LOG, bool FROM_LOGITS, bool SQUARED> Status run_with() {
-        if (n_ == 2 && n_others_ == 0) return run_with<LOG, FROM_LOGITS, SQUARED, SIDE && SQUARED>();
+        // Extras ask whether EU is far from the rounding errors of entropies, which TWO does not find out.
+        if (n_ == 2 && n_others_ == 0 && !has_extras_) return run_with<LOG, FROM_LOGITS, SQUARED, SIDE && SQUARED>();
         return run_with<LOG, FROM_LOGITS, SQUARED, false>();
     }
 
