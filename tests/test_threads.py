@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from scorewise._threads import run_in_stages, run_in_threads
+from scorewise._threads import _executor, run_in_stages, run_in_threads
 
 
 def record(done: list[int], stage: int, seconds: float = 0.001) -> bool:
@@ -71,6 +71,26 @@ def test_more_callers_than_threads_finish():
         caller.join(timeout=60)
         assert not caller.is_alive()
     assert results == [True] * 8
+
+
+def test_an_interrupted_caller_leaves_no_thread_waiting():
+    caller = threading.current_thread()
+
+    class Done:
+        def __bool__(self) -> bool:
+            if threading.current_thread() is caller:
+                raise KeyboardInterrupt
+            return True
+
+    def task() -> Done:
+        time.sleep(0.002)
+        return Done()
+
+    with pytest.raises(KeyboardInterrupt):
+        run_in_stages([[task] * 20, [task] * 20], 3)
+    both_are_free = threading.Barrier(2)
+    futures = [_executor(3).submit(both_are_free.wait, 60) for _ in range(2)]
+    assert sorted(future.result(60) for future in futures) == [0, 1]
 
 
 def test_a_task_may_run_tasks_itself():

@@ -20,10 +20,10 @@ Array = Any  # any array of a library that follows the array API standard
 Namespace = Any  # its module of functions
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# A block whose temporaries on the array path fit in the caches of two cores.
+# Blocks whose temporaries on the array path fit in the caches of two cores: the least and the most.
 _BLOCK_ELEMENTS = 1 << 17, 1 << 18
 _DEVICE_ELEMENTS = 1 << 20
-_SMALL_ELEMENTS = 1 << 12
+_SMALL_ELEMENTS = 1 << 12  # of arrays whose operations take as long as their calls
 _FEW_MEMBERS, _MANY_MEMBERS = 16, 256
 _FEW_CLASSES, _MANY_CLASSES, _MANY_ROWS = 32, 4096, 64
 

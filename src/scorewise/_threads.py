@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
 
@@ -99,10 +99,12 @@ def run_in_stages(stages: Iterable[Iterable[Callable[[], bool]]], n_threads: int
     try:
         work.run()
         work.wait()
-    finally:
+    except BaseException:  # an interrupt: no thread may go on when the caller does
         work.stop()
-        for future in futures:
-            future.cancel()
+        wait([future for future in futures if not future.cancel()])
+        raise
+    for future in futures:
+        future.cancel()
     return work.is_done()
 
 
@@ -153,7 +155,8 @@ class _Stages:
     def stop(self) -> None:
         """Let no thread take another task."""
         with self._changed:
-            self._is_stopped |= self._stage < len(self.stages)
+            self._is_stopped = True
+            self._changed.notify_all()
 
     def is_done(self) -> bool:
         """Return whether all tasks succeeded; raise what one of them raised."""

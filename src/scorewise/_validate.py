@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -105,7 +106,7 @@ def whole(value: Any, name: str, at_least: int) -> int:
 def number(value: Any, name: str) -> float:
     """Return a finite real number."""
     try:
-        if isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(float(value)):
+        if isinstance(value, Real) and not isinstance(value, bool) and abs(float(value)) < math.inf:
             return float(value)
     except OverflowError:
         pass

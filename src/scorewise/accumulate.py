@@ -31,7 +31,7 @@ from scorewise._array import (
 from scorewise._inputs import InputOptions, RawPredictions, raw_members, raw_predictions
 from scorewise.decompose import Decomposition, Decompositions, decompose
 from scorewise.distributions import Samples
-from scorewise.errors import InvalidInput
+from scorewise.errors import InvalidInput, ScorewiseError
 from scorewise.kernels import AccumulatorState, Extras, Kernel
 from scorewise.rules import DecisionRule, RuleLike, ScoringRule, get_rules, is_single_rule
 
@@ -67,6 +67,7 @@ class Accumulator:
         # A kernel accumulates the rules that it supports, and the array path the others.
         self._fused: _Fused | None = None
         self._summary: _Summary | None = None
+        self._is_changing = False  # and still is after an interrupt
         self.n_members = 0
 
     @property
@@ -85,6 +86,7 @@ class Accumulator:
         InvalidInput
             If no member was added.
         """
+        self._require_whole()
         if self._fused is None:
             return self._filled().mean
         state = self._fused.state
@@ -122,7 +124,10 @@ class Accumulator:
         ------
         InvalidInput
             If the predictions, their shape or the weight do not fit; nothing is then added.
+        ScorewiseError
+            After an update that was interrupted, which may have added some instances only.
         """
+        self._require_whole()
 
         def layout(ndim: int, name: str) -> validate.Layout:
             return validate.layout_of_member(ndim, class_axis, name)
@@ -163,11 +168,13 @@ class Accumulator:
             summary = _summary_of_member(xp, theta, w_of_each, rules)
             if self._summary is not None:
                 summary = _merge(xp, rules, self._part_of_summary(others), summary)
-        if not fused.add(raw, w):
-            return False
-        self._fused, self._summary = fused, summary
-        self.n_members += 1
-        return True
+        self._is_changing = True
+        is_added = fused.add(raw, w)
+        if is_added:
+            self._fused, self._summary = fused, summary
+            self.n_members += 1
+        self._is_changing = False
+        return is_added
 
     def _is_on_host(self) -> bool:
         """Return whether the summary, if any, is in host memory, where a kernel may go on."""
@@ -245,6 +252,7 @@ class Accumulator:
         >>> bool(np.allclose(acc.result().epistemic, sw.decompose(probs, "log").epistemic))
         True
         """
+        self._require_whole()
         options = InputOptions(from_logits=from_logits, normalize=normalize, check=check)
         reader = _ChunkReader(self._rules, weights, n_instances)
         n_before = self._shape()[:1]
@@ -275,6 +283,11 @@ class Accumulator:
             arrays = zip(self._summary.aleatoric, self._summary.states, strict=True)
             by_rule |= dict(zip(others, arrays, strict=True))
         return self._fused.summary([by_rule[name] for name in self._rules])
+
+    def _require_whole(self) -> None:
+        """Raise if an update was interrupted: instances may have different members."""
+        if self._is_changing:
+            raise ScorewiseError("an update was interrupted halfway; fill a new Accumulator")
 
     def _shape(self) -> tuple[int, ...]:
         """The shape of members so far, ``(..., K)``; empty before the first."""
@@ -324,6 +337,8 @@ class Accumulator:
             raise InvalidInput(f"cannot merge {other!r} into {self!r}: the rules must be the same")
         if other is self:
             raise InvalidInput("cannot merge an accumulator into itself: its members count once")
+        self._require_whole()
+        other._require_whole()
         summary = other._whole_summary()
         if summary is None:
             return
@@ -338,6 +353,7 @@ class Accumulator:
         InvalidInput
             If no member was added, or an instance has only members of weight 0.
         """
+        self._require_whole()
         by_rule: dict[str, Decomposition] = {}
         if self._fused is not None:
             by_rule |= self._fused.results()
@@ -581,12 +597,9 @@ class _ChunkReader:
         A softmax then has the same rounding errors as that of a member added on its own.
         """
         kernel = None if is_compiled(raw.values) else kernels.pick(raw, None)
-        new_state = getattr(kernel, "new_state", None)
-        if (
-            kernel is None
-            or new_state is None
-            or len(self._rules) > getattr(kernel, "MOST_RULES", 0)
-        ):
+        if kernel is None or not kernels.accumulates(kernel):
+            return None
+        if len(self._rules) > kernel.MOST_RULES:
             return None
         if not all(kernel.supports(rule, Extras()) for rule in self._rules.values()):
             return None
@@ -598,9 +611,8 @@ class _ChunkReader:
         like = xp.zeros_like(working_precision(xp, raw.values[:0, 0, :]))
         dtype = dtype_name(like)
         n, _, n_classes = raw.values.shape
-        fused = _Fused(
-            tuple(self._rules), new_state((n, n_classes), dtype, self._rules.values()), like
-        )
+        state = kernel.new_state((n, n_classes), dtype, list(self._rules.values()))
+        fused = _Fused(tuple(self._rules), state, like)
         before = np.concatenate([[0.0], np.cumsum(weights)[:-1]])
         heaviest = np.concatenate([[-1.0], np.maximum.accumulate(weights)[:-1]])
         scale = np.where(before + weights > 0, before + weights, 1.0)

@@ -38,6 +38,22 @@ def test_rows_do_not_depend_on_the_rows_beside_them(library, dtype, k):
             np.testing.assert_allclose(got[row], alone, **tolerance, err_msg=name)
 
 
+@pytest.mark.parametrize("library", ["torch", "jax"])
+@pytest.mark.parametrize("noise", [0.0, 1e-4])
+def test_rows_that_need_divergences_stay_in_the_library_of_the_array(library, noise):
+    xp = Library(library)
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(900, 1, 5)) + noise * rng.normal(size=(900, 4, 5))
+    probs = xp.asarray(softmax(logits).astype(np.float32))
+    for name, rule in all_rules(5).items():
+        for few in (probs, probs[:6]):  # few rows take NumPy
+            result = by_array(few, rule, standard_errors=True)
+            for component in (*result, *result.standard_error):
+                assert xp.owns(component), name
+        if not isinstance(rule, sw.rules.DecisionRule):
+            assert xp.owns(by_array(probs[:6], rule, unbiased=True).epistemic), name
+
+
 def test_a_large_array_needs_little_memory_besides_it():
     probs = members(100, 20, 100).astype(np.float32)
     large = np.tile(probs, (60, 1, 1))

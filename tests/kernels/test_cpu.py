@@ -180,6 +180,28 @@ def test_two_classes_are_accurate_however_far_the_heaviest_member_is(spread: flo
                 assert_accurate(result, i, expected, dtype, f"{name}, {m} members")
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_quadratic_rules_are_accurate_where_members_are_sure_but_for_an_outlier(dtype: str):
+    probs = np.tile([1 - 3e-5, 2e-5, 1e-5], (3, 600, 1))
+    probs[:, 0] = [[0.9, 0.07, 0.03], [0.1, 0.2, 0.7], [0.5, 0.3, 0.2]]
+    probs = probs.astype(dtype)
+    for rule in (sw.rules.quadratic(np.diag([1, 2, 3.0])), sw.get_rule("rps")):
+        exact = [float(reference.decompose(rule, row)[2]) for row in probs]
+        got = by_kernel(probs, rule).epistemic
+        np.testing.assert_allclose(got, exact, rtol=PRECISION[dtype][0], err_msg=repr(rule))
+
+
+def test_rows_that_do_not_quite_sum_to_one_are_as_on_the_array_path():
+    """Entropy and divergence disagree there; EU is always the divergence."""
+    rows = np.array([[[0.7, 0.3], [0.2, 0.8]], [[0.9, 0.1], [0.4, 0.6]]])
+    rows = rows * (1 + np.array([8e-7, -5e-7])[:, None])
+    for rule in [all_rules(2)["quadratic"], *map(sw.get_rule, OF_TWO_CLASSES[:3])]:
+        got, expected = by_kernel(rows, rule).epistemic, by_array(rows, rule).epistemic
+        np.testing.assert_allclose(got, expected, rtol=2e-6)
+        if rule.name == "quadratic":
+            np.testing.assert_allclose(got, expected, rtol=1e-12)
+
+
 def test_one_instance_without_an_axis_gives_numbers():
     probs = members(1, 6, 4)[0]
     got, right = by_kernel(probs, "log"), sw.decompose(probs, "log")

@@ -211,28 +211,28 @@ def test_negative_zeros_and_impossible_classes_are_added():
 def test_an_accumulator_whose_update_was_interrupted_is_not_used(monkeypatch):
     """Some instances have a member more than others."""
     member = members(60_000, 1, 10)[:, 0]
-    acc = fill(members(60_000, 2, 10), FOUR)
-    mean = acc.mean
 
-    def interrupted(stages: Any, n_threads: int) -> bool:
-        if len(stages) > 2:  # the first checks
-            stages = stages[:1]
+    def in_a_task(stages: Any, n_threads: int) -> bool:
         for tasks in stages:
             tasks[0]()
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr("scorewise.kernels.cpu._accumulator_state.run_in_stages", interrupted)
-        with pytest.raises(KeyboardInterrupt):  # while the member is checked
-            acc.update(member)
-    np.testing.assert_array_equal(acc.mean, mean)
-    with monkeypatch.context() as patch:
-        patch.setattr("scorewise.kernels.cpu._accumulator_state.run_in_stages", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            acc.update(member, check=False)
-    for use in (acc.result, lambda: acc.mean, lambda: acc.update(member)):
-        with pytest.raises(sw.ScorewiseError, match="interrupted"):
-            use()
+    def before_the_weights(*arguments: Any, **options: Any) -> None:
+        raise KeyboardInterrupt
+
+    for place, interrupted in (
+        ("scorewise.kernels.cpu._accumulator_state.run_in_stages", in_a_task),
+        ("numpy.maximum", before_the_weights),
+    ):
+        acc = fill(members(60_000, 2, 10), FOUR)
+        with monkeypatch.context() as patch:
+            patch.setattr(place, interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                acc.update(member)
+        uses = acc.result, lambda a=acc: a.mean, lambda a=acc: a.update(member)
+        for use in (*uses, lambda a=acc: sw.Accumulator(FOUR).merge(a)):
+            with pytest.raises(sw.ScorewiseError, match="interrupted"):
+                use()
 
 
 def test_an_invalid_first_member_leaves_an_empty_accumulator():

@@ -97,16 +97,17 @@ def _epistemic(
     def accurate(rows: Samples) -> Array:
         few = rows.few_on_host() if rule.runs_on_any_library else rows
         parts = _PARTS if rule.needs_much_memory else 1
-        return few.by_blocks(
+        [value] = few.by_blocks(
             lambda block: [_accurate_epistemic(namespace(block.probs), block, rule, tolerance)],
             parts=parts,
-        )[0]
+        )
+        return as_dtype_of(xp, value, difference)
 
     if not bool(xp.any(sure)):
         return accurate(samples)
     if has_fixed_shapes(samples.probs):
         return xp.where(sure, difference, accurate(samples))
-    difference[~sure] = as_dtype_of(xp, accurate(samples.where(~sure)), difference)
+    difference[~sure] = accurate(samples.where(~sure))
     return difference
 
 

@@ -37,7 +37,7 @@ from scorewise.rules.structures import Norm
 
 _FEW_FACTORS = (3.0, 4.0)  # powers that are products, and underflow only where they may
 _CONFIDENT = 2.0**-7  # entropies below it would lose digits in the difference S − ‖p‖
-_FEW = 8  # of so many members, one may be confident: then only these are computed again
+_FEW = 8  # confident members alone are computed again if at most one in so many is
 
 
 class _NormRule(RuleBySum):

@@ -14,7 +14,6 @@ import numpy as np
 from scorewise._array import Array, dtype_name, host_view, namespace, working_precision
 from scorewise._inputs import RawPredictions
 from scorewise._threads import get_num_threads, run_in_stages
-from scorewise.errors import ScorewiseError
 from scorewise.kernels.cpu._chunks import LANE_BLOCK, chunks, rounded_up
 from scorewise.kernels.cpu._codes import Code, NativeRule, kind_and_tolerance
 
@@ -73,7 +72,6 @@ class State:
         self._regret_counts = [_n_regrets(rule, self._row) for rule in self._rules]
         self._memory = self._new_memory()
         self._is_backward = False  # whether the last pass was
-        self._is_whole = True  # whether all instances have the same members
 
     # -- a new member -----------------------------------------------------------------------------
 
@@ -88,38 +86,25 @@ class State:
         def check(_: int, member: np.ndarray, start: int, stop: int) -> bool:
             return bool(native.check(member[:, None], kind, tolerance, start, stop))
 
-        def begin() -> bool:
-            self._is_whole = False
-            return True
-
         def accumulate(first: int, member: np.ndarray, start: int, stop: int) -> bool:
             own = shares if shares.shape[1] == 1 else shares[:, first : first + len(member)]
             how = self._rules, kind, tolerance, self._is_side_by_side
             arrays = member[:, None], own[..., None], self._memory
             return bool(native.accumulate(*arrays, *how, first, start, stop))
 
-        self._require_whole()
         # A pass starts where the one before it ended, as caches still have the numbers there.
         self._is_backward = not self._is_backward
         ways: list[tuple[_Work, bool]] = [(check, not self._is_backward)] if raw.check else []
         ways.append((accumulate, self._is_backward))
         view, n_threads = self._view(raw.values), self._n_threads(self._n * self._k)
         if view is not None:
-            *checks, adds = (
-                self._tasks(work, 0, view, backward, n_threads) for work, backward in ways
-            )
-            if not run_in_stages([*checks, [begin], adds], n_threads):
-                return False
-        else:
-            for work, backward in ways:
-                if work is accumulate:
-                    begin()
-                for first, member in self._copies(raw.values, 0):
-                    if not run_in_stages(
-                        [self._tasks(work, first, member, backward, n_threads)], n_threads
-                    ):
-                        return False
-        self._is_whole = True
+            stages = [self._tasks(work, 0, view, backward, n_threads) for work, backward in ways]
+            return run_in_stages(stages, n_threads)
+        for work, backward in ways:
+            for first, member in self._copies(raw.values, 0):
+                tasks = self._tasks(work, first, member, backward, n_threads)
+                if not run_in_stages([tasks], n_threads):
+                    return False
         return True
 
     def add_all(self, raw: RawPredictions, shares: np.ndarray) -> bool:
@@ -141,8 +126,6 @@ class State:
                 native.accumulate(members, own, self._memory, *how, first, *here)
             return True
 
-        self._require_whole()
-        self._is_whole = False
         is_half = dtype_name(raw.values) in {"float16", "bfloat16"}
         slab = rounded_up(_SLAB // (n_members * self._k) + 1) if is_half else max(1, self._n)
         for start in range(0, self._n, slab):
@@ -154,17 +137,11 @@ class State:
             tasks = [partial(work, start, members, *stretch) for stretch in ranges]
             if not run_in_stages([tasks], n_threads):
                 return False
-        self._is_whole = True
         return True
 
     @staticmethod
     def _n_threads(n_numbers: int) -> int:
         return get_num_threads() if n_numbers >= 2 * _CHUNK else 1
-
-    def _require_whole(self) -> None:
-        """Raise if an update was interrupted: some instances have one member more than others."""
-        if not self._is_whole:
-            raise ScorewiseError("an update was interrupted halfway; fill a new Accumulator")
 
     def _new_memory(self) -> _Memory:
         n_rules, n_regrets = len(self._rules), sum(self._regret_counts)
@@ -235,7 +212,6 @@ class State:
 
     def _settle(self, wanted: int) -> np.ndarray:
         """Return the totals, and find what else is wanted."""
-        self._require_whole()
         totals = np.empty((len(self._rules), self._room), self.dtype)
         arguments = self._memory, totals, self._rules, self._k, self._is_side_by_side
         work = partial(_native().settle, *arguments, wanted)
@@ -307,7 +283,6 @@ class State:
     def _rows(self, flat: np.ndarray, first: int, n: int) -> np.ndarray:
         if self._room == 0:
             return np.empty((0, n), self.dtype)
-        self._require_whole()
         rows = self._instances(flat)[..., first : first + n]
         return np.array(rows, order="C").reshape(-1, n)[: self._n]  # a copy in any case
 

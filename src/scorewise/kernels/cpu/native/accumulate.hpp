@@ -132,7 +132,7 @@ template <class T, bool SIDE> class Accumulation {
         log_threshold_ = T(FAR * (1 + __builtin_log(double(job.n_classes))));
     }
 
-    Status add_member() {
+    Status add_members() {
         if (!wants(LOG)) return add_with<false, false>();
         return job_.kind == LOGITS ? add_with<true, true>() : add_with<true, false>();
     }
@@ -295,8 +295,8 @@ template <class T, bool SIDE> class Accumulation {
         is_heavier_ = is_there_ & (parts[2] > 0);
     }
 
-    // Where the bound of EU will be too small for a difference. Where either side has no weight, EU
-    // does not change.
+    // Where the bound of EU will be too small for a difference, so that its divergences are computed now
+    // (it is "seen"). Where either side has no weight, EU does not change.
     INLINE void find_what_is_seen() {
         const Bits<T> both = both_ = is_there_ & (share_ > 0) & (rest_ > 0);
         seen_ = Bits<T>{};
@@ -332,7 +332,7 @@ template <class T, bool SIDE> class Accumulation {
         }
     }
 
-    // What is done for zero-one: nothing; finding Σμ and max μ; or adding regrets, which needs the
+    // What is done for zero-one: nothing; finding max μ; or adding regrets, which needs the
     // largest class and so its sums before.
     enum Decision { NONE, TOP_ONLY, REGRET };
     // Plain: no anchor changes, and all lanes are instances of the member. Free: plain, and the anchor
@@ -451,13 +451,13 @@ template <class T, bool SIDE> class Accumulation {
                 free_from_anchor(unit);
                 return move<LOG, SQUARED, DECISION, FREE>(unit, given, found);
             }
-        if (!is_plain) memset(state_.memory.is_free + first_ + unit.lane, 0, UNIT);
+        if (!is_plain) memset(state_.memory.is_free + first_ + unit.lane, 0, INSTANCES_PER_UNIT);
         if (!is_plain) return move<LOG, SQUARED, DECISION, ANY_KEEP>(unit, given, found);
         if (is_seen) return move<LOG, SQUARED, DECISION, PLAIN_KEEP>(unit, given, found);
         move<LOG, SQUARED, DECISION, PLAIN>(unit, given, found);
     }
 
-    static constexpr int UNIT = SIDE ? LANES<T> : 1;  // instances of a unit
+    static constexpr int INSTANCES_PER_UNIT = SIDE ? LANES<T> : 1;  // instances of a unit
 
     INLINE bool is_far(const Unit &unit) const { return SIDE ? all(is_far_) : is_far_[unit.lane] != 0; }
 
@@ -465,7 +465,7 @@ template <class T, bool SIDE> class Accumulation {
     INLINE void free_from_anchor(const Unit &unit) const {
         const unsigned char *is_free = state_.memory.is_free + first_ + unit.lane;
         unsigned char all_are = 1;
-        for (int i = 0; i < UNIT; i++) all_are &= is_free[i];
+        for (int i = 0; i < INSTANCES_PER_UNIT; i++) all_are &= is_free[i];
         if (__builtin_expect(!all_are, false)) move_anchor(unit);
     }
     __attribute__((noinline)) void move_anchor(const Unit &unit) const {
@@ -474,7 +474,7 @@ template <class T, bool SIDE> class Accumulation {
             store(deviations + r * step_, load<T>(anchors + r * step_) + load<T>(deviations + r * step_));
             store(anchors + r * step_, V<T>{});
         }
-        memset(state_.memory.is_free + first_ + unit.lane, 1, UNIT);
+        memset(state_.memory.is_free + first_ + unit.lane, 1, INSTANCES_PER_UNIT);
     }
 
     T *regrets_at(const Unit &unit) const {
@@ -657,7 +657,7 @@ template <class T, bool SIDE> class Accumulation {
     // Where rows do not quite sum to 1, entropy and divergence of two classes disagree. EU is then never
     // a difference: the mean convex part becomes NaN.
     void see_rows_that_are_off(const Unit &unit) {
-        const Bits<T> is_off = ~(absolute(unit.row[0] + unit.row[1] - T(1)) < T(1e-5));
+        const Bits<T> is_off = ~(absolute(unit.row[0] + unit.row[1] - T(1)) < OFF<T>);
         is_far_ &= ~is_off;
         for (int j = 0; j < n_others_; j++) {
             Other &other = others_[j];
@@ -919,8 +919,8 @@ template <class T, bool SIDE> class Accumulation {
 template <class T> Status accumulate(const Job &job, const State &state) {
     try {
         Arena arena;
-        if (state.is_side_by_side) return Accumulation<T, true>(job, state, arena).add_member();
-        return Accumulation<T, false>(job, state, arena).add_member();
+        if (state.is_side_by_side) return Accumulation<T, true>(job, state, arena).add_members();
+        return Accumulation<T, false>(job, state, arena).add_members();
     } catch (const std::bad_alloc &) {
         return NO_MEMORY;
     }

@@ -35,7 +35,7 @@ template <class T, bool SIDE> class Extras {
         is_chosen_ = arena.take<Bits<T>>(n_choices);
         for (int i = 0; i < 4; i++) {
             first_[i] = {i, 0.0, nullptr, nullptr, 0, arena.take<V<T>>(n_), arena.take<V<T>>(n_),
-                         i == LOG ? new_tangent<T>(n_, arena) : nullptr};
+                         i == LOG ? new_tangent<T>(n_, arena) : nullptr, 0};
         }
         if (!(job.extras & (UNBIASED | ERRORS))) return;
         rest_ = arena.take<V<T>>(job.n_members);

@@ -15,6 +15,10 @@ namespace SCOREWISE_ISA {
 // least this part of what is subtracted.
 constexpr double FAR = 0.02;
 
+// How far rows may be from a sum of 1 where EU is a difference under rules whose entropy and divergence
+// of other rows disagree.
+template <class T> constexpr T OFF = sizeof(T) == 4 ? T(1e-6) : T(1e-14);
+
 // The entropy H(p), and what EU is a difference of: a convex function of p, that is −H but for
 // terms which are linear in p, and the size of the numbers whose rounding errors it has.
 template <class T> struct Entropy {
@@ -31,6 +35,7 @@ template <class T> struct RuleNumbers {
     V<T> *sums;              // over members, of regrets
     V<T> *row;               // room for a row
     Tangent<T> *tangent;     // at the mean, of powers and logarithms
+    double largest;          // distance of two classes, of a quadratic form
 };
 
 template <class T, bool SIDE> struct Rules {
@@ -38,7 +43,9 @@ template <class T, bool SIDE> struct Rules {
 
     // A rule with room for rows of n vectors, without a tangent.
     static Number read(const Rule &rule, int n, Arena &arena) {
-        Number own = {rule.structure, rule.parameter, nullptr, rule.numbers, rule.size, nullptr, nullptr, nullptr};
+        Number own = {rule.structure, rule.parameter, nullptr, rule.numbers, rule.size, nullptr, nullptr, nullptr, 0};
+        for (ptrdiff_t i = 0; rule.structure == QUADRATIC && i < ptrdiff_t(n) * n; i++)
+            own.largest = rule.numbers[i] > own.largest ? rule.numbers[i] : own.largest;
         if (rule.size > 0) {
             T *numbers = arena.take<T>(rule.size + LANES<T>);
             for (ptrdiff_t i = 0; i < rule.size + LANES<T>; i++) numbers[i] = i < rule.size ? T(rule.numbers[i]) : T(0);
@@ -489,7 +496,7 @@ template <class T, bool SIDE> struct Rules {
 
     static Entropy<T> quadratic_entropy(const Number &rule, Row<T> p) {
         V<T> h = product_sum(rule.numbers, p.n, p, [&](int j, V<T> product, V<T> sum) { return fma(p[j], product, sum); });
-        return {h, -h, h};
+        return {h, -h, larger(h, fill<T>(0.25 * rule.largest))};  // classes that are small in the mean have its errors
     }
     static V<T> quadratic_divergence(const Number &rule, Row<T> d) {
         const ptrdiff_t square = ptrdiff_t(d.n) * d.n;
@@ -534,7 +541,7 @@ template <class T, bool SIDE> struct Rules {
             h = fma(below, above[r + 1], h);
             convex = fma(below, below - 1.0, convex);  // which no error of S moves
         }
-        return {narrow(h), narrow(convex), larger(narrow(h), fill<T>(0.03 * p.n))};  // Σ F has errors, too
+        return {narrow(h), narrow(convex), larger(narrow(h), fill<T>(0.1 * p.n))};  // Σ F has errors, too
     }
     static V<T> cumulative_divergence(Row<T> d) {
         Wide<T> below{}, sum{};
