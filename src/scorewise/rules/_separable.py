@@ -20,6 +20,7 @@ from scorewise._array import (
     at_least,
     cached_property,
     dot,
+    one_hot,
     plus,
     smallest_normal,
     sum_products,
@@ -80,6 +81,10 @@ class Log(RuleBySum):
 
     def _losses(self, xp: Namespace, p: Array) -> Array:
         return neg_log(xp, p)
+
+    def _loss(self, xp: Namespace, p: Array, y: Any) -> Array:
+        y = validate.labels(xp, y, tuple(p.shape[:-1]), p.shape[-1], like=p)
+        return neg_log(xp, xp.sum(xp.where(one_hot(xp, y, p.shape[-1]), p, 0.0), axis=-1))
 
     def _entropy_by_sum(self, xp: Namespace, p: Array, total: Array) -> Array:
         # −Σ p log(p/S)

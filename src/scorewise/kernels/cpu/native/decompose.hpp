@@ -457,7 +457,9 @@ template <class T, bool SIDE> class Decomposer {
         V<T> value;
         if (R::has_tangent(other.rule) && R::divergence_from_mean(other.rule, n_, fill<T>(1), relative, value))
             return value;
-        return R::divergence(other.rule, Row<T>::of(mean_, n_), row, deviation(other, row));
+        const Row<T> mean = Row<T>::of(mean_, n_), d = deviation(other, row);
+        if (other.rule.structure == TWO_CLASS) return R::two_class_divergence(other.rule, mean, row, d, false, other.is_far);
+        return R::divergence(other.rule, mean, row, d);
     }
 
     // p − mean, with digits that the mean has lost to rounding: cumulative sums would add such errors.

@@ -240,9 +240,10 @@ template <class T, bool SIDE> class Extras {
 
     V<T> reverse(const Number &rule, bool is_far, const V<T> *parts) {
         if (rule.structure == BRIER || rule.structure == QUADRATIC || rule.structure == CUMULATIVE) return parts[2];
-        if (is_far && rule.structure == LOG) {
-            const V<T> difference = reverse_by_difference();
-            if (all(difference > (parts[0] + T(1)) * T(FAR))) return difference;
+        if (is_far && is_logarithmic(rule)) {
+            const double heaviest = rule.numbers != nullptr ? rule.doubles[rule.size - 1] : 1;
+            const V<T> difference = reverse_by_difference(rule);
+            if (all(difference > (parts[0] + T(heaviest)) * T(FAR))) return difference;
         }
         if (is_far && (rule.structure == SEPARABLE || rule.structure == NORM)) {
             const double rate = rule.parameter - (rule.structure == NORM);
@@ -276,8 +277,8 @@ template <class T, bool SIDE> class Extras {
         return narrow(sum);
     }
 
-    // Σ θ̄·(log θ̄ − E log θ), where that keeps enough digits.
-    V<T> reverse_by_difference() {
+    // Σ w·θ̄·(log θ̄ − E log θ), where that keeps enough digits.
+    V<T> reverse_by_difference(const Number &rule) {
         for (int r = 0; r < n_; r++) step_[r] = V<T>{};  // E log θ, less log θ̄
         for (int r = 0; r < n_; r++) scale_[r] = cheap_log(mean_[r]);
         Bits<T> is_infinite{};
@@ -295,7 +296,10 @@ template <class T, bool SIDE> class Extras {
                 step_[r] = fma(w, log_p - scale_[r], step_[r]);
             }
         }
-        const V<T> sum = R::sum_over_classes(n_, [&](int r, V<T> sum) { return fma(mean_[r], step_[r], sum); });
+        const V<T> sum = R::sum_over_classes(n_, [&](int r, V<T> sum) {
+            const V<T> w = rule.numbers != nullptr ? R::coefficient(rule.numbers, r) : fill<T>(1);
+            return fma(mean_[r] * w, step_[r], sum);
+        });
         const V<T> infinite = across_max<T, SIDE>(is_infinite ? fill<T>(__builtin_inf()) : V<T>{});
         return infinite - sum * T(LOG_UNIT<T>);
     }

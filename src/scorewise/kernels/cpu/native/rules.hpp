@@ -562,14 +562,20 @@ template <class T, bool SIDE> struct Rules {
         return {h, -h, larger(h, fill<T>(numbers.size()))};
     }
 
-    // In double precision, as differences of entropies would lose digits.
-    static V<T> two_class_divergence(const Number &rule, Row<T> q, Row<T> p, Row<T> d, bool is_unbounded) {
+    // In double precision, as differences of entropies would lose digits. Of vectors all of whose lanes
+    // are not wanted it is 0.
+    static V<T> two_class_divergence(const Number &rule, Row<T> q, Row<T> p, Row<T> d, bool is_unbounded,
+                                     Bits<T> is_unwanted = Bits<T>{}) {
         const TwoClass<double> numbers(rule.doubles, rule.doubles);
         constexpr int PARTS = int(sizeof(Wide<T>) / sizeof(Doubles));
         Wide<T> wide[6] = {widen(q[0]), widen(q[1]), widen(p[0]), widen(p[1]), widen(d[0]), widen(d[1])}, result;
         Doubles halves[6][PARTS], values[PARTS];
         memcpy(halves, wide, sizeof halves);
         for (int i = 0; i < PARTS; i++) {
+            bool is_wanted = false;
+            for (int lane = 0; lane < LANES<double>; lane++) is_wanted |= is_unwanted[i * LANES<double> + lane] == 0;
+            values[i] = Doubles{};
+            if (!is_wanted) continue;
             const Doubles own_q[] = {halves[0][i], halves[1][i]}, own_p[] = {halves[2][i], halves[3][i]};
             const Doubles own_d[] = {halves[4][i], halves[5][i]};
             values[i] = SCOREWISE_ISA::two_class_divergence(numbers, own_q, own_p, own_d, PARTS == 1, is_unbounded);

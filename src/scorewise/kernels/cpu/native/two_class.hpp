@@ -180,9 +180,12 @@ inline Doubles two_class_divergence(const TwoClass<double> &rule, const Doubles 
     const Pair x = pair_of(q, p, d, is_second);
     const SideNumbers<double> s = rule.side(is_second), t = rule.side(~is_second);
     const Longs is_near = absolute(x.d) <= smaller(smaller(x.q, x.p), x.p_rest) * rule.near();
-    Pair close = x;
-    close.d = is_near ? x.d : Doubles{};
-    Doubles value = near_divergence(rule, close, s, t.alpha, is_double);
+    Doubles value{};
+    if (any(is_near)) {
+        Pair close = x;
+        close.d = is_near ? x.d : Doubles{};
+        value = near_divergence(rule, close, s, t.alpha, is_double);
+    }
     if (any(~is_near)) {
         // c of q and of p may be of a class that is the more likely one, and of different classes
         const Doubles q_0 = is_second ? x.rest : x.q, q_1 = is_second ? x.q : x.rest;
