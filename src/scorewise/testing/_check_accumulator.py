@@ -208,8 +208,8 @@ class _AccumulatorCheck:
                 continue
             reference = rule._state_of_members(np, samples, np.zeros(self.shape[:-1]))
             if regrets is None or regrets.shape != reference.shape:
-                found = None if regrets is None else regrets.shape
-                raise self.error(f"regrets under {rule!r} are {found}, not {reference.shape}")
+                shape = None if regrets is None else regrets.shape
+                raise self.error(f"regrets under {rule!r} are {shape}, not {reference.shape}")
             rounding = 4 * self.absolute * (1 + np.max(reference, initial=0.0))
             with np.errstate(invalid="ignore"):
                 is_right = np.abs(regrets - reference) <= self.relative * reference + rounding

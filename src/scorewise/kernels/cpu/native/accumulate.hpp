@@ -68,7 +68,7 @@ template <class T, bool SIDE> class Accumulation {
     };
 
     // A class of the member, of the means before and after it, and θ − μ₁.
-    struct Kept {
+    struct ClassValues {
         V<T> own, old_mean, mean, change;
     };
 
@@ -79,17 +79,17 @@ template <class T, bool SIDE> class Accumulation {
         DISTANCE, ALONG, MEAN_SQUARES,                             // Σ(θ − μ₁)², Σ(θ − μ₁)·μ, Σμ²
         MEAN_TOP,                                                  // max μ
         LEAST_REGRET,                                              // mean regret under zero-one
-        N_FOUND
+        N_QUANTITIES
     };
-    struct Found {
-        V<T> at[N_FOUND];
+    struct Quantities {
+        V<T> at[N_QUANTITIES];
         INLINE Sums<T> sums() const { return {at[OWN_TOTAL], at[OWN_SQUARES], at[OWN_DOUBT], at[OWN_NEGATIVE], at[OWN_TOP]}; }
         INLINE void set_sums(const Sums<T> &s) {
             at[OWN_TOTAL] = s.total, at[OWN_TOP] = s.top;
             at[OWN_SQUARES] = s.squares, at[OWN_DOUBT] = s.doubt, at[OWN_NEGATIVE] = s.negative;
         }
     };
-    template <bool LOG, bool SQUARED, bool ZERO_ONE> static constexpr bool is_found(int i) {
+    template <bool LOG, bool SQUARED, bool ZERO_ONE> static constexpr bool is_computed(int i) {
         if (i <= OWN_TOP) return true;
         if (i == OWN_NEGATIVE || i == PATH) return LOG;
         return i < MEAN_TOP ? SQUARED : ZERO_ONE;
@@ -101,7 +101,7 @@ template <class T, bool SIDE> class Accumulation {
         : job_(job), state_(state), members_(job, arena), n_(members_.n),
           step_(SIDE ? LANE_BLOCK : LANES<T>), row_length_(row_length(job.n_classes, SIDE)) {
         mean_ = arena.take<V<T>>(n_);
-        kept_ = arena.take<Kept>(SIDE ? n_ : n_ * LANES<T>);
+        class_values_ = arena.take<ClassValues>(SIDE ? n_ : n_ * LANES<T>);
         scaled_ = arena.take<V<T>>(n_);
         others_ = arena.take<Other>(job.n_rules);
         ptrdiff_t first_regret = 0;
@@ -234,22 +234,22 @@ template <class T, bool SIDE> class Accumulation {
         const bool is_same = job_.n_members == 1 && state_.share_stride == 0;  // shares as in the last group
         if (!has_shares_ || to - from < LANES<T> || !is_same) read_shares(from, to);
         find_what_is_seen();
-        Found found;
+        Quantities quantities;
         if constexpr (SIDE) {
-            add_unit<LOG, FROM_LOGITS, SQUARED, ZERO_ONE>(unit_at(0), found);
+            add_unit<LOG, FROM_LOGITS, SQUARED, ZERO_ONE>(unit_at(0), quantities);
         } else {
             for (int lane = from; lane < to; lane++) {
                 members_.locate(first_ + lane - state_.offset, 1);
-                add_unit<LOG, FROM_LOGITS, SQUARED, ZERO_ONE>(unit_at(lane), found);
-                for (int i = 0; i < N_FOUND; i++)
-                    if (is_found<LOG, SQUARED, ZERO_ONE>(i)) parts_[i][lane] = found.at[i];
+                add_unit<LOG, FROM_LOGITS, SQUARED, ZERO_ONE>(unit_at(lane), quantities);
+                for (int i = 0; i < N_QUANTITIES; i++)
+                    if (is_computed<LOG, SQUARED, ZERO_ONE>(i)) parts_[i][lane] = quantities.at[i];
             }
-            combine<LOG, SQUARED, ZERO_ONE>(from, to, found);
+            combine<LOG, SQUARED, ZERO_ONE>(from, to, quantities);
         }
-        if constexpr (ZERO_ONE) see_decision(found);
-        if constexpr (SQUARED) see_squares(found);
-        if constexpr (LOG) see_log(found);
-        write<LOG, SQUARED>(found.sums());
+        if constexpr (ZERO_ONE) see_decision(quantities);
+        if constexpr (SQUARED) see_squares(quantities);
+        if constexpr (LOG) see_log(quantities);
+        write<LOG, SQUARED>(quantities.sums());
     }
 
     // The unit in a lane of the group, or that of all lanes; the member is there.
@@ -261,14 +261,14 @@ template <class T, bool SIDE> class Accumulation {
 
     // Combine the lanes of each unit, which then has one lane of the group. Lanes without a unit get
     // the numbers of the first.
-    template <bool LOG, bool SQUARED, bool ZERO_ONE> INLINE void combine(int from, int to, Found &found) {
-        for (int i = 0; i < N_FOUND; i++) {
-            if (!is_found<LOG, SQUARED, ZERO_ONE>(i)) continue;
+    template <bool LOG, bool SQUARED, bool ZERO_ONE> INLINE void combine(int from, int to, Quantities &quantities) {
+        for (int i = 0; i < N_QUANTITIES; i++) {
+            if (!is_computed<LOG, SQUARED, ZERO_ONE>(i)) continue;
             for (int lane = 0; lane < LANES<T>; lane++)
                 if (lane < from || lane >= to) parts_[i][lane] = parts_[i][from];
-            if (i == OWN_TOP || i == MEAN_TOP) found.at[i] = combine_each<T>(parts_[i], Larger{});
-            else if (i == LEAST_REGRET) found.at[i] = combine_each<T>(parts_[i], Smaller{});
-            else found.at[i] = combine_each<T>(parts_[i], Add{});
+            if (i == OWN_TOP || i == MEAN_TOP) quantities.at[i] = combine_each<T>(parts_[i], Larger{});
+            else if (i == LEAST_REGRET) quantities.at[i] = combine_each<T>(parts_[i], Smaller{});
+            else quantities.at[i] = combine_each<T>(parts_[i], Add{});
         }
     }
 
@@ -339,8 +339,8 @@ template <class T, bool SIDE> class Accumulation {
     // is 0. What is seen keeps both means and θ − μ₁ for a while.
     enum How { FREE, PLAIN, PLAIN_KEEP, ANY_KEEP };
 
-    // What regrets are added with: the largest class, where they were not kept, and E max θ.
-    struct Regrets {
+    // What regrets are computed from: the largest class, where they were not kept, and E max θ.
+    struct RegretInputs {
         V<T> top;
         Bits<T> is_lost;
         V<T> average_top;
@@ -356,13 +356,13 @@ template <class T, bool SIDE> class Accumulation {
     //
     // A function of its own: in a larger one, the compiler keeps sums in memory instead of registers.
     template <bool LOG, bool SQUARED, Decision DECISION, How HOW>
-    __attribute__((noinline)) void move_block(const Unit &unit, const Regrets &given, int start, int stop, Found &found) {
+    __attribute__((noinline)) void move_block(const Unit &unit, const RegretInputs &inputs, int start, int stop, Quantities &quantities) {
         constexpr bool ADD = DECISION == REGRET, IS_PLAIN = HOW != ANY_KEEP, KEEP = HOW >= PLAIN_KEEP, HAS_ANCHOR = HOW != FREE;
         T *anchors = classes(state_.memory.anchor) + unit.at, *deviations = classes(state_.memory.deviation) + unit.at;
         T *regrets = regrets_at(unit);
         const V<T> share = unit.share, rest = unit.rest;
         const ptrdiff_t ahead = n_ * step_ > AHEAD_IN_STATE ? n_ * step_ : AHEAD_IN_STATE;
-        Kept *kept = kept_ + (SIDE ? 0 : unit.lane * n_);
+        ClassValues *values = class_values_ + (SIDE ? 0 : unit.lane * n_);
         Sums<T> own{};
         Bits<T> own_top{};
         V<T> least = fill<T>(__builtin_inf()), path{}, largest{}, distance{}, along{}, squares{};
@@ -390,7 +390,7 @@ template <class T, bool SIDE> class Accumulation {
             }
             if constexpr (KEEP || SQUARED || DECISION == TOP_ONLY) {
                 const V<T> q = at_least_zero(HAS_ANCHOR ? new_anchor + new_shift : new_shift);
-                if constexpr (KEEP) kept[r] = {p, at_least_zero(anchor + shift), q, change};
+                if constexpr (KEEP) values[r] = {p, at_least_zero(anchor + shift), q, change};
                 if constexpr (SQUARED) {
                     distance = fma(change, change, distance);
                     along = fma(change, q, along);
@@ -401,60 +401,60 @@ template <class T, bool SIDE> class Accumulation {
             if constexpr (ADD) {
                 V<T> regret = load<T>(regrets + r * step_);
                 if constexpr (!IS_PLAIN)  // where it was not kept it is large, and this has all its digits
-                    regret = given.is_lost ? given.average_top - at_least_zero(anchor + shift) : regret;
-                regret = fma(share, given.top - p, rest * regret);
+                    regret = inputs.is_lost ? inputs.average_top - at_least_zero(anchor + shift) : regret;
+                regret = fma(share, inputs.top - p, rest * regret);
                 least = smaller(regret, least);
                 keep<IS_PLAIN>(regrets + r * step_, regret);
             }
         }
         if constexpr (!ADD) {
             own.top = from_bits(own_top);
-            found.set_sums(own);
+            quantities.set_sums(own);
         }
-        found.at[PATH] = path;
-        found.at[DISTANCE] = distance, found.at[ALONG] = along, found.at[MEAN_SQUARES] = squares;
-        found.at[MEAN_TOP] = largest;
-        found.at[LEAST_REGRET] = least;
+        quantities.at[PATH] = path;
+        quantities.at[DISTANCE] = distance, quantities.at[ALONG] = along, quantities.at[MEAN_SQUARES] = squares;
+        quantities.at[MEAN_TOP] = largest;
+        quantities.at[LEAST_REGRET] = least;
     }
 
     // All classes of a unit. Blocks are summed in T, and these sums in float64.
     template <bool LOG, bool SQUARED, Decision DECISION, How HOW>
-    INLINE void move(const Unit &unit, const Regrets &given, Found &found) {
-        if (n_ <= BLOCK) return move_block<LOG, SQUARED, DECISION, HOW>(unit, given, 0, n_, found);
-        move_long<LOG, SQUARED, DECISION, HOW>(unit, given, found);
+    INLINE void move(const Unit &unit, const RegretInputs &inputs, Quantities &quantities) {
+        if (n_ <= BLOCK) return move_block<LOG, SQUARED, DECISION, HOW>(unit, inputs, 0, n_, quantities);
+        move_long<LOG, SQUARED, DECISION, HOW>(unit, inputs, quantities);
     }
     template <bool LOG, bool SQUARED, Decision DECISION, How HOW>
-    __attribute__((noinline)) void move_long(const Unit &unit, const Regrets &given, Found &found) {
+    __attribute__((noinline)) void move_long(const Unit &unit, const RegretInputs &inputs, Quantities &quantities) {
         constexpr bool ADD = DECISION == REGRET;
-        LongSum<T> sums[N_FOUND];
+        LongSum<T> sums[N_QUANTITIES];
         V<T> own_top{}, mean_top{}, least = fill<T>(__builtin_inf());
-        Found part;
+        Quantities part;
         for (int start = 0; start < n_; start += BLOCK) {
-            move_block<LOG, SQUARED, DECISION, HOW>(unit, given, start, start + BLOCK < n_ ? start + BLOCK : n_, part);
-            for (int i = 0; i < N_FOUND; i++)
-                if (i == PATH || (is_found<LOG, SQUARED, false>(i) && i != OWN_TOP && i >= (ADD ? int(PATH) : 0)))
+            move_block<LOG, SQUARED, DECISION, HOW>(unit, inputs, start, start + BLOCK < n_ ? start + BLOCK : n_, part);
+            for (int i = 0; i < N_QUANTITIES; i++)
+                if (i == PATH || (is_computed<LOG, SQUARED, false>(i) && i != OWN_TOP && i >= (ADD ? int(PATH) : 0)))
                     sums[i].add(part.at[i]);
             if (!ADD) own_top = larger(part.at[OWN_TOP], own_top);
             mean_top = larger(part.at[MEAN_TOP], mean_top);
             least = smaller(part.at[LEAST_REGRET], least);
         }
-        for (int i = ADD ? PATH : 0; i < N_FOUND; i++) found.at[i] = sums[i].value();
-        if (!ADD) found.at[OWN_TOP] = own_top;
-        found.at[MEAN_TOP] = mean_top;
-        found.at[LEAST_REGRET] = least;
+        for (int i = ADD ? PATH : 0; i < N_QUANTITIES; i++) quantities.at[i] = sums[i].value();
+        if (!ADD) quantities.at[OWN_TOP] = own_top;
+        quantities.at[MEAN_TOP] = mean_top;
+        quantities.at[LEAST_REGRET] = least;
     }
 
     template <bool LOG, bool SQUARED, Decision DECISION>
-    INLINE void move_with(const Unit &unit, const Regrets &given, bool is_plain, bool is_seen, Found &found) {
+    INLINE void move_with(const Unit &unit, const RegretInputs &inputs, bool is_plain, bool is_seen, Quantities &quantities) {
         if constexpr (DECISION != REGRET)
             if (is_plain && is_far(unit)) {
                 free_from_anchor(unit);
-                return move<LOG, SQUARED, DECISION, FREE>(unit, given, found);
+                return move<LOG, SQUARED, DECISION, FREE>(unit, inputs, quantities);
             }
         if (!is_plain) memset(state_.memory.is_free + first_ + unit.lane, 0, INSTANCES_PER_UNIT);
-        if (!is_plain) return move<LOG, SQUARED, DECISION, ANY_KEEP>(unit, given, found);
-        if (is_seen) return move<LOG, SQUARED, DECISION, PLAIN_KEEP>(unit, given, found);
-        move<LOG, SQUARED, DECISION, PLAIN>(unit, given, found);
+        if (!is_plain) return move<LOG, SQUARED, DECISION, ANY_KEEP>(unit, inputs, quantities);
+        if (is_seen) return move<LOG, SQUARED, DECISION, PLAIN_KEEP>(unit, inputs, quantities);
+        move<LOG, SQUARED, DECISION, PLAIN>(unit, inputs, quantities);
     }
 
     static constexpr int INSTANCES_PER_UNIT = SIDE ? LANES<T> : 1;  // instances of a unit
@@ -494,34 +494,34 @@ template <class T, bool SIDE> class Accumulation {
         return sums_over_classes<T, LOG, SQUARED, false>(row, nullptr, V<T>{}, signs);
     }
 
-    template <bool LOG, bool FROM_LOGITS, bool SQUARED, bool ZERO_ONE> INLINE void add_unit(const Unit &unit, Found &found) {
+    template <bool LOG, bool FROM_LOGITS, bool SQUARED, bool ZERO_ONE> INLINE void add_unit(const Unit &unit, Quantities &quantities) {
         constexpr bool OWN_LOG = LOG && !FROM_LOGITS;
         if (has_two_classes_) see_rows_that_are_off(unit);
         const bool is_seen = is_any(seen_, unit);
         bool is_plain = (is_whole_ || !SIDE) && !any(unit.is_heavier), see_regrets = false;
-        Regrets given{};
+        RegretInputs inputs{};
         if constexpr (ZERO_ONE) {
             see_regrets = is_any(is_regret_seen_, unit);
-            given.is_lost = without_regrets(unit);
-            if (!see_regrets && !all(given.is_lost)) lose_regrets(unit);
+            inputs.is_lost = without_regrets(unit);
+            if (!see_regrets && !all(inputs.is_lost)) lose_regrets(unit);
         }
         if (ZERO_ONE && see_regrets) {
-            found.set_sums(sums_of<OWN_LOG, SQUARED>(unit.row));
-            given.top = across_max<T, SIDE>(found.at[OWN_TOP]);
-            if (any(given.is_lost)) {
+            quantities.set_sums(sums_of<OWN_LOG, SQUARED>(unit.row));
+            inputs.top = across_max<T, SIDE>(quantities.at[OWN_TOP]);
+            if (any(inputs.is_lost)) {
                 is_plain = false;
-                given.average_top = of_unit(narrow(average_top_), unit);
+                inputs.average_top = of_unit(narrow(average_top_), unit);
             }
-            move_with<false, SQUARED, REGRET>(unit, given, is_plain, is_seen, found);
+            move_with<false, SQUARED, REGRET>(unit, inputs, is_plain, is_seen, quantities);
         } else {
-            move_with<OWN_LOG, SQUARED, ZERO_ONE ? TOP_ONLY : NONE>(unit, given, is_plain, is_seen, found);
+            move_with<OWN_LOG, SQUARED, ZERO_ONE ? TOP_ONLY : NONE>(unit, inputs, is_plain, is_seen, quantities);
         }
         if constexpr (LOG && FROM_LOGITS) {
             const V<T> negative = members_.negative(member_) * T(1 / LOG_UNIT<T>);
-            found.at[OWN_NEGATIVE] = SIDE ? negative : (lane_numbers<T>() == 0 ? negative : V<T>{});
+            quantities.at[OWN_NEGATIVE] = SIDE ? negative : (lane_numbers<T>() == 0 ? negative : V<T>{});
         }
         if (n_others_ == 0) return;
-        const V<T> total = across_sum<T, SIDE>(found.at[OWN_TOTAL]), top = across_max<T, SIDE>(found.at[OWN_TOP]);
+        const V<T> total = across_sum<T, SIDE>(quantities.at[OWN_TOTAL]), top = across_max<T, SIDE>(quantities.at[OWN_TOP]);
         for (int j = 0; j < n_others_; j++) {
             find_entropy(others_[j], unit, total, top);
             see_other(others_[j], unit);
@@ -531,22 +531,22 @@ template <class T, bool SIDE> class Accumulation {
     // -- EU of a group, one instance in each lane --------------------------------------------------------
 
     // Where members are far apart, EU is E max θ − max μ.
-    INLINE void see_decision(const Found &found) {
+    INLINE void see_decision(const Quantities &quantities) {
         const Bits<T> has_regrets = SIDE && any(is_regret_seen_) ? ~Bits<T>{} : is_regret_seen_;
-        const Wide<T> after = fma(widen(share_), widen(found.at[OWN_TOP]) - average_top_, average_top_);
-        const V<T> difference = narrow(after - widen(found.at[MEAN_TOP])), bound = rest_ * epistemic_[ZERO_ONE];
-        epistemic_[ZERO_ONE] = has_regrets ? found.at[LEAST_REGRET] : larger(difference, bound);
+        const Wide<T> after = fma(widen(share_), widen(quantities.at[OWN_TOP]) - average_top_, average_top_);
+        const V<T> difference = narrow(after - widen(quantities.at[MEAN_TOP])), bound = rest_ * epistemic_[ZERO_ONE];
+        epistemic_[ZERO_ONE] = has_regrets ? quantities.at[LEAST_REGRET] : larger(difference, bound);
     }
 
     // EU is (1 − s)·EU₁ + s·(1 − s)·Σ(θ − μ₁)² for Brier. For spherical only the part of θ − μ₁ that
     // is not parallel to μ counts; where most of it is parallel it is summed class by class.
-    INLINE void see_squares(const Found &found) {
-        const V<T> distance = found.at[DISTANCE], both = share_ * rest_;
+    INLINE void see_squares(const Quantities &quantities) {
+        const V<T> distance = quantities.at[DISTANCE], both = share_ * rest_;
         if (wants(BRIER)) epistemic_[BRIER] = fma(both, distance, rest_ * epistemic_[BRIER]);
         if (!wants(SPHERICAL)) return;
         V<T> epistemic = rest_ * epistemic_[SPHERICAL];
         if (any(both > 0)) {
-            const V<T> along = found.at[ALONG], squares = found.at[MEAN_SQUARES];
+            const V<T> along = quantities.at[ALONG], squares = quantities.at[MEAN_SQUARES];
             const V<T> parallel = along / squares, norm = sqrt(squares);
             V<T> across = distance - along * parallel;
             const Bits<T> is_parallel = is_there_ & (across < distance * T(0.1));
@@ -580,11 +580,11 @@ template <class T, bool SIDE> class Accumulation {
     // By Pinsker's inequality D(p, q) is at least ½(Σ|p − q|)², and so
     //   EU ≥ (1 − s)·EU₁ + ½·s·(1 − s)·(Σ|θ − μ₁|)².
     // A little less is taken, as sums are not exactly 1.
-    INLINE void see_log(const Found &found) {
-        const V<T> path = found.at[PATH], more = share_ * rest_ * path * path * T(0.48);
+    INLINE void see_log(const Quantities &quantities) {
+        const V<T> path = quantities.at[PATH], more = share_ * rest_ * path * path * T(0.48);
         const V<T> bound = fma(rest_, epistemic_[LOG], more);
         const Bits<T> seen = is_log_seen_ & ~(bound > log_threshold_);
-        if (any(seen)) see_near_log(seen, bound, more, found.at[OWN_NEGATIVE]);
+        if (any(seen)) see_near_log(seen, bound, more, quantities.at[OWN_NEGATIVE]);
         else epistemic_[LOG] = bound;
     }
 
@@ -594,14 +594,14 @@ template <class T, bool SIDE> class Accumulation {
             const Wide<T> after = fma(widen(share_), widen(negative * T(LOG_UNIT<T>)) - log_convex_, log_convex_);
             // side by side those of other lanes too, which need it soon
             const Bits<T> lanes = SIDE ? both_ & (may_be_far | (bound > log_threshold_)) : may_be_far;
-            const V<T> difference = narrow(after - widen(negative_of(lanes, &Kept::mean)));
+            const V<T> difference = narrow(after - widen(negative_of(lanes, &ClassValues::mean)));
             bound = (lanes & (difference > log_threshold_)) ? larger(difference, bound) : bound;
             seen &= ~(bound > log_threshold_);
         }
         V<T> before = epistemic_[LOG];
         const Bits<T> was_far = seen & (before > log_threshold_);
         if (any(was_far)) {  // until now there was only a bound
-            const V<T> difference = narrow(log_convex_ - widen(negative_of(was_far, &Kept::old_mean)));
+            const V<T> difference = narrow(log_convex_ - widen(negative_of(was_far, &ClassValues::old_mean)));
             before = was_far ? larger(difference, before) : before;
             bound = was_far ? fma(rest_, before, more) : bound;
             seen &= ~(bound > log_threshold_);
@@ -609,10 +609,10 @@ template <class T, bool SIDE> class Accumulation {
         V<T> epistemic = bound;
         if (any(seen)) {
             const V<T> divergences = sum_of_units(seen, V<T>{}, [&](int lane) __attribute__((always_inline)) {
-                const Kept *kept = kept_ + lane * n_;
+                const ClassValues *values = class_values_ + lane * n_;
                 const V<T> share = SIDE ? share_ : fill<T>(share_[lane]), rest = SIDE ? rest_ : fill<T>(rest_[lane]);
                 return sum_in_lanes([&](int r, V<T> sum) __attribute__((always_inline)) {
-                    const Kept k = kept[r];
+                    const ClassValues k = values[r];
                     sum = fma(share, relative_entropy<T>(k.mean, k.own, rest * k.change), sum);
                     return fma(rest, relative_entropy<T>(k.mean, k.old_mean, -(share * k.change)), sum);
                 });
@@ -644,14 +644,14 @@ template <class T, bool SIDE> class Accumulation {
         return narrow(sum);
     }
     // Σμ·log μ of one of the means that were kept.
-    V<T> negative_of(Bits<T> wanted, V<T> Kept::*mean) {
+    V<T> negative_of(Bits<T> wanted, V<T> ClassValues::*mean) {
         return sum_of_units(wanted, V<T>{}, [&](int lane) __attribute__((always_inline)) {
-            return sums_of<true, false>(kept_row(lane, mean)).negative * T(LOG_UNIT<T>);
+            return sums_of<true, false>(row_of(lane, mean)).negative * T(LOG_UNIT<T>);
         });
     }
-    Row<T> kept_row(int lane, V<T> Kept::*numbers) const {
-        const char *base = reinterpret_cast<const char *>(&(kept_[lane * n_].*numbers));
-        return {base, sizeof(Kept), base + (n_ - 1) * ptrdiff_t(sizeof(Kept)), n_};
+    Row<T> row_of(int lane, V<T> ClassValues::*numbers) const {
+        const char *base = reinterpret_cast<const char *>(&(class_values_[lane * n_].*numbers));
+        return {base, sizeof(ClassValues), base + (n_ - 1) * ptrdiff_t(sizeof(ClassValues)), n_};
     }
 
     // Where rows do not quite sum to 1, entropy and divergence of two classes disagree. EU is then never
@@ -682,7 +682,7 @@ template <class T, bool SIDE> class Accumulation {
         const Bits<T> both = of_unit(both_, unit), was_bound = seen & is_bound;
         V<T> before = of_unit(other.epistemic, unit);
         if (any(was_bound)) {
-            const Row<T> old_mean = kept_row(unit.lane, &Kept::old_mean);
+            const Row<T> old_mean = row_of(unit.lane, &ClassValues::old_mean);
             const Entropy<T> h = R::entropy(other.rule, old_mean, combined_sums(old_mean));
             const V<T> average = of_unit(narrow(load_wide(convex(other.convex)) - widen(h.convex)), unit);
             before = is_bound ? larger(average, before) : before;  // of other lanes too, which need it soon
@@ -701,8 +701,8 @@ template <class T, bool SIDE> class Accumulation {
     // s·D(μ, θ) + (1 − s)·D(μ, μ₁), with θ = μ + (1 − s)·(θ − μ₁) and μ₁ = μ − s·(θ − μ₁).
     V<T> divergences_from_mean(const Other &other, const Unit &unit) {
         const V<T> share = unit.share, rest = unit.rest;
-        const Row<T> mean = kept_row(unit.lane, &Kept::mean), old_mean = kept_row(unit.lane, &Kept::old_mean);
-        const Row<T> change = kept_row(unit.lane, &Kept::change);
+        const Row<T> mean = row_of(unit.lane, &ClassValues::mean), old_mean = row_of(unit.lane, &ClassValues::old_mean);
+        const Row<T> change = row_of(unit.lane, &ClassValues::change);
         if (is_quadratic(other)) return share * rest * R::divergence(other.rule, mean, unit.row, change);
         if (R::has_tangent(other.rule)) {
             Tangent<T> &tangent = *other.rule.tangent;
@@ -899,8 +899,8 @@ template <class T, bool SIDE> class Accumulation {
     bool has_two_classes_ = false;
     Other *others_;
     V<T> *mean_, *scaled_;
-    Kept *kept_;                      // of each unit
-    V<T> parts_[N_FOUND][LANES<T>];  // what was found in the lanes of each unit
+    ClassValues *class_values_;                      // of each unit
+    V<T> parts_[N_QUANTITIES][LANES<T>];  // quantities in the lanes of each unit
     T log_threshold_;
     ptrdiff_t first_ = 0;   // instance of the group
     ptrdiff_t member_ = 0;  // that is added

@@ -94,17 +94,17 @@ template <class T, bool SIDE> class Decomposer {
 
         INLINE Averages() {
             for (int i = 0; i < N_VALUES; i++)
-                if (is_found<LOG, SQUARED>(i)) recent[i] = V<T>{}, all[i] = Wide<T>{};
+                if (is_computed<LOG, SQUARED>(i)) recent[i] = V<T>{}, all[i] = Wide<T>{};
         }
 
         INLINE void add(const Values<T> &v, V<T> w) {
             for (int i = 0; i < N_VALUES; i++)
-                if (is_found<LOG, SQUARED>(i)) recent[i] = fma(w, v.at[i], recent[i]);
+                if (is_computed<LOG, SQUARED>(i)) recent[i] = fma(w, v.at[i], recent[i]);
             if (++n_recent == SOME) move();
         }
         INLINE void move() {
             for (int i = 0; i < N_VALUES; i++) {
-                if (!is_found<LOG, SQUARED>(i)) continue;
+                if (!is_computed<LOG, SQUARED>(i)) continue;
                 all[i] = all[i] + widen(recent[i]);
                 recent[i] = V<T>{};
             }
@@ -187,7 +187,7 @@ template <class T, bool SIDE> class Decomposer {
             if (__builtin_expect(extras_.keeps_entropies(), false)) {
                 Values<T> copy{};  // in memory, where the values themselves need not be
                 for (int i = 0; i < N_VALUES; i++)
-                    if (is_found<LOG, SQUARED>(i)) copy.at[i] = values.at[i];
+                    if (is_computed<LOG, SQUARED>(i)) copy.at[i] = values.at[i];
                 keep_entropies(m, copy);
             }
         };
@@ -217,7 +217,7 @@ template <class T, bool SIDE> class Decomposer {
         }
         averages.move();
         for (int i = 0; i < N_VALUES; i++)
-            if (is_found<LOG, SQUARED>(i)) average_.at[i] = across_sum<T, SIDE>(narrow(averages.all[i]));
+            if (is_computed<LOG, SQUARED>(i)) average_.at[i] = across_sum<T, SIDE>(narrow(averages.all[i]));
         for (int r = 0; r < n; r++) {
             V<T> shift = center[r].shift;
             if (job_.n_members >= MANY) shift = narrow(far_shift_[r] + widen(shift));

@@ -88,8 +88,8 @@ template <class T> struct Values {
     V<T> at[N_VALUES];
 };
 
-// Which of them are found; others are not set.
-template <bool LOG, bool SQUARED> constexpr bool is_found(int value) {
+// Which of them are computed; others are not set.
+template <bool LOG, bool SQUARED> constexpr bool is_computed(int value) {
     return value >= MISS || (value <= NEGATIVE ? LOG : SQUARED);
 }
 
