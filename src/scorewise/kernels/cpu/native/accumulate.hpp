@@ -651,7 +651,7 @@ template <class T, bool SIDE> class Accumulation {
     }
     Row<T> row_of(int lane, V<T> ClassValues::*numbers) const {
         const char *base = reinterpret_cast<const char *>(&(class_values_[lane * n_].*numbers));
-        return {base, sizeof(ClassValues), base + (n_ - 1) * ptrdiff_t(sizeof(ClassValues)), n_};
+        return {base, sizeof(ClassValues), base + (n_ - 1) * ptrdiff_t(sizeof(ClassValues)), n_, base};
     }
 
     // Where rows do not quite sum to 1, entropy and divergence of two classes disagree. EU is then never

@@ -14,7 +14,8 @@
 namespace scorewise {
 namespace SCOREWISE_ISA {
 
-constexpr int AHEAD_OF_ROWS = 1024;   // bytes of a member that are fetched before they are read
+constexpr int AHEAD = 4096;           // bytes that are fetched before they are read
+constexpr int AHEAD_OF_ROWS = 1024;   // the same where rows of a few classes are deinterleaved
 constexpr int STAGE_BYTES = 1 << 18;  // copies of members that stay in a cache
 
 // Memory that is aligned to vectors, and freed together.
@@ -51,12 +52,14 @@ template <class T> struct Row {
     ptrdiff_t step;
     const char *last;
     int n;
+    const char *later;  // what is worth fetching meanwhile, vectors as far apart; itself if nothing is
 
     INLINE V<T> operator[](int r) const { return load<T>(r == n - 1 ? last : base + r * step); }
+    INLINE void fetch_later(int r) const { __builtin_prefetch(later + r * step); }
 
-    static Row of(const V<T> *vectors, int n) {
+    static Row of(const V<T> *vectors, int n, const char *later = nullptr) {
         const char *base = reinterpret_cast<const char *>(vectors);
-        return {base, BYTES, base + (n - 1) * BYTES, n};
+        return {base, BYTES, base + (n - 1) * BYTES, n, later == nullptr ? base : later};
     }
 };
 
@@ -91,9 +94,11 @@ template <class T, bool SIDE> class Members {
 
     Members(const Job &job, Arena &arena)
         : n(int(SIDE ? job.n_classes : (job.n_classes + LANES<T> - 1) / LANES<T>)), job_(job) {
-        bool all = job.n_members * n * BYTES <= STAGE_BYTES;
-        capacity_ = all ? job.n_members : 1;
-        stage_ = arena.take<V<T>>(capacity_ * n + LANES<T>);  // a transposition may write beyond
+        const ptrdiff_t apart = job.member_stride / ptrdiff_t(sizeof(T));
+        is_run_ = SIDE && is_run(apart) && job.n_members * apart * BYTES <= STAGE_BYTES;
+        distance_ = is_run_ ? apart : n;
+        capacity_ = job.n_members * distance_ * BYTES <= STAGE_BYTES ? job.n_members : 1;
+        stage_ = arena.take<V<T>>(capacity_ * distance_ + LANES<T>);  // a transposition may write beyond
         tail_ = arena.take<V<T>>(1);
         negatives_ = arena.take<V<T>>(job.n_members);
         is_ready_ = arena.take<char>(job.n_members);
@@ -107,6 +112,9 @@ template <class T, bool SIDE> class Members {
         silence_ = has_silent_members();
         in_place_ = job.kind == PROBABILITIES && !silence_ &&
                     (!SIDE || job.instance_stride == ptrdiff_t(sizeof(T)));
+        const ptrdiff_t rows_ahead = 1 + AHEAD / (job.n_classes * ptrdiff_t(sizeof(T)));
+        members_ahead_ = rows_ahead % job.n_members;
+        ahead_ = rows_ahead / job.n_members * job.instance_stride + members_ahead_ * job.member_stride;
         const ptrdiff_t strides[] = {job.instance_stride, job.member_stride, job.class_stride};
         const ptrdiff_t sizes[] = {job.n_instances, job.n_members, job.n_classes};
         end_ = job.members + sizeof(T);
@@ -131,18 +139,18 @@ template <class T, bool SIDE> class Members {
         is_transposed_ = false;
         if (job_.n_members == 1) *is_ready_ = 0;
         else memset(is_ready_, 0, job_.n_members);
-        if (SIDE && !use_in_place_ && capacity_ == job_.n_members && is_one_run()) transpose_all();
+        if (SIDE && !use_in_place_ && is_run_) transpose_all();
     }
 
     // The probabilities of a member. Lanes without a class are 0.
     INLINE Row<T> row(ptrdiff_t m) {
         if (use_in_place_) return in_place(m);
-        V<T> *copy = stage_ + (capacity_ > 1 ? m : 0) * n;
+        V<T> *copy = stage_ + (capacity_ > 1 ? m : 0) * distance_;
         if (!is_ready_[m]) {
             prepare(m, copy);
             is_ready_[m] = capacity_ == job_.n_members;
         }
-        return Row<T>::of(copy, n);
+        return SIDE ? Row<T>::of(copy, n) : Row<T>::of(copy, n, later_row(m));
     }
 
     // Σ p·log p of a member from logits, whose row was read.
@@ -225,11 +233,17 @@ template <class T, bool SIDE> class Members {
 
     INLINE Row<T> in_place(ptrdiff_t m) {
         const char *start = address(0, m);
-        if (SIDE) return {start, job_.class_stride, start + (n - 1) * job_.class_stride, n};
+        if (SIDE) return {start, job_.class_stride, start + (n - 1) * job_.class_stride, n, start + AHEAD};
         const char *last = start + (n - 1) * BYTES;
-        if (job_.n_classes % LANES<T> == 0) return {start, BYTES, last, n};
+        if (job_.n_classes % LANES<T> == 0) return {start, BYTES, last, n, later_row(m)};
         *tail_ = load_tail(last, 0);
-        return {start, BYTES, reinterpret_cast<const char *>(tail_), n};
+        return {start, BYTES, reinterpret_cast<const char *>(tail_), n, later_row(m)};
+    }
+
+    // The row that is read a few after that of a member, which may be one of the next instance.
+    INLINE const char *later_row(ptrdiff_t m) const {
+        const char *place = address(0, m) + ahead_;
+        return m + members_ahead_ < job_.n_members ? place : place + job_.instance_stride - job_.n_members * job_.member_stride;
     }
 
     // The last classes of a row.
@@ -238,10 +252,11 @@ template <class T, bool SIDE> class Members {
         return lane_numbers<T>() < rest ? load_within(place) : fill<T>(filler);
     }
 
-    // Whether all numbers of an instance lie one after the other.
-    bool is_one_run() const {
-        return job_.class_stride == ptrdiff_t(sizeof(T)) &&
-               job_.member_stride == job_.n_classes * ptrdiff_t(sizeof(T));
+    // Whether members that are so many numbers apart are transposed all at once, with what is between
+    // them: they lie one after the other, or their own blocks would have as many numbers that nobody needs.
+    bool is_run(ptrdiff_t apart) const {
+        return job_.class_stride == ptrdiff_t(sizeof(T)) && job_.member_stride == apart * ptrdiff_t(sizeof(T)) &&
+               apart >= n && apart <= (n + LANES<T> - 1) / LANES<T> * LANES<T>;
     }
 
     // Write numbers of each lane's instance as vectors, one for each number.
@@ -268,7 +283,7 @@ template <class T, bool SIDE> class Members {
     }
 
     void transpose_all() {
-        transpose_run(0, job_.n_members * job_.n_classes, stage_);
+        transpose_run(0, (job_.n_members - 1) * distance_ + n, stage_);
         if (job_.kind == PROBABILITIES && !silence_) memset(is_ready_, 1, job_.n_members);
         is_transposed_ = true;
     }
@@ -404,9 +419,10 @@ template <class T, bool SIDE> class Members {
     T *shared_weights_;
     const char *end_, *highest_;
     const char *address_[GROUP];  // of instances
-    ptrdiff_t capacity_;
+    ptrdiff_t capacity_, distance_;  // copies of members that have room, and vectors from one to the next
+    ptrdiff_t members_ahead_, ahead_;  // from a row to a later one: members, with bytes of whole instances
     ptrdiff_t instance_[GROUP];
-    bool silence_, in_place_, use_in_place_ = false, is_transposed_ = false, is_full_ = false;
+    bool is_run_, silence_, in_place_, use_in_place_ = false, is_transposed_ = false, is_full_ = false;
 };
 
 }  // namespace SCOREWISE_ISA

@@ -7,7 +7,6 @@ namespace scorewise {
 namespace SCOREWISE_ISA {
 
 constexpr int BLOCK = 16;  // vectors that are summed in the precision of the predictions
-constexpr int AHEAD = 4096;  // bytes that are fetched before they are read
 
 // Over the classes of a prediction p.
 template <class T> struct Sums {
@@ -48,7 +47,7 @@ INLINE Sums<T> sums_over_classes(Row<T> row, Center<T> *center, V<T> w, Bits<T> 
         Sums<T> s{};
         for (int r = start; r < stop; r++) {
             V<T> p = row[r];
-            if constexpr (MOVE && !TWO) __builtin_prefetch(row.base + r * row.step + AHEAD);
+            if constexpr (MOVE && !TWO) row.fetch_later(r);
             if constexpr (MOVE) center[r].shift = fma(w, p - center[r].anchor, center[r].shift);
             Bits<T> bits = to_bits(p);
             signs_here |= bits;
