@@ -14,6 +14,8 @@ def chunks(
     Two of them never have the same block of LANE_BLOCK instances, which are counted from ``first``.
     """
     n_chunks = max(1, min(n_numbers // numbers_per_chunk, n_threads * _CHUNKS_PER_THREAD))
+    if n_chunks > n_threads:
+        n_chunks += -n_chunks % n_threads  # as many for each thread
     step = rounded_up(-(-n // n_chunks))
     stops = [*range(step - first % LANE_BLOCK, n, step), n] if n else []
     return list(zip([0, *stops], stops, strict=False))

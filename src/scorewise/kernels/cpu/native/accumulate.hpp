@@ -98,7 +98,7 @@ template <class T, bool SIDE> class Accumulation {
   public:
     // Of members or, without any, of the state itself.
     Accumulation(const Job &job, const State &state, Arena &arena)
-        : job_(job), state_(state), members_(job, arena), n_(members_.n),
+        : job_(job), state_(state), members_(job, arena, true), n_(members_.n),
           step_(SIDE ? LANE_BLOCK : LANES<T>), row_length_(row_length(job.n_classes, SIDE)) {
         mean_ = arena.take<V<T>>(n_);
         class_values_ = arena.take<ClassValues>(SIDE ? n_ : n_ * LANES<T>);
@@ -378,6 +378,7 @@ template <class T, bool SIDE> class Accumulation {
             keep<IS_PLAIN>(deviations + r * step_, new_shift);
             if constexpr (HAS_ANCHOR) __builtin_prefetch(anchors + r * step_ + ahead);
             __builtin_prefetch(deviations + r * step_ + ahead, 1);
+            unit.row.fetch_later(r);
             path += absolute(change);
             if constexpr (!ADD) {  // as in sums_over_classes
                 own.total += p;
@@ -651,7 +652,7 @@ template <class T, bool SIDE> class Accumulation {
     }
     Row<T> row_of(int lane, V<T> ClassValues::*numbers) const {
         const char *base = reinterpret_cast<const char *>(&(class_values_[lane * n_].*numbers));
-        return {base, sizeof(ClassValues), base + (n_ - 1) * ptrdiff_t(sizeof(ClassValues)), n_, base};
+        return {base, sizeof(ClassValues), base + (n_ - 1) * ptrdiff_t(sizeof(ClassValues)), n_, base, false};
     }
 
     // Where rows do not quite sum to 1, entropy and divergence of two classes disagree. EU is then never

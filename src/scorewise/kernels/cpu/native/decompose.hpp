@@ -29,7 +29,7 @@ template <class T, bool SIDE> class Decomposer {
 
   public:
     Decomposer(const Job &job, Arena &arena)
-        : job_(job), members_(job, arena), extras_(job, members_, arena), n_(members_.n) {
+        : job_(job), members_(job, arena, true), extras_(job, members_, arena), n_(members_.n) {
         center_ = arena.take<Center<T>>(n_);
         far_shift_ = arena.take<Wide<T>>(n_);
         mean_ = arena.take<V<T>>(n_);
@@ -523,17 +523,19 @@ template <class T, bool SIDE> class Decomposer {
 };
 
 // Up to so many classes instances are side by side (measured): probabilities under the first four
-// rules alone, and what combines lanes more often, which is logits, other rules and extras.
-constexpr ptrdiff_t FEW_CLASSES = 48, FEW_CLASSES_OF_MORE_WORK = 400;
+// rules alone, and what combines lanes more often, which is logits, other rules and extras. The former
+// with more classes too if a cache has all members of a group, and their memory is fetched in time.
+constexpr ptrdiff_t FEW_CLASSES = 48, FEW_CLASSES_OF_MORE_WORK = 400, SMALL_GROUP = 200 << 10;
 
 template <class T> bool is_side_by_side(const Job &job) {
+    const bool is_small = is_in_runs<T>(job) && job.n_members * job.n_classes * BYTES <= SMALL_GROUP;
     ptrdiff_t few = job.extras != 0 || job.kind == LOGITS ? FEW_CLASSES_OF_MORE_WORK : FEW_CLASSES;
     for (int i = 0; i < job.n_rules; i++) {
         if (job.rules[i].structure >= COSTS) return true;  // which need classes in their order
         if (job.rules[i].structure >= SEPARABLE) few = FEW_CLASSES_OF_MORE_WORK;
     }
     if (job.class_stride != ptrdiff_t(sizeof(T))) return true;
-    return job.n_classes <= few && 2 * job.n_instances * (1 + job.n_classes / LANES<T>) > job.n_classes;
+    return (job.n_classes <= few || is_small) && 2 * job.n_instances * (1 + job.n_classes / LANES<T>) > job.n_classes;
 }
 
 template <class T> Status decompose(const Job &job) {

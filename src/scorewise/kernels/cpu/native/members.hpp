@@ -17,6 +17,7 @@ namespace SCOREWISE_ISA {
 constexpr int AHEAD = 4096;           // bytes that are fetched before they are read
 constexpr int AHEAD_OF_ROWS = 1024;   // the same where rows of a few classes are deinterleaved
 constexpr int STAGE_BYTES = 1 << 18;  // copies of members that stay in a cache
+constexpr int FIRST_CACHE = 1 << 15;  // bytes of the smallest cache
 
 // Memory that is aligned to vectors, and freed together.
 class Arena {
@@ -53,13 +54,17 @@ template <class T> struct Row {
     const char *last;
     int n;
     const char *later;  // what is worth fetching meanwhile, vectors as far apart; itself if nothing is
+    bool is_far;        // whether so much is read before it that the first cache would lose it
 
     INLINE V<T> operator[](int r) const { return load<T>(r == n - 1 ? last : base + r * step); }
-    INLINE void fetch_later(int r) const { __builtin_prefetch(later + r * step); }
+    INLINE void fetch_later(int r) const {
+        if (is_far) __builtin_prefetch(later + r * step, 0, 2);
+        else __builtin_prefetch(later + r * step);
+    }
 
-    static Row of(const V<T> *vectors, int n, const char *later = nullptr) {
+    static Row of(const V<T> *vectors, int n, const char *later = nullptr, bool is_far = false) {
         const char *base = reinterpret_cast<const char *>(vectors);
-        return {base, BYTES, base + (n - 1) * BYTES, n, later == nullptr ? base : later};
+        return {base, BYTES, base + (n - 1) * BYTES, n, later == nullptr ? base : later, is_far};
     }
 };
 
@@ -87,16 +92,32 @@ template <class T> INLINE void fetch_rows(const Job &job, ptrdiff_t instance) {
     }
 }
 
+// Whether what instances side by side have in memory is one run, as in (N, M, K), or one for each member,
+// as in (M, N, K).
+template <class T> bool is_in_runs(const Job &job) {
+    const ptrdiff_t row = job.n_classes * ptrdiff_t(sizeof(T));
+    if (job.class_stride != ptrdiff_t(sizeof(T))) return false;
+    return job.instance_stride == row || (job.member_stride == row && job.instance_stride == job.n_members * row);
+}
+
 template <class T, bool SIDE> class Members {
   public:
     static constexpr int GROUP = SIDE ? LANES<T> : 1;  // instances at a time
     const int n;                                       // vectors of a member
 
-    Members(const Job &job, Arena &arena)
+    // If loops over a member's vectors fetch later ones, copying them need not, and memory is read while
+    // the processor computes.
+    Members(const Job &job, Arena &arena, bool loops_fetch = false)
         : n(int(SIDE ? job.n_classes : (job.n_classes + LANES<T> - 1) / LANES<T>)), job_(job) {
         const ptrdiff_t apart = job.member_stride / ptrdiff_t(sizeof(T));
         is_run_ = SIDE && is_run(apart) && job.n_members * apart * BYTES <= STAGE_BYTES;
         distance_ = is_run_ ? apart : n;
+        loops_fetch_ = loops_fetch && (!SIDE || is_in_runs<T>(job));
+        const bool has_runs_of_members = job.instance_stride == n * ptrdiff_t(sizeof(T));
+        run_stride_ = has_runs_of_members ? job.member_stride : n * BYTES;
+        run_ahead_ = GROUP * job.instance_stride;
+        if (has_runs_of_members && run_ahead_ < AHEAD_OF_ROWS) run_ahead_ = AHEAD_OF_ROWS;
+        is_far_ = !SIDE || (!has_runs_of_members && job.n_members * n * BYTES > FIRST_CACHE / 2);
         capacity_ = job.n_members * distance_ * BYTES <= STAGE_BYTES ? job.n_members : 1;
         stage_ = arena.take<V<T>>(capacity_ * distance_ + LANES<T>);  // a transposition may write beyond
         tail_ = arena.take<V<T>>(1);
@@ -150,7 +171,7 @@ template <class T, bool SIDE> class Members {
             prepare(m, copy);
             is_ready_[m] = capacity_ == job_.n_members;
         }
-        return SIDE ? Row<T>::of(copy, n) : Row<T>::of(copy, n, later_row(m));
+        return Row<T>::of(copy, n, loops_fetch_ ? later_row(m) : nullptr, is_far_);
     }
 
     // Σ p·log p of a member from logits, whose row was read.
@@ -233,15 +254,17 @@ template <class T, bool SIDE> class Members {
 
     INLINE Row<T> in_place(ptrdiff_t m) {
         const char *start = address(0, m);
-        if (SIDE) return {start, job_.class_stride, start + (n - 1) * job_.class_stride, n, start + AHEAD};
+        if (SIDE) return {start, job_.class_stride, start + (n - 1) * job_.class_stride, n, start + AHEAD, false};
         const char *last = start + (n - 1) * BYTES;
-        if (job_.n_classes % LANES<T> == 0) return {start, BYTES, last, n, later_row(m)};
+        if (job_.n_classes % LANES<T> == 0) return {start, BYTES, last, n, later_row(m), false};
         *tail_ = load_tail(last, 0);
-        return {start, BYTES, reinterpret_cast<const char *>(tail_), n, later_row(m)};
+        return {start, BYTES, reinterpret_cast<const char *>(tail_), n, later_row(m), false};
     }
 
-    // The row that is read a few after that of a member, which may be one of the next instance.
+    // The row that is read a few after that of a member, which may be one of the next instance. Side by
+    // side, what has the place of the member's vectors in the memory of the next group.
     INLINE const char *later_row(ptrdiff_t m) const {
+        if (SIDE) return address_[0] + run_ahead_ + m * run_stride_;
         const char *place = address(0, m) + ahead_;
         return m + members_ahead_ < job_.n_members ? place : place + job_.instance_stride - job_.n_members * job_.member_stride;
     }
@@ -266,7 +289,7 @@ template <class T, bool SIDE> class Members {
             const ptrdiff_t next_group = offset + LANES<T> * job_.instance_stride;
             for (int lane = 0; lane < LANES<T>; lane++) {
                 block[lane] = load<T>(address_[lane] + offset);
-                __builtin_prefetch(address_[lane] + next_group);
+                if (!loops_fetch_) __builtin_prefetch(address_[lane] + next_group);
             }
         } else {
             for (int lane = 0; lane < LANES<T>; lane++) block[lane] = load_within(address_[lane] + offset);
@@ -323,7 +346,7 @@ template <class T, bool SIDE> class Members {
         V<T> rows[K];
         for (int i = 0; i < K; i++) {
             rows[i] = load<T>(place + i * BYTES);
-            __builtin_prefetch(place + i * BYTES + AHEAD_OF_ROWS);
+            if (!loops_fetch_) __builtin_prefetch(place + i * BYTES + AHEAD_OF_ROWS);
         }
         deinterleave<T, K>(rows, copy);
         return true;
@@ -420,9 +443,10 @@ template <class T, bool SIDE> class Members {
     const char *end_, *highest_;
     const char *address_[GROUP];  // of instances
     ptrdiff_t capacity_, distance_;  // copies of members that have room, and vectors from one to the next
-    ptrdiff_t members_ahead_, ahead_;  // from a row to a later one: members, with bytes of whole instances
+    ptrdiff_t members_ahead_, ahead_;  // from a row to a later one: members, and bytes
+    ptrdiff_t run_ahead_, run_stride_;  // bytes from what is fetched beside a member to what is beside the next
     ptrdiff_t instance_[GROUP];
-    bool is_run_, silence_, in_place_, use_in_place_ = false, is_transposed_ = false, is_full_ = false;
+    bool is_run_, loops_fetch_, is_far_, silence_, in_place_, use_in_place_ = false, is_transposed_ = false, is_full_ = false;
 };
 
 }  // namespace SCOREWISE_ISA

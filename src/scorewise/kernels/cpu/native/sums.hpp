@@ -47,7 +47,7 @@ INLINE Sums<T> sums_over_classes(Row<T> row, Center<T> *center, V<T> w, Bits<T> 
         Sums<T> s{};
         for (int r = start; r < stop; r++) {
             V<T> p = row[r];
-            if constexpr (MOVE && !TWO) row.fetch_later(r);
+            if constexpr (MOVE) row.fetch_later(r);
             if constexpr (MOVE) center[r].shift = fma(w, p - center[r].anchor, center[r].shift);
             Bits<T> bits = to_bits(p);
             signs_here |= bits;
