@@ -7,7 +7,7 @@ namespace scorewise {
 namespace SCOREWISE_ISA {
 
 // Rows whose classes lie one after the other are summed across: this takes fewer shuffles than a
-// transposition. Other members are read side by side.
+// transposition. Other members are read side by side, and rows of a few classes, which need none.
 template <class T> class Check {
     // What is seen of the numbers of an instance, in one lane or all.
     struct Seen {
@@ -41,7 +41,7 @@ template <class T> class Check {
     }
 
     template <int KIND> INLINE Seen seen_from(ptrdiff_t first, int count) {
-        if (job_.class_stride != ptrdiff_t(sizeof(T))) {
+        if (job_.class_stride != ptrdiff_t(sizeof(T)) || members_.are_rows_next_to_each_other()) {
             members_.locate(first, count);
             const Row<T> row = members_.row(0);
             return see<KIND>(row.n - 1, row[row.n - 1], [&](int r) __attribute__((always_inline)) { return row[r]; });

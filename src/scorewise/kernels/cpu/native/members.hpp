@@ -16,6 +16,7 @@ namespace SCOREWISE_ISA {
 
 constexpr int AHEAD = 4096;           // bytes that are fetched before they are read
 constexpr int AHEAD_OF_ROWS = 1024;   // the same where rows of a few classes are deinterleaved
+constexpr int MOST_DEINTERLEAVED = 8;  // classes; a transposition is cheaper for more of them
 constexpr int STAGE_BYTES = 1 << 18;  // copies of members that stay in a cache
 constexpr int FIRST_CACHE = 1 << 15;  // bytes of the smallest cache
 
@@ -100,6 +101,37 @@ template <class T> bool is_in_runs(const Job &job) {
     return job.instance_stride == row || (job.member_stride == row && job.instance_stride == job.n_members * row);
 }
 
+// Which memory is worth fetching while a loop goes over the vectors of a member: one that is read soon.
+// Across, a later row, which may be one of the next instance. Side by side, what has the place of the
+// member's vectors in the memory of the next group, so that each part of it is fetched once.
+template <class T, bool SIDE> struct LaterRows {
+    ptrdiff_t ahead, stride;     // in bytes, from the first row of a group and from one member to the next
+    ptrdiff_t first_wrapped;     // from this member on, later rows are those of the next instance
+    ptrdiff_t wrap;              // bytes to them
+    bool is_far;                 // whether so much is read before that the first cache would lose it
+
+    explicit LaterRows(const Job &job) : stride(job.member_stride), first_wrapped(job.n_members), wrap(0) {
+        const ptrdiff_t row = job.n_classes * ptrdiff_t(sizeof(T)), group = LANES<T> * job.instance_stride;
+        if (!SIDE) {
+            const ptrdiff_t rows = 1 + AHEAD / row, members = rows % job.n_members;
+            ahead = rows / job.n_members * job.instance_stride + members * job.member_stride;
+            first_wrapped -= members;
+            wrap = job.instance_stride - job.n_members * job.member_stride;
+            is_far = true;
+        } else if (job.instance_stride == row) {  // a run for each member
+            ahead = group > AHEAD_OF_ROWS ? group : AHEAD_OF_ROWS;
+            is_far = false;
+        } else {
+            ahead = group;
+            stride = LANES<T> * row;
+            is_far = job.n_members * stride > FIRST_CACHE / 2;
+        }
+    }
+    INLINE const char *beside(const char *first_row, ptrdiff_t m) const {
+        return first_row + ahead + m * stride + (m < first_wrapped ? 0 : wrap);
+    }
+};
+
 template <class T, bool SIDE> class Members {
   public:
     static constexpr int GROUP = SIDE ? LANES<T> : 1;  // instances at a time
@@ -108,16 +140,11 @@ template <class T, bool SIDE> class Members {
     // If loops over a member's vectors fetch later ones, copying them need not, and memory is read while
     // the processor computes.
     Members(const Job &job, Arena &arena, bool loops_fetch = false)
-        : n(int(SIDE ? job.n_classes : (job.n_classes + LANES<T> - 1) / LANES<T>)), job_(job) {
+        : n(int(SIDE ? job.n_classes : (job.n_classes + LANES<T> - 1) / LANES<T>)), job_(job), later_(job) {
         const ptrdiff_t apart = job.member_stride / ptrdiff_t(sizeof(T));
-        is_run_ = SIDE && is_run(apart) && job.n_members * apart * BYTES <= STAGE_BYTES;
+        is_run_ = SIDE && job.n_members > 1 && is_run(apart) && job.n_members * apart * BYTES <= STAGE_BYTES;
         distance_ = is_run_ ? apart : n;
         loops_fetch_ = loops_fetch && (!SIDE || is_in_runs<T>(job));
-        const bool has_runs_of_members = job.instance_stride == n * ptrdiff_t(sizeof(T));
-        run_stride_ = has_runs_of_members ? job.member_stride : n * BYTES;
-        run_ahead_ = GROUP * job.instance_stride;
-        if (has_runs_of_members && run_ahead_ < AHEAD_OF_ROWS) run_ahead_ = AHEAD_OF_ROWS;
-        is_far_ = !SIDE || (!has_runs_of_members && job.n_members * n * BYTES > FIRST_CACHE / 2);
         capacity_ = job.n_members * distance_ * BYTES <= STAGE_BYTES ? job.n_members : 1;
         stage_ = arena.take<V<T>>(capacity_ * distance_ + LANES<T>);  // a transposition may write beyond
         tail_ = arena.take<V<T>>(1);
@@ -133,9 +160,6 @@ template <class T, bool SIDE> class Members {
         silence_ = has_silent_members();
         in_place_ = job.kind == PROBABILITIES && !silence_ &&
                     (!SIDE || job.instance_stride == ptrdiff_t(sizeof(T)));
-        const ptrdiff_t rows_ahead = 1 + AHEAD / (job.n_classes * ptrdiff_t(sizeof(T)));
-        members_ahead_ = rows_ahead % job.n_members;
-        ahead_ = rows_ahead / job.n_members * job.instance_stride + members_ahead_ * job.member_stride;
         const ptrdiff_t strides[] = {job.instance_stride, job.member_stride, job.class_stride};
         const ptrdiff_t sizes[] = {job.n_instances, job.n_members, job.n_classes};
         end_ = job.members + sizeof(T);
@@ -171,7 +195,7 @@ template <class T, bool SIDE> class Members {
             prepare(m, copy);
             is_ready_[m] = capacity_ == job_.n_members;
         }
-        return Row<T>::of(copy, n, loops_fetch_ ? later_row(m) : nullptr, is_far_);
+        return Row<T>::of(copy, n, loops_fetch_ ? later_.beside(address_[0], m) : nullptr, later_.is_far);
     }
 
     // Σ p·log p of a member from logits, whose row was read.
@@ -212,6 +236,12 @@ template <class T, bool SIDE> class Members {
     }
 
     bool is_within(const char *start, ptrdiff_t length) const { return start + length <= end_; }
+
+    // Whether a member's rows of a few classes lie one after the other, as in (M, N, K).
+    bool are_rows_next_to_each_other() const {
+        return n <= MOST_DEINTERLEAVED && job_.class_stride == ptrdiff_t(sizeof(T)) &&
+               job_.instance_stride == n * ptrdiff_t(sizeof(T));
+    }
 
     // A vector that may reach beyond the end of the array; lanes there are arbitrary.
     INLINE V<T> load_within(const char *place) const {
@@ -255,18 +285,10 @@ template <class T, bool SIDE> class Members {
     INLINE Row<T> in_place(ptrdiff_t m) {
         const char *start = address(0, m);
         if (SIDE) return {start, job_.class_stride, start + (n - 1) * job_.class_stride, n, start + AHEAD, false};
-        const char *last = start + (n - 1) * BYTES;
-        if (job_.n_classes % LANES<T> == 0) return {start, BYTES, last, n, later_row(m), false};
+        const char *last = start + (n - 1) * BYTES, *later = later_.beside(address_[0], m);
+        if (job_.n_classes % LANES<T> == 0) return {start, BYTES, last, n, later, false};
         *tail_ = load_tail(last, 0);
-        return {start, BYTES, reinterpret_cast<const char *>(tail_), n, later_row(m), false};
-    }
-
-    // The row that is read a few after that of a member, which may be one of the next instance. Side by
-    // side, what has the place of the member's vectors in the memory of the next group.
-    INLINE const char *later_row(ptrdiff_t m) const {
-        if (SIDE) return address_[0] + run_ahead_ + m * run_stride_;
-        const char *place = address(0, m) + ahead_;
-        return m + members_ahead_ < job_.n_members ? place : place + job_.instance_stride - job_.n_members * job_.member_stride;
+        return {start, BYTES, reinterpret_cast<const char *>(tail_), n, later, false};
     }
 
     // The last classes of a row.
@@ -325,12 +347,7 @@ template <class T, bool SIDE> class Members {
         if (silence_) silence(m, copy);
     }
 
-    // Whether a member's rows of a few classes lie one after the other, as in (M, N, K).
-    bool are_rows_next_to_each_other() const {
-        return job_.class_stride == ptrdiff_t(sizeof(T)) && job_.instance_stride == n * ptrdiff_t(sizeof(T));
-    }
-    // False for as many classes as a transposition is cheaper for.
-    INLINE bool deinterleave_rows(const char *place, V<T> *copy) {
+    INLINE void deinterleave_rows(const char *place, V<T> *copy) {
         switch (n) {
             case 2: return deinterleave_rows<2>(place, copy);
             case 3: return deinterleave_rows<3>(place, copy);
@@ -339,23 +356,19 @@ template <class T, bool SIDE> class Members {
             case 6: return deinterleave_rows<6>(place, copy);
             case 7: return deinterleave_rows<7>(place, copy);
             case 8: return deinterleave_rows<8>(place, copy);
-            default: return false;
         }
     }
-    template <int K> INLINE bool deinterleave_rows(const char *place, V<T> *copy) {
+    template <int K> INLINE void deinterleave_rows(const char *place, V<T> *copy) {
         V<T> rows[K];
         for (int i = 0; i < K; i++) {
             rows[i] = load<T>(place + i * BYTES);
             if (!loops_fetch_) __builtin_prefetch(place + i * BYTES + AHEAD_OF_ROWS);
         }
         deinterleave<T, K>(rows, copy);
-        return true;
     }
 
     void copy_side_by_side(ptrdiff_t m, V<T> *copy) {
-        if (is_full_ && are_rows_next_to_each_other()) {
-            if (deinterleave_rows(address(0, m), copy)) return;
-        }
+        if (is_full_ && are_rows_next_to_each_other()) return deinterleave_rows(address(0, m), copy);
         if (job_.class_stride == ptrdiff_t(sizeof(T))) {
             transpose_run(m * job_.member_stride, n, copy);
             return;
@@ -437,16 +450,15 @@ template <class T, bool SIDE> class Members {
     }
 
     const Job &job_;
+    const LaterRows<T, SIDE> later_;
     V<T> *stage_, *tail_, *negatives_;
     char *is_ready_;
     T *shared_weights_;
     const char *end_, *highest_;
     const char *address_[GROUP];  // of instances
     ptrdiff_t capacity_, distance_;  // copies of members that have room, and vectors from one to the next
-    ptrdiff_t members_ahead_, ahead_;  // from a row to a later one: members, and bytes
-    ptrdiff_t run_ahead_, run_stride_;  // bytes from what is fetched beside a member to what is beside the next
     ptrdiff_t instance_[GROUP];
-    bool is_run_, loops_fetch_, is_far_, silence_, in_place_, use_in_place_ = false, is_transposed_ = false, is_full_ = false;
+    bool is_run_, loops_fetch_, silence_, in_place_, use_in_place_ = false, is_transposed_ = false, is_full_ = false;
 };
 
 }  // namespace SCOREWISE_ISA
