@@ -232,6 +232,20 @@ def test_memory_beside_the_array_is_never_read_as_part_of_it():
         assert all(np.isfinite(part).all() for parts in d.values() for part in parts), k
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("k", [2, 3, 4, 5, 8, 9, 17, 130])
+def test_members_between_those_of_a_view_do_not_count(k: int, dtype: str):
+    """They are read with the others where that is fast; as NaN they would show in every sum."""
+    for step in (2, 3, 7):
+        larger = np.full((37, 5 * step, k), np.nan, dtype)  # two groups of instances, and a rest
+        larger[:, ::step] = members(37, 5, k)
+        view = larger[:, ::step]
+        for options in ({}, {"weights": np.arange(5.0)}, {"normalize": True}):
+            rtol, unit = PRECISION[dtype]
+            expected = by_kernel(view.copy(), RULES, **options)
+            assert_same(by_kernel(view, RULES, **options), expected, rtol=rtol, atol=4 * unit)
+
+
 def test_results_do_not_depend_on_neighbours():
     """Nearly agreeing instances among doubtful ones, one by one and all at once."""
     rng = np.random.default_rng(0)

@@ -150,7 +150,7 @@ def test_rows_may_turn_from_far_to_near_and_back(dtype, ask_often, k):
 
 @pytest.mark.parametrize("row", [0, 20, 49])
 @pytest.mark.parametrize("wrong", [np.nan, -0.5, np.inf])
-@pytest.mark.parametrize("k", [5, 700])
+@pytest.mark.parametrize("k", [2, 5, 9, 700])
 def test_nothing_is_added_after_an_invalid_member(row, wrong, k):
     """Not even to the rows before the wrong one."""
     probs = members(50, 4, k)
@@ -168,7 +168,7 @@ def test_nothing_is_added_after_an_invalid_member(row, wrong, k):
     assert_same(acc.result(), sw.decompose(probs, FOUR), rtol=1e-11, atol=1e-14)
 
 
-@pytest.mark.parametrize("k", [5, 17, 700])
+@pytest.mark.parametrize("k", [2, 5, 17, 700])
 @pytest.mark.parametrize("layout", ["plain", "classes first"])
 @pytest.mark.parametrize(
     ("option", "wrong"),
