@@ -451,17 +451,16 @@ template <class T, bool SIDE> class Extras {
         V<T> sum{};
         auto add = [&](int r, V<T> x) __attribute__((always_inline)) {
             if (has_slope) sum = fma(x, gradient_[r], sum);
-            return x;
         };
         bool is_found;
         if (is_far) {
             is_found = R::divergence_from_mean(rule, n_, factor, [&](int r) __attribute__((always_inline)) {
-                return add(r, fma(row[r], inverse[r], fill<T>(-1)));
-            }, value);
+                return fma(row[r], inverse[r], fill<T>(-1));
+            }, value, add);
         } else {
             is_found = R::divergence_from_mean(rule, n_, factor, [&](int r) __attribute__((always_inline)) {
-                return add(r, deviation(row, r) * inverse[r]);
-            }, value);
+                return deviation(row, r) * inverse[r];
+            }, value, add);
         }
         if (has_slope) *slope = across_sum<T, SIDE>(sum);
         return is_found;

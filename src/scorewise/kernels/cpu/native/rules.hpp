@@ -175,7 +175,6 @@ template <class T, bool SIDE> struct Rules {
 
     static Entropy<T> norm_entropy(const Number &rule, Row<T> p, const Sums<T> &s) {
         const double rate = rule.parameter - 1;
-        const T alpha = T(rule.parameter);
         PowerSums sums;
         V<T> scale, log_share;  // S^−rate − 1, and log Σ(p/S)^α
         if (__builtin_expect(rate <= 4, true)) {
@@ -196,7 +195,7 @@ template <class T, bool SIDE> struct Rules {
         const V<T> missing = at_least_zero(-fma(scale, sums.powers, sums.less_one) / s.total);
         const V<T> x = -missing / (T(2) - missing), u = x * x;
         log_share = u < T(NEAR) ? (x + x) * fma(u, odd_series(u), fill<T>(1)) : log_share;
-        const ExpParts<T> parts = split_exp<T>(log_share / alpha);
+        const ExpParts<T> parts = split_exp<T>(log_share * T(1 / rule.parameter));
         const V<T> less_one = fma(parts.scale, parts.rest, parts.scale - T(1));
         const V<T> norm = s.total * fma(parts.scale, parts.rest, parts.scale);
         return {at_least_zero(-less_one * s.total), norm, norm};
@@ -286,32 +285,62 @@ template <class T, bool SIDE> struct Rules {
         for (int r = 0; r < q.n; r++) tangent.scale[r] = tangent.scale[r] / sum;
     }
 
-    // D(q, q + factor·d) of the mean q, with d/q = `relative(r)`. False where that is too far from the
+    // Σ scale·b(x(r)) over classes. Vectors with numbers that the polynomial does not serve come after the
+    // others: a branch for them would often be mispredicted.
+    template <class Argument>
+    static INLINE V<T> sum_bends(const Tangent<T> &tangent, int n, Argument x, Bits<T> &is_beyond) {
+        if (tangent.bend.is_whole())
+            return sum_over_classes(n, [&](int r, V<T> sum) __attribute__((always_inline)) {
+                return fma(tangent.scale[r], tangent.bend.of_whole_rate(x(r, true), is_beyond), sum);
+            });
+        int n_apart = 0;
+        const V<T> near = sum_over_classes(n, [&](int r, V<T> sum) __attribute__((always_inline)) {
+            Bits<T> apart;
+            const V<T> bend = tangent.bend.near(x(r, true), apart);
+            tangent.apart[n_apart] = r;
+            n_apart += any(apart);
+            return fma(tangent.scale[r], bend, sum);
+        });
+        if (n_apart == 0) return near;
+        return near + sum_over_classes(n_apart, [&](int i, V<T> sum) __attribute__((always_inline)) {
+            const int r = tangent.apart[i];
+            return fma(tangent.scale[r], tangent.bend.far(x(r, false), is_beyond), sum);
+        });
+    }
+
+    // D(q, q + factor·d) of the mean q, with d/q = `relative(r)`, of which `use` is told. False where that is too far from the
     // mean for powers of their ratio, which might overflow.
     //
     // Under a norm, whose tangent scaled by `lift` meets p at the height of the scaled mean, it is
     // lift·‖q‖·((1 + rise)^{1/α} − 1) with the rise of Σx^α above that tangent.
-    template <class Relative>
-    static INLINE bool divergence_from_mean(const Number &rule, int n, V<T> factor, Relative relative, V<T> &value) {
+    struct NoUse {
+        INLINE void operator()(int, V<T>) const {}
+    };
+    template <class Relative, class Use = NoUse>
+    static INLINE bool divergence_from_mean(const Number &rule, int n, V<T> factor, Relative relative, V<T> &value,
+                                            Use use = {}) {
         const Tangent<T> &tangent = *rule.tangent;
         Bits<T> is_beyond{};
         if (rule.structure != scorewise::NORM) {
-            value = sum_over_classes(n, [&](int r, V<T> sum) __attribute__((always_inline)) {
-                return fma(tangent.scale[r], tangent.bend(relative(r) * factor, is_beyond), sum);
-            });
+            value = sum_bends(tangent, n, [&](int r, bool is_first) __attribute__((always_inline)) {
+                const V<T> d = relative(r);
+                if (is_first) use(r, d);
+                return d * factor;
+            }, is_beyond);
             return !any(is_beyond);
         }
         const V<T> parallel = factor * sum_over_classes(n, [&](int r, V<T> sum) __attribute__((always_inline)) {
             rule.row[r] = relative(r);
+            use(r, rule.row[r]);
             return fma(rule.row[r], tangent.scale[r], sum);
         });
         const V<T> lift = parallel + T(1), inverse_lift = T(1) / lift;
         const V<T> slope = factor * inverse_lift, offset = parallel * inverse_lift;
-        const V<T> sum = sum_over_classes(n, [&](int r, V<T> sum) __attribute__((always_inline)) {
-            return fma(tangent.scale[r], tangent.bend(rule.row[r] * slope - offset, is_beyond), sum);
-        });
+        const V<T> sum = sum_bends(tangent, n, [&](int r, bool) __attribute__((always_inline)) {
+            return rule.row[r] * slope - offset;
+        }, is_beyond);
         const V<T> rise = sum * T(rule.parameter - 1);
-        value = lift * tangent.norm * expm1<T>(log1p<T>(rise) / T(rule.parameter));
+        value = lift * tangent.norm * expm1<T>(log1p<T>(rise) * T(1 / rule.parameter));
         return !any(is_beyond | (lift < T(0.05)));
     }
 
