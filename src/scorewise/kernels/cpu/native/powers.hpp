@@ -54,16 +54,27 @@ template <class T, class Use> INLINE auto with_power(double rate, Use use) {
 }
 
 // (1 + x)^−rate − 1; a series near x = 0, where x is by how much a checked prediction does not sum to 1.
-template <class T> INLINE V<T> power_of_total(V<T> x, double rate) {
-    if (any(absolute(x) * T(rate + 1) > T(sizeof(T) == 4 ? 0.02 : 1e-3))) return expm1<T>(log1p<T>(x) * T(-rate));
-    T c[5];
-    double term = -rate;
-    for (int j = 0; j < 5; j++) {
-        c[j] = T(term);
-        term *= (-rate - (j + 1)) * (1.0 / (j + 2));
+template <class T> class PowerOfTotal {
+  public:
+    void fit(double rate) {
+        rate_ = T(-rate);
+        limit_ = T((sizeof(T) == 4 ? 0.02 : 1e-3) / (rate + 1));
+        double term = -rate;
+        for (int j = 0; j < N; j++) {
+            c_[j] = T(term);
+            term *= (-rate - (j + 1)) / (j + 2);
+        }
     }
-    return x * polynomial<T>(x, c);
-}
+
+    INLINE V<T> operator()(V<T> x) const {
+        if (__builtin_expect(any(absolute(x) > limit_), false)) return expm1<T>(log1p<T>(x) * rate_);
+        return x * polynomial<T>(x, c_);
+    }
+
+  private:
+    static constexpr int N = 5;  // terms
+    T c_[N], rate_, limit_;
+};
 
 template <class T> class Bend {
   public:
