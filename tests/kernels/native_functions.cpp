@@ -46,13 +46,20 @@ void map_pairs(Function function, const T *q, const T *p, T *result, ptrdiff_t s
             map<T>([=](V<T> v) { return power(v).power; }, x, result, size);                                     \
         });                                                                                                      \
     }                                                                                                            \
+    EXPORT power_less_one_##T(const T *x, T *result, ptrdiff_t size, double rate) {                              \
+        with_power<T>(rate, [=](auto power) {                                                                    \
+            map<T>([=](V<T> v) { return power(v).less_one; }, x, result, size);                                  \
+        });                                                                                                      \
+    }                                                                                                            \
     EXPORT bend_##T(const T *x, T *result, ptrdiff_t size, double rate) {                                        \
         Bend<T> bend;                                                                                            \
         bend.fit(rate);                                                                                          \
         map<T>([&](V<T> v) { Bits<T> is_beyond{}; return bend(v, is_beyond); }, x, result, size);                \
     }                                                                                                            \
     EXPORT power_of_total_##T(const T *x, T *result, ptrdiff_t size, double rate) {                              \
-        map<T>([=](V<T> v) { return power_of_total<T>(v, rate); }, x, result, size);                             \
+        PowerOfTotal<T> power;                                                                                   \
+        power.fit(rate);                                                                                         \
+        map<T>([&](V<T> v) { return power(v); }, x, result, size);                                               \
     }
 
 FUNCTIONS(float)

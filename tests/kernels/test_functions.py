@@ -211,6 +211,16 @@ def test_a_power_is_as_accurate_as_stated(functions: Functions, rate: float, dty
     assert (errors <= allowed).all()
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("rate", [0.5, 1.0, 1.5, 2.0, 3.5, 4.0])
+def test_a_power_less_one_keeps_its_digits_near_one(functions: Functions, rate: float, dtype: str):
+    p = (1 - 10 ** np.random.default_rng(0).uniform(-6, 0, SIZE)).astype(dtype)
+    p = p[p < 1]
+    with mp.workdps(60):
+        exact = [mp.mpf(float(x)) ** rate - 1 for x in p]
+    assert errors_in_ulp(functions("power_less_one", p, rate=rate), exact).max() <= 1 + rate
+
+
 @cache
 def bends(rate: float, dtype: str) -> tuple[np.ndarray, list[mp.mpf]]:
     """Arguments of all sizes, and how far (1 + x)^(rate + 1) lies above its tangent."""

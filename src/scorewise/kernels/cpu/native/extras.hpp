@@ -34,8 +34,10 @@ template <class T, bool SIDE> class Extras {
         regrets_ = arena.take<V<T>>(n_choices);
         is_chosen_ = arena.take<Bits<T>>(n_choices);
         for (int i = 0; i < 4; i++) {
-            first_[i] = {i, 0.0, nullptr, nullptr, 0, arena.take<V<T>>(n_), arena.take<V<T>>(n_),
-                         i == LOG ? new_tangent<T>(n_, arena) : nullptr, 0};
+            first_[i].structure = i;
+            first_[i].sums = arena.take<V<T>>(n_);
+            first_[i].row = arena.take<V<T>>(n_);
+            first_[i].tangent = i == LOG ? new_tangent<T>(n_, arena) : nullptr;
         }
         if (!(job.extras & (UNBIASED | ERRORS))) return;
         rest_ = arena.take<V<T>>(job.n_members);
@@ -246,7 +248,7 @@ template <class T, bool SIDE> class Extras {
             if (all(difference > (parts[0] + T(heaviest)) * T(FAR))) return difference;
         }
         if (is_far && (rule.structure == SEPARABLE || rule.structure == NORM)) {
-            const double rate = rule.parameter - (rule.structure == NORM);
+            const double rate = R::rate_of(rule);
             V<T> size{}, difference{};
             if (rate >= 0.25 && rate <= 4)  // others have large linear parts, or errors of their exponents
                 difference = with_power<T>(rate, [&](auto power) __attribute__((always_inline)) {
@@ -379,7 +381,8 @@ template <class T, bool SIDE> class Extras {
         if (decides) choose(rule, mean());
         if (has_tangent) R::find_tangent(rule, mean());
         if (with_errors) find_gradient(rule);
-        for (int r = 0; r < n_ && has_tangent && with_errors; r++) gradient_[r] *= mean_[r];  // for (θ_m − θ̄)/θ̄
+        for (int r = 0; r < n_ && has_tangent && with_errors && rule.structure != NORM; r++)
+            gradient_[r] *= mean_[r];  // for (θ_m − θ̄)/θ̄
         if (rule.structure == COSTS) {
             for (ptrdiff_t m = 0; m < job_.n_members; m++) find_cost_influence(rule, m);
             return;
@@ -447,24 +450,10 @@ template <class T, bool SIDE> class Extras {
     // their quotient has.
     bool from_mean(const Number &rule, Row<T> row, V<T> factor, bool is_far, V<T> &value, V<T> *slope) const {
         const V<T> *inverse = rule.tangent->inverse;
-        const bool has_slope = slope != nullptr;
-        V<T> sum{};
-        auto add = [&](int r, V<T> x) __attribute__((always_inline)) {
-            if (has_slope) sum = fma(x, gradient_[r], sum);
-            return x;
-        };
-        bool is_found;
-        if (is_far) {
-            is_found = R::divergence_from_mean(rule, n_, factor, [&](int r) __attribute__((always_inline)) {
-                return add(r, fma(row[r], inverse[r], fill<T>(-1)));
-            }, value);
-        } else {
-            is_found = R::divergence_from_mean(rule, n_, factor, [&](int r) __attribute__((always_inline)) {
-                return add(r, deviation(row, r) * inverse[r]);
-            }, value);
-        }
-        if (has_slope) *slope = across_sum<T, SIDE>(sum);
-        return is_found;
+        auto ratio = [&](int r) __attribute__((always_inline)) { return fma(row[r], inverse[r], fill<T>(-1)); };
+        auto exact = [&](int r) __attribute__((always_inline)) { return deviation(row, r) * inverse[r]; };
+        return is_far ? R::divergence_from_mean(rule, n_, factor, ratio, value, gradient_, slope)
+                      : R::divergence_from_mean(rule, n_, factor, exact, value, gradient_, slope);
     }
 
     V<T> regret_under(const Number &rule, Row<T> p) {
@@ -520,17 +509,7 @@ template <class T, bool SIDE> class Extras {
                 for (int r = 0; r < n_; r++) gradient_[r] = -mean_[r] / sqrt(squares);
                 return;
             }
-            case NORM: {
-                // not from TU, as 1 − TU loses digits where the norm is small, and sums of rows are not quite 1
-                const V<T> log_top = log(top_of(mean()));
-                const V<T> powers = R::sum_over_classes(n_, [&](int r, V<T> sum) {
-                    return sum + (mean_[r] > 0 ? exp<T>((log(mean_[r]) - log_top) * rate) : V<T>{});
-                });
-                const V<T> log_norm = log_top + log(powers) / rate;
-                for (int r = 0; r < n_; r++)
-                    gradient_[r] = mean_[r] > 0 ? -exp<T>((log(mean_[r]) - log_norm) * (rate - T(1))) : V<T>{};
-                return;
-            }
+            case NORM: return;  // found with the divergence from the mean
             case ZERO_ONE:
                 for (int r = 0; r < n_; r++) gradient_[r] = is_chosen_[r] ? fill<T>(-1) : V<T>{};
                 return;

@@ -117,7 +117,7 @@ template <class T, bool SIDE> struct LaterRows {
             ahead = rows / job.n_members * job.instance_stride + members * job.member_stride;
             first_wrapped -= members;
             wrap = job.instance_stride - job.n_members * job.member_stride;
-            is_far = true;
+            is_far = false;
         } else if (job.instance_stride == row) {  // a run for each member
             ahead = group > AHEAD_OF_ROWS ? group : AHEAD_OF_ROWS;
             is_far = false;
@@ -195,7 +195,9 @@ template <class T, bool SIDE> class Members {
             prepare(m, copy);
             is_ready_[m] = capacity_ == job_.n_members;
         }
-        return Row<T>::of(copy, n, loops_fetch_ ? later_.beside(address_[0], m) : nullptr, later_.is_far);
+        // Across, later logits are fetched where members become probabilities, which takes longest.
+        const bool fetches = loops_fetch_ && (SIDE || job_.kind != LOGITS);
+        return Row<T>::of(copy, n, fetches ? later_.beside(address_[0], m) : nullptr, later_.is_far);
     }
 
     // Σ p·log p of a member from logits, whose row was read.
@@ -282,12 +284,13 @@ template <class T, bool SIDE> class Members {
         return address_[lane] + m * job_.member_stride;
     }
 
-    INLINE Row<T> in_place(ptrdiff_t m) {
+    // A member where it is in memory, with a filler in lanes without a class.
+    INLINE Row<T> in_place(ptrdiff_t m, double filler = 0) {
         const char *start = address(0, m);
         if (SIDE) return {start, job_.class_stride, start + (n - 1) * job_.class_stride, n, start + AHEAD, false};
         const char *last = start + (n - 1) * BYTES, *later = later_.beside(address_[0], m);
         if (job_.n_classes % LANES<T> == 0) return {start, BYTES, last, n, later, false};
-        *tail_ = load_tail(last, 0);
+        *tail_ = load_tail(last, filler);
         return {start, BYTES, reinterpret_cast<const char *>(tail_), n, later, false};
     }
 
@@ -335,14 +338,16 @@ template <class T, bool SIDE> class Members {
 
     // Copy a member, and turn it into probabilities.
     void prepare(ptrdiff_t m, V<T> *copy) {
+        const bool has_logits = job_.kind == LOGITS;
         if constexpr (SIDE) {
             if (!is_transposed_) copy_side_by_side(m, copy);
+            if (has_logits) exponentiate(m, Row<T>::of(copy, n), copy);
         } else {
-            const char *start = address(0, m);
-            for (int r = 0; r < n - 1; r++) copy[r] = load<T>(start + r * BYTES);
-            copy[n - 1] = load_tail(start + (n - 1) * BYTES, job_.kind == LOGITS ? -__builtin_inf() : 0);
+            const Row<T> row = in_place(m, has_logits ? -__builtin_inf() : 0);
+            if (has_logits) exponentiate(m, row, copy);
+            else
+                for (int r = 0; r < n; r++) copy[r] = row[r];
         }
-        if (job_.kind == LOGITS) exponentiate(m, copy);
         if (job_.kind == MASSES) normalize(copy);
         if (silence_) silence(m, copy);
     }
@@ -385,7 +390,7 @@ template <class T, bool SIDE> class Members {
 
     // The softmax of logits, and Σ p·log p. With e = exp(z − max z) and S = Σe, log p is
     // z − max z − log S: no logarithms of single classes are needed.
-    void exponentiate(ptrdiff_t m, V<T> *z) {
+    void exponentiate(ptrdiff_t m, Row<T> z, V<T> *p) {
         V<T> top = z[0];
         for (int r = 1; r < n; r++) top = larger(top, z[r]);
         top = across_max<T, SIDE>(top);
@@ -395,7 +400,8 @@ template <class T, bool SIDE> class Members {
             part = part_weighted = V<T>{};
             for (int r = start; r < n && r < start + 16; r++) {
                 const V<T> below = at_least_lowest<T>(z[r] - top), e = exp_within<T>(below);
-                z[r] = e;
+                if constexpr (!SIDE) z.fetch_later(r);
+                p[r] = e;
                 part += e;
                 part_weighted = fma(e, below, part_weighted);
             }
@@ -406,7 +412,7 @@ template <class T, bool SIDE> class Members {
         if (n > 16) part = narrow(total), part_weighted = narrow(weighted);
         const V<T> sum = across_sum<T, SIDE>(part), share = T(1) / sum;
         negatives_[m] = across_sum<T, SIDE>(part_weighted) * share - log1p<T>(sum - T(1));
-        for (int r = 0; r < n; r++) z[r] *= share;
+        for (int r = 0; r < n; r++) p[r] *= share;
         bad |= ~(sum < T(__builtin_inf()));  // NaN or +inf among the logits, or all are -inf
     }
 

@@ -32,28 +32,49 @@ template <class T> struct HalfPower {
         const V<T> beyond = p - T(1);
         const bool is_odd = halves & 1;
         Powered<T> here{p, beyond};
-        if (is_odd) here.power = sqrt(p), here.less_one = beyond / (here.power + T(1));
+        if (is_odd) {
+            const V<T> root = sqrt(p);
+            // What the root lost to rounding counts only near 1; without fma it is not known.
+            here = {root, IS_FUSED ? fma(fma(-root, root, p), fill<T>(0.5), root - T(1)) : beyond / (root + T(1))};
+        }
         for (int i = is_odd ? 1 : 2; i < halves; i += 2) here = {here.power * p, fma(here.less_one, p, beyond)};
         return here;
     }
 };
+// How many halves such a rate has; 0 for others.
+constexpr int MOST_HALVES = 8;
+INLINE int halves_of(double rate) {
+    const int halves = 2 * rate <= MOST_HALVES ? int(2 * rate) : 0;
+    return halves == 2 * rate ? halves : 0;
+}
 template <class T, class Use> INLINE auto with_power(double rate, Use use) {
-    const int halves = rate <= 4 ? int(2 * rate) : 0;
-    if (halves > 0 && halves == 2 * rate) return use(HalfPower<T>{halves});
+    const int halves = halves_of(rate);
+    if (halves > 0) return use(HalfPower<T>{halves});
     return use(AnyPower<T>{T(rate * LOG_UNIT<T>)});
 }
 
 // (1 + x)^−rate − 1; a series near x = 0, where x is by how much a checked prediction does not sum to 1.
-template <class T> INLINE V<T> power_of_total(V<T> x, double rate) {
-    if (any(absolute(x) * T(rate + 1) > T(sizeof(T) == 4 ? 0.02 : 1e-3))) return expm1<T>(log1p<T>(x) * T(-rate));
-    T c[5];
-    double term = -rate;
-    for (int j = 0; j < 5; j++) {
-        c[j] = T(term);
-        term *= (-rate - (j + 1)) * (1.0 / (j + 2));
+template <class T> class PowerOfTotal {
+  public:
+    void fit(double rate) {
+        rate_ = T(-rate);
+        limit_ = T((sizeof(T) == 4 ? 0.02 : 1e-3) / (rate + 1));
+        double term = -rate;
+        for (int j = 0; j < N; j++) {
+            c_[j] = T(term);
+            term *= (-rate - (j + 1)) / (j + 2);
+        }
     }
-    return x * polynomial<T>(x, c);
-}
+
+    INLINE V<T> operator()(V<T> x) const {
+        if (__builtin_expect(any(absolute(x) > limit_), false)) return expm1<T>(log1p<T>(x) * rate_);
+        return x * polynomial<T>(x, c_);
+    }
+
+  private:
+    static constexpr int N = 5;  // terms
+    T c_[N], rate_, limit_;
+};
 
 template <class T> class Bend {
   public:
@@ -93,21 +114,48 @@ template <class T> class Bend {
         offset_ = T(-middle / half);
         inverse_rate_ = T(rate == 0 ? 0 : 1 / rate);
         limit_ = T(rate > 1.5 ? __builtin_expm1(20 / rate) : 1e5);
+        halves_ = halves_of(rate);
+        double term = (rate + 1) / 2;  // the series, which ends at a whole rate
+        for (int j = 0; j < MOST_HALVES / 2; j++) {
+            whole_[j] = T(term);
+            term *= (rate - 1 - j) / (j + 3);
+        }
     }
 
     // b(x), to 50 ulp (400), and 10 more for each unit of rate·|log(1 + x)|; mark x whose powers might
     // overflow.
     INLINE V<T> operator()(V<T> x, Bits<T> &is_beyond) const {
+        if (is_whole()) return of_whole_rate(x, is_beyond);
+        Bits<T> apart;
+        const V<T> b = near(x, apart);
+        return any(apart) ? b + far(x, is_beyond) : b;
+    }
+
+    // A whole rate, for which b(x)/x² is a short polynomial for all x.
+    bool is_whole() const { return halves_ > 0 && halves_ % 2 == 0; }
+    INLINE V<T> of_whole_rate(V<T> x, Bits<T> &is_beyond) const {
+        is_beyond |= x > limit_;
+        return x * x * polynomial<T>(x, whole_);
+    }
+
+    // b(x) where the polynomial of other rates serves; elsewhere 0, and marked.
+    INLINE V<T> near(V<T> x, Bits<T> &apart) const {
         const V<T> t = fma(x, fill<T>(stretch_), fill<T>(offset_));
-        V<T> b = x * x * polynomial<T>(t, c_);
-        const Bits<T> apart = absolute(t) > T(1);
-        if (any(apart)) {
-            const V<T> u = at_least_zero(x + T(1)), log_u = rate > STEEP ? log1p<T>(x) : log(u);
-            const V<T> power = rate == 0 ? log_u : expm1<T>(log_u * T(rate)) * inverse_rate_;
-            b = apart ? fma(u, power, -x) : b;
-            is_beyond |= x > limit_;
+        apart = absolute(t) > T(1);
+        return apart ? V<T>{} : x * x * polynomial<T>(t, c_);
+    }
+    // b(x) where it does not serve, by a root or a logarithm; elsewhere 0.
+    INLINE V<T> far(V<T> x, Bits<T> &is_beyond) const {
+        const V<T> u = at_least_zero(x + T(1));
+        V<T> power;
+        if (halves_ > 0) {
+            power = (HalfPower<T>{halves_}(u).power - T(1)) * inverse_rate_;
+        } else {
+            const V<T> log_u = rate > STEEP ? log1p<T>(x) : log(u);
+            power = rate == 0 ? log_u : expm1<T>(log_u * T(rate)) * inverse_rate_;
         }
-        return b;
+        is_beyond |= x > limit_;
+        return absolute(fma(x, fill<T>(stretch_), fill<T>(offset_))) > T(1) ? fma(u, power, -x) : V<T>{};
     }
 
   private:
@@ -124,7 +172,8 @@ template <class T> class Bend {
         return value;
     }
 
-    T c_[N], stretch_, offset_, inverse_rate_, limit_;
+    T c_[N], whole_[MOST_HALVES / 2], stretch_, offset_, inverse_rate_, limit_;
+    int halves_;
 };
 
 // What divergences from a mean q need of it.
@@ -133,6 +182,7 @@ template <class T> struct Tangent {
     V<T> *inverse;  // 1/q
     V<T> *scale;    // w·q^(rate + 1); under norms divided by their sum
     V<T> norm;      // of q, under norms
+    int *apart;     // room for the places of vectors
     bool is_fitted, is_found;
 };
 
@@ -140,6 +190,7 @@ template <class T> Tangent<T> *new_tangent(int n, Arena &arena) {
     Tangent<T> *tangent = arena.take<Tangent<T>>(1);
     tangent->inverse = arena.take<V<T>>(n);
     tangent->scale = arena.take<V<T>>(n);
+    tangent->apart = arena.take<int>(n + 1);
     tangent->is_fitted = tangent->is_found = false;
     return tangent;
 }

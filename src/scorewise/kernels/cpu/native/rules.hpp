@@ -36,6 +36,7 @@ template <class T> struct RuleNumbers {
     V<T> *row;               // room for a row
     Tangent<T> *tangent;     // at the mean, of powers and logarithms
     double largest;          // distance of two classes, of a quadratic form
+    PowerOfTotal<T> power_of_total;  // of powers, for rows whose sum is not quite 1
 };
 
 template <class T, bool SIDE> struct Rules {
@@ -43,7 +44,12 @@ template <class T, bool SIDE> struct Rules {
 
     // A rule with room for rows of n vectors, without a tangent.
     static Number read(const Rule &rule, int n, Arena &arena) {
-        Number own = {rule.structure, rule.parameter, nullptr, rule.numbers, rule.size, nullptr, nullptr, nullptr, 0};
+        Number own{};
+        own.structure = rule.structure;
+        own.parameter = rule.parameter;
+        own.doubles = rule.numbers;
+        own.size = rule.size;
+        own.power_of_total.fit(rate_of(own));
         for (ptrdiff_t i = 0; rule.structure == QUADRATIC && i < ptrdiff_t(n) * n; i++)
             own.largest = rule.numbers[i] > own.largest ? rule.numbers[i] : own.largest;
         if (rule.size > 0) {
@@ -57,6 +63,9 @@ template <class T, bool SIDE> struct Rules {
         return own;
     }
 
+    // Of the powers in a separable entropy or a norm.
+    static double rate_of(const Number &rule) { return rule.parameter - (rule.structure == scorewise::NORM); }
+
     // The number of class r of a vector: the same for all instances, or one for each lane.
     static INLINE V<T> coefficient(const T *numbers, int r) {
         return SIDE ? fill<T>(numbers[r]) : load<T>(numbers + r * LANES<T>);
@@ -64,12 +73,12 @@ template <class T, bool SIDE> struct Rules {
 
     // -- separable: H = Σ w·p·(1 − (p/S)^rate)/rate, −Σ w·p·log(p/S) at rate = 0 --------------------
 
-    // Sums over classes of w·p·(p^rate − 1), or w·p·log p at rate = 0; of w·p^(rate + 1); and, under
-    // weights, of w·p and of p but for the largest.
+    // Sums over classes of w·p·(p^rate − 1), or w·p·log p in LOG_UNITs at rate = 0; of w·p^(rate + 1); and,
+    // under weights, of w·p and of p but for the largest.
     struct PowerSums {
         V<T> less_one, powers, weighted, others;
     };
-    template <bool WEIGHTED, class Power>
+    template <bool WEIGHTED, bool POWERED = true, class Power>
     static INLINE PowerSums sum_powers(const Number &rule, Row<T> p, V<T> top, Power power) {
         Wide<T> less_one{}, powers{}, weighted{};
         PowerSums sums{};
@@ -79,7 +88,7 @@ template <class T, bool SIDE> struct Rules {
                 const Powered<T> here = power(p[r]);
                 const V<T> w = WEIGHTED ? p[r] * coefficient(rule.numbers, r) : p[r];
                 part.less_one = fma(w, here.less_one, part.less_one);
-                part.powers = fma(w, here.power, part.powers);
+                if (POWERED) part.powers = fma(w, here.power, part.powers);
                 if (WEIGHTED) {
                     part.weighted += w;
                     sums.others += p[r] < top ? p[r] : V<T>{};
@@ -90,7 +99,7 @@ template <class T, bool SIDE> struct Rules {
                 break;
             }
             less_one = less_one + widen(part.less_one);
-            powers = powers + widen(part.powers);
+            if (POWERED) powers = powers + widen(part.powers);
             if (WEIGHTED) weighted = weighted + widen(part.weighted);
         }
         if (p.n > BLOCK) sums = {narrow(less_one), narrow(powers), narrow(weighted), sums.others};
@@ -104,8 +113,10 @@ template <class T, bool SIDE> struct Rules {
             return rule.numbers != nullptr ? sum_powers<true>(rule, p, s.top, power)
                                            : sum_powers<false>(rule, p, s.top, power);
         };
-        const PowerSums sums = rate == 0 ? sum([](V<T> v) { return Powered<T>{V<T>{}, log(v)}; })
-                                         : with_power<T>(rule.parameter, sum);
+        auto log_only = [](V<T> v) __attribute__((always_inline)) { return Powered<T>{V<T>{}, cheap_log(v)}; };
+        const PowerSums sums = rate != 0                 ? with_power<T>(rule.parameter, sum)
+                               : rule.numbers != nullptr ? sum_powers<true, false>(rule, p, s.top, log_only)
+                                                         : sum_powers<false, false>(rule, p, s.top, log_only);
         V<T> total = s.total, beyond = s.total - T(1), largest = fill<T>(1);
         if (rule.numbers != nullptr) {
             total = sums.weighted;
@@ -114,15 +125,17 @@ template <class T, bool SIDE> struct Rules {
             beyond = s.top + s.top > s.total ? (s.top - T(1)) + sums.others : beyond;
         }
         if (rate == 0) {
-            const V<T> h = at_least_zero(fma(log1p<T>(beyond), total, -sums.less_one));
-            return {h, sums.less_one, larger(h, largest * T(0.25))};
+            const V<T> convex = sums.less_one * T(LOG_UNIT<T>);
+            const V<T> h = at_least_zero(fma(log1p<T>(beyond), total, -convex));
+            return {h, convex, larger(h, largest * T(0.25))};
         }
-        const V<T> convex = sums.less_one / rate, scale = power_of_total<T>(beyond, rule.parameter);
-        const V<T> h = at_least_zero(-fma(scale, convex + total / rate, convex));
+        const T inverse_rate = T(1 / rule.parameter);
+        const V<T> convex = sums.less_one * inverse_rate, scale = rule.power_of_total(beyond);
+        const V<T> h = at_least_zero(-fma(scale, fma(total, fill<T>(inverse_rate), convex), convex));
         // Sums of steep powers are small, and so are their errors; those of flat ones are a large
         // linear part, and those of very steep ones have errors of their exponents.
         if (rule.parameter < 0.5 || rule.parameter > 3) return {h, convex, larger(h, largest * T(0.25))};
-        const V<T> powers = sums.powers / rate;
+        const V<T> powers = sums.powers * inverse_rate;
         return {h, powers, powers * (rate + T(1))};
     }
 
@@ -175,28 +188,28 @@ template <class T, bool SIDE> struct Rules {
 
     static Entropy<T> norm_entropy(const Number &rule, Row<T> p, const Sums<T> &s) {
         const double rate = rule.parameter - 1;
-        const T alpha = T(rule.parameter);
+        const V<T> inverse_total = T(1) / s.total;
         PowerSums sums;
         V<T> scale, log_share;  // S^−rate − 1, and log Σ(p/S)^α
         if (__builtin_expect(rate <= 4, true)) {
             sums = with_power<T>(rate, [&](auto power) __attribute__((always_inline)) {
                 return sum_powers<false>(rule, p, s.top, power);
             });
-            scale = power_of_total<T>(s.total - T(1), rate);
-            log_share = log((sums.powers + scale * sums.powers) / s.total);
+            scale = rule.power_of_total(s.total - T(1));
+            log_share = log((sums.powers + scale * sums.powers) * inverse_total);
         } else {  // powers of small numbers underflow, those of p/max p do not
             const V<T> inverse = T(1) / s.top, log_total = log1p<T>(s.total * inverse - T(1)) * T(rate);
             sums = sum_powers<false>(rule, p, s.top, [&](V<T> v) __attribute__((always_inline)) {
                 return AnyPower<T>{T(rate * LOG_UNIT<T>)}(v * inverse);
             });
             scale = expm1<T>(-log_total);
-            log_share = log(sums.powers / s.total) - log_total;
+            log_share = log(sums.powers * inverse_total) - log_total;
         }
         // With Σ(p/S)^α = 1 − T, S − ‖p‖ = S·(1 − (1 − T)^{1/α}), and T is accurate also where it is small.
-        const V<T> missing = at_least_zero(-fma(scale, sums.powers, sums.less_one) / s.total);
+        const V<T> missing = at_least_zero(-fma(scale, sums.powers, sums.less_one) * inverse_total);
         const V<T> x = -missing / (T(2) - missing), u = x * x;
         log_share = u < T(NEAR) ? (x + x) * fma(u, odd_series(u), fill<T>(1)) : log_share;
-        const ExpParts<T> parts = split_exp<T>(log_share / alpha);
+        const ExpParts<T> parts = split_exp<T>(log_share * T(1 / rule.parameter));
         const V<T> less_one = fma(parts.scale, parts.rest, parts.scale - T(1));
         const V<T> norm = s.total * fma(parts.scale, parts.rest, parts.scale);
         return {at_least_zero(-less_one * s.total), norm, norm};
@@ -263,7 +276,7 @@ template <class T, bool SIDE> struct Rules {
         if (tangent.is_found) return;
         tangent.is_found = true;
         const bool is_norm = rule.structure == scorewise::NORM;
-        const T rate = T(is_norm ? rule.parameter - 1 : rule.parameter);
+        const T rate = T(rate_of(rule));
         if (!tangent.is_fitted) tangent.bend.fit(rate);
         tangent.is_fitted = true;
         V<T> top = fill<T>(1), log_top{};
@@ -286,32 +299,62 @@ template <class T, bool SIDE> struct Rules {
         for (int r = 0; r < q.n; r++) tangent.scale[r] = tangent.scale[r] / sum;
     }
 
+    // Σ scale·b(x(r)) over classes. Vectors with numbers that the polynomial does not serve come after the
+    // others: a branch for them would often be mispredicted.
+    template <class Argument>
+    static INLINE V<T> sum_bends(const Tangent<T> &tangent, int n, Argument x, Bits<T> &is_beyond) {
+        if (tangent.bend.is_whole())
+            return sum_over_classes(n, [&](int r, V<T> sum) __attribute__((always_inline)) {
+                return fma(tangent.scale[r], tangent.bend.of_whole_rate(x(r, true), is_beyond), sum);
+            });
+        int n_apart = 0;
+        const V<T> near = sum_over_classes(n, [&](int r, V<T> sum) __attribute__((always_inline)) {
+            Bits<T> apart;
+            const V<T> bend = tangent.bend.near(x(r, true), apart);
+            tangent.apart[n_apart] = r;
+            n_apart += any(apart);
+            return fma(tangent.scale[r], bend, sum);
+        });
+        if (n_apart == 0) return near;
+        return near + sum_over_classes(n_apart, [&](int i, V<T> sum) __attribute__((always_inline)) {
+            const int r = tangent.apart[i];
+            return fma(tangent.scale[r], tangent.bend.far(x(r, false), is_beyond), sum);
+        });
+    }
+
     // D(q, q + factor·d) of the mean q, with d/q = `relative(r)`. False where that is too far from the
-    // mean for powers of their ratio, which might overflow.
+    // mean for powers of their ratio, which might overflow. Where a slope is wanted, it is ⟨d, ∇H(q)⟩,
+    // from the products of gradient and mean; norms do not need these.
     //
     // Under a norm, whose tangent scaled by `lift` meets p at the height of the scaled mean, it is
     // lift·‖q‖·((1 + rise)^{1/α} − 1) with the rise of Σx^α above that tangent.
     template <class Relative>
-    static INLINE bool divergence_from_mean(const Number &rule, int n, V<T> factor, Relative relative, V<T> &value) {
+    static INLINE bool divergence_from_mean(const Number &rule, int n, V<T> factor, Relative relative, V<T> &value,
+                                            const V<T> *gradient = nullptr, V<T> *slope = nullptr) {
         const Tangent<T> &tangent = *rule.tangent;
         Bits<T> is_beyond{};
         if (rule.structure != scorewise::NORM) {
-            value = sum_over_classes(n, [&](int r, V<T> sum) __attribute__((always_inline)) {
-                return fma(tangent.scale[r], tangent.bend(relative(r) * factor, is_beyond), sum);
-            });
+            V<T> sum{};
+            value = sum_bends(tangent, n, [&](int r, bool is_first) __attribute__((always_inline)) {
+                const V<T> x = relative(r);
+                if (is_first && slope != nullptr) sum = fma(x, gradient[r], sum);
+                return x * factor;
+            }, is_beyond);
+            if (slope != nullptr) *slope = across_sum<T, SIDE>(sum);
             return !any(is_beyond);
         }
-        const V<T> parallel = factor * sum_over_classes(n, [&](int r, V<T> sum) __attribute__((always_inline)) {
+        const V<T> along = sum_over_classes(n, [&](int r, V<T> sum) __attribute__((always_inline)) {
             rule.row[r] = relative(r);
             return fma(rule.row[r], tangent.scale[r], sum);
         });
-        const V<T> lift = parallel + T(1), inverse_lift = T(1) / lift;
-        const V<T> slope = factor * inverse_lift, offset = parallel * inverse_lift;
-        const V<T> sum = sum_over_classes(n, [&](int r, V<T> sum) __attribute__((always_inline)) {
-            return fma(tangent.scale[r], tangent.bend(rule.row[r] * slope - offset, is_beyond), sum);
-        });
+        if (slope != nullptr) *slope = -along * tangent.norm;
+        const V<T> parallel = factor * along, lift = parallel + T(1), inverse_lift = T(1) / lift;
+        const V<T> stretch = factor * inverse_lift, offset = parallel * inverse_lift;
+        const V<T> sum = sum_bends(tangent, n, [&](int r, bool) __attribute__((always_inline)) {
+            return rule.row[r] * stretch - offset;
+        }, is_beyond);
         const V<T> rise = sum * T(rule.parameter - 1);
-        value = lift * tangent.norm * expm1<T>(log1p<T>(rise) / T(rule.parameter));
+        value = lift * tangent.norm * expm1<T>(log1p<T>(rise) * T(1 / rule.parameter));
         return !any(is_beyond | (lift < T(0.05)));
     }
 

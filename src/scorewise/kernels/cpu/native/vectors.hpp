@@ -137,6 +137,13 @@ INLINE Doubles sqrt(Doubles v) {
 }
 #endif
 
+// Whether fma rounds once.
+#if defined(__AVX2__) || defined(__aarch64__)
+constexpr bool IS_FUSED = true;
+#else
+constexpr bool IS_FUSED = false;
+#endif
+
 // The larger and the smaller of two; the second where either is NaN. Compilers make two instructions
 // of the comparison of floats, as they need not know that one does the same.
 template <class Vector> INLINE Vector larger(Vector a, Vector b) { return a > b ? a : b; }
