@@ -172,6 +172,10 @@ def test_the_check_of_a_kernel_fails_if_it_declines_all_arrays_or_a_rule():
         sw.check_kernel(cpu, ["brier", own], n_trials=5)
 
 
+def test_logits_that_are_tried_are_not_taken_for_probabilities():
+    sw.check_kernel(cpu, ["brier"], n_trials=1, random_state=583)  # one row of tied logits
+
+
 def test_rules_may_depend_on_the_number_of_classes_and_are_left_out_where_they_do_not_fit():
     drawn = set()
 
