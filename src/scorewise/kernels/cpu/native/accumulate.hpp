@@ -54,7 +54,7 @@ template <class T, bool SIDE> class Accumulation {
         ptrdiff_t first_regret;  // in a row of regrets
         Entropy<T> entropy;      // of the new member, of a group of instances
         V<T> epistemic, limit;   // EU or a bound of it, and the threshold
-        Bits<T> is_bound, is_seen, is_off;
+        Bits<T> is_bound, is_seen;
     };
 
     // Some instances that are computed together: a group side by side, or one across.
@@ -115,8 +115,6 @@ template <class T, bool SIDE> class Accumulation {
                 other.convex = has_convex(rule) ? n_convex_ : -1;
                 other.is_relative = has_relative_size(rule);
                 other.least_size = rule.structure == TWO_CLASS ? TwoClass<T>(other.rule.doubles, other.rule.numbers).size() : T(0);
-                other.is_off = Bits<T>{};
-                has_two_classes_ |= rule.structure == TWO_CLASS;
                 other.threshold = T(threshold_of(rule));
                 if (R::has_tangent(other.rule)) other.rule.tangent = new_tangent<T>(n_, arena);
                 other.first_regret = first_regret;
@@ -496,7 +494,6 @@ template <class T, bool SIDE> class Accumulation {
 
     template <bool LOG, bool FROM_LOGITS, bool SQUARED, bool ZERO_ONE> INLINE void add_unit(const Unit &unit, Quantities &quantities) {
         constexpr bool OWN_LOG = LOG && !FROM_LOGITS;
-        if (has_two_classes_) see_rows_that_are_off(unit);
         const bool is_seen = is_any(seen_, unit);
         bool is_plain = (is_whole_ || !SIDE) && !any(unit.is_heavier), see_regrets = false;
         RegretInputs inputs{};
@@ -654,25 +651,10 @@ template <class T, bool SIDE> class Accumulation {
         return {base, sizeof(ClassValues), base + (n_ - 1) * ptrdiff_t(sizeof(ClassValues)), n_};
     }
 
-    // Where rows do not quite sum to 1, entropy and divergence of two classes disagree. EU is then never
-    // a difference: the mean convex part becomes NaN.
-    void see_rows_that_are_off(const Unit &unit) {
-        const Bits<T> is_off = ~(absolute(unit.row[0] + unit.row[1] - T(1)) < OFF<T>);
-        is_far_ &= ~is_off;
-        for (int j = 0; j < n_others_; j++) {
-            Other &other = others_[j];
-            if (other.rule.structure != TWO_CLASS) continue;
-            other.is_off = is_off;
-            other.limit = is_off ? fill<T>(__builtin_inf()) : other.limit;
-            other.is_seen |= both_ & is_off;
-            seen_ |= other.is_seen;
-        }
-    }
-
     void find_entropy(Other &other, const Unit &unit, V<T> total, V<T> top) {
         const Entropy<T> h = R::entropy(other.rule, unit.row, Sums<T>{total, V<T>{}, V<T>{}, V<T>{}, top});
         put(other.entropy.value, unit, h.value);
-        put(other.entropy.convex, unit, other.is_off ? fill<T>(__builtin_nan("")) : h.convex);
+        put(other.entropy.convex, unit, h.convex);
     }
 
     void see_other(Other &other, const Unit &unit) {
@@ -896,7 +878,6 @@ template <class T, bool SIDE> class Accumulation {
     ptrdiff_t first_regret_ = 0;
     int n_convex_, log_place_ = 0, top_place_ = 0;  // the mean convex parts, and two of them: of log, and E max θ
     int n_others_ = 0;
-    bool has_two_classes_ = false;
     Other *others_;
     V<T> *mean_, *scaled_;
     ClassValues *class_values_;                      // of each unit
