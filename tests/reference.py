@@ -96,18 +96,13 @@ def beta_losses(rule: sw.rules.ScoringRule, *p: mp.mpf) -> Row:
 
     a, b = mp.mpf(rule.a), mp.mpf(rule.b)
     with mp.workdps(BETA_DIGITS):
-        zero, one = exact_pair(p)
+        zero, one = (x / mp.fsum(p) for x in p)
         return [partial(one, zero, a, b), partial(zero, one, b, a)]
-
-
-def exact_pair(p: Sequence[mp.mpf]) -> Row:
-    """The smaller of two probabilities, and what it leaves of 1."""
-    return [p[0], 1 - p[0]] if p[0] < p[1] else [1 - p[1], p[1]]
 
 
 def beta_expected_loss(rule: sw.rules.ScoringRule, q: Row, p: Row) -> mp.mpf:
     with mp.workdps(BETA_DIGITS):
-        pairs = zip(exact_pair(p), beta_losses(rule, *q), strict=True)
+        pairs = zip(p, beta_losses(rule, *q), strict=True)
         return mp.fsum(x * loss for x, loss in pairs if x)
 
 

@@ -36,7 +36,18 @@ def softmax(xp: Namespace, logits: Array) -> Array:
     """Return the softmax of logits along the last axis; -inf is an impossible class."""
     with ignoring_overflow(logits):  # a difference of -inf is a probability of exactly 0
         shifted = xp.exp(logits - xp.max(logits, axis=-1, keepdims=True))
-    return shifted / xp.sum(shifted, axis=-1, keepdims=True)
+    return shifted / _sums(xp, shifted, 1.0)
+
+
+def _sums(xp: Namespace, rows: Array, largest: Array | float) -> Array:
+    """Return the sums ``(..., 1)`` of rows whose largest entries are known.
+
+    The others are summed alone: beside a large entry they lose digits, and an error of the sum
+    moves all probabilities of a row together, which cumulative sums show.
+    """
+    is_largest = xp.astype(rows == largest, rows.dtype)
+    others = xp.sum(rows - largest * is_largest, axis=-1, keepdims=True)
+    return largest * xp.sum(is_largest, axis=-1, keepdims=True) + others
 
 
 @dataclass(frozen=True)
@@ -131,7 +142,7 @@ class RawPredictions:
             if self.check:
                 validate.unnormalized(xp, p, self.layout)
             p = contiguous_rows(xp, p)
-            return p / xp.sum(p, axis=-1, keepdims=True)
+            return p / _sums(xp, p, xp.max(p, axis=-1, keepdims=True))
         return p
 
     def check_rows(self, p: Array, sums: Array, off: float | None) -> None:

@@ -508,8 +508,10 @@ def member_weight(xp: Namespace, weight: Any, theta: Array, *, check: bool) -> A
 
 def member_weight_on_host(weight: Any, shape: tuple[int, ...], *, check: bool) -> np.ndarray:
     """Return the weight of a single member of instances ``(...)``: one number, or one for each."""
-    w = np.asarray(real(weight, "weight", to_numpy).astype(np.float64))
-    _check_member_weight(w, shape, check=check)
+    w = np.asarray(real(weight, "weight", to_numpy))
+    w = np.ascontiguousarray(w).reshape(w.shape) if w.dtype.kind == "f" else w.astype(np.float64)
+    is_valid = w.size == 0 or (w.min() >= 0 and w.max() < np.inf)  # without arrays of its size
+    _check_member_weight(w, shape, check=check and not is_valid)
     return w
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,8 +36,6 @@ from scorewise.kernels import AccumulatorState, Extras, Kernel
 from scorewise.rules import DecisionRule, RuleLike, ScoringRule, get_rules, is_single_rule
 
 __all__ = ["Accumulator"]
-
-_SOME_INSTANCES = 1 << 14  # whose shares are computed at a time
 
 
 class Accumulator:
@@ -391,17 +389,19 @@ class _Fused:
 
         Return False, and add nothing, if it is no prediction.
         """
-        if not self.state.add(raw, self._shares(weight)):
+        if not self.state.add(raw, partial(self._shares, weight)):
             return False
         # New arrays only if these were one number: arrays of another accumulator are never here.
         larger = weight.ndim > self._weight.ndim
         sums, heaviest = (None, None) if larger else (self._weight, self._anchor_weight)
+        wide = np.dtype(np.float64)
         with np.errstate(all="ignore"):  # result() raises for an infinite sum
-            self._weight = np.asarray(np.add(self._weight, weight, out=sums))
-        self._anchor_weight = np.asarray(np.maximum(self._anchor_weight, weight, out=heaviest))
+            self._weight = np.asarray(np.add(self._weight, weight, out=sums, dtype=wide))
+        heaviest = np.maximum(self._anchor_weight, weight, out=heaviest, dtype=wide)
+        self._anchor_weight = np.asarray(heaviest)
         return True
 
-    def _shares(self, weight: np.ndarray) -> np.ndarray:
+    def _shares(self, weight: np.ndarray, start: int, stop: int) -> np.ndarray:
         """Return the shares of a new member, as AccumulatorState.add takes them."""
         dtype = dtype_name(self.like)
         if weight.ndim == self._weight.ndim == 0:  # without arrays, which take longer
@@ -409,18 +409,13 @@ class _Fused:
             total = own + others if own + others > 0 else 1.0
             heavier = float(self._anchor_weight < weight)
             return np.array([[own / total], [others / total], [heavier]], dtype)
-        batch = self.state.shape[:-1]
-        shares = np.empty((3, math.prod(batch)), dtype)
         arrays = (weight, self._weight, self._anchor_weight)
-        flat = [x.reshape(-1) if x.ndim else x for x in arrays]
-        for start in range(0, shares.shape[1], _SOME_INSTANCES):
-            here = slice(start, start + _SOME_INSTANCES)
-            w, before, heaviest = (x[here] if x.ndim else x for x in flat)
-            with np.errstate(all="ignore"):
-                scale = before + w
-                scale = np.where(scale > 0, scale, 1.0)
-                shares[0, here], shares[1, here] = w / scale, before / scale
-            shares[2, here] = heaviest < w
+        w, before, heaviest = (x.reshape(-1)[start:stop] if x.ndim else x for x in arrays)
+        shares = np.empty((3, stop - start), dtype)
+        with np.errstate(all="ignore"):
+            scale = before + w
+            scale = np.where(scale > 0, scale, 1.0)
+            shares[0], shares[1], shares[2] = w / scale, before / scale, heaviest < w
         return shares
 
     def to_library(self, values: np.ndarray) -> Array:

@@ -111,6 +111,23 @@ def test_softmax_is_as_accurate_as_the_array_path(dtype: str, k: int):
             assert np.abs(got - right).max() <= 2 * np.abs(array - right).max() + 16 * unit, name
 
 
+@pytest.mark.parametrize("decompose", [by_array, by_kernel])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("option", ["from_logits", "normalize"])
+def test_sums_of_many_classes_that_rows_are_divided_by_are_accurate(option, dtype, decompose):
+    """Their errors move all cumulative sums beyond the largest class, so that rps shows them."""
+    rng = np.random.default_rng(0)
+    logits = 12.0 * np.eye(500)[rng.integers(500, size=(200, 1))] + 0.05 * rng.normal(
+        size=(200, 2, 500)
+    )
+    members = (logits if option == "from_logits" else 3 * softmax(logits)).astype(dtype)
+    wide = members.astype(np.longdouble)
+    probs = softmax(wide) if option == "from_logits" else wide / wide.sum(-1, keepdims=True)
+    exact = (np.cumsum((probs[:, 0] - probs[:, 1]) / 2, axis=-1) ** 2).sum(axis=-1)
+    error = np.abs(decompose(members, "rps", **{option: True}).epistemic - exact)
+    assert (error <= 36 * np.finfo(dtype).eps * np.sqrt(exact)).all()
+
+
 def test_a_mask_of_classes_counts_as_impossible():
     z = np.random.default_rng(0).normal(size=(30, 5, 6))
     masked = np.concatenate([z, np.full((30, 5, 3), -np.inf)], axis=-1)

@@ -382,9 +382,11 @@ def test_members_that_agree_may_follow_others_that_are_far_apart(dtype, k, heavi
         np.testing.assert_allclose(d.epistemic, expected[name].epistemic, rtol=rtol, err_msg=name)
 
 
-def test_weights_of_instances_take_less_memory_than_a_member():
-    member = members(40_000, 1, 20)[:, 0].astype(np.float32)
-    weight = np.random.default_rng(0).uniform(size=len(member))
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(40_000, 20), (1_000_000, 2)])
+def test_weights_of_instances_take_less_memory_than_a_member(shape, kind):
+    member = members(shape[0], 1, shape[1])[:, 0].astype(np.float32)
+    weight = np.random.default_rng(0).uniform(size=len(member)).astype(kind)
     acc = sw.Accumulator(FOUR)
     for _ in range(2):
         acc.update(member, weight)

@@ -5,10 +5,21 @@ from __future__ import annotations
 import mpmath as mp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import reference
 import scorewise as sw
-from support import PRECISION, assert_accurate, assert_same, by_array, by_kernel, known_to_kernel
+from scorewise._validate import SUM_TOLERANCE
+from support import (
+    PATHS,
+    PRECISION,
+    assert_accurate,
+    assert_same,
+    by_array,
+    by_kernel,
+    known_to_kernel,
+)
 
 PARAMETERS = [
     (0, 0),
@@ -89,6 +100,25 @@ def test_components_are_accurate_wherever_the_loss_is_centred(a: float, b: float
         for i in range(len(probs)):
             expected = reference.decompose(rule, probs[i], None)
             assert_accurate(d, i, expected, dtype, f"{rule!r} {i}")
+
+
+@given(data=st.data(), dtype=st.sampled_from(list(PRECISION)))
+@settings(max_examples=60, deadline=None)
+def test_rows_that_sum_to_1_within_tolerance_mean_the_same_on_all_paths(data, dtype: str):
+    rule = sw.rules.beta(*data.draw(st.sampled_from(PARAMETERS[:8])))
+    center, spread = data.draw(st.floats(0, 1)), data.draw(st.sampled_from([1.0, 1e-2, 1e-4, 0.0]))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    p = center + spread * (rng.uniform(size=(3, 4)) - center)
+    off = 1 + 0.9 * SUM_TOLERANCE[dtype] * rng.uniform(-1, 1, (3, 4, 1))
+    probs = (np.stack([1 - p, p], axis=-1) * off).astype(dtype)
+    for name, decompose in PATHS.items():
+        d = decompose(probs, rule)
+        for i in range(3):
+            total, aleatoric, epistemic = expected = reference.decompose(rule, probs[i])
+            assert abs(total - aleatoric - epistemic) <= 1e-30 * (1 + total)
+            assert_accurate(d, i, expected, dtype, name)
+            assert min(part[i] for part in d) >= 0
+    assert (rule.divergence(probs, probs) == 0).all()
 
 
 @pytest.mark.parametrize("dtype", PRECISION)

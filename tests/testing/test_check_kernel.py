@@ -172,6 +172,10 @@ def test_the_check_of_a_kernel_fails_if_it_declines_all_arrays_or_a_rule():
         sw.check_kernel(cpu, ["brier", own], n_trials=5)
 
 
+def test_logits_that_are_tried_are_not_taken_for_probabilities():
+    sw.check_kernel(cpu, ["brier"], n_trials=1, random_state=583)  # one row of tied logits
+
+
 def test_rules_may_depend_on_the_number_of_classes_and_are_left_out_where_they_do_not_fit():
     drawn = set()
 
@@ -401,10 +405,11 @@ class Forgets(State):
     """The second member replaces the first."""
 
     def add(self, raw, shares):
-        shares = shares.copy()
-        shares[0] += shares[1]
-        shares[1] = 0
-        return self.own.add(raw, shares)
+        def of_all(start, stop):
+            own, others, is_heavier = shares(start, stop)
+            return np.stack([own + others, 0 * others, is_heavier])
+
+        return self.own.add(raw, of_all)
 
 
 class WithoutWeights(State):
@@ -414,8 +419,8 @@ class WithoutWeights(State):
 
     def add(self, raw, shares):
         self.n += 1
-        equal = np.array([[1 / self.n], [1 - 1 / self.n], [self.n == 1]]).astype(shares.dtype)
-        return self.own.add(raw, equal)
+        equal = np.array([[1 / self.n], [1 - 1 / self.n], [self.n == 1]])
+        return self.own.add(raw, lambda *here: equal.astype(shares(*here).dtype))
 
 
 class Declines(State):
@@ -445,10 +450,14 @@ class LightAnchor(State):
         self.n = 0
 
     def add(self, raw, shares):
-        shares = shares.copy()
-        shares[2] = self.n == 0
+        is_first = self.n == 0
         self.n += 1
-        return self.own.add(raw, shares)
+
+        def light(start, stop):
+            own, others, _ = shares(start, stop)
+            return np.stack([own, others, np.full_like(own, is_first)])
+
+        return self.own.add(raw, light)
 
 
 class DeviationOff(State):

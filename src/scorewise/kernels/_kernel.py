@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeGuard
 
@@ -142,12 +142,13 @@ class AccumulatorState(Protocol):
     def deviation(self) -> np.ndarray:
         """How far the mean is from the anchor, ``(..., K)``."""
 
-    def add(self, raw: RawPredictions, shares: np.ndarray) -> bool:
+    def add(self, raw: RawPredictions, shares: Callable[[int, int], np.ndarray]) -> bool:
         """Add a member ``(..., K)``; return False, and add nothing, if it is no prediction.
 
-        The shares, ``(3, N)`` or ``(3, 1)`` in the state's precision, are that of the member in the
-        weight of all so far, that of the members before it, and 1 where it is heavier than each of
-        them, as the first member is. The first two are 0 where no member has weight yet.
+        ``shares(start, stop)`` returns those of the n instances from start to stop, ``(3, n)`` in
+        the state's precision, or ``(3, 1)`` if all are the same: that of the member in the weight
+        of all so far, that of the members before it, and 1 where it is heavier than each of them,
+        as the first member is. The first two are 0 where no member has weight yet.
         """
 
     def components(self) -> list[list[np.ndarray]]:

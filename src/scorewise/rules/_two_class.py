@@ -7,6 +7,10 @@ and its tails are exponential. With x running from q to p > q, and t = x_p − x
 
 no factor is ever negative, so nothing cancels. For p < q the classes change places, and the loss
 ℓ(q, y) is D(q, e_y).
+
+Rows may sum to S instead of 1, within tolerance. Losses follow from the odds p₁/p₀ alone, and so
+H(p) = Σ p_y·ℓ(p, y) is S times that of p/S. D(q, p) = Σ p_y·ℓ(q, y) − H(p) then is S times that of
+p/S from q/Σq, and TU = AU + EU for all rows.
 """
 
 from __future__ import annotations
@@ -87,9 +91,9 @@ class _Interval(NamedTuple):
 
 
 def _log_ratio(xp: Namespace, p: Array, q: Array, d: Array, valid: Array) -> Array:
-    """Return log(p/q) for p = q + d ≥ q > 0 where valid, to full precision however small d is."""
-    near = valid & (d < q)
-    far = valid & ~near & (p > 0)
+    """Return log(p/q) for p = q + d where valid, to full precision however small d is."""
+    near = valid & (xp.abs(d) < xp.minimum(p, q))
+    far = valid & ~near
     ratio = xp.log1p(quotient(xp, xp.where(near, d, 0.0), xp.where(near, q, 1.0)))
     return ratio + xp.log(xp.where(far, p, 1.0)) - xp.log(xp.where(far, q, 1.0))
 
@@ -216,21 +220,18 @@ class Beta(ScoringRule):
         )
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
-        # Near a corner only the smaller probability resolves small distances. The choice depends on
-        # q alone, so that rounding errors of the mean cancel in the sum over members.
-        d = xp.where(q[..., 1] < q[..., 0], d[..., 1], -d[..., 0])
-        up, d = d > 0, xp.abs(d)
-        is_up = xp.astype(up, d.dtype)
+        inner = (q[..., 0] > 0) & (q[..., 1] > 0) & (p[..., 0] > 0) & (p[..., 1] > 0)
+        ratios = _log_ratio(xp, p, q, d, inner[..., None])
+        start, end = (self._log_odds(xp, r[..., 1], r[..., 0]) for r in (q, p))
+        change = xp.where(inner, ratios[..., 1] - ratios[..., 0], end - start)
+        # The class that rises from q to p takes the place of class 1.
+        up, span = change > 0, xp.abs(change)
+        is_up = xp.astype(up, span.dtype)
         odds_weight = _OddsWeight(
             *(x * (1 - is_up) + y * is_up for x, y in zip(*self._odds_weights, strict=True))
         )
-        (q0, q1), (p0, p1) = (
-            (xp.where(up, r[..., 0], r[..., 1]), xp.where(up, r[..., 1], r[..., 0])) for r in (q, p)
-        )
-        start, end = self._log_odds(xp, q1, q0), self._log_odds(xp, p1, p0)
-        inner = (q1 > 0) & (p0 > 0)  # and so are p₁ ≥ q₁ and q₀ ≥ p₀
-        ratios = _log_ratio(xp, p1, q1, d, inner) + _log_ratio(xp, q0, p0, d, inner)
-        span = xp.where(d > 0, xp.where(inner, ratios, end - start), 0.0)
+        start = xp.where(up, start, -start)
+        q1, p1 = (xp.where(up, r[..., 1], r[..., 0]) for r in (q, p))
         log_factor = xp.log(xp.where(p1 > 0, p1, 1.0))
         return _integral(
             xp, odds_weight, _Interval(start, span, q1 > 0), log_factor, self._quadratures
@@ -244,6 +245,8 @@ def beta(a: float, b: float) -> ScoringRule:
     With p = p(class 1) and the weight ω(c) = c^{a−1}(1−c)^{b−1} of being on the wrong side of c,
     ℓ₁ = ∫_p^1 (1−c)ω(c)dc, ℓ₀ = ∫_0^p c·ω(c)dc and D(q, p) = ∫_q^p (p−c)ω(c)dc. a = b = 0 is the
     log loss, a = b = 1 a quarter of Brier's. ω is centred at a/(a + b), for errors of unequal cost.
+    Of a row that sums to S instead of 1, within tolerance, p is p₁/(p₀ + p₁), and H and D are
+    multiplied by S.
 
     Parameters
     ----------

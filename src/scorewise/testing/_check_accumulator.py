@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -61,14 +61,15 @@ class _AccumulatorCheck:
     def member(self, m: int) -> RawPredictions:
         return replace(self.raw, values=self.raw.values[..., m, :])
 
-    def shares(self, m: int) -> np.ndarray:
-        """Return the shares of member m, ``(3, N)`` or ``(3, 1)``."""
+    def shares(self, m: int) -> Callable[[int, int], np.ndarray]:
+        """Return the shares of member m, as AccumulatorState.add takes them."""
         w, before = self.weights[..., m], self.weights[..., :m]
         total = before.sum(axis=-1) + w
         scale = np.where(total > 0, total, 1.0)
         is_heaviest = before.max(axis=-1, initial=-1.0) < w  # as the first member is
         shares = np.stack([w / scale, before.sum(axis=-1) / scale, is_heaviest])
-        return shares.reshape(3, -1).astype(self.case.dtype)
+        shares = shares.reshape(3, -1).astype(self.case.dtype)
+        return lambda start, stop: shares if shares.shape[1] == 1 else shares[:, start:stop]
 
     def add(self, state: AccumulatorState, members: range) -> None:
         for m in members:

@@ -201,7 +201,7 @@ def _logits(rng: np.random.Generator, kind: str, n: int, m: int, k: int) -> np.n
     elif kind == "one-hot":
         return np.where(np.eye(k, dtype=bool)[rng.integers(k, size=(n, m))], 0.0, -np.inf)
     elif kind == "tied":
-        return rng.integers(0, 2, (n, m, k)).astype(float)
+        return rng.integers(0, 2, (n, m, k)) - 1.0  # 0 and 1 may look like probabilities
     return np.asarray(base + noise)
 
 

@@ -20,6 +20,7 @@ from scorewise.kernels.cpu._codes import Code, NativeRule, kind_and_tolerance
 _CHUNK = 1 << 18  # numbers that are worth handing to a thread, or copied at a time
 _BLOCK = 1 << 16  # numbers that are checked, and then added while a cache has them
 _SLAB = 1 << 22  # numbers that are widened from half precision at a time
+_SHARES = 1 << 14  # instances whose shares are computed at a time
 _FEW_NUMBERS = 1 << 12  # of rows that are rather copied than passed one after the other
 _ALIGNMENT = 64  # bytes of a vector
 
@@ -75,11 +76,11 @@ class State:
 
     # -- a new member -----------------------------------------------------------------------------
 
-    def add(self, raw: RawPredictions, shares: np.ndarray) -> bool:
+    def add(self, raw: RawPredictions, shares: Callable[[int, int], np.ndarray]) -> bool:
         """Add a member ``(..., K)``; return False, and add nothing, if it is no prediction.
 
-        The shares, ``(3, N)`` or ``(3, 1)``, are that of the member in the weight of all, that of
-        the members before it, and 1 where it is heavier than each of them.
+        Of the instances from one to another, ``shares`` returns that of the member in the weight of
+        all, that of the members before it, and 1 where it is heavier than each of them.
         """
         native, (kind, tolerance) = _native(), kind_and_tolerance(raw)
 
@@ -87,10 +88,15 @@ class State:
             return bool(native.check(member[:, None], kind, tolerance, start, stop))
 
         def accumulate(first: int, member: np.ndarray, start: int, stop: int) -> bool:
-            own = shares if shares.shape[1] == 1 else shares[:, first : first + len(member)]
             how = self._rules, kind, tolerance, self._is_side_by_side
-            arrays = member[:, None], own[..., None], self._memory
-            return bool(native.accumulate(*arrays, *how, first, start, stop))
+            while start < stop:
+                end = min(start + _SHARES, stop)
+                own = shares(first + start, first + end)
+                end = stop if own.shape[1] == 1 else end
+                arrays = member[start:end, None], own[..., None], self._memory
+                native.accumulate(*arrays, *how, first + start, 0, end - start)
+                start = end
+            return True
 
         # A pass starts where the one before it ended, as caches still have the numbers there.
         self._is_backward = not self._is_backward

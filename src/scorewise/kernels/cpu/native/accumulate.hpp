@@ -54,7 +54,7 @@ template <class T, bool SIDE> class Accumulation {
         ptrdiff_t first_regret;  // in a row of regrets
         Entropy<T> entropy;      // of the new member, of a group of instances
         V<T> epistemic, limit;   // EU or a bound of it, and the threshold
-        Bits<T> is_bound, is_seen, is_off;
+        Bits<T> is_bound, needs_divergences;
     };
 
     // Some instances that are computed together: a group side by side, or one across.
@@ -115,8 +115,6 @@ template <class T, bool SIDE> class Accumulation {
                 other.convex = has_convex(rule) ? n_convex_ : -1;
                 other.is_relative = has_relative_size(rule);
                 other.least_size = rule.structure == TWO_CLASS ? TwoClass<T>(other.rule.doubles, other.rule.numbers).size() : T(0);
-                other.is_off = Bits<T>{};
-                has_two_classes_ |= rule.structure == TWO_CLASS;
                 other.threshold = T(threshold_of(rule));
                 if (R::has_tangent(other.rule)) other.rule.tangent = new_tangent<T>(n_, arena);
                 other.first_regret = first_regret;
@@ -233,7 +231,7 @@ template <class T, bool SIDE> class Accumulation {
     template <bool LOG, bool FROM_LOGITS, bool SQUARED, bool ZERO_ONE> INLINE void add_to_group(int from, int to) {
         const bool is_same = job_.n_members == 1 && state_.share_stride == 0;  // shares as in the last group
         if (!has_shares_ || to - from < LANES<T> || !is_same) read_shares(from, to);
-        find_what_is_seen();
+        find_what_needs_divergences();
         Quantities quantities;
         if constexpr (SIDE) {
             add_unit<LOG, FROM_LOGITS, SQUARED, ZERO_ONE>(unit_at(0), quantities);
@@ -246,9 +244,9 @@ template <class T, bool SIDE> class Accumulation {
             }
             combine<LOG, SQUARED, ZERO_ONE>(from, to, quantities);
         }
-        if constexpr (ZERO_ONE) see_decision(quantities);
-        if constexpr (SQUARED) see_squares(quantities);
-        if constexpr (LOG) see_log(quantities);
+        if constexpr (ZERO_ONE) update_zero_one(quantities);
+        if constexpr (SQUARED) update_squares(quantities);
+        if constexpr (LOG) update_log(quantities);
         write<LOG, SQUARED>(quantities.sums());
     }
 
@@ -295,11 +293,11 @@ template <class T, bool SIDE> class Accumulation {
         is_heavier_ = is_there_ & (parts[2] > 0);
     }
 
-    // Where the bound of EU will be too small for a difference, so that its divergences are computed now
-    // (it is "seen"). Where either side has no weight, EU does not change.
-    INLINE void find_what_is_seen() {
+    // Where the bound of EU will be too small for a difference, so that its divergences are needed now.
+    // Where either side has no weight, EU does not change.
+    INLINE void find_what_needs_divergences() {
         const Bits<T> both = both_ = is_there_ & (share_ > 0) & (rest_ > 0);
-        seen_ = Bits<T>{};
+        needs_divergences_ = Bits<T>{};
         is_far_ = is_there_;
         auto is_above = [&](V<T> epistemic, V<T> threshold) __attribute__((always_inline)) {
             const Bits<T> above = rest_ * epistemic > threshold;
@@ -310,13 +308,13 @@ template <class T, bool SIDE> class Accumulation {
             if (place_[rule] >= 0) epistemic_[rule] = load<T>(epistemic(place_[rule]));
         if (wants(LOG)) {
             log_convex_ = load_wide(convex(log_place_));
-            seen_ = is_log_seen_ = both & ~is_above(epistemic_[LOG], fill<T>(log_threshold_));
+            needs_divergences_ = log_needs_divergences_ = both & ~is_above(epistemic_[LOG], fill<T>(log_threshold_));
         }
         if (wants(BRIER)) is_above(epistemic_[BRIER], fill<T>(FAR_SQUARES));
         if (wants(SPHERICAL)) is_above(epistemic_[SPHERICAL], fill<T>(FAR_SQUARES));
         if (wants(ZERO_ONE)) {
             average_top_ = load_wide(convex(top_place_));
-            is_regret_seen_ = is_there_ & ~is_above(epistemic_[ZERO_ONE], narrow(average_top_) * T(FAR));
+            needs_regrets_ = is_there_ & ~is_above(epistemic_[ZERO_ONE], narrow(average_top_) * T(FAR));
         }
         for (int j = 0; j < n_others_; j++) {
             Other &other = others_[j];
@@ -326,9 +324,9 @@ template <class T, bool SIDE> class Accumulation {
             other.limit = fill<T>(other.threshold);
             if (other.is_relative)
                 other.limit = larger(fill<T>(other.least_size), absolute(narrow(load_wide(convex(other.convex))))) * other.threshold;
-            other.is_seen = both & ~is_above(other.epistemic, other.limit);
-            if (R::has_regrets(other.rule)) other.is_seen = Bits<T>{};
-            seen_ |= other.is_seen;
+            other.needs_divergences = both & ~is_above(other.epistemic, other.limit);
+            if (R::has_regrets(other.rule)) other.needs_divergences = Bits<T>{};
+            needs_divergences_ |= other.needs_divergences;
         }
     }
 
@@ -336,7 +334,7 @@ template <class T, bool SIDE> class Accumulation {
     // largest class and so its sums before.
     enum Decision { NONE, TOP_ONLY, REGRET };
     // Plain: no anchor changes, and all lanes are instances of the member. Free: plain, and the anchor
-    // is 0. What is seen keeps both means and θ − μ₁ for a while.
+    // is 0. Divergences need both means and θ − μ₁, which are kept for a while.
     enum How { FREE, PLAIN, PLAIN_KEEP, ANY_KEEP };
 
     // What regrets are computed from: the largest class, where they were not kept, and E max θ.
@@ -446,7 +444,7 @@ template <class T, bool SIDE> class Accumulation {
     }
 
     template <bool LOG, bool SQUARED, Decision DECISION>
-    INLINE void move_with(const Unit &unit, const RegretInputs &inputs, bool is_plain, bool is_seen, Quantities &quantities) {
+    INLINE void move_with(const Unit &unit, const RegretInputs &inputs, bool is_plain, bool needs_divergences, Quantities &quantities) {
         if constexpr (DECISION != REGRET)
             if (is_plain && is_far(unit)) {
                 free_from_anchor(unit);
@@ -454,7 +452,7 @@ template <class T, bool SIDE> class Accumulation {
             }
         if (!is_plain) memset(state_.memory.is_free + first_ + unit.lane, 0, INSTANCES_PER_UNIT);
         if (!is_plain) return move<LOG, SQUARED, DECISION, ANY_KEEP>(unit, inputs, quantities);
-        if (is_seen) return move<LOG, SQUARED, DECISION, PLAIN_KEEP>(unit, inputs, quantities);
+        if (needs_divergences) return move<LOG, SQUARED, DECISION, PLAIN_KEEP>(unit, inputs, quantities);
         move<LOG, SQUARED, DECISION, PLAIN>(unit, inputs, quantities);
     }
 
@@ -497,25 +495,24 @@ template <class T, bool SIDE> class Accumulation {
 
     template <bool LOG, bool FROM_LOGITS, bool SQUARED, bool ZERO_ONE> INLINE void add_unit(const Unit &unit, Quantities &quantities) {
         constexpr bool OWN_LOG = LOG && !FROM_LOGITS;
-        if (has_two_classes_) see_rows_that_are_off(unit);
-        const bool is_seen = is_any(seen_, unit);
-        bool is_plain = (is_whole_ || !SIDE) && !any(unit.is_heavier), see_regrets = false;
+        const bool needs_divergences = is_any(needs_divergences_, unit);
+        bool is_plain = (is_whole_ || !SIDE) && !any(unit.is_heavier), needs_regrets = false;
         RegretInputs inputs{};
         if constexpr (ZERO_ONE) {
-            see_regrets = is_any(is_regret_seen_, unit);
+            needs_regrets = is_any(needs_regrets_, unit);
             inputs.is_lost = without_regrets(unit);
-            if (!see_regrets && !all(inputs.is_lost)) lose_regrets(unit);
+            if (!needs_regrets && !all(inputs.is_lost)) lose_regrets(unit);
         }
-        if (ZERO_ONE && see_regrets) {
+        if (ZERO_ONE && needs_regrets) {
             quantities.set_sums(sums_of<OWN_LOG, SQUARED>(unit.row));
             inputs.top = across_max<T, SIDE>(quantities.at[OWN_TOP]);
             if (any(inputs.is_lost)) {
                 is_plain = false;
                 inputs.average_top = of_unit(narrow(average_top_), unit);
             }
-            move_with<false, SQUARED, REGRET>(unit, inputs, is_plain, is_seen, quantities);
+            move_with<false, SQUARED, REGRET>(unit, inputs, is_plain, needs_divergences, quantities);
         } else {
-            move_with<OWN_LOG, SQUARED, ZERO_ONE ? TOP_ONLY : NONE>(unit, inputs, is_plain, is_seen, quantities);
+            move_with<OWN_LOG, SQUARED, ZERO_ONE ? TOP_ONLY : NONE>(unit, inputs, is_plain, needs_divergences, quantities);
         }
         if constexpr (LOG && FROM_LOGITS) {
             const V<T> negative = members_.negative(member_) * T(1 / LOG_UNIT<T>);
@@ -525,15 +522,15 @@ template <class T, bool SIDE> class Accumulation {
         const V<T> total = across_sum<T, SIDE>(quantities.at[OWN_TOTAL]), top = across_max<T, SIDE>(quantities.at[OWN_TOP]);
         for (int j = 0; j < n_others_; j++) {
             find_entropy(others_[j], unit, total, top);
-            see_other(others_[j], unit);
+            update_other(others_[j], unit);
         }
     }
 
     // -- EU of a group, one instance in each lane --------------------------------------------------------
 
     // Where members are far apart, EU is E max θ − max μ.
-    INLINE void see_decision(const Quantities &quantities) {
-        const Bits<T> has_regrets = SIDE && any(is_regret_seen_) ? ~Bits<T>{} : is_regret_seen_;
+    INLINE void update_zero_one(const Quantities &quantities) {
+        const Bits<T> has_regrets = SIDE && any(needs_regrets_) ? ~Bits<T>{} : needs_regrets_;
         const Wide<T> after = fma(widen(share_), widen(quantities.at[OWN_TOP]) - average_top_, average_top_);
         const V<T> difference = narrow(after - widen(quantities.at[MEAN_TOP])), bound = rest_ * epistemic_[ZERO_ONE];
         epistemic_[ZERO_ONE] = has_regrets ? quantities.at[LEAST_REGRET] : larger(difference, bound);
@@ -541,7 +538,7 @@ template <class T, bool SIDE> class Accumulation {
 
     // EU is (1 − s)·EU₁ + s·(1 − s)·Σ(θ − μ₁)² for Brier. For spherical only the part of θ − μ₁ that
     // is not parallel to μ counts; where most of it is parallel it is summed class by class.
-    INLINE void see_squares(const Quantities &quantities) {
+    INLINE void update_squares(const Quantities &quantities) {
         const V<T> distance = quantities.at[DISTANCE], both = share_ * rest_;
         if (wants(BRIER)) epistemic_[BRIER] = fma(both, distance, rest_ * epistemic_[BRIER]);
         if (!wants(SPHERICAL)) return;
@@ -581,35 +578,35 @@ template <class T, bool SIDE> class Accumulation {
     // By Pinsker's inequality D(p, q) is at least ½(Σ|p − q|)², and so
     //   EU ≥ (1 − s)·EU₁ + ½·s·(1 − s)·(Σ|θ − μ₁|)².
     // A little less is taken, as sums are not exactly 1.
-    INLINE void see_log(const Quantities &quantities) {
+    INLINE void update_log(const Quantities &quantities) {
         const V<T> path = quantities.at[PATH], more = share_ * rest_ * path * path * T(0.48);
         const V<T> bound = fma(rest_, epistemic_[LOG], more);
-        const Bits<T> seen = is_log_seen_ & ~(bound > log_threshold_);
-        if (any(seen)) see_near_log(seen, bound, more, quantities.at[OWN_NEGATIVE]);
+        const Bits<T> needs_divergences = log_needs_divergences_ & ~(bound > log_threshold_);
+        if (any(needs_divergences)) update_near_log(needs_divergences, bound, more, quantities.at[OWN_NEGATIVE]);
         else epistemic_[LOG] = bound;
     }
 
-    __attribute__((noinline)) void see_near_log(Bits<T> seen, V<T> bound, V<T> more, V<T> negative) {
-        const Bits<T> may_be_far = seen & (bound > log_threshold_ * T(0.25));
+    __attribute__((noinline)) void update_near_log(Bits<T> needs_divergences, V<T> bound, V<T> more, V<T> negative) {
+        const Bits<T> may_be_far = needs_divergences & (bound > log_threshold_ * T(0.25));
         if (any(may_be_far)) {  // a difference costs less than two divergences
             const Wide<T> after = fma(widen(share_), widen(negative * T(LOG_UNIT<T>)) - log_convex_, log_convex_);
             // side by side those of other lanes too, which need it soon
             const Bits<T> lanes = SIDE ? both_ & (may_be_far | (bound > log_threshold_)) : may_be_far;
             const V<T> difference = narrow(after - widen(negative_of(lanes, &ClassValues::mean)));
             bound = (lanes & (difference > log_threshold_)) ? larger(difference, bound) : bound;
-            seen &= ~(bound > log_threshold_);
+            needs_divergences &= ~(bound > log_threshold_);
         }
         V<T> before = epistemic_[LOG];
-        const Bits<T> was_far = seen & (before > log_threshold_);
+        const Bits<T> was_far = needs_divergences & (before > log_threshold_);
         if (any(was_far)) {  // until now there was only a bound
             const V<T> difference = narrow(log_convex_ - widen(negative_of(was_far, &ClassValues::old_mean)));
             before = was_far ? larger(difference, before) : before;
             bound = was_far ? fma(rest_, before, more) : bound;
-            seen &= ~(bound > log_threshold_);
+            needs_divergences &= ~(bound > log_threshold_);
         }
         V<T> epistemic = bound;
-        if (any(seen)) {
-            const V<T> divergences = sum_of_units(seen, V<T>{}, [&](int lane) __attribute__((always_inline)) {
+        if (any(needs_divergences)) {
+            const V<T> divergences = sum_of_units(needs_divergences, V<T>{}, [&](int lane) __attribute__((always_inline)) {
                 const ClassValues *values = class_values_ + lane * n_;
                 const V<T> share = SIDE ? share_ : fill<T>(share_[lane]), rest = SIDE ? rest_ : fill<T>(rest_[lane]);
                 return sum_in_lanes([&](int r, V<T> sum) __attribute__((always_inline)) {
@@ -618,7 +615,7 @@ template <class T, bool SIDE> class Accumulation {
                     return fma(rest, relative_entropy<T>(k.mean, k.old_mean, -(share * k.change)), sum);
                 });
             });
-            epistemic = seen ? rest_ * before + divergences : epistemic;
+            epistemic = needs_divergences ? rest_ * before + divergences : epistemic;
         }
         epistemic_[LOG] = epistemic;
     }
@@ -655,46 +652,31 @@ template <class T, bool SIDE> class Accumulation {
         return {base, sizeof(ClassValues), base + (n_ - 1) * ptrdiff_t(sizeof(ClassValues)), n_, base, false};
     }
 
-    // Where rows do not quite sum to 1, entropy and divergence of two classes disagree. EU is then never
-    // a difference: the mean convex part becomes NaN.
-    void see_rows_that_are_off(const Unit &unit) {
-        const Bits<T> is_off = ~(absolute(unit.row[0] + unit.row[1] - T(1)) < OFF<T>);
-        is_far_ &= ~is_off;
-        for (int j = 0; j < n_others_; j++) {
-            Other &other = others_[j];
-            if (other.rule.structure != TWO_CLASS) continue;
-            other.is_off = is_off;
-            other.limit = is_off ? fill<T>(__builtin_inf()) : other.limit;
-            other.is_seen |= both_ & is_off;
-            seen_ |= other.is_seen;
-        }
-    }
-
     void find_entropy(Other &other, const Unit &unit, V<T> total, V<T> top) {
         const Entropy<T> h = R::entropy(other.rule, unit.row, Sums<T>{total, V<T>{}, V<T>{}, V<T>{}, top});
         put(other.entropy.value, unit, h.value);
-        put(other.entropy.convex, unit, other.is_off ? fill<T>(__builtin_nan("")) : h.convex);
+        put(other.entropy.convex, unit, h.convex);
     }
 
-    void see_other(Other &other, const Unit &unit) {
+    void update_other(Other &other, const Unit &unit) {
         if (R::has_regrets(other.rule)) return add_regrets(other, unit);
         const V<T> rest = unit.rest;
-        Bits<T> seen = of_unit(other.is_seen, unit), is_bound = of_unit(other.is_bound, unit);
-        const Bits<T> both = of_unit(both_, unit), was_bound = seen & is_bound;
+        Bits<T> needs_divergences = of_unit(other.needs_divergences, unit), is_bound = of_unit(other.is_bound, unit);
+        const Bits<T> both = of_unit(both_, unit), was_bound = needs_divergences & is_bound;
         V<T> before = of_unit(other.epistemic, unit);
         if (any(was_bound)) {
             const Row<T> old_mean = row_of(unit.lane, &ClassValues::old_mean);
             const Entropy<T> h = R::entropy(other.rule, old_mean, combined_sums(old_mean));
             const V<T> average = of_unit(narrow(load_wide(convex(other.convex)) - widen(h.convex)), unit);
             before = is_bound ? larger(average, before) : before;  // of other lanes too, which need it soon
-            seen &= ~(rest * before > of_unit(other.limit, unit));
+            needs_divergences &= ~(rest * before > of_unit(other.limit, unit));
         }
         V<T> epistemic = rest * before;
-        if (any(seen)) {
+        if (any(needs_divergences)) {
             const V<T> divergences = divergences_from_mean(other, unit);
-            epistemic = seen ? epistemic + at_least_zero(divergences) : epistemic;
+            epistemic = needs_divergences ? epistemic + at_least_zero(divergences) : epistemic;
         }
-        is_bound = ((both & ~seen) | (~both & is_bound)) & (epistemic > 0);
+        is_bound = ((both & ~needs_divergences) | (~both & is_bound)) & (epistemic > 0);
         if (other.convex >= 0) epistemic = is_bound ? -epistemic : epistemic;
         put(other.epistemic, unit, epistemic);
     }
@@ -897,7 +879,6 @@ template <class T, bool SIDE> class Accumulation {
     ptrdiff_t first_regret_ = 0;
     int n_convex_, log_place_ = 0, top_place_ = 0;  // the mean convex parts, and two of them: of log, and E max θ
     int n_others_ = 0;
-    bool has_two_classes_ = false;
     Other *others_;
     V<T> *mean_, *scaled_;
     ClassValues *class_values_;                      // of each unit
@@ -909,9 +890,9 @@ template <class T, bool SIDE> class Accumulation {
     double *convexes_;
     V<T> share_, rest_, epistemic_[4];
     Wide<T> log_convex_;
-    Bits<T> is_there_, both_, is_heavier_, seen_, is_log_seen_, is_far_;
+    Bits<T> is_there_, both_, is_heavier_, needs_divergences_, log_needs_divergences_, is_far_;
     Wide<T> average_top_;
-    Bits<T> is_regret_seen_;
+    Bits<T> needs_regrets_;
     bool has_shares_ = false;
     bool is_whole_ = false;  // whether all lanes are instances of the member
 };

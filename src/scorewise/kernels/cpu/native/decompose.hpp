@@ -300,8 +300,8 @@ template <class T, bool SIDE> class Decomposer {
             other.total = h.value;
             other.epistemic = narrow(other.convex) - h.convex;
             other.is_far = other.epistemic > h.size * T(FAR);
-            // Where rows do not quite sum to 1, entropy and divergence of these structures disagree.
-            if (other.rule.structure == QUADRATIC || other.rule.structure == TWO_CLASS) other.is_far &= largest_error_ < OFF<T>;
+            // Where rows do not quite sum to 1, entropy and divergence of quadratic forms disagree.
+            if (other.rule.structure == QUADRATIC) other.is_far &= largest_error_ < OFF<T>;
         }
     }
 

@@ -389,46 +389,59 @@ template <class T, bool SIDE> class Members {
     }
 
     // The softmax of logits, and Σ p·log p. With e = exp(z − max z) and S = Σe, log p is
-    // z − max z − log S: no logarithms of single classes are needed.
+    // z − max z − log S: no logarithms of single classes are needed. Largest classes, whose e is 1, are
+    // counted: sums of the others keep their digits, and an error of S moves all probabilities.
     void exponentiate(ptrdiff_t m, Row<T> z, V<T> *p) {
         V<T> top = z[0];
         for (int r = 1; r < n; r++) top = larger(top, z[r]);
         top = across_max<T, SIDE>(top);
-        Wide<T> total{}, weighted{};
-        V<T> part{}, part_weighted{};
+        Wide<T> others{}, weighted{};
+        V<T> part{}, part_weighted{}, n_largest{};
         for (int start = 0; start < n; start += 16) {
             part = part_weighted = V<T>{};
             for (int r = start; r < n && r < start + 16; r++) {
                 const V<T> below = at_least_lowest<T>(z[r] - top), e = exp_within<T>(below);
+                const Bits<T> is_largest = below == T(0);
                 if constexpr (!SIDE) z.fetch_later(r);
                 p[r] = e;
-                part += e;
+                part = is_largest ? part : part + e;
+                n_largest = is_largest ? n_largest + T(1) : n_largest;
                 part_weighted = fma(e, below, part_weighted);
             }
             if (n <= 16) break;
-            total = total + widen(part);
+            others = others + widen(part);
             weighted = weighted + widen(part_weighted);
         }
-        if (n > 16) part = narrow(total), part_weighted = narrow(weighted);
-        const V<T> sum = across_sum<T, SIDE>(part), share = T(1) / sum;
-        negatives_[m] = across_sum<T, SIDE>(part_weighted) * share - log1p<T>(sum - T(1));
+        if (n > 16) part = narrow(others), part_weighted = narrow(weighted);
+        const V<T> beyond = across_sum<T, SIDE>(n_largest) - T(1) + across_sum<T, SIDE>(part);
+        const V<T> sum = beyond + T(1), share = T(1) / sum;
+        negatives_[m] = across_sum<T, SIDE>(part_weighted) * share - log1p<T>(beyond);
         for (int r = 0; r < n; r++) p[r] *= share;
         bad |= ~(sum < T(__builtin_inf()));  // NaN or +inf among the logits, or all are -inf
     }
 
+    // Classes other than the largest are summed alone, as in `exponentiate`.
     void normalize(V<T> *p) {
-        Wide<T> total{};
-        V<T> low = p[0];
+        V<T> low = p[0], top = p[0];
+        for (int r = 1; r < n; r++) {
+            low = smaller(low, p[r]);
+            top = larger(top, p[r]);
+        }
+        low = across_min<T, SIDE>(low);
+        top = across_max<T, SIDE>(top);
+        Wide<T> others{};
+        V<T> n_largest{};
         for (int start = 0; start < n; start += 16) {
             V<T> part{};
             for (int r = start; r < n && r < start + 16; r++) {
-                part += p[r];
-                low = smaller(low, p[r]);
+                const Bits<T> is_largest = p[r] == top;
+                part += is_largest ? V<T>{} : p[r];
+                n_largest += is_largest ? fill<T>(1) : V<T>{};
             }
-            total = total + widen(part);
+            others = others + widen(part);
         }
-        V<T> sum = across_sum<T, SIDE>(narrow(total)), share = T(1) / sum;
-        low = across_min<T, SIDE>(low);
+        const V<T> sum = fma(across_sum<T, SIDE>(n_largest), top, across_sum<T, SIDE>(narrow(others)));
+        const V<T> share = T(1) / sum;
         for (int r = 0; r < n; r++) p[r] *= share;
         // The share is infinite for tiny masses, which the array path can divide.
         bad |= ~((sum > 0) & (share > 0) & (share < T(__builtin_inf())) & (low >= 0));

@@ -15,8 +15,8 @@ namespace SCOREWISE_ISA {
 // least this part of what is subtracted.
 constexpr double FAR = 0.02;
 
-// How far rows may be from a sum of 1 where EU is a difference under rules whose entropy and divergence
-// of other rows disagree.
+// How far rows may be from a sum of 1 where EU is a difference under quadratic forms, whose entropy and
+// divergence of other rows disagree.
 template <class T> constexpr T OFF = sizeof(T) == 4 ? T(1e-6) : T(1e-14);
 
 // The entropy H(p), and what EU is a difference of: a convex function of p, that is −H but for

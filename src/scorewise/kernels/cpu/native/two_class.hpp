@@ -124,22 +124,20 @@ struct Pair {
     Doubles q, rest;    // of that class, and of the other: they sum to 1
     Doubles p, p_rest;
     Doubles d;          // p − q
-    Doubles scale;      // by which D is multiplied, as rows of p may not quite sum to 1
+    Doubles scale;      // by which D is multiplied: the sum of p
 };
 
-// Only the smaller probability of q resolves small distances d. As in `Beta._divergence`, the odds of
-// p are those of q times what d makes of them; with g = odds ratio − 1 in favour of the class that
-// rises from r, p − q is r·(1 − r)·g/(1 + r·g).
+// Rows may not quite sum to 1: predictions are their odds, and those of p are the odds of q times what d
+// makes of them. With g = odds ratio − 1 in favour of the class that rises from r, p − q is
+// r·(1 − r)·g/(1 + r·g).
 INLINE Pair pair_of(const Doubles *q, const Doubles *p, const Doubles *d, Longs is_second) {
-    const Doubles change = is_second ? d[1] : -d[0], step = absolute(change);
+    const Doubles change = d[1] * q[0] - d[0] * q[1], step = absolute(change);  // in parts of both sums
     const Longs is_up = change > 0;
     const Doubles total = q[0] + q[1];
     const Doubles from = is_up ? q[1] : q[0], other_from = is_up ? q[0] : q[1];
     const Doubles to = is_up ? p[1] : p[0], other_to = is_up ? p[0] : p[1];
     const Doubles safe_from = at_least_tiny<double>(from), safe_to = at_least_tiny<double>(other_to);
-    const Doubles u = (step < from ? step : to - from) / safe_from;
-    const Doubles v = (step < other_to ? step : other_from - other_to) / safe_to;
-    const Doubles gain = u + v + u * v;
+    const Doubles gain = step / safe_from / safe_to;
     const Doubles r = safe_from / total, rest = other_from / total, grown = 1.0 + r * gain;
     const Longs is_far = (step >= from) & (step >= other_to);  // then the odds are those of p, and g may overflow
     const Doubles end = is_far ? to / (to + other_to) : r * (1.0 + gain) / grown;
@@ -152,7 +150,7 @@ INLINE Pair pair_of(const Doubles *q, const Doubles *p, const Doubles *d, Longs 
     x.p = is_rising ? end : other_end;
     x.p_rest = is_rising ? other_end : end;
     x.d = step == 0 ? Doubles{} : is_rising ? moved : -moved;
-    x.scale = to > 0 ? to / end : Doubles{} + 1.0;
+    x.scale = p[0] + p[1];
     return x;
 }
 
