@@ -295,6 +295,14 @@ def sum_members(xp: Namespace, x: Array, axis: int) -> Array:
     return xp.astype(sum_members(xp, xp.stack(sums, axis=axis), axis), x.dtype)
 
 
+def mean_members(xp: Namespace, x: Array, axis: int) -> Array:
+    """The mean over members (a negative axis), with the sums of :func:`sum_members`."""
+    n = x.shape[axis]
+    if is_torch(x) and n <= 2 * _FEW_MEMBERS:
+        return x.mean(axis)  # in one call, which counts for small arrays
+    return sum_members(xp, x, axis) / n
+
+
 def side_by_side(xp: Namespace, x: Array) -> Array:
     """The array in the order of memory in which sums over its last axes are fast and accurate.
 
@@ -366,7 +374,7 @@ def difference(xp: Namespace, p: Array, q: Array) -> Array:
     A compiler may fuse the subtraction with the division that made p, and round only once.
     """
     d = p - q
-    if not (is_compiled(d) or is_traced(d)):
+    if not is_recorded(d) or not (is_compiled(d) or is_traced(d)):
         return d
     return xp.where(p == q, d - _constant(d), d)
 
@@ -398,7 +406,7 @@ def distance_from_one(xp: Namespace, x: Array) -> float | None:
         return None
     if not math.prod(x.shape):
         return 0.0
-    low, high = _ends(xp, x)
+    low, high = ends(xp, x)
     return max(high - 1, 1 - low)
 
 
@@ -406,11 +414,13 @@ def all_finite(xp: Namespace, x: Array) -> bool:
     """Return whether all numbers are finite; False if no values can be read."""
     if is_recorded(x):
         return False
-    return not math.prod(x.shape) or all(map(math.isfinite, _ends(xp, x)))
+    return not math.prod(x.shape) or all(map(math.isfinite, ends(xp, x)))
 
 
-def _ends(xp: Namespace, x: Array) -> tuple[float, float]:
-    """The smallest and the largest number; NaN if one is."""
+def ends(xp: Namespace, x: Array) -> tuple[float, float]:
+    """The smallest and the largest number; NaN if one is, infinities of none."""
+    if not math.prod(x.shape):
+        return math.inf, -math.inf
     low, high = x.aminmax() if is_torch(x) else (xp.min(x), xp.max(x))
     return float(low), float(high)
 

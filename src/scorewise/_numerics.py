@@ -139,6 +139,9 @@ def power(xp: Namespace, x: Array, exponent: float) -> Array:
     return xp.where(x > 0, xp.where(x > 0, x, 1.0) ** exponent, 0.0)
 
 
+FEW_FACTORS = (3.0, 4.0)  # powers that are products, and underflow only where they may
+
+
 def power_excess(xp: Namespace, q: Array, p: Array, d: Array, beta: float) -> Array:
     """Return [p^β − q^β − β q^{β−1}(p − q)]/(β − 1), elementwise, for β > 1.
 
@@ -146,9 +149,15 @@ def power_excess(xp: Namespace, q: Array, p: Array, d: Array, beta: float) -> Ar
 
         q^ε·[p log(p/q) − p + q]   and   p·q^ε·[exp(εr) − 1 − εr]/ε,
 
-    neither of which is ever negative, so nothing cancels, however close β is to 1.
+    neither of which is ever negative, so nothing cancels, however close β is to 1. For a whole β
+    it is (p − q)²·Σ_j (j + 1)·q^j·p^{β−2−j}/(β − 1).
     """
     rate = beta - 1
+    if beta in FEW_FACTORS:
+        factor = p + 2 * q
+        for j in range(2, int(beta) - 1):
+            factor = plus(times(factor, p), times(q**j, j + 1))
+        return times(times(times(factor, d), d), 1 / rate)
     with ignoring_errors(q):
         u = d / q
         growth = max(1.0, (beta - 2) / 3) * largest(xp, xp.abs(u))

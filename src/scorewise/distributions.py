@@ -23,15 +23,16 @@ from scorewise._array import (
     host_view,
     ignoring_errors,
     is_jax,
-    is_recorded,
     is_small_in_host_memory,
     is_traced,
     map_blocks,
+    mean_members,
     namespace,
     needs_gradient,
     one_hot,
     plus,
     side_by_side,
+    smallest,
     smallest_normal,
     sum_members,
     to_float64,
@@ -270,9 +271,10 @@ class Samples(TextInNotebooks):
     def mean(self) -> Array:
         """The mean θ̄ = E_Q θ, ``(..., K)``; the members themselves where they are identical."""
         xp = namespace(self.probs)
-        mean = at_least(xp, self.anchor + self.shift, 0.0)
-        if not is_recorded(mean) and bool(xp.all(mean > 0)):
+        mean = self.anchor + self.shift
+        if smallest(xp, mean) > 0:
             return mean
+        mean = at_least(xp, mean, 0.0)
         # A class that is possible for a weighted member stays possible, so that D(θ̄, θ) is finite.
         possible = self.probs > 0
         if self.weights is not None:
@@ -324,7 +326,7 @@ class Samples(TextInNotebooks):
         xp = namespace(values)
         axis = -2 if values.ndim == self.probs.ndim else -1
         if self.weights is None:
-            return sum_members(xp, values, axis) / values.shape[axis]
+            return mean_members(xp, values, axis)
         w = self.weights if axis == -1 else self.weights[..., None]
         # Members of weight 0 do not count, even where their value is infinite.
         return sum_members(xp, w * xp.where(w > 0, values, 0.0), axis)
@@ -356,6 +358,8 @@ class Samples(TextInNotebooks):
         xp = namespace(self.probs)
 
         def of_block(index: tuple[slice, ...]) -> list[Array]:
+            if not index:
+                return work(self)
             probs = side_by_side(xp, self.probs[(*index, ...)])
             weights = _rows_of(self.weights, index)
             return work(Samples._trusted(probs, weights, self.stored_as, self.classes_))

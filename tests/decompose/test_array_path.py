@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Callable
 from functools import partial
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -36,6 +37,23 @@ def test_rows_do_not_depend_on_the_rows_beside_them(library, dtype, k):
         for row in (0, 1, 2, 89):
             alone = by_array(probs[row], rule, weights[row]).epistemic
             np.testing.assert_allclose(got[row], alone, **tolerance, err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_sets_of_classes_that_are_tied_in_the_mean_are_all_compared(dtype):
+    rng = np.random.default_rng(0)
+    n, m, k, size = 40, 3, 6, 2
+    probs = softmax(np.log([0.3, 0.2, 0.2, 0.2, 0.05, 0.05]) + 1e-6 * rng.normal(size=(n, m, k)))
+    probs = np.concatenate(
+        [probs, probs[..., [0, 2, 3, 1, 4, 5]], probs[..., [0, 3, 1, 2, 4, 5]]], 1
+    )
+    probs = probs.astype(dtype)
+    epistemic = by_array(probs, sw.rules.top_k(size)).epistemic
+    exact = probs.astype(np.longdouble)
+    best = np.sort(exact, axis=-1)[..., -size:].sum(axis=-1).mean(axis=-1)
+    chosen = [exact[..., list(s)].sum(axis=-1).mean(axis=-1) for s in combinations(range(k), size)]
+    tolerance = 1e-4 if dtype == "float32" else 1e-9  # the reference has few digits more
+    np.testing.assert_allclose(epistemic, best - np.max(chosen, axis=0), rtol=tolerance)
 
 
 @pytest.mark.parametrize("library", ["torch", "jax"])

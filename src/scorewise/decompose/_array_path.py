@@ -17,12 +17,12 @@ from scorewise._array import (
     Array,
     Namespace,
     as_dtype_of,
+    ends,
     eps,
     has_fixed_shapes,
     ignoring_errors,
     is_recorded,
     namespace,
-    smallest,
 )
 from scorewise._members import Members
 from scorewise._numerics import allowed_error
@@ -90,25 +90,26 @@ def _epistemic(
             return rule._epistemic(xp, samples)
         difference = total - aleatoric
         margin = difference - error / tolerance
-    if smallest(xp, margin) > 0:
+    least, most = ends(xp, margin)
+    if least > 0:
         return difference
+    if not most > 0:
+        return _mean_divergence(xp, samples, rule, tolerance)
     sure = margin > 0
-
-    def accurate(rows: Samples) -> Array:
-        few = rows.few_on_host() if rule.runs_on_any_library else rows
-        parts = _PARTS if rule.needs_much_memory else 1
-        [value] = few.by_blocks(
-            lambda block: [_accurate_epistemic(namespace(block.probs), block, rule, tolerance)],
-            parts=parts,
-        )
-        return as_dtype_of(xp, value, difference)
-
-    if not bool(xp.any(sure)):
-        return accurate(samples)
     if has_fixed_shapes(samples.probs):
-        return xp.where(sure, difference, accurate(samples))
-    difference[~sure] = accurate(samples.where(~sure))
+        return xp.where(sure, difference, _mean_divergence(xp, samples, rule, tolerance))
+    difference[~sure] = _mean_divergence(xp, samples.where(~sure), rule, tolerance)
     return difference
+
+
+def _mean_divergence(xp: Namespace, samples: Samples, rule: ScoringRule, tolerance: float) -> Array:
+    """Return EU by divergences, of few rows in host memory by NumPy."""
+    rows = samples.few_on_host() if rule.runs_on_any_library else samples
+    [epistemic] = rows.by_blocks(
+        lambda block: [_accurate_epistemic(namespace(block.probs), block, rule, tolerance)],
+        parts=_PARTS if rule.needs_much_memory else 1,
+    )
+    return epistemic if rows is samples else as_dtype_of(xp, epistemic, samples.probs)
 
 
 def _accurate_epistemic(

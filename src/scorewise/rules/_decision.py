@@ -27,6 +27,8 @@ from scorewise._array import (
     matmul,
     namespace,
     one_hot,
+    plus,
+    times,
     to_float64,
 )
 from scorewise._fields import class_text, names_classes
@@ -44,6 +46,9 @@ from scorewise.rules._rule import (
     register,
 )
 from scorewise.rules.structures import Costs, LargestClasses
+
+_EXACT_PARTS = 4  # of a block, as exact products need ten arrays of the size of its members
+_MEAN_ERROR_UNITS = 64  # rounding errors of a mean's entries, relative, at most
 
 
 def _excess(xp: Namespace, p: Array, q: Array) -> Array:
@@ -100,6 +105,21 @@ class _LargestClassesRule(RuleBySum, DecisionRule):
         self, xp: Namespace, mean: Array, total: Array, unit: float, off: float
     ) -> float:
         return unit
+
+    def _epistemic(self, xp: Namespace, samples: Samples) -> Array:
+        p, mean = samples.probs, samples.plain_mean
+        if self.k == 1 or p.ndim == 2 or is_recorded(p) or has_fixed_shapes(p):
+            return super()._epistemic(xp, samples)
+        # The k largest classes of the mean are the best choice, unless rounding decides which.
+        lowest = kth_largest(xp, mean, self.k)
+        next_lower = kth_largest(xp, mean, min(self.k + 1, p.shape[-1]))
+        is_open = (lowest - next_lower <= _MEAN_ERROR_UNITS * eps(xp, mean) * lowest)[..., 0]
+        side = 1 - 2 * xp.astype(mean >= lowest, p.dtype)[..., None, :]
+        excess = times(p - kth_largest(xp, p, self.k), side)
+        epistemic = samples.average(xp.sum(at_least(xp, excess, 0.0), axis=-1))
+        if bool(xp.any(is_open)):
+            epistemic[is_open] = super()._epistemic(xp, samples.where(is_open))
+        return epistemic
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         return self._regret_of_choice(xp, self._regret(xp, p), self._is_chosen(xp, q))
@@ -183,7 +203,6 @@ class CostMatrix(DecisionRule):
     class_names: Sequence[str] | None = None  # of the rows, stored as a tuple
     rows_in_order: bool = False
     family = "cost_matrix"
-    needs_much_memory = True
 
     def __post_init__(self) -> None:
         columns, index = None, None
@@ -317,25 +336,37 @@ class CostMatrix(DecisionRule):
         if is_recorded(samples.probs) or has_fixed_shapes(samples.probs):
             return super()._epistemic(xp, samples)
         # Most rows need no exact products: their members agree, or EU is much larger than rounding.
+        epistemic, is_open = self._rounded_epistemic(xp, samples)
+        if not bool(xp.any(is_open)):
+            return epistemic
+        rows = samples if bool(xp.all(is_open)) else samples.where(is_open)
+        [exact] = rows.by_blocks(
+            lambda block: [super(CostMatrix, self)._epistemic(xp, block)], parts=_EXACT_PARTS
+        )
+        if rows is samples:
+            return exact
+        epistemic[is_open] = exact
+        return epistemic
+
+    def _rounded_epistemic(self, xp: Namespace, samples: Samples) -> tuple[Array, Array]:
+        """Return EU by plain products, and whether it may lack digits."""
         regret, errors = self._rounded_regret(xp, samples.probs)
         epistemic = xp.min(samples.average(regret), axis=-1)
-        n_best = xp.sum(xp.astype(regret <= errors, xp.int32), axis=(-2, -1))
-        agree = (epistemic == 0) & (n_best == samples.probs.shape[-2])
         error = samples.average(xp.max(errors, axis=-1))
+        may_be_best = xp.min(plus(regret, times(errors, -1.0)), axis=-2) <= 0  # of a member
+        n_best = xp.sum(xp.astype(may_be_best, xp.int32), axis=-1)
+        agree = (epistemic == 0) & (n_best == 1)
         is_open = ~(agree | (epistemic > error / allowed_error(xp, samples.probs)))
-        if bool(xp.all(is_open)):
-            return super()._epistemic(xp, samples)
-        epistemic = xp.astype(epistemic, samples.probs.dtype)
-        if bool(xp.any(is_open)):
-            epistemic[is_open] = super()._epistemic(xp, samples.where(is_open))
-        return epistemic
+        return xp.astype(epistemic, samples.probs.dtype), is_open
 
     def _rounded_regret(self, xp: Namespace, p: Array) -> tuple[Array, Array]:
         """Return regrets in float64, ``(..., A)``, and how far from the exact ones they may be."""
         wide = to_float64(xp, p)
         expected = matmul(xp, wide, as_dtype_of(xp, self._excess_costs, wide))
+        del wide  # its memory is free for what follows
         lowest = xp.min(expected, axis=-1, keepdims=True)
-        return expected - lowest, (4 + p.shape[-1]) * eps(xp, wide) * (expected + lowest)
+        regret = expected - lowest
+        return regret, times(plus(expected, lowest), (4 + p.shape[-1]) * eps(xp, expected))
 
     def _regret(self, xp: Namespace, p: Array) -> Array:
         wide = to_float64(xp, p)

@@ -29,13 +29,12 @@ from scorewise._array import (
     sum_products,
     times,
 )
-from scorewise._numerics import expm1_minus, power, power_excess, sum_of_others
+from scorewise._numerics import FEW_FACTORS, expm1_minus, power, power_excess, sum_of_others
 from scorewise.distributions import Dirichlet
 from scorewise.rules._rule import RuleBySum, ScoringRule, norm_order, number_above, register
 from scorewise.rules._separable import tsallis_total
 from scorewise.rules.structures import Norm
 
-_FEW_FACTORS = (3.0, 4.0)  # powers that are products, and underflow only where they may
 _CONFIDENT = 2.0**-7  # entropies below it would lose digits in the difference S − ‖p‖
 _FEW = 8  # confident members alone are computed again if at most one in so many is
 
@@ -57,6 +56,28 @@ class _NormRule(RuleBySum):
             return accurate(xp, p, total, norm)
         missing[places] = accurate(xp, p[places], total[places], norm[places])
         return missing
+
+    def _divergence_by_factors(self, xp: Namespace, q: Array, p: Array, d: Array, n: int) -> Array:
+        """Return D for a whole α = n.
+
+        D does not change when q is scaled. Scaled so that the tangent of Σx^n at q meets p at the
+        height of q, D = ‖p‖ − ‖q‖ is (Σp^n − Σq^n)/Σ_j ‖q‖^{n−1−j}·‖p‖^j, with a numerator that is
+        the height of p above that tangent.
+        """
+        slope = q ** (n - 1)
+        powers = dot(xp, q, slope)
+        parallel = dot(xp, d, slope) / powers
+        rest = plus(q * -parallel[..., None], d)
+        if n == 2:
+            excess = dot(xp, rest, rest)
+        else:
+            excess = (n - 1) * xp.sum(power_excess(xp, p - rest, p, rest, n), axis=-1)
+        start = at_least(xp, 1 + parallel, 0.0) * powers ** (1 / n)
+        end = (start**n + excess) ** (1 / n)
+        quotient = start + end
+        for j in range(2, n):
+            quotient = quotient * start + end**j
+        return excess / quotient
 
     def _largest_loss(self, corners: np.ndarray) -> float:
         return self._largest_at(corners)
@@ -92,12 +113,7 @@ class Spherical(_NormRule):
         return self._without_norm(xp, p, total, xp.sqrt(dot(xp, p, p)), accurate)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
-        # D does not change when q is scaled; only the part of p that is not parallel to q counts.
-        qq = dot(xp, q, q)
-        parallel = dot(xp, d, q) / qq
-        rest = plus(q * -parallel[..., None], d)
-        norms = xp.sqrt(dot(xp, p, p)) + xp.sqrt(qq) * (1 + parallel)
-        return dot(xp, rest, rest) / norms
+        return self._divergence_by_factors(xp, q, p, d, 2)
 
     def _dirichlet_total(self, xp: Namespace, q: Dirichlet) -> Array:
         norm = xp.sqrt(xp.sum(q.mean * q.mean, axis=-1))
@@ -118,8 +134,16 @@ class Pseudospherical(_NormRule):
 
     alpha: float
     family = "pseudospherical"
-    has_slow_divergence = True
-    needs_much_memory = True
+
+    @property
+    def has_slow_divergence(self) -> bool:  # type: ignore[override]
+        """Whether powers of α are no products."""
+        return self.alpha not in FEW_FACTORS
+
+    @property
+    def needs_much_memory(self) -> bool:  # type: ignore[override]
+        """Whether powers of α are no products."""
+        return self.alpha not in FEW_FACTORS
 
     @cached_property
     def structure(self) -> Norm:  # type: ignore[override]
@@ -143,7 +167,7 @@ class Pseudospherical(_NormRule):
         return xp.where(p > 0, at_least(xp, -xp.expm1((self.alpha - 1) * log_share), 0.0), 1.0)
 
     def _entropy_by_sum(self, xp: Namespace, p: Array, total: Array) -> Array:
-        if self.alpha in _FEW_FACTORS:
+        if self.alpha in FEW_FACTORS:
             return self._entropy_by_factors(xp, p, total)
         # With Σ(p/S)^α = 1 − T, S − ‖p‖ = S·(1 − (1 − T)^{1/α}) is accurate for small T.
         share = p / total[..., None]
@@ -182,6 +206,8 @@ class Pseudospherical(_NormRule):
         return self._missing_norm(xp, self._norm(xp, q.mean), deficit)
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
+        if self.alpha in FEW_FACTORS:
+            return self._divergence_by_factors(xp, q, p, d, int(self.alpha))
         # D does not change when q is scaled. Scaled so that the tangent of Σx^α at q meets p at
         # the height of q, D = ‖p‖ − ‖q‖ = ‖q‖·((1 + T/Σq^α)^{1/α} − 1), with T the height of p
         # above that tangent.

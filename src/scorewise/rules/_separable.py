@@ -38,7 +38,7 @@ from scorewise._numerics import (
     power_excess,
     relative_entropy,
 )
-from scorewise.distributions import Dirichlet
+from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput
 from scorewise.rules._quadratic import quadratic_parts
 from scorewise.rules._rule import RuleBySum, ScoringRule, Unit, norm_order, number_above, register
@@ -141,6 +141,10 @@ class Brier(RuleBySum):
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         return dot(xp, d, d)
+
+    def _epistemic(self, xp: Namespace, samples: Samples) -> Array:
+        d = samples.deviations
+        return samples.average(dot(xp, d, d))  # which needs no mean
 
     def _dirichlet_total(self, xp: Namespace, q: Dirichlet) -> Array:
         return xp.sum(q.mean * q.missing, axis=-1)
