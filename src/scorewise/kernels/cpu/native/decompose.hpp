@@ -523,11 +523,12 @@ template <class T, bool SIDE> class Decomposer {
 };
 
 // Up to so many classes instances are side by side (measured): probabilities under the first four
-// rules alone, and what combines lanes more often, which is logits, other rules and extras.
-constexpr ptrdiff_t FEW_CLASSES = 48, FEW_CLASSES_OF_MORE_WORK = 400;
+// rules alone, and what combines lanes more often, which is logits and, most of all, other rules and extras.
+constexpr ptrdiff_t FEW_CLASSES = 48, FEW_CLASSES_OF_LOGITS = 160, FEW_CLASSES_OF_MORE_WORK = 400;
 
 template <class T> bool is_side_by_side(const Job &job) {
-    ptrdiff_t few = job.extras != 0 || job.kind == LOGITS ? FEW_CLASSES_OF_MORE_WORK : FEW_CLASSES;
+    ptrdiff_t few = job.kind == LOGITS ? FEW_CLASSES_OF_LOGITS : FEW_CLASSES;
+    if (job.extras != 0) few = FEW_CLASSES_OF_MORE_WORK;
     for (int i = 0; i < job.n_rules; i++) {
         if (job.rules[i].structure >= COSTS) return true;  // which need classes in their order
         if (job.rules[i].structure >= SEPARABLE) few = FEW_CLASSES_OF_MORE_WORK;
