@@ -523,18 +523,20 @@ template <class T, bool SIDE> class Decomposer {
 };
 
 // Up to so many classes instances are side by side (measured): probabilities under the first four
-// rules alone, and what combines lanes more often, which is logits, other rules and extras. The former
-// with more classes too if a cache has all members of a group, and their memory is fetched in time.
-constexpr ptrdiff_t FEW_CLASSES = 48, FEW_CLASSES_OF_MORE_WORK = 400, SMALL_GROUP = 200 << 10;
+// rules alone, and what combines lanes more often, which is logits and, most of all, other rules and
+// extras. With more classes too if a cache has all members of a group, and they are fetched in time.
+constexpr ptrdiff_t FEW_CLASSES = 48, FEW_CLASSES_OF_LOGITS = 160, FEW_CLASSES_OF_MORE_WORK = 400;
+constexpr ptrdiff_t SMALL_GROUP = 200 << 10;
 
 template <class T> bool is_side_by_side(const Job &job) {
-    const bool is_small = is_in_runs<T>(job) && job.n_members * job.n_classes * BYTES <= SMALL_GROUP;
-    ptrdiff_t few = job.extras != 0 || job.kind == LOGITS ? FEW_CLASSES_OF_MORE_WORK : FEW_CLASSES;
+    ptrdiff_t few = job.kind == LOGITS ? FEW_CLASSES_OF_LOGITS : FEW_CLASSES;
+    if (job.extras != 0) few = FEW_CLASSES_OF_MORE_WORK;
     for (int i = 0; i < job.n_rules; i++) {
         if (job.rules[i].structure >= COSTS) return true;  // which need classes in their order
         if (job.rules[i].structure >= SEPARABLE) few = FEW_CLASSES_OF_MORE_WORK;
     }
     if (job.class_stride != ptrdiff_t(sizeof(T))) return true;
+    const bool is_small = is_in_runs<T>(job) && job.n_members * job.n_classes * BYTES <= SMALL_GROUP;
     return (job.n_classes <= few || is_small) && 2 * job.n_instances * (1 + job.n_classes / LANES<T>) > job.n_classes;
 }
 
