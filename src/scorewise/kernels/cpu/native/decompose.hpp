@@ -524,9 +524,10 @@ template <class T, bool SIDE> class Decomposer {
 
 // Up to so many classes instances are side by side (measured): probabilities under the first four
 // rules alone, and what combines lanes more often, which is logits and, most of all, other rules and
-// extras. With more classes too if a cache has all members of a group, and they are fetched in time.
+// extras. With more classes too if a cache has all members of a group, and they are fetched in time;
+// not with the narrowest vectors, of which a transposition has more than it saves.
 constexpr ptrdiff_t FEW_CLASSES = 48, FEW_CLASSES_OF_LOGITS = 160, FEW_CLASSES_OF_MORE_WORK = 400;
-constexpr ptrdiff_t SMALL_GROUP = 200 << 10;
+constexpr ptrdiff_t SMALL_GROUP = BYTES > 16 ? 200 << 10 : 0;
 
 template <class T> bool is_side_by_side(const Job &job) {
     ptrdiff_t few = job.kind == LOGITS ? FEW_CLASSES_OF_LOGITS : FEW_CLASSES;
