@@ -291,3 +291,15 @@ def test_the_check_of_accuracy_can_fail():
 def test_weighted_log_of_equal_weights_is_log_where_two_classes_are_almost_tied():
     p = np.array([0.5000000000000001, 0.5])
     assert sw.rules.weighted_log([1.0, 1.0]).entropy(p) == pytest.approx(math.log(2), rel=1e-15)
+
+
+def test_entropies_of_rows_with_strides_are_accurate():
+    """NumPy sums such rows term by term."""
+    rng = np.random.default_rng(0)
+    confident = 12 * np.eye(1000)[rng.integers(1000, size=200)] + 0.05 * rng.normal(
+        size=(200, 1000)
+    )
+    rows = np.asfortranarray(softmax(confident).astype(np.float32))
+    exact = rows.astype(np.float64).sum(axis=-1) - rows.max(axis=-1)
+    error = np.abs(sw.rules.zero_one.entropy(rows) - exact)
+    assert (error <= 1e-4 * exact + 4 * PRECISION["float32"][1]).all()

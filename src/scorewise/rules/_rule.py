@@ -12,7 +12,16 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._array import Array, Namespace, as_dtype_of, at_least, difference, namespace, one_hot
+from scorewise._array import (
+    Array,
+    Namespace,
+    as_dtype_of,
+    at_least,
+    contiguous_rows,
+    difference,
+    namespace,
+    one_hot,
+)
 from scorewise._inputs import apply_floor, classes_last, raw_predictions
 from scorewise._numerics import sum_product
 from scorewise._text import PERCENT, percent
@@ -419,7 +428,8 @@ class ScoringRule(abc.ABC):
     def _checked(self, p: Any) -> tuple[Namespace, Array]:
         p = raw_predictions(p, classes_last).probabilities()
         self.check_classes(p.shape[-1])
-        return namespace(p), p
+        xp = namespace(p)
+        return xp, contiguous_rows(xp, p)
 
     def _checked_pair(self, prediction: Any, truth: Any) -> tuple[Namespace, Array, Array]:
         _, q = self._checked(prediction)

@@ -151,8 +151,13 @@ def compare(
 def by_formulas(samples: Samples, rule: ScoringRule) -> tuple[Array, Array, Array]:
     """Return total, aleatoric and epistemic uncertainty as the array path computes them."""
     xp = namespace(samples.probs)
-    aleatoric = samples.average(rule._entropy(xp, samples.probs))
-    return rule._entropy(xp, samples.mean), aleatoric, rule._epistemic(xp, samples)
+
+    def components(block: Samples) -> list[Array]:
+        aleatoric = block.average(rule._entropy(xp, block.probs))
+        return [rule._entropy(xp, block.mean), aleatoric, rule._epistemic(xp, block)]
+
+    total, aleatoric, epistemic = samples.by_blocks(components)  # whose sums are accurate
+    return total, aleatoric, epistemic
 
 
 # -- awkward arrays -------------------------------------------------------------------------------
