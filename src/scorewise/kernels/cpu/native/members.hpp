@@ -14,11 +14,11 @@
 namespace scorewise {
 namespace SCOREWISE_ISA {
 
-constexpr int AHEAD = 4096;           // bytes that are fetched before they are read
-constexpr int AHEAD_OF_ROWS = 1024;   // the same where rows of a few classes are deinterleaved
+constexpr int AHEAD = 4096;            // bytes that are fetched before they are read
+constexpr int AHEAD_OF_ROWS = 1024;    // the same where the rows of a member lie one after the other
 constexpr int MOST_DEINTERLEAVED = 8;  // classes; a transposition is cheaper for more of them
-constexpr int STAGE_BYTES = 1 << 18;  // copies of members that stay in a cache
-constexpr int FIRST_CACHE = 1 << 15;  // bytes of the smallest cache
+constexpr int STAGE_BYTES = 1 << 18;   // copies of members that stay in a cache
+constexpr int FIRST_CACHE = 1 << 15;   // bytes of the smallest cache
 
 // Memory that is aligned to vectors, and freed together.
 class Arena {
@@ -101,14 +101,14 @@ template <class T> bool is_in_runs(const Job &job) {
     return job.instance_stride == row || (job.member_stride == row && job.instance_stride == job.n_members * row);
 }
 
-// Which memory is worth fetching while a loop goes over the vectors of a member: one that is read soon.
+// Which memory is worth fetching while a loop goes over the vectors of a member: what is read soon.
 // Across, a later row, which may be one of the next instance. Side by side, what has the place of the
 // member's vectors in the memory of the next group, so that each part of it is fetched once.
 template <class T, bool SIDE> struct LaterRows {
-    ptrdiff_t ahead, stride;     // in bytes, from the first row of a group and from one member to the next
-    ptrdiff_t first_wrapped;     // from this member on, later rows are those of the next instance
-    ptrdiff_t wrap;              // bytes to them
-    bool is_far;                 // whether so much is read before that the first cache would lose it
+    ptrdiff_t ahead, stride;  // in bytes, from the first row of a group and from one member to the next
+    ptrdiff_t first_wrapped;  // from this member on, later rows are those of the next instance
+    ptrdiff_t wrap;           // bytes to them
+    bool is_far;              // whether so much is read before that the first cache would lose it
 
     explicit LaterRows(const Job &job) : stride(job.member_stride), first_wrapped(job.n_members), wrap(0) {
         const ptrdiff_t row = job.n_classes * ptrdiff_t(sizeof(T)), group = LANES<T> * job.instance_stride;
