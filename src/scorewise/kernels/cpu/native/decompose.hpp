@@ -537,8 +537,8 @@ template <class T> bool is_side_by_side(const Job &job) {
         if (job.rules[i].structure >= SEPARABLE) few = FEW_CLASSES_OF_MORE_WORK;
     }
     if (job.class_stride != ptrdiff_t(sizeof(T))) return true;
-    const bool is_small = is_in_runs<T>(job) && job.n_members * job.n_classes * BYTES <= SMALL_GROUP;
-    return (job.n_classes <= few || is_small) && 2 * job.n_instances * (1 + job.n_classes / LANES<T>) > job.n_classes;
+    if (is_in_runs<T>(job) && job.n_members * job.n_classes * BYTES <= SMALL_GROUP) few = FEW_CLASSES_OF_MORE_WORK;
+    return job.n_classes <= few && 2 * job.n_instances * (1 + job.n_classes / LANES<T>) > job.n_classes;
 }
 
 template <class T> Status decompose(const Job &job) {
