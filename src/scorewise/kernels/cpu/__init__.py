@@ -34,7 +34,7 @@ from scorewise.kernels._kernel import Extras, Usability
 from scorewise.kernels.cpu._accumulator_state import State
 from scorewise.kernels.cpu._beta_numbers import two_class_numbers
 from scorewise.kernels.cpu._chunks import chunks
-from scorewise.kernels.cpu._codes import Code, NativeRule, kind_and_tolerance
+from scorewise.kernels.cpu._codes import Code, Extra, NativeRule, kind_and_tolerance
 from scorewise.rules import ScoringRule
 from scorewise.rules.structures import (
     Costs,
@@ -138,7 +138,7 @@ def _compute(
     native_rules = tuple(_native_rule(rule, values.shape[-1]) for rule in rules)
     kind, tolerance = kind_and_tolerance(raw)
     flags = (extras.unbiased, extras.standard_errors, extras.reverse, extras.actions)
-    code = sum(1 << i for i, flag in enumerate(flags) if flag)
+    code = sum(extra for extra, flag in zip(Extra, flags, strict=True) if flag)
     dtype = np.float64 if dtype_name(values) == "float64" else np.float32
     own_weights = None if shares is None else to_numpy(shares).astype(dtype, copy=False)
     if (

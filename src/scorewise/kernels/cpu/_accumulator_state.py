@@ -15,7 +15,7 @@ from scorewise._array import Array, dtype_name, host_view, namespace, working_pr
 from scorewise._inputs import RawPredictions
 from scorewise._threads import get_num_threads, run_in_stages
 from scorewise.kernels.cpu._chunks import LANE_BLOCK, chunks, rounded_up
-from scorewise.kernels.cpu._codes import Code, NativeRule, kind_and_tolerance
+from scorewise.kernels.cpu._codes import Code, NativeRule, Wanted, kind_and_tolerance
 
 _CHUNK = 1 << 18  # numbers that are worth handing to a thread, or copied at a time
 _BLOCK = 1 << 16  # numbers that are checked, and then added while a cache has them
@@ -29,8 +29,6 @@ _ALIGNMENT = 64  # bytes of a vector
 _FEW_CLASSES = 400
 # As has_convex in native/dispatch.hpp.
 _WITH_CONVEX = {Code.LOG, Code.ZERO_ONE, Code.SEPARABLE, Code.NORM, Code.TWO_CLASS}
-
-_EPISTEMIC, _REGRETS, _CONVEX = range(3)  # what is settled; as in native/dispatch.hpp
 
 _Task = Callable[[], bool]
 _Work = Callable[[int, np.ndarray, int, int], bool]  # on instances (n, K) from the state's first on
@@ -208,7 +206,7 @@ class State:
 
     def components(self) -> list[list[np.ndarray]]:
         """Return total, aleatoric and epistemic uncertainty of each rule, ``(...)``, new arrays."""
-        totals = self._settle(_EPISTEMIC)
+        totals = self._update_results(Wanted.EPISTEMIC)
         both = self._memory[3].reshape(-1, 2, len(self._rules), LANE_BLOCK)
         rows = [
             [totals[place], *(both[:, part, place].reshape(-1) for part in range(2))]
@@ -216,11 +214,11 @@ class State:
         ]
         return [[x[: self._n].reshape(self.shape[:-1]).copy() for x in three] for three in rows]
 
-    def _settle(self, wanted: int) -> np.ndarray:
+    def _update_results(self, wanted: Wanted) -> np.ndarray:
         """Return the totals, and find what else is wanted."""
         totals = np.empty((len(self._rules), self._room), self.dtype)
         arguments = self._memory, totals, self._rules, self._k, self._is_side_by_side
-        work = partial(_native().settle, *arguments, wanted)
+        work = partial(_native().update_results, *arguments, wanted)
         n_numbers = self._room * self._k
         n_threads = self._n_threads(n_numbers)
         ranges = chunks(self._room, n_numbers, _CHUNK, n_threads)
@@ -244,7 +242,7 @@ class State:
         if n == 0:
             return None
         n = n if self._is_side_by_side else self._k
-        self._settle(_REGRETS)
+        self._update_results(Wanted.REGRETS)
         return self._rows(self._memory[2], first, n).reshape(*self.shape[:-1], n)
 
     def load(
@@ -269,7 +267,7 @@ class State:
                 self._set_rows(self._memory[2], sum(self._regret_counts[:place]), regrets)
             else:
                 both[:, 1, place] = self._blocks(states[i])
-        self._settle(_CONVEX)
+        self._update_results(Wanted.CONVEX)
 
     # -- the layout in memory ---------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import IntEnum, auto
+from enum import IntEnum, IntFlag, auto
 
 import numpy as np
 
@@ -38,6 +38,23 @@ class Code(_FromZero):
     QUADRATIC = auto()
     CUMULATIVE = auto()
     TWO_CLASS = auto()
+
+
+class Extra(IntFlag):
+    """What is computed besides total, aleatoric and epistemic uncertainty."""
+
+    UNBIASED = auto()
+    ERRORS = auto()
+    REVERSE = auto()
+    ACTIONS = auto()
+
+
+class Wanted(_FromZero):
+    """What is computed besides the totals of an accumulator."""
+
+    EPISTEMIC = auto()
+    REGRETS = auto()
+    CONVEX = auto()
 
 
 NativeRule = tuple[Code, float, np.ndarray | None]  # structure, parameter, numbers

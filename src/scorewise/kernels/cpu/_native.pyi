@@ -40,7 +40,7 @@ def accumulate(
     shares: np.ndarray,  # (3, N or 1, M), of the same dtype
     memory: tuple[
         np.ndarray, ...
-    ],  # anchor, deviation, regrets, statistics, convex and is_free; all flat
+    ],  # anchor, deviation, regrets, statistics, convex and has_zero_anchor; all flat
     rules: tuple[
         tuple[int, float, np.ndarray | None], ...
     ],  # at most one of each of the first four
@@ -52,7 +52,7 @@ def accumulate(
     stop: int,
     /,
 ) -> bool: ...
-def settle(
+def update_results(
     memory: tuple[np.ndarray, ...],
     totals: np.ndarray,  # (len(rules), room)
     rules: tuple[tuple[int, float, np.ndarray | None], ...],
@@ -63,3 +63,7 @@ def settle(
     stop: int,
     /,
 ) -> bool: ...
+
+# As in _chunks.py, __init__.py and _codes.py, which tests compare with them.
+LANE_BLOCK: int
+MOST_RULES: int

@@ -18,7 +18,7 @@ template <class T> class Check {
   public:
     Check(const Job &job, Arena &arena)
         : job_(job), raw_(without_kind(job)), members_(raw_, arena),
-          n_full_(int((job.n_classes - 1) / LANES<T>)), rest_(int(job.n_classes - n_full_ * LANES<T>)) {}
+          n_full_(int((job.n_classes - 1) / LANES<T>)), n_last_(int(job.n_classes - ptrdiff_t(n_full_) * LANES<T>)) {}
 
     Status run() {
         if (job_.kind == LOGITS) return run_with<LOGITS>();
@@ -48,7 +48,7 @@ template <class T> class Check {
         }
         fetch_rows<T>(job_, first);
         const char *start = job_.members + first * job_.instance_stride;
-        const ptrdiff_t end = (count - 1) * (job_.instance_stride > 0 ? job_.instance_stride : 0) + (n_full_ + 1) * BYTES;
+        const ptrdiff_t end = (count - 1) * (job_.instance_stride > 0 ? job_.instance_stride : 0) + ptrdiff_t(n_full_ + 1) * BYTES;
         return members_.is_within(start, end) && count == LANES<T> ? summarize_rows<KIND, true>(start, count)
                                                                     : summarize_rows<KIND, false>(start, count);
     }
@@ -66,14 +66,14 @@ template <class T> class Check {
     // end of the array.
     template <int KIND, bool IS_WITHIN> INLINE Summary summarize_rows(const char *start, int count) const {
         const V<T> filler = fill<T>(KIND == LOGITS ? -__builtin_inf() : 0);
-        const Bits<T> is_class = lane_numbers<T>() < rest_;
+        const Bits<T> is_class = lane_numbers<T>() < n_last_;
         V<T> total[LANES<T>], largest[LANES<T>];
         Summary rows{};
         for (int lane = 0; lane < LANES<T>; lane++) {
             const char *row = start + (IS_WITHIN || lane < count ? lane : count - 1) * job_.instance_stride;
-            const char *last = row + n_full_ * BYTES;
+            const char *last = row + ptrdiff_t(n_full_) * BYTES;
             const V<T> tail = is_class ? (IS_WITHIN ? load<T>(last) : members_.load_within(last)) : filler;
-            const Summary summary = summarize<KIND>(n_full_, tail, [&](int r) __attribute__((always_inline)) { return load<T>(row + r * BYTES); });
+            const Summary summary = summarize<KIND>(n_full_, tail, [&](int r) __attribute__((always_inline)) { return load<T>(row + ptrdiff_t(r) * BYTES); });
             total[lane] = summary.total;
             largest[lane] = summary.largest;
             rows.least = smaller(summary.least, rows.least);
@@ -115,7 +115,7 @@ template <class T> class Check {
     const Job &job_;
     const Job raw_;
     Members<T, true> members_;
-    const int n_full_, rest_;  // vectors of a row before the last one, and the numbers in that
+    const int n_full_, n_last_;  // vectors of a row before the last one, and the numbers in that
 };
 
 // Whether the instances from `start` to `stop` of each member are predictions.

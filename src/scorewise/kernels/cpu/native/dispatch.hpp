@@ -10,7 +10,7 @@ enum Kind { PROBABILITIES, LOGITS, MASSES };
 
 // The structures of rules (see kernels/cpu/README.md). The first four are special cases that share
 // their sums over classes.
-enum Structure {
+enum class Structure {
     LOG,         // −Σ p·log p
     BRIER,       // 1 − Σp²
     ZERO_ONE,    // 1 − max p
@@ -32,8 +32,10 @@ enum Extra {
     ACTIONS = 8,   // the cheapest action under costs, or −1 where rounding errors decide; after the three
 };
 
+constexpr ptrdiff_t TWO_CLASS_HEADER = 19;  // numbers of a rule of two classes before its nodes and polynomials
+
 struct Rule {
-    int structure;
+    Structure structure;
     double parameter;       // rate, α or k
     const double *numbers;  // weights (K), costs (K, A), distances (K, K) and root (K, R), or of two classes
     ptrdiff_t size;         // of numbers
@@ -67,8 +69,11 @@ struct AverageJob {
     ptrdiff_t part_strides[3];
 };
 
+// The functions here are static: the linker would keep one copy of others, which might need instructions
+// that a processor lacks.
+
 // The number of components of a rule.
-inline int n_parts(const Job &job) { return job.extras & ERRORS ? 6 : job.extras & (REVERSE | ACTIONS) ? 4 : 3; }
+static inline int n_parts(const Job &job) { return job.extras & ERRORS ? 6 : job.extras & (REVERSE | ACTIONS) ? 4 : 3; }
 
 // What an accumulator knows of some members.
 //
@@ -82,7 +87,7 @@ struct Memory {
     char *regrets;                // (room, n_regrets) of the rules that have regrets, as classes are
     char *aleatoric, *epistemic;  // of each rule E H(θ), and EU or a lower bound of it
     double *convex;               // the mean convex part of H, of which EU is a difference; see has_convex
-    unsigned char *is_free;       // of each instance, 1 where the anchor is known to be 0
+    unsigned char *has_zero_anchor;  // of each instance, 1 where the anchor is known to be 0
 };
 
 struct State {
@@ -97,7 +102,7 @@ struct State {
     int wanted;  // of Wanted
 };
 
-// What `settle` finds besides the totals.
+// What `update_results` finds besides the totals.
 enum Wanted {
     EPISTEMIC,  // EU
     REGRETS,    // EU, and the regrets of zero-one
@@ -107,19 +112,29 @@ enum Wanted {
 constexpr ptrdiff_t LANE_BLOCK = 16;  // the most lanes of a vector
 
 // The numbers of a row of classes in a state.
-inline ptrdiff_t row_length(ptrdiff_t n_classes, bool is_side_by_side) {
+static inline ptrdiff_t row_length(ptrdiff_t n_classes, bool is_side_by_side) {
     return is_side_by_side ? n_classes : (n_classes + LANE_BLOCK - 1) / LANE_BLOCK * LANE_BLOCK;
 }
 // The regrets of an instance under a rule.
-inline ptrdiff_t regrets_of(const Rule &rule, ptrdiff_t row) {
-    if (rule.structure == ZERO_ONE) return row;
-    return rule.structure == COSTS ? ptrdiff_t(rule.parameter) : rule.structure == LARGEST ? 2 * row : 0;
+static inline ptrdiff_t regrets_of(const Rule &rule, ptrdiff_t row) {
+    switch (rule.structure) {
+        case Structure::ZERO_ONE: return row;
+        case Structure::COSTS: return ptrdiff_t(rule.parameter);
+        case Structure::LARGEST: return 2 * row;
+        default: return 0;
+    }
 }
 
 // Whether EU under a rule may be a difference, for which the mean convex part of H is kept.
-inline bool has_convex(const Rule &rule) {
-    return rule.structure == LOG || rule.structure == ZERO_ONE || rule.structure == SEPARABLE || rule.structure == NORM ||
-           rule.structure == TWO_CLASS;
+static inline bool has_convex(const Rule &rule) {
+    switch (rule.structure) {
+        case Structure::LOG:
+        case Structure::ZERO_ONE:
+        case Structure::SEPARABLE:
+        case Structure::NORM:
+        case Structure::TWO_CLASS: return true;
+        default: return false;
+    }
 }
 
 enum Status { INVALID = 0, DONE = 1, NO_MEMORY = 2 };
@@ -135,8 +150,8 @@ struct Kernels {
     Status (*check_double)(const Job &);
     Status (*accumulate_float)(const Job &, const State &);
     Status (*accumulate_double)(const Job &, const State &);
-    Status (*settle_float)(const Job &, const State &);
-    Status (*settle_double)(const Job &, const State &);
+    Status (*update_results_float)(const Job &, const State &);
+    Status (*update_results_double)(const Job &, const State &);
 };
 
 // kernels.cpp defines them in a namespace for each instruction set; module.cpp chooses.

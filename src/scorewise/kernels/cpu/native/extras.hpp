@@ -2,8 +2,8 @@
 // and errors, E D(θ, θ̄), and E D(q, θ) for a given prediction q. As in decompose/_jackknife.py and
 // decompose/_related.py, where the formulas are explained.
 //
-// The decomposer has looked at a group of instances: it knows their mean, and the three components
-// under a rule. The members, which are still in the cache, are then looked at once more.
+// The decomposer has found the mean of a group of instances, and the three components under a rule.
+// Another pass over the members, which are still in the cache, follows.
 #pragma once
 
 #include "rules.hpp"
@@ -23,7 +23,7 @@ template <class T, bool SIDE> class Extras {
         if (job.extras == 0 && job.predictor == nullptr) return;
         ptrdiff_t n_choices = 2 * n_;
         for (int i = 0; i < job.n_rules; i++)
-            if (job.rules[i].structure == COSTS && job.rules[i].parameter > n_choices)
+            if (job.rules[i].structure == Structure::COSTS && job.rules[i].parameter > n_choices)
                 n_choices = ptrdiff_t(job.rules[i].parameter);
         predictor_ = arena.take<V<T>>(n_);
         deviation_ = arena.take<V<T>>(n_);
@@ -33,20 +33,21 @@ template <class T, bool SIDE> class Extras {
         scale_ = arena.take<V<T>>(n_);
         regrets_ = arena.take<V<T>>(n_choices);
         is_chosen_ = arena.take<Bits<T>>(n_choices);
-        for (int i = 0; i < 4; i++) {
-            first_[i].structure = i;
-            first_[i].sums = arena.take<V<T>>(n_);
-            first_[i].row = arena.take<V<T>>(n_);
-            first_[i].tangent = i == LOG ? new_tangent<T>(n_, arena) : nullptr;
+        for (const Structure structure : FIRST_FOUR) {
+            Number &rule = first_[structure];
+            rule.structure = structure;
+            rule.sums = arena.take<V<T>>(n_);
+            rule.row = arena.take<V<T>>(n_);
+            rule.tangent = structure == Structure::LOG ? new_tangent<T>(n_, arena) : nullptr;
         }
         if (!(job.extras & (UNBIASED | ERRORS))) return;
-        rest_ = arena.take<V<T>>(job.n_members);
+        other_weight_ = arena.take<V<T>>(job.n_members);
         influence_ = arena.take<Influence>(job.n_members);
         if (job.extras & ERRORS) {
             divergences_ = arena.take<V<T>>(job.n_rules * job.n_members);
             entropies_ = arena.take<T>(job.n_rules * entropies_of_rule());
         }
-        if (job.weight_instance_stride == 0) find_rests();
+        if (job.weight_instance_stride == 0) find_other_weights();
     }
 
     // -- entropies of members, for the errors ----------------------------------------------------------
@@ -71,14 +72,14 @@ template <class T, bool SIDE> class Extras {
     void locate(ptrdiff_t first, int count, const Center<T> *center, const V<T> *mean) {
         center_ = center;
         mean_ = mean;
-        if (first_[LOG].tangent != nullptr) first_[LOG].tangent->is_found = false;
+        if (first_[Structure::LOG].tangent != nullptr) first_[Structure::LOG].tangent->is_current = false;
         if (job_.predictor != nullptr) read_predictor(first, count);
-        if (rest_ != nullptr && job_.weight_instance_stride != 0) find_rests();
+        if (other_weight_ != nullptr && job_.weight_instance_stride != 0) find_other_weights();
     }
 
-    // Change and add to the three components of a rule, of which EU is a difference where it `is_far`
-    // from rounding errors; return how many there are.
-    int look(const Number *rule, int place, Bits<T> is_far, V<T> *parts) {
+    // Change and add to the three components of a rule, of which EU is a difference where that
+    // `is_well_conditioned`; return how many there are.
+    int add_components(const Number *rule, int place, Bits<T> is_well_conditioned, V<T> *parts) {
         const Number &own = rule != nullptr ? *rule : first_[job_.rules[place].structure];
         if (job_.predictor != nullptr) {
             parts[2] += divergence_of_predictor(own);
@@ -86,14 +87,14 @@ template <class T, bool SIDE> class Extras {
             return 3;
         }
         if (job_.extras & REVERSE) {
-            parts[3] = reverse(own, all(is_far), parts);
+            parts[3] = reverse(own, all(is_well_conditioned), parts);
             return 4;
         }
         if (job_.extras & ACTIONS) {
             parts[3] = R::cheapest_action(own, mean());
             return 4;
         }
-        find_influences(own, place, all(is_far), parts);
+        find_influences(own, place, all(is_well_conditioned), parts);
         Wide<T> sum{};
         for (ptrdiff_t m = 0; m < job_.n_members; m++) sum = sum + widen(influence_[m].excess);
         const V<T> bias = narrow(sum);
@@ -116,13 +117,13 @@ template <class T, bool SIDE> class Extras {
 
     // -- the choice of a decision rule -------------------------------------------------------------------
 
-    static bool is_decision(const Number &rule) { return rule.structure == ZERO_ONE || R::has_regrets(rule); }
+    static bool is_decision(const Number &rule) { return rule.structure == Structure::ZERO_ONE || R::has_regrets(rule); }
 
-    int n_regrets(const Number &rule) const { return rule.structure == ZERO_ONE ? n_ : R::n_regrets(rule, n_); }
+    int n_regrets(const Number &rule) const { return rule.structure == Structure::ZERO_ONE ? n_ : R::n_regrets(rule, n_); }
 
     // Put the regrets under p into the rule's sums.
     void find_regrets(const Number &rule, Row<T> p) {
-        if (rule.structure == ZERO_ONE) {
+        if (rule.structure == Structure::ZERO_ONE) {
             const V<T> top = top_of(p);
             for (int r = 0; r < n_; r++) rule.sums[r] = top - p[r];
             return;
@@ -139,25 +140,24 @@ template <class T, bool SIDE> class Extras {
 
     // Mark the regrets of what is chosen under q, the first if several are tied.
     void choose(const Number &rule, Row<T> q) {
-        if (rule.structure == LARGEST) {
+        if (rule.structure == Structure::LARGEST) {
             choose_largest(int(rule.parameter), q, rule.row);
             return;
         }
         find_regrets(rule, q);
-        Bits<T> is_free = ~Bits<T>{};
+        Bits<T> is_undecided = ~Bits<T>{};
         for (int i = 0; i < n_regrets(rule); i++) {
-            Bits<T> best = (rule.sums[i] == T(0)) & is_free;
+            Bits<T> best = (rule.sums[i] == T(0)) & is_undecided;
             if constexpr (!SIDE) {
                 if (any(best)) best = first_lane(best, i, q.n);
             }
             is_chosen_[i] = best;
-            is_free &= ~(SIDE || !any(best) ? best : ~Bits<T>{});
+            is_undecided &= ~(SIDE || !any(best) ? best : ~Bits<T>{});
         }
     }
     // Of the classes that are marked in a vector, the first.
     Bits<T> first_lane(Bits<T> marked, int r, int n) const {
-        const ptrdiff_t rest = job_.n_classes - ptrdiff_t(r) * LANES<T>;
-        const int last = r == n - 1 ? int(rest) : LANES<T>;
+        const int last = r == n - 1 ? int(job_.n_classes - ptrdiff_t(r) * LANES<T>) : LANES<T>;
         Bits<T> first{};
         for (int lane = 0; lane < last; lane++) {
             if (marked[lane] == 0) continue;
@@ -215,7 +215,7 @@ template <class T, bool SIDE> class Extras {
 
     // D(q, p), infinite where q gives 0 to what p does not.
     V<T> divergence(const Number &rule, Row<T> q, Row<T> p, Row<T> d) const {
-        if (rule.structure == TWO_CLASS) return R::two_class_divergence(rule, q, p, d, true);
+        if (rule.structure == Structure::TWO_CLASS) return R::two_class_divergence(rule, q, p, d, true);
         if (!is_logarithmic(rule)) return R::divergence(rule, q, p, d);
         return R::sum_over_classes(n_, [&](int r, V<T> sum) {
             const V<T> w = rule.numbers != nullptr ? R::coefficient(rule.numbers, r) : fill<T>(1);
@@ -224,7 +224,7 @@ template <class T, bool SIDE> class Extras {
     }
 
     static bool is_logarithmic(const Number &rule) {
-        return rule.structure == LOG || (rule.structure == SEPARABLE && rule.parameter == 0);
+        return rule.structure == Structure::LOG || (rule.structure == Structure::SEPARABLE && rule.parameter == 0);
     }
 
     // p·log(p/q) − p + q, infinite at q = 0 < p.
@@ -240,19 +240,19 @@ template <class T, bool SIDE> class Extras {
 
     // -- E D(θ, θ̄) -----------------------------------------------------------------------------------------
 
-    V<T> reverse(const Number &rule, bool is_far, const V<T> *parts) {
-        if (rule.structure == BRIER || rule.structure == QUADRATIC || rule.structure == CUMULATIVE) return parts[2];
-        if (is_far && is_logarithmic(rule)) {
+    V<T> reverse(const Number &rule, bool is_well_conditioned, const V<T> *parts) {
+        if (rule.structure == Structure::BRIER || rule.structure == Structure::QUADRATIC || rule.structure == Structure::CUMULATIVE) return parts[2];
+        if (is_well_conditioned && is_logarithmic(rule)) {
             const double heaviest = rule.numbers != nullptr ? rule.doubles[rule.size - 1] : 1;
             const V<T> difference = reverse_by_difference(rule);
             if (all(difference > (parts[0] + T(heaviest)) * T(FAR))) return difference;
         }
-        if (is_far && (rule.structure == SEPARABLE || rule.structure == NORM)) {
+        if (is_well_conditioned && (rule.structure == Structure::SEPARABLE || rule.structure == Structure::NORM)) {
             const double rate = R::rate_of(rule);
             V<T> size{}, difference{};
             if (rate >= 0.25 && rate <= 4)  // others have large linear parts, or errors of their exponents
                 difference = with_power<T>(rate, [&](auto power) __attribute__((always_inline)) {
-                    return rule.structure == NORM ? reverse_of_norm(rule, power, size)
+                    return rule.structure == Structure::NORM ? reverse_of_norm(rule, power, size)
                                                   : reverse_of_powers(rule, power, size);
                 });
             if (all(difference > size * T(FAR))) return difference;
@@ -298,12 +298,12 @@ template <class T, bool SIDE> class Extras {
                 step_[r] = fma(w, log_p - scale_[r], step_[r]);
             }
         }
-        const V<T> sum = R::sum_over_classes(n_, [&](int r, V<T> sum) {
+        const V<T> difference = R::sum_over_classes(n_, [&](int r, V<T> sum) {
             const V<T> w = rule.numbers != nullptr ? R::coefficient(rule.numbers, r) : fill<T>(1);
             return fma(mean_[r] * w, step_[r], sum);
         });
         const V<T> infinite = across_max<T, SIDE>(is_infinite ? fill<T>(__builtin_inf()) : V<T>{});
-        return infinite - sum * T(LOG_UNIT<T>);
+        return infinite - difference * T(LOG_UNIT<T>);
     }
 
     // With P = θ^rate and Q that of the mean, Σ E θ·(P − Q) − (1 + 1/rate)·θ̄·E(P − Q), and the size of
@@ -323,14 +323,14 @@ template <class T, bool SIDE> class Extras {
                 left_[r] = fma(p, rise, left_[r]);
             }
         }
-        auto sum = [&](auto term) __attribute__((always_inline)) {
+        auto weighted_sum = [&](auto term) __attribute__((always_inline)) {
             return R::sum_over_classes(n_, [&](int r, V<T> sum) __attribute__((always_inline)) {
                 const V<T> w = rule.numbers != nullptr ? R::coefficient(rule.numbers, r) : fill<T>(1);
                 return fma(w, term(r), sum);
             });
         };
-        size = sum([&](int r) { return fma(mean_[r], fma(step_[r] + scale_[r], fill<T>(factor), scale_[r]), left_[r]); });
-        return sum([&](int r) { return fma(mean_[r] * -factor, step_[r], left_[r]); });
+        size = weighted_sum([&](int r) { return fma(mean_[r], fma(step_[r] + scale_[r], fill<T>(factor), scale_[r]), left_[r]); });
+        return weighted_sum([&](int r) { return fma(mean_[r] * -factor, step_[r], left_[r]); });
     }
 
     // ‖θ̄‖ − Σ θ̄·E (θ/‖θ‖)^rate, and ‖θ̄‖.
@@ -339,17 +339,17 @@ template <class T, bool SIDE> class Extras {
         for (int r = 0; r < n_; r++) step_[r] = V<T>{};
         for (ptrdiff_t m = 0; m < job_.n_members; m++) {
             const Row<T> row = members_.row(m);
-            const V<T> sum = R::sum_over_classes(n_, [&](int r, V<T> sum) __attribute__((always_inline)) {
+            const V<T> powers = R::sum_over_classes(n_, [&](int r, V<T> sum) __attribute__((always_inline)) {
                 const V<T> p = row[r];
                 scale_[r] = power(p).power;
                 return fma(p, scale_[r], sum);
             });
-            const V<T> share = members_.weight(m) * exp<T>(log(sum) * back);
+            const V<T> share = members_.weight(m) * exp<T>(log(powers) * back);
             for (int r = 0; r < n_; r++) step_[r] = fma(share, scale_[r], step_[r]);
         }
-        const V<T> sum = R::sum_over_classes(
+        const V<T> mean_powers = R::sum_over_classes(
             n_, [&](int r, V<T> sum) __attribute__((always_inline)) { return fma(mean_[r], power(mean_[r]).power, sum); });
-        size = exp<T>(log(sum) / alpha);
+        size = exp<T>(log(mean_powers) / alpha);
         return size - R::sum_over_classes(n_, [&](int r, V<T> sum) { return fma(mean_[r], step_[r], sum); });
     }
 
@@ -363,27 +363,27 @@ template <class T, bool SIDE> class Extras {
     };
 
     // 1 − w as the sum of the other weights, accurate also where w is almost 1.
-    void find_rests() {
+    void find_other_weights() {
         Wide<T> after{}, before{};
         for (ptrdiff_t m = job_.n_members - 1; m >= 0; m--) {
-            rest_[m] = narrow(after);
+            other_weight_[m] = narrow(after);
             after = after + widen(members_.weight(m));
         }
         for (ptrdiff_t m = 0; m < job_.n_members; m++) {
-            rest_[m] += narrow(before);
+            other_weight_[m] += narrow(before);
             before = before + widen(members_.weight(m));
         }
     }
 
-    void find_influences(const Number &rule, int place, bool is_far, const V<T> *parts) {
+    void find_influences(const Number &rule, int place, bool is_well_conditioned, const V<T> *parts) {
         const bool with_errors = job_.extras & ERRORS;
         const bool decides = is_decision(rule), has_tangent = R::has_tangent(rule);
         if (decides) choose(rule, mean());
         if (has_tangent) R::find_tangent(rule, mean());
         if (with_errors) find_gradient(rule);
-        for (int r = 0; r < n_ && has_tangent && with_errors && rule.structure != NORM; r++)
+        for (int r = 0; r < n_ && has_tangent && with_errors && rule.structure != Structure::NORM; r++)
             gradient_[r] *= mean_[r];  // for (θ_m − θ̄)/θ̄
-        if (rule.structure == COSTS) {
+        if (rule.structure == Structure::COSTS) {
             for (ptrdiff_t m = 0; m < job_.n_members; m++) find_cost_influence(rule, m);
             return;
         }
@@ -392,15 +392,15 @@ template <class T, bool SIDE> class Extras {
             Influence &influence = influence_[m];
             V<T> slope{};
             const bool has_slope = has_tangent && with_errors;
-            influence.excess = excess(rule, row, m, is_far, has_slope ? &slope : nullptr) * rest_[m];
+            influence.excess = excess(rule, row, m, is_well_conditioned, has_slope ? &slope : nullptr) * other_weight_[m];
             if (!with_errors) continue;
             if (!has_slope)
                 slope = R::sum_over_classes(
                     n_, [&](int r, V<T> sum) { return fma(deviation(row, r), gradient_[r], sum); });
             influence.slope = slope;
-            if (is_far) influence.divergence = influence.slope + (parts[0] - entropy_of(place, m));
+            if (is_well_conditioned) influence.divergence = influence.slope + (parts[0] - entropy_of(place, m));
             else if (decides) influence.divergence = regret_under(rule, row);
-            else if (has_tangent && rule.structure != LOG) influence.divergence = divergences_[place * job_.n_members + m];
+            else if (has_tangent && rule.structure != Structure::LOG) influence.divergence = divergences_[place * job_.n_members + m];
             else influence.divergence = divergence_of(rule, row);
         }
     }
@@ -409,7 +409,7 @@ template <class T, bool SIDE> class Extras {
     // under the mean, without the member and under the member alone.
     void find_cost_influence(const Number &rule, ptrdiff_t m) {
         const Row<T> row = members_.row(m);
-        const V<T> w = members_.weight(m), rest = rest_[m];
+        const V<T> w = members_.weight(m), other_weight = other_weight_[m];
         auto d = [&](int r) __attribute__((always_inline)) { return deviation(row, r); };
         V<T> chosen{}, excess{}, divergence{};
         R::for_actions(rule, n_, d, [&](int a, V<T> cost) {
@@ -418,7 +418,7 @@ template <class T, bool SIDE> class Extras {
         });
         for (int a = 0; a < int(rule.parameter); a++) {
             const V<T> difference = chosen - regrets_[a];
-            excess = larger(-difference * w - rule.sums[a] * rest, excess);
+            excess = larger(-difference * w - rule.sums[a] * other_weight, excess);
             divergence = larger(difference - rule.sums[a], divergence);
         }
         influence_[m] = {excess, chosen + R::base_cost(rule, n_, d), divergence};
@@ -433,14 +433,15 @@ template <class T, bool SIDE> class Extras {
     }
 
     // D(θ̄, θ̄₋ₘ), and the slope where it is asked for.
-    V<T> excess(const Number &rule, Row<T> row, ptrdiff_t m, bool is_far, V<T> *slope) {
-        const V<T> w = members_.weight(m), rest = rest_[m];
-        const bool is_tiny = any(rest < T(sizeof(T) == 4 ? 1e-30 : 1e-290));  // w/(1 − w) overflows
+    V<T> excess(const Number &rule, Row<T> row, ptrdiff_t m, bool is_well_conditioned, V<T> *slope) {
+        const V<T> w = members_.weight(m), other_weight = other_weight_[m];
+        const bool is_tiny = any(other_weight < T(sizeof(T) == 4 ? 1e-30 : 1e-290));  // w/(1 − w) overflows
         V<T> value;
-        if (R::has_tangent(rule) && from_mean(rule, row, is_tiny ? V<T>{} : -w / rest, is_far, value, slope) && !is_tiny)
+        const V<T> factor = is_tiny ? V<T>{} : -w / other_weight;
+        if (R::has_tangent(rule) && from_mean(rule, row, factor, is_well_conditioned, value, slope) && !is_tiny)
             return value;
-        leave_out(row, w, rest, is_tiny);
-        if (rule.structure == TWO_CLASS) sum_others(m);
+        leave_out(row, w, other_weight, is_tiny);
+        if (rule.structure == Structure::TWO_CLASS) sum_others(m);
         const Row<T> left = Row<T>::of(left_, n_);
         return is_decision(rule) ? regret_under(rule, left)
                                  : R::divergence(rule, mean(), left, Row<T>::of(step_, n_));
@@ -448,11 +449,11 @@ template <class T, bool SIDE> class Extras {
 
     // D(θ̄, θ̄ + factor·(θ_m − θ̄)); where members are far from the mean, it needs no more digits than
     // their quotient has.
-    bool from_mean(const Number &rule, Row<T> row, V<T> factor, bool is_far, V<T> &value, V<T> *slope) const {
+    bool from_mean(const Number &rule, Row<T> row, V<T> factor, bool is_well_conditioned, V<T> &value, V<T> *slope) const {
         const V<T> *inverse = rule.tangent->inverse;
         auto ratio = [&](int r) __attribute__((always_inline)) { return fma(row[r], inverse[r], fill<T>(-1)); };
         auto exact = [&](int r) __attribute__((always_inline)) { return deviation(row, r) * inverse[r]; };
-        return is_far ? R::divergence_from_mean(rule, n_, factor, ratio, value, gradient_, slope)
+        return is_well_conditioned ? R::divergence_from_mean(rule, n_, factor, ratio, value, gradient_, slope)
                       : R::divergence_from_mean(rule, n_, factor, exact, value, gradient_, slope);
     }
 
@@ -462,11 +463,11 @@ template <class T, bool SIDE> class Extras {
     }
 
     // The mean without a member, θ̄₋ₘ = θ̄ − w·(θ_m − θ̄)/(1 − w).
-    void leave_out(Row<T> row, V<T> w, V<T> rest, bool is_tiny) {
-        const V<T> factor = w / rest;
+    void leave_out(Row<T> row, V<T> w, V<T> other_weight, bool is_tiny) {
+        const V<T> factor = w / other_weight;
         for (int r = 0; r < n_; r++) {
             const V<T> d = deviation(row, r);
-            step_[r] = is_tiny ? -(d / rest) * w : -d * factor;
+            step_[r] = is_tiny ? -(d / other_weight) * w : -d * factor;
             left_[r] = at_least_zero(mean_[r] + step_[r]);
         }
     }
@@ -481,7 +482,7 @@ template <class T, bool SIDE> class Extras {
         for (ptrdiff_t other = 0; other < job_.n_members; other++) {
             if (other == m) continue;
             const Row<T> row = members_.row(other);
-            const V<T> share = members_.weight(other) / at_least_tiny<T>(rest_[m]);
+            const V<T> share = members_.weight(other) / at_least_tiny<T>(other_weight_[m]);
             for (int r = 0; r < n_; r++) scale_[r] = fma(share, row[r], scale_[r]);
         }
         for (int r = 0; r < n_; r++) left_[r] = left_[r] < mean_[r] * T(MOST_CANCELLED) ? scale_[r] : left_[r];
@@ -492,38 +493,38 @@ template <class T, bool SIDE> class Extras {
     void find_gradient(const Number &rule) {
         const T rate = T(rule.parameter);
         switch (rule.structure) {
-            case LOG:
-            case SEPARABLE:
+            case Structure::LOG:
+            case Structure::SEPARABLE:
                 for (int r = 0; r < n_; r++) {
                     const V<T> log_q = log(mean_[r]), power = rate == 0 ? log_q : expm1<T>(log_q * rate) / rate;
                     const V<T> w = rule.numbers != nullptr ? R::coefficient(rule.numbers, r) : fill<T>(1);
                     gradient_[r] = -w * fma(power, fill<T>(rate + 1), fill<T>(1));
                 }
                 return;
-            case BRIER:
+            case Structure::BRIER:
                 for (int r = 0; r < n_; r++) gradient_[r] = mean_[r] * T(-2);
                 return;
-            case SPHERICAL: {
+            case Structure::SPHERICAL: {
                 const V<T> squares =
                     R::sum_over_classes(n_, [&](int r, V<T> sum) { return fma(mean_[r], mean_[r], sum); });
                 for (int r = 0; r < n_; r++) gradient_[r] = -mean_[r] / sqrt(squares);
                 return;
             }
-            case NORM: return;  // found with the divergence from the mean
-            case ZERO_ONE:
+            case Structure::NORM: return;  // found with the divergence from the mean
+            case Structure::ZERO_ONE:
                 for (int r = 0; r < n_; r++) gradient_[r] = is_chosen_[r] ? fill<T>(-1) : V<T>{};
                 return;
-            case LARGEST:
+            case Structure::LARGEST:
                 for (int r = 0; r < n_; r++) gradient_[r] = is_chosen_[r] ? fill<T>(-1) : V<T>{};
                 return;
-            case COSTS: return;  // found with the costs of each member
-            case QUADRATIC:
+            case Structure::COSTS: return;  // found with the costs of each member
+            case Structure::QUADRATIC:
                 R::product_sum(rule.numbers, n_, mean(), [&](int j, V<T> product, V<T> sum) {
                     gradient_[j] = product + product;
                     return sum;
                 });
                 return;
-            case TWO_CLASS: {
+            case Structure::TWO_CLASS: {
                 const TwoClass<T> numbers(rule.doubles, rule.numbers);
                 const Bits<T> is_second = numbers.is_second(mean_[0], mean_[1]);
                 const SideNumbers<T> side = numbers.side(is_second);
@@ -552,7 +553,7 @@ template <class T, bool SIDE> class Extras {
         auto add = [](Wide<T> &sum, V<T> scaled) { sum = sum + widen(scaled) * widen(scaled); };
         for (ptrdiff_t m = 0; m < job_.n_members; m++) {
             const Influence &own = influence_[m];
-            const V<T> w = members_.weight(m), root = sqrt(rest_[m]);  // before it is squared, as it may be tiny
+            const V<T> w = members_.weight(m), root = sqrt(other_weight_[m]);  // before it is squared, as it may be tiny
             const V<T> correction = own.excess - w * bias;
             add(total, fma(w, own.slope, correction) / root);
             add(aleatoric, w * (entropy_of(place, m) - parts[1]) / root);
@@ -578,11 +579,11 @@ template <class T, bool SIDE> class Extras {
     const Job &job_;
     Members<T, SIDE> &members_;
     const int n_;
-    Number first_[4] = {};  // of the first four structures
+    OfFirstFour<Number> first_ = {};
     const Center<T> *center_ = nullptr;
     const V<T> *mean_ = nullptr;
     V<T> *predictor_ = nullptr, *deviation_ = nullptr, *step_ = nullptr, *left_ = nullptr;
-    V<T> *gradient_ = nullptr, *scale_ = nullptr, *regrets_ = nullptr, *rest_ = nullptr;
+    V<T> *gradient_ = nullptr, *scale_ = nullptr, *regrets_ = nullptr, *other_weight_ = nullptr;
     Bits<T> *is_chosen_ = nullptr;
     Influence *influence_ = nullptr;
     V<T> *divergences_ = nullptr;

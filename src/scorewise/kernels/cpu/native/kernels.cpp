@@ -13,7 +13,7 @@ namespace SCOREWISE_ISA {
 const Kernels kernels = {TEXT(SCOREWISE_ISA), decompose<float>, decompose<double>,
                          average<float>, average<double>,
                          check<float>, check<double>,
-                         accumulate<float>, accumulate<double>, settle<float>, settle<double>};
+                         accumulate<float>, accumulate<double>, update_results<float>, update_results<double>};
 
 }  // namespace SCOREWISE_ISA
 }  // namespace scorewise

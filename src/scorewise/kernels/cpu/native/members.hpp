@@ -48,24 +48,31 @@ class Arena {
     void *blocks_ = nullptr;
 };
 
+// Fetch what is read, or written, soon. It may be beyond the end of the array, where no pointer may point: addresses to
+// be fetched are computed as numbers.
+INLINE uintptr_t address_of(const void *place) { return reinterpret_cast<uintptr_t>(place); }
+template <int TO_WRITE = 0, int LOCALITY = 3> INLINE void prefetch_from(uintptr_t address) {
+    __builtin_prefetch(reinterpret_cast<const void *>(address), TO_WRITE, LOCALITY);
+}
+
 // The vectors of one member: `step` bytes apart, the last one anywhere.
 template <class T> struct Row {
     const char *base;
     ptrdiff_t step;
     const char *last;
     int n;
-    const char *later;  // what is worth fetching meanwhile, vectors as far apart; itself if nothing is
-    bool is_far;        // whether so much is read before it that the first cache would lose it
+    uintptr_t fetched;     // address of what is worth fetching meanwhile, vectors as far apart; the base if nothing is
+    bool to_second_cache;  // whether so much is read before it that the first cache would lose it
 
     INLINE V<T> operator[](int r) const { return load<T>(r == n - 1 ? last : base + r * step); }
-    INLINE void fetch_later(int r) const {
-        if (is_far) __builtin_prefetch(later + r * step, 0, 2);
-        else __builtin_prefetch(later + r * step);
+    INLINE void prefetch(int r) const {
+        if (to_second_cache) prefetch_from<0, 2>(fetched + r * step);
+        else prefetch_from(fetched + r * step);
     }
 
-    static Row of(const V<T> *vectors, int n, const char *later = nullptr, bool is_far = false) {
+    static Row of(const V<T> *vectors, int n, uintptr_t fetched = 0, bool to_second_cache = false) {
         const char *base = reinterpret_cast<const char *>(vectors);
-        return {base, BYTES, base + (n - 1) * BYTES, n, later == nullptr ? base : later, is_far};
+        return {base, BYTES, base + ptrdiff_t(n - 1) * BYTES, n, fetched == 0 ? address_of(base) : fetched, to_second_cache};
     }
 };
 
@@ -87,9 +94,9 @@ template <class T> INLINE void fetch_rows(const Job &job, ptrdiff_t instance) {
     if (job.class_stride != ptrdiff_t(sizeof(T)) || job.instance_stride == length) return;
     const ptrdiff_t ahead = (length > 256 ? 32 : 96) * job.instance_stride;
     for (int lane = 0; lane < LANES<T>; lane++) {
-        const char *row = job.members + (instance + lane) * job.instance_stride + ahead;
-        for (ptrdiff_t i = 0; i < length; i += 64) __builtin_prefetch(row + i, 0, 2);
-        __builtin_prefetch(row + length - 1, 0, 2);
+        const uintptr_t row = address_of(job.members) + (instance + lane) * job.instance_stride + ahead;
+        for (ptrdiff_t i = 0; i < length; i += 64) prefetch_from<0, 2>(row + i);
+        prefetch_from<0, 2>(row + length - 1);
     }
 }
 
@@ -101,34 +108,54 @@ template <class T> bool is_in_runs(const Job &job) {
     return job.instance_stride == row || (job.member_stride == row && job.instance_stride == job.n_members * row);
 }
 
-// Which memory is worth fetching while a loop goes over the vectors of a member: what is read soon.
-// Across, a later row, which may be one of the next instance. Side by side, what has the place of the
-// member's vectors in the memory of the next group, so that each part of it is fetched once.
-template <class T, bool SIDE> struct LaterRows {
-    ptrdiff_t ahead, stride;  // in bytes, from the first row of a group and from one member to the next
-    ptrdiff_t first_wrapped;  // from this member on, later rows are those of the next instance
-    ptrdiff_t wrap;           // bytes to them
-    bool is_far;              // whether so much is read before that the first cache would lose it
+// Up to so many classes instances are side by side (measured): probabilities under the first four
+// rules alone, and what combines lanes more often, which is logits and, most of all, other rules and
+// extras. With more classes too if a cache has all members of a group, and they are fetched in time;
+// not with the narrowest vectors, of which a transposition has more than it saves.
+constexpr ptrdiff_t FEW_CLASSES = 48, FEW_CLASSES_OF_LOGITS = 160, FEW_CLASSES_OF_MORE_WORK = 400;
+constexpr ptrdiff_t SMALL_GROUP = BYTES > 16 ? 200 << 10 : 0;
 
-    explicit LaterRows(const Job &job) : stride(job.member_stride), first_wrapped(job.n_members), wrap(0) {
+template <class T> bool is_side_by_side(const Job &job) {
+    ptrdiff_t few = job.kind == LOGITS ? FEW_CLASSES_OF_LOGITS : FEW_CLASSES;
+    if (job.extras != 0) few = FEW_CLASSES_OF_MORE_WORK;
+    for (int i = 0; i < job.n_rules; i++) {
+        if (job.rules[i].structure >= Structure::COSTS) return true;  // which need classes in their order
+        if (job.rules[i].structure >= Structure::SEPARABLE) few = FEW_CLASSES_OF_MORE_WORK;
+    }
+    if (job.class_stride != ptrdiff_t(sizeof(T))) return true;
+    if (is_in_runs<T>(job) && job.n_members * job.n_classes * BYTES <= SMALL_GROUP) few = FEW_CLASSES_OF_MORE_WORK;
+    return job.n_classes <= few && 2 * job.n_instances * (1 + job.n_classes / LANES<T>) > job.n_classes;
+}
+
+// Which memory is fetched while a loop goes over the vectors of a member: what is read soon.
+// Across, it is a later row, which may be one of the next instance. Side by side, what has the place of the
+// member's vectors in the memory of the next group, so that each part of it is fetched once.
+template <class T, bool SIDE> struct PrefetchPlan {
+    ptrdiff_t ahead, stride;           // in bytes, from the first row of a group and from one member to the next
+    ptrdiff_t first_of_next_instance;  // from this member on, what is fetched are rows of the next instance
+    ptrdiff_t bytes_to_next_instance;  // by which these are farther away
+    bool to_second_cache;              // whether so much is read before that the first cache would lose it
+
+    explicit PrefetchPlan(const Job &job) : stride(job.member_stride), first_of_next_instance(job.n_members), bytes_to_next_instance(0) {
         const ptrdiff_t row = job.n_classes * ptrdiff_t(sizeof(T)), group = LANES<T> * job.instance_stride;
         if (!SIDE) {
             const ptrdiff_t rows = 1 + AHEAD / row, members = rows % job.n_members;
             ahead = rows / job.n_members * job.instance_stride + members * job.member_stride;
-            first_wrapped -= members;
-            wrap = job.instance_stride - job.n_members * job.member_stride;
-            is_far = false;
+            first_of_next_instance -= members;
+            bytes_to_next_instance = job.instance_stride - job.n_members * job.member_stride;
+            to_second_cache = false;
         } else if (job.instance_stride == row) {  // a run for each member
             ahead = group > AHEAD_OF_ROWS ? group : AHEAD_OF_ROWS;
-            is_far = false;
+            to_second_cache = false;
         } else {
             ahead = group;
             stride = LANES<T> * row;
-            is_far = job.n_members * stride > FIRST_CACHE / 2;
+            to_second_cache = job.n_members * stride > FIRST_CACHE / 2;
         }
     }
-    INLINE const char *beside(const char *first_row, ptrdiff_t m) const {
-        return first_row + ahead + m * stride + (m < first_wrapped ? 0 : wrap);
+    // What is fetched in the loop over member m of a group.
+    INLINE uintptr_t address_for(const char *first_row, ptrdiff_t m) const {
+        return address_of(first_row) + ahead + m * stride + (m < first_of_next_instance ? 0 : bytes_to_next_instance);
     }
 };
 
@@ -140,7 +167,7 @@ template <class T, bool SIDE> class Members {
     // If loops over a member's vectors fetch later ones, copying them need not, and memory is read while
     // the processor computes.
     Members(const Job &job, Arena &arena, bool loops_fetch = false)
-        : n(int(SIDE ? job.n_classes : (job.n_classes + LANES<T> - 1) / LANES<T>)), job_(job), later_(job) {
+        : n(int(SIDE ? job.n_classes : (job.n_classes + LANES<T> - 1) / LANES<T>)), job_(job), prefetch_plan_(job) {
         const ptrdiff_t apart = job.member_stride / ptrdiff_t(sizeof(T));
         is_run_ = SIDE && job.n_members > 1 && is_run(apart) && job.n_members * apart * BYTES <= STAGE_BYTES;
         distance_ = is_run_ ? apart : n;
@@ -157,8 +184,8 @@ template <class T, bool SIDE> class Members {
             else if (job.weights != nullptr && job.weight_instance_stride == 0) w = weight_of(0, m);
             shared_weights_[m] = w;
         }
-        silence_ = has_silent_members();
-        in_place_ = job.kind == PROBABILITIES && !silence_ &&
+        has_weightless_ = has_weightless_members();
+        in_place_ = job.kind == PROBABILITIES && !has_weightless_ &&
                     (!SIDE || job.instance_stride == ptrdiff_t(sizeof(T)));
         const ptrdiff_t strides[] = {job.instance_stride, job.member_stride, job.class_stride};
         const ptrdiff_t sizes[] = {job.n_instances, job.n_members, job.n_classes};
@@ -197,7 +224,7 @@ template <class T, bool SIDE> class Members {
         }
         // Across, later logits are fetched where members become probabilities, which takes longest.
         const bool fetches = loops_fetch_ && (SIDE || job_.kind != LOGITS);
-        return Row<T>::of(copy, n, fetches ? later_.beside(address_[0], m) : nullptr, later_.is_far);
+        return Row<T>::of(copy, n, fetches ? prefetch_plan_.address_for(address_[0], m) : 0, prefetch_plan_.to_second_cache);
     }
 
     // Σ p·log p of a member from logits, whose row was read.
@@ -287,21 +314,23 @@ template <class T, bool SIDE> class Members {
     // A member where it is in memory, with a filler in lanes without a class.
     INLINE Row<T> in_place(ptrdiff_t m, double filler = 0) {
         const char *start = address(0, m);
-        if (SIDE) return {start, job_.class_stride, start + (n - 1) * job_.class_stride, n, start + AHEAD, false};
-        const char *last = start + (n - 1) * BYTES, *later = later_.beside(address_[0], m);
-        if (job_.n_classes % LANES<T> == 0) return {start, BYTES, last, n, later, false};
+        if (SIDE) return {start, job_.class_stride, start + (n - 1) * job_.class_stride, n, address_of(start) + AHEAD, false};
+        const char *last = start + ptrdiff_t(n - 1) * BYTES;
+        const uintptr_t fetched = prefetch_plan_.address_for(address_[0], m);
+        if (job_.n_classes % LANES<T> == 0) return {start, BYTES, last, n, fetched, false};
         *tail_ = load_tail(last, filler);
-        return {start, BYTES, reinterpret_cast<const char *>(tail_), n, later, false};
+        return {start, BYTES, reinterpret_cast<const char *>(tail_), n, fetched, false};
     }
 
     // The last classes of a row.
     INLINE V<T> load_tail(const char *place, double filler) const {
-        int rest = int(job_.n_classes - ptrdiff_t(n - 1) * LANES<T>);
-        return lane_numbers<T>() < rest ? load_within(place) : fill<T>(filler);
+        const int n_last = int(job_.n_classes - ptrdiff_t(n - 1) * LANES<T>);
+        return lane_numbers<T>() < n_last ? load_within(place) : fill<T>(filler);
     }
 
-    // Whether members that are so many numbers apart are transposed all at once, with what is between
-    // them: they lie one after the other, or their own blocks would have as many numbers that nobody needs.
+    // Whether the members of an instance, each `apart` numbers after the one before, are transposed as one run,
+    // together with what is between them. This pays if that is no more than what would fill up the last block
+    // of each member, transposed alone.
     bool is_run(ptrdiff_t apart) const {
         return job_.class_stride == ptrdiff_t(sizeof(T)) && job_.member_stride == apart * ptrdiff_t(sizeof(T)) &&
                apart >= n && apart <= (n + LANES<T> - 1) / LANES<T> * LANES<T>;
@@ -314,7 +343,7 @@ template <class T, bool SIDE> class Members {
             const ptrdiff_t next_group = offset + LANES<T> * job_.instance_stride;
             for (int lane = 0; lane < LANES<T>; lane++) {
                 block[lane] = load<T>(address_[lane] + offset);
-                if (!loops_fetch_) __builtin_prefetch(address_[lane] + next_group);
+                if (!loops_fetch_) prefetch_from(address_of(address_[lane]) + next_group);
             }
         } else {
             for (int lane = 0; lane < LANES<T>; lane++) block[lane] = load_within(address_[lane] + offset);
@@ -332,7 +361,7 @@ template <class T, bool SIDE> class Members {
 
     void transpose_all() {
         transpose_run(0, (job_.n_members - 1) * distance_ + n, stage_);
-        if (job_.kind == PROBABILITIES && !silence_) memset(is_ready_, 1, job_.n_members);
+        if (job_.kind == PROBABILITIES && !has_weightless_) memset(is_ready_, 1, job_.n_members);
         is_transposed_ = true;
     }
 
@@ -349,7 +378,7 @@ template <class T, bool SIDE> class Members {
                 for (int r = 0; r < n; r++) copy[r] = row[r];
         }
         if (job_.kind == MASSES) normalize(copy);
-        if (silence_) silence(m, copy);
+        if (has_weightless_) replace_weightless(m, copy);
     }
 
     INLINE void deinterleave_rows(const char *place, V<T> *copy) {
@@ -367,7 +396,7 @@ template <class T, bool SIDE> class Members {
         V<T> rows[K];
         for (int i = 0; i < K; i++) {
             rows[i] = load<T>(place + i * BYTES);
-            if (!loops_fetch_) __builtin_prefetch(place + i * BYTES + AHEAD_OF_ROWS);
+            if (!loops_fetch_) prefetch_from(address_of(place) + i * BYTES + AHEAD_OF_ROWS);
         }
         deinterleave<T, K>(rows, copy);
     }
@@ -402,7 +431,7 @@ template <class T, bool SIDE> class Members {
             for (int r = start; r < n && r < start + 16; r++) {
                 const V<T> below = at_least_lowest<T>(z[r] - top), e = exp_within<T>(below);
                 const Bits<T> is_largest = below == T(0);
-                if constexpr (!SIDE) z.fetch_later(r);
+                if constexpr (!SIDE) z.prefetch(r);
                 p[r] = e;
                 part = is_largest ? part : part + e;
                 n_largest = is_largest ? n_largest + T(1) : n_largest;
@@ -448,7 +477,7 @@ template <class T, bool SIDE> class Members {
     }
 
     // Instances for which the member has weight 0 get a row that is certain of the first class.
-    void silence(ptrdiff_t m, V<T> *p) {
+    void replace_weightless(ptrdiff_t m, V<T> *p) {
         const V<T> w = weight(m);
         for (int r = 0; r < n; r++) {
             V<T> certain{};
@@ -459,7 +488,7 @@ template <class T, bool SIDE> class Members {
     }
 
     // Whether members that were not checked may have weight 0; they may even be NaN.
-    bool has_silent_members() const {
+    bool has_weightless_members() const {
         if (job_.tolerance >= 0 || job_.weights == nullptr) return false;
         const ptrdiff_t stop = job_.weight_instance_stride == 0 ? job_.start + 1 : job_.stop;
         for (ptrdiff_t i = job_.start; i < stop; i++)
@@ -469,7 +498,7 @@ template <class T, bool SIDE> class Members {
     }
 
     const Job &job_;
-    const LaterRows<T, SIDE> later_;
+    const PrefetchPlan<T, SIDE> prefetch_plan_;
     V<T> *stage_, *tail_, *negatives_;
     char *is_ready_;
     T *shared_weights_;
@@ -477,7 +506,7 @@ template <class T, bool SIDE> class Members {
     const char *address_[GROUP];  // of instances
     ptrdiff_t capacity_, distance_;  // copies of members that have room, and vectors from one to the next
     ptrdiff_t instance_[GROUP];
-    bool is_run_, loops_fetch_, silence_, in_place_, use_in_place_ = false, is_transposed_ = false, is_full_ = false;
+    bool is_run_, loops_fetch_, has_weightless_, in_place_, use_in_place_ = false, is_transposed_ = false, is_full_ = false;
 };
 
 }  // namespace SCOREWISE_ISA

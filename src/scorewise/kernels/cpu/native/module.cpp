@@ -107,23 +107,63 @@ class View {
     bool is_open_ = false;
 };
 
+// Whether a number is a count from 1 to `most`.
+bool is_count(double number, ptrdiff_t most) {
+    return number >= 1 && number <= static_cast<double>(most) && number == static_cast<double>(static_cast<ptrdiff_t>(number));
+}
+
+// Whether a rule of so many classes has the parameter and as many numbers as its structure needs: the kernels read
+// them without looking.
+bool has_numbers(const Rule& rule, ptrdiff_t n_classes) {
+    const ptrdiff_t size = rule.size, square = n_classes * n_classes;
+    switch (rule.structure) {
+        case Structure::SEPARABLE: return size == 0 || size == n_classes + 1;
+        case Structure::COSTS: return is_count(rule.parameter, size) && size == n_classes * (ptrdiff_t(rule.parameter) + 1);
+        case Structure::LARGEST: return size == 0 && is_count(rule.parameter, n_classes);
+        case Structure::QUADRATIC: return n_classes > 0 && size >= square && (size - square) % n_classes == 0;
+        case Structure::TWO_CLASS: {
+            if (n_classes != 2 || size < TWO_CLASS_HEADER) return false;
+            ptrdiff_t expected = TWO_CLASS_HEADER;  // then nodes with weights, and two polynomials of each class
+            for (int i = 3; i < 7; ++i) {
+                if (!is_count(rule.numbers[i], size)) return false;
+                expected += (i % 2 == 0 ? 2 : 4) * ptrdiff_t(rule.numbers[i]);
+            }
+            return size == expected;
+        }
+        default: return size == 0;
+    }
+}
+
 // Read a rule, the tuple (structure, parameter, numbers or None).
-bool read_rule(PyObject* item, Rule& rule, View& numbers) {
+bool read_rule(PyObject* item, ptrdiff_t n_classes, Rule& rule, View& numbers) {
     if (!PyTuple_Check(item) || PyTuple_Size(item) != 3) {
         PyErr_SetString(PyExc_TypeError, "a rule is a tuple (structure, parameter, numbers)");
         return false;
     }
-    rule.structure = static_cast<int>(PyLong_AsLong(PyTuple_GetItem(item, 0)));
+    const long structure = PyLong_AsLong(PyTuple_GetItem(item, 0));
     rule.parameter = PyFloat_AsDouble(PyTuple_GetItem(item, 1));
     rule.numbers = nullptr;
     rule.size = 0;
     if (PyErr_Occurred()) return false;
+    if (structure < 0 || structure > static_cast<long>(Structure::TWO_CLASS)) {
+        PyErr_Format(PyExc_ValueError, "there is no structure %ld", structure);
+        return false;
+    }
+    rule.structure = static_cast<Structure>(structure);
     PyObject* array = PyTuple_GetItem(item, 2);
-    if (array == Py_None) return true;
-    if (!numbers.open(array, 1, "d", false)) return false;
-    rule.numbers = reinterpret_cast<const double*>(numbers.data());
-    rule.size = numbers.size(0);
-    return true;
+    if (array != Py_None) {
+        if (!numbers.open(array, 1, "d", false)) return false;
+        rule.numbers = reinterpret_cast<const double*>(numbers.data());
+        rule.size = numbers.size(0);
+        if (rule.size > 1 && numbers.stride(0) != sizeof(double)) {
+            PyErr_SetString(PyExc_ValueError, "the numbers of a rule must be contiguous");
+            return false;
+        }
+    }
+    if (has_numbers(rule, n_classes)) return true;
+    PyErr_Format(PyExc_ValueError, "a rule of structure %ld for %zd classes does not have %zd numbers, or not this parameter",
+                 structure, static_cast<Py_ssize_t>(n_classes), static_cast<Py_ssize_t>(rule.size));
+    return false;
 }
 
 // Read members (N, M, K) and their weights, or None; sets an error if they do not fit.
@@ -155,16 +195,16 @@ bool has_arguments(Py_ssize_t n_args, Py_ssize_t wanted) {
     return n_args == wanted;
 }
 
-// Read rules from a tuple of at most MOST_RULES.
+// Read rules from a tuple of at most MOST_RULES; the job has its number of classes.
 bool read_rules(PyObject* tuple, Job& job, Rule* rules, View* numbers) {
     if (!PyTuple_Check(tuple) || PyTuple_Size(tuple) > MOST_RULES) {
-        PyErr_SetString(PyExc_TypeError, "rules are a tuple of at most 64");
+        PyErr_Format(PyExc_TypeError, "rules are a tuple of at most %d", MOST_RULES);
         return false;
     }
     job.rules = rules;
     job.n_rules = static_cast<int>(PyTuple_Size(tuple));
     for (int i = 0; i < job.n_rules; ++i)
-        if (!read_rule(PyTuple_GetItem(tuple, i), rules[i], numbers[i])) return false;
+        if (!read_rule(PyTuple_GetItem(tuple, i), job.n_classes, rules[i], numbers[i])) return false;
     return true;
 }
 
@@ -254,7 +294,7 @@ PyObject* decompose(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     return answer(status);
 }
 
-// What an accumulator knows: the tuple (anchor, deviation, regrets, statistics, convex, is_free) of
+// What an accumulator knows: the tuple (anchor, deviation, regrets, statistics, convex, has_zero_anchor) of
 // flat arrays, the last two in float64 and bytes.
 class OpenMemory {
   public:
@@ -355,9 +395,9 @@ PyObject* accumulate(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     return answer(status);
 }
 
-// settle(memory, totals, rules, n_classes, is_side_by_side, wanted, start, stop);
+// update_results(memory, totals, rules, n_classes, is_side_by_side, wanted, start, stop);
 // see _native.pyi.
-PyObject* settle(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
+PyObject* update_results(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     if (!has_arguments(n_args, 8)) return nullptr;
     const char* format = View::format_of(args[1]);
     View totals, numbers[MOST_RULES];
@@ -366,8 +406,8 @@ PyObject* settle(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     Job job = {};
     State state = {};
     if (format == nullptr || !totals.open(args[1], 2, format, true)) return nullptr;
-    if (!read_rules(args[2], job, rules, numbers)) return nullptr;
     job.n_classes = PyLong_AsSsize_t(args[3]);
+    if (PyErr_Occurred() || !read_rules(args[2], job, rules, numbers)) return nullptr;
     state.is_side_by_side = PyObject_IsTrue(args[4]) == 1;
     state.wanted = static_cast<int>(PyLong_AsLong(args[5]));
     if (PyErr_Occurred() || !open.read(args[0], format, job, state)) return nullptr;
@@ -385,9 +425,44 @@ PyObject* settle(PyObject*, PyObject* const* args, Py_ssize_t n_args) {
     job.part_stride = totals.stride(0);
     Status status;
     Py_BEGIN_ALLOW_THREADS;
-    status = *format == 'f' ? chosen->settle_float(job, state) : chosen->settle_double(job, state);
+    status = *format == 'f' ? chosen->update_results_float(job, state) : chosen->update_results_double(job, state);
     Py_END_ALLOW_THREADS;
     return answer(status);
+}
+
+// What Python files repeat: tests compare them.
+int add_constants(PyObject* module) {
+    const struct {
+        const char* name;
+        long value;
+    } constants[] = {
+        {"LANE_BLOCK", LANE_BLOCK},
+        {"MOST_RULES", MOST_RULES},
+        {"PROBABILITIES", PROBABILITIES},
+        {"LOGITS", LOGITS},
+        {"MASSES", MASSES},
+        {"LOG", long(Structure::LOG)},
+        {"BRIER", long(Structure::BRIER)},
+        {"ZERO_ONE", long(Structure::ZERO_ONE)},
+        {"SPHERICAL", long(Structure::SPHERICAL)},
+        {"SEPARABLE", long(Structure::SEPARABLE)},
+        {"NORM", long(Structure::NORM)},
+        {"COSTS", long(Structure::COSTS)},
+        {"LARGEST", long(Structure::LARGEST)},
+        {"QUADRATIC", long(Structure::QUADRATIC)},
+        {"CUMULATIVE", long(Structure::CUMULATIVE)},
+        {"TWO_CLASS", long(Structure::TWO_CLASS)},
+        {"UNBIASED", UNBIASED},
+        {"ERRORS", ERRORS},
+        {"REVERSE", REVERSE},
+        {"ACTIONS", ACTIONS},
+        {"EPISTEMIC", EPISTEMIC},
+        {"REGRETS", REGRETS},
+        {"CONVEX", CONVEX},
+    };
+    for (const auto& constant : constants)
+        if (PyModule_AddIntConstant(module, constant.name, constant.value) < 0) return -1;
+    return 0;
 }
 
 // Chooses the fastest instruction set, or the one that the environment names.
@@ -434,13 +509,14 @@ PyMethodDef methods[] = {
      "Whether members are predictions for each of some instances."},
     {"accumulate", as_method(accumulate), METH_FASTCALL,
      "Add members, which were checked, to an accumulator's state of some instances."},
-    {"settle", as_method(settle), METH_FASTCALL,
+    {"update_results", as_method(update_results), METH_FASTCALL,
      "Find the totals of some instances, and bring their EU up to date."},
     {nullptr, nullptr, 0, nullptr},
 };
 
 PyModuleDef_Slot slots[] = {
     {Py_mod_exec, reinterpret_cast<void*>(choose)},
+    {Py_mod_exec, reinterpret_cast<void*>(add_constants)},
     {0, nullptr},
 };
 

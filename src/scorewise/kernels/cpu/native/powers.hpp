@@ -183,7 +183,7 @@ template <class T> struct Tangent {
     V<T> *scale;    // w·q^(rate + 1); under norms divided by their sum
     V<T> norm;      // of q, under norms
     int *apart;     // room for the places of vectors
-    bool is_fitted, is_found;
+    bool is_fitted, is_current;
 };
 
 template <class T> Tangent<T> *new_tangent(int n, Arena &arena) {
@@ -191,7 +191,7 @@ template <class T> Tangent<T> *new_tangent(int n, Arena &arena) {
     tangent->inverse = arena.take<V<T>>(n);
     tangent->scale = arena.take<V<T>>(n);
     tangent->apart = arena.take<int>(n + 1);
-    tangent->is_fitted = tangent->is_found = false;
+    tangent->is_fitted = tangent->is_current = false;
     return tangent;
 }
 

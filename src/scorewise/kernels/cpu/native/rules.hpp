@@ -27,7 +27,7 @@ template <class T> struct Entropy {
 
 // A rule with its numbers in the precision of the predictions.
 template <class T> struct RuleNumbers {
-    int structure;
+    Structure structure;
     double parameter;
     const T *numbers;        // padded to whole vectors
     const double *doubles;   // as they were passed
@@ -50,7 +50,7 @@ template <class T, bool SIDE> struct Rules {
         own.doubles = rule.numbers;
         own.size = rule.size;
         own.power_of_total.fit(rate_of(own));
-        for (ptrdiff_t i = 0; rule.structure == QUADRATIC && i < ptrdiff_t(n) * n; i++)
+        for (ptrdiff_t i = 0; rule.structure == Structure::QUADRATIC && i < ptrdiff_t(n) * n; i++)
             own.largest = rule.numbers[i] > own.largest ? rule.numbers[i] : own.largest;
         if (rule.size > 0) {
             T *numbers = arena.take<T>(rule.size + LANES<T>);
@@ -64,7 +64,7 @@ template <class T, bool SIDE> struct Rules {
     }
 
     // Of the powers in a separable entropy or a norm.
-    static double rate_of(const Number &rule) { return rule.parameter - (rule.structure == scorewise::NORM); }
+    static double rate_of(const Number &rule) { return rule.parameter - (rule.structure == Structure::NORM); }
 
     // The number of class r of a vector: the same for all instances, or one for each lane.
     static INLINE V<T> coefficient(const T *numbers, int r) {
@@ -268,14 +268,14 @@ template <class T, bool SIDE> struct Rules {
     // -- separable and norm, from the mean: what depends on it alone is found once ----------------------
 
     static bool has_tangent(const Number &rule) {
-        return rule.structure == LOG || rule.structure == SEPARABLE || rule.structure == NORM;
+        return rule.structure == Structure::LOG || rule.structure == Structure::SEPARABLE || rule.structure == Structure::NORM;
     }
 
     static void find_tangent(const Number &rule, Row<T> q) {
         Tangent<T> &tangent = *rule.tangent;
-        if (tangent.is_found) return;
-        tangent.is_found = true;
-        const bool is_norm = rule.structure == scorewise::NORM;
+        if (tangent.is_current) return;
+        tangent.is_current = true;
+        const bool is_norm = rule.structure == Structure::NORM;
         const T rate = T(rate_of(rule));
         if (!tangent.is_fitted) tangent.bend.fit(rate);
         tangent.is_fitted = true;
@@ -294,9 +294,9 @@ template <class T, bool SIDE> struct Rules {
             tangent.scale[r] = rule.numbers != nullptr ? power * coefficient(rule.numbers, r) : power;
         }
         if (!is_norm) return;
-        const V<T> sum = sum_over_classes(q.n, [&](int r, V<T> sum) { return sum + tangent.scale[r]; });
-        tangent.norm = top * exp<T>(log(sum) / T(rule.parameter));
-        for (int r = 0; r < q.n; r++) tangent.scale[r] = tangent.scale[r] / sum;
+        const V<T> powers = sum_over_classes(q.n, [&](int r, V<T> sum) { return sum + tangent.scale[r]; });
+        tangent.norm = top * exp<T>(log(powers) / T(rule.parameter));
+        for (int r = 0; r < q.n; r++) tangent.scale[r] = tangent.scale[r] / powers;
     }
 
     // Σ scale·b(x(r)) over classes. Vectors with numbers that the polynomial does not serve come after the
@@ -333,7 +333,7 @@ template <class T, bool SIDE> struct Rules {
                                             const V<T> *gradient = nullptr, V<T> *slope = nullptr) {
         const Tangent<T> &tangent = *rule.tangent;
         Bits<T> is_beyond{};
-        if (rule.structure != scorewise::NORM) {
+        if (rule.structure != Structure::NORM) {
             V<T> sum{};
             value = sum_bends(tangent, n, [&](int r, bool is_first) __attribute__((always_inline)) {
                 const V<T> x = relative(r);
@@ -419,7 +419,7 @@ template <class T, bool SIDE> struct Rules {
         constexpr int PARTS = sizeof(T) == 4 ? 2 : 1;
         const double rounding = (4.0 + p.n) * (sizeof(T) == 4 ? 0x1p-50 : 0x1p-96);
         Exact *costs = reinterpret_cast<Exact *>(rule.row);
-        Exact best[PARTS];
+        Exact best[PARTS] = {};
         for (int a = 0; a < n_actions; a++) {
             Exact s[PARTS] = {};
             for (int r = 0; r < p.n; r++) {
@@ -631,39 +631,39 @@ template <class T, bool SIDE> struct Rules {
 
     static Entropy<T> entropy(const Number &rule, Row<T> p, const Sums<T> &s) {
         switch (rule.structure) {
-            case SEPARABLE: return separable_entropy(rule, p, s);
-            case NORM: return norm_entropy(rule, p, s);
-            case COSTS: return cost_entropy(rule, p);
-            case LARGEST: return largest_entropy(rule, p, s);
-            case QUADRATIC: return quadratic_entropy(rule, p);
-            case TWO_CLASS: return two_class_entropy(rule, p, s);
+            case Structure::SEPARABLE: return separable_entropy(rule, p, s);
+            case Structure::NORM: return norm_entropy(rule, p, s);
+            case Structure::COSTS: return cost_entropy(rule, p);
+            case Structure::LARGEST: return largest_entropy(rule, p, s);
+            case Structure::QUADRATIC: return quadratic_entropy(rule, p);
+            case Structure::TWO_CLASS: return two_class_entropy(rule, p, s);
             default: return cumulative_entropy(rule, p);
         }
     }
 
     // Whether EU is a least regret, not a mean divergence.
-    static bool has_regrets(const Number &rule) { return rule.structure == COSTS || rule.structure == LARGEST; }
+    static bool has_regrets(const Number &rule) { return rule.structure == Structure::COSTS || rule.structure == Structure::LARGEST; }
 
     // D(q, p) with d = p − q, which callers may have with more digits.
     static V<T> divergence(const Number &rule, Row<T> q, Row<T> p, Row<T> d) {
         switch (rule.structure) {
-            case LOG:
-            case SEPARABLE: return separable_divergence(rule, q, p, d);
-            case BRIER: return brier_divergence(d);
-            case SPHERICAL: return spherical_divergence(q, p, d);
-            case NORM: return norm_divergence(rule, q, p, d);
-            case QUADRATIC: return quadratic_divergence(rule, d);
-            case TWO_CLASS: return two_class_divergence(rule, q, p, d, false);
+            case Structure::LOG:
+            case Structure::SEPARABLE: return separable_divergence(rule, q, p, d);
+            case Structure::BRIER: return brier_divergence(d);
+            case Structure::SPHERICAL: return spherical_divergence(q, p, d);
+            case Structure::NORM: return norm_divergence(rule, q, p, d);
+            case Structure::QUADRATIC: return quadratic_divergence(rule, d);
+            case Structure::TWO_CLASS: return two_class_divergence(rule, q, p, d, false);
             default: return cumulative_divergence(d);
         }
     }
-    static int n_regrets(const Number &rule, int n) { return rule.structure == COSTS ? int(rule.parameter) : 2 * n; }
+    static int n_regrets(const Number &rule, int n) { return rule.structure == Structure::COSTS ? int(rule.parameter) : 2 * n; }
     static void add_regrets(const Number &rule, Row<T> p, V<T> w) {
-        if (rule.structure == COSTS) add_cost_regrets(rule, p, w);
+        if (rule.structure == Structure::COSTS) add_cost_regrets(rule, p, w);
         else add_largest_regrets(rule, p, w);
     }
     static V<T> least_regret(const Number &rule, int n) {
-        return rule.structure == COSTS ? least_cost_regret(rule) : least_largest_regret(rule, n);
+        return rule.structure == Structure::COSTS ? least_cost_regret(rule) : least_largest_regret(rule, n);
     }
 };
 

@@ -8,6 +8,16 @@ namespace SCOREWISE_ISA {
 
 constexpr int BLOCK = 16;  // vectors that are summed in the precision of the predictions
 
+constexpr Structure FIRST_FOUR[] = {Structure::LOG, Structure::BRIER, Structure::ZERO_ONE, Structure::SPHERICAL};
+
+// One item for each of the first four structures.
+template <class Item> struct OfFirstFour {
+    Item items[4];
+
+    INLINE Item &operator[](Structure structure) { return items[int(structure)]; }
+    INLINE const Item &operator[](Structure structure) const { return items[int(structure)]; }
+};
+
 // Over the classes of a prediction p.
 template <class T> struct Sums {
     V<T> total;     // Σp
@@ -40,14 +50,14 @@ template <class T> struct LongSum {
 // Blocks of vectors are summed in T, and these sums in float64: the rounding errors of many terms
 // would add up. Bits of numbers that are not negative are ordered as these are, and cheaper to
 // compare.
-template <class T, bool LOG, bool SQUARED, bool MOVE, bool TWO = false>
+template <class T, bool WITH_LOG, bool SQUARED, bool MOVE, bool TWO = false>
 INLINE Sums<T> sums_over_classes(Row<T> row, Center<T> *center, V<T> w, Bits<T> &signs) {
     Bits<T> top{}, signs_here{};
     auto block = [&](int start, int stop) __attribute__((always_inline)) {
         Sums<T> s{};
         for (int r = start; r < stop; r++) {
             V<T> p = row[r];
-            if constexpr (MOVE) row.fetch_later(r);
+            if constexpr (MOVE) row.prefetch(r);
             if constexpr (MOVE) center[r].shift = fma(w, p - center[r].anchor, center[r].shift);
             Bits<T> bits = to_bits(p);
             signs_here |= bits;
@@ -57,7 +67,7 @@ INLINE Sums<T> sums_over_classes(Row<T> row, Center<T> *center, V<T> w, Bits<T> 
                 s.squares = fma(p, p, s.squares);
                 s.doubt = fma(p, T(1) - p, s.doubt);
             }
-            if constexpr (LOG) s.negative = fma(p, cheap_log(p), s.negative);
+            if constexpr (WITH_LOG) s.negative = fma(p, cheap_log(p), s.negative);
         }
         return s;
     };
@@ -81,15 +91,26 @@ INLINE Sums<T> sums_over_classes(Row<T> row, Center<T> *center, V<T> w, Bits<T> 
 }
 
 // What follows from the sums of a prediction; an array, as averages over members are taken of all.
-enum Value { SURPRISE, NEGATIVE, GINI, SQUARES, GAP, NORM, MISS, TOP, N_VALUES };
+// With S = Σp, which is 1 but for rounding errors:
+enum Value {
+    SURPRISE,  // −Σp·log(p/S), the entropy under log
+    NEGATIVE,  // Σp·log p
+    GINI,      // S² − Σp², the entropy under Brier: Σp·(1 − p) if S = 1
+    SQUARES,   // Σp²
+    GAP,       // S − ‖p‖, the entropy under spherical
+    NORM,      // ‖p‖
+    MISS,      // S − max p, the entropy under zero-one: 1 − max p if S = 1
+    TOP,       // max p
+    N_VALUES
+};
 
 template <class T> struct Values {
     V<T> at[N_VALUES];
 };
 
 // Which of them are computed; others are not set.
-template <bool LOG, bool SQUARED> constexpr bool is_computed(int value) {
-    return value >= MISS || (value <= NEGATIVE ? LOG : SQUARED);
+template <bool WITH_LOG, bool SQUARED> constexpr bool is_computed(int value) {
+    return value >= MISS || (value <= NEGATIVE ? WITH_LOG : SQUARED);
 }
 
 // S·log S, from S − 1: a series near S = 1, where all checked predictions are.
@@ -101,12 +122,12 @@ template <class T> INLINE V<T> total_log_total(V<T> beyond) {
     return value;
 }
 
-template <class T, bool LOG, bool SQUARED> INLINE Values<T> values_of(const Sums<T> &s) {
+template <class T, bool WITH_LOG, bool SQUARED> INLINE Values<T> values_of(const Sums<T> &s) {
     Values<T> v;
     V<T> beyond = s.total - T(1);
     v.at[MISS] = at_least_zero(s.total - s.top);
     v.at[TOP] = s.top;
-    if constexpr (LOG) {  // −Σp·log(p/S)
+    if constexpr (WITH_LOG) {  // −Σp·log(p/S)
         v.at[NEGATIVE] = s.negative * T(LOG_UNIT<T>);
         v.at[SURPRISE] = at_least_zero(total_log_total<T>(beyond) - v.at[NEGATIVE]);
     }

@@ -5,12 +5,13 @@
 // an integral of which no part is negative where p and q are near, and a difference of values of φ elsewhere.
 #pragma once
 
+#include "dispatch.hpp"
 #include "functions.hpp"
 
 namespace scorewise {
 namespace SCOREWISE_ISA {
 
-// What the class of each lane whose probability c is decides: its parameter, and how φ is made.
+// In each lane c is the probability of one of the two classes; these are the numbers of that class.
 template <class T> struct SideNumbers {
     V<T> alpha;    // the parameter of the class
     V<T> factor;   // of c^α − 1, where φ is made of it
@@ -27,7 +28,7 @@ template <class T> class TwoClass {
     TwoClass(const double *doubles, const T *numbers) : header_(doubles) {
         const bool is_single = sizeof(T) == 4;
         const ptrdiff_t skip = is_single ? 0 : 2 * n_nodes(0) + 4 * n_terms(0);
-        const ptrdiff_t nodes = HEADER + skip, polynomials = nodes + 2 * n_nodes(!is_single);
+        const ptrdiff_t nodes = TWO_CLASS_HEADER + skip, polynomials = nodes + 2 * n_nodes(!is_single);
         n_terms_ = n_terms(!is_single);
         terms_ = numbers + polynomials;
     }
@@ -39,7 +40,7 @@ template <class T> class TwoClass {
     // Where the nodes of an integral for numbers of single or double precision are, and how many.
     int n_nodes(bool is_double) const { return int(header_[is_double ? 6 : 4]); }
     const double *nodes(bool is_double) const {
-        return header_ + HEADER + (is_double ? 2 * n_nodes(0) + 4 * n_terms(0) : 0);
+        return header_ + TWO_CLASS_HEADER + (is_double ? 2 * n_nodes(0) + 4 * n_terms(0) : 0);
     }
 
     // Whether c is the probability of the second class, for which it must be small enough.
@@ -80,8 +81,6 @@ template <class T> class TwoClass {
     }
 
   private:
-    static constexpr ptrdiff_t HEADER = 19;
-
     int n_terms(bool is_double) const { return int(header_[is_double ? 5 : 3]); }
     bool has_bend() const { return header_[10] != 0 || header_[16] != 0; }
     bool has_flat() const { return header_[8] != 0 || header_[14] != 0; }
