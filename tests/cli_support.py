@@ -23,7 +23,18 @@ from scorewise.cli import app, demo
 from scorewise.compare import Evaluation
 from scorewise.io import Predictions
 
-COMMANDS = ["demo", "evaluate", "score", "certify", "apply", "label", "decide", "advise", "compare"]
+COMMANDS = [
+    "demo",
+    "evaluate",
+    "score",
+    "calibrate",
+    "certify",
+    "apply",
+    "label",
+    "decide",
+    "advise",
+    "compare",
+]
 
 NAMES = ["healthy", "doubtful", "ill"]
 

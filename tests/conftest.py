@@ -51,6 +51,15 @@ def one_torch_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
+@pytest.fixture(scope="module")
+def one_blas_thread() -> Iterator[None]:
+    """For problems so small that the threads of BLAS only wait for one another."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1, "blas"):
+        yield
+
+
 @pytest.fixture
 def no_screen() -> Iterator[None]:
     """Draw without a screen, and leave no figure and no setting behind."""

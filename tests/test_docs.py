@@ -31,9 +31,9 @@ def code_of(page: Path) -> str:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if code_of(page)], ids=lambda p: p.stem)
-def test_examples_of_a_page_run(page: Path):
+def test_examples_of_a_page_run(page: Path, tmp_path: Path):
     run = [sys.executable, "-W", "error", "-c", code_of(page)]
-    subprocess.run(run, capture_output=True, text=True, check=True, cwd=ROOT)
+    subprocess.run(run, capture_output=True, text=True, check=True, cwd=tmp_path)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.stem)

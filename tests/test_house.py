@@ -21,6 +21,7 @@ PRIVATE_NAMES = {
     "benchmarks/models.py": "times members that are stacked against members one by one",
     "tests/acquire/test_batches.py": SIZES,
     "tests/cli/test_remedies.py": "no command has a remedy that is no option of it",
+    "tests/cli/test_calibrate.py": SIZES,
     "tests/cli/test_score_on_disk.py": f"{SIZES}, and stops between two of them",
     "tests/io/test_score.py": f"{SIZES}, and fails or changes files between two of them",
     "tests/io_support.py": SIZES,

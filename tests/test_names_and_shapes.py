@@ -70,7 +70,7 @@ def test_other_names_than_those_of_the_predictions_raise():
         lambda probs, y, **options: sw.compare(probs, y, **options).calibration.incurred,
         lambda probs, y, **options: sw.evaluate(probs, y, n_resamples=100, **options).loss,
         lambda probs, y, **options: sw.task_losses(probs, y, **options).mean(),
-        lambda probs, y, **options: sw.fit_temperature(probs, y, **options).loss_before,
+        lambda probs, y, **options: sw.fit_calibration(probs, y, **options).scores[0].loss,
     ],
 )
 def test_labels_are_names_or_indices_in_every_task(function):
@@ -217,7 +217,7 @@ def test_a_data_frame_is_asked_about():
 
 def test_labels_show_that_members_are_on_the_first_axis():
     stacked = np.moveaxis(PROBS, 1, 0)
-    for call in (sw.task_losses, sw.compare, sw.evaluate, sw.fit_temperature):
+    for call in (sw.task_losses, sw.compare, sw.evaluate, sw.fit_calibration):
         with pytest.raises(sw.InvalidInput, match="member_axis=0 if members are on the first"):
             call(stacked, Y)
     assert error_of(stacked, Y, member_axis=0) == pytest.approx(ERROR)
@@ -279,3 +279,10 @@ def test_data_frames_of_members_have_the_same_rows_and_classes():
         sw.Samples([frame, frame], class_names=["c", "b", "a"])
     with pytest.raises(sw.InvalidInput, match="no arrays"):
         sw.Samples([frame, PROBS[:, 0].tolist()])
+
+
+def test_probabilities_of_class_one_are_told_how_to_become_two_classes():
+    p = RNG.uniform(size=(50, 4))
+    with pytest.raises(sw.InvalidInput, match=r"scorewise\.binary\(predictions\) for the probab"):
+        sw.fit_calibration(p, np.arange(50) % 2)
+    assert sw.fit_calibration(sw.binary(p), (p.mean(1) > 0.5).astype(int)).n_classes == 2

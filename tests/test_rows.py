@@ -22,7 +22,7 @@ MISSPELT: dict[str, tuple[Callable[..., Any], str]] = {
     "flor": (lambda **options: sw.task_losses(PROBS, Y, "log", **options), "floor"),
     "abstain_cots": (lambda **options: sw.decide(PROBS, np.eye(3), **options), "abstain_cost"),
     "randomstate": (lambda **options: sw.acquire_batch(PROBS, 2, **options), "random_state"),
-    "normalise": (lambda **options: sw.fit_temperature(PROBS, Y, **options), "normalize"),
+    "normalise": (lambda **options: sw.fit_calibration(PROBS, Y, **options), "normalize"),
 }
 
 

@@ -7,8 +7,55 @@ import time
 from functools import partial
 
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from scorewise._threads import _executor, run_in_stages, run_in_threads
+from scorewise._threads import _executor, one_blas_thread, run_in_stages, run_in_threads
+
+
+def blas_threads() -> set[int]:
+    return {x["num_threads"] for x in threadpool_info() if x["user_api"] == "blas"}
+
+
+def test_callers_in_several_threads_that_overlap_leave_blas_its_threads():
+    before = blas_threads()
+    first_is_in, second_is_in, first_is_out = (threading.Event() for _ in range(3))
+    between: list[set[int]] = []
+
+    def first() -> None:
+        with one_blas_thread():
+            first_is_in.set()
+            second_is_in.wait()
+        first_is_out.set()
+
+    def second() -> None:
+        first_is_in.wait()
+        with one_blas_thread():
+            second_is_in.set()
+            first_is_out.wait()
+            between.append(blas_threads())
+
+    threads = [threading.Thread(target=work) for work in (first, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert between == [{1}]
+    assert blas_threads() == before
+
+
+def test_other_threads_can_limit_blas_afterwards():
+    with one_blas_thread():
+        pass
+    limited: list[set[int]] = []
+
+    def limit() -> None:
+        with threadpool_limits(1, "blas"):
+            limited.append(blas_threads())
+
+    thread = threading.Thread(target=limit)
+    thread.start()
+    thread.join()
+    assert limited == [{1}]
 
 
 def record(done: list[int], stage: int, seconds: float = 0.001) -> bool:

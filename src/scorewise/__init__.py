@@ -15,7 +15,7 @@ from scorewise._version import __version__ as __version__
 from scorewise.abstain import certify, certify_threshold, load_policy
 from scorewise.accumulate import Accumulator
 from scorewise.acquire import acquire, acquire_batch
-from scorewise.calibrate import fit_temperature, loss_calibration
+from scorewise.calibrate import fit_calibration, load_calibration, loss_calibration
 from scorewise.compare import advise, compare, evaluate
 from scorewise.curves import augrc, aulc, rejection_curve
 from scorewise.decide import decide
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from scorewise import plots
     from scorewise.abstain import SelectiveClassifier
     from scorewise.acquire import ActiveLearner, active_learning
-    from scorewise.calibrate import LossRecalibrator
     from scorewise.detect import OODDetector
     from scorewise.models import BootstrapEnsemble, DeepEnsemble, fit_laplace, predict_dirichlet
     from scorewise.report import write_report
@@ -51,7 +50,6 @@ __all__ = [
     "Dirichlet",
     "ImproperRule",
     "InvalidInput",
-    "LossRecalibrator",
     "OODDetector",
     "Samples",
     "ScorewiseError",
@@ -72,11 +70,12 @@ __all__ = [
     "decompose",
     "evaluate",
     "explain_kernel",
+    "fit_calibration",
     "fit_laplace",
-    "fit_temperature",
     "get_num_threads",
     "get_rule",
     "label_wise",
+    "load_calibration",
     "load_policy",
     "loss_calibration",
     "ood_metrics",
@@ -104,7 +103,6 @@ __getattr__, __dir__ = lazy_names(
         "ActiveLearner": "scorewise.acquire",
         "BootstrapEnsemble": "scorewise.models",
         "DeepEnsemble": "scorewise.models",
-        "LossRecalibrator": "scorewise.calibrate",
         "OODDetector": "scorewise.detect",
         "SelectiveClassifier": "scorewise.abstain",
         "active_learning": "scorewise.acquire",

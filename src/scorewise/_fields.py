@@ -79,6 +79,26 @@ def check_same_names(names: ClassNames, others: ClassNames, subject: str = "clas
     )
 
 
+def check_names_of_model(names: ClassNames, expected: ClassNames, subject: str, why: str) -> None:
+    """Raise if predictions lack the class names that the subject was made with, or have others.
+
+    Predictions without names have classes that are called by their numbers.
+    """
+    for k, other in enumerate(expected or ()):
+        name = str(k) if names is None else names[k]
+        if name == other:
+            continue
+        if names is None:
+            raise InvalidInput(
+                f"these predictions have no class names, and class {k} is called {quoted(other)} "
+                f"in {subject}",
+                Remedy("class_names", ..., "the names in the order of the predictions"),
+            )
+        raise InvalidInput(
+            f"class {k} is called {quoted(name)} here and {quoted(other)} in {subject}: {why}"
+        )
+
+
 def checked_classes(names: Any, n_classes: int) -> np.ndarray | None:
     """Return the labels of the classes, read-only and of their own type; None if unknown."""
     if names is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -30,10 +30,13 @@ from scorewise._estimators import (
     passed_fit_params,
     routed_fit_params,
 )
+from scorewise._fields import class_text
 from scorewise._inputs import StoredAs, add_missing_classes
 from scorewise._losses import mean_and_uncertainty
 from scorewise._progress import bar, counted
 from scorewise._random import generator, seed_of
+from scorewise._text import quoted
+from scorewise.calibrate import METHODS, Calibration, fit_mean_calibration
 from scorewise.decompose import COMPONENTS
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
@@ -45,6 +48,11 @@ from scorewise.models import (
     predict_samples,
 )
 from scorewise.rules import ScoringRule, get_rule
+
+_ROWS_PER_CLASS = 25  # that "auto" needs to calibrate probabilities
+_ENOUGH_ROWS_PER_CLASS, _ENOUGH_ROWS = 100, 1000  # with which more rows hardly calibrate better
+_MOST_TRIED_ROWS = 1000  # of which the share that must be mixed is taken
+_TIMES_FEWEST = 20  # the rows that a guarantee needs at least, so that "auto" leaves enough of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +75,9 @@ class MeanPredictions:
     n_members: int
     stored_as: StoredAs
 
+    def __getitem__(self, rows: np.ndarray) -> MeanPredictions:
+        return replace(self, mean=self.mean[rows], uncertainty=self.uncertainty[rows])
+
 
 @dataclass(frozen=True)
 class MemberPredictor:
@@ -85,6 +96,8 @@ class MemberPredictor:
         Labels of the model and of the rows, in rising order; None where classes are numbered.
     columns : array or None
         Indices of the classes that the model was fitted on; None where these are all classes.
+    calibration : Calibration or None
+        Applied to the members of every row.
     """
 
     model: Any
@@ -93,6 +106,7 @@ class MemberPredictor:
     options: dict[str, Any]
     classes: np.ndarray | None = None
     columns: np.ndarray | None = None
+    calibration: Calibration | None = None
 
     @classmethod
     def of(
@@ -119,20 +133,33 @@ class MemberPredictor:
         """Return mean predictions and uncertainties to ten digits, some rows at a time."""
         means, uncertainties = [], []
         for samples in self._chunks(X):
+            n_members, stored_as = int(samples.probs.shape[-2]), samples.stored_as
+            if self.calibration is not None:
+                samples = self.calibration.transform_for(samples, self.component)
             mean, uncertainty = mean_and_uncertainty(samples, self.rule, self.component)
             means.append(mean)
             uncertainties.append(uncertainty)
-            n_members, stored_as = int(samples.probs.shape[-2]), samples.stored_as
         return MeanPredictions(
             np.concatenate(means), np.concatenate(uncertainties), n_members, stored_as
         )
 
+    def calibrated(self, rows: MeanPredictions, X: Any) -> MeanPredictions:
+        """Return the calibrated predictions of rows X, from those without calibration."""
+        if self.calibration is None or self.component != "total":
+            return self.mean_predictions(X)
+        means = Samples(rows.mean[:, None], check=False, class_names=self.classes)
+        samples = self.calibration.transform_for(means, "total")
+        mean, uncertainty = mean_and_uncertainty(samples, self.rule)
+        return replace(rows, mean=mean, uncertainty=uncertainty)
+
     def samples(self, X: Any) -> Samples:
         """Return the members' probabilities of all classes."""
         if self._has_one_class:
-            return self._one_class_predictions(X)
-        samples: Samples = predict_samples(self.model, X, **self.options)
-        return self._of_all_classes(samples.probs, samples.weights)
+            samples = self._one_class_predictions(X)
+        else:
+            predicted = predict_samples(self.model, X, **self.options)
+            samples = self._of_all_classes(predicted.probs, predicted.weights)
+        return samples if self.calibration is None else self.calibration.transform(samples)
 
     def _chunks(self, X: Any) -> Iterator[Samples]:
         """Yield the members' probabilities of all classes, some rows at a time."""
@@ -183,17 +210,20 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
     """A classifier fitted on a part of the rows and calibrated on the rest, which it holds out.
 
     A subclass checks its parameters in ``_check``, and learns from the held-out rows in
-    ``_calibrate``.
+    ``_learn``.
 
     Attributes
     ----------
     estimator_ : fitted model
     classes_ : array (K,)
+    calibration_ : Calibration or None
+        That of the probabilities, fitted on a part of the held-out rows.
     """
 
     estimator: Any
     rule: Any
     component: str
+    calibrate: str | None
     calibration_size: float
     n_samples: int | None
     random_state: Any
@@ -201,6 +231,7 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
     device: Any
     estimator_: Any
     classes_: np.ndarray
+    calibration_: Calibration | None
     _predictor: MemberPredictor
 
     # weights are routed to the model, if it requests them, and used for nothing else
@@ -211,8 +242,16 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         """Raise on invalid parameters, before fitting; the classes may be unknown."""
 
     @abc.abstractmethod
-    def _calibrate(
-        self, rows: MeanPredictions, labels: np.ndarray, classes: np.ndarray
+    def _fewest_rows(self, classes: np.ndarray) -> int:
+        """Return how many held-out rows ``_learn`` needs to be of use."""
+
+    @abc.abstractmethod
+    def _learn(
+        self,
+        rows: MeanPredictions,
+        labels: np.ndarray,
+        classes: np.ndarray,
+        calibration: Calibration | None,
     ) -> dict[str, Any]:
         """Return the attributes learned from held-out rows and the indices of their labels."""
 
@@ -245,6 +284,13 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         """
         rule = get_rule(self.rule)
         component = validate.choice(self.component, "component", COMPONENTS)
+        methods = ("auto", *METHODS[1:])
+        is_method = isinstance(self.calibrate, str) and self.calibrate in methods
+        if self.calibrate is not None and not is_method:
+            names = ", ".join(map(repr, methods))
+            raise InvalidInput(
+                f"calibrate must be one of {names} or None, not {quoted(self.calibrate)}"
+            )
         check_kind(self.estimator)
         check_no_threshold(self.estimator, self)
         y = check_targets(y)
@@ -270,11 +316,57 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         classes = predictor.classes
         if classes is None:
             classes = numbered_classes(rows.mean.shape[-1], y)
-        learned = self._calibrate(rows, np.searchsorted(classes, y_held_out), classes)
+        labels = np.searchsorted(classes, y_held_out)
+        others = self._rows_to_calibrate(len(labels), classes, seed)
+        calibration = None
+        if others.any():
+            # on other rows than the threshold, whose guarantee holds as for a model that was
+            # calibrated before
+            calibration = fit_mean_calibration(
+                rows.mean[others],
+                labels[others],
+                predictor.rule,
+                method=str(self.calibrate),
+                class_names=tuple(map(class_text, classes.tolist())),
+                seed=seed,
+            )
+            share = None  # the members are not moved for the total
+            if component != "total":
+                tried = np.flatnonzero(others)[:_MOST_TRIED_ROWS]
+                members = predictor.samples(_safe_indexing(X_held_out, tried))
+                share = float(calibration.mixed_rows(members).mean())
+            calibration = replace(calibration, mixed_share=share)
+            predictor = replace(predictor, calibration=calibration)
+            rows, labels = predictor.calibrated(rows, X_held_out)[~others], labels[~others]
+        learned = self._learn(rows, labels, classes, calibration)
         learned |= {"classes_": classes, "estimator_": model, "_predictor": predictor}
+        learned |= {"calibration_": calibration}
         for name, value in learned.items():
             setattr(self, name, value)
         return self
+
+    def _rows_to_calibrate(self, n: int, classes: np.ndarray, seed: int) -> np.ndarray:
+        """Return which of n held-out rows calibrate the probabilities, ``(n,)`` of bool.
+
+        These are at most a third, at random. With ``"auto"`` there are none if they, or the rest,
+        would be too few; this depends on numbers of rows alone, so that guarantees hold.
+        """
+        others = np.zeros(n, bool)
+        if self.calibrate is None:
+            return others
+        n_classes = len(classes)
+        n_others = min(n // 3, max(_ENOUGH_ROWS, _ENOUGH_ROWS_PER_CLASS * n_classes))
+        if self.calibrate == "auto":
+            calibrates = n_others >= _ROWS_PER_CLASS * n_classes
+            certifies = n - n_others >= _TIMES_FEWEST * self._fewest_rows(classes)
+            n_others = n_others if calibrates and certifies else 0
+        elif n_others < 2:
+            raise InvalidInput(
+                f"there are {n} held-out rows, and a third of them must be at least two rows to "
+                f"calibrate on; hold out more, or leave calibrate={self.calibrate!r} out"
+            )
+        others[generator(seed, 1).permutation(n)[:n_others]] = True
+        return others
 
     def _model_is_fitted(self) -> bool:
         """Return whether the model is used as it is."""
@@ -325,7 +417,7 @@ class HeldOutClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, abc.
         return self._mean_predictions(X).uncertainty
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the mean θ̄ of the members' probabilities.
+        """Return the mean of the members' probabilities, calibrated if there is a calibration.
 
         Parameters
         ----------

@@ -215,7 +215,7 @@ def row_chunks(samples: Samples) -> Iterator[Samples]:
     n, m, k = samples.shape
     step = max(1, _CHUNK_ELEMENTS // (m * k))
     for start in range(0, max(n, 1), step):  # a single chunk without rows, if there are none
-        yield samples[start : start + step]
+        yield samples[start : min(start + step, n)]
 
 
 def losses_of_mean(
@@ -279,12 +279,12 @@ def mean_and_uncertainty(
     rule.check_classes(samples.n_classes)
     mean = mean_in_float64(samples)
     if component == "total":
-        return mean, _total_of_mean(mean, rule, samples)
+        return mean, total_of_mean(mean, rule, samples)
     [uncertainty] = comparable_decompositions(samples, mean, [rule])
     return mean, np.asarray(getattr(uncertainty, component))
 
 
-def _total_of_mean(mean: np.ndarray, rule: ScoringRule, like: Samples | Dirichlet) -> np.ndarray:
+def total_of_mean(mean: np.ndarray, rule: ScoringRule, like: Samples | Dirichlet) -> np.ndarray:
     """Return H(θ̄) to ten digits."""
     prediction = in_library_of_rule(rule, mean, like)
     return ten_digits(to_numpy(rule._entropy(namespace(prediction), prediction)))
@@ -304,7 +304,7 @@ def comparable_decompositions(
         Decomposition(
             ten_digits(to_numpy(results[0][key].total))
             if isinstance(predictions, Dirichlet)
-            else _total_of_mean(mean, rule, predictions),
+            else total_of_mean(mean, rule, predictions),
             ten_digits(np.concatenate([to_numpy(result[key].aleatoric) for result in results])),
             ten_digits(np.concatenate([to_numpy(result[key].epistemic) for result in results])),
         )

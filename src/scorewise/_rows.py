@@ -177,7 +177,10 @@ def receive_samples(
     """Return Samples (n, M, K) from the predictions of a file, an array, or Samples."""
     distribution = receive_rows(predictions, name, options, on_host=on_host)
     if not isinstance(distribution, Samples):
-        raise InvalidInput(f"{name} must have members (n, M, K), which a Dirichlet does not have")
+        raise InvalidInput(
+            f"{name} must have members (n, M, K), which a Dirichlet does not have; where only its "
+            "mean matters, as for calibrating and abstaining, pass dirichlet.mean[:, None]"
+        )
     return distribution
 
 
@@ -290,8 +293,9 @@ def _check_rows(n_axes: int, name: str) -> None:
     if n_axes == 2:
         raise InvalidInput(
             f"{name} have two axes, which may be rows of one model or members of one row, and this "
-            f"needs rows (n, M, K): pass {name}[:, None] for n rows of one model, or {name}[None] "
-            "for the members of one row"
+            f"needs rows (n, M, K): pass {name}[:, None] for n rows of one model, {name}[None] for "
+            f"the members of one row, or scorewise.binary({name}) for the probabilities of class 1 "
+            "of n rows and M members"
         )
     if n_axes != 3:
         raise InvalidInput(f"{name} must be rows (n, M, K); reshape arrays with more axes")

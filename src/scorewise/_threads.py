@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from scorewise import _validate as validate
@@ -165,6 +165,61 @@ class _Stages:
         return not self._is_stopped
 
 
+class _BlasLimit:
+    """A thread that limits BLAS to one thread, as long as there are callers that want it.
+
+    Only the thread that sets a limit can lift it, and callers end in any order.
+    """
+
+    def __init__(self) -> None:
+        self._n_callers = 0
+        self._is_set, self._is_done = threading.Event(), threading.Event()
+        self._holder: threading.Thread | None = None
+
+    def _hold(self) -> None:
+        from threadpoolctl import threadpool_limits
+
+        with threadpool_limits(1, "blas"):
+            self._is_set.set()
+            self._is_done.wait()
+
+    def add_caller(self) -> None:
+        """Set the limit, if this is the first caller."""
+        with _lock:
+            self._n_callers += 1
+            if self._n_callers == 1:
+                self._is_set.clear()
+                self._is_done.clear()
+                self._holder = threading.Thread(target=self._hold, daemon=True)
+                self._holder.start()
+                self._is_set.wait()
+
+    def remove_caller(self) -> None:
+        """Lift the limit, if this was the last caller."""
+        with _lock:
+            self._n_callers -= 1
+            if self._n_callers == 0 and self._holder is not None:
+                self._is_done.set()
+                self._holder.join()
+
+
+_blas_limit = _BlasLimit()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Let BLAS start no threads, which would only wait for each other in small products.
+
+    The limit holds for the whole process until the last of several callers is done.
+    """
+    limit = _blas_limit  # a forked child has another
+    limit.add_caller()
+    try:
+        yield
+    finally:
+        limit.remove_caller()
+
+
 def _executor(n_threads: int) -> ThreadPoolExecutor:
     """The threads that work besides the calling one, for all callers together."""
     with _lock:
@@ -176,8 +231,9 @@ def _executor(n_threads: int) -> ThreadPoolExecutor:
 
 def _reset_after_fork() -> None:
     """Drop the pools in a forked child, which has none of its parent's threads."""
-    global _lock
+    global _lock, _blas_limit
     _lock = threading.Lock()
+    _blas_limit = _BlasLimit()
     _pools.clear()
 
 

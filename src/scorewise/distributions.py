@@ -211,10 +211,11 @@ class Samples(TextInNotebooks):
     def __getitem__(self, rows: Any) -> Samples:
         if len(self.shape) == 2 or isinstance(rows, tuple):
             raise IndexError("Samples are indexed by rows; index .probs by members and classes")
+        index = (rows, ...) if isinstance(rows, slice) else rows  # as the array API asks for
         weights = self.weights
         if weights is not None and weights.ndim > 1:
-            weights = weights[rows]
-        return Samples._trusted(self.probs[rows], weights, self.stored_as, self.classes_)
+            weights = weights[index]
+        return Samples._trusted(self.probs[index], weights, self.stored_as, self.classes_)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(to_numpy(self.probs), dtype=dtype, copy=copy)

@@ -485,35 +485,35 @@ def test_where_all_rows_are_tied_the_only_threshold_needs_no_search():
 
 def test_a_single_row_does_not_certify():
     cert = sw.certify_threshold([0], [0.1], 0.05)
-    assert str(cert).startswith("Nothing can be accepted: 1 calibration row does not certify a ")
+    assert str(cert).startswith("Nothing can be accepted: 1 certification row does not certify a ")
 
 
 def test_more_rows_would_not_help_where_the_loss_is_too_large():
     cert = sw.certify_threshold(np.ones(100), np.arange(100), 0.05)
     assert cert.n_more_rows is None
     assert str(cert) == (
-        "Nothing can be accepted: 100 calibration rows do not certify a mean loss of at most 0.05 "
-        "with 95 % confidence; more of them may not help at the losses observed: allow a larger "
-        "loss, or use a better model or measure."
+        "Nothing can be accepted: 100 certification rows do not certify a mean loss of at most "
+        "0.05 with 95 % confidence; more of them may not help at the losses observed: allow a "
+        "larger loss, or use a better model or measure."
     )
 
 
 def test_too_few_rows_need_more_whatever_their_losses():
     cert = sw.certify_threshold(np.ones(12), np.arange(12), 0.05)
     assert str(cert) == (
-        "Nothing can be accepted: 12 calibration rows do not certify a mean loss of at most 0.05 "
+        "Nothing can be accepted: 12 certification rows do not certify a mean loss of at most 0.05 "
         "with 95 % confidence; at least 59 are needed, even if none incurs a loss."
     )
 
 
 def test_messages():
     assert str(sw.certify_threshold(np.zeros(20), np.arange(20), 0.05)) == (
-        "Nothing can be accepted: 20 calibration rows do not certify a mean loss of at most 0.05 "
+        "Nothing can be accepted: 20 certification rows do not certify a mean loss of at most 0.05 "
         "with 95 % confidence; at the losses observed, about 39 more would be needed."
     )
     losses = np.r_[0.0, 1.0, np.zeros(1998)]
     assert str(sw.certify_threshold(losses, np.zeros(2000), 0.05, 0.9)) == (
-        "Accept where uncertainty <= 0: 100.0 % of 2,000 calibration rows, with a mean loss of "
+        "Accept where uncertainty <= 0: 100.0 % of 2,000 certification rows, with a mean loss of "
         "0.0005. The mean loss of new rows that are accepted is at most 0.05, with 90 % confidence."
     )
 
@@ -651,7 +651,7 @@ def test_a_weaker_guarantee_accepts_more_rows_on_average():
 
 
 def test_too_few_rows_warn_with_the_number_that_is_needed():
-    with pytest.warns(ScorewiseWarning, match="20 calibration rows .* at least 59 are needed"):
+    with pytest.warns(ScorewiseWarning, match="20 certification rows .* at least 59 are needed"):
         sw.certify_threshold(np.zeros(20), np.arange(20), 0.05)
     with pytest.warns(ScorewiseWarning, match="1 of 2 groups have too few rows"):
         sw.certify_threshold(np.zeros(80), np.arange(80), 0.05, groups=np.repeat([0, 1], [60, 20]))

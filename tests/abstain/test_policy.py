@@ -275,7 +275,7 @@ def test_every_number_survives_to_the_last_bit(tmp_path_factory, p, max_loss):
 
 
 def test_a_policy_that_certifies_nothing_can_be_saved(tmp_path):
-    with pytest.warns(ScorewiseWarning, match="10 calibration rows .* at least 299 are needed"):
+    with pytest.warns(ScorewiseWarning, match="10 certification rows .* at least 299 are needed"):
         policy = sw.certify(PROBS[:10], Y[:10], max_loss=0.01)
     policy.save(tmp_path / "policy.json")
     content = json.loads((tmp_path / "policy.json").read_text())  # which every reader takes
@@ -411,7 +411,7 @@ def test_what_follows_from_the_calibration_rows_is_computed_again(tmp_path, cont
     """Also where the digests were computed again."""
     said = refused(tmp_path / "policy.json", resealed(edited(content, name, value)))
     assert said.startswith(f"'policy.json' is a damaged policy: {name} is ")
-    assert "a policy of its calibration rows has" in said
+    assert "a policy of its certification rows has" in said
     assert said.endswith(RESTORE)
 
 
@@ -837,7 +837,7 @@ def test_a_file_in_chunks_is_decided_as_in_memory(tmp_path, small_chunks, dtype,
 @parametrize("dtype", ["float32", "float64"])
 @parametrize("rule", ["log", "brier", "zero-one", "spherical", "tsallis:1.5", "rps", "top-k:2"])
 def test_rows_exactly_at_the_threshold_are_accepted(tmp_path, small_chunks, dtype, rule):
-    """However few of them come at a time: calibration rows are accepted as they were."""
+    """However few of them come at a time: certification rows are accepted as they were."""
     floor = 1e-6 if rule == "log" else None
     probs = PROBS[:400].astype(dtype)
     max_loss = 3 if rule == "log" else 0.45
@@ -1033,7 +1033,7 @@ def test_drift_is_detected_and_does_not_change_the_policy():
     result = policy.apply(flat)
     assert result.drift.has_drifted
     assert result.certificate.has_drifted
-    assert "do not look like the calibration data, so the guarantee does not hold" in repr(result)
+    assert "do not look like the certification data, so the guarantee does not hold" in repr(result)
     assert "WARNING" in repr(result.certificate)
     assert policy.certificate.drift is None
     assert result.drift.mean_now > result.drift.mean_before

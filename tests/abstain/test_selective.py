@@ -61,7 +61,7 @@ class Says(ClassifierMixin, BaseEstimator):
 
 def calibrated(rows: np.ndarray, y: Any, labels: tuple = (0, 1), **options: Any) -> Any:
     """A frozen classifier that predicts ``rows``, calibrated on all of them."""
-    model = sw.SelectiveClassifier(FrozenEstimator(Says(labels)), **options)
+    model = sw.SelectiveClassifier(FrozenEstimator(Says(labels)), **{"random_state": 0, **options})
     return model.fit(np.asarray(rows, dtype=float)[:, None], y)
 
 
@@ -135,7 +135,7 @@ def test_predict_always_gives_labels():
     assert never.certificate_.threshold == -np.inf
     np.testing.assert_array_equal(never.predict([[0.9], [0.5], [0.1]]), [1, 0, 0])
     assert not never.accepts([[1.0], [0.0]]).any()
-    assert str(never.certificate_).startswith("Nothing can be accepted: 20 calibration rows")
+    assert str(never.certificate_).startswith("Nothing can be accepted: 20 certification rows")
     np.testing.assert_array_equal(never.predict_or_abstain([[0.9], [0.5]]), [None, None])
 
 
@@ -394,7 +394,7 @@ def test_the_certificate_warns_of_changed_inputs_until_it_is_made_anew():
     assert model.certificate_.has_drifted
     said = str(model.certificate_)
     assert said.startswith(guarantee)
-    assert "WARNING: new inputs do not look like the calibration data" in said
+    assert "WARNING: new inputs do not look like the certification data" in said
     assert "the guarantee does not hold" in said
     assert model.certificate_.coverage > 0, "the threshold stays known"
     assert not model.check_drift(rng.uniform(size=(300, 1)), false_alarm_rate=1e-200)

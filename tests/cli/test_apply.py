@@ -28,7 +28,7 @@ def test_drift_is_a_warning_and_exit_code_1(here: Path):
     sw.write_predictions("new.npz", sample_predictions(200, seed=4, sharp=5.0))
     result = succeeded(run("apply", "policy.json", "new.npz"), 1)
     said = " ".join(result.stdout.split())
-    assert said.startswith("WARNING: new inputs do not look like the calibration data")
+    assert said.startswith("WARNING: new inputs do not look like the certification data")
     assert "Written to decisions.parquet" in result.stdout
     printed = from_json(run("apply", "policy.json", "new.npz", "--json"), 1)
     assert printed["drift"]["has_drifted"] is True

@@ -38,8 +38,10 @@ def examples() -> list[Any]:
 @pytest.mark.usefixtures("quick_demo")
 @pytest.mark.parametrize("line", examples())
 def test_the_examples_run(line: str, here: Path):
-    for name in ("test.parquet", "held_out.npz", "new.npz", "new.parquet"):
+    for name in ("test.parquet", "held_out.npz", "other_held_out.npz", "new.npz", "new.parquet"):
         sw.write_predictions(name, PREDICTIONS)
+    sw.write_predictions("third.npz", sample_predictions(250, seed=8))
+    succeeded(run("calibrate", "third.npz", "--method", "vector"))
     sw.write_predictions("folder_of_parquet_files", PREDICTIONS)
     np.save("test.npy", sample_members(50, k=6)[0])
     for name in ("ood.npz", "ood.parquet"):

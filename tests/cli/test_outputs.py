@@ -14,7 +14,7 @@ import pytest
 import typer
 
 import scorewise as sw
-from cli_support import COMMANDS, FAST, PREDICTIONS, run, sentence_of, succeeded
+from cli_support import COMMANDS, FAST, PREDICTIONS, run, sample_predictions, sentence_of, succeeded
 from scorewise.cli import app
 
 # A valid value for every input, by the name of its parameter.
@@ -26,6 +26,7 @@ INPUTS = {
     "task_loss": "costs.csv",
     "rule": "costs.csv",
     "policy_file": "policy.json",
+    "calibration": "calibration.json",
     "signing_key": "key.pem",
     "public_key": "key.pem",
 }
@@ -87,6 +88,8 @@ def inputs(here: Path) -> Path:
     for name in ("test.parquet", "ood.npz"):
         sw.write_predictions(name, PREDICTIONS)
     succeeded(run("certify", "test.npz", "--max-loss", "0.2"))
+    sw.write_predictions("other.npz", sample_predictions(seed=1))
+    succeeded(run("calibrate", "other.npz"))
     Path("key.pem").write_text("a key")
     return here
 

@@ -16,6 +16,7 @@ from scorewise.errors import Remedy
 COMMANDS_ON_A_FILE = {
     "score": "score {}",
     "evaluate": "evaluate {} --no-report",
+    "calibrate": "calibrate {}",
     "certify": "certify {} --max-loss 0.3",
     "apply": "apply unnamed.json {}",
     "label": "label {}",

@@ -12,7 +12,8 @@ from scorewise.compare import Advice
 from support import all_rules, members
 
 SYMMETRIC = ("log", "brier", "zero-one", "spherical")
-TWO_CLASSES, ALWAYS, CALIBRATION = "With two classes", "any number of classes", "badly calibrated"
+TWO_CLASSES, ALWAYS = "With two classes", "any number of classes"
+CALIBRATION, OWN_DATA = "if the probabilities are calibrated", "compare"
 
 
 def says(advice: Advice, words: str) -> bool:
@@ -47,8 +48,10 @@ def test_other_tasks_want_one_measure_whatever_the_loss(task, measure, why):
         advice = sw.advise(task, rule)
         assert (advice.measure, advice.task_loss) == (measure, rule.name)
         assert why in advice.reason
-        assert says(advice, CALIBRATION)
+        assert not says(advice, CALIBRATION)
+        assert says(advice, OWN_DATA)
         assert says(advice, "members")
+        assert says(advice, "depends on the model") == (task == "ood")
         assert not says(advice, TWO_CLASSES)
         assert says(advice, "exactly 0") == (task == "active")
 

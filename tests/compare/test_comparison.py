@@ -218,7 +218,8 @@ def test_the_notes_say_when_theory_is_right():
     total = sw.decompose(probs, "zero-one").total
     scores = {"noise": rng.normal(size=3000)}
     comparison = sw.compare(probs, y, rules=[], scores=scores, baselines=False, **QUICK)
-    assert comparison.notes == ("Theory recommends total zero-one: it is the best here.",)
+    assert comparison.notes[0] == "Theory recommends total zero-one: it is the best here."
+    assert comparison.notes[1:] == (comparison.calibrating.sentence(),)
     assert comparison["noise"].verdict == "worse"
     losses = sw.task_losses(probs, y)
     noisy = (total + 0.01 * rng.normal(size=3000) for _ in range(50))
@@ -227,7 +228,7 @@ def test_the_notes_say_when_theory_is_right():
     assert comparison.best == "mine"
     assert comparison["total zero-one"].verdict == "indistinguishable"
     expected = "Theory recommends total zero-one: it is indistinguishable from mine, the best here."
-    assert comparison.notes == (expected,)
+    assert comparison.notes[0] == expected
 
 
 def test_the_notes_blame_miscalibration_where_it_is_to_blame():
@@ -245,8 +246,8 @@ def test_the_notes_blame_miscalibration_where_it_is_to_blame():
         "Theory recommends total zero-one, but here truth is better"
     )
     assert "Miscalibration may explain it" in comparison.notes[1]
-    assert "fit_temperature" in comparison.notes[1]
-    assert str(comparison).endswith(comparison.notes[1])
+    assert comparison.notes[2:] == (comparison.calibrating.sentence(),)
+    assert str(comparison).endswith(comparison.notes[2])
 
 
 def test_the_notes_do_not_blame_miscalibration_of_a_calibrated_model():
@@ -265,9 +266,9 @@ def test_the_notes_do_not_blame_miscalibration_of_a_calibrated_model():
 def test_names_in_the_notes_can_be_rendered_by_the_caller():
     probs = members(100, 5, 4)
     comparison = sw.compare(probs, labels(probs), rules=["log"], **QUICK)
-    shouted = comparison.sentences(name_text=str.upper)
+    shouted = comparison.on_recommended(name_text=str.upper)
     assert "TOTAL ZERO-ONE" in shouted[0]
-    assert comparison.sentences() == comparison.notes
+    assert (*comparison.on_recommended(), comparison.calibrating.sentence()) == comparison.notes
 
 
 # -- forms ---------------------------------------------------------------------------------------

@@ -53,8 +53,9 @@ def check_sentences(evaluation: Evaluation) -> None:
 def test_a_verdict_is_a_sequence_of_its_sentences():
     verdict = evaluate().verdict
     assert verdict[:3] == verdict.plain == (verdict.abstain, verdict.ood, verdict.calibration)
-    assert verdict[3:] == verdict.details == (verdict.measures, verdict.calibration_test)
-    assert len(verdict) == 5
+    details = (verdict.measures, verdict.calibration_test, verdict.calibrating)
+    assert verdict[3:] == verdict.details == details
+    assert len(verdict) == 6
 
 
 def test_what_abstaining_buys_is_stated_in_everyday_numbers():
@@ -260,9 +261,12 @@ def test_calibration_is_stated():
     wrong = evaluate(y=(RIGHT + 1) % 3).verdict
     assert wrong.calibration_test.startswith("The model is overconfident: the expected error is ")
     assert "and 100 % were wrong" in wrong.calibration_test
-    assert "Recalibrate before using the expected loss" in wrong.calibration_test
+    assert "Calibrate the probabilities before using the expected loss" in wrong.calibration_test
     assert wrong.calibration.startswith("The probabilities are too confident to be taken at face")
-    assert wrong.calibration.endswith(" of the answers would be wrong, and 100 % are.")
+    assert (
+        "of the answers would be wrong, and 100 % are; after a correction by known outcomes, "
+        in (wrong.calibration)
+    )
     right = evaluate(y=RIGHT).verdict
     assert right.calibration_test.startswith("The model is underconfident: the expected error is ")
     assert right.calibration.startswith("The probabilities are too cautious to be taken at face")
@@ -326,6 +330,7 @@ def test_the_verdict_is_read_in_order_and_by_name():
         verdict.ood_measures,
         verdict.learning,
         verdict.calibration_test,
+        verdict.calibrating,
     ]
     assert len(verdict.notes) == 1
     assert str(evaluation) == str(verdict) == "\n".join(verdict)

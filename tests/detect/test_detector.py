@@ -166,3 +166,42 @@ def test_an_impossible_rate_is_refused(rate):
     np.testing.assert_array_equal(made.p_values(X), before)
     with pytest.raises(sw.InvalidInput, match="false_discovery_rate must be above 0 and below 1"):
         made.is_outlier(X, false_discovery_rate=rate)
+
+
+# -- calibrated probabilities ----------------------------------------------------------------------
+
+
+def calibrating(**options: Any) -> sw.OODDetector:
+    forest = RandomForestClassifier(20, min_samples_leaf=5, random_state=0)
+    return sw.OODDetector(forest, random_state=0, calibration_size=0.5, **options)
+
+
+@pytest.mark.parametrize("component", ["total", "epistemic"])
+def test_a_detector_scores_the_calibrated_members(component):
+    X, y = load_digits(return_X_y=True)
+    made = calibrating(calibrate="temperature", component=component).fit(X[:1200], y[:1200])
+    assert made.calibration_.method == "temperature"
+    assert made.calibration_.n_rows == 200
+    assert len(made.calibration_uncertainty_) == 400, "rows that calibrated are no reference"
+    share = made.calibration_.mixed_share
+    assert share is None if component == "total" else share > 0.1, "fully grown trees are certain"
+    raw = sw.predict_samples(made.estimator_, X[1200:])
+    moved = made.calibration_.transform(raw)
+    expected = getattr(sw.decompose(moved, "log"), component)
+    np.testing.assert_allclose(made.uncertainty(X[1200:]), expected, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(made.predict_proba(X[1200:]), moved.mean, atol=1e-12)
+    plain = calibrating(component=component).fit(X[:1200], y[:1200])
+    assert plain.calibration_ is None
+    assert len(plain.calibration_uncertainty_) == 600
+    assert np.abs(plain.uncertainty(X[1200:]) - expected).max() > 0.01
+
+
+def test_false_alarms_of_a_calibrated_detector_are_as_rare_as_stated():
+    X, y = load_digits(return_X_y=True)
+    alarms = []
+    for seed in range(5):
+        rows = np.random.default_rng(seed).permutation(len(X))
+        made = calibrating(calibrate="temperature", false_alarm_rate=0.1)
+        made.fit(X[rows[:1200]], y[rows[:1200]])
+        alarms.append(made.is_outlier(X[rows[1200:]]).mean())
+    assert np.mean(alarms) == pytest.approx(0.1, abs=0.04)

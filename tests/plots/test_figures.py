@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import scorewise as sw
@@ -39,6 +40,18 @@ def test_figures_are_saved(tmp_path, evaluation):
     before = paths[1].read_bytes()
     assert save_figures(evaluation, folder, "svg") == paths[1::2]
     assert paths[1].read_bytes() == before
+
+
+@pytest.mark.usefixtures("no_screen")
+def test_calibrating_is_drawn_where_it_changes_predicted_labels(tmp_path):
+    rng = np.random.default_rng(0)
+    truth = rng.dirichlet(np.full(3, 0.5), size=600)
+    y = (truth.cumsum(axis=-1) > rng.uniform(size=(600, 1))).argmax(axis=-1)
+    skewed = truth * [8.0, 1.0, 1.0]
+    probs = (skewed / skewed.sum(axis=-1, keepdims=True))[:, None]
+    evaluation = sw.evaluate(probs, y, n_resamples=100)
+    assert evaluation.comparison.calibrating.changed_share > 0.1
+    assert tmp_path / "calibrating.svg" in save_figures(evaluation, tmp_path, "svg")
 
 
 @pytest.mark.usefixtures("no_screen")

@@ -146,7 +146,7 @@ def test_the_page_of_the_demo(browser, tmp_path, monkeypatch):
     succeeded(run("demo", "--trees", "20", "--out", tmp_path))
     open_page(browser, tmp_path / "report.html")
     plots = browser.find_elements("css selector", ".plot")
-    assert len(plots) == 5
+    assert len(plots) == 6
     assert all(plot.find_elements("css selector", "svg.main-svg") for plot in plots)
     before = browser.find_element("id", "slider-text").text
     press(browser, "#coverage", Keys.HOME)

@@ -23,40 +23,40 @@ _RATIO = 1.5  # each start of the search is at this multiple of the rank before
 _ROUNDING = 1e-4  # of losses computed from float32 probabilities, relative to their bound
 _PRECISION = 1e-4  # of the bound, relative to max_loss
 _N_THINNED = 20_000  # rows from which the number of further rows is computed
-_MOST_COPIES = 2**32  # of the calibration data; needing more means that no number helps
+_MOST_COPIES = 2**32  # of the certification data; needing more means that no number helps
 
 
 @dataclass(frozen=True, repr=False)
 class Certificate(TextInNotebooks):
     """A threshold and its risk guarantee; made by :func:`scorewise.certify_threshold`.
 
-    On new data like the calibration data, the mean loss where ``uncertainty <= threshold`` is at
+    On new data like the certification data, the mean loss where ``uncertainty <= threshold`` is at
     most ``max_loss``. At most a proportion 1 − ``confidence`` of calibration sets gives a threshold
     for which this is false.
 
     Attributes
     ----------
     threshold : float
-        The largest uncertainty of the accepted calibration rows; −inf where nothing could be
+        The largest uncertainty of the accepted certification rows; −inf where nothing could be
         certified. ``accepts`` compares with it: other uncertainties may differ in the last digits.
     coverage : float
-        Proportion of the calibration data that it accepts.
+        Proportion of the certification data that it accepts.
     bound : float
         Upper confidence limit of the loss at this threshold alone, at most ``max_loss``; NaN where
         nothing could be certified.
     loss : float
-        Mean loss of the accepted calibration data; NaN where there are none.
+        Mean loss of the accepted certification data; NaN where there are none.
     max_loss, confidence : float
         The guarantee: the largest mean loss, and its confidence.
     n_calibration : int
-        Number of calibration rows.
+        Number of certification rows.
     n_more_rows : int, optional
         Number of further rows that would be needed at the observed losses, where nothing could be
         certified; None where a threshold was certified, or no number of rows would help.
     unit : Unit
         The unit of the losses, in which the certificate is printed.
     drift : Drift, optional
-        The last check whether new inputs still look like the calibration data.
+        The last check whether new inputs still look like the certification data.
     fewest_rows : int
         The number of rows that would certify a threshold if none incurred a loss; with fewer, no
         losses do.
@@ -96,7 +96,7 @@ class Certificate(TextInNotebooks):
     def accepts(self, uncertainty: Any) -> np.ndarray:
         """Return whether each row is accepted.
 
-        Uncertainties are rounded to ten digits, as those of the calibration rows were, so that
+        Uncertainties are rounded to ten digits, as those of the certification rows were, so that
         rounding errors do not decide about tied rows.
 
         Parameters
@@ -118,7 +118,7 @@ class Certificate(TextInNotebooks):
 
     @property
     def has_drifted(self) -> bool:
-        """Whether new inputs did not look like the calibration data in the last check."""
+        """Whether new inputs did not look like the certification data in the last check."""
         return self.drift is not None and self.drift.has_drifted
 
     @property
@@ -136,7 +136,7 @@ class Certificate(TextInNotebooks):
 
     def _sentence(self) -> str:
         is_single = self.n_calibration == 1
-        rows = f"{self.n_calibration:,} calibration row{'s' * (not is_single)}"
+        rows = f"{self.n_calibration:,} certification row{'s' * (not is_single)}"
         if self.coverage:
             noun, max_loss = self.unit.noun, self.unit.format_exact(self.max_loss)
             return (
@@ -254,12 +254,12 @@ def certify_threshold(
     >>> wrong = rng.uniform(size=1000) < 0.02 + 0.4 * u**2
     >>> cert = sw.certify_threshold(wrong, u, max_loss=0.08, confidence=0.9)
     >>> print(cert)
-    Accept where uncertainty <= 0.424106: 39.7 % of 1,000 calibration rows, with a mean loss of
+    Accept where uncertainty <= 0.424106: 39.7 % of 1,000 certification rows, with a mean loss of
     0.05793. The mean loss of new rows that are accepted is at most 0.08, with 90 % confidence.
     >>> cert.accepts([0.1, 0.9])
     array([ True, False])
     >>> print(sw.certify_threshold([0] * 99 + [1], [0] * 100, max_loss=0.03))
-    Nothing can be accepted: 100 calibration rows do not certify a mean loss of at most 0.03 with
+    Nothing can be accepted: 100 certification rows do not certify a mean loss of at most 0.03 with
     95 % confidence; at the losses observed, about 179 more would be needed.
     """
     loss, score, *guarantee = _checked(losses, uncertainty, max_loss, confidence, loss_bound)
@@ -288,7 +288,7 @@ def warn_if_too_few_rows(certificates: Sequence[Certificate]) -> None:
     sizes = [c.n_calibration for c in certificates if c.has_too_few_rows]
     if not sizes:
         return
-    rows = f"{min(sizes):,} calibration row{'s' * (min(sizes) != 1)}"
+    rows = f"{min(sizes):,} certification row{'s' * (min(sizes) != 1)}"
     if len(certificates) > 1:
         rows = f"{len(sizes)} of {len(certificates)} groups have too few rows: {rows}"
     validate.warn(

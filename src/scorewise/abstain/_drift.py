@@ -1,4 +1,4 @@
-"""Do new inputs still look like the calibration data?"""
+"""Do new inputs still look like the certification data?"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scorewise._notebook import TextInNotebooks
 
 @dataclass(frozen=True, repr=False)
 class Drift(TextInNotebooks):
-    """A comparison of new uncertainties with those of the calibration data.
+    """A comparison of new uncertainties with those of the certification data.
 
     Made by :meth:`scorewise.abstain.Policy.apply` and
     :meth:`scorewise.SelectiveClassifier.check_drift`. It is True in an ``if`` where inputs have
@@ -28,7 +28,7 @@ class Drift(TextInNotebooks):
     false_alarm_rate : float
         How often unchanged inputs are reported as changed, at most.
     mean_before, mean_now : float
-        Mean uncertainty of the calibration data and of the new inputs.
+        Mean uncertainty of the certification data and of the new inputs.
     n_now : int
         Number of new inputs.
     """
@@ -46,14 +46,14 @@ class Drift(TextInNotebooks):
     def __repr__(self) -> str:
         numbers = (
             f"mean uncertainty {self.mean_now:.4g} of {self.n_now:,} new inputs, "
-            f"{self.mean_before:.4g} of the calibration data, p = {self.p_value:.2g}"
+            f"{self.mean_before:.4g} of the certification data, p = {self.p_value:.2g}"
         )
         if self.has_drifted:
             return (
-                "new inputs do not look like the calibration data, so the guarantee does not hold "
-                f"for them: {numbers}."
+                "new inputs do not look like the certification data, so the guarantee does not "
+                f"hold for them: {numbers}."
             )
-        return f"new inputs look like the calibration data: {numbers}."
+        return f"new inputs look like the certification data: {numbers}."
 
 
 def compare_with_calibration(before: np.ndarray, now: np.ndarray, false_alarm_rate: float) -> Drift:

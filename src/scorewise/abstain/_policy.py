@@ -7,11 +7,9 @@ with the threshold.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -20,18 +18,26 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import COARSER, namespace
-from scorewise._fields import ClassNames, checked_names
+from scorewise._fields import ClassNames, check_names_of_model, checked_names
 from scorewise._inputs import StoredAs, apply_floor
 from scorewise._json import plain
 from scorewise._losses import certifiable_bound, losses_of_mean, mean_and_uncertainty
 from scorewise._notebook import TextInNotebooks, frame
 from scorewise._progress import bar
 from scorewise._rows import class_names_of, receive_labelled, receive_raw_rows
+from scorewise._sealed_json import (
+    read_json,
+    read_sealed,
+    refusing_damage,
+    unseal,
+    verify_signature,
+    write_sealed,
+)
 from scorewise._text import percent, quoted, shorten
 from scorewise.abstain._certificate import Certificate, warn_if_too_few_rows
 from scorewise.abstain._drift import Drift, compare_with_calibration
 from scorewise.abstain._precision import check_converted_on_host, check_precision, rounded_samples
-from scorewise.abstain._sealed_json import read_json, unseal, verify_signature, write_sealed
+from scorewise.calibrate import Calibration
 from scorewise.decompose import COMPONENTS
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput, Remedy
@@ -39,8 +45,7 @@ from scorewise.io import Predictions
 from scorewise.rules import RuleLike, ScoringRule, get_rule, rule_from_json
 
 _KIND = "scorewise policy"
-_NO_POLICY = "is not a policy; scorewise certify makes them"
-_FORMAT = 2  # raised if the fields of a file change, or the threshold that calibration rows certify
+_FORMAT = 3  # raised if the fields of a file change, or the threshold that rows certify
 _ROUNDING = 1e-9  # of the numbers of a certificate, relative, from one processor to another
 # the unit is that of the rule, and drift is checked again
 _CERTIFICATE_FIELDS = [f.name for f in fields(Certificate) if f.name not in ("unit", "drift")]
@@ -67,13 +72,15 @@ class Policy(TextInNotebooks):
         were logits. Predictions of a finer dtype are rounded to it; others are refused.
     class_names : tuple of str or None
     calibration_uncertainty : array (n,)
-        Uncertainties of the calibration rows, in rising order; new ones are compared with them to
+        Uncertainties of the certification rows, in rising order; new ones are compared with them to
         detect drift.
     calibration_losses : array (n,)
         Losses of the same rows. The certificate follows from these two, ``loss_bound``,
         ``max_loss`` and ``confidence``.
     loss_bound : float
         The largest loss that can occur.
+    calibration : Calibration or None
+        Applied to predictions before their uncertainty is compared.
     metadata : dict
         Version, input path and its digest, or other values passed to ``certify``.
 
@@ -98,10 +105,13 @@ class Policy(TextInNotebooks):
     calibration_uncertainty: np.ndarray
     calibration_losses: np.ndarray
     loss_bound: float
+    calibration: Calibration | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        return f"By {self.component} {self.rule.name} uncertainty: {self.certificate}"
+        method = "none" if self.calibration is None else self.calibration.method
+        calibrated = "" if method == "none" else f" after {method} scaling"
+        return f"By {self.component} {self.rule.name} uncertainty{calibrated}: {self.certificate}"
 
     @property
     def prediction_names(self) -> tuple[str, ...]:
@@ -132,7 +142,7 @@ class Policy(TextInNotebooks):
         Parameters
         ----------
         mean : array (n, K)
-            θ̄.
+            θ̄, calibrated if the policy has a calibration.
 
         Returns
         -------
@@ -143,7 +153,7 @@ class Policy(TextInNotebooks):
         return np.asarray(self.rule._predict(namespace(prediction), prediction))
 
     def check_drift(self, uncertainty: Any, false_alarm_rate: float = 0.05) -> Drift:
-        """Return a test of whether new uncertainties differ from those of the calibration rows.
+        """Return a test of whether new uncertainties differ from those of the certification rows.
 
         Parameters
         ----------
@@ -182,9 +192,9 @@ class Policy(TextInNotebooks):
         ----------
         predictions : Predictions, array (n, M, K) or Samples
             New predictions of the same model. Files are read a part at a time. Predictions of a
-            finer dtype than that of the calibration rows are rounded to it first, so that the same
-            rows are decided alike. The digits that a coarser dtype has lost would decide, so it is
-            refused.
+            finer dtype than that of the certification rows are rounded to it first, so that the
+            same rows are decided alike. The digits that a coarser dtype has lost would decide, so
+            it is refused.
         false_alarm_rate : float
             How often unchanged inputs may be reported as changed.
         progress : bool, optional
@@ -227,7 +237,7 @@ class Policy(TextInNotebooks):
         uncertainty, prediction = _concatenated(
             (uncertainty, self.predict(mean))
             for mean, uncertainty in _means_and_uncertainties(
-                chunks, n_rows, self.rule, self.component, progress
+                chunks, n_rows, self.rule, self.component, self.calibration, progress
             )
         )
         drift = self.check_drift(uncertainty, false_alarm_rate)
@@ -249,26 +259,8 @@ class Policy(TextInNotebooks):
             )
         if not n:
             raise InvalidInput("there are no rows to decide about")
-        self._check_names(class_names)
-
-    def _check_names(self, names: ClassNames) -> None:
-        """Raise if the classes have other names than certified, or none."""
-        if self.class_names is None:
-            return
-        for k, certified_name in enumerate(self.class_names):
-            name = str(k) if names is None else names[k]
-            if name == certified_name:
-                continue
-            if names is None:
-                raise InvalidInput(
-                    f"these predictions have no class names, and class {k} is called "
-                    f"{quoted(certified_name)} in the policy",
-                    Remedy("class_names", ..., "the names in the order of the predictions"),
-                )
-            raise InvalidInput(
-                f"class {k} is called {quoted(name)} here and {quoted(certified_name)} in "
-                "the policy: its guarantee is for the same model"
-            )
+        why = "its guarantee is for the same model"
+        check_names_of_model(class_names, self.class_names, "the policy", why)
 
     def save(
         self,
@@ -325,6 +317,7 @@ class Policy(TextInNotebooks):
         }
         return {
             **plain(content),
+            "calibration": None if self.calibration is None else self.calibration.to_dict(),
             "calibration_uncertainty": self.calibration_uncertainty.tolist(),
             "calibration_losses": self.calibration_losses.tolist(),
         }
@@ -370,7 +363,7 @@ class PolicyResult(TextInNotebooks):
 
     @property
     def drift(self) -> Drift:
-        """The test of whether the new rows differ from the calibration rows."""
+        """The test of whether the new rows differ from the certification rows."""
         assert self.certificate.drift is not None
         return self.certificate.drift
 
@@ -419,6 +412,7 @@ def certify(
     component: str = "total",
     floor: float | None = None,
     loss_bound: float | None = None,
+    calibration: Calibration | None = None,
     labels_are: str | None = None,
     metadata: Mapping[str, Any] | None = None,
     **options: Any,
@@ -446,6 +440,9 @@ def certify(
         The smallest probability that counts in the loss; the log loss needs one.
     loss_bound : float, optional
         The largest loss that can occur, where the rule does not define it.
+    calibration : Calibration, optional
+        Made by :func:`scorewise.fit_calibration` on other rows; the policy applies it to all
+        predictions, and it is saved with the policy.
     labels_are : "names" or "indices", optional
         What ``y`` holds, where numbers could be either.
     metadata : mapping, optional
@@ -466,7 +463,8 @@ def certify(
     Raises
     ------
     InvalidInput
-        If labels are missing, or no guarantee on the mean of the loss exists.
+        If labels are missing, no guarantee on the mean of the loss exists, or the calibration was
+        fitted on most of these rows.
 
     Examples
     --------
@@ -478,10 +476,10 @@ def certify(
     >>> policy = sw.certify(probs[:1000], y[:1000], max_loss=0.1)
     >>> print(policy)
     By total zero-one uncertainty: Accept where uncertainty <= 0.286135: 71.3 % of 1,000
-    calibration rows, with a mean error of 7.99 %. The mean error of new rows that are accepted is
+    certification rows, with a mean error of 7.99 %. The mean error of new rows that are accepted is
     at most 10 %, with 95 % confidence.
     >>> print(policy.apply(probs[1000:]))
-    691 of 1,000 rows accepted (69.1 %); new inputs look like the calibration data: ...
+    691 of 1,000 rows accepted (69.1 %); new inputs look like the certification data: ...
     """
     component = validate.choice(component, "component", COMPONENTS)
     rule = get_rule(task_loss)
@@ -491,7 +489,21 @@ def certify(
     rows = receive_labelled(predictions, y, options, labels_are=labels_are, on_host=on_host)
     rule = rule.for_classes(rows.samples.classes_)
     rule.check_classes(rows.samples.n_classes)
-    mean, uncertainty = mean_and_uncertainty(rows.samples, rule, component)
+    samples = rows.samples
+    if calibration is not None:
+        if not isinstance(calibration, Calibration):
+            raise InvalidInput(
+                f"calibration must be a Calibration, not {quoted(calibration)}; "
+                "scorewise.load_calibration reads one from a file"
+            )
+        if calibration.shares_rows_with(samples, rows.labels):
+            raise InvalidInput(
+                "the calibration was fitted on these rows or most of them, and a guarantee needs "
+                "other rows: split the held-out rows into two parts, one to calibrate and one to "
+                "certify"
+            )
+        samples = calibration.transform_for(samples, component)
+    mean, uncertainty = mean_and_uncertainty(samples, rule, component)
     policy = certify_rows(
         losses_of_mean(mean, rows.labels, rule, floor, like=rows.samples),
         uncertainty,
@@ -505,6 +517,7 @@ def certify(
         n_classes=rows.samples.n_classes,
         stored_as=rows.samples.stored_as,
         class_names=class_names_of(rows.samples),
+        calibration=calibration,
         metadata=metadata,
     )
     warn_if_too_few_rows([policy.certificate])
@@ -525,9 +538,10 @@ def certify_rows(
     n_classes: int,
     stored_as: StoredAs,
     class_names: tuple[str, ...] | None,
+    calibration: Calibration | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Policy:
-    """Return a policy from the losses and uncertainties of calibration rows."""
+    """Return a policy from the losses and uncertainties of certification rows."""
     bound = certifiable_bound(losses, rule, n_classes, floor, loss_bound)
     order = np.lexsort((losses, uncertainty))
     return Policy(
@@ -542,18 +556,27 @@ def certify_rows(
         uncertainty[order],
         losses[order],
         bound,
+        calibration,
         dict(metadata or {}),
     )
 
 
 def _means_and_uncertainties(
-    chunks: Iterable[Samples], n: int, rule: ScoringRule, component: str, progress: bool | None
+    chunks: Iterable[Samples],
+    n: int,
+    rule: ScoringRule,
+    component: str,
+    calibration: Calibration | None,
+    progress: bool | None,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield θ̄ (n, K) and the uncertainty to compare (n,), some of the n rows at a time."""
     with bar("deciding", n, progress) as advance:
         for samples in chunks:
+            n_rows = len(samples)
+            if calibration is not None:
+                samples = calibration.transform_for(samples, component)
             yield mean_and_uncertainty(samples, rule, component)
-            advance(len(samples.probs))
+            advance(n_rows)
 
 
 def _concatenated(chunks: Iterable[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
@@ -572,9 +595,9 @@ def load_policy(
 
     Use it in production, to accept new predictions or abstain by the certified threshold.
 
-    The certificate is computed again from the uncertainties and losses of the calibration rows, and
-    every field is compared with its digest: a file that was damaged or edited is refused. This does
-    not show who wrote the file; a signature does.
+    The certificate is computed again from the uncertainties and losses of the certification rows,
+    and every field is compared with its digest: a file that was damaged or edited is refused. This
+    does not show who wrote the file; a signature does.
 
     Parameters
     ----------
@@ -603,10 +626,8 @@ def load_policy(
     True
     """
     path = Path(path)
-    with _named_if_damaged(path):
-        content = read_json(path)
-    if not isinstance(content, dict) or content.get("kind") != _KIND:
-        raise InvalidInput(f"{path.name!r} {_NO_POLICY}")
+    with refusing_damage(path, "policy", "certify"):
+        content = read_sealed(path, _KIND)
     if content.get("format") != _FORMAT:
         raise InvalidInput(
             f"{path.name!r} was written by another version of scorewise, and its guarantee cannot "
@@ -614,35 +635,12 @@ def load_policy(
         )
     if public_key is not None:
         verify_signature(content, Path(public_key), path.name)
-    with _named_if_damaged(path):
-        return _policy_from_json(unseal(content))
-
-
-@contextmanager
-def _named_if_damaged(path: Path) -> Iterator[None]:
-    """Let errors name the file, and say what to do."""
-    try:
-        yield
-    except UnicodeDecodeError:
-        raise InvalidInput(f"{path.name!r} {_NO_POLICY}") from None
-    except json.JSONDecodeError as error:
-        raise InvalidInput(f"{path.name!r} is not a JSON file: {error}") from None
-    except KeyError as error:
-        problem = f"the field {error} is missing"
-    except InvalidInput as error:
-        problem = error.problem  # without remedies, which are for arguments
-    except (TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
-        problem = str(error)
-    else:
-        return
-    raise InvalidInput(
-        f"{path.name!r} is a damaged policy: {shorten(problem, 300)}; restore the file, or certify "
-        "again"
-    )
+    with refusing_damage(path, "policy", "certify"):
+        return _policy_from_json(unseal(content, "policy"))
 
 
 def _accepts_rows(path: Path) -> bool:
-    """Return whether a file has a policy that accepts some of its calibration rows."""
+    """Return whether a file has a policy that accepts some of its certification rows."""
     try:
         content = read_json(path)
         return bool(content["kind"] == _KIND and content["certificate"]["coverage"] > 0)
@@ -689,14 +687,24 @@ def _policy_from_json(content: dict[str, Any]) -> Policy:
             else validate.choice(weights_dtype, "weights_dtype", COARSER),
         ),
         class_names=checked_names(names, n_classes),
+        calibration=_calibration_from_json(content["calibration"], n_classes),
         metadata=content["metadata"],
     )
     _check_follows(content, policy.to_dict())
     return policy
 
 
+def _calibration_from_json(content: Any, n_classes: int) -> Calibration | None:
+    if content is None:
+        return None
+    calibration = Calibration.from_dict(content)
+    if calibration.n_classes != n_classes:
+        raise ValueError(f"the calibration has {calibration.n_classes} classes, not {n_classes}")
+    return calibration
+
+
 def _check_follows(content: dict[str, Any], expected: dict[str, Any]) -> None:
-    """Raise if a field is unknown, or is not what a policy of these calibration rows saves."""
+    """Raise if a field is unknown, or is not what a policy of these certification rows saves."""
     stored_numbers, numbers = content["certificate"], expected["certificate"]
     for known, names in ((expected, content), (numbers, stored_numbers)):
         if unknown := sorted(set(names) - set(known)):
@@ -715,5 +723,6 @@ def _check_field(name: str, stored: Any, expected: Any) -> None:
     ):
         return
     raise ValueError(
-        f"{name} is {shorten(stored)}, and a policy of its calibration rows has {shorten(expected)}"
+        f"{name} is {shorten(stored)}, and a policy of its certification rows has "
+        f"{shorten(expected)}"
     )

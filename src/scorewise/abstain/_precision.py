@@ -2,8 +2,8 @@
 
 Uncertainties are compared in ten digits, and float32 has seven. The same rows in another dtype have
 other digits: rows that were tied are not, and some change sides at the threshold. Predictions of a
-finer dtype are therefore rounded to that of the calibration rows, which gives the same numbers as a
-file of that dtype.
+finer dtype are therefore rounded to that of the certification rows, which gives the same numbers as
+a file of that dtype.
 """
 
 from __future__ import annotations

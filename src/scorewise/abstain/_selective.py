@@ -15,6 +15,7 @@ from scorewise._text import quoted_names
 from scorewise.abstain._certificate import Certificate
 from scorewise.abstain._drift import Drift
 from scorewise.abstain._policy import Policy, certify_rows
+from scorewise.calibrate import Calibration
 from scorewise.errors import InvalidInput
 from scorewise.rules import CostMatrix, ScoringRule, get_rule
 
@@ -50,6 +51,10 @@ class SelectiveClassifier(HeldOutClassifier):
         :func:`scorewise.task_losses`.
     loss_bound : float, optional
         The largest loss that can occur; needed for rules of your own.
+    calibrate : "auto", "temperature", "vector", "matrix" or None
+        How to calibrate the probabilities, as in :func:`scorewise.fit_calibration`, on at most a
+        third of the held-out rows; the rest certify the threshold. ``"auto"`` leaves all rows to
+        the certificate where they are few, which depends on their number and on ``max_loss``.
     calibration_size : float
         Proportion of the rows that is held out.
     n_samples : int, optional
@@ -68,6 +73,8 @@ class SelectiveClassifier(HeldOutClassifier):
         predictions of ``estimator_`` as arrays or files.
     certificate_ : Certificate
         The guarantee of ``policy_``, in words when printed.
+    calibration_ : Calibration or None
+        The calibration of the probabilities; None if they are used as they are.
     calibration_uncertainty_ : array
         That of ``policy_``: uncertainties of the held-out rows, in rising order.
     estimator_ : fitted model
@@ -85,8 +92,8 @@ class SelectiveClassifier(HeldOutClassifier):
     >>> forest = RandomForestClassifier(50, random_state=0)
     >>> model = sw.SelectiveClassifier(forest, max_loss=0.02, random_state=0).fit(X, y)
     >>> print(model.certificate_)
-    Accept where uncertainty <= 0.48: 88.4 % of 337 calibration rows, with a mean error of 0.336 %.
-    The mean error of new rows that are accepted is at most 2 %, with 95 % confidence.
+    Accept where uncertainty <= 0.48: 88.4 % of 337 certification rows, with a mean error of
+    0.336 %. The mean error of new rows that are accepted is at most 2 %, with 95 % confidence.
     >>> model.predict_or_abstain(X_new[44:50], abstain=-1)
     array([ 1,  0, -1, -1,  2,  1])
     >>> accepted = model.accepts(X_new)
@@ -104,6 +111,7 @@ class SelectiveClassifier(HeldOutClassifier):
         component: str = "total",
         floor: float | None = None,
         loss_bound: float | None = None,
+        calibrate: str | None = "auto",
         calibration_size: float = 0.25,
         n_samples: int | None = None,
         random_state: Any = None,
@@ -117,6 +125,7 @@ class SelectiveClassifier(HeldOutClassifier):
         self.component = component
         self.floor = floor
         self.loss_bound = loss_bound
+        self.calibrate = calibrate
         self.calibration_size = calibration_size
         self.n_samples = n_samples
         self.random_state = random_state
@@ -171,8 +180,20 @@ class SelectiveClassifier(HeldOutClassifier):
             )
         return rule
 
-    def _calibrate(
-        self, rows: MeanPredictions, labels: np.ndarray, classes: np.ndarray
+    def _fewest_rows(self, classes: np.ndarray) -> int:
+        rule = self._loss(classes)
+        bound = finite_loss_bound(rule, len(classes), self.floor, self.loss_bound)
+        without_loss = Certificate.of(
+            [0.0], [0.0], self.max_loss, self.confidence, loss_bound=bound, unit=rule.unit
+        )
+        return without_loss.fewest_rows
+
+    def _learn(
+        self,
+        rows: MeanPredictions,
+        labels: np.ndarray,
+        classes: np.ndarray,
+        calibration: Calibration | None,
     ) -> dict[str, Any]:
         rule = self._loss(classes)
         policy = certify_rows(
@@ -188,15 +209,16 @@ class SelectiveClassifier(HeldOutClassifier):
             n_classes=len(classes),
             stored_as=rows.stored_as,
             class_names=tuple(map(class_text, classes.tolist())),
+            calibration=calibration,
         )
         certificate = policy.certificate
         if not certificate.coverage:
             advice = ""
             if certificate.n_more_rows is not None or certificate.has_too_few_rows:
-                advice = (
-                    " Hold out more rows (calibration_size), allow a larger max_loss, or use a "
-                    "better model"
-                )
+                advice = " Hold out more rows (calibration_size), allow a larger max_loss, "
+                if calibration is not None:
+                    advice += "let all held-out rows certify (calibrate=None), "
+                advice += "or use a better model"
             validate.warn(f"this SelectiveClassifier abstains on every row. {certificate}{advice}")
         return {"policy_": policy}
 

@@ -1,22 +1,26 @@
-"""Is the uncertainty calibrated, and how to recalibrate it."""
+"""Is the uncertainty calibrated, and how to calibrate the predictions."""
 
-from typing import TYPE_CHECKING
-
-from scorewise._lazy import lazy_names
-from scorewise.calibrate._calibration import LossCalibration, loss_calibration
-from scorewise.calibrate._temperature import Temperature, fit_temperature
-
-if TYPE_CHECKING:
-    from scorewise.calibrate._recalibration import LossRecalibrator
+from scorewise.calibrate._calibrate import (
+    Calibration,
+    CrossCalibrated,
+    MethodScore,
+    cross_calibrate,
+    fit_calibration,
+    fit_mean_calibration,
+    load_calibration,
+)
+from scorewise.calibrate._loss_calibration import LossCalibration, loss_calibration
+from scorewise.calibrate._scaling import METHODS
 
 __all__ = [
+    "METHODS",
+    "Calibration",
+    "CrossCalibrated",
     "LossCalibration",
-    "LossRecalibrator",
-    "Temperature",
-    "fit_temperature",
+    "MethodScore",
+    "cross_calibrate",
+    "fit_calibration",
+    "fit_mean_calibration",
+    "load_calibration",
     "loss_calibration",
 ]
-
-__getattr__, __dir__ = lazy_names(
-    __name__, {"LossRecalibrator": "scorewise.calibrate._recalibration"}
-)

@@ -11,7 +11,18 @@ from scorewise.cli._app import CommandWithSections, app
 __all__ = ["app"]
 
 # The order of the help; other commands come last.
-COMMANDS = ("demo", "evaluate", "score", "certify", "apply", "label", "decide", "advise", "compare")
+COMMANDS = (
+    "demo",
+    "evaluate",
+    "score",
+    "calibrate",
+    "certify",
+    "apply",
+    "label",
+    "decide",
+    "advise",
+    "compare",
+)
 
 _others = [
     module.name

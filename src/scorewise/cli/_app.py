@@ -105,6 +105,15 @@ Floor = Annotated[
     typer.Option(help="Lower limit of probabilities in the loss; the log loss needs one."),
 ]
 Confidence = Annotated[float, typer.Option(help="Confidence of guarantees and intervals.")]
+CalibrationFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--calibration",
+        metavar="FILE",
+        help='Calibrate the predictions first, as "scorewise calibrate" wrote to this file.',
+    ),
+    InputPath(),
+]
 Resamples = Annotated[
     int, typer.Option(metavar="N", min=100, help="Number of bootstrap resamples.")
 ]

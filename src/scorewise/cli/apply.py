@@ -64,11 +64,11 @@ def apply(
     """Accept each row or abstain, as a certified policy decides.
 
     The columns are the ids, the prediction, its uncertainty, and whether to accept it. No labels
-    are needed. Uncertainties are compared with those of the calibration data, to detect drift.
+    are needed. Uncertainties are compared with those of the certification data, to detect drift.
     A policy that was edited is refused.
 
-    Exit code 1: the rows differ from the calibration data, so that the guarantee does not hold for
-    them, or the policy guarantees nothing.
+    Exit code 1: the rows differ from the certification data, so that the guarantee does not hold
+    for them, or the policy guarantees nothing.
     """
     if policy_file.suffix.lower() != ".json" and file.suffix.lower() == ".json":
         raise InvalidInput(

@@ -10,10 +10,12 @@ import typer
 from scorewise._files import check_output_path
 from scorewise._tables import input_metadata
 from scorewise.abstain import certify as certify_predictions
+from scorewise.calibrate import load_calibration
 from scorewise.cli._app import (
     NOT_GUARANTEED,
     SUCCESS,
     AsJson,
+    CalibrationFile,
     Confidence,
     Debug,
     Floor,
@@ -34,6 +36,7 @@ from scorewise.io import read_predictions
     "scorewise certify held_out.npz --max-loss 0.05 --confidence 0.95 --out policy.json",
     "scorewise certify held_out.npz --task-loss log --floor 1e-6 --max-loss 0.3",
     "scorewise certify held_out.npz --task-loss costs.csv --max-loss 2.5",
+    "scorewise certify held_out.npz --calibration calibration.json --max-loss 0.05",
     "scorewise certify held_out.npz --max-loss 0.05 --signing-key key.pem",
 )
 def certify(
@@ -48,6 +51,7 @@ def certify(
     confidence: Confidence = 0.95,
     task_loss: TaskLoss = "zero-one",
     floor: Floor = None,
+    calibration: CalibrationFile = None,
     out: Annotated[Path, typer.Option(help="The policy, a JSON file."), OutputPath()] = (
         Path("policy.json")
     ),
@@ -72,8 +76,9 @@ def certify(
 
     The threshold accepts as many rows as the guarantee allows. FILE has labelled predictions for
     rows that were used neither to fit the model nor to choose the measure. Rows are accepted by the
-    total uncertainty under the loss itself. The guarantee holds for finite samples and for new rows
-    from the same distribution; "scorewise apply" uses it.
+    total uncertainty under the loss itself, after --calibration, which must have been fitted on
+    other rows. The guarantee holds for finite samples and for new rows from the same distribution;
+    "scorewise apply" uses it.
 
     Exit code 1: nothing can be guaranteed (the policy then accepts no row). Such a policy does not
     replace an older one that accepts some rows, unless --replace is used (exit code 2).
@@ -86,6 +91,7 @@ def certify(
         confidence=confidence,
         task_loss=parse_loss(task_loss, predictions),
         floor=floor,
+        calibration=None if calibration is None else load_calibration(calibration),
         metadata=input_metadata(file, predictions.shape),
         normalize=normalize,
     )
@@ -93,9 +99,9 @@ def certify(
         print_text(str(policy))
     policy.save(out, signing_key=signing_key, replace=replace)
     if as_json:
-        # all but the calibration rows, which the file has
+        # all but the calibration and its rows, which the file has
         content = policy.to_dict()
-        print_json({name: x for name, x in content.items() if not name.startswith("calibration_")})
+        print_json({name: x for name, x in content.items() if not name.startswith("calibration")})
     else:
         print_text(f"Written to {out}", wrap=False)
     return SUCCESS if policy.certificate.coverage else NOT_GUARANTEED

@@ -200,4 +200,4 @@ def show_evaluation(evaluation: Evaluation) -> None:
         print_text(comparison_table(comparison, _SHOWN))
         if len(comparison.standings) > _SHOWN:
             print_text(f"… and {len(comparison.standings) - _SHOWN} more measures.")
-        print_text(*comparison.notes)
+        print_text(*comparison.on_recommended())

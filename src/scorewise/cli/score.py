@@ -8,10 +8,12 @@ from typing import Annotated
 import typer
 
 from scorewise._text import shape_text
+from scorewise.calibrate import load_calibration
 from scorewise.cli._app import (
     INTERRUPTED,
     SUCCESS,
     AsJson,
+    CalibrationFile,
     Debug,
     Normalize,
     PredictionsFile,
@@ -28,12 +30,14 @@ from scorewise.io import score_file
 @command(
     "scorewise score test.parquet --rules log,zero-one --out U.parquet",
     "scorewise score folder_of_parquet_files --out U.parquet",
+    "scorewise score test.npz --calibration calibration.json",
     "scorewise score test.npy --rules tsallis:1.5,top-k:5 --out U.csv",
 )
 def score(
     file: PredictionsFile,
     reading: Reading,
     rules: Rules = ALL_RULES,
+    calibration: CalibrationFile = None,
     out: TableOut = Path("FILE-scores.parquet"),
     normalize: Normalize = False,
     restart: Annotated[
@@ -54,6 +58,7 @@ def score(
             parse_rules(rules),
             out,
             **reading,
+            calibration=None if calibration is None else load_calibration(calibration),
             normalize=normalize,
             resume=not restart,
             progress=False if as_json else None,
@@ -76,6 +81,7 @@ def score(
     print_text(f"Read {shape_text(tuple(shape))}.")
     if result.resumed:
         print_text(f"{result.resumed:,} rows were scored by an earlier run.")
-    print_text(f"{result.n_rows:,} rows scored: {', '.join(result.columns)}.")
+    calibrated = "" if calibration is None else f", calibrated by {calibration.name}"
+    print_text(f"{result.n_rows:,} rows scored{calibrated}: {', '.join(result.columns)}.")
     print_text(f"Written to {result.path}", wrap=False)
     return SUCCESS

@@ -1,6 +1,7 @@
 """Which uncertainty measure to use: by theory (advise), by your data (compare, evaluate)."""
 
 from scorewise.compare._advise import Advice, advise
+from scorewise.compare._calibrating import CalibrationEffect
 from scorewise.compare._compare import compare
 from scorewise.compare._comparison import VERDICTS, Comparison, Standing
 from scorewise.compare._evaluate import evaluate
@@ -18,6 +19,7 @@ __all__ = [
     "VERDICTS",
     "ActionSummary",
     "Advice",
+    "CalibrationEffect",
     "ClassSummary",
     "Comparison",
     "Evaluation",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from scorewise._threads import get_num_threads, run_in_threads
 from scorewise.acquire import Round, learning_curves
 from scorewise.calibrate import LossCalibration, loss_calibration
 from scorewise.compare._advise import Advice, advise, advise_ood
+from scorewise.compare._calibrating import effect_of_calibrating
 from scorewise.compare._comparison import (
     Comparison,
     contrasts_by_influence,
@@ -145,6 +146,7 @@ def compare(
     epistemic log       worse              0.2306   0.0344 [0.0057, 0.0630]
     epistemic zero-one  worse              0.2394   0.0431 [0.0161, 0.0702]
     Theory recommends total zero-one: it is the best here.
+    Calibrating first would not help here: cross-validation leaves the probabilities as they are.
     """
     confidence = validate.proportion(confidence, "confidence")
     advice = advise(task, task_loss)
@@ -236,6 +238,8 @@ def compare_selective(
         loss_calibration(losses.incurred, losses.expected, confidence=bootstrap.confidence),
         bootstrap,
     )
+    effect = effect_of_calibrating(rows, losses, bootstrap.confidence)
+    comparison = replace(comparison, calibrating=effect)
     return comparison, {measure.name: measure.scores for measure in measures}
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from scorewise._notebook import display, frame, html
 from scorewise._text import aligned, percent
 from scorewise.calibrate import LossCalibration
+from scorewise.compare._calibrating import CalibrationEffect
 from scorewise.compare._influence import Estimate
 
 VERDICTS = {
@@ -78,6 +79,8 @@ class Comparison:
     calibration : LossCalibration or None
         Of the task's loss, for ``"selective"``; miscalibration may explain why the recommended
         measure is not the best.
+    calibrating : CalibrationEffect or None
+        What calibrating first would change, for ``"selective"``; None for few rows.
     """
 
     task: str
@@ -87,6 +90,7 @@ class Comparison:
     confidence: float
     recommended: str = ""
     calibration: LossCalibration | None = field(default=None, compare=False)
+    calibrating: CalibrationEffect | None = field(default=None, compare=False)
 
     @property
     def best(self) -> str:
@@ -105,11 +109,12 @@ class Comparison:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The rank of the recommended measure, in sentences."""
-        return self.sentences()
+        """The rank of the recommended measure, and what calibrating would change, in sentences."""
+        notes = self.on_recommended()
+        return notes if self.calibrating is None else (*notes, self.calibrating.sentence())
 
-    def sentences(self, name_text: Callable[[str], str] = str) -> tuple[str, ...]:
-        """Return the notes, with every name of a measure as ``name_text`` renders it."""
+    def on_recommended(self, name_text: Callable[[str], str] = str) -> tuple[str, ...]:
+        """Return the rank of the recommended measure, with names as ``name_text`` renders them."""
         recommended, best = name_text(self.recommended), name_text(self.best)
         row = next((row for row in self.standings if row.name == self.recommended), None)
         if not self.recommended:
@@ -131,10 +136,7 @@ class Comparison:
             return (worse,)
         if self.calibration.is_calibrated:
             return worse, f"Miscalibration does not explain it: {self.calibration}."
-        return worse, (
-            f"Miscalibration may explain it: {self.calibration}. Recalibrate (in Python, with "
-            "scorewise.fit_temperature) and compare again."
-        )
+        return worse, f"Miscalibration may explain it: {self.calibration}."
 
     def __getitem__(self, name: str) -> Standing:
         for row in self.standings:

@@ -360,7 +360,7 @@ class Evaluation(TextInNotebooks):
 
     def to_dict(self) -> dict[str, Any]:
         """Return mappings, lists, arrays and numbers; curves have about 200 coverages."""
-        ood, learning = self.ood, self.learning
+        ood, learning, effect = self.ood, self.learning, self.comparison.calibrating
         return {
             "verdict": list(self.verdict),
             "n_rows": self.n_rows,
@@ -376,6 +376,16 @@ class Evaluation(TextInNotebooks):
             "comparison": self.comparison.to_dict(),
             "certificates": [asdict(certificate) for certificate in self.certificates],
             "calibration": asdict(self.calibration),
+            "calibrating": effect
+            and {
+                "method": effect.method,
+                "gain": effect.gain,
+                "gain_interval": effect.gain_interval,
+                "expected_before": effect.expected_before,
+                "expected_after": effect.expected_after,
+                "before": _curve(effect.before),
+                "after": _curve(effect.after),
+            },
             "classes": [asdict(summary) for summary in self.classes],
             "uncertain_rows": [asdict(row) for row in self.uncertain_rows],
             "actions": self.actions and asdict(self.actions),

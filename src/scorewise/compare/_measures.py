@@ -66,11 +66,13 @@ class RowUncertainties:
         """Return one component of the uncertainty under one of the rules, ``(n,)``."""
         return np.asarray(getattr(self.by_rule[rule], component))
 
-    def task_losses(self, rule: ScoringRule, y: Any, floor: float | None) -> TaskLosses:
-        """Return the losses of the mean predictions for labels ``y``."""
+    def task_losses(self, rule: ScoringRule, labels: np.ndarray, floor: float | None) -> TaskLosses:
+        """Return the losses of the mean predictions for these labels."""
         return TaskLosses(
             rule,
-            finite_losses_of_mean(self.mean, y, rule, floor, like=self.predictions),
+            labels,
+            floor,
+            finite_losses_of_mean(self.mean, labels, rule, floor, like=self.predictions),
             ten_digits(expected_of_mean(self.mean, rule, floor, like=self.predictions)),
         )
 
@@ -124,6 +126,9 @@ class TaskLosses:
     ----------
     rule : ScoringRule
         The task's loss.
+    labels : integer array (n,)
+    floor : float or None
+        The smallest probability that counts in the loss.
     incurred : array (n,)
         The losses that the mean predictions incurred; finite.
     expected : array (n,)
@@ -131,6 +136,8 @@ class TaskLosses:
     """
 
     rule: ScoringRule
+    labels: np.ndarray
+    floor: float | None
     incurred: np.ndarray
     expected: np.ndarray
 

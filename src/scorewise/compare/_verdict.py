@@ -51,6 +51,8 @@ class Verdict(TextInNotebooks, Sequence[str]):
         Which measure chose the best labels.
     calibration_test : str
         Whether the model is calibrated, overconfident or underconfident, with the p-value.
+    calibrating : str or None
+        Whether calibrating first would help to abstain, and by how much; None for few rows.
     """
 
     abstain: str
@@ -58,6 +60,7 @@ class Verdict(TextInNotebooks, Sequence[str]):
     calibration: str
     measures: str
     calibration_test: str
+    calibrating: str | None = None
     ood_metrics: str | None = None
     ood_measures: str | None = None
     learning: str | None = None
@@ -77,6 +80,7 @@ class Verdict(TextInNotebooks, Sequence[str]):
             self.ood_measures,
             self.learning,
             self.calibration_test,
+            self.calibrating,
         )
         return tuple(sentence for sentence in sentences if sentence is not None)
 
@@ -122,7 +126,7 @@ class Note:
 
 def verdict_of(evaluation: Evaluation, remedy_text: RemedyText, name_text: NameText) -> Verdict:
     """Return the verdict, with remedies and names as the caller renders them."""
-    ood, learning = evaluation.ood, evaluation.learning
+    ood, learning, effect = evaluation.ood, evaluation.learning, evaluation.comparison.calibrating
     noun = name_text(evaluation.unit.noun)
     return Verdict(
         abstain=_abstain(evaluation, noun),
@@ -132,6 +136,7 @@ def verdict_of(evaluation: Evaluation, remedy_text: RemedyText, name_text: NameT
             evaluation.comparison, "for abstaining", evaluation.n_rows, evaluation.loss, name_text
         ),
         calibration_test=_calibration_test(evaluation, noun),
+        calibrating=None if effect is None else effect.sentence(),
         ood_metrics=None if ood is None else _ood_metrics(ood, name_text),
         ood_measures=None
         if ood is None
@@ -289,6 +294,11 @@ def _calibration(evaluation: Evaluation, noun: str) -> str:
         state = "are too confident for some cases and too cautious for others"
     else:
         state = "do not fit the outcomes"
+    effect = evaluation.comparison.calibrating
+    if effect is not None and effect.method != "none":
+        after = (effect.expected_after, float(effect.after.loss[-1]))
+        after_text = " and ".join(_everyday(x, unit) for x in after)
+        gap += f"; after a correction by known outcomes, {after_text}"
     return f"The probabilities {state}: {gap}."
 
 
@@ -388,8 +398,13 @@ def _calibration_test(evaluation: Evaluation, noun: str) -> str:
         state = "The model is miscalibrated" + ", though not on average" * isfinite(high - low)
     p_value = calibration.p_value
     p_text = f"p = {p_value:.2g}" if p_value > 1e-300 else "p < 1e-300"
-    valid = "Rankings and certificates" if evaluation.certificates else "Rankings"
-    return (
-        f"{state}: {gap} ({p_text}). Recalibrate before using the expected loss, in Python with "
-        f"scorewise.fit_temperature or LossRecalibrator. {valid} stay valid."
-    )
+    effect = evaluation.comparison.calibrating
+    if effect is None or effect.method != "none":
+        remedy = (
+            "Calibrate the probabilities before using the expected loss "
+            "(scorewise.fit_calibration, or scorewise calibrate)."
+        )
+    else:
+        remedy = "No scaling of the probabilities that was tried mends it."
+    valid = " Certificates stay valid." if evaluation.certificates else ""
+    return f"{state}: {gap} ({p_text}). {remedy}{valid}"

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from scorewise import _validate as validate
 from scorewise._held_out import HeldOutClassifier, MeanPredictions
+from scorewise.calibrate import Calibration
 
 
 class OODDetector(HeldOutClassifier):
@@ -32,6 +33,9 @@ class OODDetector(HeldOutClassifier):
         How often an in-distribution row may be reported as OOD.
     component : "total", "aleatoric" or "epistemic"
         The component of the uncertainty that is the score.
+    calibrate : "auto", "temperature", "vector", "matrix" or None
+        How to calibrate the probabilities, as for :class:`scorewise.SelectiveClassifier`. Not by
+        default: calibrating serves expected losses, and did not help to detect OOD rows.
     calibration_size : float
         Proportion of the rows that is held out.
     n_samples, random_state, batch_size, device
@@ -39,6 +43,8 @@ class OODDetector(HeldOutClassifier):
 
     Attributes
     ----------
+    calibration_ : Calibration or None
+        The calibration of the probabilities; None if they are used as they are.
     calibration_uncertainty_ : array
         Uncertainties of the held-out rows, in rising order.
     estimator_ : fitted model
@@ -70,6 +76,7 @@ class OODDetector(HeldOutClassifier):
         false_alarm_rate: float = 0.05,
         *,
         component: str = "epistemic",
+        calibrate: str | None = None,
         calibration_size: float = 0.25,
         n_samples: int | None = None,
         random_state: Any = None,
@@ -80,6 +87,7 @@ class OODDetector(HeldOutClassifier):
         self.rule = rule
         self.false_alarm_rate = false_alarm_rate
         self.component = component
+        self.calibrate = calibrate
         self.calibration_size = calibration_size
         self.n_samples = n_samples
         self.random_state = random_state
@@ -91,8 +99,15 @@ class OODDetector(HeldOutClassifier):
     def _check(self, classes: np.ndarray | None) -> None:
         validate.proportion(self.false_alarm_rate, "false_alarm_rate")
 
-    def _calibrate(
-        self, rows: MeanPredictions, labels: np.ndarray, classes: np.ndarray
+    def _fewest_rows(self, classes: np.ndarray) -> int:
+        return int(np.ceil(1 / self.false_alarm_rate)) - 1
+
+    def _learn(
+        self,
+        rows: MeanPredictions,
+        labels: np.ndarray,
+        classes: np.ndarray,
+        calibration: Calibration | None,
     ) -> dict[str, Any]:
         return {"calibration_uncertainty_": np.sort(rows.uncertainty)}
 

@@ -19,7 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from queue import Full, Queue
 from threading import Event
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -43,6 +43,7 @@ from scorewise._progress import bar
 from scorewise._tables import Columns, check_table_path, input_summary, row_column, write_batches
 from scorewise._text import quoted
 from scorewise.decompose import COMPONENTS, decompose
+from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 from scorewise.io._formats import read_as, read_predictions
 from scorewise.io._predictions import Predictions
@@ -62,6 +63,17 @@ _KIND = "progress of scorewise.score_file"
 _FILE = re.compile(r"settings\.json|[0-9]{15}\.part")
 _LEFTOVER = re.compile(rf"\.({_FILE.pattern})\.[0-9a-f]{{8}}\.partial")
 _DIGEST_BYTES = hashlib.sha256().digest_size
+
+
+@runtime_checkable
+class MemberTransform(Protocol):
+    """What changes the members of rows before they are scored, such as a calibration."""
+
+    def transform(self, predictions: Samples) -> Samples:
+        """Return the changed members."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a description that JSON can hold."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +104,7 @@ def score_file(
     rules: RuleLike | Iterable[RuleLike] | Mapping[str, RuleLike],
     out: str | os.PathLike[str],
     *,
+    calibration: MemberTransform | None = None,
     normalize: bool = False,
     resume: bool = True,
     progress: bool | None = None,
@@ -115,6 +128,8 @@ def score_file(
         ``row``, where the input has no ids) and one for each rule and component, such as
         ``total_log``; the key ``scorewise`` of its metadata has the version, the rules and the
         input's digest (a CSV file has no metadata).
+    calibration : Calibration, optional
+        Made by :func:`scorewise.fit_calibration`; the members are transformed by it first.
     normalize : bool
         Rescale probabilities to sum to 1.
     resume : bool
@@ -164,6 +179,14 @@ def score_file(
         "rules": {name: _rule_in_metadata(rule) for name, rule in named.items()},
         "normalize": normalize,
     }
+    if calibration is not None:
+        if not isinstance(calibration, MemberTransform):
+            raise InvalidInput(
+                f"calibration must be a Calibration, not {quoted(calibration)}; "
+                "scorewise.load_calibration reads one from a file"
+            )
+        content = dumps(calibration.to_dict()).encode()
+        metadata["calibration_sha256"] = hashlib.sha256(content).hexdigest()
     settings = {
         **metadata,
         "source": str(source.resolve()),
@@ -179,7 +202,7 @@ def score_file(
         resumed = parts.n_rows()
         with bar("scoring", len(predictions), progress) as advance:
             advance(resumed)
-            for n in _score_rows(predictions, named, parts, resumed, normalize=normalize):
+            for n in _score_rows(predictions, named, parts, resumed, normalize, calibration):
                 advance(n)
         metadata["sha256"] = sha.result()
         if file_versions(source) != versions_before:
@@ -251,8 +274,8 @@ def _score_rows(
     rules: Mapping[str, ScoringRule],
     parts: ScoredParts,
     start: int,
-    *,
     normalize: bool,
+    calibration: MemberTransform | None,
 ) -> Iterator[int]:
     """Score the rows from ``start`` on into parts; yield the number of rows of each chunk."""
     _, m, k = predictions.shape
@@ -262,7 +285,9 @@ def _score_rows(
     if start == len(predictions) and start:
         return
     # Parts end where chunks do, so that a resumed run has the same chunks and results.
-    for first_row, chunk, results in decomposed_chunks(predictions, rules, start, normalize):
+    for first_row, chunk, results in decomposed_chunks(
+        predictions, rules, start, normalize, calibration
+    ):
         columns = row_column(chunk.ids, first_row, len(chunk))
         for rule, result in zip(rules, results, strict=True):
             for component in COMPONENTS:
@@ -282,16 +307,20 @@ def decomposed_chunks(
     rules: Mapping[str, ScoringRule],
     start: int = 0,
     normalize: bool = False,
+    calibration: MemberTransform | None = None,
 ) -> Iterator[tuple[int, Predictions, list[Any]]]:
     """Yield for each chunk the number of its first row, the chunk and its decompositions."""
     row = start
     for chunk in _chunks_ahead(predictions, start):
         try:
-            members = Members(chunk.raw(row, normalize), chunk.weights)
-            results = list(decompose(members, rules).values())
+            raw = chunk.raw(row, normalize)
+            if calibration is None:
+                results = decompose(Members(raw, chunk.weights), rules)
+            else:
+                results = decompose(calibration.transform(Samples.of(raw, chunk.weights)), rules)
         except InvalidInput as error:
             raise predictions.with_location(error) from None
-        yield row, chunk, results
+        yield row, chunk, list(results.values())
         row += len(chunk)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,8 @@ def save_figures(
     """Write every figure of an evaluation to a separate file, and return the paths.
 
     Use it for slides and papers; :func:`scorewise.write_report` writes an HTML report. The figures
-    are ``rejection``, ``comparison``, ``calibration`` and ``decomposition``; with OOD rows also
+    are ``rejection``, ``comparison``, ``calibration`` and ``decomposition``; where calibrating
+    would change something also ``calibrating``; with OOD rows also
     ``ood`` and ``comparison_ood``, with runs of active learning also ``learning`` and
     ``comparison_learning``. Measures that order all rows alike have one curve. The same evaluation
     gives the same files.
@@ -68,7 +70,7 @@ def save_figures(
     >>> evaluation = sw.evaluate(probs, probs.mean(1).argmax(1), n_resamples=100)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     [path.name for path in sw.plots.save_figures(evaluation, folder, ["svg"])]
-    ['rejection.svg', 'comparison.svg', 'calibration.svg', 'decomposition.svg']
+    ['rejection.svg', 'comparison.svg', 'calibration.svg', 'decomposition.svg', 'calibrating.svg']
     """
     if not isinstance(evaluation, Evaluation):
         raise InvalidInput("only an Evaluation has figures; make one with sw.evaluate")
@@ -80,13 +82,13 @@ def save_figures(
     target.mkdir(parents=True, exist_ok=True)
     return [
         path
-        for name, display in _displays(evaluation).items()
-        for path in _save(display, target / name, names)
+        for name, draw in _drawings(evaluation).items()
+        for path in _save(draw, target / name, names)
     ]
 
 
-def _displays(evaluation: Evaluation) -> dict[str, Any]:
-    """The displays of an evaluation, by the names of the files that they are saved to."""
+def _drawings(evaluation: Evaluation) -> dict[str, Callable[[], Any]]:
+    """Functions that draw an evaluation, by the names of the files that they are saved to."""
     unit, ood, learning = evaluation.unit, evaluation.ood, evaluation.learning
     displays: dict[str, Any] = {
         "rejection": RejectionCurveDisplay(evaluation.distinct_curves, unit),
@@ -101,10 +103,18 @@ def _displays(evaluation: Evaluation) -> dict[str, Any]:
     if learning is not None:
         displays["learning"] = LearningCurveDisplay(learning.curves, unit)
         displays["comparison_learning"] = ComparisonDisplay(learning.comparison)
-    return displays
+    drawings: dict[str, Callable[[], Any]] = {
+        name: display.plot for name, display in displays.items()
+    }
+    effect = evaluation.comparison.calibrating
+    if effect is not None and effect.method != "none":
+        # the losses before and after differ, and so do their best possible and random orders
+        display = RejectionCurveDisplay(effect.curves, unit)
+        drawings["calibrating"] = partial(display.plot, show_oracle=False, show_random=False)
+    return drawings
 
 
-def _save(display: Any, stem: Path, formats: Sequence[str]) -> list[Path]:
+def _save(draw: Callable[[], Any], stem: Path, formats: Sequence[str]) -> list[Path]:
     try:
         import matplotlib as mpl
         from matplotlib import pyplot
@@ -116,7 +126,7 @@ def _save(display: Any, stem: Path, formats: Sequence[str]) -> list[Path]:
     for path in paths:
         check_no_link(path)
     with pyplot.ioff(), mpl.rc_context({"svg.hashsalt": "scorewise"}):
-        figure = display.plot().figure_
+        figure = draw().figure_
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # arranged once, for all formats
         try:

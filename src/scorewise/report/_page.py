@@ -40,7 +40,7 @@ from scorewise.report._plotly import (
     ood_figure,
     simplex_figure,
 )
-from scorewise.report._rejection import Slider, rejection_figure, slider_of
+from scorewise.report._rejection import Slider, calibrating_figure, rejection_figure, slider_of
 from scorewise.report._shown_inputs import Inputs, checked_inputs, image_uris
 
 _TITLE = "How far these predictions can be trusted"
@@ -214,6 +214,9 @@ def _figures(evaluation: Evaluation, slider: Slider) -> dict[str, PageFigure]:
         comparison_figure(ComparisonDisplay(evaluation.comparison)),
         calibration_figure(CalibrationDisplay(evaluation.calibration, unit), unit),
     ]
+    effect = evaluation.comparison.calibrating
+    if effect is not None and effect.method != "none":
+        figures.append(calibrating_figure(effect, unit))
     if ood is not None:
         figures.append(ood_figure(OODDisplay(ood.u_in, ood.u_out, ood.metrics, ood.score_name)))
     if learning is not None:

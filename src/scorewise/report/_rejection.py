@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from scorewise._text import PERCENT
-from scorewise.compare import Evaluation
+from scorewise.compare import CalibrationEffect, Evaluation
 from scorewise.curves import Curve
 from scorewise.plots import RejectionCurveDisplay
 from scorewise.plots.style import BLUE, GREY, VERMILLION
@@ -123,6 +123,52 @@ def rejection_figure(
         _alternative(evaluation, slider),
         spec,
         *_table(evaluation, slider, display.references),
+    )
+
+
+def calibrating_figure(effect: CalibrationEffect, unit: Unit) -> PageFigure:
+    """Return the figure of the rejection curves before and after calibrating."""
+    curves = effect.curves
+    shown = RejectionCurveDisplay(curves, unit)
+    styles = zip((BLUE, VERMILLION), ("solid", "dash"), strict=True)
+    noun = text.plotly_name(unit.noun, LEGEND_WIDTH)
+    rows = tuple(
+        (
+            text.share_text(percentage / 100),
+            *(
+                text.loss_text(
+                    curve.total_loss[(k := _rows_at(len(curve), percentage)) - 1] / k, unit
+                )
+                for curve in curves.values()
+            ),
+        )
+        for percentage in range(10, _STEPS + 1, 10)
+    )
+    return PageFigure(
+        "calibrating",
+        f"Mean {text.name_text(unit.noun)} of the accepted rows, the most certain accepted first, "
+        "by the total uncertainty under the task's loss. Each row is calibrated by a map that was "
+        "fitted on other rows. Lower is better.",
+        f"Line chart of the mean {text.name_text(unit.noun)} of the accepted rows against the "
+        f"coverage: the area under the curve is {text.number(effect.before.aulc, '.4g')} before "
+        f"and {text.number(effect.after.aulc, '.4g')} after calibrating.",
+        {
+            "data": [
+                _curve_line(name, curve, unit, color, width=3, dash=dash)
+                for (name, curve), (color, dash) in zip(curves.items(), styles, strict=True)
+            ],
+            "layout": layout(
+                360,
+                xaxis=axis("coverage: share of rows accepted", suffix=PERCENT, range=[0, 100.5]),
+                yaxis=axis(
+                    f"mean {noun} of accepted rows",
+                    suffix=unit.suffix,
+                    range=unit.scale * np.array(shown.limits),
+                ),
+            ),
+        },
+        ("Coverage of at least", *(name.capitalize() for name in curves)),
+        rows,
     )
 
 

@@ -28,8 +28,12 @@ if TYPE_CHECKING:
 _DIGESTS, _SIGNATURE = "sha256", "signature"
 
 
-def write_sealed(path: Path, content: Mapping[str, Any], signing_key: Path | None) -> None:
-    """Write fields, a line for each, with their digests; and a signature if there is a key."""
+def write_sealed(path: Path, content: Mapping[str, Any], signing_key: Path | None = None) -> None:
+    """Write fields, a line for each, with their digests; and a signature if there is a key.
+
+    A file that exists is replaced only if it is of the same kind, or empty.
+    """
+    _check_kind(path, content["kind"])
     content = {**content, _DIGESTS: _digests(content)}
     if signing_key is not None:
         signature = _private_key(signing_key).sign(_signed_bytes(content))
@@ -48,7 +52,60 @@ def read_json(path: Path) -> Any:
     )
 
 
-def unseal(content: Mapping[str, Any]) -> dict[str, Any]:
+def _check_kind(path: Path, kind: str) -> None:
+    """Raise if there is a file that is something else than what replaces it."""
+    if not path.is_file() or not path.stat().st_size:
+        return
+    try:
+        read_sealed(path, kind)
+    except (ValueError, RecursionError):
+        noun = kind.removeprefix("scorewise ")
+        raise InvalidInput(
+            f"{path.name!r} exists and is not a {noun}, so it is not replaced; write to another "
+            "file, or remove it first"
+        ) from None
+
+
+class WrongKind(ValueError):
+    """A file that is something else than the reader expects."""
+
+
+def read_sealed(path: Path, kind: str) -> dict[str, Any]:
+    """Return the content of a file of this kind, with its digests; raises for other files."""
+    content = read_json(path)
+    if not isinstance(content, dict) or content.get("kind") != kind:
+        raise WrongKind
+    return content
+
+
+@contextmanager
+def refusing_damage(path: Path, noun: str, verb: str) -> Iterator[None]:
+    """Let errors name the file, and say what to do.
+
+    A policy is the ``noun`` that ``scorewise certify`` makes, with the verb "certify".
+    """
+    try:
+        yield
+    except (UnicodeDecodeError, WrongKind):
+        problem = f"{path.name!r} is not a {noun}; scorewise {verb} makes them"
+        raise InvalidInput(problem) from None
+    except json.JSONDecodeError as error:
+        raise InvalidInput(f"{path.name!r} is not a JSON file: {error}") from None
+    except KeyError as error:
+        problem = f"the field {error} is missing"
+    except InvalidInput as error:
+        problem = error.problem  # without remedies, which are for arguments
+    except (TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+        problem = str(error)
+    else:
+        return
+    raise InvalidInput(
+        f"{path.name!r} is a damaged {noun}: {shorten(problem, 300)}; restore the file, or {verb} "
+        "again"
+    )
+
+
+def unseal(content: Mapping[str, Any], noun: str) -> dict[str, Any]:
     """Return the fields of a file; raises, with the name of the field, if one was changed."""
     fields = {name: x for name, x in content.items() if name not in (_DIGESTS, _SIGNATURE)}
     stored, actual = content[_DIGESTS], _digests(fields)
@@ -57,7 +114,7 @@ def unseal(content: Mapping[str, Any]) -> dict[str, Any]:
     for name in {**actual, **stored}:
         if stored.get(name) != actual.get(name):
             raise ValueError(
-                f"{shorten(name)} does not match its digest, so it was changed after the policy "
+                f"{shorten(name)} does not match its digest, so it was changed after the {noun} "
                 "was saved"
             )
     return fields
