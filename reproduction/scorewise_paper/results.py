@@ -21,7 +21,15 @@ from scorewise_paper._files import locked, replacing
 from scorewise_paper.datasets import digests_of
 from scorewise_paper.errors import DamagedResult, InvalidInput
 
-_LIBRARIES = ("scorewise", "numpy", "scikit-learn", "torch", "laplace-torch", "transformers")
+_LIBRARIES = (
+    "scorewise",
+    "numpy",
+    "scikit-learn",
+    "torch",
+    "laplace-torch",
+    "transformers",
+    "efficientnet-lite-pytorch",
+)
 _NAMED = ("data", "ood", "method", "measure")  # the parts of a setting that are in a cell's name
 
 

@@ -30,6 +30,7 @@ EXPERIMENTS = {
     "figure-2": "Figure 2: active learning by epistemic uncertainty",
     "figure-al-more": "Appendix: active learning on further sets",
     "figure-al-spherical": "Appendix: active learning with the spherical loss",
+    "alignment": "Beyond the paper: alignment needs calibration",
 }
 
 

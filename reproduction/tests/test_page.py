@@ -20,6 +20,7 @@ from scorewise_paper import (
     Result,
     Store,
     Stored,
+    experiment,
     is_stale,
     write_page,
     write_sections,
@@ -78,7 +79,7 @@ def test_the_committed_page_is_generated(tmp_path: Path):
 
 def test_the_committed_results_count_and_are_as_large_as_the_papers():
     every = [stored for name in EXPERIMENTS for stored in Store(RESULTS).results(name)]
-    assert len(every) == 122
+    assert len(every) == 402
     for stored in every:
         assert not is_stale(stored.cell)
         assert not shortened(stored.cell.setting), stored.cell.name
@@ -199,6 +200,88 @@ def test_missing_results_are_named(store: Store, tmp_path: Path):
     text = write_page(store.folder, tmp_path)[0].read_text()
     assert "| CIFAR-100 | dropout | log | 0.829 ± 0.000 | not run | – |" in text
     assert "Not run, because the data were not available: MNIST, TissueMNIST, BloodMNIST." in text
+
+
+# -- detection -------------------------------------------------------------------------------------
+
+
+def detected(run: int, epistemic: dict[str, float], **changed: Any) -> tuple[Cell, Result]:
+    """A result of the table for ImageNet, whose totals and aleatoric uncertainties have .9."""
+    setting = {
+        "data": "imagenet",
+        "ood": "cifar-100",
+        "method": "dropout",
+        "run": run,
+        "weights": {"digest": "d", "official": True, "network": "EfficientNetV2-S"},
+        "test_rows": 10_000,
+        "samples": 20,
+        "sets": {"imagenet/test": {"digest": "d", "official": True, "rows": 50_000}},
+    }
+    others = dict.fromkeys(epistemic, 0.9)
+    auroc = {"total": others, "aleatoric": others, "epistemic": epistemic}
+    single = {"accuracy": 0.8, "auroc": 0.85 + run / 1000}
+    revision = experiment("table-imagenet").REVISION
+    cell = Cell("table-imagenet", revision, {**setting, **changed})
+    return cell, Result({"accuracy": 0.84, "single": single, "auroc": auroc})
+
+
+def test_what_speaks_against_the_paper_comes_first(tmp_path: Path):
+    store = Store(tmp_path)
+    for run in range(3):
+        noise = run / 1000
+        aurocs = {"log": 0.8 + noise, "brier": 0.7, "zero-one": 0.88 - noise, "spherical": 0.6}
+        store.write(*detected(run, aurocs))
+    paragraphs = experiment("table-imagenet").section(store.results("table-imagenet")).paragraphs
+    best, beyond, orders, accuracy, alone = paragraphs
+    where = "ImageNet against CIFAR-100, dropout"
+    rival = "against the best rival, zero-one."
+    assert best.startswith("Against the paper, log is not the best measure of epistemic ")
+    assert f"{where}: -0.078 [" in best
+    assert best.endswith(rival)
+    assert "total or aleatoric uncertainty is better. ImageNet against" in beyond
+    assert orders == (
+        "The rules, best first, are in another order than in the paper against CIFAR-100, "
+        "dropout: zero-one, log, brier; the paper's: log, brier, zero-one."
+    )
+    assert accuracy.endswith("dropout 0.840 ± 0.000.")
+    assert "accuracy of 0.800 ± 0.000, and one minus its largest probability an AUROC of: " in alone
+    assert "CIFAR-100 0.851 ± 0.001. Epistemic uncertainty under log detects worse" in alone
+
+
+def test_what_agrees_with_the_paper_needs_no_words(tmp_path: Path):
+    store = Store(tmp_path)
+    for run in range(3):
+        aurocs = {"log": 0.95 + run / 1000, "brier": 0.7, "zero-one": 0.6, "spherical": 0.6}
+        store.write(*detected(run, aurocs))
+    accuracy, alone = (
+        experiment("table-imagenet").section(store.results("table-imagenet")).paragraphs
+    )
+    assert accuracy.startswith("Accuracy of the mean prediction")
+    assert "detects worse" not in alone
+
+
+def test_networks_are_never_mixed(tmp_path: Path):
+    store = Store(tmp_path)
+    aurocs = {"log": 0.95, "brier": 0.7, "zero-one": 0.6, "spherical": 0.6}
+    weights = {
+        "digest": "e",
+        "official": False,
+        "network": "EfficientNet-Lite0",
+        "in_place_of": "EfficientNetV2-S",
+    }
+    store.write(*detected(0, aurocs))
+    store.write(*detected(0, aurocs, weights=weights))
+    section = experiment("table-imagenet").section(store.results("table-imagenet"))
+    network = "EfficientNet-Lite0 in place of EfficientNetV2-S"
+    assert [table.title for table in section.tables] == [
+        "ImageNet in distribution: AUROC of epistemic uncertainty",
+        f"ImageNet in distribution, {network}: AUROC of epistemic uncertainty",
+    ]
+    assert {claim.where for claim in section.claims} == {
+        "ImageNet against CIFAR-100, dropout",
+        f"ImageNet ({network}) against CIFAR-100, dropout",
+    }
+    assert f"The network is {network}." in section.tables[1].notes
 
 
 # -- tables ----------------------------------------------------------------------------------------

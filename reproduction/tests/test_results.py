@@ -86,6 +86,7 @@ def test_keys_differ_by_experiment_and_revision():
         ("figure-2", ("train_rows", "samples", "epochs", "rounds", "budget")),
         ("figure-sp-cifar10", ("test_rows", "train_rows", "samples", "epochs", "width")),
         ("table-1", ("test_rows", "train_rows", "samples", "epochs", "width")),
+        ("alignment", ("test_rows", "train_rows")),
     ],
 )
 def test_every_size_makes_other_cells(name: str, sizes: tuple[str, ...], root: Path):

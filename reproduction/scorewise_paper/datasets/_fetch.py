@@ -18,8 +18,10 @@ from scorewise_paper._files import locked, progress_bar
 from scorewise_paper.datasets._known import DataSet, Source, describe
 from scorewise_paper.datasets._local import (
     OFFICIAL,
+    available_splits,
     data_folder,
     digests_of,
+    folder,
     state_of,
     write_manifest,
 )
@@ -43,7 +45,8 @@ def fetch(
     Official files in the data folder are not changed. Files in it that are not official are
     renamed: their new names end in ``.not-official``. A download that was interrupted continues
     with the next call. An archive in the data folder is used instead of a download. Of a set that
-    requires a registration, the splits whose archives are in the data folder are unpacked.
+    requires a registration, the splits whose archives are in the data folder are unpacked. A set of
+    a package is installed with pip.
 
     Parameters
     ----------
@@ -62,7 +65,7 @@ def fetch(
     Raises
     ------
     MissingData
-        If it requires a registration and is missing; the message says what to put where.
+        If it requires a registration or a package, and is missing; the message says what to do.
     FetchFailed
         If the network or the server failed.
     CorruptData
@@ -77,6 +80,8 @@ def fetch(
     """
     data_set = describe(name)
     root = data_folder(data_dir)
+    if data_set.package and available_splits(data_set, root):
+        return folder(name, data_dir)
     missing = [source for source in data_set.files if not _is_official(data_set, source, root)]
     by_hand = [source for source in data_set.missing_by_hand(root) if source in missing]
     _require_a_split(by_hand, data_set, root)

