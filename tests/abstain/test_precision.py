@@ -199,10 +199,11 @@ def test_halfway_values_are_rounded_as_torch_rounds_them():
 
 
 def test_a_classifier_has_the_type_of_its_predictions():
+    torch.manual_seed(0)
     networks = [torch.nn.Linear(3, 3) for _ in range(4)]
     X = torch.randn(300, 3)
     y = np.random.default_rng(0).integers(3, size=300)
-    model = sw.SelectiveClassifier(networks, "brier", max_loss=0.9).fit(X, y)
+    model = sw.SelectiveClassifier(networks, "brier", max_loss=0.9, random_state=0).fit(X, y)
     assert model.policy_.stored_as.dtype == "float32"
     samples = sw.predict_samples(networks, X)
     expected = model.policy_.apply(samples)

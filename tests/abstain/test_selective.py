@@ -502,12 +502,19 @@ def test_the_policy_and_its_file_decide_as_the_classifier_does(tmp_path, rule, c
 
 def test_a_policy_of_networks_decides_as_the_classifier_does():
     torch.manual_seed(0)
+    scaled, labels = torch.tensor(X / 16, dtype=torch.float32), torch.tensor(Y)
     networks = [torch.nn.Linear(64, 10) for _ in range(5)]
-    scaled = torch.tensor(X / 16, dtype=torch.float32)
-    model = sw.SelectiveClassifier(networks, "brier", max_loss=1.2).fit(scaled, Y)
-    result = model.policy_.apply(sw.predict_samples(networks, scaled))
-    np.testing.assert_array_equal(result.accepted, model.accepts(scaled))
-    assert result.accepted.mean() == model.certificate_.coverage
+    for network in networks:
+        optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
+        for _ in range(50):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(network(scaled[:500]), labels[:500]).backward()
+            optimizer.step()
+    model = sw.SelectiveClassifier(networks, "brier", max_loss=0.2, random_state=0)
+    model.fit(scaled[500:1200], Y[500:1200])
+    result = model.policy_.apply(sw.predict_samples(networks, scaled[1200:]))
+    assert 0.05 < result.accepted.mean() < 0.95
+    np.testing.assert_array_equal(result.accepted, model.accepts(scaled[1200:]))
 
 
 def rows_of_a_rare_class(rng: np.random.Generator, n: int) -> tuple[np.ndarray, ...]:
