@@ -212,7 +212,7 @@ def test_a_model_is_one_file_also_in_a_new_folder(copy: Copy, folder):
 
 def test_a_file_format_is_one_file(copy: Copy):
     copy.add(
-        "io/_format_jsonl.py",
+        "io/_format_rows.py",
         '''
         """JSON lines: what holds for all rows, then one object per row."""
 
@@ -253,7 +253,7 @@ def test_a_file_format_is_one_file(copy: Copy):
                         file.write(json.dumps(dict(zip(columns, values, strict=True))) + "\\n")
 
 
-        FORMATS = (FileFormat((".jsonl",), _read, _write),)
+        FORMATS = (FileFormat((".rows",), _read, _write),)
         ''',
     )
     output = copy.run(
@@ -273,19 +273,19 @@ def test_a_file_format_is_one_file(copy: Copy):
         }
         names = ("cat", "dog", "owl")
         for weights in (rng.uniform(size=4), rng.uniform(size=(20, 4))):
-            sw.write_predictions("a.jsonl", **fields, class_names=names, weights=weights)
-            read = sw.read_predictions("a.jsonl")
+            sw.write_predictions("a.rows", **fields, class_names=names, weights=weights)
+            read = sw.read_predictions("a.rows")
             assert read.class_names == names
             for name, values in {**fields, "weights": weights}.items():
                 np.testing.assert_array_equal(getattr(read, name), values)
             assert read.probs.dtype == read.logits.dtype == np.float32
-        sw.write_predictions("b.jsonl", probs)
-        read = sw.read_predictions("b.jsonl", class_names=names)
+        sw.write_predictions("b.rows", probs)
+        read = sw.read_predictions("b.rows", class_names=names)
         assert (read.fields, read.class_names) == ({"probs"}, names)
         np.testing.assert_array_equal(
-            sw.read_predictions("b.jsonl", member_axis=2).probs, probs.swapaxes(1, 2)
+            sw.read_predictions("b.rows", member_axis=2).probs, probs.swapaxes(1, 2)
         )
-        result = CliRunner().invoke(app, ["score", "a.jsonl", "--out", "scores.csv"])
+        result = CliRunner().invoke(app, ["score", "a.rows", "--out", "scores.csv"])
         assert result.exit_code == 0, result.output
         print(result.output)
         """

@@ -29,7 +29,7 @@ from scorewise.decompose import (
 from scorewise.detect import ood_metrics
 from scorewise.distributions import Dirichlet, Samples, binary
 from scorewise.errors import ImproperRule, InvalidInput, ScorewiseError
-from scorewise.io import read_predictions, score_file, write_predictions
+from scorewise.io import read_logprobs, read_predictions, score_file, write_predictions
 from scorewise.models import predict_samples
 from scorewise.rules import get_rule, rule_from_entropy, rule_from_loss_vector
 from scorewise.testing import check_kernel, check_rule
@@ -83,6 +83,7 @@ __all__ = [
     "plots",
     "predict_dirichlet",
     "predict_samples",
+    "read_logprobs",
     "read_predictions",
     "rejection_curve",
     "reverse_epistemic",

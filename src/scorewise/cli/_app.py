@@ -24,7 +24,7 @@ from scorewise._files import check_no_link, check_not_input
 from scorewise._text import cut, quoted, quoted_names
 from scorewise._version import __version__
 from scorewise.abstain import load_policy
-from scorewise.cli._arguments import COSTS_SUFFIX, parse_names
+from scorewise.cli._arguments import COSTS_SUFFIX, parse_names, parse_tokens
 from scorewise.cli._screen import print_error
 from scorewise.errors import InvalidInput, Remedy, ScorewiseError, ScorewiseWarning
 from scorewise.io import Predictions, prediction_suffixes, read_predictions
@@ -197,6 +197,39 @@ def _reading(
             rich_help_panel=_READING,
         ),
     ] = None,
+    tokens: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CLASS=TOKEN,…",
+            help="Of a .jsonl file: tokens that mean a class, if not its name; may be repeated.",
+            rich_help_panel=_READING,
+        ),
+    ] = None,
+    missing: Annotated[
+        Literal["other", "refuse", "renormalize"] | None,
+        typer.Option(
+            help='Of a .jsonl file: keep the probability of no class as the class "other", refuse '
+            "more than 1 % of it, or rescale the rest.",
+            rich_help_panel=_READING,
+        ),
+    ] = None,
+    id_separator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="Of a .jsonl file: text between row and member in ids such as row-17/prompt-2.",
+            rich_help_panel=_READING,
+        ),
+    ] = None,
+    position: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Of a .jsonl file: position of the token that answers; 0, the first, by default, "
+            "-1 for the last.",
+            rich_help_panel=_READING,
+        ),
+    ] = None,
 ) -> Reading:
     return {
         "class_names": parse_names(class_names),
@@ -207,6 +240,10 @@ def _reading(
         "member_axis": member_axis,
         "one_model": one_model,
         "labels_are": labels_are,
+        "tokens": parse_tokens(tokens),
+        "missing": missing,
+        "id_separator": id_separator,
+        "position": position,
     }
 
 
@@ -409,17 +446,21 @@ _OPTIONS = {
     "class_names": "--class-names",
     "floor": "--floor",
     "from_logits": "--logits",
+    "id_separator": "--id-separator",
     "ids": "--id-column",
     "labels": "--labels",
     "labels_are": "--labels-are",
     "member_axis": "--member-axis",
     "method": "--method",
+    "missing": "--missing",
     "normalize": "--normalize",
     "one_model": "--one-model",
+    "position": "--position",
     "probs": "--probs",
     "public_key": "--public-key",
     "replace": "--replace",
     "rules": "--rules",
+    "tokens": "--tokens",
 }
 
 

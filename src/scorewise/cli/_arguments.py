@@ -35,6 +35,17 @@ def parse_names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",")]
 
 
+def parse_tokens(texts: list[str] | None) -> dict[str, list[str]] | None:
+    """Return the tokens of each class, from texts such as ``yes=Yes,YES``."""
+    tokens: dict[str, list[str]] = {}
+    for text in texts or ():
+        name, equals, listed = text.partition("=")
+        if not (name and equals and listed):
+            raise InvalidInput(f"--tokens {text} is no class with its tokens, such as yes=Yes,YES")
+        tokens.setdefault(name, []).extend(listed.split(","))
+    return tokens or None
+
+
 def parse_loss(text: str, predictions: Predictions | None = None) -> RuleLike:
     """A rule by its name, or the cost matrix of a CSV file."""
     if text.lower().endswith(COSTS_SUFFIX):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pkgutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +16,7 @@ from scorewise._fields import class_text
 from scorewise._files import check_output_path, replacing
 from scorewise._text import quoted_names
 from scorewise.distributions import Samples
-from scorewise.errors import InvalidFile, InvalidInput
+from scorewise.errors import InvalidFile, InvalidInput, Remedy
 from scorewise.io._predictions import Predictions, with_file_name
 from scorewise.io._read_options import ReadOptions
 
@@ -32,20 +32,25 @@ class FileFormat:
     read : callable
         ``read(path, options)`` returns :class:`Predictions`, read as the user's
         :class:`ReadOptions` say.
-    write : callable
-        ``write(predictions, path)`` writes a new file; nothing exists at the path.
+    write : callable, optional
+        ``write(predictions, path)`` writes a new file; nothing exists at the path. A format without
+        it can only be read.
     extra : str, optional
         The optional dependencies of scorewise that it needs.
     is_ours : callable, optional
         Of a format of folders: ``is_ours(path)`` returns whether ``write`` has made a folder and
         nobody has added to it, so that it may be replaced.
+    has_answers : bool
+        Whether the file has answers of a text classifier: ``class_names`` are then what to look
+        for in them, and not what the predictions must have.
     """
 
     suffixes: tuple[str, ...]
     read: Callable[[Path, ReadOptions], Predictions]
-    write: Callable[[Predictions, Path], None]
+    write: Callable[[Predictions, Path], None] | None = None
     extra: str | None = None
     is_ours: Callable[[Path], bool] | None = None
+    has_answers: bool = False
 
 
 @cache
@@ -77,6 +82,10 @@ def read_predictions(
     member_axis: int | None = None,
     one_model: bool = False,
     labels_are: str | None = None,
+    tokens: Mapping[Any, str | Sequence[str]] | None = None,
+    missing: str | None = None,
+    id_separator: str | None = None,
+    position: int | None = None,
 ) -> Predictions:
     """Return the predictions in a file, or in a folder of Parquet files.
 
@@ -93,6 +102,9 @@ def read_predictions(
     a folder            Parquet files, in the order of their names
     ``.csv``            one column per member and class, for small files
     ``.safetensors``    tensors named as in ``.npz``
+    ``.jsonl``          responses of LLMs with log-probabilities, or outputs of Hugging Face's
+                        pipelines, as for :func:`scorewise.read_logprobs`; ``class_names`` are the
+                        labels, ``labels`` and ``ids`` are fields of the lines
     ==================  ============================================================================
 
     Nothing is ever unpickled. Rows of Parquet and Arrow files, and of NPY and NPZ files that are
@@ -119,6 +131,10 @@ def read_predictions(
         Whether the predictions are those of one model, (N, K), without members.
     labels_are : {"names", "indices"}, optional
         What labels are that may be either: class names that are whole numbers, or class indices.
+    tokens : mapping, optional
+        Of ``.jsonl``: from classes to their tokens, where these differ from the names.
+    missing, id_separator, position : optional
+        Of ``.jsonl``, as for :func:`scorewise.read_logprobs`.
 
     Returns
     -------
@@ -156,6 +172,10 @@ def read_predictions(
         member_axis,
         one_model,
         labels_are,
+        tokens,
+        missing,
+        id_separator,
+        position,
     )
     return read_as(Path(path), options)
 
@@ -165,7 +185,8 @@ def read_as(path: Path, options: ReadOptions) -> Predictions:
     if not path.exists():
         raise FileNotFoundError(f"there is no file {str(path)!r}")
     file_format = _format_of("" if path.is_dir() else path.suffix, path)
-    names = options.class_names
+    if not file_format.has_answers:
+        _refuse_answer_options(options, path)
     try:
         with _require_extra(file_format, path):
             predictions = file_format.read(path, options)
@@ -173,6 +194,7 @@ def read_as(path: Path, options: ReadOptions) -> Predictions:
         raise with_file_name(error, path.name) from None
     except UnicodeDecodeError as error:
         raise InvalidFile(f"{path.name!r} is damaged: {error}") from None
+    names = None if file_format.has_answers else options.class_names
     if names is not None and predictions.class_names != names:
         raise InvalidFile(
             f"{path.name!r} has the classes {quoted_names(predictions.class_names or ())}, and "
@@ -180,6 +202,16 @@ def read_as(path: Path, options: ReadOptions) -> Predictions:
         )
     predictions.path, predictions.labels_are = path.absolute(), options.labels_are
     return predictions
+
+
+def _refuse_answer_options(options: ReadOptions, path: Path) -> None:
+    for name in ("tokens", "missing", "id_separator", "position"):
+        if getattr(options, name) is not None:
+            raise InvalidInput(
+                f"{name} is for answers of text classifiers in .jsonl files, and {path.name!r} has "
+                "predictions",
+                Remedy(name, None),
+            )
 
 
 def write_predictions(
@@ -252,6 +284,8 @@ def write_predictions(
     else:
         predictions = Predictions(probs, **others)
     file_format = _format_of(path.suffix, path)
+    if file_format.write is None:
+        raise InvalidInput(f"{path.suffix} files can only be read; write {path.stem}.parquet, …")
     is_folder = file_format.is_ours is not None
     check_output_path(path, is_folder=is_folder)
     if predictions.path is not None and predictions.path.resolve() in path.resolve().parents:

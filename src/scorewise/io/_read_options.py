@@ -51,6 +51,10 @@ class ReadOptions:
     member_axis: int | None = None
     one_model: bool = False
     labels_are: str | None = None
+    tokens: Mapping[Any, str | Sequence[str]] | None = None
+    missing: str | None = None
+    id_separator: str | None = None
+    position: int | None = None
     reads_labels: bool = True  # False where only the number of labels matters
 
     def __post_init__(self) -> None:

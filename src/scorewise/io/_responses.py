@@ -1,0 +1,229 @@
+"""What a line of responses holds: the tokens, or labels, of each answer with their probabilities.
+
+The structure of a line decides how it is read. Known are the responses of OpenAI (chat completions,
+completions, the Responses API, batches), those of vLLM (its server, which answers like OpenAI, and
+its ``RequestOutput``) and the outputs of Hugging Face's pipelines for classification.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from scorewise._text import quoted, quoted_names
+from scorewise.errors import InvalidInput
+
+SCORES = "scores of a classifier"  # the one style that has labels, and no tokens
+TOLERANCE = 1e-3  # of sums of rounded probabilities
+
+_UNREPORTED = -9999.0  # in place of the log-probability of a token beyond the most likely ones
+
+Answer = list[tuple[str, float]]  # tokens, or labels, and their probabilities
+
+
+@dataclass(frozen=True)
+class ParsedLine:
+    """A line of a file, or an item of a list.
+
+    Attributes
+    ----------
+    style : str
+        The kind of response, for messages.
+    answers : list of Answer
+        One for each choice, or for each member of a list.
+    fields : mapping
+        What may be an id or a label; not the parts of the response itself.
+    """
+
+    style: str
+    answers: list[Answer]
+    fields: Mapping[str, Any]
+
+
+def parse_line(line: Any, position: int) -> ParsedLine:
+    """Return the answers of a line; ``position`` is that of the token that answers."""
+    if not isinstance(line, dict | list):
+        raise InvalidInput(
+            f"{quoted(line)} is not a response; it must be a mapping or a list, such as "
+            "response.model_dump() returns"
+        )
+    try:
+        fields, responses = _unwrapped(line)
+        parsed = [_answers_of(response, position) for response in responses]
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        problem = f"the response is incomplete or damaged: {type(error).__name__}: {error}"
+        raise InvalidInput(problem) from None
+    styles = list(dict.fromkeys(style for style, _ in parsed))
+    answers = [answer for _, response_answers in parsed for answer in response_answers]
+    if len(styles) > 1:
+        raise InvalidInput(f"the responses are of different kinds: {' and '.join(styles)}")
+    if not answers:
+        raise InvalidInput("the response has no answer")
+    return ParsedLine(styles[0], answers, fields)
+
+
+def _unwrapped(line: Any) -> tuple[Mapping[str, Any], list[Any]]:
+    """Return the fields beside the response, and the response, or several."""
+    if isinstance(line, list):
+        return {}, [line]
+    if line.get("error") is not None:
+        raise InvalidInput(
+            f"the request has failed: {quoted(line['error'], 200)}; repeat it, or remove the row"
+        )
+    if "response" in line:
+        fields = {name: value for name, value in line.items() if name != "response"}
+        return fields, [_body(line["response"])]
+    if "responses" in line:
+        fields = {name: value for name, value in line.items() if name != "responses"}
+        return fields, list(map(_body, line["responses"]))
+    if "scores" in line:
+        return {name: line[name] for name in line.keys() - {"scores", "labels"}}, [line]
+    return {name: line[name] for name in line.keys() - {"id"}}, [line]  # its id is not the row's
+
+
+def _body(response: Any) -> Any:
+    """Return the response itself, which a batch wraps with the status of its request."""
+    if response is None:
+        raise InvalidInput("there is no response; repeat the request, or remove the row")
+    if isinstance(response, dict) and "body" in response:
+        if response.get("status_code", 200) != 200:
+            raise InvalidInput(
+                f"the request has failed with status {response['status_code']}: "
+                f"{quoted(response['body'], 200)}; repeat it, or remove the row"
+            )
+        return response["body"]
+    return response
+
+
+def _answers_of(response: Any, position: int) -> tuple[str, list[Answer]]:
+    """Return the style of a response, and its answers."""
+    if isinstance(response, list):
+        return SCORES, [_scores(response)]
+    if "scores" in response:
+        return SCORES, _scores_of_members(response)
+    if "choices" in response:
+        parts = [_positions_of_choice(choice) for choice in response["choices"]]
+        style = parts[0][0] if parts else ""
+        return style, [_answer(positions, position) for _, positions in parts]
+    if "outputs" in response:
+        outputs = [_required(output.get("logprobs")) for output in response["outputs"]]
+        return "RequestOutput of vLLM", [_answer(positions, position) for positions in outputs]
+    if "output" in response:
+        messages = [part for part in response["output"] if part["type"] == "message"]
+        texts = [_required(message["content"][0].get("logprobs")) for message in messages]
+        return "response", [_answer(positions, position) for positions in texts]
+    if "label" in response and "score" in response:
+        raise InvalidInput(
+            "it has the best label alone; call the pipeline with top_k=None for the scores of all"
+        )
+    raise InvalidInput(
+        f"it has {quoted_names(response)}, which is no known response: there must be 'choices' "
+        "(OpenAI, vLLM), 'output' (OpenAI), 'outputs' (vLLM) or 'scores', or one of these in "
+        "'response'"
+    )
+
+
+# -- tokens ----------------------------------------------------------------------------------------
+
+
+def _required(logprobs: Any) -> Any:
+    if not logprobs:
+        raise InvalidInput(
+            "there are no log-probabilities; request them: logprobs=True and top_logprobs=20 "
+            "(chat), logprobs=5 (completions), SamplingParams(logprobs=20) (vLLM), "
+            'include=["message.output_text.logprobs"] and top_logprobs=20 (responses)'
+        )
+    return logprobs
+
+
+def _positions_of_choice(choice: Mapping[str, Any]) -> tuple[str, Any]:
+    """Return the style of a choice, and what it has for each generated token."""
+    logprobs = _required(choice.get("logprobs"))
+    if logprobs.get("content") is not None:
+        return "chat completion", _required(logprobs["content"])
+    return "completion", _required(logprobs.get("top_logprobs"))
+
+
+def _answer(positions: Any, position: int) -> Answer:
+    """Return the reported tokens at a position, and their probabilities."""
+    if not -len(positions) <= position < len(positions):
+        raise InvalidInput(f"it has {len(positions)} tokens, and none at position {position}")
+    entry = positions[position]
+    if "top_logprobs" in entry:
+        reported = _required(entry["top_logprobs"])
+        pairs = [(token["token"], token["logprob"]) for token in reported]
+        if entry["token"] not in dict(pairs):  # the sampled token may be none of the most likely
+            pairs.append((entry["token"], entry["logprob"]))
+    elif all(isinstance(value, Mapping) for value in entry.values()):
+        return _by_id(entry)
+    else:
+        pairs = list(entry.items())
+    return _probabilities(pairs)
+
+
+def _by_id(entry: Mapping[str, Any]) -> Answer:
+    """Return tokens of vLLM; several ids may have the same text."""
+    texts = [value.get("decoded_token") for value in entry.values()]
+    names = [
+        str(token_id) if text is None else text for token_id, text in zip(entry, texts, strict=True)
+    ]
+    logprobs = [value["logprob"] for value in entry.values()]
+    sums: dict[str, float] = {}
+    for token, probability in _probabilities(zip(names, logprobs, strict=True)):
+        sums[token] = sums.get(token, 0.0) + probability
+    return list(sums.items())
+
+
+def _probabilities(pairs: Iterable[tuple[str, float]]) -> Answer:
+    answer = []
+    for token, logprob in pairs:
+        if not _is_number(logprob) or not logprob <= TOLERANCE:
+            raise InvalidInput(
+                f"the log-probability of {quoted(token)} is {quoted(logprob)}; it must be a number "
+                "of at most 0"
+            )
+        if logprob > _UNREPORTED:
+            answer.append((_text(token), math.exp(logprob)))
+    return answer
+
+
+# -- scores ----------------------------------------------------------------------------------------
+
+
+def _scores_of_members(response: Mapping[str, Any]) -> list[Answer]:
+    """Return scores beside an id, of one member or of several, or of zero-shot classification."""
+    scores = response["scores"]
+    if isinstance(response.get("labels"), list) and all(map(_is_number, scores)):
+        pairs = zip(response["labels"], scores, strict=True)
+        return [_scores([{"label": label, "score": score} for label, score in pairs])]
+    are_members = bool(scores) and all(isinstance(member, list) for member in scores)
+    return list(map(_scores, scores)) if are_members else [_scores(scores)]
+
+
+def _scores(labels: list[Any]) -> Answer:
+    if any(isinstance(label, list) for label in labels):
+        raise InvalidInput(
+            "it has several lists, which may be texts or members; write a line for each text, and "
+            'members as {"scores": [[…], […]]}'
+        )
+    for label in labels:
+        if not (_is_number(label["score"]) and 0 <= label["score"] <= 1 + TOLERANCE):
+            raise InvalidInput(
+                f"the score of {quoted(label['label'])} is {quoted(label['score'])}; it must be a "
+                "probability"
+            )
+    return [(_text(label["label"]), float(label["score"])) for label in labels]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, float | int) and not isinstance(value, bool)
+
+
+def _text(token: Any) -> str:
+    if not isinstance(token, str):
+        raise InvalidInput(f"{quoted(token)} is in the place of a token; it must be text")
+    return token
