@@ -168,7 +168,7 @@ def _are_truth_values(values: np.ndarray, names: tuple[str, ...]) -> bool:
     are_bools = values.dtype.kind == "b" or (
         values.dtype.kind == "O" and all(isinstance(x, bool | np.bool_) for x in values)
     )
-    return are_bools and _numbers_of(names) is None
+    return bool(len(values)) and are_bools and _numbers_of(names) is None
 
 
 def as_array(values: Any, name: str) -> np.ndarray:

@@ -21,6 +21,11 @@ def _read(path: Path, options: ReadOptions) -> Predictions:
     for name in ("probs", "from_logits", "member_axis"):
         if getattr(options, name) is not None:
             raise InvalidInput(f"{name} is for files of arrays or columns", Remedy(name, None))
+    if options.class_names is None and "," in (options.labels or ""):
+        raise InvalidInput(
+            "labels is the name of the field with the true labels",
+            Remedy("class_names", tuple((options.labels or "").split(",")), "for the classes"),
+        )
     answers = AnswerOptions(
         labels=_labels(options),
         missing=options.missing,

@@ -30,7 +30,7 @@ MISSING = (OTHER, "refuse", "renormalize")
 _SPACES = " \u0120\u2581"  # how tokenizers write the space before a word
 _MOST_TOKENS = 10_000  # that are counted for a message
 _SHOWN_TOKENS = 5
-_LITTLE_MASS = 0.9  # mean probability of the labels below which they are probably incomplete
+_LITTLE_MASS = 0.8  # mean probability of the labels below which they are probably incomplete
 
 Labels = Sequence[Any] | Mapping[Any, str | Sequence[str]]
 
@@ -323,16 +323,16 @@ def _labels_in(lines: Iterable[tuple[str, Any]], options: AnswerOptions) -> _Lab
         label = None if field is None else line.fields[field]
         if label is not None:
             labels.add(class_text(label))
-    remedy = Remedy(options.names.labels, ..., "the labels that an answer may be")
+    argument = options.names.labels
     if len(labels) < 2:
         raise InvalidInput(
-            "the responses have tokens, and which of them are labels is not known", remedy
+            "the responses have tokens, and which of them are labels is not known",
+            Remedy(argument, ..., "the labels that an answer may be"),
         )
     names_in_order = sorted(labels)
     validate.warn(
-        f"the classes are the labels of the rows, {quoted_names(names_in_order)}; if there are "
-        "others",
-        remedy,
+        f"the classes are taken from the labels of the rows: {quoted_names(names_in_order)}",
+        Remedy(argument, ..., "all labels that an answer may be, if there are others"),
     )
     return _LabelTokens.of(names_in_order)
 

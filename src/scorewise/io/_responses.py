@@ -8,9 +8,11 @@ its ``RequestOutput``) and the outputs of Hugging Face's pipelines for classific
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from scorewise._text import quoted, quoted_names
 from scorewise.errors import InvalidInput
@@ -106,16 +108,19 @@ def _answers_of(response: Any, position: int) -> tuple[str, list[Answer]]:
     if "scores" in response:
         return SCORES, _scores_of_members(response)
     if "choices" in response:
-        parts = [_positions_of_choice(choice) for choice in response["choices"]]
-        style = parts[0][0] if parts else ""
-        return style, [_answer(positions, position) for _, positions in parts]
+        logprobs = [_required(choice.get("logprobs")) for choice in response["choices"]]
+        if all(choice.get("content") is not None for choice in logprobs):
+            generated = [choice["content"] for choice in logprobs]
+            return "chat completion", _answers(generated, position, _reported_tokens)
+        generated = [choice.get("top_logprobs") for choice in logprobs]
+        return "completion", _answers(generated, position, Mapping.items)
     if "outputs" in response:
-        outputs = [_required(output.get("logprobs")) for output in response["outputs"]]
-        return "RequestOutput of vLLM", [_answer(positions, position) for positions in outputs]
+        generated = [output.get("logprobs") for output in response["outputs"]]
+        return "RequestOutput of vLLM", _answers(generated, position, _tokens_by_id)
     if "output" in response:
         messages = [part for part in response["output"] if part["type"] == "message"]
-        texts = [_required(message["content"][0].get("logprobs")) for message in messages]
-        return "response", [_answer(positions, position) for positions in texts]
+        generated = [message["content"][0].get("logprobs") for message in messages]
+        return "response", _answers(generated, position, _reported_tokens)
     if "label" in response and "score" in response:
         raise InvalidInput(
             "it has the best label alone; call the pipeline with top_k=None for the scores of all"
@@ -140,47 +145,46 @@ def _required(logprobs: Any) -> Any:
     return logprobs
 
 
-def _positions_of_choice(choice: Mapping[str, Any]) -> tuple[str, Any]:
-    """Return the style of a choice, and what it has for each generated token."""
-    logprobs = _required(choice.get("logprobs"))
-    if logprobs.get("content") is not None:
-        return "chat completion", _required(logprobs["content"])
-    return "completion", _required(logprobs.get("top_logprobs"))
+def _answers(
+    generated: Iterable[Any], position: int, tokens: Callable[[Any], Iterable[tuple[str, float]]]
+) -> list[Answer]:
+    """Return answers from what is reported for each generated token.
+
+    ``tokens`` returns the tokens at a position with their log-probabilities.
+    """
+    answers = []
+    for positions in map(_required, generated):
+        if not -len(positions) <= position < len(positions):
+            raise InvalidInput(f"it has {len(positions)} tokens, and none at position {position}")
+        answers.append(_probabilities(tokens(positions[position])))
+    return answers
 
 
-def _answer(positions: Any, position: int) -> Answer:
-    """Return the reported tokens at a position, and their probabilities."""
-    if not -len(positions) <= position < len(positions):
-        raise InvalidInput(f"it has {len(positions)} tokens, and none at position {position}")
-    entry = positions[position]
-    if "top_logprobs" in entry:
-        reported = _required(entry["top_logprobs"])
-        pairs = [(token["token"], token["logprob"]) for token in reported]
-        if entry["token"] not in dict(pairs):  # the sampled token may be none of the most likely
-            pairs.append((entry["token"], entry["logprob"]))
-    elif all(isinstance(value, Mapping) for value in entry.values()):
-        return _by_id(entry)
-    else:
-        pairs = list(entry.items())
-    return _probabilities(pairs)
+def _reported_tokens(entry: Mapping[str, Any]) -> list[tuple[str, float]]:
+    pairs = [(token["token"], token["logprob"]) for token in _required(entry["top_logprobs"])]
+    if entry["token"] not in dict(pairs):  # the sampled token may be none of the most likely
+        pairs.append((entry["token"], entry["logprob"]))
+    return pairs
 
 
-def _by_id(entry: Mapping[str, Any]) -> Answer:
-    """Return tokens of vLLM; several ids may have the same text."""
-    texts = [value.get("decoded_token") for value in entry.values()]
-    names = [
-        str(token_id) if text is None else text for token_id, text in zip(entry, texts, strict=True)
+def _tokens_by_id(entry: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """Return tokens of vLLM, by their ids if they were not decoded.
+
+    Several ids may have the same text, whose probability is their sum.
+    """
+    logprobs: dict[str, list[float]] = {}
+    for token_id, token in entry.items():
+        text = token.get("decoded_token")
+        logprobs.setdefault(str(token_id) if text is None else text, []).append(token["logprob"])
+    return [
+        (text, values[0] if len(values) == 1 else float(np.logaddexp.reduce(values)))
+        for text, values in logprobs.items()
     ]
-    logprobs = [value["logprob"] for value in entry.values()]
-    sums: dict[str, float] = {}
-    for token, probability in _probabilities(zip(names, logprobs, strict=True)):
-        sums[token] = sums.get(token, 0.0) + probability
-    return list(sums.items())
 
 
-def _probabilities(pairs: Iterable[tuple[str, float]]) -> Answer:
+def _probabilities(tokens: Iterable[tuple[str, float]]) -> Answer:
     answer = []
-    for token, logprob in pairs:
+    for token, logprob in tokens:
         if not _is_number(logprob) or not logprob <= TOLERANCE:
             raise InvalidInput(
                 f"the log-probability of {quoted(token)} is {quoted(logprob)}; it must be a number "
