@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from answers_support import chat, write_lines
 from cli_support import (
     FAST,
     NAMES,
@@ -204,3 +205,70 @@ def test_completion_knows_commands_and_options(here: Path):
     assert completions("scorewise sc") == ["score"]
     assert completions("scorewise score --member") == ["--member-axis"]
     assert "--install-completion" in run("--help").stdout
+
+
+# -- answers of text classifiers -------------------------------------------------------------------
+
+
+def write_answers(name: str, answer: str = "{}") -> None:
+    """The predictions as responses of a chat, one prompt after the other."""
+    lines = [
+        {
+            "id": PREDICTIONS.ids[row],
+            "label": NAMES[LABELS[row]],
+            "response": chat({answer.format(c): p for c, p in zip(NAMES, probs, strict=True)}),
+        }
+        for member in PROBS.swapaxes(0, 1)
+        for row, probs in enumerate(member * 0.98)
+    ]
+    write_lines(Path(name), lines)
+
+
+def test_answers_are_evaluated_like_the_predictions_that_they_report(here: Path):
+    write_answers("answers.jsonl")
+    options = [*FAST, "--missing", "renormalize", "--class-names", ",".join(NAMES)]
+    answers = from_json(run("evaluate", "answers.jsonl", *options, "--json"))
+    plain = from_json(run("evaluate", "test.npz", *FAST, "--json"))
+    assert Path("report.html").exists()
+    np.testing.assert_allclose(numbers_in(answers), numbers_in(plain), rtol=1e-6, atol=1e-9)
+
+
+def test_classes_of_answers_are_by_default_those_of_the_labels(here: Path):
+    write_answers("answers.jsonl")
+    result = succeeded(run("evaluate", "answers.jsonl", *FAST, "--no-report"))
+    warning = " ".join(result.stderr.split())
+    assert warning.startswith("Warning: the classes are taken from the labels of the rows")
+    assert "use --class-names" in warning
+
+
+def test_tokens_of_classes_are_options(here: Path):
+    write_answers("answers.jsonl", answer=" {}!")
+    names = ["--class-names", ",".join(NAMES)]
+    problem = sentence_of(run("compare", "answers.jsonl", *FAST, *names))
+    assert "' healthy!'" in problem
+    assert "use --tokens" in problem
+    tokens = [f"--tokens={name}={name}!,{name}" for name in NAMES]
+    succeeded(run("compare", "answers.jsonl", *FAST, *tokens))
+    assert "yes=Yes" in sentence_of(run("compare", "answers.jsonl", "--tokens", "ill"))
+
+
+COMMANDS_OF_ANSWERS = {
+    "score": "--out scores.csv",
+    "label": "-n 3 --out next.csv",
+    "certify": "--max-loss 0.3 --out policy.json",
+    "calibrate": "--out calibration.json",
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS_OF_ANSWERS)
+def test_every_command_reads_answers(command: str, here: Path):
+    write_answers("answers.jsonl")
+    options = COMMANDS_OF_ANSWERS[command].split()
+    succeeded(run(command, "answers.jsonl", *options, "--class-names", ",".join(NAMES)))
+
+
+def test_labels_and_classes_of_answers_are_not_confused(here: Path):
+    write_answers("answers.jsonl")
+    problem = sentence_of(run("evaluate", "answers.jsonl", "--labels", "yes,no"))
+    assert "use --class-names yes,no for the classes" in problem
+    assert "leave out --missing" in sentence_of(run("evaluate", "test.npz", "--missing", "other"))

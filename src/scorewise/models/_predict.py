@@ -83,11 +83,13 @@ def predict_samples(
         a decision threshold or a search around one of them; a :class:`BootstrapEnsemble`; a list of
         classifiers; a :class:`SelectiveClassifier` or :class:`OODDetector` of one of these.
         PyTorch: a module with dropout, a list of modules, a :class:`DeepEnsemble`, a Laplace
-        approximation of laplace-torch. The model is not changed.
+        approximation of laplace-torch. Hugging Face: a list of pipelines for text classification.
+        The model is not changed.
         :func:`scorewise.models.register_adapter` adds other kinds.
     X : rows
         In a form that the model takes: an array, a frame, a tensor, a mapping of tensors (Hugging
-        Face); for modules also a DataLoader, whose batches may hold labels after the input.
+        Face), a list of texts for pipelines; for modules also a DataLoader, whose batches may hold
+        labels after the input.
     n_samples : int, optional
         Number of members, a random subset, or number of draws of a stochastic model. By default
         all members, or 20 draws.
