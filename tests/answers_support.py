@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import scorewise as sw
 
 Probs = Mapping[str, float]  # by token, or by label
 
@@ -157,3 +159,22 @@ TOKEN_STYLES: dict[str, Callable[..., dict[str, Any]]] = {
 def write_lines(path: Path, lines: Iterable[Any]) -> Path:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return path
+
+
+def write_answers(
+    path: Path, predictions: sw.io.Predictions, names: Sequence[str], token: str = "{}"
+) -> None:
+    """Write predictions as responses of a chat, one prompt after the other.
+
+    Two percent of the probability are of no label. ``token`` is the text of a label's token.
+    """
+    lines = [
+        {
+            "id": i,
+            "label": names[label],
+            "response": chat({token.format(c): p for c, p in zip(names, probs, strict=True)}),
+        }
+        for member in predictions.probs.swapaxes(0, 1)
+        for i, label, probs in zip(predictions.ids, predictions.labels, 0.98 * member, strict=True)
+    ]
+    write_lines(path, lines)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import scorewise as sw
+from answers_support import write_answers
 from cli_support import (
     COMMANDS,
     FAST,
@@ -48,6 +49,7 @@ def test_the_examples_run(line: str, here: Path):
         sw.write_predictions(name, sample_predictions(60, seed=5, sharp=3.0))
     for name in ("pool.npz", "pool.parquet"):
         sw.write_predictions(name, PREDICTIONS.probs, ids=PREDICTIONS.ids)
+    write_answers(Path("answers.jsonl"), sample_predictions(k=2), ["yes", "no"])
     write_keys(here)
     succeeded(run("certify", "held_out.npz", "--max-loss", "0.2", "--signing-key", "key.pem"))
     command, _, printed_to = line.partition(" > ")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from answers_support import chat, write_lines
+from answers_support import write_answers
 from cli_support import (
     FAST,
     NAMES,
@@ -210,22 +210,8 @@ def test_completion_knows_commands_and_options(here: Path):
 # -- answers of text classifiers -------------------------------------------------------------------
 
 
-def write_answers(name: str, answer: str = "{}") -> None:
-    """The predictions as responses of a chat, one prompt after the other."""
-    lines = [
-        {
-            "id": PREDICTIONS.ids[row],
-            "label": NAMES[LABELS[row]],
-            "response": chat({answer.format(c): p for c, p in zip(NAMES, probs, strict=True)}),
-        }
-        for member in PROBS.swapaxes(0, 1)
-        for row, probs in enumerate(member * 0.98)
-    ]
-    write_lines(Path(name), lines)
-
-
 def test_answers_are_evaluated_like_the_predictions_that_they_report(here: Path):
-    write_answers("answers.jsonl")
+    write_answers(Path("answers.jsonl"), PREDICTIONS, NAMES)
     options = [*FAST, "--missing", "renormalize", "--class-names", ",".join(NAMES)]
     answers = from_json(run("evaluate", "answers.jsonl", *options, "--json"))
     plain = from_json(run("evaluate", "test.npz", *FAST, "--json"))
@@ -234,7 +220,7 @@ def test_answers_are_evaluated_like_the_predictions_that_they_report(here: Path)
 
 
 def test_classes_of_answers_are_by_default_those_of_the_labels(here: Path):
-    write_answers("answers.jsonl")
+    write_answers(Path("answers.jsonl"), PREDICTIONS, NAMES)
     result = succeeded(run("evaluate", "answers.jsonl", *FAST, "--no-report"))
     warning = " ".join(result.stderr.split())
     assert warning.startswith("Warning: the classes are taken from the labels of the rows")
@@ -242,7 +228,7 @@ def test_classes_of_answers_are_by_default_those_of_the_labels(here: Path):
 
 
 def test_tokens_of_classes_are_options(here: Path):
-    write_answers("answers.jsonl", answer=" {}!")
+    write_answers(Path("answers.jsonl"), PREDICTIONS, NAMES, token=" {}!")
     names = ["--class-names", ",".join(NAMES)]
     problem = sentence_of(run("compare", "answers.jsonl", *FAST, *names))
     assert "' healthy!'" in problem
@@ -262,13 +248,13 @@ COMMANDS_OF_ANSWERS = {
 
 @pytest.mark.parametrize("command", COMMANDS_OF_ANSWERS)
 def test_every_command_reads_answers(command: str, here: Path):
-    write_answers("answers.jsonl")
+    write_answers(Path("answers.jsonl"), PREDICTIONS, NAMES)
     options = COMMANDS_OF_ANSWERS[command].split()
     succeeded(run(command, "answers.jsonl", *options, "--class-names", ",".join(NAMES)))
 
 
 def test_labels_and_classes_of_answers_are_not_confused(here: Path):
-    write_answers("answers.jsonl")
+    write_answers(Path("answers.jsonl"), PREDICTIONS, NAMES)
     problem = sentence_of(run("evaluate", "answers.jsonl", "--labels", "yes,no"))
     assert "use --class-names yes,no for the classes" in problem
     assert "leave out --missing" in sentence_of(run("evaluate", "test.npz", "--missing", "other"))

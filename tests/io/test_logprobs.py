@@ -199,12 +199,14 @@ def test_ids_of_a_batch_have_row_and_member_in_any_order(tmp_path: Path):
 
 def test_rows_without_all_members_are_refused():
     answers = rows(ANSWER, ANSWER) + rows(ANSWER)
-    assert "row 1 (responses[1]) has 1 answers, and others have 2" in message_of(answers)
+    assert "row 1 (responses[1]) has 1 of the 2 answers that others have" in message_of(answers)
     lines = [batch_line(chat(ANSWER), name) for name in ("a/1", "a/2", "b/1")]
     problem = message_of(lines, id_separator="/")
-    assert "row 'b' has 0 answers of the member '2'" in problem
+    assert "row 'b' (responses[2]) has 0 answers of the member '2'" in problem
     twice = [batch_line(chat(ANSWER), name) for name in ("a/1", "a/1", "b/1", "b/1")]
-    assert "row 'a' has 2 answers of the member '1'" in message_of(twice, id_separator="/")
+    assert "row 'a' (responses[0]) has 2 answers of the member '1'" in message_of(
+        twice, id_separator="/"
+    )
     assert "the id 'b' has no '/'" in message_of([batch_line(chat(ANSWER), "b")], id_separator="/")
     assert "has 2 answers, and responses[0] has 1" in message_of(
         [chat(ANSWER), chat(ANSWER, ANSWER)]
@@ -225,10 +227,10 @@ def test_fields_of_ids_and_labels_may_have_other_names():
 
 
 @pytest.mark.parametrize(
-    ("label", "index"), [("yes", 0), ("no", 1), (None, -1), (1, 1), ("other", 2)]
+    ("label", "index"), [("yes", 0), ("no", 1), (None, -1), (math.nan, -1), (1, 1), ("other", 2)]
 )
 def test_true_labels_are_names_or_indices(label: Any, index: int):
-    read = sw.read_logprobs(rows(ANSWER, label=label), LABELS)
+    read = sw.read_logprobs(rows(ANSWER, label=label) * 2, (label for label in LABELS))
     np.testing.assert_array_equal(read.labels, [index])
 
 

@@ -49,6 +49,7 @@ _SHOWN = 6  # measures of a comparison on the screen
     "scorewise evaluate test.parquet --ood ood.parquet --task-loss brier",
     "scorewise evaluate test.npz --max-loss 0.03 --report out/report.html --figures out",
     "scorewise evaluate test.npz --inputs texts.csv",
+    "scorewise evaluate answers.jsonl --class-names yes,no",
     "scorewise evaluate test.npz --task-loss costs.csv --no-report --json",
 )
 def evaluate(

@@ -9,7 +9,8 @@ from typing import Any
 from scorewise._text import quoted
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.io._formats import FileFormat
-from scorewise.io._logprobs import AnswerOptions, ArgumentNames, Labels, read_answers
+from scorewise.io._label_tokens import Labels
+from scorewise.io._logprobs import AnswerOptions, ArgumentNames, read_answers
 from scorewise.io._predictions import Predictions
 from scorewise.io._read_options import ReadOptions
 

@@ -18,21 +18,14 @@ import numpy as np
 from scorewise import _validate as validate
 from scorewise._fields import checked_labels, class_text
 from scorewise._progress import bar
-from scorewise._text import percent, quoted, quoted_names, significant
+from scorewise._text import quoted, quoted_names
 from scorewise.errors import InvalidInput, Remedy
+from scorewise.io._label_tokens import MISSING, ClassProbabilities, Labels, LabelTokens
 from scorewise.io._predictions import Predictions, with_file_name
 from scorewise.io._read_options import IDS, LABELS, exact_name, name_of
-from scorewise.io._responses import SCORES, TOLERANCE, Answer, ParsedLine, parse_line
+from scorewise.io._responses import SCORES, ParsedLine, parse_line
 
-OTHER = "other"  # the class of all that is no label
-MISSING = (OTHER, "refuse", "renormalize")
-
-_SPACES = " \u0120\u2581"  # how tokenizers write the space before a word
-_MOST_TOKENS = 10_000  # that are counted for a message
-_SHOWN_TOKENS = 5
-_LITTLE_MASS = 0.8  # mean probability of the labels below which they are probably incomplete
-
-Labels = Sequence[Any] | Mapping[Any, str | Sequence[str]]
+_IDS = ("custom_id", *IDS)  # names of the field of ids; the first is that of a batch
 
 
 class ArgumentNames(NamedTuple):
@@ -267,47 +260,7 @@ def _at(place: str, error: InvalidInput) -> InvalidInput:
 # -- labels ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _LabelTokens:
-    """The classes, and the index of the class that a token means."""
-
-    names: tuple[str, ...]
-    index_of: Mapping[str, int]
-
-    @classmethod
-    def of(cls, labels: Labels) -> _LabelTokens:
-        """Return the classes of labels, or of a mapping from labels to tokens."""
-        if isinstance(labels, str) or not isinstance(labels, Iterable):
-            raise InvalidInput(
-                f"labels must be the labels in a list, or a mapping to their tokens, not "
-                f"{quoted(labels)}"
-            )
-        tokens_of = labels if isinstance(labels, Mapping) else {label: label for label in labels}
-        if len(tokens_of) < max(2, len(labels)):
-            raise InvalidInput(f"there must be two or more different labels, not {quoted(labels)}")
-        index_of: dict[str, int] = {}
-        names = tuple(map(class_text, tokens_of))
-        for k, tokens in enumerate(tokens_of.values()):
-            listed = tokens if isinstance(tokens, list | tuple | set | frozenset) else [tokens]
-            for token in map(_without_space, map(class_text, listed)):
-                if not token or index_of.setdefault(token, k) != k:
-                    also = f" and of {quoted(names[index_of[token]])}" if token else ""
-                    raise InvalidInput(
-                        f"{quoted(token)} cannot be a token of {quoted(names[k])}{also}; name a "
-                        "first token that differs between the labels"
-                    )
-        return cls(names, index_of)
-
-    def class_of(self, token: str) -> int | None:
-        """Return the class that a token means, if any."""
-        return self.index_of.get(_without_space(token))
-
-
-def _without_space(token: str) -> str:
-    return token.lstrip(_SPACES)
-
-
-def _labels_in(lines: Iterable[tuple[str, Any]], options: AnswerOptions) -> _LabelTokens:
+def _labels_in(lines: Iterable[tuple[str, Any]], options: AnswerOptions) -> LabelTokens:
     """Return the labels of scores, or, of tokens, the true labels of all rows."""
     labels: set[str] = set()
     for place, line in _parsed_lines(lines, options):
@@ -318,7 +271,7 @@ def _labels_in(lines: Iterable[tuple[str, Any]], options: AnswerOptions) -> _Lab
                     f"{place} has the scores of {len(names)} labels; call the pipeline with "
                     "top_k=None for the scores of all"
                 )
-            return _LabelTokens.of(sorted(names))
+            return LabelTokens.of(sorted(names))
         field = _field(place, line.fields, options.label_field, LABELS, options.names.label_field)
         label = None if field is None else line.fields[field]
         if label is not None:
@@ -334,7 +287,7 @@ def _labels_in(lines: Iterable[tuple[str, Any]], options: AnswerOptions) -> _Lab
         f"the classes are taken from the labels of the rows: {quoted_names(names_in_order)}",
         Remedy(argument, ..., "all labels that an answer may be, if there are others"),
     )
-    return _LabelTokens.of(names_in_order)
+    return LabelTokens.of(names_in_order)
 
 
 def _field(
@@ -354,12 +307,14 @@ def _field(
 
 def _predictions(lines: Iterable[tuple[str, Any]], options: AnswerOptions) -> Predictions:
     labels = options.labels
-    classes = _labels_in(lines, options) if labels is None else _LabelTokens.of(labels)
+    classes = _labels_in(lines, options) if labels is None else LabelTokens.of(labels)
     rows = _Rows(options)
-    probabilities: _ClassProbabilities | None = None
+    probabilities: ClassProbabilities | None = None
     for place, line in _parsed_lines(lines, options):
         if probabilities is None:
-            probabilities = _ClassProbabilities(classes, line.style, options)
+            probabilities = ClassProbabilities(
+                classes, line.style, options.missing, options.min_mass
+            )
         rows.add(place, line)
         for answer in line.answers:
             try:
@@ -367,7 +322,7 @@ def _predictions(lines: Iterable[tuple[str, Any]], options: AnswerOptions) -> Pr
             except InvalidInput as error:
                 raise _at(place, error) from None
     assert probabilities is not None  # there is a line, or reading has raised
-    probabilities.check()
+    probabilities.check(options.names.tokens)
     probs = probabilities.array()[rows.order()]
     names = probabilities.class_names
     true_labels = None
@@ -384,6 +339,9 @@ def _predictions(lines: Iterable[tuple[str, Any]], options: AnswerOptions) -> Pr
     )
 
 
+_Fields = tuple[str | None, str | None]  # names of the fields of ids and labels
+
+
 class _Rows:
     """The rows and members that answers belong to, in the order of the answers."""
 
@@ -391,7 +349,7 @@ class _Rows:
         self.places: list[str] = []  # of each row's first line
         self.labels: list[Any] | None = None
         self._options = options
-        self._first: tuple[str, str | None, str | None] | None = None
+        self._first: tuple[str, _Fields] | None = None  # the place of the first line, its fields
         self._row_of: dict[Any, int] = {}
         self._member_of: dict[str, int] = {}
         self._n_lines: list[int] = []  # of each row
@@ -406,48 +364,42 @@ class _Rows:
     def add(self, place: str, line: ParsedLine) -> None:
         """Add the answers of a line."""
         id_field, label_field = self._fields(place, line)
-        self._n_answers = len(line.answers)
-        row_id, member_name = self._row_id(place, line, id_field)
-        row = (
-            len(self.places)
-            if row_id is None
-            else self._row_of.setdefault(row_id, len(self.places))
-        )
-        if row == len(self.places):
+        row_id, member_name = self._row_and_member(place, line, id_field)
+        row = n_rows = len(self.places)
+        if id_field is not None:
+            row = self._row_of.setdefault(row_id, n_rows)
+        if row == n_rows:
             self.places.append(place)
             self._n_lines.append(0)
-            if label_field is not None:
-                self.labels = [] if self.labels is None else self.labels
-                self.labels.append(_label(line.fields[label_field]))
-        elif label_field is not None:
-            self._check_label(place, row, _label(line.fields[label_field]))
+        if label_field is not None:
+            self._add_label(place, row, _label(line.fields[label_field]))
         member = self._n_lines[row]
         if member_name is not None:
             member = self._member_of.setdefault(member_name, len(self._member_of))
         self._n_lines[row] += 1
+        self._n_answers = len(line.answers)
         self._rows.extend([row] * self._n_answers)
         self._members.extend(range(member * self._n_answers, (member + 1) * self._n_answers))
 
-    def _fields(self, place: str, line: ParsedLine) -> tuple[str | None, str | None]:
+    def _fields(self, place: str, line: ParsedLine) -> _Fields:
         """Return the fields of ids and labels, which must be the same in all lines."""
         options = self._options
-        known_ids = ("custom_id", *IDS)
-        id_field = _field(place, line.fields, options.ids, known_ids, "ids")
-        argument = options.names.label_field
-        label_field = _field(place, line.fields, options.label_field, LABELS, argument)
-        if self._first is None:
-            self._first = place, id_field, label_field
-        first_place, *first_fields = self._first
-        for noun, field, first in zip(
-            ("id", "label"), (id_field, label_field), first_fields, strict=True
-        ):
+        fields = (
+            _field(place, line.fields, options.ids, _IDS, "ids"),
+            _field(place, line.fields, options.label_field, LABELS, options.names.label_field),
+        )
+        self._first = self._first or (place, fields)
+        first_place, first_fields = self._first
+        for noun, field, first in zip(("id", "label"), fields, first_fields, strict=True):
             if field != first:
                 raise InvalidInput(
                     f"{place} has {_noun(noun, field)}, and {first_place} has {_noun(noun, first)}"
                 )
-        return id_field, label_field
+        return fields
 
-    def _row_id(self, place: str, line: ParsedLine, id_field: str | None) -> tuple[Any, str | None]:
+    def _row_and_member(
+        self, place: str, line: ParsedLine, id_field: str | None
+    ) -> tuple[Any, str | None]:
         """Return the id of the row, and the name of the member, if the id has it."""
         separator = self._options.id_separator
         if id_field is None:
@@ -469,8 +421,12 @@ class _Rows:
             )
         return row, member
 
-    def _check_label(self, place: str, row: int, label: Any) -> None:
-        if self.labels is not None and self.labels[row] != label:
+    def _add_label(self, place: str, row: int, label: Any) -> None:
+        """Add the label of a new row; raise if another line of the row has another label."""
+        self.labels = [] if self.labels is None else self.labels
+        if row == len(self.labels):
+            self.labels.append(label)
+        elif self.labels[row] != label:
             raise InvalidInput(
                 f"{place} has the label {quoted(label)}, and {self.places[row]}, of the same row, "
                 f"has {quoted(self.labels[row])}"
@@ -482,23 +438,22 @@ class _Rows:
         slots = np.frombuffer(self._rows, np.int64) * m + np.frombuffer(self._members, np.int64)
         counts = np.bincount(slots, minlength=n * m)
         if (counts != 1).any():
-            raise self._wrong_members(*divmod(int(np.argmax(counts != 1)), m), m)
+            raise self._wrong_members(counts.reshape(n, m))
         return np.argsort(slots).reshape(n, m)
 
-    def _wrong_members(self, row: int, member: int, m: int) -> InvalidInput:
-        row_id = (self.ids or [])[row]
+    def _wrong_members(self, counts: np.ndarray) -> InvalidInput:
+        """Return the error for the first row that does not have each member once."""
+        row, member = map(int, np.argwhere(counts != 1)[0])
+        row_text = f"row {quoted(list(self._row_of)[row])} ({self.places[row]})"
         if self._member_of:
             name = list(self._member_of)[member // self._n_answers]
-            n_times = np.count_nonzero(
-                (np.frombuffer(self._rows, np.int64) == row)
-                & (np.frombuffer(self._members, np.int64) == member)
+            return InvalidInput(
+                f"{row_text} has {counts[row, member]} answers of the member {quoted(name)}; every "
+                "row must have one of each member"
             )
-            problem = f"row {quoted(row_id)} has {n_times} answers of the member {quoted(name)}"
-            return InvalidInput(f"{problem}; every row must have one of each")
-        n_answers = self._n_lines[row] * self._n_answers
         return InvalidInput(
-            f"row {quoted(row_id)} ({self.places[row]}) has {n_answers} answers, and others have "
-            f"{m}; every row must have the same members"
+            f"{row_text} has {counts[row].sum()} of the {counts.shape[1]} answers that others "
+            "have; every row must have the same members"
         )
 
 
@@ -508,128 +463,6 @@ def _noun(noun: str, field: str | None) -> str:
 
 def _label(value: Any) -> Any:
     """Return a true label; a truth value is the name of a class, and never an index."""
-    return str(value) if isinstance(value, bool) else value
-
-
-class _ClassProbabilities:
-    """The probabilities of the classes, answer by answer, and what is worth a warning."""
-
-    def __init__(self, classes: _LabelTokens, style: str, options: AnswerOptions) -> None:
-        self._classes = classes
-        self._are_scores = style == SCORES
-        self._options = options
-        self._missing = options.missing or ("refuse" if self._are_scores else OTHER)
-        self.class_names = classes.names
-        if self._missing == OTHER:
-            if OTHER in classes.names:
-                raise InvalidInput(
-                    f"a label is called {OTHER!r}, as is the class for all that is no label",
-                    Remedy("missing", "refuse", "or rename the label"),
-                )
-            self.class_names = (*classes.names, OTHER)
-        self._values = array("d")
-        self._n_reported = [0] * len(classes.names)  # answers that report each label
-        self._n_answers = self._n_incomplete = 0
-        self._unreported_mass = 0.0  # of all answers that do not report a label, the largest
-        self._mass = 0.0  # of labels, over all answers
-        self._other_tokens: dict[str, float] = {}
-
-    def array(self) -> np.ndarray:
-        """Return the probabilities of all answers, (answers, K)."""
-        return np.frombuffer(self._values).reshape(-1, len(self.class_names))
-
-    def add(self, answer: Answer) -> None:
-        """Add the probabilities of an answer."""
-        probs, reported = self._label_probabilities(answer)
-        total = sum(probability for _, probability in answer)
-        if total > 1 + TOLERANCE:
-            advice = "classes must exclude each other" if self._are_scores else "they are damaged"
-            raise InvalidInput(f"the probabilities sum to {total:.6g}, more than 1; {advice}")
-        mass = sum(probs)
-        self._n_answers += 1
-        self._mass += mass
-        for k, is_reported in enumerate(reported):
-            self._n_reported[k] += is_reported
-        if not all(reported):
-            self._n_incomplete += 1
-            self._unreported_mass = max(self._unreported_mass, 1 - total)
-        if self._missing == OTHER:
-            probs.append(max(0.0, 1 - mass))
-        else:
-            self._check_mass(mass, reported)
-        scale = sum(probs)  # 1 but for rounding, unless the labels are rescaled
-        self._values.extend(p / scale for p in probs)
-
-    def _label_probabilities(self, answer: Answer) -> tuple[list[float], list[bool]]:
-        """Return the probability of each label, and whether the answer reports it."""
-        probs = [0.0] * len(self._classes.names)
-        reported = [False] * len(probs)
-        tokens = set()
-        for token, probability in answer:
-            k = self._classes.class_of(token)
-            if k is None:
-                self._count_other(token, probability)
-                continue
-            if token in tokens:
-                raise InvalidInput(f"{quoted(token)} occurs twice")
-            tokens.add(token)
-            probs[k] += probability
-            reported[k] = True
-        return probs, reported
-
-    def _check_mass(self, mass: float, reported: list[bool]) -> None:
-        if self._missing == "refuse":
-            names = [
-                name for name, has in zip(self._classes.names, reported, strict=True) if not has
-            ]
-            if self._are_scores and names:
-                raise InvalidInput(
-                    f"there is no score of {quoted_names(names)}; call the pipeline with "
-                    "top_k=None for the scores of all labels",
-                    Remedy("missing", OTHER, "for a further class"),
-                )
-            if mass < self._options.min_mass:
-                raise InvalidInput(
-                    f"the labels have {mass:.3g} of the probability, less than "
-                    f"{self._options.min_mass:g}",
-                    Remedy("missing", OTHER, "to keep the rest as a class"),
-                    Remedy("missing", "renormalize", "for probabilities given a label"),
-                )
-        if mass == 0:
-            raise InvalidInput(
-                "no label has any probability", Remedy("missing", OTHER, "to keep it as a class")
-            )
-
-    def _count_other(self, token: str, probability: float) -> None:
-        if token in self._other_tokens or len(self._other_tokens) < _MOST_TOKENS:
-            self._other_tokens[token] = self._other_tokens.get(token, 0.0) + probability
-
-    def check(self) -> None:
-        """Raise if no answer has a label; warn of labels that answers do not report."""
-        ranked = sorted(self._other_tokens, key=lambda token: -self._other_tokens[token])
-        most_likely = f"the most likely other tokens are {quoted_names(ranked[:_SHOWN_TOKENS])}"
-        name = self._options.names.tokens
-        remedy = Remedy(name, ..., "to say which tokens mean which label")
-        if not any(self._n_reported):
-            raise InvalidInput(f"no answer has one of the labels; {most_likely}", remedy)
-        mean_mass = self._mass / self._n_answers
-        if mean_mass < _LITTLE_MASS:
-            validate.warn(
-                f"the labels have {percent(mean_mass)} of the probability on average; "
-                f"{most_likely}",
-                remedy,
-            )
-        if self._n_incomplete:
-            validate.warn(self._unreported_text())
-
-    def _unreported_text(self) -> str:
-        """Return how many answers do not report all labels, and what follows."""
-        names = zip(self._classes.names, self._n_reported, strict=True)
-        never = [name for name, count in names if not count]
-        never_text = f" ({quoted_names(never)} in none)" if never else ""
-        place = f", and what it has is in {OTHER!r}" if self._missing == OTHER else ""
-        return (
-            f"{percent(self._n_incomplete / self._n_answers)} of the answers do not report all "
-            f"labels{never_text}; the probability of such a label is taken as 0{place}; it is at "
-            f"most {significant(max(0.0, self._unreported_mass))}, which the answers do not report"
-        )
+    if isinstance(value, bool):
+        return str(value)
+    return None if value != value else value  # NaN is no label
