@@ -63,7 +63,10 @@ def test_every_structure_gives_the_same_predictions(style: str, wrap: str, tmp_p
     assert read.class_names == ("yes", "no", "other")
     assert read.path == tmp_path / "a.jsonl"
     if wrap == "bare":
-        assert read.ids is None  # the id of a response is not that of a row
+        assert read.ids is None  # the id of a response is not that of a row, unless it is named
+        field = "request_id" if "request_id" in lines[wrap] else "id"
+        named = sw.read_logprobs([lines[wrap]], LABELS, ids=field)
+        assert named.ids.tolist() == [lines[wrap][field]]
     else:
         assert read.ids.tolist() == ["a"]
 

@@ -142,7 +142,8 @@ def _reading(
         str | None,
         typer.Option(
             metavar="NAME,…",
-            help="Names of the classes in the order of the predictions, where FILE has none.",
+            help="Names of the classes in the order of the predictions, where FILE has none; of a "
+            ".jsonl file, the answers that are classes.",
             rich_help_panel=_READING,
         ),
     ] = None,
@@ -157,7 +158,7 @@ def _reading(
     labels: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Array or column of the labels.", rich_help_panel=_READING
+            metavar="NAME", help="Array, column or field of the labels.", rich_help_panel=_READING
         ),
     ] = None,
     ids: Annotated[
@@ -165,7 +166,7 @@ def _reading(
         typer.Option(
             "--id-column",
             metavar="NAME",
-            help="Array or column of the ids.",
+            help="Array, column or field of the ids.",
             rich_help_panel=_READING,
         ),
     ] = None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -105,7 +105,7 @@ def read_logprobs(
         The least probability of all labels together with ``missing="refuse"``.
     ids : str, optional
         The field of the rows' ids; by default ``custom_id``, ``id``, ``row_id`` or ``sample_id``.
-        Without ids, each line is a row. A response's own ``id`` does not count.
+        Without ids, each line is a row. A response's own ``id`` counts only if it is named here.
     label_field : str, optional
         The field of the rows' true labels; by default ``label``, ``y``, ``target`` or similar.
     id_separator : str, optional
@@ -272,7 +272,7 @@ def _labels_in(lines: Iterable[tuple[str, Any]], options: AnswerOptions) -> Labe
                     "top_k=None for the scores of all"
                 )
             return LabelTokens.of(sorted(names))
-        field = _field(place, line.fields, options.label_field, LABELS, options.names.label_field)
+        field = _field(place, line, options.label_field, LABELS, options.names.label_field)
         label = None if field is None else line.fields[field]
         if label is not None:
             labels.add(class_text(label))
@@ -291,13 +291,13 @@ def _labels_in(lines: Iterable[tuple[str, Any]], options: AnswerOptions) -> Labe
 
 
 def _field(
-    place: str, fields: Mapping[str, Any], chosen: str | None, known: Sequence[str], argument: str
+    place: str, line: ParsedLine, chosen: str | None, known: Sequence[str], argument: str
 ) -> str | None:
     """Return the name of the field of ids or labels in a line, or None."""
     try:
-        if chosen is None:
-            return name_of(list(fields), known, argument)
-        return exact_name(list(fields), chosen, argument)
+        if chosen is not None:
+            return exact_name(list(line.fields), chosen, argument)
+        return name_of([x for x in line.fields if x not in line.own_fields], known, argument)
     except InvalidInput as error:
         raise _at(place, error) from None
 
@@ -385,8 +385,8 @@ class _Rows:
         """Return the fields of ids and labels, which must be the same in all lines."""
         options = self._options
         fields = (
-            _field(place, line.fields, options.ids, _IDS, "ids"),
-            _field(place, line.fields, options.label_field, LABELS, options.names.label_field),
+            _field(place, line, options.ids, _IDS, "ids"),
+            _field(place, line, options.label_field, LABELS, options.names.label_field),
         )
         self._first = self._first or (place, fields)
         first_place, first_fields = self._first

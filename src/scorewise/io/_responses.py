@@ -36,12 +36,15 @@ class ParsedLine:
     answers : list of Answer
         One for each choice, or for each member of a list.
     fields : mapping
-        What may be an id or a label; not the parts of the response itself.
+        What may be an id or a label.
+    own_fields : frozenset of str
+        Those of the response itself, such as its id, which count only if the user names them.
     """
 
     style: str
     answers: list[Answer]
     fields: Mapping[str, Any]
+    own_fields: frozenset[str]
 
 
 def parse_line(line: Any, position: int) -> ParsedLine:
@@ -52,7 +55,7 @@ def parse_line(line: Any, position: int) -> ParsedLine:
             "response.model_dump() returns"
         )
     try:
-        fields, responses = _unwrapped(line)
+        responses, own_fields = _unwrapped(line)
         parsed = [_answers_of(response, position) for response in responses]
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         if isinstance(error, InvalidInput):
@@ -65,26 +68,23 @@ def parse_line(line: Any, position: int) -> ParsedLine:
         raise InvalidInput(f"the responses are of different kinds: {' and '.join(styles)}")
     if not answers:
         raise InvalidInput("the response has no answer")
-    return ParsedLine(styles[0], answers, fields)
+    fields = line if isinstance(line, dict) else {}
+    return ParsedLine(styles[0], answers, fields, own_fields)
 
 
-def _unwrapped(line: Any) -> tuple[Mapping[str, Any], list[Any]]:
-    """Return the fields beside the response, and the response, or several."""
+def _unwrapped(line: Any) -> tuple[list[Any], frozenset[str]]:
+    """Return the response of a line, or several, and which fields of the line are its own."""
     if isinstance(line, list):
-        return {}, [line]
+        return [line], frozenset()
     if line.get("error") is not None:
         raise InvalidInput(
             f"the request has failed: {quoted(line['error'], 200)}; repeat it, or remove the row"
         )
     if "response" in line:
-        fields = {name: value for name, value in line.items() if name != "response"}
-        return fields, [_body(line["response"])]
+        return [_body(line["response"])], frozenset()
     if "responses" in line:
-        fields = {name: value for name, value in line.items() if name != "responses"}
-        return fields, list(map(_body, line["responses"]))
-    if "scores" in line:
-        return {name: line[name] for name in line.keys() - {"scores", "labels"}}, [line]
-    return {name: line[name] for name in line.keys() - {"id"}}, [line]  # its id is not the row's
+        return list(map(_body, line["responses"])), frozenset()
+    return [line], frozenset({"labels"} if "scores" in line else {"id"})
 
 
 def _body(response: Any) -> Any:
