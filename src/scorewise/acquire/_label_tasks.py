@@ -163,6 +163,8 @@ def check_label_tasks(
             f"{tool} needs what annotators are to see",
             Remedy("data", ..., "the text, path or URL of each row"),
         )
+    if not has_data and field is not None:
+        raise InvalidInput("field names data, and there are none", Remedy("field", None))
     if has_data and label_tool.names_data:
         if field is None:
             raise InvalidInput("the data have no name", Remedy("field", ..., 'such as "text"'))

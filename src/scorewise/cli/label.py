@@ -142,8 +142,10 @@ def label(
     validate.choice(method, "--method", (*METHODS, "joint"))
     validate.choice(component, "--component", COMPONENTS)
     names_in_tool = {"field": field or data_column, "question": question, "model": model}
+    if data is not None and data_column is None:
+        raise InvalidInput("--data needs --data-column, the column that annotators are to see")
     if tool is None:
-        _refuse_tool_options(data_column=data_column, data=data, **names_in_tool)
+        _refuse_tool_options(data_column=data_column, **names_in_tool)
         if out is not None:
             check_table_path(out)
     elif out is None:
