@@ -149,7 +149,7 @@ def test_answers_are_matched_without_the_member_in_their_ids(tmp_path: Path):
     assert texts.take([1, 0]) == ["text b", "text a"]
     lines[1]["text"] = "another prompt"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with pytest.raises(sw.InvalidInput, match="'answers.jsonl': the id 'a' has two texts"):
+    with pytest.raises(sw.InvalidInput, match=r"'answers.jsonl': the id 'a' has two texts"):
         texts.take([0])
 
 
@@ -168,8 +168,8 @@ def test_an_id_of_the_response_itself_identifies_no_row(tmp_path: Path):
         ({"Text": TEXTS, "id": IDS}, IDS, "no column 'text', only 'Text', 'id'; did you mean 'Te"),
         ({"text": TEXTS}, IDS, "either it or the predictions have ids, and not both"),
         ({"text": TEXTS, "id": IDS}, None, "either it or the predictions have ids, and not both"),
-        ({"text": TEXTS, "id": IDS[1:] + ["x"]}, IDS, "'texts.parquet': there is no id 'row-0'"),
-        ({"text": TEXTS[:8] + ["x", "y"], "id": IDS + ["row-0"]}, IDS, "id 'row-0' has two texts"),
+        ({"text": TEXTS, "id": [*IDS[1:], "x"]}, IDS, "'texts.parquet': there is no id 'row-0'"),
+        ({"text": [*TEXTS, "x"], "id": [*IDS, "row-0"]}, IDS, "id 'row-0' has two texts"),
         ({"text": [None, *TEXTS[1:]], "id": IDS}, IDS, "id 'row-0' has None where its text, pa"),
         ({"text": ["", *TEXTS[1:]]}, None, "row 0 has '' where its text, path or URL should be"),
         ({"text": list(range(N))}, None, "row 0 has 0 where its text, path or URL should be"),
@@ -193,10 +193,10 @@ def test_only_files_with_columns_have_texts(tmp_path: Path):
     with pytest.raises(FileNotFoundError, match="there is no file"):
         TextColumn(tmp_path / "b.csv", "text", predictions)
     (tmp_path / "a.jsonl").write_text("[1]\n")
-    with pytest.raises(sw.InvalidInput, match="'a.jsonl': line 1 is .* must be a mapping"):
+    with pytest.raises(sw.InvalidInput, match=r"'a.jsonl': line 1 is .* must be a mapping"):
         TextColumn(tmp_path / "a.jsonl", "text", predictions)
     (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{"tex')
-    with pytest.raises(sw.InvalidInput, match="'a.jsonl': line 2 is not valid JSON"):
+    with pytest.raises(sw.InvalidInput, match=r"'a.jsonl': line 2 is not valid JSON"):
         TextColumn(tmp_path / "a.jsonl", "text", predictions).take([0])
 
 

@@ -124,7 +124,7 @@ def label(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Name of the model in Label Studio and Argilla; scorewise by default.",
+            help='Name of the model in Label Studio and Argilla; by default "scorewise".',
         ),
     ] = None,
     seed: Seed = 0,
@@ -137,7 +137,7 @@ def label(
     A label helps most where it reduces uncertainty most. Theory recommends epistemic
     uncertainty under zero-one. Rows of the largest scores are often alike; "power" and "joint"
     select a more diverse batch. If some rows are labelled and others are not, only the unlabelled
-    ones are selected.
+    ones are selected. With --format, they are written as tasks for a labelling tool.
     """
     validate.choice(method, "--method", (*METHODS, "joint"))
     validate.choice(component, "--component", COMPONENTS)
