@@ -92,10 +92,10 @@ def test_csv_and_rows_without_ids_and_names(here: Path):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ("--format prodigy --out a.json", "tool must be one of 'argilla', 'csv'"),
+        ("--format prodigy --out a.json", "--format must be one of 'argilla', 'csv'"),
         ("--format argilla", "--format needs --out"),
         ("--format argilla --out a.csv", "'a.csv' must end in .json, for argilla"),
-        ("--format argilla --out a.json", "use --data-column, the text, path or URL of each row"),
+        ("--format argilla --out a.json", "use --data-column, with the text, path"),
         ("--format csv --out test.csv --data texts.csv", "--data needs --data-column"),
         ("--format csv --out a.csv --question q", "csv has no question; leave out --question"),
         ("--data-column text", "--data-column is for --format"),

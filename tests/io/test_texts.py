@@ -200,6 +200,21 @@ def test_only_files_with_columns_have_texts(tmp_path: Path):
         TextColumn(tmp_path / "a.jsonl", "text", predictions).take([0])
 
 
+def test_two_columns_of_one_name_are_refused(tmp_path: Path):
+    table = pa.table([TEXTS, TEXTS], names=["text", "text"])
+    pq.write_table(table, tmp_path / "texts.parquet")
+    with pytest.raises(sw.InvalidInput, match=r"'texts.parquet': there are two columns 'text'"):
+        TextColumn(tmp_path / "texts.parquet", "text", Predictions(PROBS))
+
+
+def test_the_own_file_is_recognised_by_another_path(tmp_path: Path):
+    pool(tmp_path, "parquet", text=TEXTS, id=["the same"] * N)
+    (tmp_path / "link.parquet").symlink_to(tmp_path / "texts.parquet")
+    predictions = sw.read_predictions(tmp_path / "link.parquet")
+    texts = TextColumn(tmp_path / "texts.parquet", "text", predictions)
+    assert texts.take(ROWS) == [TEXTS[row] for row in ROWS]
+
+
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "npz"])
 def test_a_damaged_file_is_named(kind, tmp_path: Path):
     path = path_of(tmp_path, kind)

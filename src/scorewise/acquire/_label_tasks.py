@@ -11,6 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
 from scorewise._fields import checked_ids
@@ -161,7 +163,7 @@ def check_label_tasks(
     if label_tool.needs_data and not has_data:
         raise InvalidInput(
             f"{tool} needs what annotators are to see",
-            Remedy("data", ..., "the text, path or URL of each row"),
+            Remedy("data", ..., "with the text, path or URL of each row"),
         )
     if not has_data and field is not None:
         raise InvalidInput("field names data, and there are none", Remedy("field", None))
@@ -261,8 +263,9 @@ def write_label_tasks(
     >>> task["data"]["text"], task["predictions"][0]["result"][0]["value"]
     ('a late train', {'choices': ['ham']})
     """
-    has_data = data is not None
-    check_label_tasks(path, tool, has_data=has_data, field=field, question=question, model=model)
+    check_label_tasks(
+        path, tool, has_data=data is not None, field=field, question=question, model=model
+    )
     label_tool = _tools()[tool]
     distribution = receive_rows(predictions, "predictions", options)
     mean = to_numpy(distribution.mean)
@@ -272,38 +275,34 @@ def write_label_tasks(
     decomposition = decompose(distribution, rule)
     if scores is None:
         scores, measure = to_numpy(decomposition.epistemic), f"epistemic_{get_rule(rule).name}"
-    texts = _checked_texts(data) if data is not None else [""] * n
     scores = validate.vector(scores, "scores")
+    texts = [""] * n if data is None else _checked_texts(data)
     for name, values in (("scores", scores), ("data", texts)):
         if len(values) != n:
             raise InvalidInput(f"there are {len(values)} {name} for {n} rows")
     names = class_names_of(distribution) or tuple(map(str, range(n_classes)))
-    uncertainty = {name: to_numpy(getattr(decomposition, name)).tolist() for name in COMPONENTS}
+    measures = {
+        "rank": range(1, n + 1),
+        "score": scores.tolist(),
+        "measure": [measure] * n,
+        **{name: to_numpy(getattr(decomposition, name)).tolist() for name in COMPONENTS},
+    }
+    rows = zip(
+        checked_ids(ids, n).tolist(),
+        texts,
+        mean.argmax(axis=-1).tolist(),
+        np.minimum(mean.max(axis=-1), 1).tolist(),  # tools refuse what rounding adds to 1
+        zip(*measures.values(), strict=True),
+        strict=True,
+    )
     tasks = [
-        LabelTask(
-            id=row_id,
-            data=texts[i],
-            class_index=k,
-            label=names[k],
-            probability=min(float(mean[i, k]), 1.0),  # tools refuse what rounding adds to 1
-            measures={
-                "rank": i + 1,
-                "score": float(scores[i]),
-                "measure": measure,
-                **{name: values[i] for name, values in uncertainty.items()},
-            },
-        )
-        for i, (row_id, k) in enumerate(
-            zip(checked_ids(ids, n).tolist(), mean.argmax(axis=-1).tolist(), strict=True)
-        )
+        LabelTask(row_id, text, k, names[k], p, dict(zip(measures, values, strict=True)))
+        for row_id, text, k, p, values in rows
     ]
-    field = field if has_data and field else ""
-    if label_tool.question is not None:
-        question = label_tool.question(field, question)
+    field = field or ""
+    question = label_tool.question(field, question) if label_tool.question is not None else ""
     with replacing(Path(path)) as partial:
-        label_tool.write(
-            LabelTasks(tasks, names, field, question or "", model or "scorewise"), partial
-        )
+        label_tool.write(LabelTasks(tasks, names, field, question, model or "scorewise"), partial)
 
 
 def write_json(content: Any, path: Path) -> None:
@@ -312,8 +311,8 @@ def write_json(content: Any, path: Path) -> None:
 
 
 def _checked_texts(data: Sequence[str]) -> list[str]:
-    texts = list(data)
+    texts: list[Any] = np.asarray(data, dtype=object).tolist()  # strings of NumPy become strings
     for i, text in enumerate(texts):
         if not isinstance(text, str) or not text:
             raise InvalidInput(f"data[{i}] is {quoted(text)}; it must be a text, a path or a URL")
-    return [str(text) for text in texts]  # strings of NumPy are strings
+    return texts

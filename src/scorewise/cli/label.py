@@ -148,9 +148,10 @@ def label(
         _refuse_tool_options(data_column=data_column, **names_in_tool)
         if out is not None:
             check_table_path(out)
-    elif out is None:
-        raise InvalidInput("--format needs --out, the file to write")
     else:
+        validate.choice(tool, "--format", label_tools())
+        if out is None:
+            raise InvalidInput("--format needs --out, the file to write")
         check_label_tasks(out, tool, has_data=data_column is not None, **names_in_tool)
     predictions = read_predictions(file, **reading)
     texts = None

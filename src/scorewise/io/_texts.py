@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from scorewise import _validate as validate
 from scorewise._text import did_you_mean, quoted, quoted_names
 from scorewise.errors import InvalidInput
 from scorewise.io._formats import format_of, require_extra
@@ -72,12 +73,15 @@ class TextColumn:
             with require_extra(file_format, self._path):
                 self._table = file_format.table(self._path)
             names = self._table.names
+            if (repeated := validate.first_repeated(names)) is not None:
+                raise InvalidInput(f"there are two columns {quoted(repeated)}")
             if column not in names:
                 raise InvalidInput(
                     f"there is no column {quoted(column)}, only {quoted_names(names)}; "
                     f"{did_you_mean(column, names)}".rstrip("; ")
                 )
-            is_own = predictions.path == self._path.absolute()
+            own_path = predictions.path
+            is_own = own_path is not None and own_path.resolve() == self._path.resolve()
             id_column = ids if ids in names else name_of(names, ANSWER_IDS, None)
             if is_own and (predictions.ids is None or not file_format.has_answers):
                 id_column = None  # the rows are those of the predictions, with or without ids
