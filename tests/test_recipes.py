@@ -293,6 +293,48 @@ def test_a_file_format_is_one_file(copy: Copy):
     assert "20 rows" in output
 
 
+def test_a_labelling_tool_is_one_file(copy: Copy):
+    copy.add(
+        "acquire/_tool_lines.py",
+        '''
+        """Lines of text, each with the label that annotators correct."""
+
+        from scorewise.acquire._label_tasks import LabelTool
+
+
+        def _write(tasks, path):
+            lines = (f"{task.label}?\\t{task.data}\\n" for task in tasks.tasks)
+            path.write_text("".join(lines), encoding="utf-8")
+
+
+        TOOL = LabelTool("lines", ".tsv", _write)
+        ''',
+    )
+    output = copy.run(
+        """
+        import numpy as np
+        import scorewise as sw
+        from scorewise.acquire import label_tools
+        from scorewise.cli import app
+        from typer.testing import CliRunner
+
+        assert "lines" in label_tools()
+        probs = np.random.default_rng(0).dirichlet(np.ones(2), size=(20, 4))
+        texts = np.array([f"text {i}" for i in range(20)])
+        np.savez("pool.npz", probs=probs, text=texts, class_names=np.array(["no", "yes"]))
+        arguments = ["label", "pool.npz", "-n", "3", "--format", "lines", "--data-column", "text"]
+        result = CliRunner().invoke(app, [*arguments, "--out", "next.tsv"])
+        assert result.exit_code == 0, result.output
+        rows = sw.acquire(sw.decompose(probs, "zero-one").epistemic, 3)
+        labels = [["no", "yes"][k] for k in probs[rows].mean(axis=1).argmax(axis=-1)]
+        lines = [f"{label}?\\ttext {row}" for label, row in zip(labels, rows, strict=True)]
+        assert open("next.tsv").read().splitlines() == lines
+        print("written")
+        """
+    )
+    assert "written" in output
+
+
 def test_a_command_is_one_file(copy: Copy):
     copy.add(
         "cli/count.py",

@@ -23,6 +23,7 @@ INPUTS = {
     "ood": "ood.npz",
     "costs": "costs.csv",
     "inputs": "texts.csv",
+    "data": "texts.csv",
     "task_loss": "costs.csv",
     "rule": "costs.csv",
     "policy_file": "policy.json",
@@ -30,7 +31,10 @@ INPUTS = {
     "signing_key": "key.pem",
     "public_key": "key.pem",
 }
-NO_PATHS = {"task", "rules", "component", "method", "reading"}  # text
+NO_PATHS = {  # text
+    *("task", "rules", "component", "method", "reading"),
+    *("tool", "data_column", "field", "question", "model"),
+}
 REQUIRED = {"certify": ["--max-loss", "20"], "evaluate": FAST, "compare": FAST}
 
 

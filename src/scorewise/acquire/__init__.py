@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from scorewise._lazy import lazy_names
 from scorewise.acquire._batches import JointBatch, acquire_batch
 from scorewise.acquire._choose import METHODS, acquire
+from scorewise.acquire._label_tasks import check_label_tasks, label_tools, write_label_tasks
 from scorewise.acquire._rounds import Round, learning_curves
 
 if TYPE_CHECKING:
@@ -18,7 +19,10 @@ __all__ = [
     "acquire",
     "acquire_batch",
     "active_learning",
+    "check_label_tasks",
+    "label_tools",
     "learning_curves",
+    "write_label_tasks",
 ]
 
 # Rounds train models, which needs scikit-learn.

@@ -13,7 +13,14 @@ from scorewise._fields import UNLABELLED
 from scorewise._numerics import ten_digits
 from scorewise._tables import check_table_path, input_metadata, write_table
 from scorewise._text import shape_text
-from scorewise.acquire import METHODS, acquire, acquire_batch
+from scorewise.acquire import (
+    METHODS,
+    acquire,
+    acquire_batch,
+    check_label_tasks,
+    label_tools,
+    write_label_tasks,
+)
 from scorewise.cli._app import (
     AsJson,
     Debug,
@@ -29,7 +36,7 @@ from scorewise.cli._arguments import COSTS_SUFFIX, parse_loss
 from scorewise.cli._screen import print_json, print_text, table
 from scorewise.decompose import COMPONENTS
 from scorewise.errors import InvalidInput
-from scorewise.io import Predictions, read_predictions, row_uncertainties
+from scorewise.io import Predictions, TextColumn, read_predictions, row_uncertainties
 from scorewise.rules import get_rules
 
 _SHOWN = 20  # rows of a table on the screen
@@ -39,6 +46,8 @@ _SHOWN = 20  # rows of a table on the screen
     "scorewise label pool.parquet -n 100",
     "scorewise label pool.npz -n 50 --method power --out next.csv",
     "scorewise label pool.npz -n 10 --method joint",
+    "scorewise label pool.parquet --format label-studio --data texts.csv --data-column text "
+    "--out tasks.json",
 )
 def label(
     file: PredictionsFile,
@@ -64,8 +73,59 @@ def label(
     ] = "top",
     out: Annotated[
         Path | None,
-        typer.Option(help="A .csv, .parquet or .arrow file; by default, prints a table."),
+        typer.Option(
+            help="A .csv, .parquet or .arrow file, or the .json or .csv file of --format; by "
+            "default, prints a table."
+        ),
         OutputPath(),
+    ] = None,
+    tool: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="TOOL",
+            help=f"Write what a labelling tool imports: {', '.join(label_tools())}. Tasks have the "
+            "predicted label, its probability and the score.",
+        ),
+    ] = None,
+    data_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Column, array or field with what annotators see: texts, or paths or URLs of "
+            "images. Only csv does without.",
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="File with that column and the ids; by default, the file of predictions itself.",
+        ),
+        InputPath(),
+    ] = None,
+    field: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Name of the data in the tool: of the tag Text or Image of Label Studio, the "
+            "field of Argilla, or the column of csv; by default, that of the data column.",
+        ),
+    ] = None,
+    question: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Name of the tag Choices of Label Studio, by default sentiment for the field "
+            "text and choice for the field image; or of the question of Argilla, by default label.",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help='Name of the model in Label Studio and Argilla; by default "scorewise".',
+        ),
     ] = None,
     seed: Seed = 0,
     normalize: Normalize = False,
@@ -77,13 +137,27 @@ def label(
     A label helps most where it reduces uncertainty most. Theory recommends epistemic
     uncertainty under zero-one. Rows of the largest scores are often alike; "power" and "joint"
     select a more diverse batch. If some rows are labelled and others are not, only the unlabelled
-    ones are selected.
+    ones are selected. With --format, they are written as tasks for a labelling tool.
     """
     validate.choice(method, "--method", (*METHODS, "joint"))
     validate.choice(component, "--component", COMPONENTS)
-    if out is not None:
-        check_table_path(out)
+    names_in_tool = {"field": field or data_column, "question": question, "model": model}
+    if data is not None and data_column is None:
+        raise InvalidInput("--data needs --data-column, the column that annotators are to see")
+    if tool is None:
+        _refuse_tool_options(data_column=data_column, **names_in_tool)
+        if out is not None:
+            check_table_path(out)
+    else:
+        validate.choice(tool, "--format", label_tools())
+        if out is None:
+            raise InvalidInput("--format needs --out, the file to write")
+        check_label_tasks(out, tool, has_data=data_column is not None, **names_in_tool)
     predictions = read_predictions(file, **reading)
+    texts = None
+    if data_column is not None:
+        own_ids = {name: reading[name] for name in ("ids", "id_separator")}
+        texts = TextColumn(data or file, data_column, predictions, **own_ids)
     if predictions.shape[1] == 1 and component == "epistemic":
         other_method = " --method top" if method == "joint" else ""
         raise InvalidInput(
@@ -118,11 +192,27 @@ def label(
     if predictions.ids is not None:
         columns["id"] = predictions.ids[rows]
     columns[score_name] = np.asarray(scores)
-    if out is not None:
+    ids = columns.get("id", rows)
+    if out is not None and tool is not None:
+        write_label_tasks(
+            out,
+            tool,
+            predictions.take(rows),
+            ids,
+            loss,
+            data=None if texts is None else texts.take(rows),
+            scores=scores,
+            measure=score_name,
+            normalize=normalize,
+            **names_in_tool,
+        )
+    elif out is not None:
         write_table(out, columns, {**input_metadata(file, predictions.shape), "method": method})
     if as_json:
-        ids = columns.get("id", rows).tolist()
-        print_json({"rows": rows.tolist(), "ids": ids, score_name: scores.tolist()})
+        path = {} if out is None else {"path": out}
+        print_json(
+            {**path, "rows": rows.tolist(), "ids": ids.tolist(), score_name: scores.tolist()}
+        )
         return
     print_text(f"Read {shape_text(predictions.shape)}.")
     if labelled is not None:
@@ -142,6 +232,14 @@ def label(
         print_text(f"… and {n - _SHOWN} more; --out next.csv writes all of them.")
     if out is not None:
         print_text(f"Written to {out}", wrap=False)
+
+
+def _refuse_tool_options(**options: object) -> None:
+    """Raise if there is an option of a labelling tool, and no tool."""
+    for name, value in options.items():
+        if value is not None:
+            option = name.replace("_", "-")
+            raise InvalidInput(f"--{option} is for --format, which names the labelling tool")
 
 
 def _labelled(predictions: Predictions) -> np.ndarray | None:

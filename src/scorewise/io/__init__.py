@@ -5,10 +5,12 @@ from scorewise.io._formats import prediction_suffixes, read_predictions, write_p
 from scorewise.io._logprobs import read_logprobs
 from scorewise.io._predictions import Predictions
 from scorewise.io._score import ScoredFile, row_uncertainties, score_file
+from scorewise.io._texts import TextColumn
 
 __all__ = [
     "Predictions",
     "ScoredFile",
+    "TextColumn",
     "prediction_suffixes",
     "read_cost_matrix",
     "read_logprobs",

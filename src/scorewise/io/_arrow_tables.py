@@ -29,6 +29,7 @@ from scorewise.io._columns import (
     no_predictions,
     weight_columns,
 )
+from scorewise.io._formats import TableReader
 from scorewise.io._predictions import (
     Arrays,
     Predictions,
@@ -41,6 +42,7 @@ from scorewise.io._read_options import ReadOptions, other_fields
 LocateRow = Callable[[int], str]  # where a row of a batch is, for a message
 
 _LABELS_AT_A_TIME = 1 << 20
+_ROWS_AT_A_TIME = 1 << 14  # of text
 _KEY = b"scorewise"  # in the schema's metadata: class names and the members' weights, as JSON
 
 
@@ -57,6 +59,32 @@ class RowGroup:
     name: str  # for messages
     n_rows: int
     read: Callable[[Sequence[str], int], Iterator[pa.RecordBatch]]
+
+
+def read_group(
+    name: str, group: RowGroup, columns: Sequence[str], n: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a group of the file ``name``; raise InvalidFile if it is damaged."""
+    place = f"{name!r}: {group.name}"
+    n_read = 0
+    with raise_if_damaged(f"{place} cannot be read"):
+        for batch in group.read(columns, n):
+            n_read += batch.num_rows
+            yield batch
+    if n_read < group.n_rows:
+        raise InvalidFile(f"{place} should have {group.n_rows} rows, and {n_read} were read")
+
+
+def table_reader(name: str, schema: pa.Schema, groups: Sequence[RowGroup]) -> TableReader:
+    """Return the columns of the file ``name``, whose rows are read when they are used."""
+
+    def rows(columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+        for group in groups:
+            for batch in read_group(name, group, columns, _ROWS_AT_A_TIME):
+                values = (batch.column(column).to_pylist() for column in columns)
+                yield from zip(*values, strict=True)
+
+    return TableReader(schema.names, rows)
 
 
 class ArrowSource:
@@ -142,15 +170,8 @@ class ArrowSource:
             raise with_file_name(error, self._name) from None
 
     def _batches(self, group: RowGroup, columns: Sequence[str], n: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a group; raise InvalidFile if it is damaged."""
-        name = f"{self._name!r}: {group.name}"
-        n_read = 0
-        with raise_if_damaged(f"{name} cannot be read"):
-            for batch in group.read(columns, n):
-                n_read += batch.num_rows
-                yield batch
-        if n_read < group.n_rows:
-            raise InvalidFile(f"{name} should have {group.n_rows} rows, and {n_read} were read")
+        """Yield the rows of a group."""
+        return read_group(self._name, group, columns, n)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scorewise.io._formats import FileFormat
+from scorewise.io._formats import FileFormat, TableReader
 from scorewise.io._predictions import Predictions
 from scorewise.io._read_options import ReadOptions
 
@@ -18,9 +18,24 @@ if TYPE_CHECKING:
 
 def _read(path: Path, options: ReadOptions) -> Predictions:
     """Return the predictions in a file, which is memory-mapped."""
+    from scorewise.io._arrow_tables import ArrowSource
+
+    schema, groups = _open(path)
+    return ArrowSource(path.name, schema, groups, options).predictions()
+
+
+def _table(path: Path) -> TableReader:
+    """Return the columns of a file, which is memory-mapped."""
+    from scorewise.io._arrow_tables import table_reader
+
+    return table_reader(path.name, *_open(path))
+
+
+def _open(path: Path) -> tuple[pa.Schema, list[RowGroup]]:
+    """The columns and record batches of a file."""
     import pyarrow as pa
 
-    from scorewise.io._arrow_tables import ArrowSource, RowGroup, raise_if_damaged
+    from scorewise.io._arrow_tables import RowGroup, raise_if_damaged
 
     def group(i: int) -> RowGroup:
         def rows(columns: Sequence[str], n: int) -> Iterator[pa.RecordBatch]:
@@ -33,8 +48,7 @@ def _read(path: Path, options: ReadOptions) -> Predictions:
 
     with raise_if_damaged(f"{path.name!r} is not a valid Arrow file, or it is truncated"):
         file = pa.ipc.open_file(pa.memory_map(str(path)))
-        groups = [group(i) for i in range(file.num_record_batches)]
-    return ArrowSource(path.name, file.schema, groups, options).predictions()
+        return file.schema, [group(i) for i in range(file.num_record_batches)]
 
 
 def _write(predictions: Predictions, path: Path) -> None:
@@ -49,4 +63,4 @@ def _write(predictions: Predictions, path: Path) -> None:
             writer.write_batch(batch)
 
 
-FORMATS = (FileFormat((".arrow", ".feather"), _read, _write, extra="io"),)
+FORMATS = (FileFormat((".arrow", ".feather"), _read, _write, extra="io", table=_table),)

@@ -30,7 +30,7 @@ from scorewise.io._columns import (
     parse_number,
     weight_columns,
 )
-from scorewise.io._formats import FileFormat
+from scorewise.io._formats import FileFormat, TableReader
 from scorewise.io._predictions import Predictions
 from scorewise.io._read_options import ReadOptions, other_fields
 
@@ -48,6 +48,25 @@ _Cells = dict[str, tuple[str, ...]]  # by column
 
 def _read(path: Path, options: ReadOptions) -> Predictions:
     """Return the predictions of the whole table."""
+    columns, separator, metadata = _columns(path)
+    try:
+        return _predictions(columns, separator, metadata, options, path)
+    except InvalidInput:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidFile(f"the first line of {path.name!r} is invalid: {error}") from None
+
+
+def _table(path: Path) -> TableReader:
+    """Return the columns of the table as text."""
+    columns, _, _ = _columns(path)
+    return TableReader(
+        list(columns), lambda names: zip(*(columns[name] for name in names), strict=True)
+    )
+
+
+def _columns(path: Path) -> tuple[_Cells, str, dict[str, Any]]:
+    """Return the cells of the whole table, what separates them, and the metadata."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             text = file.read()
@@ -80,13 +99,7 @@ def _read(path: Path, options: ReadOptions) -> Predictions:
                 f"{len(header)} columns"
             )
     cells_of_columns = zip(*table, strict=True) if table else [()] * len(header)
-    columns = dict(zip(header, cells_of_columns, strict=True))
-    try:
-        return _predictions(columns, separator, metadata, options, path)
-    except InvalidInput:
-        raise
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidFile(f"the first line of {path.name!r} is invalid: {error}") from None
+    return dict(zip(header, cells_of_columns, strict=True)), separator, metadata
 
 
 def _comment(text: str, path: Path) -> tuple[dict[str, Any], int]:
@@ -279,4 +292,4 @@ def _lines(chunk: Predictions) -> Iterator[list[Any]]:
     yield from map(list, zip(*columns, strict=True))
 
 
-FORMATS = (FileFormat((".csv",), _read, _write),)
+FORMATS = (FileFormat((".csv",), _read, _write, table=_table),)

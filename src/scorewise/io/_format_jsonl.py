@@ -10,7 +10,7 @@ from scorewise._text import quoted
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.io._formats import FileFormat
 from scorewise.io._label_tokens import Labels
-from scorewise.io._logprobs import AnswerOptions, ArgumentNames, read_answers
+from scorewise.io._logprobs import AnswerOptions, ArgumentNames, fields_of_lines, read_answers
 from scorewise.io._predictions import Predictions
 from scorewise.io._read_options import ReadOptions
 
@@ -55,4 +55,4 @@ def _labels(options: ReadOptions) -> Labels | None:
     return {name: tokens.get(name, name) for name in options.class_names}
 
 
-FORMATS = (FileFormat((".jsonl",), _read, has_answers=True),)
+FORMATS = (FileFormat((".jsonl",), _read, has_answers=True, table=fields_of_lines),)

@@ -20,7 +20,7 @@ from scorewise import _validate as validate
 from scorewise._fields import checked_names
 from scorewise._text import quoted
 from scorewise.errors import InvalidFile, InvalidInput, Remedy
-from scorewise.io._formats import FileFormat
+from scorewise.io._formats import FileFormat, TableReader
 from scorewise.io._predictions import Arrays, Predictions, check_shape, native
 from scorewise.io._read_options import (
     ReadOptions,
@@ -223,7 +223,7 @@ def _read_npz(path: Path, options: ReadOptions) -> Predictions:
     arrays: dict[str, Any] = {}
     mapped = {}
     with path.open("rb") as file, _raise_if_damaged(path), zipfile.ZipFile(file) as archive:
-        entries = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+        entries = _entries(archive)
         named = fields_of(list(entries), options)
         of_fields = {field: entries[name] for field, name in named.items()}
         _refuse_to_inflate(of_fields.values(), path)
@@ -239,6 +239,31 @@ def _read_npz(path: Path, options: ReadOptions) -> Predictions:
     members = {name: MappedMembers.of(array, name, options) for name, array in mapped.items()}
     source = MappedSource(members, in_memory)
     return Predictions.from_source(source, predictions.class_names, predictions.member_weights)
+
+
+def _table(path: Path) -> TableReader:
+    """Return the arrays with one value for each row."""
+
+    def rows(names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+        with path.open("rb") as file, _raise_if_damaged(path), zipfile.ZipFile(file) as archive:
+            entries = _entries(archive)
+            _refuse_to_inflate([entries[name] for name in names], path)
+            arrays = [_read_archived(archive, entries[name], path) for name in names]
+        columns = [x.mapped() if isinstance(x, MappedArray) else x for x in arrays]
+        shapes = {name: column.shape for name, column in zip(names, columns, strict=True)}
+        if len({*shapes.values()}) > 1 or columns[0].ndim != 1:
+            raise InvalidFile(
+                f"{path.name!r} has arrays of the shapes {shapes}; they must be (N,), for each row"
+            )
+        return zip(*(column.tolist() for column in columns), strict=True)
+
+    with path.open("rb") as file, _raise_if_damaged(path), zipfile.ZipFile(file) as archive:
+        return TableReader(list(_entries(archive)), rows)
+
+
+def _entries(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """Return the arrays in an archive by name."""
+    return {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
 
 
 @contextmanager
@@ -313,6 +338,6 @@ def _write_npz(predictions: Predictions, path: Path) -> None:
 
 
 FORMATS = (
-    FileFormat((".npz",), _read_npz, _write_npz),
+    FileFormat((".npz",), _read_npz, _write_npz, table=_table),
     FileFormat((".npy",), _read_npy, _write_npy),
 )

@@ -11,7 +11,7 @@ from scorewise._files import parquet_files
 from scorewise._tables import parquet_writer
 from scorewise._text import quoted_names
 from scorewise.errors import InvalidFile
-from scorewise.io._formats import FileFormat
+from scorewise.io._formats import FileFormat, TableReader
 from scorewise.io._predictions import Predictions
 from scorewise.io._read_options import ReadOptions
 
@@ -32,6 +32,13 @@ def _read(path: Path, options: ReadOptions) -> Predictions:
 
     schema, groups = _open(path, path.name)
     return ArrowSource(path.name, schema, groups, options).predictions()
+
+
+def _table(path: Path) -> TableReader:
+    """Return the columns of a file, whose rows are read when they are used."""
+    from scorewise.io._arrow_tables import table_reader
+
+    return table_reader(path.name, *_open(path, path.name))
 
 
 def _open(path: Path, name: str, of_file: str = "") -> tuple[pa.Schema, list[RowGroup]]:
@@ -84,8 +91,23 @@ def _write_batches(batches: Iterator[pa.RecordBatch], schema: pa.Schema, path: P
 
 
 def _read_folder(path: Path, options: ReadOptions) -> Predictions:
-    """Return the predictions in all files, which must have the same columns."""
-    from scorewise.io._arrow_tables import ArrowSource, metadata_of
+    """Return the predictions in all files."""
+    from scorewise.io._arrow_tables import ArrowSource
+
+    schema, groups = _open_folder(path)
+    return ArrowSource(path.name, schema, groups, options).predictions()
+
+
+def _table_of_folder(path: Path) -> TableReader:
+    """Return the columns of all files."""
+    from scorewise.io._arrow_tables import table_reader
+
+    return table_reader(path.name, *_open_folder(path))
+
+
+def _open_folder(path: Path) -> tuple[pa.Schema, list[RowGroup]]:
+    """The columns and row groups of all files, which must have the same columns."""
+    from scorewise.io._arrow_tables import metadata_of
 
     files = parquet_files(path)
     if not files:
@@ -102,8 +124,7 @@ def _read_folder(path: Path, options: ReadOptions) -> Predictions:
             raise InvalidFile(
                 f"{name!r} has different class names or member weights from {names[0]!r}"
             )
-    groups = [group for _, groups in opened_files for group in groups]
-    return ArrowSource(path.name, schema, groups, options).predictions()
+    return schema, [group for _, groups in opened_files for group in groups]
 
 
 def _difference(schema: pa.Schema, other: pa.Schema) -> str | None:
@@ -148,6 +169,8 @@ def _is_ours(path: Path) -> bool:
 
 
 FORMATS = (
-    FileFormat((".parquet",), _read, _write, extra="io"),
-    FileFormat(("",), _read_folder, _write_folder, extra="io", is_ours=_is_ours),
+    FileFormat((".parquet",), _read, _write, extra="io", table=_table),
+    FileFormat(
+        ("",), _read_folder, _write_folder, extra="io", is_ours=_is_ours, table=_table_of_folder
+    ),
 )

@@ -22,6 +22,22 @@ from scorewise.io._read_options import ReadOptions
 
 
 @dataclass(frozen=True)
+class TableReader:
+    """The columns of a file with whatever is in them, texts and paths too.
+
+    Attributes
+    ----------
+    names : sequence of str
+        Of the columns.
+    rows : callable
+        ``rows(names)`` yields the values of some columns, a tuple for each row.
+    """
+
+    names: Sequence[str]
+    rows: Callable[[Sequence[str]], Iterator[tuple[Any, ...]]]
+
+
+@dataclass(frozen=True)
 class FileFormat:
     """A file format: how predictions are read and written.
 
@@ -43,6 +59,8 @@ class FileFormat:
     has_answers : bool
         Whether the file has answers of a text classifier: ``class_names`` are then what to look
         for in them, and not what the predictions must have.
+    table : callable, optional
+        ``table(path)`` returns a :class:`TableReader`, if files may have columns of text.
     """
 
     suffixes: tuple[str, ...]
@@ -51,6 +69,7 @@ class FileFormat:
     extra: str | None = None
     is_ours: Callable[[Path], bool] | None = None
     has_answers: bool = False
+    table: Callable[[Path], TableReader] | None = None
 
 
 @cache
@@ -182,13 +201,11 @@ def read_predictions(
 
 def read_as(path: Path, options: ReadOptions) -> Predictions:
     """Return the predictions in a file, read as the options say."""
-    if not path.exists():
-        raise FileNotFoundError(f"there is no file {str(path)!r}")
-    file_format = _format_of("" if path.is_dir() else path.suffix, path)
+    file_format = format_of(path)
     if not file_format.has_answers:
         _refuse_answer_options(options, path)
     try:
-        with _require_extra(file_format, path):
+        with require_extra(file_format, path):
             predictions = file_format.read(path, options)
     except InvalidInput as error:
         raise with_file_name(error, path.name) from None
@@ -283,7 +300,7 @@ def write_predictions(
         predictions = Predictions(probs.probs, **others | {"weights": probs.weights})
     else:
         predictions = Predictions(probs, **others)
-    file_format = _format_of(path.suffix, path)
+    file_format = _format_by_suffix(path.suffix, path)
     if file_format.write is None:
         raise InvalidInput(f"{path.suffix} files can only be read; write {path.stem}.parquet, …")
     is_folder = file_format.is_ours is not None
@@ -293,7 +310,7 @@ def write_predictions(
             f"{str(path)!r} is in the input {str(predictions.path)!r}, which would have its rows "
             "twice; write to another folder"
         )
-    with _require_extra(file_format, path):
+    with require_extra(file_format, path):
         if is_folder and path.is_dir():
             _check_replaceable(path, file_format)
         with replacing(path, folder=is_folder) as partial:
@@ -323,7 +340,14 @@ def _check_replaceable(path: Path, file_format: FileFormat) -> None:
     )
 
 
-def _format_of(suffix: str, path: Path) -> FileFormat:
+def format_of(path: Path) -> FileFormat:
+    """Return the format of a file, or of a folder, that exists."""
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {str(path)!r}")
+    return _format_by_suffix("" if path.is_dir() else path.suffix, path)
+
+
+def _format_by_suffix(suffix: str, path: Path) -> FileFormat:
     file_format = _formats().get(suffix.lower())
     if file_format is None:
         raise InvalidFile(
@@ -334,7 +358,7 @@ def _format_of(suffix: str, path: Path) -> FileFormat:
 
 
 @contextmanager
-def _require_extra(file_format: FileFormat, path: Path) -> Iterator[None]:
+def require_extra(file_format: FileFormat, path: Path) -> Iterator[None]:
     """Raise ImportError with the command to install a missing library."""
     try:
         yield

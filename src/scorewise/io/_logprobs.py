@@ -20,12 +20,11 @@ from scorewise._fields import checked_labels, class_text
 from scorewise._progress import bar
 from scorewise._text import quoted, quoted_names
 from scorewise.errors import InvalidInput, Remedy
+from scorewise.io._formats import TableReader
 from scorewise.io._label_tokens import MISSING, ClassProbabilities, Labels, LabelTokens
 from scorewise.io._predictions import Predictions, with_file_name
-from scorewise.io._read_options import IDS, LABELS, exact_name, name_of
+from scorewise.io._read_options import ANSWER_IDS, LABELS, exact_name, name_of
 from scorewise.io._responses import SCORES, ParsedLine, parse_line
-
-_IDS = ("custom_id", *IDS)  # names of the field of ids; the first is that of a batch
 
 
 class ArgumentNames(NamedTuple):
@@ -214,6 +213,24 @@ def _parsed(line: bytes, number: int) -> Any:
         raise InvalidInput(f"line {number} is not valid JSON: {error}; {advice}") from None
 
 
+def fields_of_lines(path: Path) -> TableReader:
+    """Return the fields of the lines of a file; None where a line does not have one."""
+    lines = _Lines(path, progress=None)
+
+    def fields(place: str, line: Any) -> dict[str, Any]:
+        if not isinstance(line, dict):
+            raise InvalidInput(f"{place} is {quoted(line)}; it must be a mapping, with fields")
+        return line
+
+    def rows(names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+        for place, line in lines:
+            values = fields(place, line)
+            yield tuple(values.get(name) for name in names)
+
+    first = next(iter(lines), None)
+    return TableReader([] if first is None else list(fields(*first)), rows)
+
+
 @dataclass(frozen=True)
 class _Responses:
     """Responses in memory."""
@@ -385,7 +402,7 @@ class _Rows:
         """Return the fields of ids and labels, which must be the same in all lines."""
         options = self._options
         fields = (
-            _field(place, line, options.ids, _IDS, "ids"),
+            _field(place, line, options.ids, ANSWER_IDS, "ids"),
             _field(place, line, options.label_field, LABELS, options.names.label_field),
         )
         self._first = self._first or (place, fields)

@@ -340,6 +340,36 @@ class Predictions(TextInNotebooks):
                 ArraySource(arrays), self.class_names, self.member_weights
             )
 
+    def take(self, rows: Any) -> Predictions:
+        """Return some rows, in memory; a file is read a chunk at a time.
+
+        Parameters
+        ----------
+        rows : integer array (n,)
+            Numbers of different rows, from 0, in any order.
+
+        Examples
+        --------
+        >>> import numpy as np, scorewise as sw
+        >>> predictions = sw.io.Predictions(np.full((5, 3, 2), 0.5), ids=list("abcde"))
+        >>> predictions.take([4, 0]).ids.tolist()
+        ['e', 'a']
+        """
+        numbers = validate.rows(rows, len(self), "rows")
+        in_file_order = np.sort(numbers)
+        parts: list[Arrays] = []
+        first = 0
+        for chunk in self.chunks():
+            start, stop = np.searchsorted(in_file_order, (first, first + len(chunk)))
+            inside = in_file_order[start:stop] - first
+            parts.append({name: getattr(chunk, name)[inside] for name in chunk.fields})
+            first += len(chunk)
+        places = np.searchsorted(in_file_order, numbers)
+        arrays = {
+            name: np.concatenate([part[name] for part in parts])[places] for name in self.fields
+        }
+        return Predictions.from_source(ArraySource(arrays), self.class_names, self.member_weights)
+
     def sample_chunks(
         self, *, normalize: bool = False, rounded_as: StoredAs | None = None
     ) -> Iterator[tuple[int, Predictions, Samples]]:

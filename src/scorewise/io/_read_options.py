@@ -25,6 +25,7 @@ PREDICTIONS = ("predictions", "preds", "y_prob", "y_proba")  # where neither of 
 LABELS = ("labels", "label", "y", "target", "targets", "y_true", "y_test", "label_ids")
 MEMBER_NAMES = {"probs": PROBS, "logits": LOGITS}
 IDS = ("ids", "id", "row_id", "sample_id")
+ANSWER_IDS = ("custom_id", *IDS)  # of answers; the first is that of a batch
 WEIGHTS = ("weights",)  # "weight" is usually that of a row, not of a member
 FIELD_NAMES = {
     "labels": LABELS,
