@@ -209,7 +209,6 @@ def _regression_in(model: Any) -> tuple[LogisticRegression, Any]:
             "LaplaceClassifier takes a LogisticRegression, or a pipeline, GridSearchCV or "
             f"FrozenEstimator that ends in one, not {type(model).__name__}"
         )
-    check_fitted(model, type(model).__name__)
     return model, partial(validate_data, model, accept_sparse="csr", reset=False)
 
 
@@ -261,42 +260,44 @@ def _fit_posterior(
             "Reduce the features, for instance by TruncatedSVD, or use scorewise.BootstrapEnsemble"
         )
     weights = _weights_of_rows(model, X, y, sample_weight)
-    if not penalty and (model.predict(X) == y)[weights > 0].all():
-        raise InvalidInput(
-            "the regression has no penalty and separates the classes, so its coefficients grow "
-            "without bound and have no posterior; fit it with a finite C"
-        )
+    is_separated = True
     hessian = np.zeros((*mode.shape, *mode.shape))
     gradient = prior * mode
     diagonal = np.einsum("aiai->ai", hessian)  # a view
     diagonal += prior
     for rows, design in _blocks_of_rows(X, model.fit_intercept):
         probs = softmax(design @ mode.T @ contrasts, axis=1)
-        residuals = probs - (y[rows, None] == model.classes_)
+        labels = y[rows, None] == model.classes_
+        is_right = labels[np.arange(len(probs)), probs.argmax(axis=1)]
+        is_separated &= bool(is_right[weights[rows] > 0].all())
+        residuals = probs - labels
         gradient += (weights[rows, None] * residuals @ contrasts.T).T @ design
         means = probs @ contrasts.T
         for a, b in zip(*np.tril_indices(len(contrasts)), strict=True):
             curvature = probs @ (contrasts[a] * contrasts[b]) - means[:, a] * means[:, b]
             hessian[a, :, b] += design.T @ (design * (weights[rows] * curvature)[:, None])
+    if is_separated and not penalty:
+        raise InvalidInput(
+            "the regression has no penalty and separates the classes, so its coefficients grow "
+            "without bound and have no posterior; fit it with a finite C"
+        )
     factor = _factor(hessian.reshape(mode.size, mode.size))
     _check_is_maximum(solve_triangular(factor, gradient.ravel(), lower=True))
     return CoefficientPosterior(mode, factor, contrasts)
 
 
 def _penalty(model: LogisticRegression) -> float:
-    """Return the precision of the prior; raises for a penalty that is not quadratic."""
-    if model.penalty == "l1" or (model.penalty in {"deprecated", "elasticnet"} and model.l1_ratio):
+    """Return the precision of the prior; raises for a posterior of another form."""
+    penalty = getattr(model, "penalty", "deprecated")  # as scikit-learn will remove it
+    if penalty == "l1" or (penalty in {"deprecated", "elasticnet"} and model.l1_ratio):
         raise InvalidInput(
             "the L1 penalty has no Hessian where it sets coefficients to 0; fit the regression "
             "with the L2 penalty, or use scorewise.BootstrapEnsemble"
         )
-    if getattr(model, "multi_class", "auto") == (
-        "multinomial" if len(model.classes_) == 2 else "ovr"
-    ):
-        raise InvalidInput(
-            f"multi_class={model.multi_class!r} is not supported; leave it at its default"
-        )
-    return 0.0 if model.penalty is None else 1 / model.C
+    other_form = "multinomial" if len(model.classes_) == 2 else "ovr"
+    if getattr(model, "multi_class", None) == other_form:  # until scikit-learn 1.7
+        raise InvalidInput(f"multi_class={other_form!r} is not supported; leave out multi_class")
+    return 0.0 if penalty is None else 1 / model.C
 
 
 def _contrasts(n_classes: int) -> np.ndarray:

@@ -18,7 +18,7 @@ from scorewise.models._samplers import CommitteeSampler, Sampler, SamplingOption
 
 _PRESENTATIONS = (
     "calls of one network with features and classes in other orders and with other preprocessing; "
-    "they show how much the prediction depends on that, which is less than a posterior would show"
+    "they show how much the prediction depends on that alone, not what new rows could teach"
 )
 
 
