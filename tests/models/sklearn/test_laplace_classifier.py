@@ -229,7 +229,7 @@ def test_it_works_wherever_an_ensemble_does():
     calibrated = CalibratedClassifierCV(sw.LaplaceClassifier(regression()), cv=2).fit(X, NAMES)
     assert sw.predict_samples(calibrated, X, random_state=0).shape == (150, 40, 3)
     learner = sw.ActiveLearner(sw.LaplaceClassifier(regression()), X, random_state=0)
-    rows = learner.ask(10)
+    rows = learner.ask()
     learner.tell(rows, SPECIES[rows])
 
 

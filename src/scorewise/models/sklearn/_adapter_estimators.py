@@ -17,6 +17,7 @@ from scorewise.models._adapters import (
     describe_members,
     has_members,
     instance_of,
+    kind_of,
     known_classes,
     make_sampler,
 )
@@ -73,7 +74,7 @@ def _sample_bootstrap(ensemble: Any, options: SamplingOptions) -> Sampler:
 def _describe_bootstrap(ensemble: Any) -> str:
     samples = "bootstrap samples of the rows and " if ensemble.bootstrap else ""
     return (
-        f"fits of {type(ensemble.estimator).__name__} with {samples}different seeds; they differ "
+        f"fits of {kind_of(ensemble.estimator)} with {samples}different seeds; they differ "
         "as such fits differ, and agree on what the classifier cannot learn"
     )
 

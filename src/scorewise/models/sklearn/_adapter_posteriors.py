@@ -34,9 +34,9 @@ ADAPTERS = (
         matches=instance_of("scorewise.models.sklearn._laplace_classifier.LaplaceClassifier"),
         sampler=_sample_laplace,
         describe=lambda classifier: (
-            "draws of the coefficients from the Gaussian approximation of their posterior; it is "
-            "good where there are many rows for each coefficient, takes C as the right prior, and "
-            "does not know that the classes may not be linear"
+            "draws of the coefficients from the Gaussian approximation of their posterior, with C "
+            "as the variance of the prior; where there are few rows for each coefficient they are "
+            "too wide, and their mean is less certain than predict_proba"
         ),
     ),
     Adapter(
