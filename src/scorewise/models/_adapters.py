@@ -294,9 +294,9 @@ def describe_members(model: Any) -> str:
     adapter = find_adapter(model)
     if adapter is None:
         return ""
-    if adapter.describe is None and adapter.inside is not None:
-        return describe_members(adapter.inside(model))
-    return "" if adapter.describe is None else adapter.describe(model)
+    if adapter.describe is not None:
+        return adapter.describe(model)
+    return "" if adapter.inside is None else describe_members(adapter.inside(model))
 
 
 def ways_to_members(model: Any) -> str:

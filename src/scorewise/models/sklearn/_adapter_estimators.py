@@ -39,9 +39,9 @@ def _sample_forest(forest: Any, options: SamplingOptions) -> Sampler:
 
 
 def _describe_forest(forest: Any) -> str:
-    has_bootstrap = "a bootstrap sample of the rows" if forest.bootstrap else "all rows"
+    rows = "a bootstrap sample of the rows" if forest.bootstrap else "all rows"
     trees = (
-        f"the trees of the forest, each grown on {has_bootstrap} with random splits; they differ "
+        f"the trees of the forest, each grown on {rows} with random splits; they differ "
         "as forests differ that are fitted again, not as draws from a posterior"
     )
     leaves = (tree.tree_.impurity[tree.tree_.children_left < 0] for tree in forest.estimators_)

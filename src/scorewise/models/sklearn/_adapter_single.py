@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from scorewise.models._adapters import NoMembers, instance_of
 
-ADAPTERS = ()
-
 NO_MEMBERS = (
     NoMembers(
         instance_of("sklearn.linear_model.LogisticRegression"),

@@ -360,7 +360,7 @@ def committee_of_laplace(classifier: LaplaceClassifier, options: SamplingOptions
     check_fitted(classifier, type(classifier).__name__)
     model, prepare = _regression_in(classifier.estimator_)
     drawn = classifier.posterior_.draw(options.n_draws, options.seed)
-    n_features = model.coef_.shape[1]
+    n_features = model.coef_.shape[1]  # a last row is the intercept; without it, its sum is 0
     draws = (
         Member(f"draw {m}", partial(_probabilities, draw[:n_features], draw[n_features:].sum(0)))
         for m, draw in enumerate(drawn)
