@@ -1,6 +1,6 @@
 """TabPFN and TabICL: the estimators of their ensembles are members.
 
-Weights cannot be downloaded here, so stand-ins have the interface of the packages: of tabpfn 9.2.0
+Tests download no weights, so stand-ins have the interface of the packages: of tabpfn 9.2.0
 and of tabicl 2.2.0. Both were compared with the packages themselves, on random weights.
 """
 
