@@ -167,7 +167,9 @@ def test_a_model_is_one_file_also_in_a_new_folder(copy: Copy, folder):
 
         ADAPTERS = (
             Adapter(
-                matches=instance_of("sklearn.neighbors.KNeighborsClassifier"), sampler=_sample
+                matches=instance_of("sklearn.neighbors.KNeighborsClassifier"),
+                sampler=_sample,
+                describe=lambda model: "the neighbours, each with its own label",
             ),
         )
         ''',
@@ -193,6 +195,7 @@ def test_a_model_is_one_file_also_in_a_new_folder(copy: Copy, folder):
         print("alone", samples.probs.shape)
 
         pipeline = make_pipeline(StandardScaler(), KNeighborsClassifier(7)).fit(X, y)
+        print(sw.explain_model(pipeline))
         samples = sw.predict_samples(pipeline, X)
         np.testing.assert_allclose(samples.mean, pipeline.predict_proba(X), atol=1e-12)
         print("in a pipeline", samples.probs.shape)
@@ -205,6 +208,7 @@ def test_a_model_is_one_file_also_in_a_new_folder(copy: Copy, folder):
         """
     )
     assert "alone (150, 7, 3)" in output
+    assert "has 7 members: the neighbours, each with its own label" in output
     assert "in a pipeline (150, 7, 3)" in output
     assert "calibrated (150, 21, 3)" in output
     assert "selective True" in output

@@ -30,7 +30,7 @@ from scorewise.detect import ood_metrics
 from scorewise.distributions import Dirichlet, Samples, binary
 from scorewise.errors import ImproperRule, InvalidInput, ScorewiseError
 from scorewise.io import read_logprobs, read_predictions, score_file, write_predictions
-from scorewise.models import predict_samples
+from scorewise.models import explain_model, predict_samples
 from scorewise.rules import get_rule, rule_from_entropy, rule_from_loss_vector
 from scorewise.testing import check_kernel, check_rule
 
@@ -39,7 +39,13 @@ if TYPE_CHECKING:
     from scorewise.abstain import SelectiveClassifier
     from scorewise.acquire import ActiveLearner, active_learning
     from scorewise.detect import OODDetector
-    from scorewise.models import BootstrapEnsemble, DeepEnsemble, fit_laplace, predict_dirichlet
+    from scorewise.models import (
+        BootstrapEnsemble,
+        DeepEnsemble,
+        LaplaceClassifier,
+        fit_laplace,
+        predict_dirichlet,
+    )
     from scorewise.report import write_report
 
 __all__ = [
@@ -50,6 +56,7 @@ __all__ = [
     "Dirichlet",
     "ImproperRule",
     "InvalidInput",
+    "LaplaceClassifier",
     "OODDetector",
     "Samples",
     "ScorewiseError",
@@ -70,6 +77,7 @@ __all__ = [
     "decompose",
     "evaluate",
     "explain_kernel",
+    "explain_model",
     "fit_calibration",
     "fit_laplace",
     "get_num_threads",
@@ -104,6 +112,7 @@ __getattr__, __dir__ = lazy_names(
         "ActiveLearner": "scorewise.acquire",
         "BootstrapEnsemble": "scorewise.models",
         "DeepEnsemble": "scorewise.models",
+        "LaplaceClassifier": "scorewise.models",
         "OODDetector": "scorewise.detect",
         "SelectiveClassifier": "scorewise.abstain",
         "active_learning": "scorewise.acquire",

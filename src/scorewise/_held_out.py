@@ -42,6 +42,7 @@ from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput
 from scorewise.models import (
     SamplingOptions,
+    explain_model,
     has_members,
     known_classes,
     make_sampler,
@@ -118,7 +119,7 @@ class MemberPredictor:
             if component != "total":
                 raise InvalidInput(
                     f"{type(model).__name__} is one classifier, which has no {component} "
-                    "uncertainty; scorewise.BootstrapEnsemble makes an ensemble of it"
+                    f"uncertainty: {explain_model(model).reason}"
                 )
             model = [model]
         if known is None:

@@ -64,7 +64,7 @@ def quoted(value: object, width: int = 80) -> str:
     return cut(repr(value), width)
 
 
-def quoted_names(names: Iterable[str]) -> str:
+def quoted_names(names: Iterable[object]) -> str:
     """Return the first names of several for a message, in quotes.
 
     Examples

@@ -1,7 +1,7 @@
 """The probabilities of the members of a fitted model.
 
-:func:`predict_samples` samples from a model, with the adapter for its kind;
-:func:`register_adapter` adds an adapter.
+:func:`predict_samples` samples from a model, with the adapter for its kind; :func:`explain_model`
+says what its members are; :func:`register_adapter` adds an adapter.
 """
 
 from typing import TYPE_CHECKING
@@ -15,11 +15,13 @@ from scorewise.models._adapters import (
     register_adapter,
     unregister_adapter,
 )
+from scorewise.models._explain import ModelExplanation, explain_model
 from scorewise.models._predict import predict_samples
 from scorewise.models._samplers import Sampler, SamplingOptions, member_sampler
 
 if TYPE_CHECKING:
     from scorewise.models.sklearn._bootstrap import BootstrapEnsemble
+    from scorewise.models.sklearn._laplace_classifier import LaplaceClassifier
     from scorewise.models.torch._deep_ensembles import DeepEnsemble
     from scorewise.models.torch._evidential import predict_dirichlet
     from scorewise.models.torch._laplace import fit_laplace
@@ -28,8 +30,11 @@ __all__ = [
     "Adapter",
     "BootstrapEnsemble",
     "DeepEnsemble",
+    "LaplaceClassifier",
+    "ModelExplanation",
     "Sampler",
     "SamplingOptions",
+    "explain_model",
     "fit_laplace",
     "has_members",
     "known_classes",
@@ -46,6 +51,7 @@ __getattr__, __dir__ = lazy_names(
     {
         "BootstrapEnsemble": "scorewise.models.sklearn._bootstrap",
         "DeepEnsemble": "scorewise.models.torch._deep_ensembles",
+        "LaplaceClassifier": "scorewise.models.sklearn._laplace_classifier",
         "fit_laplace": "scorewise.models.torch._laplace",
         "predict_dirichlet": "scorewise.models.torch._evidential",
     },

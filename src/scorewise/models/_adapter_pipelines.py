@@ -9,7 +9,7 @@ import numpy as np
 
 from scorewise._text import quoted_names
 from scorewise.errors import InvalidInput
-from scorewise.models._adapters import Adapter, instance_of
+from scorewise.models._adapters import Adapter, NoMembers, instance_of
 from scorewise.models._samplers import Sampler, SamplingOptions, member_sampler
 
 _is_pipeline = instance_of("transformers.pipelines.text_classification.TextClassificationPipeline")
@@ -52,18 +52,21 @@ def _predictor(pipeline: Any, labels: Sequence[str]) -> Callable[[Any], np.ndarr
     return predict
 
 
-def _refuse_one(pipeline: Any, options: SamplingOptions) -> Sampler:
-    raise InvalidInput(
-        f"one {type(pipeline).__name__} has no members: pass a list of pipelines, or, for draws "
-        "with dropout, pipeline.model with the output of pipeline.tokenizer"
-    )
-
-
 ADAPTERS = (
     Adapter(
         matches=_are_pipelines,
         classes=lambda pipelines: _labels(pipelines[0]),
         sampler=_sample_pipelines,
+        describe=lambda pipelines: (
+            "the pipelines in the list; what they approximate depends on how they were trained"
+        ),
     ),
-    Adapter(matches=_is_pipeline, classes=_labels, sampler=_refuse_one),
+)
+
+NO_MEMBERS = (
+    NoMembers(
+        _is_pipeline,
+        "pass a list of pipelines, or, for draws with dropout, pipeline.model with the output of "
+        "pipeline.tokenizer",
+    ),
 )

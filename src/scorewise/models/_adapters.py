@@ -3,7 +3,8 @@
 An adapter has three functions: whether a model is of its kind (``matches``), the model's labels
 (``classes``) and how to sample its members (``sampler``). User-defined adapters are tried first,
 the last registered before the others; then the built-in ones, which the registry finds by file.
-Fallbacks come after all others, in the same order.
+Fallbacks come after all others, in the same order. Models without an adapter have no members: the
+same files say which ways to members there are for kinds of them (``NO_MEMBERS``).
 """
 
 from __future__ import annotations
@@ -56,6 +57,12 @@ class Adapter:
     options : collection of str
         Which of ``"device"``, ``"dropout"`` and ``"output"`` the sampler uses; the others raise
         if a user passes them.
+    describe : callable, optional
+        From a fitted model to what its members are, what they approximate and how they are biased,
+        for :func:`scorewise.explain_model`: "the trees of the forest, each …".
+    inside : callable, optional
+        From a model of this kind to the model inside it, for kinds that are put around others. The
+        adapter is for those models only whose model inside has members; it needs no ``describe``.
     is_fallback : bool
         Whether the adapter is tried only after all those that are not fallbacks. For kinds that
         include others, such as any list.
@@ -69,7 +76,25 @@ class Adapter:
     sampler: Callable[[Any, SamplingOptions], Sampler]
     classes: Callable[[Any], Any] = _own_classes
     options: Collection[str] = ()
+    describe: Callable[[Any], str] | None = None
+    inside: Callable[[Any], Any] | None = None
     is_fallback: bool = False
+
+
+@dataclass(frozen=True)
+class NoMembers:
+    """A kind of model that has no members, and the ways to get some.
+
+    Attributes
+    ----------
+    matches : callable
+        Returns whether an object is such a model, as that of an :class:`Adapter`.
+    ways : str
+        What to do instead, after "… has no members: ".
+    """
+
+    matches: Callable[[Any], bool]
+    ways: str
 
 
 def instance_of(*types: str) -> Callable[[Any], bool]:
@@ -152,17 +177,22 @@ def unregister_adapter(adapter: Adapter) -> None:
 
 def find_adapter(model: Any) -> Adapter | None:
     """Return the first adapter that matches the model, or None if it has no members."""
-    return next((adapter for adapter in _adapters() if adapter.matches(model)), None)
+    for adapter in _adapters():
+        if adapter.matches(model) and (
+            adapter.inside is None or has_members(adapter.inside(model))
+        ):
+            return adapter
+    return None
 
 
 def _adapters() -> list[Adapter]:
     """Return all adapters in the order in which they are tried."""
-    return sorted((*_registered, *_built_in()), key=lambda adapter: adapter.is_fallback)
+    return sorted((*_registered, *_built_in("ADAPTERS")), key=lambda adapter: adapter.is_fallback)
 
 
 @cache
-def _built_in() -> tuple[Adapter, ...]:
-    """The entries of ``ADAPTERS`` in all files ``_adapter_….py`` of this folder and those in it.
+def _built_in(name: str) -> tuple[Any, ...]:
+    """The entries of ``ADAPTERS`` or ``NO_MEMBERS`` in all files ``_adapter_….py`` below here.
 
     Such a file imports the library of its models within functions, so that finding the adapter of
     one library imports no other.
@@ -170,7 +200,7 @@ def _built_in() -> tuple[Adapter, ...]:
     folder = Path(__file__).parent
     files = sorted(file.relative_to(folder) for file in folder.rglob("_adapter_*.py"))
     modules = [".".join(("scorewise.models", *file.with_suffix("").parts)) for file in files]
-    return tuple(adapter for module in modules for adapter in import_module(module).ADAPTERS)
+    return tuple(entry for module in modules for entry in getattr(import_module(module), name, ()))
 
 
 def has_members(model: Any) -> bool:
@@ -235,19 +265,57 @@ def make_sampler(model: Any, options: SamplingOptions) -> Sampler:
     >>> make_sampler(forest, SamplingOptions(n_samples=10)).n_members
     10
     """
-    adapter, kind = find_adapter(model), type(model).__name__
+    adapter = find_adapter(model)
     if adapter is None:
         check_kind(model)
-        raise InvalidInput(
-            f"{kind} has no members: pass a forest, bagging, soft voting, a pipeline, calibration, "
-            "threshold or search around one, a list of fitted classifiers or torch modules, a "
-            "module with dropout, or a Laplace approximation; scorewise.BootstrapEnsemble makes an "
-            "ensemble of any classifier, scorewise.models.register_adapter adds other kinds of "
-            "models"
-        )
-    check_options(kind, adapter.options, options)
+        raise InvalidInput(f"{kind_of(model)} has no members: {ways_to_members(model)}")
+    check_options(type(model).__name__, adapter.options, options)
     sampler = adapter.sampler(model, options)
     return checked(sampler) if adapter in _registered else sampler
+
+
+# -- words for explanations and errors ------------------------------------------------------------
+
+_GENERAL_WAYS = (
+    "pass a forest, bagging, soft voting, a pipeline, calibration, threshold or search around one, "
+    "a list of fitted classifiers or torch modules, a module with dropout, or a Laplace "
+    "approximation; scorewise.BootstrapEnsemble makes an ensemble of any classifier, "
+    "scorewise.models.register_adapter adds other kinds of models"
+)
+
+
+def kind_of(model: Any) -> str:
+    """Return the type of a model in words, such as ``"GaussianNB in Pipeline"``."""
+    return " in ".join(type(part).__name__ for part in reversed(_nested(model)))
+
+
+def describe_members(model: Any) -> str:
+    """Return what the members of a model are, as its adapter says; nothing if it does not say."""
+    adapter = find_adapter(model)
+    if adapter is None:
+        return ""
+    if adapter.describe is not None:
+        return adapter.describe(model)
+    return "" if adapter.inside is None else describe_members(adapter.inside(model))
+
+
+def ways_to_members(model: Any) -> str:
+    """Return the ways to get members for a model that has none."""
+    last = _nested(model)[-1]
+    kinds = (kind for kind in _built_in("NO_MEMBERS") if kind.matches(last))
+    return next((kind.ways for kind in kinds), _GENERAL_WAYS)
+
+
+def _nested(model: Any) -> list[Any]:
+    """Return a model, the model inside it, the one inside that, and so on."""
+    models = [model]
+    for adapter in _adapters():
+        if adapter.inside is not None and adapter.matches(model):
+            return models + _nested(adapter.inside(model))
+    return models
+
+
+# -- options ---------------------------------------------------------------------------------------
 
 
 def check_options(kind: str, accepted: Collection[str], options: SamplingOptions) -> None:

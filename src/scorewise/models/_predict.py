@@ -80,11 +80,13 @@ def predict_samples(
     ----------
     model : fitted model
         scikit-learn: a random forest, extra trees, bagging, soft voting; a pipeline, a calibration,
-        a decision threshold or a search around one of them; a :class:`BootstrapEnsemble`; a list of
-        classifiers; a :class:`SelectiveClassifier` or :class:`OODDetector` of one of these.
+        a decision threshold or a search around one of them; a :class:`BootstrapEnsemble`, a
+        :class:`LaplaceClassifier`, a Gaussian process; a list of classifiers; a
+        :class:`SelectiveClassifier` or :class:`OODDetector` of one of these. TabPFN and TabICL.
         PyTorch: a module with dropout, a list of modules, a :class:`DeepEnsemble`, a Laplace
         approximation of laplace-torch. Hugging Face: a list of pipelines for text classification.
         The model is not changed.
+        :func:`scorewise.explain_model` says what the members of a model are,
         :func:`scorewise.models.register_adapter` adds other kinds.
     X : rows
         In a form that the model takes: an array, a frame, a tensor, a mapping of tensors (Hugging

@@ -368,23 +368,33 @@ def prepared_sampler(sampler: Sampler, prepare: Callable[[Any], Any]) -> Sampler
 
 
 def committee_of(sampler: Sampler, classes: np.ndarray) -> Committee:
-    """Return the members of any sampler as a committee.
-
-    If the sampler is not one, the preparation of rows computes all members, and each member picks
-    its part.
-    """
+    """Return the members of any sampler as a committee."""
     if isinstance(sampler, CommitteeSampler):
         return sampler.committee
 
-    def prepare(X: Any) -> np.ndarray:
+    def predict(X: Any) -> np.ndarray:
         with closing(sampler.chunks(X, None)) as chunks:
             return np.concatenate([chunk.copy() for chunk in chunks])
+
+    return joint_committee(predict, sampler.n_members, classes, sampler.weights)
+
+
+def joint_committee(
+    predict: Callable[[Any], np.ndarray],
+    n_members: int,
+    classes: np.ndarray,
+    weights: np.ndarray | None = None,
+) -> Committee:
+    """Return a committee from a function from rows to all members' probabilities ``(n, M, K)``.
+
+    The preparation of rows computes them, and each member picks its part.
+    """
 
     def pick(m: int, probs: np.ndarray) -> np.ndarray:
         return probs[:, m]
 
-    members = (Member(f"member {m}", partial(pick, m)) for m in range(sampler.n_members))
-    return Committee(tuple(members), classes, prepare, sampler.weights)
+    members = (Member(f"member {m}", partial(pick, m)) for m in range(n_members))
+    return Committee(tuple(members), classes, predict, weights)
 
 
 def mean_of(sampler: Sampler, X: Any) -> np.ndarray:

@@ -211,7 +211,7 @@ def test_probabilities_in_half_precision_are_passed_on_in_single(dtype, bound):
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (nn.Linear(4, 3), "Linear has no dropout layer.*list of modules"),
+        (nn.Linear(4, 3), "Linear has no members: it has no dropout layer.*list of modules"),
         (mlp(0.0), "no dropout layer with p > 0 runs"),
         (Returns(lambda z: z.argmax(-1)), "returns torch.int64"),
         (Returns(lambda z: None), "returns NoneType"),

@@ -14,8 +14,10 @@ from scorewise.errors import InvalidInput
 from scorewise.models._adapters import (
     ALL_OPTIONS,
     Adapter,
+    describe_members,
     has_members,
     instance_of,
+    kind_of,
     known_classes,
     make_sampler,
 )
@@ -36,6 +38,21 @@ def _sample_forest(forest: Any, options: SamplingOptions) -> Sampler:
     return CommitteeSampler.of(committee_of_forest(forest), options)
 
 
+def _describe_forest(forest: Any) -> str:
+    rows = "a bootstrap sample of the rows" if forest.bootstrap else "all rows"
+    trees = (
+        f"the trees of the forest, each grown on {rows} with random splits; they differ "
+        "as forests differ that are fitted again, not as draws from a posterior"
+    )
+    leaves = (tree.tree_.impurity[tree.tree_.children_left < 0] for tree in forest.estimators_)
+    if any(impurity.any() for impurity in leaves):
+        return trees
+    return (
+        f"{trees}; all are fully grown, which makes aleatoric uncertainty 0 in every row: set "
+        "min_samples_leaf=5 if you need the parts"
+    )
+
+
 def _sample_bagging(bagging: Any, options: SamplingOptions) -> Sampler:
     from scorewise.models.sklearn._ensembles import committee_of_bagging
 
@@ -54,6 +71,14 @@ def _sample_bootstrap(ensemble: Any, options: SamplingOptions) -> Sampler:
     return CommitteeSampler.of(committee_of_bootstrap(ensemble), options)
 
 
+def _describe_bootstrap(ensemble: Any) -> str:
+    samples = "bootstrap samples of the rows and " if ensemble.bootstrap else ""
+    return (
+        f"fits of {kind_of(ensemble.estimator)} with {samples}different seeds; they differ "
+        "as such fits differ, and agree on what the classifier cannot learn"
+    )
+
+
 def _sample_list(classifiers: Any, options: SamplingOptions) -> Sampler:
     from scorewise.models.sklearn._ensembles import committee_of_classifiers
 
@@ -68,16 +93,9 @@ def _classes_of_list(classifiers: Any) -> Any:
 
 # -- pipelines, frozen estimators, searches, calibrations, thresholds ------------------------------
 
-_is_pipeline = instance_of("sklearn.pipeline.Pipeline")
-_is_frozen = instance_of("sklearn.frozen.FrozenEstimator")
 _is_search_of_sklearn = instance_of(
     "sklearn.model_selection.GridSearchCV", "sklearn.model_selection.RandomizedSearchCV"
 )
-_has_threshold = instance_of(
-    "sklearn.model_selection.FixedThresholdClassifier",
-    "sklearn.model_selection.TunedThresholdClassifierCV",
-)
-_is_held_out = instance_of("scorewise._held_out.HeldOutClassifier")
 
 
 def _last_step(pipeline: Any) -> Any:
@@ -93,9 +111,12 @@ def _sample_pipeline(pipeline: Any, options: SamplingOptions) -> Sampler:
 
 def _is_search(model: Any) -> bool:
     """Return whether a model is a search, fitted or not, including those of other libraries."""
-    if hasattr(model, "best_estimator_"):
-        return has_members(model.best_estimator_)
-    return _is_search_of_sklearn(model)
+    return hasattr(model, "best_estimator_") or _is_search_of_sklearn(model)
+
+
+def _best_estimator(search: Any) -> Any:
+    """Return the best model of a search; of one that is not fitted, the model that it fits."""
+    return getattr(search, "best_estimator_", getattr(search, "estimator", None))
 
 
 def _sample_search(search: Any, options: SamplingOptions) -> Sampler:
@@ -108,6 +129,23 @@ def _sample_calibrated(calibrated: Any, options: SamplingOptions) -> Sampler:
     from scorewise.models.sklearn._calibrated import committee_of_calibrated
 
     return CommitteeSampler.of(committee_of_calibrated(calibrated, options), options)
+
+
+def _describe_calibrated(calibrated: Any) -> str:
+    folds = calibrated.calibrated_classifiers_
+    classifier = folds[0].estimator
+    if has_members(classifier):
+        classifiers = "its classifier" if len(folds) == 1 else f"each of its {len(folds)} folds"
+        return (
+            f"those of {classifiers}, each with the calibration applied, so that their mean is not "
+            f"the calibrated prediction; before it, they are {describe_members(classifier)}"
+        )
+    if len(folds) == 1:
+        return "the calibrated classifier itself, so epistemic uncertainty is 0"
+    return (
+        f"the classifiers of {len(folds)} folds, each fitted without its fold and calibrated on "
+        "it; they have most of their rows in common, so they differ too little"
+    )
 
 
 def _estimator_in(model: Any) -> Any:
@@ -140,52 +178,81 @@ ADAPTERS = (
             "sklearn.ensemble.RandomForestClassifier", "sklearn.ensemble.ExtraTreesClassifier"
         ),
         sampler=_sample_forest,
+        describe=_describe_forest,
     ),
-    Adapter(matches=instance_of("sklearn.ensemble.BaggingClassifier"), sampler=_sample_bagging),
-    Adapter(matches=instance_of("sklearn.ensemble.VotingClassifier"), sampler=_sample_voting),
+    Adapter(
+        matches=instance_of("sklearn.ensemble.BaggingClassifier"),
+        sampler=_sample_bagging,
+        describe=lambda bagging: (
+            "the estimators of the bagging, each fitted on its own sample of rows and features; "
+            "they differ as fits on new samples of the rows differ"
+        ),
+    ),
+    Adapter(
+        matches=instance_of("sklearn.ensemble.VotingClassifier"),
+        sampler=_sample_voting,
+        describe=lambda voting: (
+            "the estimators of the vote, fitted on the same rows; they differ as methods differ, "
+            "and agree where all methods err alike"
+        ),
+    ),
     Adapter(
         matches=instance_of("scorewise.models.sklearn._bootstrap.BootstrapEnsemble"),
         sampler=_sample_bootstrap,
+        describe=_describe_bootstrap,
     ),
     Adapter(
-        matches=lambda model: _is_pipeline(model) and has_members(_last_step(model)),
+        matches=instance_of("sklearn.pipeline.Pipeline"),
         classes=lambda pipeline: known_classes(_last_step(pipeline)),
         sampler=_sample_pipeline,
         options=ALL_OPTIONS,
+        inside=_last_step,
     ),
     Adapter(
-        matches=lambda model: _is_frozen(model) and has_members(model.estimator),
+        matches=instance_of("sklearn.frozen.FrozenEstimator"),
         classes=lambda frozen: known_classes(frozen.estimator),
         sampler=lambda frozen, options: make_sampler(frozen.estimator, options),
         options=ALL_OPTIONS,
+        inside=lambda frozen: frozen.estimator,
     ),
     Adapter(
         matches=instance_of("sklearn.calibration.CalibratedClassifierCV"),
         sampler=_sample_calibrated,
         options=ALL_OPTIONS,
+        describe=_describe_calibrated,
     ),
     Adapter(
-        matches=lambda model: _has_threshold(model) and has_members(_estimator_in(model)),
+        matches=instance_of(
+            "sklearn.model_selection.FixedThresholdClassifier",
+            "sklearn.model_selection.TunedThresholdClassifierCV",
+        ),
         classes=lambda classifier: known_classes(_estimator_in(classifier)),
         sampler=_sample_threshold,
         options=ALL_OPTIONS,
+        inside=_estimator_in,
     ),
     Adapter(
-        matches=lambda model: _is_held_out(model) and has_members(_estimator_in(model)),
+        matches=instance_of("scorewise._held_out.HeldOutClassifier"),
         sampler=_sample_held_out,
         options=ALL_OPTIONS,
+        inside=_estimator_in,
     ),
     Adapter(
         matches=_is_search,
-        classes=lambda search: known_classes(getattr(search, "best_estimator_", None)),
+        classes=lambda search: known_classes(_best_estimator(search)),
         sampler=_sample_search,
         options=ALL_OPTIONS,
+        inside=_best_estimator,
         is_fallback=True,
     ),
     Adapter(
         matches=lambda model: isinstance(model, list | tuple),
         classes=_classes_of_list,
         sampler=_sample_list,
+        describe=lambda classifiers: (
+            "the classifiers in the list, an ensemble by its mean; what they approximate depends "
+            "on how they were fitted"
+        ),
         is_fallback=True,
     ),
 )

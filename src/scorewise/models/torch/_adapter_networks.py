@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from scorewise.models._adapters import ALL_OPTIONS, Adapter, instance_of
+from scorewise.models._adapters import ALL_OPTIONS, Adapter, NoMembers, instance_of
 from scorewise.models._samplers import Sampler, SamplingOptions
 
 _is_module = instance_of("torch.nn.Module")
+_is_dropout = instance_of("torch.nn.modules.dropout._DropoutNd")
+
+
+def _dropout_layers(module: Any) -> list[Any]:
+    return [part for part in module.modules() if _is_dropout(part)]
+
+
+def _has_dropout(model: Any) -> bool:
+    return _is_module(model) and bool(_dropout_layers(model))
 
 
 def _is_list_of_modules(model: Any) -> bool:
@@ -38,28 +47,58 @@ def _sample_laplace(laplace: Any, options: SamplingOptions) -> Sampler:
     return LaplaceSampler(laplace, options)
 
 
+def _describe_dropout(module: Any) -> str:
+    rates = sorted({layer.p for layer in _dropout_layers(module)})
+    return (
+        f"draws of dropout with p = {', '.join(f'{rate:g}' for rate in rates)}, each one network "
+        "that drops the same units in all rows; their spread is set by p, and does not shrink with "
+        "more training data"
+    )
+
+
 ADAPTERS = (
     Adapter(
-        matches=_is_module,
+        matches=_has_dropout,
         classes=lambda module: None,
         sampler=_sample_dropout,
         options=ALL_OPTIONS,
+        describe=_describe_dropout,
     ),
     Adapter(
         matches=_is_list_of_modules,
         classes=lambda modules: None,
         sampler=_sample_modules,
         options=("device", "output"),
+        describe=lambda modules: (
+            "the modules in the list; what they approximate depends on how they were trained"
+        ),
     ),
     Adapter(
         matches=instance_of("scorewise.models.torch._deep_ensembles.DeepEnsemble"),
         sampler=_sample_deep_ensemble,
         options=("device", "output"),
+        describe=lambda ensemble: (
+            "networks trained on the same rows from different random starts; they are different "
+            "optima, whose spread no prior sets"
+        ),
     ),
     Adapter(
         matches=instance_of("laplace.baselaplace.BaseLaplace"),
         classes=lambda laplace: None,
         sampler=_sample_laplace,
         options=("device",),
+        describe=lambda laplace: (
+            f"draws of the weights from the Gaussian of {type(laplace).__name__} around the "
+            "trained ones; it knows this one optimum only, and its width depends on prior_precision"
+        ),
+    ),
+)
+
+NO_MEMBERS = (
+    NoMembers(
+        _is_module,
+        "it has no dropout layer (torch.nn.functional.dropout is not one), so all draws would be "
+        "equal; pass a module with torch.nn.Dropout, a list of modules for an ensemble, or see "
+        "scorewise.fit_laplace",
     ),
 )

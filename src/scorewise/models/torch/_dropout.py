@@ -249,14 +249,7 @@ def _layer_by_layer() -> Iterator[None]:
 
 def _dropout_layers(module: nn.Module) -> dict[str, _DropoutNd]:
     """The dropout layers of a module by name."""
-    layers = {name: part for name, part in module.named_modules() if isinstance(part, _DropoutNd)}
-    if not layers:
-        raise InvalidInput(
-            f"{type(module).__name__} has no dropout layer (torch.nn.functional.dropout is not "
-            "one), so all draws would be equal; pass a module with torch.nn.Dropout, a list of "
-            "modules for an ensemble, or see scorewise.fit_laplace"
-        )
-    return layers
+    return {name: part for name, part in module.named_modules() if isinstance(part, _DropoutNd)}
 
 
 def _choose(chosen: Any, layers: Mapping[str, _DropoutNd]) -> LayerChoice:

@@ -106,7 +106,10 @@ def fit_laplace(
     Samples(20 members, 3 classes, batch (5,), float32)
     """
     if not isinstance(model, nn.Module) or not any(True for _ in model.parameters()):
-        raise InvalidInput(f"fit_laplace takes a trained torch module, not {type(model).__name__}")
+        raise InvalidInput(
+            f"fit_laplace takes a trained torch module, not {type(model).__name__}; for a "
+            "LogisticRegression use scorewise.LaplaceClassifier"
+        )
     tune = prior_precision == "marglik"
     if not tune and (isinstance(prior_precision, str) or not 0 < prior_precision < float("inf")):
         raise InvalidInput(f"prior_precision={prior_precision!r} must be positive, or 'marglik'")

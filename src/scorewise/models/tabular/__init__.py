@@ -1,0 +1,1 @@
+"""Adapters for foundation models of tabular data."""
