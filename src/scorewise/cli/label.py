@@ -13,7 +13,7 @@ from scorewise._fields import UNLABELLED
 from scorewise._numerics import ten_digits
 from scorewise._tables import check_table_path, input_metadata, write_table
 from scorewise._text import shape_text
-from scorewise.acquire import METHODS, acquire, acquire_batch
+from scorewise.acquire import METHODS, acquire, acquire_batch, acquire_for, target_gains
 from scorewise.cli._app import (
     AsJson,
     Debug,
@@ -24,6 +24,7 @@ from scorewise.cli._app import (
     Reading,
     Seed,
     command,
+    read_more,
 )
 from scorewise.cli._arguments import COSTS_SUFFIX, parse_loss
 from scorewise.cli._screen import print_json, print_text, table
@@ -39,6 +40,7 @@ _SHOWN = 20  # rows of a table on the screen
     "scorewise label pool.parquet -n 100",
     "scorewise label pool.npz -n 50 --method power --out next.csv",
     "scorewise label pool.npz -n 10 --method joint",
+    "scorewise label pool.npz --target deployed.npz -n 100",
 )
 def label(
     file: PredictionsFile,
@@ -62,6 +64,15 @@ def label(
             "all of FILE must fit in memory.",
         ),
     ] = "top",
+    target: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Predictions by the same members for a sample of the inputs that the model will "
+            "meet: rows whose labels lower its uncertainty. Both files must fit in memory.",
+        ),
+        InputPath(),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="A .csv, .parquet or .arrow file; by default, prints a table."),
@@ -77,7 +88,8 @@ def label(
     A label helps most where it reduces uncertainty most. Theory recommends epistemic
     uncertainty under zero-one. Rows of the largest scores are often alike; "power" and "joint"
     select a more diverse batch. If some rows are labelled and others are not, only the unlabelled
-    ones are selected.
+    ones are selected. If much of FILE has little to do with the inputs that the model will meet,
+    pass predictions for a sample of these inputs as --target.
     """
     validate.choice(method, "--method", (*METHODS, "joint"))
     validate.choice(component, "--component", COMPONENTS)
@@ -95,7 +107,24 @@ def label(
     [loss_name] = get_rules(loss)
     labelled = _labelled(predictions)
     progress = False if as_json else None
-    if method == "joint":
+    if target is not None:
+        if component != "epistemic":
+            raise InvalidInput("--target needs --component epistemic")
+        pool, targets = (
+            source.to_samples(normalize=normalize)
+            for source in (predictions, read_more(target, reading, predictions))
+        )
+        score_name = f"target_gain_{loss_name}"
+        if method == "joint":
+            chosen = acquire_for(
+                pool, targets, loss, n, random_state=seed, labelled=labelled, progress=progress
+            )
+            rows, scores = chosen.indices, chosen.gains
+        else:
+            gains = target_gains(pool, targets, loss, progress=progress)
+            rows = acquire(ten_digits(gains), n, method, random_state=seed, labelled=labelled)
+            scores = gains[rows]
+    elif method == "joint":
         if component != "epistemic":
             raise InvalidInput("--method joint needs --component epistemic")
         batch = acquire_batch(
