@@ -6,6 +6,7 @@ import itertools
 import tracemalloc
 from importlib import import_module
 
+import jax
 import mpmath as mp
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from active_support import assert_drawn_with
 from scorewise.acquire import target_gains
 from support import all_rules, members, own_brier
 
+CONDITIONED = {"least_members": 1, "n_outcomes": 100}  # on labels, however few members they leave
 WEIGHTS = np.array([0.1, 0.0, 2.0, 0.7, 1.3])
 
 
@@ -212,7 +214,7 @@ def test_a_row_as_its_own_target_gives_a_lower_bound_of_its_epistemic_uncertaint
 def test_the_gains_of_a_batch_add_up_to_what_all_its_labels_lower(rule, weights):
     prior, scoring_rule = normalized(weights, 5), sw.get_rule(rule)
     pool, target = members(8, 5, 3, 1, 3.0), members(4, 5, 3, 2)
-    batch = sw.acquire_for(pool, target, rule, 4, 0, weights=weights)
+    batch = sw.acquire_for(pool, target, rule, 4, 0, weights=weights, **CONDITIONED)
     assert batch.is_exact
     assert len(set(batch.indices.tolist())) == 4
     [*_, end] = [*batch.starts[1:2], 4]
@@ -231,7 +233,7 @@ def test_labels_of_other_rows_may_raise_a_gain():
     )
     alone = target_gains(pool, target[None], "log")
     np.testing.assert_allclose(alone, 0, atol=1e-15)
-    batch = sw.acquire_for(pool, target[None], "log", 2, 0)
+    batch = sw.acquire_for(pool, target[None], "log", 2, 0, **CONDITIONED)
     assert batch.gains[1] > 0.4
 
 
@@ -242,13 +244,13 @@ def test_the_second_row_tells_what_the_first_has_not():
     pool = np.concatenate([better, sw.binary(np.abs(right - 0.15))[None]])
     target = sw.binary(np.abs(np.array([left, right]) - 0.1))
     assert set(np.argsort(-target_gains(pool, target, "log"))[:2]) < {0, 1, 2, 3, 4}
-    assert 5 in sw.acquire_for(pool, target, "log", 2, 0).indices
+    assert 5 in sw.acquire_for(pool, target, "log", 2, 0, **CONDITIONED).indices
 
 
 def test_sampled_gains_are_near_the_exact_ones():
     pool, target = members(10, 6, 3, 4, 3.0), members(5, 6, 3, 5)
-    exact = sw.acquire_for(pool, target, "log", 4, 0, n_outcomes=100)
-    sampled = sw.acquire_for(pool, target, "log", 4, 0, n_outcomes=26)
+    exact = sw.acquire_for(pool, target, "log", 4, 0, **CONDITIONED)
+    sampled = sw.acquire_for(pool, target, "log", 4, 0, **CONDITIONED | {"n_outcomes": 26})
     assert exact.is_exact
     assert not sampled.is_exact
     np.testing.assert_allclose(sampled.gains[:3], exact.gains[:3], rtol=1e-9)
@@ -266,19 +268,38 @@ def test_later_rows_are_chosen_among_the_candidates():
     np.testing.assert_array_equal(batch.starts, [0, 1, 2])  # each as if it were the first
 
 
+def test_a_batch_restarts_where_labels_leave_few_members():
+    """A label of the first row leaves one half of the members, effectively 10 of 20."""
+    half, other = np.arange(20) % 2, np.arange(20) // 10
+    pool = sw.binary(np.abs(np.array([half, other]) - [[1e-9], [0.1]]))
+    target = sw.binary(np.abs(np.array([half, other]) - 0.1))
+    for least_members, starts in ((10, [0]), (11, [0, 1])):
+        batch = sw.acquire_for(pool, target, "log", 2, 0, least_members=least_members)
+        np.testing.assert_array_equal(batch.indices, [0, 1])
+        np.testing.assert_array_equal(batch.starts, starts)
+
+
+def test_few_members_give_the_largest_gains_less_copies():
+    pool, target = members(20, 6, 3, 1), members(5, 6, 3, 2)
+    best = np.argsort(-target_gains(pool, target, "log"))
+    batch = sw.acquire_for(np.repeat(pool, 2, axis=0), target, "log", 4, 0)
+    np.testing.assert_array_equal(batch.indices // 2, best[:4])
+
+
 def test_a_batch_may_be_the_whole_pool_and_has_no_labelled_rows():
     pool, target = members(12, 4, 3), members(3, 4, 3, 1)
-    for options in ({}, {"n_outcomes": 5}, {"n_candidates": 2}):
+    for options in ({}, CONDITIONED, {"n_outcomes": 5}, {"n_candidates": 2}):
+        options = {"least_members": 1, **options}
         batch = sw.acquire_for(pool, target, "zero-one", 9, 0, labelled=[2, 3, 11], **options)
         assert sorted([*batch.indices, 2, 3, 11]) == list(range(12))
         assert (batch.gains >= 0).all()
 
 
 def test_ties_are_broken_at_random():
-    pool = np.repeat(members(6, 1, 3), 4, axis=1)
-    actual = [sw.acquire_for(pool, members(2, 4, 3), "zero-one", 2, seed) for seed in range(300)]
+    pool = np.repeat(members(4, 1, 3), 4, axis=1)
+    actual = [sw.acquire_for(pool, members(2, 4, 3), "zero-one", 2, seed) for seed in range(120)]
     assert not any(batch.gains.any() for batch in actual)
-    assert_drawn_with((1 - np.eye(6)) / 30, np.array([batch.indices for batch in actual]))
+    assert_drawn_with((1 - np.eye(4)) / 12, np.array([batch.indices for batch in actual]))
 
 
 # -- sizes -----------------------------------------------------------------------------------------
@@ -294,14 +315,15 @@ def assert_same_batch(first, second, rtol=1e-10):
 @pytest.mark.parametrize("rule", ["log", "zero-one"])
 def test_blocks_and_threads_change_nothing(rule, monkeypatch):
     pool, target = members(40, 4, 3, 1), members(11, 4, 3, 2)
-    expected = sw.acquire_for(pool, target, rule, 3, 0)
+    expected = sw.acquire_for(pool, target, rule, 3, 0, **CONDITIONED)
     for block, n_threads in ((1, 1), (30, 2), (200, 3)):
         with monkeypatch.context() as patch:
             # a block has no public size, and pools of several blocks are too slow for a test
             patch.setattr(import_module("scorewise.acquire._targets"), "_BLOCK", block)
             sw.set_num_threads(n_threads)
             try:
-                assert_same_batch(sw.acquire_for(pool, target, rule, 3, 0), expected)
+                batch = sw.acquire_for(pool, target, rule, 3, 0, **CONDITIONED)
+                assert_same_batch(batch, expected)
             finally:
                 sw.set_num_threads(None)
 
@@ -353,15 +375,26 @@ def test_logits_axes_and_libraries_give_the_same_batch():
     assert_same_batch(batch, expected, rtol=1e-4)
 
 
-@pytest.mark.parametrize("library", ["torch", "jax"])
-def test_a_users_rule_gets_arrays_of_the_library_of_the_predictions(library):
-    import jax
-
-    convert = torch.tensor if library == "torch" else jax.numpy.asarray
+def test_arrays_of_jax():
     pool, target = (members(4, 3, 3, seed).astype(np.float32) for seed in (0, 1))
-    gains = target_gains(convert(pool), convert(target), own_brier(library))
+    gains = target_gains(jax.numpy.asarray(pool), jax.numpy.asarray(target), "brier")
     assert isinstance(gains, np.ndarray)
-    np.testing.assert_allclose(gains, target_gains(pool, target, "brier"), rtol=1e-3, atol=1e-7)
+    np.testing.assert_allclose(gains, target_gains(pool, target, "brier"), rtol=1e-12)
+
+
+def test_a_users_rule_gets_arrays_of_the_library_of_the_predictions():
+    pool, target = members(4, 3, 3), members(4, 3, 3, 1)
+    gains = target_gains(torch.tensor(pool), torch.tensor(target), own_brier("torch"))
+    assert isinstance(gains, np.ndarray)
+    np.testing.assert_allclose(gains, target_gains(pool, target, "brier"), rtol=1e-6, atol=1e-14)
+
+
+def test_weights_may_differ_by_rounding():
+    pool, target = members(5, 3, 3), members(4, 3, 3, 1)
+    exact = target_gains(pool, target, "log", weights=[1, 2, 0])
+    rounded = sw.Samples(target, [1 + 1e-8, 2, 1e-8])
+    gains = target_gains(sw.Samples(pool, [1, 2, 0]), rounded, "log")
+    np.testing.assert_array_equal(gains, exact)
 
 
 def test_costs_are_put_in_the_order_of_the_classes():
@@ -389,6 +422,7 @@ def test_costs_are_put_in_the_order_of_the_classes():
         ({"n": 5}, "there are only 4"),
         ({"n_outcomes": 0}, "n_outcomes must be a whole number from 1 on"),
         ({"n_candidates": 0}, "n_candidates must be a whole number from 1 on"),
+        ({"least_members": 0}, "least_members must be a whole number from 1 on"),
         ({"rule": "nonsense"}, "nonsense"),
         ({"member_axes": 0}, "member_axis"),
     ],

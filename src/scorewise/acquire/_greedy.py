@@ -71,7 +71,8 @@ class GreedySearch:
     ``probs`` are members ``(N, M, K)`` in float64. Where gains cannot rise, those of earlier steps
     are upper bounds, and the choice is that of the largest gain. Otherwise a row whose gain has
     risen is noticed only if its last gain was above the largest of the others. From each start
-    until the next, only the ``n_listed`` rows of the largest initial gains are considered.
+    until the next, only the ``n_listed`` rows of the largest initial gains are considered. The next
+    is, at the latest, when the labels leave fewer than ``least_members``.
     """
 
     def __init__(
@@ -82,10 +83,12 @@ class GreedySearch:
         n_outcomes: int,
         rng: np.random.Generator,
         n_listed: int | None = None,
+        least_members: int = 0,
     ) -> None:
         self._probs, self._prior, self._objective = probs, prior, objective
         self._n_outcomes, self._rng = n_outcomes, rng
         self._n_listed = len(probs) if n_listed is None else n_listed
+        self._least_members = least_members
         self._is_unchosen = np.ones(len(probs), dtype=bool)
         self._is_copy = ~self._is_unchosen
         self.chosen: list[int] = []
@@ -111,6 +114,8 @@ class GreedySearch:
                 self._is_copy[:] = False
             self._start()
         self._condition_on_last_choice()
+        if self._n_effective_members < self._least_members and self._knows_labels:
+            self._start()
         best = self._best()
         negligible = _NEGLIGIBLE_GAIN * self._objective.initial_gains[self._is_eligible].max()
         if self._gains[best] < negligible and self._is_exhausted():
@@ -120,6 +125,18 @@ class GreedySearch:
         self.gains.append(float(self._gains[best]))
         self._is_unchosen[best] = False
         self._is_copy |= _equals(self._probs, self._probs[best])
+
+    @property
+    def _knows_labels(self) -> bool:
+        """Whether a row was chosen since the last start."""
+        return self.starts[-1] < len(self.chosen)
+
+    @property
+    def _n_effective_members(self) -> float:
+        """The effective number of members after the labels, 1/Σw² with the expected squares."""
+        return 1 / float(
+            self._outcomes.probabilities @ np.square(self._outcomes.weights).sum(axis=1)
+        )
 
     @property
     def _is_eligible(self) -> np.ndarray:
@@ -164,7 +181,7 @@ class GreedySearch:
 
     def _update(self, rows: np.ndarray) -> None:
         """Compute the gains of rows under the present outcomes."""
-        if self.starts[-1] == len(self.chosen):  # no label is known
+        if not self._knows_labels:
             return
         gains = self._objective.gains(rows, self._outcomes)
         can_rise = self._objective.can_rise
@@ -172,7 +189,7 @@ class GreedySearch:
 
     def _condition_on_last_choice(self) -> None:
         """Add the label of the last row to the outcomes: enumerated while few, then sampled."""
-        if self.starts[-1] == len(self.chosen):
+        if not self._knows_labels:
             return
         outcomes, probs = self._outcomes, self._probs
         n_after = len(outcomes.probabilities) * probs.shape[-1]

@@ -46,8 +46,8 @@ class TargetBatch:
     gains : array (n,)
         By how much the label of each row is expected to lower the mean total uncertainty of the
         target, once the labels of the rows before it (since the last restart) are known. In the
-        units of the rule's loss, and never negative. Their sum is what all these labels lower it
-        by. Estimates, if outcomes are sampled.
+        units of the rule's loss, and never negative. Up to a restart, their sum is what all these
+        labels together are expected to lower it by. Estimates, if outcomes are sampled.
     starts : integer array (s,)
         Positions in ``indices`` at which the search (re)started, as in
         :class:`~scorewise.acquire.JointBatch`.
@@ -70,8 +70,9 @@ def acquire_for(
     random_state: Any = None,
     *,
     labelled: Any = None,
-    n_outcomes: int = 100,
-    n_candidates: int = 1000,
+    n_outcomes: int = 50,
+    n_candidates: int = 200,
+    least_members: int = 20,
     progress: bool | None = None,
     **options: Any,
 ) -> TargetBatch:
@@ -112,6 +113,10 @@ def acquire_for(
         many are sampled.
     n_candidates : int
         The rows after the first are chosen among this many, which have the largest gains alone.
+    least_members : int
+        The search restarts, as if no label were known, where the labels leave fewer members than
+        this, as an effective number 1/Σw². Few members agree or differ about any two rows by
+        chance, so that gains no longer show what a row has to do with the target.
     progress : bool, optional
         Whether to show a progress bar; by default on terminals and in notebooks, for long work.
     **options
@@ -146,13 +151,14 @@ def acquire_for(
     n = check_batch_size(n, len(candidates))
     validate.whole(n_outcomes, "n_outcomes", at_least=1)
     validate.whole(n_candidates, "n_candidates", at_least=1)
+    validate.whole(least_members, "least_members", at_least=1)
     rng = generator(seed_of(random_state))
     candidates = rng.permutation(candidates)  # so that ties are broken at random
     probs, prior = weighted_members(pool)
     probs = probs[candidates].astype(np.float64)
     with one_blas_thread():  # as blocks are computed by threads
         objective = _TargetUncertainty(probs, prior, target, rule, progress)
-        search = GreedySearch(probs, prior, objective, n_outcomes, rng, n_candidates)
+        search = GreedySearch(probs, prior, objective, n_outcomes, rng, n_candidates, least_members)
         with bar("choosing", n, progress) as advance:
             for _ in range(n):
                 search.choose()
@@ -234,6 +240,7 @@ def _checked(
     if not len(targets):
         raise InvalidInput("the target is empty; there must be at least one row")
     classes = samples.classes_ if targets.classes_ is None else targets.classes_
+    targets = Samples(targets.probs, samples.weights, check=False)
     return samples, targets, get_rule(rule).for_classes(classes)
 
 
@@ -255,7 +262,7 @@ class _TargetUncertainty:
         self._n_targets, n_members, self._n_classes = members.shape
         deviations = Samples(members, prior, check=False).deviations
         self._probs, self._deviations = map(_one_row_per_member, (members, deviations))
-        # members × targets · classes, of which some targets at a time
+        # so many targets, and pairs of a row and an outcome, are computed at a time
         self._n_together = max(1, min(_BLOCK // self._n_classes**2, self._n_targets))
         width = max(n_members, self._n_together * self._n_classes)
         self._n_pairs = max(1, _BLOCK // (self._n_classes * width))

@@ -40,7 +40,7 @@ _SHOWN = 20  # rows of a table on the screen
     "scorewise label pool.parquet -n 100",
     "scorewise label pool.npz -n 50 --method power --out next.csv",
     "scorewise label pool.npz -n 10 --method joint",
-    "scorewise label pool.npz --target deployed.npz -n 100",
+    "scorewise label pool.npz --target target.npz -n 100",
 )
 def label(
     file: PredictionsFile,
