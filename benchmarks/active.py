@@ -1,11 +1,15 @@
 """What is active learning worth, and what does it cost? On digits, with a small network.
 
-    python benchmarks/active.py [--quick] [--write]
+    python benchmarks/active.py [--quick] [--write] [--only learning | target]
 
 Learning curves of every epistemic measure of the paper and of random acquisition, over paired
 seeds: each seed has a split, initial rows and networks of its own, the same for all measures. Then
 the time that choosing takes: scores against one sort of them, joint batches against computing every
 row again.
+
+Then labels for a target: the error on digits 3, 5 and 8, which are an eighth of a pool of all
+digits, and that on all digits, of which the pool is a sample. And the time of the gains, against
+their formula in NumPy.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from joblib import Parallel, delayed
 from joblib.externals.loky import get_reusable_executor
 from rich.console import Console
 from rich.progress import track
+from scipy.stats import t
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
@@ -35,10 +40,11 @@ from measuring import (
     fastest,
     machine,
     options,
+    peak_memory,
     softmax,
     write_between,
 )
-from scorewise.acquire import Round
+from scorewise.acquire import Round, target_gains
 
 INITIAL, PER_ROUND, BUDGET = 20, 20, 300
 
@@ -48,6 +54,21 @@ QUERIES: dict[str, dict[str, Any]] = {rule: {"rule": rule} for rule in RULES} | 
     "zero-one, joint": {"rule": "zero-one", "method": "joint"},
     "random": {"method": "random"},
 }
+
+# of labels for a target: queries with one, and others to compare
+TARGET_INITIAL, TARGET_PER_ROUND, TARGET_BUDGET = 20, 10, 60
+RELEVANT, N_RELEVANT, N_TARGET = (3, 5, 8), 180, 100
+TARGET_QUERIES: dict[str, dict[str, Any]] = {
+    "random": {"method": "random"},
+    "epistemic log": {"rule": "log"},
+    "epistemic zero-one": {"rule": "zero-one"},
+    "epistemic zero-one, joint": {"rule": "zero-one", "method": "joint"},
+    "target log": {"rule": "log", "has_target": True},
+    "target zero-one": {"rule": "zero-one", "has_target": True},
+    "target log, power": {"rule": "log", "method": "power", "has_target": True},
+    "target zero-one, power": {"rule": "zero-one", "method": "power", "has_target": True},
+}
+POOLS = ("an eighth is relevant", "like the target")
 
 Cells = list[str]
 
@@ -194,11 +215,140 @@ def measure_batches(n: int, n_batch: int) -> Cells:
     return [f"{n:,} rows, 100 members, 10 classes", f"{n_batch}", f"{theirs / ours:.1f}"]
 
 
-def main() -> None:
-    chosen = options(__doc__)
-    n_runs, budget = (2, 80) if chosen.quick else (10, BUDGET)
-    n_scores = (1_000_000,) if chosen.quick else (1_000_000, 10_000_000)
-    sizes = ((500, 5),) if chosen.quick else ((1_000, 10), (5_000, 10))
+# -- labels for a target --------------------------------------------------------------------------
+
+
+def split_for_target(pool: str, seed: int) -> tuple[np.ndarray, ...]:
+    """Rows of the pool with labels, a target without, and test rows with labels."""
+    X, y = load_digits(return_X_y=True)
+    X = (X / 16).astype(np.float32)
+    order = np.random.default_rng(seed).permutation(len(X))
+    is_relevant = np.isin(y[order], RELEVANT) if pool == POOLS[0] else np.full(len(X), True)
+    relevant, others = order[is_relevant], order[~is_relevant]
+    target, rest = relevant[:N_TARGET], relevant[N_TARGET:]
+    n_in_pool = N_RELEVANT if len(others) else len(rest) // 2
+    rows, test = np.concatenate([rest[:n_in_pool], others]), rest[n_in_pool:]
+    return X[rows], y[rows], X[target], X[test], y[test]
+
+
+def error_on_target(pool: str, name: str, seed: int) -> float:
+    """The error on test rows with all labels, in a run with a split and networks of its own."""
+    torch.set_num_threads(1)
+    X_pool, y_pool, target, X_test, y_test = split_for_target(pool, seed)
+    query = dict(TARGET_QUERIES[name])
+    *_, last = sw.active_learning(
+        train,
+        X_pool,
+        y_pool,
+        stratified=False,  # which rows of a pool are relevant is not known
+        X_test=X_test,
+        y_test=y_test,
+        initial=TARGET_INITIAL,
+        per_round=TARGET_PER_ROUND,
+        budget=TARGET_BUDGET,
+        random_state=seed,
+        progress=False,
+        target=target if query.pop("has_target", False) else None,
+        **query,
+    )
+    assert last.loss is not None
+    return last.loss
+
+
+def below_random(errors: np.ndarray, random: np.ndarray) -> str:
+    """The mean difference over paired seeds, with its 95 % t interval."""
+    gain = random - errors
+    half_width = t.ppf(0.975, len(gain) - 1) * gain.std(ddof=1) / np.sqrt(len(gain))
+    return f"{gain.mean():+.3f} [{gain.mean() - half_width:+.3f}, {gain.mean() + half_width:+.3f}]"
+
+
+def learn_for_target(n_runs: int) -> Sheet:
+    cells = [(p, name, seed) for p in POOLS for name in TARGET_QUERIES for seed in range(n_runs)]
+    work = Parallel(n_jobs=2, return_as="generator")(
+        delayed(error_on_target)(*cell) for cell in cells
+    )
+    losses = dict(zip(cells, track(work, "Learning for a target", len(cells)), strict=True))
+    get_reusable_executor().shutdown()
+    errors = {
+        (p, name): np.array([losses[p, name, seed] for seed in range(n_runs)])
+        for p in POOLS
+        for name in TARGET_QUERIES
+    }
+    rows = [
+        [
+            name,
+            *(
+                cell
+                for p in POOLS
+                for cell in (
+                    f"{errors[p, name].mean():.3f} ± {errors[p, name].std(ddof=1):.3f}",
+                    "" if name == "random" else below_random(errors[p, name], errors[p, "random"]),
+                )
+            ),
+        ]
+        for name in TARGET_QUERIES
+    ]
+    headings = [cell for p in POOLS for cell in (f"pool: {p}", "below random [95 %]")]
+    title = f"Error on the target's kind at {TARGET_BUDGET} labels, {n_runs} seeds (± one sd)"
+    return Sheet(title, ["measure", *headings], rows, 1)
+
+
+def plain_target_gains(pool: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """The gains under log by their formula, one row of the pool at a time."""
+    mean = target.mean(axis=1)
+    total = -np.sum(mean * np.log(mean), axis=-1).mean()
+    gains = np.empty(len(pool))
+    for i, row in enumerate(pool):
+        chances = row.mean(axis=0)
+        after = np.einsum("my,tmk->ytk", row / row.sum(axis=0), target)
+        gains[i] = total - chances @ -np.sum(after * np.log(after), axis=-1).mean(axis=-1)
+    return gains
+
+
+def measure_target(n: int, n_target: int) -> Cells:
+    pool, target = (softmax(draw_logits("doubtful", size, 20, 10)) for size in (n, n_target))
+    ours = partial(target_gains, pool, target, "log", progress=False)
+    plain = partial(plain_target_gains, pool, target)
+    np.testing.assert_allclose(ours(), plain(), rtol=1e-8)
+    times = fastest([ours, plain], rounds=3)
+    memory = peak_memory(ours) / (8 * n * n_target * 100)
+    name = f"{n:,} rows, {n_target:,} of the target, 20 members, 10 classes"
+    return [name, f"{times[1] / times[0]:.1f}", f"{100 * memory:.2g} %"]
+
+
+def report_target(*, quick: bool, write: bool) -> None:
+    """Show what labels for a target are worth, and how long their gains take."""
+    others = Others()
+    sizes = ((500, 100),) if quick else ((10_000, 100), (2_000, 1_000))
+    sheets = [
+        learn_for_target(2 if quick else 20),
+        Sheet(
+            "Gains for a target under log: speed-up over their formula in NumPy, and memory over "
+            "that of all conditional predictions",
+            ["pool", "speed-up", "memory"],
+            [measure_target(*size) for size in sizes],
+            1,
+        ),
+    ]
+    show(sheets, [f"Measured on {machine()}. {others}"])
+    if write:
+        text = f"Measured on {machine()}. {others}"
+        write_between("target", "\n\n".join([text, *(sheet.markdown() for sheet in sheets)]))
+        write_between("target", sheets[0].markdown(), HERE.parent / "docs" / "labels.md")
+
+
+def show(sheets: list[Sheet], texts: list[str]) -> None:
+    console = Console(width=128)
+    for sheet in sheets:
+        console.print(sheet.rich())
+    console.print(*texts, sep="\n\n")
+
+
+def report_learning(*, quick: bool, write: bool) -> None:
+    """Show what active learning is worth, and how long choosing takes."""
+    n_runs, budget = (2, 80) if quick else (10, BUDGET)
+    n_scores = (1_000_000,) if quick else (1_000_000, 10_000_000)
+    sizes = ((500, 5),) if quick else ((1_000, 10), (5_000, 10))
     others = Others()
     learning, comparison, runs = learn(n_runs, budget)
     by_scores: list[Callable[[], Cells]] = [partial(measure_scores, n) for n in n_scores]
@@ -220,16 +370,21 @@ def main() -> None:
         ),
     ]
     text = f"Measured on {machine()}. {others}"
-    console = Console(width=128)
-    for sheet in sheets:
-        console.print(sheet.rich())
-    console.print(comparison, text, sep="\n\n")
-    if chosen.write:
+    show(sheets, [comparison, text])
+    if write:
         display = sw.plots.LearningCurveDisplay.from_rounds(runs, "zero-one loss").plot()
         display.figure_.savefig(HERE / "active.png", dpi=120)
         body = [text, *(sheet.markdown() for sheet in sheets), f"```\n{comparison}\n```"]
         write_between("active", "\n\n".join(body))
         write_between("digits", learning.markdown(), HERE.parent / "docs" / "labels.md")
+
+
+def main() -> None:
+    chosen = options(__doc__, parts=("learning", "target"))
+    if chosen.only in {None, "learning"}:
+        report_learning(quick=chosen.quick, write=chosen.write)
+    if chosen.only in {None, "target"}:
+        report_target(quick=chosen.quick, write=chosen.write)
 
 
 if __name__ == "__main__":

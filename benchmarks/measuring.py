@@ -146,8 +146,8 @@ def write_between(marker: str, text: str, path: Path = README) -> None:
     path.write_text(f"{before}{start}\n\n{text}\n\n{end}{after}", encoding="utf-8")
 
 
-def options(description: str | None) -> Namespace:
-    """The options of all benchmarks."""
+def options(description: str | None, parts: Sequence[str] = ()) -> Namespace:
+    """The options of all benchmarks; one of several parts may be run alone."""
     parser = ArgumentParser(description=(description or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="about a tenth of the work")
     parser.add_argument("--write", action="store_true", help="put the tables into the README")
@@ -157,6 +157,8 @@ def options(description: str | None) -> Namespace:
         metavar="CHECKOUT",
         help="another checkout of scorewise, which decompose.py measures beside this one",
     )
+    if parts:
+        parser.add_argument("--only", choices=parts, help="run one part, and write its tables")
     chosen = parser.parse_args()
     if chosen.quick and chosen.write:
         parser.error("the README holds measurements at full size: leave out --quick or --write")

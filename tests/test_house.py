@@ -20,6 +20,7 @@ KERNEL = "a kernel's internals: a later kernel replaces the tests together with 
 PRIVATE_NAMES = {
     "benchmarks/models.py": "times members that are stacked against members one by one",
     "tests/acquire/test_batches.py": SIZES,
+    "tests/acquire/test_targets.py": SIZES,
     "tests/cli/test_remedies.py": "no command has a remedy that is no option of it",
     "tests/cli/test_calibrate.py": SIZES,
     "tests/cli/test_score_on_disk.py": f"{SIZES}, and stops between two of them",

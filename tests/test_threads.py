@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from functools import partial
 
 import pytest
@@ -145,3 +146,21 @@ def test_a_task_may_run_tasks_itself():
         return run_in_threads([lambda: True] * 4, 2)
 
     assert run_in_threads([outer] * 6, 2)
+
+
+def test_a_busy_pool_keeps_no_tasks_of_callers_that_are_done():
+    """Their calls, which no thread has begun, stay in its queue."""
+
+    class Array:
+        def is_finite(self) -> bool:
+            return True
+
+    is_checked = threading.Event()
+    busy = _executor(2).submit(is_checked.wait, 60)
+    array = Array()
+    assert run_in_threads([array.is_finite, array.is_finite], 2)
+    reference = weakref.ref(array)
+    del array
+    assert reference() is None
+    is_checked.set()
+    assert busy.result(60)

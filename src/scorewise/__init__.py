@@ -14,7 +14,7 @@ from scorewise._threads import get_num_threads, set_num_threads
 from scorewise._version import __version__ as __version__
 from scorewise.abstain import certify, certify_threshold, load_policy
 from scorewise.accumulate import Accumulator
-from scorewise.acquire import acquire, acquire_batch
+from scorewise.acquire import acquire, acquire_batch, acquire_for
 from scorewise.calibrate import fit_calibration, load_calibration, loss_calibration
 from scorewise.compare import advise, compare, evaluate
 from scorewise.curves import augrc, aulc, rejection_curve
@@ -63,6 +63,7 @@ __all__ = [
     "SelectiveClassifier",
     "acquire",
     "acquire_batch",
+    "acquire_for",
     "active_learning",
     "advise",
     "augrc",

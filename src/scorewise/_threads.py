@@ -105,6 +105,7 @@ def run_in_stages(stages: Iterable[Iterable[Callable[[], bool]]], n_threads: int
         raise
     for future in futures:
         future.cancel()
+    work.clear()  # a cancelled call stays in the queue of a busy pool, and would keep the tasks
     return work.is_done()
 
 
@@ -157,6 +158,11 @@ class _Stages:
         with self._changed:
             self._is_stopped = True
             self._changed.notify_all()
+
+    def clear(self) -> None:
+        """Drop all tasks, and what they hold."""
+        with self._changed:
+            self.stages.clear()
 
     def is_done(self) -> bool:
         """Return whether all tasks succeeded; raise what one of them raised."""

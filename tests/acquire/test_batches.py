@@ -687,7 +687,7 @@ def greedy(pool, n, rule, prior):
 def test_rows_that_are_not_computed_again_would_not_have_been_chosen(rule, monkeypatch):
     """One row at a time, so that the bounds alone decide which are computed."""
     # the size of blocks has no public name, and pools of several blocks are too slow for a test
-    monkeypatch.setattr(import_module("scorewise.acquire._batches"), "_BLOCK", 1)
+    monkeypatch.setattr(import_module("scorewise.acquire._greedy"), "_BLOCK", 1)
     n_places = 0
     for seed in range(12):
         rng = np.random.default_rng(seed)
@@ -710,7 +710,7 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
         whole = sw.acquire_batch(pool, 4, "log", 0)
         for size in (1, 100, 1000):
             with monkeypatch.context() as patch:
-                patch.setattr(import_module("scorewise.acquire._batches"), "_BLOCK", size)
+                patch.setattr(import_module("scorewise.acquire._greedy"), "_BLOCK", size)
                 assert_same_batch(sw.acquire_batch(pool, 4, "log", 0), whole)
 
 

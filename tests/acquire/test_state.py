@@ -236,6 +236,7 @@ OTHER = {
     "component": {"component": "total"},
     "method": {"method": "power"},
     "coldness": {"coldness": 2.0},
+    "target": {"target": X_TEST},
     "test rows": {"X_test": X_TEST[::-1]},
     "test labels": {"y_test": Y_TEST[::-1]},
     "no tests": {"X_test": None, "y_test": None},
@@ -272,6 +273,15 @@ def test_costs_that_print_alike_are_distinguished(tmp_path):
     rounds_of(rule=sw.rules.cost_matrix(costs.copy()), state=tmp_path / "s.json")
     with pytest.raises(sw.InvalidInput, match="another rule"):
         rounds_of(rule=sw.rules.cost_matrix(other), state=tmp_path / "s.json")
+
+
+def test_the_state_of_another_target_is_refused(tmp_path):
+    state = tmp_path / "s.json"
+    rounds_of(state=state, target=X_TEST)
+    assert_same(rounds_of(state=state, target=X_TEST.copy()), rounds_of(target=X_TEST))
+    for target in (X_TEST[:-1], None):
+        with pytest.raises(sw.InvalidInput, match="was saved with another target"):
+            rounds_of(state=state, target=target)
 
 
 def test_the_state_of_another_kind_of_training_is_refused(tmp_path):

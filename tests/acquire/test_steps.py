@@ -39,6 +39,7 @@ from active_support import (
     forest,
     rounds_of,
 )
+from scorewise.acquire import target_gains
 
 # -- models ----------------------------------------------------------------------------------------
 
@@ -198,6 +199,61 @@ def test_joint_batches_are_those_of_acquire_batch():
     batch = sw.acquire_batch(probs, 8, "brier", seed)
     np.testing.assert_array_equal(rounds[1].rows, free[batch.rows])
     np.testing.assert_array_equal(rounds[1].scores, batch.gains)
+
+
+# -- a target --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["forest", "dropout"])
+def test_rows_for_a_target_are_those_of_target_gains(name):
+    """The members of pool and target are the same, also the draws of a network."""
+    rounds = rounds_of(MODELS[name](), rule="brier", target=X_TEST)
+    assert_adds_up(rounds)
+    free = np.setdiff1d(np.arange(len(X)), rounds[0].rows)
+    rng = np.random.default_rng([0, 1, 2])  # of the predictions for the first choice
+    both = np.concatenate([X[free], X_TEST])
+    samples = sw.predict_samples(rounds[0].model, both, random_state=int(rng.integers(2**31 - 1)))
+    gains = target_gains(samples[: len(free)], samples[len(free) :], "brier")
+    chosen = np.searchsorted(free, rounds[1].rows)
+    np.testing.assert_allclose(gains[chosen], np.sort(gains)[:-9:-1], rtol=1e-4)
+    np.testing.assert_allclose(rounds[1].scores, gains[chosen], rtol=1e-4)
+
+
+def test_joint_batches_for_a_target_are_those_of_acquire_for():
+    rounds = rounds_of(method="joint", rule="log", target=X_TEST)
+    assert_adds_up(rounds)
+    free = np.setdiff1d(np.arange(len(X)), rounds[0].rows)
+    pool, target = (sw.predict_samples(rounds[0].model, rows) for rows in (X[free], X_TEST))
+    seed = int(np.random.default_rng([0, 1, 1]).integers(2**31 - 1))  # of the first choice
+    batch = sw.acquire_for(pool, target, "log", 8, seed)
+    np.testing.assert_array_equal(rounds[1].rows, free[batch.indices])
+    np.testing.assert_array_equal(rounds[1].scores, batch.gains)
+
+
+def test_random_rows_take_no_account_of_a_target():
+    assert_same(rounds_of(method="random", target=X_TEST), rounds_of(method="random"))
+
+
+@pytest.mark.parametrize("method", ["top", "joint", "power"])
+def test_with_a_target_classes_that_no_label_has_shown_yet_are_allowed(method):
+    for first in (ONE_CLASS, TWO_CLASSES):
+        rounds = rounds_of(initial=first, budget=24, method=method, target=X_TEST)
+        assert rounds[-1].n_labelled == 24
+
+
+def test_a_target_directs_labels_to_its_kind():
+    """Of each eight rows, one is near the target; the labels of the others are noise."""
+    rng = np.random.default_rng(0)
+    is_relevant = np.arange(400) % 8 == 0
+    rows = rng.uniform(size=(400, 2)) + np.where(is_relevant, 0.0, 5.0)[:, None]
+    y = np.where(is_relevant, rows[:, 0] > 0.5, rng.random(400) < 0.5).astype(int)
+    target = rng.uniform(size=(50, 2))
+
+    def share(**options: Any) -> float:
+        rounds = rounds_of(forest(20), rows, y, X_test=None, y_test=None, **options)
+        return float(is_relevant[np.concatenate([r.rows for r in rounds[1:]])].mean())
+
+    assert share(rule="log", target=target) > 2 * share(rule="log")
 
 
 # -- initial rows ----------------------------------------------------------------------------------

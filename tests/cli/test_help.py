@@ -49,6 +49,7 @@ def test_the_examples_run(line: str, here: Path):
         sw.write_predictions(name, sample_predictions(60, seed=5, sharp=3.0))
     for name in ("pool.npz", "pool.parquet"):
         sw.write_predictions(name, PREDICTIONS.probs, ids=PREDICTIONS.ids)
+    sw.write_predictions("target.npz", sample_predictions(60, seed=9))
     write_answers(Path("answers.jsonl"), sample_predictions(k=2), ["yes", "no"])
     write_keys(here)
     succeeded(run("certify", "held_out.npz", "--max-loss", "0.2", "--signing-key", "key.pem"))

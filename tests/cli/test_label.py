@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import scorewise as sw
-from cli_support import PREDICTIONS, from_json, run, sentence_of, succeeded
+from cli_support import PREDICTIONS, from_json, run, sample_predictions, sentence_of, succeeded
+from scorewise.acquire import target_gains
 
 
 def test_label_does_what_acquire_does(here: Path):
@@ -66,3 +67,27 @@ def test_one_model_has_no_epistemic_uncertainty_to_select_by(method: str, remedy
     assert f"use --component total{remedy}, or predictions of several members" in sentence
     rows = from_json(run(*args, "--component", "total", "--json"))["rows"]
     assert rows == sw.acquire(sw.decompose(PREDICTIONS.probs[:, :1], "zero-one").total, 4).tolist()
+
+
+def test_label_for_a_target_does_what_acquire_for_does(here: Path):
+    target = sample_predictions(60, seed=9)
+    sw.write_predictions("target.npz", target)
+    gains = target_gains(PREDICTIONS.samples, target.samples, "zero-one")
+    args = ("label", "test.npz", "--target", "target.npz", "-n", "7", "--json")
+    result = from_json(run(*args))
+    np.testing.assert_allclose(result["target_gain_zero-one"], np.sort(gains)[:-8:-1])
+    np.testing.assert_array_equal(gains[result["rows"]], result["target_gain_zero-one"])
+    assert result["ids"] == PREDICTIONS.ids[result["rows"]].tolist()
+    result = from_json(run(*args, "--method", "joint", "--rule", "log"))
+    batch = sw.acquire_for(PREDICTIONS.samples, target.samples, "log", 7, 0)
+    assert result["rows"] == batch.indices.tolist()
+    assert result["target_gain_log"] == batch.gains.tolist()
+    assert "target_gain_zero-one" in succeeded(run(*args[:-1])).stdout
+
+
+def test_a_target_of_other_members_or_with_another_component_is_refused(here: Path):
+    sw.write_predictions("target.npz", PREDICTIONS.probs[:, :3])
+    args = ("label", "test.npz", "--target", "target.npz")
+    assert "4 members and 'target.npz' 3; both must be" in sentence_of(run(*args))
+    sentence = sentence_of(run(*args, "--component", "total"))
+    assert "--target needs --component epistemic" in sentence

@@ -1,4 +1,4 @@
-"""Choose which rows to label next: from scores, in batches, or in rounds of active learning."""
+"""Choose rows to label next: by scores, in batches, for a target, in rounds of active learning."""
 
 from typing import TYPE_CHECKING
 
@@ -7,6 +7,7 @@ from scorewise.acquire._batches import JointBatch, acquire_batch
 from scorewise.acquire._choose import METHODS, acquire
 from scorewise.acquire._label_tasks import check_label_tasks, label_tools, write_label_tasks
 from scorewise.acquire._rounds import Round, learning_curves
+from scorewise.acquire._targets import TargetBatch, acquire_for, target_gains
 
 if TYPE_CHECKING:
     from scorewise.acquire._learner import ActiveLearner, active_learning
@@ -16,12 +17,15 @@ __all__ = [
     "ActiveLearner",
     "JointBatch",
     "Round",
+    "TargetBatch",
     "acquire",
     "acquire_batch",
+    "acquire_for",
     "active_learning",
     "check_label_tasks",
     "label_tools",
     "learning_curves",
+    "target_gains",
     "write_label_tasks",
 ]
 

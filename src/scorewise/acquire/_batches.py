@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,15 +14,17 @@ from scorewise._progress import bar
 from scorewise._random import generator, seed_of
 from scorewise._rows import receive_rows
 from scorewise.acquire._choose import check_batch_size, unlabelled_rows
+from scorewise.acquire._greedy import (
+    GreedySearch,
+    Outcomes,
+    samples_of_common_members,
+    weighted_members,
+)
 from scorewise.decompose import decompose
 from scorewise.distributions import Samples
-from scorewise.errors import InvalidInput
 from scorewise.rules import RuleLike, ScoringRule, get_rule
 
-_BLOCK = 1 << 21  # conditional predictions that are computed at a time
 _ROUNDING = 64  # units in the last place below which a gain counts as 0
-_SAME = 1e-6  # tolerance: matrix products round copies of a row differently
-_NEGLIGIBLE_GAIN = 0.01  # of the initial gain of a row
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,14 +122,19 @@ def acquire_batch(
     >>> sw.acquire(sw.decompose(pool, "log").epistemic, 2, random_state=1)
     array([0, 1])
     """
-    samples = _samples_of_common_members(receive_rows(predictions, "predictions", options))
+    samples = samples_of_common_members(receive_rows(predictions, "predictions", options))
     rule = get_rule(rule).for_classes(samples.classes_)
     candidates = unlabelled_rows(len(samples.probs), labelled)
     n = check_batch_size(n, len(candidates))
     validate.whole(n_outcomes, "n_outcomes", at_least=1)
     rng = generator(seed_of(random_state))
     candidates = rng.permutation(candidates)  # so that ties are broken at random
-    search = _GreedySearch(samples, candidates, rule, n_outcomes, rng)
+    probs, prior = weighted_members(samples)
+    # float64 for all, so that rounding errors do not look like gains
+    probs = probs[candidates].astype(np.float64)
+    search = GreedySearch(
+        probs, prior, _OwnUncertainty(samples, probs, prior, rule), n_outcomes, rng
+    )
     with bar("choosing", n, progress) as advance:
         for _ in range(n):
             search.choose()
@@ -138,145 +144,23 @@ def acquire_batch(
     )
 
 
-def _samples_of_common_members(predictions: Any) -> Samples:
-    """The predictions; raises unless all rows have the same members with the same weights."""
-    if not isinstance(predictions, Samples):
-        raise InvalidInput(
-            "a joint batch needs members that are the same models in all rows, which a Dirichlet "
-            "does not have: use sw.acquire"
-        )
-    if predictions.weights is not None and predictions.weights.ndim > 1:
-        raise InvalidInput("members must have the same weights (M,) in all rows")
-    if predictions.shape[-2] == 1:
-        raise InvalidInput(
-            "the predictions have one member, so the gain of every row is 0; pass those of several "
-            "members, such as a scorewise.BootstrapEnsemble, or use scorewise.acquire with the "
-            "total uncertainty"
-        )
-    return predictions
+class _OwnUncertainty:
+    """E_y EU(row | y): the epistemic uncertainty that a row still has once labels are known."""
 
-
-class _GreedySearch:
-    """The greedy choice: rows chosen so far, and an upper bound of the gain of every other row."""
+    can_rise = False
 
     def __init__(
-        self,
-        samples: Samples,
-        candidates: np.ndarray,
-        rule: ScoringRule,
-        n_outcomes: int,
-        rng: np.random.Generator,
+        self, samples: Samples, probs: np.ndarray, prior: np.ndarray, rule: ScoringRule
     ) -> None:
-        self._samples, self._rule = samples, rule
-        self._n_outcomes, self._rng = n_outcomes, rng
-        probs = to_numpy(samples.probs)[candidates]
-        weights = np.ones(probs.shape[1]) if samples.weights is None else to_numpy(samples.weights)
-        has_weight = weights > 0
-        # float64 for all, so that rounding errors do not look like gains
-        self._probs = probs[:, has_weight].astype(np.float64)
-        prior = weights[has_weight].astype(np.float64)
-        self._prior = prior / prior.sum()
-        total, _, self._initial_gains = self._decompose(self._probs, self._prior)
-        self._entropies, _, _ = self._decompose(self._probs[:, :, None], np.ones(1))  # (N, M)
-        in_library = in_library_of_rule(rule, self._probs[:1], self._samples)
+        self._samples, self._probs, self._rule = samples, probs, rule
+        self.size = probs.shape[-1]
+        total, _, self.initial_gains = self._decompose(probs, prior)
+        self._entropies, _, _ = self._decompose(probs[:, :, None], np.ones(1))  # (N, M)
+        in_library = in_library_of_rule(rule, probs[:1], samples)
         precision = np.finfo(to_numpy(in_library).dtype).eps
         self._rounding = _ROUNDING * float(precision * np.abs(total).max())
-        self._is_unchosen = np.ones(len(probs), dtype=bool)
-        self._is_copy = ~self._is_unchosen
-        self.chosen: list[int] = []
-        self.gains: list[float] = []
-        self.starts: list[int] = []
-        self.is_exact = True
-        self._start()
 
-    def _start(self) -> None:
-        """Start a new batch that ignores the labels of the rows chosen so far."""
-        self.starts.append(len(self.chosen))
-        self._outcomes: _AllOutcomes | _SampledOutcomes = _AllOutcomes(
-            self._prior[None], np.ones(1)
-        )
-        self._upper_bounds = self._initial_gains.copy()
-
-    def choose(self) -> None:
-        """Choose the first row of the largest gain."""
-        if not self._is_eligible.any():  # only copies are left
-            self._is_copy[:] = False
-            self._start()
-        self._condition_on_last_choice()
-        best = self._best()
-        negligible = _NEGLIGIBLE_GAIN * self._initial_gains[self._is_eligible].max()
-        if self._upper_bounds[best] < negligible and self._is_exhausted():
-            self._start()
-            best = self._best()
-        self.chosen.append(best)
-        self.gains.append(float(self._upper_bounds[best]))
-        self._is_unchosen[best] = False
-        self._is_copy |= _equals(self._probs, self._probs[best])
-
-    @property
-    def _is_eligible(self) -> np.ndarray:
-        """Whether each row may be chosen now."""
-        return self._is_unchosen & ~self._is_copy
-
-    def _best(self) -> int:
-        """The first row of the largest gain, whose upper bound is then exact."""
-        best = -1
-        for block in self._blocks(self._upper_bounds):
-            if best >= 0:
-                block = block[self._upper_bounds[block] > self._upper_bounds[best]]
-            if not len(block):
-                break
-            self._update(block)
-            first = block[np.argmax(self._upper_bounds[block])]
-            if best < 0 or self._upper_bounds[first] > self._upper_bounds[best]:
-                best = int(first)
-        return best
-
-    def _is_exhausted(self) -> bool:
-        """Return whether every row has lost nearly all of its initial gain."""
-        positive = self._initial_gains > 0
-        remaining = np.divide(
-            self._upper_bounds,
-            self._initial_gains,
-            out=np.zeros_like(self._initial_gains),
-            where=positive,
-        )
-        for block in self._blocks(remaining):
-            if (remaining[block] < _NEGLIGIBLE_GAIN).all():
-                break
-            self._update(block)
-            least = _NEGLIGIBLE_GAIN * self._initial_gains[block]
-            if (positive[block] & (self._upper_bounds[block] >= least)).any():
-                return False
-        return True
-
-    def _blocks(self, priorities: np.ndarray) -> Iterator[np.ndarray]:
-        """Yield eligible rows in falling order of priority, in blocks that fit in a cache."""
-        rows = np.flatnonzero(self._is_eligible)
-        rows = rows[np.argsort(-priorities[rows], kind="stable")]
-        size = max(1, _BLOCK // (len(self._outcomes.probabilities) * self._probs.shape[-1]))
-        for start in range(0, len(rows), size):
-            yield rows[start : start + size]
-
-    def _update(self, rows: np.ndarray) -> None:
-        """Replace the upper bounds of rows by their gains."""
-        if self.starts[-1] < len(self.chosen):  # else no label is known, and bounds are exact
-            gains = self._gains(rows, self._outcomes)
-            self._upper_bounds[rows] = np.minimum(gains, self._upper_bounds[rows])
-
-    def _condition_on_last_choice(self) -> None:
-        """Add the label of the last row to the outcomes: enumerated while few, then sampled."""
-        if self.starts[-1] == len(self.chosen):
-            return
-        outcomes, probs = self._outcomes, self._probs
-        n_after = len(outcomes.probabilities) * probs.shape[-1]
-        if isinstance(outcomes, _AllOutcomes) and n_after > self._n_outcomes:
-            earlier = self.chosen[self.starts[-1] : -1]
-            outcomes = _SampledOutcomes.of(probs[earlier], self._prior, self._n_outcomes, self._rng)
-            self.is_exact = False
-        self._outcomes = outcomes.after(probs[self.chosen[-1]])
-
-    def _gains(self, rows: np.ndarray, outcomes: _AllOutcomes | _SampledOutcomes) -> np.ndarray:
+    def gains(self, rows: np.ndarray, outcomes: Outcomes) -> np.ndarray:
         """Return E_y EU(row | y): the mean's expected entropy, less the members' mean entropy."""
         # with the outcomes' mean predictions as members, AU is E_y H(mean | y)
         _, total, _ = self._decompose(outcomes.weights @ self._probs[rows], outcomes.probabilities)
@@ -290,68 +174,3 @@ class _GreedySearch:
         probs = in_library_of_rule(self._rule, probs, self._samples)
         samples = Samples(probs, weights, check=False)
         return [to_numpy(part).astype(np.float64) for part in decompose(samples, self._rule)]
-
-
-def _equals(probs: np.ndarray, row: np.ndarray) -> np.ndarray:
-    """Return which rows have the same predictions of all members as this row, up to rounding."""
-    is_same = np.asarray(np.abs(probs[:, 0, 0] - row[0, 0]) <= _SAME)  # most differ here already
-    is_same[is_same] = (np.abs(probs[is_same] - row) <= _SAME).all(axis=(1, 2))
-    return is_same
-
-
-@dataclass(frozen=True, eq=False)
-class _AllOutcomes:
-    """Every joint outcome of some labels.
-
-    ``weights`` (S, M) are the members' weights after each outcome, ``probabilities`` (S,) its
-    probability.
-    """
-
-    weights: np.ndarray
-    probabilities: np.ndarray
-
-    def after(self, row: np.ndarray) -> _AllOutcomes:
-        """The outcomes with the label of a row ``(M, K)`` as well."""
-        joint = self.weights[:, None, :] * row.T  # (S, K, M)
-        probabilities = self.probabilities[:, None] * joint.sum(axis=-1)
-        is_possible = probabilities > 0
-        weights = joint[is_possible]
-        return _AllOutcomes(
-            weights / weights.sum(axis=1, keepdims=True),
-            probabilities[is_possible] / probabilities.sum(),
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _SampledOutcomes:
-    """A sample of the joint outcomes of some labels.
-
-    Outcome s is drawn from the member with index ``drawn_from[s]``.
-    """
-
-    drawn_from: np.ndarray
-    weights: np.ndarray
-    probabilities: np.ndarray
-    rng: np.random.Generator
-
-    @classmethod
-    def of(
-        cls, rows: np.ndarray, prior: np.ndarray, n_outcomes: int, rng: np.random.Generator
-    ) -> _SampledOutcomes:
-        # stratified over the members, which lowers the variance
-        positions = (np.arange(n_outcomes) + rng.random(n_outcomes)) / n_outcomes
-        drawn_from = np.searchsorted(np.cumsum(prior)[:-1], positions, side="right")
-        weights = np.repeat(prior[None], n_outcomes, axis=0)
-        sampled = cls(drawn_from, weights, np.full(n_outcomes, 1 / n_outcomes), rng)
-        for row in rows:
-            sampled = sampled.after(row)
-        return sampled
-
-    def after(self, row: np.ndarray) -> _SampledOutcomes:
-        """The outcomes with the label of a row ``(M, K)`` as well."""
-        cumulative = np.cumsum(row, axis=1)[self.drawn_from]
-        drawn = self.rng.random(len(self.drawn_from)) * cumulative[:, -1]
-        labels = (drawn[:, None] >= cumulative).sum(axis=1)
-        joint = self.weights * row.T[labels]
-        weights = joint / joint.sum(axis=1, keepdims=True)
-        return _SampledOutcomes(self.drawn_from, weights, self.probabilities, self.rng)

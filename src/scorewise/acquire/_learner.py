@@ -62,9 +62,15 @@ class ActiveLearner:
         The component of the uncertainty that scores the rows.
     method : "top", "power", "softmax", "softrank", "random" or "joint"
         As for :func:`scorewise.acquire`; ``"random"`` is the baseline, and ``"joint"`` is
-        :func:`scorewise.acquire_batch`.
+        :func:`scorewise.acquire_batch`, or :func:`scorewise.acquire_for` with a target.
     coldness : float
         As for :func:`scorewise.acquire`, for the stochastic methods.
+    target : rows (T, ...), optional
+        A sample of the inputs that the model will meet, without labels. Rows are then chosen by
+        how much their labels lower the total uncertainty of the target, as in
+        :func:`scorewise.acquire_for`. Use it where much of the pool is of another kind. Pool and
+        target are predicted with one seed, so that a stochastic model has the same draws for both.
+        ``"random"`` takes no account of it.
     budget : int, optional
         Largest number of labels, the initial ones included; by default the whole pool.
     target_loss : float, optional
@@ -146,6 +152,7 @@ class ActiveLearner:
         component: str = "epistemic",
         method: str = "top",
         coldness: float = 1.0,
+        target: Any = None,
         budget: int | None = None,
         target_loss: float | None = None,
         patience: int | None = None,
@@ -177,7 +184,7 @@ class ActiveLearner:
             check_initial(initial, n_rows, self.budget),
             np.zeros(n_rows) if strata is None else validate.class_labels(strata, "strata", n_rows),
             validate.whole(per_round, "per_round", at_least=1),
-            RowSelection.of(rule, component, method, coldness),
+            RowSelection.of(rule, component, method, coldness, target),
             held_out,
             None if classes is None else np.unique(validate.class_labels(classes, "classes")),
             retrain,
@@ -445,8 +452,8 @@ def active_learning(
         Whether to show a progress bar; by default on terminals and in notebooks, for long work.
     **options
         Those of :class:`scorewise.ActiveLearner`: ``initial``, ``per_round``, ``rule``,
-        ``component``, ``method``, ``budget``, ``target_loss``, ``patience``, ``X_test``,
-        ``y_test``, ``task_loss``, ``retrain``, ``random_state``, ``state``, …
+        ``component``, ``method``, ``target``, ``budget``, ``target_loss``, ``patience``,
+        ``X_test``, ``y_test``, ``task_loss``, ``retrain``, ``random_state``, ``state``, …
 
     Returns
     -------

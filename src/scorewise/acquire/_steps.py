@@ -18,11 +18,13 @@ from scorewise import _validate as validate
 from scorewise._estimators import check_kind, count_rows, indexable, set_seeds
 from scorewise._held_out import MemberPredictor, numbered_classes
 from scorewise._losses import finite_losses_of_mean
+from scorewise._numerics import ten_digits
 from scorewise._random import generator
 from scorewise.acquire._batches import acquire_batch
 from scorewise.acquire._choose import METHODS, acquire, check_coldness
 from scorewise.acquire._rounds import Round, concatenate
 from scorewise.acquire._state import rows_digest, rule_text, stable_text
+from scorewise.acquire._targets import acquire_for, target_gains
 from scorewise.decompose import COMPONENTS
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.models import known_classes
@@ -46,9 +48,12 @@ class RowSelection:
     component: str
     method: str
     coldness: float
+    target: Any = None  # rows whose uncertainty is to fall
 
     @classmethod
-    def of(cls, rule: RuleLike, component: str, method: str, coldness: float) -> RowSelection:
+    def of(
+        cls, rule: RuleLike, component: str, method: str, coldness: float, target: Any
+    ) -> RowSelection:
         """The selection of checked arguments."""
         validate.choice(component, "component", COMPONENTS)
         validate.choice(method, "method", (*METHODS, JOINT))
@@ -58,7 +63,16 @@ class RowSelection:
                 f"{component} component",
                 Remedy("component", "epistemic"),
             )
-        return cls(get_rule(rule), component, method, check_coldness(coldness))
+        if target is not None:
+            if component != "epistemic":
+                raise InvalidInput(
+                    "with a target, rows are chosen by how much their labels lower its total "
+                    f"uncertainty, not by their own {component} component",
+                    Remedy("component", "epistemic"),
+                )
+            target = indexable(target)
+            check_rows(target, "target")
+        return cls(get_rule(rule), component, method, check_coldness(coldness), target)
 
     def choose(
         self, model: Any, X: Any, n: int, classes: np.ndarray, options: dict[str, Any], seed: int
@@ -70,13 +84,23 @@ class RowSelection:
         # with one class no prediction is uncertain
         if predictor.classes is not None and len(predictor.classes) < 2:
             return acquire(np.zeros(_num_samples(X)), n, "random", seed), None
-        if self.method == JOINT:
-            samples = predictor.samples(X)
-            if samples.shape[-2] == 1:  # a model that was fitted on a single class
-                return acquire(np.zeros(len(samples)), n, "random", seed), np.zeros(n)
+        if self.method != JOINT and self.target is None:
+            scores = predictor.mean_predictions(X).uncertainty
+            return self._by_scores(scores, n, seed)
+        samples = predictor.samples(X)
+        if samples.shape[-2] == 1:  # a model that was fitted on a single class
+            return acquire(np.zeros(len(samples)), n, "random", seed), np.zeros(n)
+        if self.target is None:
             batch = acquire_batch(samples, n, predictor.rule, seed)
             return batch.rows, batch.gains
-        scores = predictor.mean_predictions(X).uncertainty
+        target = predictor.samples(self.target)  # by the same seed, so of the same members
+        if self.method == JOINT:
+            target_batch = acquire_for(samples, target, predictor.rule, n, seed)
+            return target_batch.indices, target_batch.gains
+        return self._by_scores(ten_digits(target_gains(samples, target, predictor.rule)), n, seed)
+
+    def _by_scores(self, scores: np.ndarray, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the positions of n rows with these scores, and the scores of these rows."""
         positions = acquire(scores, n, self.method, seed, coldness=self.coldness)
         return positions, scores[positions]
 
@@ -299,6 +323,7 @@ class LearningSteps:
             "component": selection.component,
             "method": selection.method,
             "coldness": selection.coldness,
+            "target": rows_digest(selection.target),
             "test rows": held_out and rows_digest(held_out.X),
             "test labels": held_out and rows_digest(held_out.y),
             "task_loss": held_out and rule_text(held_out.rule),

@@ -248,26 +248,26 @@ def _reading(
     }
 
 
-def read_ood(path: Path, reading: Reading, predictions: Predictions) -> Predictions:
-    """Return the predictions for out-of-distribution rows, by the same members and classes.
+def read_more(path: Path, reading: Reading, predictions: Predictions) -> Predictions:
+    """Return the predictions for further rows, by the same members and classes.
 
     Their labels and ids are not used, so they need not be in the file.
     """
-    ood = read_predictions(path, **reading | {"labels": None, "ids": None})
-    names = (quoted(getattr(source.path, "name", None)) for source in (predictions, ood))
-    file_name, ood_name = names
+    others = read_predictions(path, **reading | {"labels": None, "ids": None})
+    names = (quoted(getattr(source.path, "name", None)) for source in (predictions, others))
+    file_name, other_name = names
     for axis, noun in ((1, "members"), (2, "classes")):
-        if ood.shape[axis] != predictions.shape[axis]:
+        if others.shape[axis] != predictions.shape[axis]:
             raise InvalidInput(
-                f"{file_name} has {predictions.shape[axis]} {noun} and {ood_name} "
-                f"{ood.shape[axis]}; both must be predictions of the same model"
+                f"{file_name} has {predictions.shape[axis]} {noun} and {other_name} "
+                f"{others.shape[axis]}; both must be predictions of the same model"
             )
-    if predictions.class_names and ood.class_names not in {None, predictions.class_names}:
+    if predictions.class_names and others.class_names not in {None, predictions.class_names}:
         raise InvalidInput(
-            f"{file_name} has the classes {quoted_names(predictions.class_names)} and {ood_name} "
-            f"{quoted_names(ood.class_names or ())}; both must have the same, in the same order"
+            f"{file_name} has the classes {quoted_names(predictions.class_names)} and {other_name} "
+            f"{quoted_names(others.class_names or ())}; both must have the same, in the same order"
         )
-    return ood
+    return others
 
 
 class CommandWithSections(TyperCommand):

@@ -21,7 +21,7 @@ from scorewise.cli._app import (
     Seed,
     TaskLoss,
     command,
-    read_ood,
+    read_more,
 )
 from scorewise.cli._arguments import ALL_RULES, parse_loss, parse_rules
 from scorewise.cli._screen import comparison_table, print_json, print_text
@@ -80,7 +80,7 @@ def compare(
         task=task,
         task_loss=parse_loss(task_loss, predictions),
         rules=parse_rules(rules),
-        ood=None if ood is None else read_ood(ood, reading, predictions),
+        ood=None if ood is None else read_more(ood, reading, predictions),
         floor=floor,
         confidence=confidence,
         n_resamples=resamples,

@@ -29,7 +29,7 @@ from scorewise.cli._app import (
     Seed,
     TaskLoss,
     command,
-    read_ood,
+    read_more,
     remedy_text,
 )
 from scorewise.cli._arguments import ALL_RULES, parse_loss, parse_rules
@@ -109,7 +109,7 @@ def evaluate(
         if find_spec("matplotlib") is None:
             raise ImportError("--figures needs matplotlib: pip install 'scorewise[plots]'")
     predictions = read_predictions(file, **reading)
-    ood_predictions = None if ood is None else read_ood(ood, reading, predictions)
+    ood_predictions = None if ood is None else read_more(ood, reading, predictions)
     shown_inputs = None
     if inputs is not None:
         shown_inputs = read_inputs(inputs, predictions.ids, n_rows=len(predictions))

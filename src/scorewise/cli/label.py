@@ -17,8 +17,10 @@ from scorewise.acquire import (
     METHODS,
     acquire,
     acquire_batch,
+    acquire_for,
     check_label_tasks,
     label_tools,
+    target_gains,
     write_label_tasks,
 )
 from scorewise.cli._app import (
@@ -31,6 +33,7 @@ from scorewise.cli._app import (
     Reading,
     Seed,
     command,
+    read_more,
 )
 from scorewise.cli._arguments import COSTS_SUFFIX, parse_loss
 from scorewise.cli._screen import print_json, print_text, table
@@ -46,6 +49,7 @@ _SHOWN = 20  # rows of a table on the screen
     "scorewise label pool.parquet -n 100",
     "scorewise label pool.npz -n 50 --method power --out next.csv",
     "scorewise label pool.npz -n 10 --method joint",
+    "scorewise label pool.npz --target target.npz -n 100",
     "scorewise label pool.parquet --format label-studio --data texts.csv --data-column text "
     "--out tasks.json",
 )
@@ -71,6 +75,15 @@ def label(
             "all of FILE must fit in memory.",
         ),
     ] = "top",
+    target: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Predictions by the same members for a sample of the inputs that the model will "
+            "meet: rows whose labels lower its uncertainty. Both files must fit in memory.",
+        ),
+        InputPath(),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -137,7 +150,9 @@ def label(
     A label helps most where it reduces uncertainty most. Theory recommends epistemic
     uncertainty under zero-one. Rows of the largest scores are often alike; "power" and "joint"
     select a more diverse batch. If some rows are labelled and others are not, only the unlabelled
-    ones are selected. With --format, they are written as tasks for a labelling tool.
+    ones are selected. If much of FILE has little to do with the inputs that the model will meet,
+    pass predictions for a sample of these inputs as --target. With --format, the selected rows are
+    written as tasks for a labelling tool.
     """
     validate.choice(method, "--method", (*METHODS, "joint"))
     validate.choice(component, "--component", COMPONENTS)
@@ -169,7 +184,24 @@ def label(
     [loss_name] = get_rules(loss)
     labelled = _labelled(predictions)
     progress = False if as_json else None
-    if method == "joint":
+    if target is not None:
+        if component != "epistemic":
+            raise InvalidInput("--target needs --component epistemic")
+        pool, targets = (
+            source.to_samples(normalize=normalize)
+            for source in (predictions, read_more(target, reading, predictions))
+        )
+        score_name = f"target_gain_{loss_name}"
+        if method == "joint":
+            chosen = acquire_for(
+                pool, targets, loss, n, random_state=seed, labelled=labelled, progress=progress
+            )
+            rows, scores = chosen.indices, chosen.gains
+        else:
+            gains = target_gains(pool, targets, loss, progress=progress)
+            rows = acquire(ten_digits(gains), n, method, random_state=seed, labelled=labelled)
+            scores = gains[rows]
+    elif method == "joint":
         if component != "epistemic":
             raise InvalidInput("--method joint needs --component epistemic")
         batch = acquire_batch(

@@ -1,0 +1,330 @@
+"""Labels for the inputs one will meet: how much a label lowers the uncertainty of other rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from scorewise import _validate as validate
+from scorewise._array import to_numpy
+from scorewise._fields import check_same_names
+from scorewise._losses import in_library_of_rule
+from scorewise._progress import bar
+from scorewise._random import generator, seed_of
+from scorewise._rows import class_names_of, receive_rows
+from scorewise._threads import get_num_threads, one_blas_thread, run_in_threads
+from scorewise.acquire._choose import check_batch_size, unlabelled_rows
+from scorewise.acquire._greedy import (
+    GreedySearch,
+    Outcomes,
+    outcomes_without_labels,
+    samples_of_common_members,
+    weighted_members,
+)
+from scorewise.decompose import decompose
+from scorewise.distributions import Samples
+from scorewise.errors import InvalidInput
+from scorewise.rules import RuleLike, ScoringRule, get_rule
+
+_BLOCK = 1 << 19  # numbers of conditional predictions that a thread computes at a time
+_TASKS = 64  # blocks between two steps of the progress bar
+_SAME_WEIGHTS = 1e-6  # tolerance, as one of the two may be stored in float32
+
+
+@dataclass(frozen=True, eq=False)
+class TargetBatch:
+    """Rows to label for a target; made by :func:`scorewise.acquire_for`.
+
+    Attributes
+    ----------
+    indices : integer array (n,)
+        Rows of the pool, in the order of choice.
+    gains : array (n,)
+        By how much the label of each row is expected to lower the mean total uncertainty of the
+        target, once the labels of the rows before it (since the last restart) are known. In the
+        units of the rule's loss, and never negative. Up to a restart, their sum is what all these
+        labels together are expected to lower it by. Estimates, if outcomes are sampled.
+    starts : integer array (s,)
+        Positions in ``indices`` at which the search (re)started, as in
+        :class:`~scorewise.acquire.JointBatch`.
+    is_exact : bool
+        Whether all joint outcomes of the labels were enumerated, rather than a sample of them.
+    """
+
+    indices: np.ndarray
+    gains: np.ndarray
+    starts: np.ndarray
+    is_exact: bool
+
+
+@validate.takes_options_of(Samples)
+def acquire_for(
+    pool: Any,
+    target: Any,
+    rule: RuleLike,
+    n: int,
+    random_state: Any = None,
+    *,
+    labelled: Any = None,
+    n_outcomes: int = 50,
+    n_candidates: int = 200,
+    least_members: int = 20,
+    progress: bool | None = None,
+    **options: Any,
+) -> TargetBatch:
+    """Return the rows of a pool whose labels lower the uncertainty of a target most.
+
+    Use it where much of the pool has little to do with the inputs that the model will meet.
+    Epistemic uncertainty is then large on rows that are irrelevant, and their labels help nobody.
+    The target is a sample of those inputs; it needs no labels.
+
+    The label y of a row x changes the weights of the members by Bayes' rule. Its gain is the
+    expected reduction of the target's total uncertainty, averaged over the target's rows x*:
+
+        gain(x; x*) = H(θ̄(x*)) − Σ_y θ̄_y(x) H(θ̄(x* | x, y)) = Σ_y θ̄_y(x) D(θ̄(x*), θ̄(x* | x, y)).
+
+    Under log this is EPIG (Bickford Smith et al., 2023). Rows are chosen one after the other, each
+    by its gain once the labels of those before are known.
+
+    Parameters
+    ----------
+    pool : array (N, M, K) or Samples
+        Predictions for the rows that may be labelled.
+    target : array (T, M, K) or Samples
+        Predictions for a sample of the inputs that the model will meet, **by the same members in
+        the same order**. For a stochastic model, such as a network with dropout, pass one
+        ``random_state`` to both calls of :func:`scorewise.predict_samples`: member m must be the
+        same draw in both. Only the numbers of members and classes, the names of the classes and
+        the weights can be verified.
+    rule : str or ScoringRule
+        The loss in whose units gains are measured.
+    n : int
+        Number of rows to choose.
+    random_state : int, RandomState or Generator, optional
+        Seed of the order of ties, and of the outcomes where they are sampled.
+    labelled : array of int, or of bool (N,), optional
+        Rows that already have a label, by index or as a mask; they are never returned.
+    n_outcomes : int
+        The largest number of joint outcomes of the labels to enumerate; where there are more, this
+        many are sampled.
+    n_candidates : int
+        The rows after the first are chosen among this many, which have the largest gains alone.
+    least_members : int
+        The search restarts, as if no label were known, where the labels leave fewer members than
+        this, as an effective number 1/Σw². Few members agree or differ about any two rows by
+        chance, so that gains no longer show what a row has to do with the target.
+    progress : bool, optional
+        Whether to show a progress bar; by default on terminals and in notebooks, for long work.
+    **options
+        Those of :class:`scorewise.Samples`, for both arrays: ``weights``, ``from_logits``, …
+
+    Returns
+    -------
+    TargetBatch
+
+    Raises
+    ------
+    InvalidInput
+        If pool and target cannot be predictions of the same members, there is a single member, or
+        fewer than ``n`` rows have no label.
+
+    Examples
+    --------
+    Members disagree most about the first row of the pool. But it is the second that distinguishes
+    the members that disagree about the target:
+
+    >>> import numpy as np, scorewise as sw
+    >>> pool = sw.binary(np.array([[0.1, 0.9, 0.1, 0.9], [0.2, 0.2, 0.7, 0.7]]))
+    >>> target = sw.binary(np.array([[0.3, 0.3, 0.8, 0.8]]))
+    >>> sw.acquire(sw.decompose(pool, "log").epistemic, 1)
+    array([0])
+    >>> batch = sw.acquire_for(pool, target, "log", 1)
+    >>> batch.indices, batch.gains.round(4)
+    (array([1]), array([0.0324]))
+    """
+    pool, target, rule = _checked(pool, target, rule, options)
+    candidates = unlabelled_rows(len(pool), labelled)
+    n = check_batch_size(n, len(candidates))
+    validate.whole(n_outcomes, "n_outcomes", at_least=1)
+    validate.whole(n_candidates, "n_candidates", at_least=1)
+    validate.whole(least_members, "least_members", at_least=1)
+    rng = generator(seed_of(random_state))
+    candidates = rng.permutation(candidates)  # so that ties are broken at random
+    probs, prior = weighted_members(pool)
+    probs = probs[candidates].astype(np.float64)
+    with one_blas_thread():  # as blocks are computed by threads
+        objective = _TargetUncertainty(probs, prior, target, rule, progress)
+        search = GreedySearch(probs, prior, objective, n_outcomes, rng, n_candidates, least_members)
+        with bar("choosing", n, progress) as advance:
+            for _ in range(n):
+                search.choose()
+                advance(1)
+    return TargetBatch(
+        candidates[search.chosen], np.array(search.gains), np.array(search.starts), search.is_exact
+    )
+
+
+@validate.takes_options_of(Samples)
+def target_gains(
+    pool: Any, target: Any, rule: RuleLike, *, progress: bool | None = None, **options: Any
+) -> np.ndarray:
+    """Return how much the label of each row of a pool lowers the uncertainty of a target.
+
+    Use it as the score of :func:`scorewise.acquire`, for its stochastic methods.
+    :func:`scorewise.acquire_for` has the formula, and chooses batches by it.
+
+    Parameters
+    ----------
+    pool, target, rule, progress, **options
+        As for :func:`scorewise.acquire_for`.
+
+    Returns
+    -------
+    array (N,)
+        The gain of each row alone, averaged over the target: at least 0, and exactly 0 where the
+        members agree about the row.
+
+    Raises
+    ------
+    InvalidInput
+        If pool and target cannot be predictions of the same members, or there is a single member.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> from scorewise.acquire import target_gains
+    >>> pool = sw.binary(np.array([[0.1, 0.9, 0.1, 0.9], [0.2, 0.2, 0.7, 0.7]]))
+    >>> target = sw.binary(np.array([[0.3, 0.3, 0.8, 0.8]]))
+    >>> gains = target_gains(pool, target, "brier")
+    >>> gains.round(4)
+    array([0.    , 0.0316])
+    >>> sw.acquire(gains, 1, "power", random_state=0)
+    array([1])
+    """
+    pool, target, rule = _checked(pool, target, rule, options)
+    with one_blas_thread():  # as blocks are computed by threads
+        return _TargetUncertainty(*weighted_members(pool), target, rule, progress).initial_gains
+
+
+def _checked(
+    pool: Any, target: Any, rule: RuleLike, options: dict[str, Any]
+) -> tuple[Samples, Samples, ScoringRule]:
+    """The samples and the rule; raises if the samples cannot be those of the same members."""
+    samples, targets = (
+        samples_of_common_members(receive_rows(predictions, name, options))
+        for predictions, name in ((pool, "pool"), (target, "target"))
+    )
+    for axis, noun in ((-2, "members"), (-1, "classes")):
+        if samples.shape[axis] != targets.shape[axis]:
+            raise InvalidInput(
+                f"the pool has {samples.shape[axis]:,} {noun}, and the target "
+                f"{targets.shape[axis]:,}; both must be predictions of the same members, for the "
+                "same classes"
+            )
+    if samples.classes_ is not None and targets.classes_ is not None:
+        check_same_names(class_names_of(samples), class_names_of(targets), "the target")
+    weights, target_weights = (
+        np.full(s.shape[-2], 1 / s.shape[-2]) if s.weights is None else to_numpy(s.weights)
+        for s in (samples, targets)
+    )
+    if not np.allclose(weights, target_weights, rtol=0, atol=_SAME_WEIGHTS):
+        m = int(np.argmax(np.abs(weights - target_weights)))
+        raise InvalidInput(
+            f"member {m} has the weight {weights[m]:.6g} in the pool and {target_weights[m]:.6g} "
+            "in the target; both must be predictions of the same members, in the same order"
+        )
+    if not len(targets):
+        raise InvalidInput("the target is empty; there must be at least one row")
+    classes = samples.classes_ if targets.classes_ is None else targets.classes_
+    targets = Samples(targets.probs, samples.weights, check=False)
+    return samples, targets, get_rule(rule).for_classes(classes)
+
+
+class _TargetUncertainty:
+    """The expected reduction of the target's mean total uncertainty by the label of a row."""
+
+    can_rise = True
+
+    def __init__(
+        self,
+        pool: np.ndarray,
+        prior: np.ndarray,
+        target: Samples,
+        rule: ScoringRule,
+        progress: bool | None,
+    ) -> None:
+        self._pool, self._rule, self._target = pool, rule, target
+        members = weighted_members(target)[0].astype(np.float64)
+        self._n_targets, n_members, self._n_classes = members.shape
+        deviations = Samples(members, prior, check=False).deviations
+        self._probs, self._deviations = map(_one_row_per_member, (members, deviations))
+        # so many targets, and pairs of a row and an outcome, are computed at a time
+        self._n_together = max(1, min(_BLOCK // self._n_classes**2, self._n_targets))
+        width = max(n_members, self._n_together * self._n_classes)
+        self._n_pairs = max(1, _BLOCK // (self._n_classes * width))
+        self.size = self._n_targets * self._n_classes**2
+        self.initial_gains = np.empty(len(pool))
+        step = _TASKS * self._n_pairs
+        with bar("scoring", len(pool), progress) as advance:
+            for start in range(0, len(pool), step):
+                rows = np.arange(start, min(start + step, len(pool)))
+                self.initial_gains[rows] = self.gains(rows, outcomes_without_labels(prior))
+                advance(len(rows))
+
+    def gains(self, rows: np.ndarray, outcomes: Outcomes) -> np.ndarray:
+        """Return the gains of rows, expected over the outcomes of earlier labels."""
+        n_outcomes = len(outcomes.probabilities)
+        gains = np.empty(len(rows) * n_outcomes)
+
+        def compute(pairs: slice) -> bool:
+            row, outcome = np.divmod(np.arange(len(gains))[pairs], n_outcomes)
+            gains[pairs] = self._gains_under(rows[row], outcomes.weights[outcome])
+            return True
+
+        tasks = [
+            partial(compute, slice(start, start + self._n_pairs))
+            for start in range(0, len(gains), self._n_pairs)
+        ]
+        run_in_threads(tasks, get_num_threads())
+        return np.asarray(gains.reshape(len(rows), n_outcomes) @ outcomes.probabilities)
+
+    def _gains_under(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return the gain of each row under members' weights ``(n, M)`` of its own."""
+        pool = Samples(self._pool[rows].astype(np.float64), weights, check=False)
+        chances = pool.plain_mean  # of the labels of each row, (n, K)
+        n, k = chances.shape
+        # the change of each member's weight by each label, exactly 0 where members agree
+        changes = weights[..., None] * pool.deviations
+        changes = np.divide(
+            changes, chances[:, None], out=np.zeros_like(changes), where=chances[:, None] > 0
+        )
+        changes = changes.transpose(0, 2, 1).reshape(n * k, -1)
+        total = np.zeros(n)
+        for columns in self._columns():
+            predictions = (changes @ self._deviations[:, columns]).reshape(n, k, -1, k)
+            predictions += (weights @ self._probs[:, columns]).reshape(n, 1, -1, k)
+            np.maximum(predictions, 0.0, out=predictions)  # the rounding of a probability of 0
+            total += self._epistemic(np.moveaxis(predictions, 1, 2), chances).sum(axis=1)
+        return np.asarray(total / self._n_targets)
+
+    def _columns(self) -> Iterator[slice]:
+        """Yield the columns of some targets at a time."""
+        n_columns, step = self._n_targets * self._n_classes, self._n_together * self._n_classes
+        for start in range(0, n_columns, step):
+            yield slice(start, start + step)
+
+    def _epistemic(self, predictions: np.ndarray, chances: np.ndarray) -> np.ndarray:
+        """Return Σ_y θ̄_y(x) D(θ̄(x*), θ̄(x* | x, y)), which is EU with the labels as members."""
+        members = in_library_of_rule(self._rule, predictions, self._target)
+        weights = np.broadcast_to(chances[:, None], predictions.shape[:-1])
+        epistemic = decompose(members, self._rule, weights=weights, check=False).epistemic
+        return to_numpy(epistemic).astype(np.float64)
+
+
+def _one_row_per_member(probs: np.ndarray) -> np.ndarray:
+    """Return targets ``(T, M, K)`` as ``(M, T·K)``, for matrix products."""
+    return np.ascontiguousarray(probs.transpose(1, 0, 2)).reshape(probs.shape[1], -1)
