@@ -21,6 +21,7 @@ from scorewise.cli import app
 INPUTS = {
     "file": "test.parquet",
     "ood": "ood.npz",
+    "target": "ood.npz",
     "costs": "costs.csv",
     "inputs": "texts.csv",
     "data": "texts.csv",
