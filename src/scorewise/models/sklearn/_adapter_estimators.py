@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from scorewise._estimators import has_several_outputs
 from scorewise.errors import InvalidInput
 from scorewise.models._adapters import (
     ALL_OPTIONS,
@@ -20,6 +21,7 @@ from scorewise.models._adapters import (
     make_sampler,
 )
 from scorewise.models._samplers import (
+    Committee,
     CommitteeSampler,
     Sampler,
     SamplingOptions,
@@ -32,8 +34,19 @@ from scorewise.models._samplers import (
 
 def _sample_forest(forest: Any, options: SamplingOptions) -> Sampler:
     from scorewise.models.sklearn._ensembles import committee_of_forest
+    from scorewise.models.sklearn._multi_label import committee_of_multi_label_forest
 
-    return CommitteeSampler.of(committee_of_forest(forest), options)
+    of_labels = has_several_outputs(forest)
+    committee = committee_of_multi_label_forest if of_labels else committee_of_forest
+    return CommitteeSampler.of(committee(forest), options)
+
+
+def _classes_of_forest(forest: Any) -> Any:
+    if not has_several_outputs(forest):
+        return getattr(forest, "classes_", None)
+    from scorewise.models.sklearn._multi_label import classes_of_outputs
+
+    return classes_of_outputs(forest)
 
 
 def _sample_bagging(bagging: Any, options: SamplingOptions) -> Sampler:
@@ -54,16 +67,38 @@ def _sample_bootstrap(ensemble: Any, options: SamplingOptions) -> Sampler:
     return CommitteeSampler.of(committee_of_bootstrap(ensemble), options)
 
 
-def _sample_list(classifiers: Any, options: SamplingOptions) -> Sampler:
+def _committee_of_list(models: Any) -> Committee:
     from scorewise.models.sklearn._ensembles import committee_of_classifiers
+    from scorewise.models.sklearn._multi_label import committee_of_multi_label_models
 
-    return CommitteeSampler.of(committee_of_classifiers(classifiers), options)
+    of_labels = any(map(has_several_outputs, models))
+    return (committee_of_multi_label_models if of_labels else committee_of_classifiers)(models)
 
 
-def _classes_of_list(classifiers: Any) -> Any:
-    from scorewise.models.sklearn._ensembles import committee_of_classifiers
+# -- a model for each label -----------------------------------------------------------------------
 
-    return committee_of_classifiers(classifiers).classes
+_is_by_label = instance_of(
+    "sklearn.multioutput.MultiOutputClassifier", "sklearn.multiclass.OneVsRestClassifier"
+)
+
+
+def _has_members_by_label(model: Any) -> bool:
+    """Return whether a model has an estimator with members for each of several labels."""
+    return _is_by_label(model) and has_several_outputs(model) and has_members(model.estimator)
+
+
+def _sample_by_label(model: Any, options: SamplingOptions) -> Sampler:
+    from scorewise.models.sklearn._ensembles import check_fitted
+    from scorewise.models.sklearn._multi_label import committee_of_estimators
+
+    check_fitted(model, type(model).__name__)
+    return CommitteeSampler(committee_of_estimators(model, options))
+
+
+def _classes_by_label(model: Any) -> Any:
+    from scorewise.models.sklearn._multi_label import classes_of_estimators
+
+    return classes_of_estimators(model)
 
 
 # -- pipelines, frozen estimators, searches, calibrations, thresholds ------------------------------
@@ -139,6 +174,7 @@ ADAPTERS = (
         matches=instance_of(
             "sklearn.ensemble.RandomForestClassifier", "sklearn.ensemble.ExtraTreesClassifier"
         ),
+        classes=_classes_of_forest,
         sampler=_sample_forest,
     ),
     Adapter(matches=instance_of("sklearn.ensemble.BaggingClassifier"), sampler=_sample_bagging),
@@ -146,6 +182,12 @@ ADAPTERS = (
     Adapter(
         matches=instance_of("scorewise.models.sklearn._bootstrap.BootstrapEnsemble"),
         sampler=_sample_bootstrap,
+    ),
+    Adapter(
+        matches=_has_members_by_label,
+        classes=_classes_by_label,
+        sampler=_sample_by_label,
+        options=ALL_OPTIONS,
     ),
     Adapter(
         matches=lambda model: _is_pipeline(model) and has_members(_last_step(model)),
@@ -184,8 +226,8 @@ ADAPTERS = (
     ),
     Adapter(
         matches=lambda model: isinstance(model, list | tuple),
-        classes=_classes_of_list,
-        sampler=_sample_list,
+        classes=lambda models: _committee_of_list(models).classes,
+        sampler=lambda models, options: CommitteeSampler.of(_committee_of_list(models), options),
         is_fallback=True,
     ),
 )

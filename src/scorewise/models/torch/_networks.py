@@ -30,6 +30,8 @@ _MODULE_ERRORS = (
     AssertionError,
 )
 
+OUTPUTS = ("logits", "probs", "label-logits", "label-probs")
+
 _ENOUGH_ROWS = 32  # if this many rows sum to 1, outputs are probabilities
 
 _PIXELS = (
@@ -198,9 +200,10 @@ class OutputReader:
     ----------
     names : sequence of str
         Of the members, for messages.
-    output : "logits", "probs" or None
-        What members return. None means logits, but outputs that could all be probabilities raise,
-        because a softmax would flatten them silently.
+    output : "logits", "probs", "label-logits", "label-probs" or None
+        What members return: of classes, or of labels, each a problem of two classes. None means
+        logits of classes, but outputs that could all be probabilities raise, because a softmax
+        would flatten them silently.
     of_one_model : bool
         Whether the members are draws of one model, all of which return the same kind of output.
     """
@@ -209,26 +212,35 @@ class OutputReader:
         self, names: Sequence[str], output: str | None, *, of_one_model: bool = False
     ) -> None:
         if output is not None:
-            validate.choice(output, "output", ("logits", "probs"))
+            validate.choice(output, "output", OUTPUTS)
         self._names = names
         self._output = output
+        self._has_labels = output in {"label-logits", "label-probs"}
         self._of_one_model = of_one_model
         self._maybe_probabilities = set(names) if output is None else set()
         self._n_rows = 0
 
     def samples(self, values: Tensor, first_row: int) -> Tensor:
-        """Return samples ``(n, M, K)`` from outputs ``(M · n, K)``, one member after the other."""
-        n = len(values) // len(self._names)
+        """Return samples ``(n, M, K)`` from outputs ``(M · n, K)``, one member after the other.
+
+        Of L labels they are ``(n, L, M, 2)``, from outputs ``(M · n, L)``.
+        """
+        shape = (len(self._names), len(values) // len(self._names))
+        if self._has_labels:
+            shape += (values.shape[1],)
+            values = values.reshape(-1, 1)  # the logit or the probability of class 1
 
         def position(i: int) -> str:
-            return f"{self._names[i // n]}, row {first_row + i % n}"
+            member, row, *label = np.unravel_index(i, shape)
+            place = f"{self._names[member]}, row {first_row + row}"
+            return "".join([place, *(f", label {j}" for j in label)])
 
-        if self._output == "probs":
+        if self._output in {"probs", "label-probs"}:
             probs = _as_probabilities(values, position)
         else:
             tolerance = _tolerance(values)
             probs = self._softmax(widened(values), tolerance, position)
-        return probs.unflatten(0, (len(self._names), n)).transpose(0, 1)
+        return probs.unflatten(0, shape).movedim(0, -2)
 
     def finish(self) -> None:
         """Raise if all logits of some member could be probabilities."""
@@ -238,6 +250,7 @@ class OutputReader:
                 f"all values that {first} returns could be probabilities",
                 Remedy("output", "probs", "if they are"),
                 Remedy("output", "logits", "if they are logits"),
+                Remedy("output", "label-probs", "if each is the probability of a label"),
             )
 
     def _softmax(self, values: Tensor, tolerance: float, position: Callable[[int], str]) -> Tensor:
@@ -257,8 +270,6 @@ class OutputReader:
         """Drop members whose outputs ``(M, n, K)`` cannot be probabilities."""
         has_columns = values.shape[-1] > 1
         may_be = (values.amin(dim=(1, 2)) >= 0) & (values.amax(dim=(1, 2)) <= 1)
-        if has_columns:
-            may_be &= (values.sum(dim=-1) - 1).abs().amax(dim=1) <= tolerance
         logits = [name for name, may in zip(self._names, may_be.tolist(), strict=True) if not may]
         if logits and self._of_one_model:
             logits = list(self._names)
@@ -286,6 +297,7 @@ def _as_probabilities(values: Tensor, position: Callable[[int], str]) -> Tensor:
         raise InvalidInput(
             f"{position(i)}: {row} are not probabilities",
             Remedy("output", "logits", "if these are logits"),
+            Remedy("output", "label-probs", "if each is the probability of a label"),
         )
     return probs
 
