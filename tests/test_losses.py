@@ -164,7 +164,7 @@ def test_losses_of_single_precision_are_above_the_largest_by_rounding_alone(rule
         ({"floor": np.nan}, "floor must be a finite number"),
         ({"rule": "nope"}, "no rule is called"),
         ({"predictions": members(2, 3, 4)[0]}, "one row"),
-        ({"predictions": members(6, 3, 4).reshape(3, 2, 3, 4)}, "reshape arrays with more axes"),
+        ({"predictions": members(6, 3, 4).reshape(3, 2, 3, 4)}, r"are for \(3, 2\)"),
         (
             {"predictions": sw.Samples(members(3, 3, 4)), "weights": [1, 1, 1]},
             "weights cannot be passed with Samples, only with arrays",

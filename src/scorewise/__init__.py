@@ -15,6 +15,7 @@ from scorewise._version import __version__ as __version__
 from scorewise.abstain import certify, certify_threshold, load_policy
 from scorewise.accumulate import Accumulator
 from scorewise.acquire import acquire, acquire_batch
+from scorewise.aggregate import aggregate
 from scorewise.calibrate import fit_calibration, load_calibration, loss_calibration
 from scorewise.compare import advise, compare, evaluate
 from scorewise.curves import augrc, aulc, rejection_curve
@@ -27,7 +28,7 @@ from scorewise.decompose import (
     reverse_epistemic,
 )
 from scorewise.detect import ood_metrics
-from scorewise.distributions import Dirichlet, Samples, binary
+from scorewise.distributions import Dirichlet, Samples, binary, by_label
 from scorewise.errors import ImproperRule, InvalidInput, ScorewiseError
 from scorewise.io import read_logprobs, read_predictions, score_file, write_predictions
 from scorewise.models import predict_samples
@@ -58,9 +59,11 @@ __all__ = [
     "acquire_batch",
     "active_learning",
     "advise",
+    "aggregate",
     "augrc",
     "aulc",
     "binary",
+    "by_label",
     "certify",
     "certify_threshold",
     "check_kernel",

@@ -95,8 +95,8 @@ def committee_of_estimators(model: Any, options: SamplingOptions) -> Committee:
         if not _is_constant(estimator)
     }
     sizes = {len(committee.members) for committee in committees.values()}
-    weights = [committee.weights for committee in committees.values()]
-    if len(sizes) != 1 or any(not np.array_equal(w, weights[0]) for w in weights):
+    weights = {None if c.weights is None else tuple(c.weights) for c in committees.values()}
+    if len(sizes) != 1 or len(weights) > 1:
         raise InvalidInput(
             f"the labels of {name} have {sorted(sizes)} members, and must have as many, of the "
             "same weights; sample from each of its estimators_ alone"
@@ -113,12 +113,11 @@ def committee_of_estimators(model: Any, options: SamplingOptions) -> Committee:
         return np.stack([predict_label(j, m, rows) for j, rows in enumerate(prepared)], axis=1)
 
     def prepare(X: Any) -> list[Any]:
-        return [
-            committees[j].prepare(X) if j in committees else X for j in range(len(estimators))
-        ]
+        return [committees[j].prepare(X) if j in committees else X for j in range(len(estimators))]
 
     members = tuple(Member(f"member {m}", partial(predict, m)) for m in range(sizes.pop()))
-    return Committee(members, classes, prepare, weights[0], len(estimators))
+    of_members = next(iter(committees.values())).weights
+    return Committee(members, classes, prepare, of_members, len(estimators))
 
 
 # -- lists ----------------------------------------------------------------------------------------

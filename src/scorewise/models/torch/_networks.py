@@ -32,7 +32,7 @@ _MODULE_ERRORS = (
 
 OUTPUTS = ("logits", "probs", "label-logits", "label-probs")
 
-_ENOUGH_ROWS = 32  # if this many rows sum to 1, outputs are probabilities
+_ENOUGH_ROWS = 32  # if so many rows could be probabilities, they are
 
 _PIXELS = (
     "a prediction for every pixel or token, as of a segmentation network, is not supported here: "
@@ -218,6 +218,7 @@ class OutputReader:
         self._has_labels = output in {"label-logits", "label-probs"}
         self._of_one_model = of_one_model
         self._maybe_probabilities = set(names) if output is None else set()
+        self._maybe_label_probabilities = set(self._maybe_probabilities)
         self._n_rows = 0
 
     def samples(self, values: Tensor, first_row: int) -> Tensor:
@@ -225,13 +226,13 @@ class OutputReader:
 
         Of L labels they are ``(n, L, M, 2)``, from outputs ``(M · n, L)``.
         """
-        shape = (len(self._names), len(values) // len(self._names))
+        shape: tuple[int, ...] = (len(self._names), len(values) // len(self._names))
         if self._has_labels:
-            shape += (values.shape[1],)
+            shape = (*shape, values.shape[1])
             values = values.reshape(-1, 1)  # the logit or the probability of class 1
 
         def position(i: int) -> str:
-            member, row, *label = np.unravel_index(i, shape)
+            member, row, *label = map(int, np.unravel_index(i, shape))
             place = f"{self._names[member]}, row {first_row + row}"
             return "".join([place, *(f", label {j}" for j in label)])
 
@@ -243,15 +244,25 @@ class OutputReader:
         return probs.unflatten(0, shape).movedim(0, -2)
 
     def finish(self) -> None:
-        """Raise if all logits of some member could be probabilities."""
+        """Raise if all logits of some member could be probabilities, of classes or of labels."""
         if self._maybe_probabilities and self._n_rows:
-            first = next(name for name in self._names if name in self._maybe_probabilities)
             raise InvalidInput(
-                f"all values that {first} returns could be probabilities",
+                f"all values that {self._first(self._maybe_probabilities)} returns could be "
+                "probabilities",
                 Remedy("output", "probs", "if they are"),
                 Remedy("output", "logits", "if they are logits"),
-                Remedy("output", "label-probs", "if each is the probability of a label"),
             )
+        if self._maybe_label_probabilities and self._n_rows >= _ENOUGH_ROWS:
+            raise InvalidInput(
+                f"all values that {self._first(self._maybe_label_probabilities)} returns are "
+                "between 0 and 1, as the probabilities of several labels are",
+                Remedy("output", "label-probs", "if they are"),
+                Remedy("output", "logits", "if they are logits of classes"),
+            )
+
+    def _first(self, names: set[str]) -> str:
+        """Return the first member that is among these names."""
+        return next(name for name in self._names if name in names)
 
     def _softmax(self, values: Tensor, tolerance: float, position: Callable[[int], str]) -> Tensor:
         logits = with_two_logits(values)
@@ -262,21 +273,29 @@ class OutputReader:
             raise InvalidInput(
                 f"{position(i)}: a logit is {float(top[i])}; correct the model or drop the row"
             )
-        if self._maybe_probabilities and len(values):
+        if self._maybe_label_probabilities and len(values):
             self._update_maybe_probabilities(values.unflatten(0, (len(self._names), -1)), tolerance)
         return logits.softmax(dim=-1)
 
     def _update_maybe_probabilities(self, values: Tensor, tolerance: float) -> None:
-        """Drop members whose outputs ``(M, n, K)`` cannot be probabilities."""
+        """Drop members whose outputs ``(M, n, K)`` cannot be probabilities of classes or labels."""
         has_columns = values.shape[-1] > 1
-        may_be = (values.amin(dim=(1, 2)) >= 0) & (values.amax(dim=(1, 2)) <= 1)
-        logits = [name for name, may in zip(self._names, may_be.tolist(), strict=True) if not may]
-        if logits and self._of_one_model:
-            logits = list(self._names)
-        self._maybe_probabilities.difference_update(logits)
+        of_labels = (values.amin(dim=(1, 2)) >= 0) & (values.amax(dim=(1, 2)) <= 1)
+        of_classes = of_labels
+        if has_columns:
+            of_classes = of_labels & ((values.sum(dim=-1) - 1).abs().amax(dim=1) <= tolerance)
+        self._drop_others(self._maybe_probabilities, of_classes)
+        self._drop_others(self._maybe_label_probabilities, of_labels)
         self._n_rows += values.shape[1]
         if has_columns and self._n_rows >= _ENOUGH_ROWS:
             self.finish()
+
+    def _drop_others(self, names: set[str], may_be: Tensor) -> None:
+        """Drop the members that may not be; of one model all, if one may not be."""
+        others = [name for name, may in zip(self._names, may_be.tolist(), strict=True) if not may]
+        if others and self._of_one_model:
+            others = list(self._names)
+        names.difference_update(others)
 
 
 def with_two_logits(logits: Tensor) -> Tensor:
