@@ -40,7 +40,13 @@ if TYPE_CHECKING:
     from scorewise.abstain import SelectiveClassifier
     from scorewise.acquire import ActiveLearner, active_learning
     from scorewise.detect import OODDetector
-    from scorewise.models import BootstrapEnsemble, DeepEnsemble, fit_laplace, predict_dirichlet
+    from scorewise.models import (
+        BootstrapEnsemble,
+        DeepEnsemble,
+        fit_laplace,
+        predict_dirichlet,
+        segment,
+    )
     from scorewise.report import write_report
 
 __all__ = [
@@ -94,6 +100,7 @@ __all__ = [
     "rule_from_loss_vector",
     "rules",
     "score_file",
+    "segment",
     "set_num_threads",
     "task_losses",
     "write_predictions",
@@ -113,6 +120,7 @@ __getattr__, __dir__ = lazy_names(
         "fit_laplace": "scorewise.models",
         "plots": "scorewise.plots",
         "predict_dirichlet": "scorewise.models",
+        "segment": "scorewise.models",
         "write_report": "scorewise.report",
     },
 )

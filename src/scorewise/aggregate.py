@@ -177,7 +177,7 @@ def _broadcast(xp: Namespace, values: Any, like: Array, name: str) -> Array:
 
 
 def _largest(xp: Namespace, v: Array, w: Array, top: float) -> tuple[Array, Array]:
-    """Return the values from the largest on, and weights of 1 for this share of those that count."""
+    """Return the values from the largest on, and weights of 1 for this share of them."""
     n = xp.sum(w, axis=-1, keepdims=True)
     n_largest = xp.minimum(n, xp.maximum(xp.ceil(top * n - _ROUNDING), xp.ones_like(n)))
     ranked = xp.sort(xp.where(w > 0, v, -math.inf), axis=-1, descending=True)

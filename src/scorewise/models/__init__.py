@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from scorewise.models.torch._deep_ensembles import DeepEnsemble
     from scorewise.models.torch._evidential import predict_dirichlet
     from scorewise.models.torch._laplace import fit_laplace
+    from scorewise.models.torch._segment import Segmentation, segment
 
 __all__ = [
     "Adapter",
@@ -30,6 +31,7 @@ __all__ = [
     "DeepEnsemble",
     "Sampler",
     "SamplingOptions",
+    "Segmentation",
     "fit_laplace",
     "has_members",
     "known_classes",
@@ -38,6 +40,7 @@ __all__ = [
     "predict_dirichlet",
     "predict_samples",
     "register_adapter",
+    "segment",
     "unregister_adapter",
 ]
 
@@ -46,8 +49,16 @@ __getattr__, __dir__ = lazy_names(
     {
         "BootstrapEnsemble": "scorewise.models.sklearn._bootstrap",
         "DeepEnsemble": "scorewise.models.torch._deep_ensembles",
+        "Segmentation": "scorewise.models.torch._segment",
         "fit_laplace": "scorewise.models.torch._laplace",
         "predict_dirichlet": "scorewise.models.torch._evidential",
+        "segment": "scorewise.models.torch._segment",
     },
-    {"DeepEnsemble": "torch", "fit_laplace": "laplace", "predict_dirichlet": "torch"},
+    {
+        "DeepEnsemble": "torch",
+        "Segmentation": "torch",
+        "fit_laplace": "laplace",
+        "predict_dirichlet": "torch",
+        "segment": "torch",
+    },
 )

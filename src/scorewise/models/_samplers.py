@@ -90,9 +90,9 @@ class Sampler(Protocol):
     def chunks(self, X: Any, batch_size: int | None) -> Generator[np.ndarray]:
         """Yield all members' probabilities ``(n, M, K)`` of the first rows, the next, and so on.
 
-        Those of multi-label models are ``(n, L, M, 2)``. ``batch_size`` is the number of rows per chunk; None lets the sampler choose. A
-        member is one function: a row's probabilities do not depend on its chunk. A chunk may be
-        overwritten when the next is taken.
+        Those of multi-label models are ``(n, L, M, 2)``. ``batch_size`` is the number of rows per
+        chunk; None lets the sampler choose. A member is one function: a row's probabilities do not
+        depend on its chunk. A chunk may be overwritten when the next is taken.
         """
 
 

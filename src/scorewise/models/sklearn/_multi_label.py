@@ -131,8 +131,9 @@ def committee_of_multi_label_models(models: Sequence[Any]) -> Committee:
     for i, name in enumerate(names):
         if len(labels[i]) != len(labels[0]) or not np.array_equal(own[i], own[0]):
             raise InvalidInput(
-                f"{name} has {len(labels[i])} labels with the classes {own[i].tolist()}, {names[0]} "
-                f"{len(labels[0])} with {own[0].tolist()}; fit all members on the same labels"
+                f"{name} has {len(labels[i])} labels with the classes {own[i].tolist()}, "
+                f"{names[0]} {len(labels[0])} with {own[0].tolist()}; fit all members on the same "
+                "labels"
             )
 
     def predict(i: int, X: Any) -> np.ndarray:

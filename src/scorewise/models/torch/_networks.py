@@ -36,8 +36,8 @@ _ENOUGH_ROWS = 32  # if so many rows could be probabilities, they are
 
 _PIXELS = (
     "a prediction for every pixel or token, as of a segmentation network, is not supported here: "
-    "stack the members' probabilities to an array (N, M, K, H, W) and pass it to "
-    "scorewise.decompose with member_axis=1, class_axis=2"
+    "scorewise.segment takes such a network and an image, and scorewise.decompose takes members "
+    "(N, M, K, H, W) with member_axis=1, class_axis=2"
 )
 
 _lock = threading.RLock()
@@ -136,19 +136,45 @@ def call_module(module: nn.Module, batch: Batch, device: torch.device, name: str
     They are read from tensors, ``.logits`` of objects, ``"logits"`` of mappings, or the first
     entry of tuples. A single value per row, that of class 1 of two, becomes ``(n, 1)``.
     """
+    values = _output(module, batch, device, name)
+    if isinstance(values, Mapping) and "out" in values:
+        raise InvalidInput(f"{name} returns a mapping with 'out'; {_PIXELS}")
+    _check_floats(values, name)
+    return values[:, None] if values.ndim == 1 else values
+
+
+def call_on_image(module: nn.Module, image: Tensor, device: torch.device, name: str) -> Tensor:
+    """Return the output ``(K, H, W)`` of a segmentation network for an image ``(C, H, W)``.
+
+    It is read as that of other modules, or from ``"out"`` of mappings (torchvision).
+    """
+    values = _output(module, image[None], device, name)
+    if isinstance(values, Mapping) and "out" in values:
+        values = values["out"]
+    _check_floats(values, name)
+    if values.ndim != 4 or len(values) != 1 or values.shape[2:] != image.shape[1:]:
+        raise InvalidInput(
+            f"{name} returns shape {tuple(values.shape)} for {(1, *image.shape)}; it must be (1, "
+            "classes, height, width) of the same size. Put a network of another size into a module "
+            "that resizes its output with torch.nn.functional.interpolate"
+        )
+    return values[0]
+
+
+def _output(module: nn.Module, batch: Batch, device: torch.device, name: str) -> Any:
+    """Return the logits in the output of a module, unchecked."""
     tensors = [tensor for tensor in _tensors(module) if tensor.is_floating_point()]
     device = tensors[0].device if tensors else device
     batch = move(batch, device, [tensor.dtype for tensor in tensors])
     with errors_named(name, batch):
         by_name = isinstance(batch, Mapping) and _takes_names(module, batch)
-        output = module(**batch) if by_name else module(batch)
-    values = logits_in(output)
-    if isinstance(values, Mapping) and "out" in values:  # of torchvision's segmentation networks
-        raise InvalidInput(f"{name} returns a mapping with 'out'; {_PIXELS}")
+        return logits_in(module(**batch) if by_name else module(batch))
+
+
+def _check_floats(values: Any, name: str) -> None:
     if not isinstance(values, Tensor) or not values.is_floating_point():
         kind = values.dtype if isinstance(values, Tensor) else type(values).__name__
         raise InvalidInput(f"{name} returns {kind}; it must return a tensor of floats")
-    return values[:, None] if values.ndim == 1 else values
 
 
 @contextmanager
@@ -221,10 +247,13 @@ class OutputReader:
         self._maybe_label_probabilities = set(self._maybe_probabilities)
         self._n_rows = 0
 
-    def samples(self, values: Tensor, first_row: int) -> Tensor:
+    def samples(
+        self, values: Tensor, first_row: int = 0, locate: Callable[[int], str] = "row {}".format
+    ) -> Tensor:
         """Return samples ``(n, M, K)`` from outputs ``(M · n, K)``, one member after the other.
 
-        Of L labels they are ``(n, L, M, 2)``, from outputs ``(M · n, L)``.
+        Of L labels they are ``(n, L, M, 2)``, from outputs ``(M · n, L)``. ``locate`` names a row
+        in messages.
         """
         shape: tuple[int, ...] = (len(self._names), len(values) // len(self._names))
         if self._has_labels:
@@ -233,7 +262,7 @@ class OutputReader:
 
         def position(i: int) -> str:
             member, row, *label = map(int, np.unravel_index(i, shape))
-            place = f"{self._names[member]}, row {first_row + row}"
+            place = f"{self._names[member]}, {locate(first_row + row)}"
             return "".join([place, *(f", label {j}" for j in label)])
 
         if self._output in {"probs", "label-probs"}:
