@@ -13,7 +13,6 @@ from scorewise import _validate as validate
 from scorewise._array import (
     Array,
     Namespace,
-    as_dtype_of,
     is_array,
     largest,
     namespace,
@@ -129,7 +128,7 @@ def aggregate(
         if not bool(xp.all(total_weight > 0)):
             raise InvalidInput("nothing counts in a row, so it has no mean; leave such rows out")
         result = result / total_weight
-    return as_dtype_of(xp, result, x) if xp.isdtype(x.dtype, "real floating") else result
+    return xp.astype(result, x.dtype) if xp.isdtype(x.dtype, "real floating") else result
 
 
 def _checked_axes(axis: int | Sequence[int], ndim: int) -> list[int]:

@@ -42,7 +42,14 @@ _DROP_ALL = -1  # index of a draw that drops everything
 _BLOCK = 32  # positions whose masks are drawn together, in each direction
 
 LayerChoice = str | frozenset[str]  # "all", "last", or the names of layers
-Window = tuple[range, range]  # the rows and columns of a part of an image
+
+
+class Window(NamedTuple):
+    """The part of an image that a network sees; all windows start at multiples of a number."""
+
+    rows: range
+    columns: range
+    alignment: int
 
 
 class LayerCall(NamedTuple):
@@ -424,35 +431,30 @@ class DropoutMasks:
 
         The first window, at the origin, shows how many pixels a cell is wide.
         """
+        ranges = (window.rows, window.columns)
         firsts = self._first_windows.setdefault(
-            call, tuple((len(pixels), n) for pixels, n in zip(window, sizes, strict=True))
+            call, tuple((len(pixels), n) for pixels, n in zip(ranges, sizes, strict=True))
         )
         cells = []
-        for pixels, n, first in zip(window, sizes, firsts, strict=True):
-            stride = _stride(*first, pixels.start)
-            if stride is None:
-                raise InvalidInput(
-                    f"the dropout layer {call.layer!r} sees {first[1]} positions of {first[0]} "
-                    f"pixels, and a window starts at pixel {pixels.start}, between two of them; "
-                    "pass a tile and a halo that are multiples of the network's stride, such as "
-                    "512 and 64"
-                )
-            start = pixels.start // stride
+        for pixels, n, first in zip(ranges, sizes, firsts, strict=True):
+            start = 0 if pixels.start == 0 else pixels.start // self._stride(call, *first, window)
             cells.append(range(start, start + n))
         return cells
 
+    def _stride(self, call: LayerCall, n_pixels: int, n_cells: int, window: Window) -> int:
+        """Return how many pixels a cell is wide: a number at whose multiples windows start.
 
-def _stride(n_pixels: int, n_cells: int, start: int) -> int | None:
-    """Return how many pixels a cell is wide, if one begins at ``start``; None if none does.
-
-    Networks round up or down where their stride does not divide the pixels.
-    """
-    strides = [
-        stride
-        for stride in range(1, n_pixels + 1)
-        if abs(n_pixels / stride - n_cells) < 1 and start % stride == 0
-    ]
-    return min(strides, key=lambda stride: abs(n_pixels / stride - n_cells), default=None)
+        Networks round up or down where their stride does not divide the pixels.
+        """
+        for stride in range(window.alignment, 0, -1):
+            rounding = abs(n_pixels / stride - n_cells)
+            if window.alignment % stride == 0 and rounding < 1:
+                return stride
+        raise InvalidInput(
+            f"the dropout layer {call.layer!r} sees {n_cells} positions of {n_pixels} pixels, and "
+            "windows start between two of them; pass a tile and a halo that are multiples of the "
+            "network's stride, such as 512 and 64"
+        )
 
 
 def _make_plan(

@@ -232,10 +232,17 @@ class OutputReader:
         would flatten them silently.
     of_one_model : bool
         Whether the members are draws of one model, all of which return the same kind of output.
+    may_have_labels : bool
+        Whether outputs may be those of labels. Pixels have none, and many of them may be equal.
     """
 
     def __init__(
-        self, names: Sequence[str], output: str | None, *, of_one_model: bool = False
+        self,
+        names: Sequence[str],
+        output: str | None,
+        *,
+        of_one_model: bool = False,
+        may_have_labels: bool = True,
     ) -> None:
         if output is not None:
             validate.choice(output, "output", OUTPUTS)
@@ -244,7 +251,9 @@ class OutputReader:
         self._has_labels = output in {"label-logits", "label-probs"}
         self._of_one_model = of_one_model
         self._maybe_probabilities = set(names) if output is None else set()
-        self._maybe_label_probabilities = set(self._maybe_probabilities)
+        self._maybe_label_probabilities = (
+            set(self._maybe_probabilities) if may_have_labels else set()
+        )
         self._n_rows = 0
 
     def samples(
@@ -302,7 +311,7 @@ class OutputReader:
             raise InvalidInput(
                 f"{position(i)}: a logit is {float(top[i])}; correct the model or drop the row"
             )
-        if self._maybe_label_probabilities and len(values):
+        if (self._maybe_probabilities or self._maybe_label_probabilities) and len(values):
             self._update_maybe_probabilities(values.unflatten(0, (len(self._names), -1)), tolerance)
         return logits.softmax(dim=-1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -173,6 +174,7 @@ def segment(
                 _check_first_tile(members, pixels, place, wider, probs[:, 0])
             checks.see(probs)
             maps.add(place, probs)
+            del probs  # before those of the next tile are made
             advance(1)
         members.finish()
     for problem in checks.problems():
@@ -198,28 +200,29 @@ def _checked_image(image: Any) -> Any:
 class _Tile:
     """A part of an image that is predicted at once, and the window that the network sees."""
 
-    pixels: Window
+    rows: range
+    columns: range
     window: Window
 
     @property
     def place(self) -> tuple[slice, slice]:
         """The index of the tile in the image."""
-        rows, columns = (slice(r.start, r.stop) for r in self.pixels)
-        return rows, columns
+        return _index(self.rows), _index(self.columns)
 
     @property
     def within(self) -> tuple[slice, slice]:
         """The index of the tile in its window."""
-        rows, columns = (
-            slice(r.start - w.start, r.stop - w.start)
-            for r, w in zip(self.pixels, self.window, strict=True)
-        )
-        return rows, columns
+        top, left = self.window.rows.start, self.window.columns.start
+        return _index(self.rows, top), _index(self.columns, left)
 
     def locate(self, i: int) -> str:
         """Name the pixel with this number in the tile."""
-        row, column = divmod(i, len(self.pixels[1]))
-        return f"pixel ({self.pixels[0][row]}, {self.pixels[1][column]})"
+        row, column = divmod(i, len(self.columns))
+        return f"pixel ({self.rows[row]}, {self.columns[column]})"
+
+
+def _index(pixels: range, origin: int = 0) -> slice:
+    return slice(pixels.start - origin, pixels.stop - origin)
 
 
 def _tiles(height: int, width: int, tile: int, halo: int) -> list[_Tile]:
@@ -232,8 +235,9 @@ def _tiles(height: int, width: int, tile: int, halo: int) -> list[_Tile]:
             for i in starts
         ]
 
+    alignment = math.gcd(tile, halo)
     return [
-        _Tile((rows, columns), (window_rows, window_columns))
+        _Tile(rows, columns, Window(window_rows, window_columns, alignment))
         for (rows, window_rows), (columns, window_columns) in product(spans(height), spans(width))
     ]
 
@@ -245,7 +249,7 @@ def _check_first_tile(
     repeated = members.probabilities_of(0, image, place)
     if np.abs(repeated - probs).max() > _ROUNDING:
         raise random_in_evaluation_mode(members.names[0])
-    if wider.window == place.window:
+    if wider.window[:2] == place.window[:2]:
         return
     change = float(np.abs(members.probabilities_of(0, image, wider) - probs).max())
     if change > _VISIBLE:
@@ -286,8 +290,7 @@ class _Members:
 
     def probabilities_of(self, m: int, image: Any, place: _Tile) -> np.ndarray:
         """Return the probabilities ``(n, K)`` of a member for the pixels of a tile."""
-        rows, columns = (slice(r.start, r.stop) for r in place.window)
-        window = image[:, rows, columns]
+        window = image[:, _index(place.window.rows), _index(place.window.columns)]
         if not isinstance(window, Tensor):
             window = torch.from_numpy(np.array(window))
         values = self.call(m, window, place.window)[(slice(None), *place.within)]
@@ -311,21 +314,21 @@ def _running(model: Any, options: SamplingOptions) -> Iterator[_Members]:
     if isinstance(model, DeepEnsemble):
         options = replace(options, output=options.output or "logits")  # as in training
         model = model.fitted_members()
-    are_modules = isinstance(model, list | tuple) and all(isinstance(m, nn.Module) for m in model)
-    if not model or not are_modules:
+    modules = list(model) if isinstance(model, list | tuple) else []
+    if not modules or not all(isinstance(module, nn.Module) for module in modules):
         raise InvalidInput(
             "segment takes a torch module with dropout, a list of torch modules or a "
             "scorewise.DeepEnsemble; for saved predictions of members (M, K, H, W) pass "
             "member_axis=0, class_axis=1 to scorewise.decompose"
         )
-    chosen = options.choose_members(len(model))
-    modules = [model[i] for i in chosen]
-    names = [f"member {i} ({type(model[i]).__name__})" for i in chosen]
+    chosen = options.choose_members(len(modules))
+    names = [f"member {i} ({type(modules[i]).__name__})" for i in chosen]
+    modules = [modules[i] for i in chosen]
     with evaluation_mode(modules, options.device) as device:
         yield _Members(
             names,
             lambda m, window, _: call_on_image(modules[m], window, device, names[m]),
-            [OutputReader([name], options.output) for name in names],
+            [OutputReader([name], options.output, may_have_labels=False) for name in names],
         )
 
 
@@ -353,7 +356,8 @@ def _running_draws(module: nn.Module, options: SamplingOptions) -> Iterator[_Mem
                 return call_on_image(module, window, device, name)
 
         names = [f"{name}, draw {m}" for m in range(n_draws)]
-        yield _Members(names, call, [OutputReader([name], options.output)])
+        reader = OutputReader([name], options.output, may_have_labels=False)
+        yield _Members(names, call, [reader])
 
 
 # -- maps -----------------------------------------------------------------------------------------
