@@ -23,6 +23,7 @@ N_FIT, N_NEW = 16, 20
 def main() -> None:
     """Train, segment new images tile by tile, and order their pixels and the images."""
     torch.manual_seed(0)
+    torch.set_num_threads(1)  # more threads wait for each other in a network as small as this
     rng = np.random.default_rng(0)
     network = trained([scene(rng, n_digits=15) for _ in range(N_FIT)])
 

@@ -243,7 +243,7 @@ def _tiles(height: int, width: int, tile: int, halo: int) -> list[_Tile]:
 
 
 def _check_first_tile(
-    members: _Members, image: Any, place: _Tile, wider: _Tile, probs: np.ndarray
+    members: _PixelMembers, image: Any, place: _Tile, wider: _Tile, probs: np.ndarray
 ) -> None:
     """Raise if a member is random; warn if what it predicts depends on the width of the halo."""
     repeated = members.probabilities_of(0, image, place)
@@ -266,7 +266,7 @@ Call = Callable[[int, Tensor, Window], Tensor]  # a member's output (K, h, w) fo
 
 
 @dataclass(frozen=True)
-class _Members:
+class _PixelMembers:
     """Networks, or draws of one, that are called with a window of an image."""
 
     names: list[str]
@@ -305,7 +305,7 @@ class _Members:
 
 
 @contextmanager
-def _running(model: Any, options: SamplingOptions) -> Iterator[_Members]:
+def _running(model: Any, options: SamplingOptions) -> Iterator[_PixelMembers]:
     """Yield the members of a model, on their device and in evaluation mode."""
     if isinstance(model, nn.Module):
         with _running_draws(model, options) as members:
@@ -325,7 +325,7 @@ def _running(model: Any, options: SamplingOptions) -> Iterator[_Members]:
     names = [f"member {i} ({type(modules[i]).__name__})" for i in chosen]
     modules = [modules[i] for i in chosen]
     with evaluation_mode(modules, options.device) as device:
-        yield _Members(
+        yield _PixelMembers(
             names,
             lambda m, window, _: call_on_image(modules[m], window, device, names[m]),
             [OutputReader([name], options.output, may_have_labels=False) for name in names],
@@ -333,7 +333,7 @@ def _running(model: Any, options: SamplingOptions) -> Iterator[_Members]:
 
 
 @contextmanager
-def _running_draws(module: nn.Module, options: SamplingOptions) -> Iterator[_Members]:
+def _running_draws(module: nn.Module, options: SamplingOptions) -> Iterator[_PixelMembers]:
     """Yield draws of a module with dropout."""
     name, n_draws = type(module).__name__, options.n_draws
     layers = dropout_layers(module)
@@ -357,7 +357,7 @@ def _running_draws(module: nn.Module, options: SamplingOptions) -> Iterator[_Mem
 
         names = [f"{name}, draw {m}" for m in range(n_draws)]
         reader = OutputReader([name], options.output, may_have_labels=False)
-        yield _Members(names, call, [reader])
+        yield _PixelMembers(names, call, [reader])
 
 
 # -- maps -----------------------------------------------------------------------------------------
