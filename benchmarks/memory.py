@@ -4,8 +4,8 @@
     python benchmarks/memory.py pixels SIDE
 
 A process of its own, so that its peak is that of this work alone: 50 generated classifiers answer
-for N rows and 100 classes in float32, and `predict_samples` decomposes them on the way; or `segment`
-decomposes 20 draws of a network with 19 classes for an image of SIDE × SIDE pixels, with losses.
+for N rows and 100 classes in float32, and `predict_samples` decomposes them on the way; or
+`segment` decomposes 20 draws of a network with 19 classes for SIDE × SIDE pixels, with losses.
 Prints one line of JSON.
 """
 
@@ -162,9 +162,11 @@ def image_footprint(side: int) -> ImageFootprint:
 def _in_new_process(kind: str, size: int) -> dict[str, Any]:
     command = [sys.executable, __file__, kind, str(size)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    fields: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return fields
 
 
 if __name__ == "__main__":
-    measured = {"rows": measure, "pixels": measure_image}[sys.argv[1]](int(sys.argv[2]))
-    print(json.dumps(asdict(measured)))
+    size = int(sys.argv[2])
+    done = measure_image(size) if sys.argv[1] == "pixels" else measure(size)
+    print(json.dumps(asdict(done)))

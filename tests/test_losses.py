@@ -223,7 +223,7 @@ def test_ignored_labels_have_no_loss():
     assert np.isnan(losses[~counts]).all()
     assert np.isnan(sw.task_losses(rows, [255] * 5, ignore_label=255)).all()
     names = sw.task_losses(
-        rows, list("abc") + ["void"] * 2, ignore_label="void", class_names="abcd"
+        rows, list("abc") + ["void"] * 2, ignore_label="void", class_names=list("abcd")
     )
     assert np.isnan(names).tolist() == [False] * 3 + [True] * 2
 
