@@ -1,10 +1,12 @@
 """How much memory does a decomposition of members that do not fit take? Run by `models.py`.
 
-    python benchmarks/memory.py N
+    python benchmarks/memory.py rows N
+    python benchmarks/memory.py pixels SIDE
 
 A process of its own, so that its peak is that of this work alone: 50 generated classifiers answer
-for N rows and 100 classes in float32, and `predict_samples` decomposes them on the way. Prints one
-line of JSON.
+for N rows and 100 classes in float32, and `predict_samples` decomposes them on the way; or
+`segment` decomposes 20 draws of a network with 19 classes for SIDE × SIDE pixels, with losses.
+Prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from measuring import RULES, softmax
 N_CLASSES = 100
 N_MEMBERS = 50
 N_FEATURES = 8
+N_DRAWS, N_PIXEL_CLASSES = 20, 19
 
 _ROWS = 2_000  # at a time where members only answer
 
@@ -46,6 +49,20 @@ class Footprint:
     def predictions(self) -> int:
         """Bytes of all members' predictions, which are never held together."""
         return self.n * N_MEMBERS * N_CLASSES * np.dtype(np.float32).itemsize
+
+
+@dataclass(frozen=True)
+class ImageFootprint:
+    """What segmenting an image took, in bytes as above."""
+
+    side: int
+    start: int
+    peak: int
+
+    @property
+    def predictions(self) -> int:
+        """Bytes of all members' predictions, which are never held together."""
+        return self.side**2 * N_DRAWS * N_PIXEL_CLASSES * np.dtype(np.float32).itemsize
 
 
 class Generated(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -104,6 +121,22 @@ def generate(members: list[Generated], X: np.ndarray) -> float:
     return time.perf_counter() - began
 
 
+def measure_image(side: int) -> ImageFootprint:
+    """Segment an image by a small network with dropout."""
+    import torch
+    from torch import nn
+
+    network = nn.Sequential(
+        *(nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 32, 3, padding=1), nn.ReLU()),
+        *(nn.Dropout2d(0.3), nn.Conv2d(32, N_PIXEL_CLASSES, 1)),
+    )
+    image, y = torch.rand(3, side, side), torch.randint(N_PIXEL_CLASSES, (side, side))
+    sw.segment(network, image[:, :32, :32], RULES)
+    start = peak_resident()
+    sw.segment(network, image, RULES, N_DRAWS, 0, y=y)
+    return ImageFootprint(side, start, peak_resident())
+
+
 def peak_resident() -> int:
     """The most memory of this process that was resident at once so far, in bytes.
 
@@ -118,10 +151,22 @@ def peak_resident() -> int:
 
 def footprint(n: int) -> Footprint:
     """The same, measured in a new process."""
-    command = [sys.executable, __file__, str(n)]
+    return Footprint(**_in_new_process("rows", n))
+
+
+def image_footprint(side: int) -> ImageFootprint:
+    """That of an image, measured in a new process."""
+    return ImageFootprint(**_in_new_process("pixels", side))
+
+
+def _in_new_process(kind: str, size: int) -> dict[str, Any]:
+    command = [sys.executable, __file__, kind, str(size)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    return Footprint(**json.loads(done.stdout.splitlines()[-1]))
+    fields: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return fields
 
 
 if __name__ == "__main__":
-    print(json.dumps(asdict(measure(int(sys.argv[1])))))
+    size = int(sys.argv[2])
+    done = measure_image(size) if sys.argv[1] == "pixels" else measure(size)
+    print(json.dumps(asdict(done)))

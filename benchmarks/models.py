@@ -406,6 +406,35 @@ def measure_memory(n: int) -> list[Cells]:
     ]
 
 
+def images(quick: bool) -> Section:
+    """An image whose members' predictions do not fit, segmented in tiles."""
+    headings = [
+        "image × M × K",
+        "predictions in GB",
+        "most resident in GB",
+        "of it before the call",
+        "at most",
+    ]
+    title = "Memory: an image in tiles, four rules and losses, in a process of its own"
+    return Section(title, headings, 1, [partial(measure_image, 256 if quick else 2048)])
+
+
+def measure_image(side: int) -> list[Cells]:
+    footprint = memory.image_footprint(side)
+    above = (footprint.peak - MEMORY_AT_MOST) / 1e9
+    is_claimed = footprint.predictions > MEMORY_AT_MOST
+    return [
+        [
+            f"{side}² × {memory.N_DRAWS} × {memory.N_PIXEL_CLASSES}",
+            f"{footprint.predictions / 1e9:.1f}",
+            f"{footprint.peak / 1e9:.2f}",
+            f"{footprint.start / 1e9:.2f}",
+            f"{MEMORY_AT_MOST / 1e9:.0f}" if is_claimed else "none",
+            verdict(above <= 0, f"{above:.2f} GB above") if is_claimed else "not claimed",
+        ]
+    ]
+
+
 # -- all ------------------------------------------------------------------------------------------
 
 
@@ -422,7 +451,9 @@ def summary(rows: Sequence[Cells]) -> str:
 
 def main() -> None:
     chosen = options(__doc__)
-    sections = [make(chosen.quick) for make in (memories, forests, dropouts, laplaces, stacks)]
+    sections = [
+        make(chosen.quick) for make in (memories, images, forests, dropouts, laplaces, stacks)
+    ]
     plan = [(section, measure) for section in sections for measure in section.measures]
     rows: dict[str, list[Cells]] = {section.title: [] for section in sections}
     others = Others()

@@ -498,3 +498,39 @@ def test_bad_parameters_are_refused(alpha, message):
     with pytest.raises(sw.InvalidInput, match=message):
         sw.Dirichlet(alpha)
     assert repr(sw.Dirichlet([1.0, 2.0])) == "Dirichlet(2 classes, batch (), float64)"
+
+
+# -- labels ----------------------------------------------------------------------------------------
+
+
+def test_each_label_has_its_members_and_weights():
+    probs = sw.binary(np.random.default_rng(0).random((5, 3, 4)))  # 5 rows, 3 labels, 4 members
+    weights = np.random.default_rng(1).random((5, 3, 4))
+    samples = sw.by_label(probs, "xyz", weights=weights, class_names=["no", "yes"])
+    assert list(samples) == ["x", "y", "z"]
+    whole = sw.decompose(probs, "log", weights=weights)
+    for j, of_label in enumerate(samples.values()):
+        assert of_label.shape == (5, 4, 2)
+        assert of_label.classes_.tolist() == ["no", "yes"]
+        np.testing.assert_allclose(sw.decompose(of_label, "log").total, whole.total[:, j])
+    assert list(sw.by_label(sw.Samples(probs, weights=[1, 2, 3, 4]))) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("shape", "options", "message"),
+    [
+        ((5, 4, 2), {}, r"shape \(5, 4, 2\) with members before classes"),
+        ((5, 3, 4, 3), {}, r"those of several labels have \(N, L, M, 2\)"),
+        ((5, 3, 4, 2), {"names": ["x", "y"]}, "there are 3 labels, and names are 'x', 'y'"),
+        ((5, 3, 4, 2), {"names": ["x", "y", "x"]}, "each label needs a name of its own"),
+    ],
+)
+def test_predictions_that_are_not_of_labels_are_refused(shape, options, message):
+    with pytest.raises(sw.InvalidInput, match=message):
+        sw.by_label(np.full(shape, 1 / shape[-1]), **options)
+
+
+def test_samples_of_labels_take_no_options():
+    samples = sw.Samples(np.full((5, 3, 4, 2), 0.5))
+    with pytest.raises(sw.InvalidInput, match="not together with Samples"):
+        sw.by_label(samples, weights=[1, 1, 1, 1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 import scorewise as sw
 from support import all_rules, members, own_brier
@@ -164,7 +165,7 @@ def test_losses_of_single_precision_are_above_the_largest_by_rounding_alone(rule
         ({"floor": np.nan}, "floor must be a finite number"),
         ({"rule": "nope"}, "no rule is called"),
         ({"predictions": members(2, 3, 4)[0]}, "one row"),
-        ({"predictions": members(6, 3, 4).reshape(3, 2, 3, 4)}, "reshape arrays with more axes"),
+        ({"predictions": members(6, 3, 4).reshape(3, 2, 3, 4)}, r"are for \(3, 2\)"),
         (
             {"predictions": sw.Samples(members(3, 3, 4)), "weights": [1, 1, 1]},
             "weights cannot be passed with Samples, only with arrays",
@@ -186,3 +187,77 @@ def test_an_infinite_loss_names_the_row_and_the_floor():
     with pytest.raises(sw.InvalidInput, match="log loss of row 7 is infinite") as caught:
         sw.compare(probs, labels, task_loss="log")
     assert [remedy.argument for remedy in caught.value.remedies] == ["floor"]
+
+
+# -- several labels or pixels per row --------------------------------------------------------------
+
+
+def test_losses_of_labels_are_those_of_each_label():
+    probs = sw.binary(np.random.default_rng(0).random((6, 4, 3)))  # 6 rows, 4 members, 3 labels
+    y = np.random.default_rng(1).integers(2, size=(6, 3))
+    losses = sw.task_losses(probs, y, "brier", member_axis=1)
+    assert losses.shape == (6, 3)
+    for j in range(3):
+        np.testing.assert_allclose(losses[:, j], sw.task_losses(probs[:, :, j], y[:, j], "brier"))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("from_logits", [True, False])
+def test_losses_of_pixels_are_those_of_rows(dtype, from_logits):
+    rows = members(24, 3, 5)
+    rows = (np.log(rows) if from_logits else rows).astype(dtype)
+    y = np.random.default_rng(1).integers(5, size=24)
+    pixels = np.moveaxis(rows.reshape(4, 6, 3, 5), [2, 3], [0, 1])  # (M, K, H, W)
+    losses = sw.task_losses(
+        pixels, y.reshape(4, 6), "log", member_axis=0, class_axis=1, from_logits=from_logits
+    )
+    expected = sw.task_losses(rows, y, "log", from_logits=from_logits)
+    np.testing.assert_allclose(losses.ravel(), expected)
+
+
+def test_ignored_labels_have_no_loss():
+    rows, y = members(5, 3, 4), np.array([0, 255, 1, 2, 255], dtype=np.uint8)
+    losses = sw.task_losses(rows, y, ignore_label=255)
+    counts = y != 255
+    np.testing.assert_array_equal(losses[counts], sw.task_losses(rows[counts], y[counts]))
+    assert np.isnan(losses[~counts]).all()
+    assert np.isnan(sw.task_losses(rows, [255] * 5, ignore_label=255)).all()
+    names = sw.task_losses(
+        rows, list("abc") + ["void"] * 2, ignore_label="void", class_names=list("abcd")
+    )
+    assert np.isnan(names).tolist() == [False] * 3 + [True] * 2
+
+
+def test_losses_of_labels_have_gradients_and_weights():
+    z = torch.zeros(2, 3, 4, 2, requires_grad=True)
+    losses = sw.task_losses(z, np.zeros((2, 3), int), "log", from_logits=True)
+    assert losses.shape == (2, 3)
+    losses.sum().backward()
+    assert (z.grad[..., 0] < 0).all()
+    weights = np.array([1.0, 0.0, 0.0, 0.0])
+    probs = sw.binary(np.random.default_rng(0).random((2, 3, 4)))
+    np.testing.assert_allclose(
+        sw.task_losses(probs, np.zeros((2, 3), int), "brier", weights=weights),
+        sw.task_losses(probs[:, :, :1], np.zeros((2, 3), int), "brier"),
+    )
+
+
+def test_losses_of_dirichlets_of_pixels():
+    alpha = np.random.default_rng(0).random((2, 3, 4)) + 1
+    y = np.array([[0, 1, 2], [3, 0, 1]])
+    losses = sw.task_losses(sw.Dirichlet(alpha), y, "brier")
+    expected = sw.task_losses(sw.Dirichlet(alpha.reshape(6, 4)), y.ravel(), "brier")
+    np.testing.assert_allclose(losses.ravel(), expected)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (np.zeros(6, int), r"y has shape \(6,\), and the predictions are for \(6, 3\)"),
+        (np.full((6, 3), 2), r"y\[0, 0\] is 2"),
+        (np.where(np.eye(6, 3) > 0, np.nan, 0.0), r"y\[0, 0\] is missing"),
+    ],
+)
+def test_labels_of_labels_that_do_not_fit_are_refused(y, message):
+    with pytest.raises(sw.InvalidInput, match=message):
+        sw.task_losses(sw.binary(np.full((6, 3, 2), 0.4)), y)

@@ -15,6 +15,7 @@ from scorewise._version import __version__ as __version__
 from scorewise.abstain import certify, certify_threshold, load_policy
 from scorewise.accumulate import Accumulator
 from scorewise.acquire import acquire, acquire_batch, acquire_for
+from scorewise.aggregate import aggregate
 from scorewise.calibrate import fit_calibration, load_calibration, loss_calibration
 from scorewise.compare import advise, compare, evaluate
 from scorewise.curves import augrc, aulc, rejection_curve
@@ -27,7 +28,7 @@ from scorewise.decompose import (
     reverse_epistemic,
 )
 from scorewise.detect import ood_metrics
-from scorewise.distributions import Dirichlet, Samples, binary
+from scorewise.distributions import Dirichlet, Samples, binary, by_label
 from scorewise.errors import ImproperRule, InvalidInput, ScorewiseError
 from scorewise.io import read_logprobs, read_predictions, score_file, write_predictions
 from scorewise.models import explain_model, predict_samples
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         LaplaceClassifier,
         fit_laplace,
         predict_dirichlet,
+        segment,
     )
     from scorewise.report import write_report
 
@@ -66,9 +68,11 @@ __all__ = [
     "acquire_for",
     "active_learning",
     "advise",
+    "aggregate",
     "augrc",
     "aulc",
     "binary",
+    "by_label",
     "certify",
     "certify_threshold",
     "check_kernel",
@@ -100,6 +104,7 @@ __all__ = [
     "rule_from_loss_vector",
     "rules",
     "score_file",
+    "segment",
     "set_num_threads",
     "task_losses",
     "write_predictions",
@@ -120,6 +125,7 @@ __getattr__, __dir__ = lazy_names(
         "fit_laplace": "scorewise.models",
         "plots": "scorewise.plots",
         "predict_dirichlet": "scorewise.models",
+        "segment": "scorewise.models",
         "write_report": "scorewise.report",
     },
 )

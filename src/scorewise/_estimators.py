@@ -34,8 +34,10 @@ def count_rows(X: Any, name: str = "X") -> int:
 # -- models and targets that are not of one class per row -----------------------------------------
 
 _ONE_PROBLEM_PER_LABEL = (
-    "several labels or outputs per row are not supported: treat each label as a problem of two "
-    "classes, with members' probabilities (N, M) of the label in scorewise.binary"
+    "several labels or outputs per row are not supported here. scorewise.predict_samples takes a "
+    "forest fitted on several labels, MultiOutputClassifier or OneVsRestClassifier around a model "
+    "with members (scorewise.BootstrapEnsemble makes one), and lists of multi-label models; "
+    "scorewise.by_label makes one problem of two classes per label"
 )
 _NO_REGRESSION = (
     "regression is not supported: scorewise measures the uncertainty of class probabilities. Sort "
@@ -63,15 +65,20 @@ def check_kind(model: Any, name: str = "") -> None:
         return
     if hasattr(model, "__sklearn_tags__"):
         _check_tags(model, name)
+    if has_several_outputs(model):
+        raise InvalidInput(f"{name} predicts several outputs; {_ONE_PROBLEM_PER_LABEL}")
+
+
+def has_several_outputs(model: Any) -> bool:
+    """Return whether an estimator of scikit-learn predicts several labels or outputs per row."""
     classes = getattr(model, "classes_", None)
-    if (
+    return bool(
         (isinstance(classes, list) and len(classes) and np.ndim(classes[0]))
         or getattr(model, "multilabel_", False)
         or getattr(model, "n_outputs_", 1) not in {1, len(() if classes is None else classes)}
         or type(model).__name__ in {"MultiOutputClassifier", "ClassifierChain"}
         or (getattr(model, "out_activation_", None) == "logistic" and model.n_outputs_ > 1)
-    ):
-        raise InvalidInput(f"{name} predicts several outputs; {_ONE_PROBLEM_PER_LABEL}")
+    )
 
 
 def _check_tags(model: Any, name: str) -> None:

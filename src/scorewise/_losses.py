@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from scorewise import kernels
 from scorewise._array import (
     Array,
     as_dtype_of,
+    is_array,
     is_dask,
     is_recorded,
     namespace,
@@ -20,7 +22,9 @@ from scorewise._array import (
     to_float64,
     to_numpy,
 )
-from scorewise._inputs import apply_floor
+from scorewise._fields import as_array
+from scorewise._inputs import InputOptions, apply_floor
+from scorewise._members import Members
 from scorewise._numerics import sum_product, ten_digits
 from scorewise._rows import (
     RawRows,
@@ -47,18 +51,21 @@ def task_losses(
     *,
     floor: float | None = None,
     labels_are: str | None = None,
+    ignore_label: Any = None,
     **options: Any,
 ) -> Array:
     """Return the loss that the mean prediction of the members incurs in each row.
 
     Use it to get the losses that :func:`scorewise.rejection_curve`,
-    :func:`scorewise.certify_threshold` and :func:`scorewise.loss_calibration` take.
+    :func:`scorewise.certify_threshold` and :func:`scorewise.loss_calibration` take. With several
+    labels or pixels per row it returns the loss of each; :func:`scorewise.aggregate` makes losses
+    of rows or images from them.
 
     Parameters
     ----------
-    predictions : array (n, M, K), Samples or Dirichlet
+    predictions : array (n, M, K) or (..., M, K), Samples or Dirichlet
         As for :func:`scorewise.decompose`.
-    y : array (n,)
+    y : array (n,) or (...)
         Observed classes: names of classes, or indices.
     rule : str or ScoringRule
         The loss.
@@ -68,13 +75,15 @@ def task_losses(
         changes the prediction and its loss, so use a small one.
     labels_are : "names" or "indices", optional
         What ``y`` holds, where numbers could be either.
+    ignore_label : optional
+        A value in ``y`` that is no class, such as 255 in segmentations; the loss there is NaN.
     **options
         Options of :class:`scorewise.Samples`: ``class_names``, ``weights``, ``from_logits``,
         ``member_axis``, …
 
     Returns
     -------
-    array (n,)
+    array (n,) or (...)
         ℓ(θ̄, y), in float64 where the library has it, in the library and on the device of the
         predictions; of Dask arrays, in NumPy. Torch and JAX can differentiate it.
 
@@ -92,6 +101,13 @@ def task_losses(
     >>> sw.task_losses(probs, [0, 1], "log", floor=1e-6).round(3)
     array([ 0.223, 13.816])
 
+    Two rows of three labels, by two members, and a pixel that does not count:
+
+    >>> labels = sw.binary([[[0.9, 0.7], [0.1, 0.3], [0.2, 0.2]]] * 2)
+    >>> sw.task_losses(labels, [[1, 0, 0], [0, 0, 255]], ignore_label=255)
+    array([[ 0.,  0.,  0.],
+           [ 1.,  0., nan]])
+
     Losses of tensors are tensors, with their gradient:
 
     >>> import torch
@@ -101,15 +117,35 @@ def task_losses(
     tensor([[[-0.2500,  0.2500],
              [-0.2500,  0.2500]]])
     """
+    if ignore_label is not None:
+        y, counts = without_ignored(y, ignore_label)
+        losses = task_losses(predictions, y, rule, floor=floor, labels_are=labels_are, **options)
+        xp = namespace(losses)
+        return xp.where(on_device_of(xp, counts, losses), losses, math.nan)
+    if _n_axes(predictions) > 3:
+        return _losses_by_instance(predictions, y, rule, floor, labels_are, options)
     check_member_axis(predictions, y, options)
     distribution = _mean_of_rows(predictions, options) or receive_rows(
         predictions, "predictions", options
     )
+    return _losses_of_rows(predictions, distribution, y, rule, floor, labels_are)
+
+
+def _losses_of_rows(
+    predictions: Any,
+    distribution: Samples | Dirichlet,
+    y: Any,
+    rule: RuleLike,
+    floor: float | None,
+    labels_are: str | None,
+    locate: Callable[[int], str] = "labels[{}]".format,
+) -> Array:
+    """Return ℓ(θ̄, y) of rows; ``distribution`` are the predictions, received."""
     rule = get_rule(rule).for_classes(distribution.classes_)
     recorded = _is_recorded(distribution)
     if recorded and distribution.classes_ is None:
         return _loss(_mean_where_it_is(distribution), y, rule, floor)
-    labels = label_indices(predictions, distribution, y, labels_are)
+    labels = label_indices(predictions, distribution, y, labels_are, locate)
     if recorded:
         return _loss(_mean_where_it_is(distribution), labels, rule, floor)
     losses = losses_of_mean(mean_in_float64(distribution), labels, rule, floor, like=distribution)
@@ -118,6 +154,75 @@ def task_losses(
         return losses
     xp = namespace(array)
     return as_dtype_of(xp, losses, to_float64(xp, array[:0, ...]))
+
+
+def without_ignored(y: Any, ignore_label: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return labels, some label of ``y`` in place of the ignored one, and where they count."""
+    y = as_array(y, "y")
+    counts = np.asarray(y != ignore_label)
+    if counts.all():
+        return y, counts
+    return np.where(counts, y, y[counts][0] if counts.any() else 0), counts
+
+
+# -- several axes of instances: labels of rows, pixels of images -----------------------------------
+
+
+def _n_axes(predictions: Any) -> int:
+    """Return the number of axes with those of members and classes, of arrays and of lists."""
+    if isinstance(predictions, Dirichlet):
+        return len(predictions.alpha.shape) + 1
+    if isinstance(predictions, Samples):
+        return len(predictions.shape)
+    if isinstance(predictions, list | tuple) and len(predictions):
+        return 1 + _n_axes(predictions[0])
+    return len(getattr(predictions, "shape", ()))
+
+
+def _losses_by_instance(
+    predictions: Any,
+    y: Any,
+    rule: RuleLike,
+    floor: float | None,
+    labels_are: str | None,
+    options: dict[str, Any],
+) -> Array:
+    """Return ℓ(θ̄, y) of instances with several axes: those of their means, as rows."""
+    means = _means_of_instances(predictions, options)
+    array = _array_of(means)
+    shape = tuple(array.shape[: -1 if isinstance(means, Dirichlet) else -2])
+    y = y if is_array(y) else as_array(y, "y")
+    if tuple(y.shape) != shape:
+        raise InvalidInput(
+            f"y has shape {tuple(y.shape)}, and the predictions are for {shape}; there must be a "
+            "label for each"
+        )
+
+    def locate(i: int) -> str:
+        return f"y[{', '.join(map(str, np.unravel_index(i, shape)))}]"
+
+    xp = namespace(array)
+    rows = xp.reshape(array, (-1, *array.shape[len(shape) :]))
+    flat = type(means)(rows, check=False, class_names=means.classes_)
+    losses = _losses_of_rows(flat, flat, y.reshape(-1), rule, floor, labels_are, locate)
+    return losses.reshape(shape)
+
+
+def _means_of_instances(predictions: Any, options: dict[str, Any]) -> Samples | Dirichlet:
+    """Return the means θ̄ as the only members ``(..., 1, K)``; a Dirichlet unchanged."""
+    if isinstance(predictions, Dirichlet):
+        return predictions
+    rest = {name: value for name, value in options.items() if name != "weights"}
+    members = Members.of(predictions, options.get("weights"), InputOptions(**rest))
+
+    def mean(block: Members) -> list[Array]:
+        on_host = isinstance(block.raw.values, np.ndarray)
+        by_kernel = kernels.mean(block.raw, block.weights) if on_host else None
+        return [_mean_where_it_is(block.samples) if by_kernel is None else by_kernel]
+
+    [means] = members.compute(mean, 1, keep_classes=True)
+    means = to_numpy(means) if is_dask(means) else means
+    return Samples(means[..., None, :], check=False, class_names=members.raw.classes)
 
 
 def _mean_of_rows(predictions: Any, options: dict[str, Any]) -> Samples | None:

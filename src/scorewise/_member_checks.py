@@ -41,13 +41,15 @@ class MemberChecks:
         self._compared: list[np.ndarray] = []
 
     def watch(self, chunks: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
-        """Yield the chunks ``(n, M, K)``, and look at each."""
+        """Yield the chunks ``(n, M, K)`` or ``(n, L, M, K)``, and look at each."""
         for chunk in chunks:
             self.see(chunk)
             yield chunk
 
     def see(self, probs: np.ndarray) -> None:
-        """Look at probabilities ``(n, M, K)`` of further rows."""
+        """Look at probabilities ``(n, M, K)`` of further rows, or ``(n, L, M, K)`` of L labels."""
+        self._n_rows += len(probs)
+        probs = probs.reshape(-1, *probs.shape[-2:])  # each label of a row is a row here
         n, m, k = probs.shape
         step = max(1, _BLOCK // (m * k))
         for start in range(0, n, step) if self._is_certain else ():
@@ -59,7 +61,6 @@ class MemberChecks:
         most = min(_MOST_ROWS, max(1, _MOST_NUMBERS // (m * k))) - sum(map(len, self._compared))
         if most > 0 and n:
             self._compared.append(probs[evenly_spaced(n, most)])  # a copy
-        self._n_rows += n
 
     def problems(self) -> list[str]:
         """Return a sentence for each problem, without a full stop."""

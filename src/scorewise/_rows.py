@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -71,11 +71,16 @@ def receive_labelled(
 
 
 def label_indices(
-    predictions: Any, distribution: Samples | Dirichlet, y: Any, labels_are: str | None
+    predictions: Any,
+    distribution: Samples | Dirichlet,
+    y: Any,
+    labels_are: str | None,
+    locate: Callable[[int], str] = "labels[{}]".format,
 ) -> np.ndarray:
     """Return class indices (n,), from ``y`` or from the file of the predictions.
 
-    ``distribution`` are the predictions after :func:`receive_rows`.
+    ``distribution`` are the predictions after :func:`receive_rows`; ``locate`` names the label of a
+    row in messages.
     """
     file = predictions if isinstance(predictions, Predictions) else None
     if y is None and file is not None:
@@ -87,8 +92,8 @@ def label_indices(
         raise InvalidInput(_NO_LABELS, _LABELS)
     names = class_names_of(distribution)
     shape = _shape_of_mean(distribution)
-    labels = checked_labels(y, shape, names, labels_are=labels_are, all_labelled=True)
-    _check_complete(labels)
+    labels = checked_labels(y, shape, names, locate, labels_are=labels_are, all_labelled=True)
+    _check_complete(labels, locate)
     if names is None and labels_are is None:
         _check_numbered_from_zero(distribution, labels)
     return labels
@@ -120,13 +125,13 @@ def _labels_of_file(
     return file.labels
 
 
-def _check_complete(labels: np.ndarray) -> None:
+def _check_complete(labels: np.ndarray, locate: Callable[[int], str] = "labels[{}]".format) -> None:
     """Raise if a row has no label."""
     missing = labels == UNLABELLED
     if missing.any():
         first = int(np.argmax(missing))
         raise InvalidInput(
-            f"labels[{first}] is missing; {int(missing.sum())} of {len(labels)} rows have no "
+            f"{locate(first)} is missing; {int(missing.sum())} of {len(labels)} rows have no "
             "label, and each row needs one here",
             index=(first,),
         )
@@ -298,7 +303,10 @@ def _check_rows(n_axes: int, name: str) -> None:
             "of n rows and M members"
         )
     if n_axes != 3:
-        raise InvalidInput(f"{name} must be rows (n, M, K); reshape arrays with more axes")
+        raise InvalidInput(
+            f"{name} must be rows (n, M, K); of several labels or pixels, pass those of one label "
+            "(scorewise.by_label), or reshape them"
+        )
 
 
 def check_comparable(predictions: Samples | Dirichlet, ood: Samples | Dirichlet) -> None:

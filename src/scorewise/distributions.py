@@ -43,9 +43,10 @@ from scorewise._fields import checked_classes
 from scorewise._inputs import InputOptions, RawPredictions, StoredAs, classes_last, raw_members
 from scorewise._notebook import TextInNotebooks
 from scorewise._numerics import sum_of_others
+from scorewise._text import quoted_names
 from scorewise.errors import InvalidInput
 
-__all__ = ["Dirichlet", "Samples", "StoredAs", "binary"]
+__all__ = ["Dirichlet", "Samples", "StoredAs", "binary", "by_label"]
 
 
 def binary(p: Any) -> Array:
@@ -366,6 +367,68 @@ class Samples(TextInNotebooks):
             return work(Samples._trusted(probs, weights, self.stored_as, self.classes_))
 
         return map_blocks(of_block, self.probs, parts=parts)
+
+
+@validate.takes_options_of(Samples)
+def by_label(predictions: Any, names: Any = None, **options: Any) -> dict[Any, Samples]:
+    """Return the samples of each label of a multi-label problem, by the names of the labels.
+
+    Use it for what takes rows ``(N, M, 2)``, such as a policy or an evaluation for each label.
+    :func:`scorewise.decompose` takes all labels at once.
+
+    Parameters
+    ----------
+    predictions : array (N, L, M, 2) or Samples
+        Probabilities of L labels, each a problem of two classes; ``member_axis=1`` for
+        ``(N, M, L, 2)``.
+    names : sequence of L labels, optional
+        Names of the labels; 0 to L − 1 by default.
+    **options
+        Options of :class:`scorewise.Samples`: ``weights``, ``member_axis``, ``from_logits``, …
+
+    Returns
+    -------
+    dict
+        From the name of a label to its Samples ``(N, M, 2)``.
+
+    Raises
+    ------
+    InvalidInput
+        If the shape is another, or there are not L different names.
+
+    Examples
+    --------
+    >>> import numpy as np, scorewise as sw
+    >>> probs = sw.binary(np.full((5, 3, 2), 0.5))  # 5 rows, 3 members, 2 labels
+    >>> sw.by_label(probs, ["spam", "urgent"], member_axis=1)["urgent"]
+    Samples(3 members, 2 classes, batch (5,), float64)
+    """
+    is_samples = isinstance(predictions, Samples)
+    if is_samples and options:
+        raise InvalidInput(f"{', '.join(options)}: pass to Samples(...), not together with Samples")
+    samples = predictions if is_samples else Samples(predictions, **options)
+    shape = samples.shape
+    if len(shape) != 4 or shape[-1] != 2:
+        raise InvalidInput(
+            f"the predictions have shape {shape} with members before classes; those of several "
+            "labels have (N, L, M, 2), which scorewise.binary makes of the probabilities (N, L, M)"
+        )
+    labels = range(shape[1]) if names is None else list(names)
+    if len(labels) != shape[1] or len(set(labels)) != shape[1]:
+        raise InvalidInput(
+            f"there are {shape[1]} labels, and names are {quoted_names(map(str, labels))}; each "
+            "label needs a name of its own"
+        )
+    w = samples.weights
+    return {
+        name: Samples._trusted(
+            samples.probs[:, j, ...],
+            w if w is None or w.ndim == 1 else w[:, j, ...],
+            samples.stored_as,
+            samples.classes_,
+        )
+        for j, name in enumerate(labels)
+    }
 
 
 def _rows_of(weights: Array | None, index: tuple[slice, ...]) -> Array | None:

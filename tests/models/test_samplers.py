@@ -280,15 +280,15 @@ BAD_MODELS = {
     ),
     "several outputs of a forest": (
         lambda: forest(2).fit(IRIS, np.c_[SPECIES, SPECIES == 1]),
-        r"several labels or outputs per row are not supported",
+        r"output 0 of RandomForestClassifier has the classes \[0, 1, 2\]",
     ),
     "several outputs": (
-        lambda: [tree_on(SPECIES), tree_on(np.c_[SPECIES, SPECIES])],
-        r"member 1 \(DecisionTreeClassifier\) predicts several outputs; several labels",
+        lambda: [tree_on(np.c_[SPECIES, SPECIES]), tree_on(np.c_[SPECIES, SPECIES])],
+        r"output 0 of member 0 \(DecisionTreeClassifier\) has the classes \[0, 1, 2\]",
     ),
     "several outputs of different classes": (
         lambda: [tree_on(SPECIES), tree_on(np.c_[SPECIES, SPECIES == 1])],
-        r"member 1 \(DecisionTreeClassifier\) predicts several outputs; several labels",
+        r"member 0 \(DecisionTreeClassifier\) predicts one label per row, and another member",
     ),
     "a regression forest": (
         lambda: RandomForestRegressor(2).fit(IRIS, SPECIES),

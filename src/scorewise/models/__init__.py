@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from scorewise.models.torch._deep_ensembles import DeepEnsemble
     from scorewise.models.torch._evidential import predict_dirichlet
     from scorewise.models.torch._laplace import fit_laplace
+    from scorewise.models.torch._segment import Segmentation, segment
 
 __all__ = [
     "Adapter",
@@ -34,6 +35,7 @@ __all__ = [
     "ModelExplanation",
     "Sampler",
     "SamplingOptions",
+    "Segmentation",
     "explain_model",
     "fit_laplace",
     "has_members",
@@ -43,6 +45,7 @@ __all__ = [
     "predict_dirichlet",
     "predict_samples",
     "register_adapter",
+    "segment",
     "unregister_adapter",
 ]
 
@@ -52,8 +55,16 @@ __getattr__, __dir__ = lazy_names(
         "BootstrapEnsemble": "scorewise.models.sklearn._bootstrap",
         "DeepEnsemble": "scorewise.models.torch._deep_ensembles",
         "LaplaceClassifier": "scorewise.models.sklearn._laplace_classifier",
+        "Segmentation": "scorewise.models.torch._segment",
         "fit_laplace": "scorewise.models.torch._laplace",
         "predict_dirichlet": "scorewise.models.torch._evidential",
+        "segment": "scorewise.models.torch._segment",
     },
-    {"DeepEnsemble": "torch", "fit_laplace": "laplace", "predict_dirichlet": "torch"},
+    {
+        "DeepEnsemble": "torch",
+        "Segmentation": "torch",
+        "fit_laplace": "laplace",
+        "predict_dirichlet": "torch",
+        "segment": "torch",
+    },
 )

@@ -18,7 +18,8 @@ from scorewise.errors import InvalidInput
 
 _WRITER = {"scorewise": "predict_samples"}  # attributes of our Zarr arrays
 
-Chunks = Iterator[np.ndarray]  # each (n, M, K): all members of consecutive rows
+# each (n, M, K), or (n, L, M, 2) of L labels: all members of consecutive rows
+Chunks = Iterator[np.ndarray]
 
 
 def check_destination(out: Any, into: Any, n_rows: int | None) -> None:
@@ -54,7 +55,7 @@ def _may_be_replaced(path: Path) -> bool:
 
 def _is_our_npy(path: Path) -> bool:
     stored = np.load(path, mmap_mode="r", allow_pickle=False)
-    return isinstance(stored, np.ndarray) and stored.ndim == 3 and stored.dtype.kind == "f"
+    return isinstance(stored, np.ndarray) and stored.ndim in {3, 4} and stored.dtype.kind == "f"
 
 
 def _is_our_zarr(path: Path) -> bool:
@@ -64,7 +65,8 @@ def _is_our_zarr(path: Path) -> bool:
     if not isinstance(stored, zarr.Array) or dict(stored.attrs) != _WRITER:
         return False
     n_chunks = -(-stored.shape[0] // stored.chunks[0])
-    names = {"zarr.json", *(f"c/{i}/0/0" for i in range(n_chunks))}
+    zeros = "/0" * (stored.ndim - 1)
+    names = {"zarr.json", *(f"c/{i}{zeros}" for i in range(n_chunks))}
     return all(
         is_real_folder(entry)
         or (is_real_file(entry) and entry.relative_to(path).as_posix() in names)
@@ -80,7 +82,7 @@ def _check_array(out: Any, n_rows: int | None) -> None:
             f"out= has dtype {out.dtype}; it must be a floating-point array of NumPy or Zarr, in "
             "float32 or float64"
         )
-    if len(out.shape) != 3 or n_rows not in {None, out.shape[0]}:
+    if len(out.shape) not in {3, 4} or n_rows not in {None, out.shape[0]}:
         raise InvalidInput(f"out= has shape {tuple(out.shape)}; it must be ({n_rows or 'N'}, M, K)")
     if isinstance(out, np.ndarray) and not out.flags.writeable:
         raise InvalidInput("out= is read-only; open it for writing (mmap_mode='r+')")
@@ -115,8 +117,8 @@ def _in_memory(chunks: Chunks, n_rows: int | None) -> np.ndarray:
 def _in_array(chunks: Chunks, out: Any) -> Any:
     first = next(chunks)
     if tuple(out.shape[1:]) != first.shape[1:]:
-        _, m, k = first.shape
-        raise InvalidInput(f"out= has shape {tuple(out.shape)}; it must be (N, {m}, {k})")
+        shape = ", ".join(map(str, first.shape[1:]))
+        raise InvalidInput(f"out= has shape {tuple(out.shape)}; it must be (N, {shape})")
     _fill(out, first, chunks)
     return out if isinstance(out, np.ndarray) else _lazily(out)
 

@@ -6,6 +6,7 @@ them in threads, a chunk of rows at a time, and checks their outputs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -89,9 +90,9 @@ class Sampler(Protocol):
     def chunks(self, X: Any, batch_size: int | None) -> Generator[np.ndarray]:
         """Yield all members' probabilities ``(n, M, K)`` of the first rows, the next, and so on.
 
-        ``batch_size`` is the number of rows per chunk; None lets the sampler choose. A
-        member is one function: a row's probabilities do not depend on its chunk. A chunk may be
-        overwritten when the next is taken.
+        Those of multi-label models are ``(n, L, M, 2)``. ``batch_size`` is the number of rows per
+        chunk; None lets the sampler choose. A member is one function: a row's probabilities do not
+        depend on its chunk. A chunk may be overwritten when the next is taken.
         """
 
 
@@ -111,7 +112,8 @@ class Member:
     name : str
         For messages, such as ``"member 3 (GaussianNB)"``.
     predict : callable
-        From prepared rows to the probabilities ``(n, k)`` of the member's classes.
+        From prepared rows to the probabilities ``(n, k)`` of the member's classes, or ``(n, L, 2)``
+        of L labels.
     columns : array (k,), optional
         Indices of the member's classes among the committee's; None for all of them.
     decision_function : callable, optional
@@ -140,12 +142,15 @@ class Committee:
         From rows as the user has them to rows as members take them.
     weights : array (M,), optional
         Weights of the members; None where they are equal.
+    n_labels : int, optional
+        Number L of labels, each with these classes, of a multi-label model.
     """
 
     members: tuple[Member, ...]
     classes: np.ndarray
     prepare: Callable[[Any], Any] = _unchanged
     weights: np.ndarray | None = None
+    n_labels: int | None = None
 
     def subset(self, indices: Sequence[int]) -> Committee:
         """Return the committee of some members."""
@@ -213,6 +218,7 @@ class CommitteeSampler:
             _check_weights(self.weights, self.n_members)
         self._are_trees = all(member.is_tree for member in committee.members)
         self._n_classes = len(committee.classes)
+        self._labels = () if committee.n_labels is None else (committee.n_labels,)
 
     @classmethod
     def of(cls, committee: Committee, options: SamplingOptions) -> CommitteeSampler:
@@ -232,10 +238,10 @@ class CommitteeSampler:
             raise InvalidInput("the model has only one class, so that no prediction is uncertain")
         n, m = self.n_rows(X), self.n_members
         if n == 0:
-            yield np.empty((0, m, self._n_classes))
+            yield np.empty((0, *self._labels, m, self._n_classes))
         X = X.tocsr() if issparse(X) else X
         chunk = _TREES_CHUNK if self._are_trees else _CHUNK
-        size = batch_size or max(1, chunk // (m * self._n_classes))
+        size = batch_size or max(1, chunk // math.prod((*self._labels, m, self._n_classes)))
         for start in range(0, n, size):
             rows = X if size >= n else _safe_indexing(X, slice(start, start + size))
             prepared = call_named(self.committee.prepare, rows, "the model", start)
@@ -247,10 +253,10 @@ class CommitteeSampler:
         members = self.committee.members
         n_threads = 1 if n * len(members) < _FEW else get_num_threads()
         if self._are_trees:
-            probs = np.empty((n, len(members), self._n_classes))
+            probs = np.empty((n, *self._labels, len(members), self._n_classes))
 
             def write(i: int) -> bool:
-                members[i].predict(rows, out=probs[:, i])
+                members[i].predict(rows, out=probs[..., i, :])
                 return True
 
             run_in_threads((partial(write, i) for i in range(len(members))), n_threads)
@@ -261,7 +267,7 @@ class CommitteeSampler:
         for result in results:
             if isinstance(result, InvalidInput):
                 raise result
-        return np.stack(results, axis=1)
+        return np.stack(results, axis=-2)
 
     def _predict_one(
         self, member: Member, rows: Any, start: int, n: int
@@ -270,7 +276,7 @@ class CommitteeSampler:
         try:
             probs = np.asarray(call_named(member.predict, rows, member.name))
             n_known = self._n_classes if member.columns is None else len(member.columns)
-            check_member(probs, n, n_known, member.name, start)
+            check_member(probs, (n, *self._labels, n_known), member.name, start)
         except InvalidInput as error:
             return error
         return add_missing_classes(probs, member.columns, self._n_classes)
@@ -311,7 +317,7 @@ class _CheckedSampler:
                         f"{self.n_members}, classes)"
                     )
                 for m in range(self.n_members):
-                    check_member(probs[:, m], len(probs), probs.shape[2], f"member {m}", start)
+                    check_member(probs[:, m], (len(probs), probs.shape[2]), f"member {m}", start)
                 start += len(probs)
                 yield probs
 
@@ -403,8 +409,8 @@ def mean_of(sampler: Sampler, X: Any) -> np.ndarray:
 
     def mean(chunk: np.ndarray) -> np.ndarray:
         if weights is None:
-            return chunk.mean(axis=1)
-        return np.average(chunk, axis=1, weights=weights)
+            return chunk.mean(axis=-2)
+        return np.average(chunk, axis=-2, weights=weights)
 
     with closing(sampler.chunks(X, None)) as chunks:
         return np.concatenate([mean(chunk) for chunk in chunks])
@@ -440,28 +446,34 @@ def _check_weights(weights: np.ndarray, n_members: int) -> None:
         )
 
 
-def check_member(probs: np.ndarray, n_rows: int, n_classes: int, name: str, start: int) -> None:
-    """Raise unless each row ``(n, K)`` is a distribution; the message names member and row."""
+def check_member(probs: np.ndarray, shape: tuple[int, ...], name: str, start: int) -> None:
+    """Raise unless rows, of this shape, are distributions; the message names member and row.
+
+    The shape is ``(n, K)``, or ``(n, L, 2)`` for several labels.
+    """
     if probs.dtype.name not in SUM_TOLERANCE:
         raise InvalidInput(f"{name} returns dtype {probs.dtype}; probabilities are floats")
-    if probs.shape != (n_rows, n_classes):
+    if probs.shape != shape:
+        n_rows, *labels, n_classes = shape
+        of_labels = f", {labels[0]} labels" if labels else ""
         raise InvalidInput(
-            f"{name} returns shape {probs.shape}; for {n_rows} rows and its {n_classes} "
-            f"classes it must be {(n_rows, n_classes)}"
+            f"{name} returns shape {probs.shape}; for {n_rows} rows{of_labels} and its {n_classes} "
+            f"classes it must be {shape}"
         )
     with np.errstate(all="ignore"):
         sums = probs.sum(axis=-1)
         wrong = ~((np.abs(sums - 1) <= SUM_TOLERANCE[probs.dtype.name]) & (probs.min(-1) >= 0))
     if not wrong.any():
         return
-    i = int(np.argmax(wrong))
-    row = probs[i]
+    place = np.unravel_index(np.argmax(wrong), wrong.shape)
+    row = probs[place]
+    where = f"row {start + place[0]}" + "".join(f", label {j}" for j in place[1:])
     if not np.isfinite(row).all():
         k = int(np.argmax(~np.isfinite(row)))
-        problem = f"returns {row[k]} for row {start + i}, class {k}"
+        problem = f"returns {row[k]} for {where}, class {k}"
     elif (row < 0).any():
         k = int(np.argmax(row < 0))
-        problem = f"returns {row[k]:.6g} for row {start + i}, class {k}, which is negative"
+        problem = f"returns {row[k]:.6g} for {where}, class {k}, which is negative"
     else:
-        problem = f"returns probabilities for row {start + i} that sum to {sums[i]:.9g}, not 1"
+        problem = f"returns probabilities for {where} that sum to {sums[place]:.9g}, not 1"
     raise InvalidInput(f"{name} {problem}; predict_proba must return probabilities")

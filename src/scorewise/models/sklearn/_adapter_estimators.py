@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from scorewise._estimators import has_several_outputs
 from scorewise.errors import InvalidInput
 from scorewise.models._adapters import (
     ALL_OPTIONS,
@@ -22,6 +23,7 @@ from scorewise.models._adapters import (
     make_sampler,
 )
 from scorewise.models._samplers import (
+    Committee,
     CommitteeSampler,
     Sampler,
     SamplingOptions,
@@ -34,8 +36,19 @@ from scorewise.models._samplers import (
 
 def _sample_forest(forest: Any, options: SamplingOptions) -> Sampler:
     from scorewise.models.sklearn._ensembles import committee_of_forest
+    from scorewise.models.sklearn._multi_label import committee_of_multi_label_forest
 
-    return CommitteeSampler.of(committee_of_forest(forest), options)
+    of_labels = has_several_outputs(forest)
+    committee = committee_of_multi_label_forest if of_labels else committee_of_forest
+    return CommitteeSampler.of(committee(forest), options)
+
+
+def _classes_of_forest(forest: Any) -> Any:
+    if not has_several_outputs(forest):
+        return getattr(forest, "classes_", None)
+    from scorewise.models.sklearn._multi_label import classes_of_outputs
+
+    return classes_of_outputs(forest)
 
 
 def _describe_forest(forest: Any) -> str:
@@ -79,16 +92,38 @@ def _describe_bootstrap(ensemble: Any) -> str:
     )
 
 
-def _sample_list(classifiers: Any, options: SamplingOptions) -> Sampler:
+def _committee_of_list(models: Any) -> Committee:
     from scorewise.models.sklearn._ensembles import committee_of_classifiers
+    from scorewise.models.sklearn._multi_label import committee_of_multi_label_models
 
-    return CommitteeSampler.of(committee_of_classifiers(classifiers), options)
+    of_labels = any(map(has_several_outputs, models))
+    return (committee_of_multi_label_models if of_labels else committee_of_classifiers)(models)
 
 
-def _classes_of_list(classifiers: Any) -> Any:
-    from scorewise.models.sklearn._ensembles import committee_of_classifiers
+# -- a model for each label -----------------------------------------------------------------------
 
-    return committee_of_classifiers(classifiers).classes
+_is_by_label = instance_of(
+    "sklearn.multioutput.MultiOutputClassifier", "sklearn.multiclass.OneVsRestClassifier"
+)
+
+
+def _sample_by_label(model: Any, options: SamplingOptions) -> Sampler:
+    from scorewise.models.sklearn._ensembles import check_fitted
+    from scorewise.models.sklearn._multi_label import committee_of_estimators
+
+    check_fitted(model, type(model).__name__)
+    return CommitteeSampler(committee_of_estimators(model, options))
+
+
+def _classes_by_label(model: Any) -> Any:
+    from scorewise.models.sklearn._multi_label import classes_of_estimators
+
+    return classes_of_estimators(model)
+
+
+def _describe_by_label(model: Any) -> str:
+    members = next(filter(has_members, model.estimators_), None)
+    return "" if members is None else f"for each label, {describe_members(members)}"
 
 
 # -- pipelines, frozen estimators, searches, calibrations, thresholds ------------------------------
@@ -177,6 +212,7 @@ ADAPTERS = (
         matches=instance_of(
             "sklearn.ensemble.RandomForestClassifier", "sklearn.ensemble.ExtraTreesClassifier"
         ),
+        classes=_classes_of_forest,
         sampler=_sample_forest,
         describe=_describe_forest,
     ),
@@ -200,6 +236,14 @@ ADAPTERS = (
         matches=instance_of("scorewise.models.sklearn._bootstrap.BootstrapEnsemble"),
         sampler=_sample_bootstrap,
         describe=_describe_bootstrap,
+    ),
+    Adapter(
+        matches=lambda model: _is_by_label(model) and has_several_outputs(model),
+        classes=_classes_by_label,
+        sampler=_sample_by_label,
+        options=ALL_OPTIONS,
+        describe=_describe_by_label,
+        inside=lambda model: model.estimator,
     ),
     Adapter(
         matches=instance_of("sklearn.pipeline.Pipeline"),
@@ -247,8 +291,8 @@ ADAPTERS = (
     ),
     Adapter(
         matches=lambda model: isinstance(model, list | tuple),
-        classes=_classes_of_list,
-        sampler=_sample_list,
+        classes=lambda models: _committee_of_list(models).classes,
+        sampler=lambda models, options: CommitteeSampler.of(_committee_of_list(models), options),
         describe=lambda classifiers: (
             "the classifiers in the list, an ensemble by its mean; what they approximate depends "
             "on how they were fitted"

@@ -13,6 +13,7 @@ from sklearn.utils.validation import _check_method_params, check_consistent_leng
 
 from scorewise import _validate as validate
 from scorewise._estimators import (
+    check_kind,
     check_no_threshold,
     check_targets,
     fit_router,
@@ -114,6 +115,7 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             depend on a decision threshold.
         """
         validate.whole(self.n_members, "n_members", at_least=1)
+        check_kind(self.estimator)
         check_gives_probabilities(self.estimator, type(self.estimator).__name__)
         check_no_threshold(self.estimator, self)
         y = check_targets(y)

@@ -91,8 +91,7 @@ def check_fitted(model: Any, name: str) -> None:
 
 
 def check_gives_probabilities(model: Any, name: str) -> None:
-    """Raise if a model, fitted or not, is no classifier with predict_proba."""
-    check_kind(model, name)
+    """Raise if a model, fitted or not, has no predict_proba."""
     if not hasattr(model, "predict_proba"):
         raise InvalidInput(
             f"{name} has no predict_proba; use a classifier that gives probabilities, or wrap it "
@@ -109,22 +108,29 @@ def check_gives_probabilities(model: Any, name: str) -> None:
 def committee_of_forest(forest: Any) -> Committee:
     """Return a fitted forest as a committee."""
     check_fitted(forest, type(forest).__name__)
-    check_kind(forest)
+    return committee_of_trees(forest, forest.classes_, lambda tree: tree.value[:, 0, :])
+
+
+def committee_of_trees(
+    forest: Any,
+    classes: np.ndarray,
+    values: Callable[[Any], np.ndarray],
+    n_labels: int | None = None,
+) -> Committee:
+    """Return the trees of a forest as a committee; ``values`` are those of a tree's nodes."""
     members = tuple(
-        Member(f"tree {i}", _leaf_reader(tree), is_tree=True)
+        Member(f"tree {i}", _leaf_reader(tree.tree_, values(tree.tree_)), is_tree=True)
         for i, tree in enumerate(forest.estimators_)
     )
-    return Committee(members, forest.classes_, partial(_rows_for_trees, forest))
+    return Committee(members, classes, partial(_rows_for_trees, forest), n_labels=n_labels)
 
 
-def _leaf_reader(tree: Any) -> Callable[..., np.ndarray]:
-    """Return a function from :func:`_rows_for_trees` to the probabilities ``(n, K)`` of a tree."""
-    structure = tree.tree_
-    values = structure.value[:, 0, :]  # a copy, made once
+def _leaf_reader(tree: Any, values: np.ndarray) -> Callable[..., np.ndarray]:
+    """Return a function from :func:`_rows_for_trees` to the values of a tree's leaves."""
 
     def read(X: Any, out: np.ndarray | None = None) -> np.ndarray:
         # Leaves are in range; mode="clip" lets NumPy write into out without a buffer.
-        return np.take(values, structure.apply(X), axis=0, out=out, mode="clip")
+        return np.take(values, tree.apply(X), axis=0, out=out, mode="clip")
 
     return read
 

@@ -7,6 +7,7 @@ layer is computed once: that layer returns the rows of all draws as one large ba
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
@@ -38,7 +39,17 @@ _SELU_FLOOR = -1.7580993408473766  # the limit of SELU, which alpha dropout inse
 
 _DROP_ALL = -1  # index of a draw that drops everything
 
+_BLOCK = 32  # positions whose masks are drawn together, in each direction
+
 LayerChoice = str | frozenset[str]  # "all", "last", or the names of layers
+
+
+class Window(NamedTuple):
+    """The part of an image that a network sees; all windows start at multiples of a number."""
+
+    rows: range
+    columns: range
+    alignment: int
 
 
 class LayerCall(NamedTuple):
@@ -126,8 +137,8 @@ class DropoutSampler:
         self.n_members = options.n_draws
         self._module = module
         self._name = type(module).__name__
-        layers = _dropout_layers(module)
-        self._choice = _choose(options.dropout, layers)
+        layers = dropout_layers(module)
+        self._choice = choose_layers(options.dropout, layers)
         self._masks = DropoutMasks(layers, self.n_members, options.seed)
         names = [f"{self._name}, draw {m}" for m in range(self.n_members)]
         self._reader = OutputReader(names, options.output, of_one_model=True)
@@ -144,7 +155,7 @@ class DropoutSampler:
         with (
             evaluation_mode([self._module], self._requested_device) as self._device,
             self._masks.attached(),
-            _layer_by_layer(),
+            layer_by_layer(),
         ):
             yield from stream(X, self._draw, self._module, self._device, batch_size)
             self._reader.finish()
@@ -235,7 +246,7 @@ def _are_same(x: Tensor, y: Tensor, effect: Tensor | None = None) -> bool:
 
 
 @contextmanager
-def _layer_by_layer() -> Iterator[None]:
+def layer_by_layer() -> Iterator[None]:
     """Turn off the compiler, which skips hooks, and fused attention, which skips layers."""
     compiler = getattr(torch.compiler, "set_stance", None)
     fused = torch.backends.mha.get_fastpath_enabled()
@@ -247,12 +258,12 @@ def _layer_by_layer() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(fused)
 
 
-def _dropout_layers(module: nn.Module) -> dict[str, _DropoutNd]:
+def dropout_layers(module: nn.Module) -> dict[str, _DropoutNd]:
     """The dropout layers of a module by name."""
     return {name: part for name, part in module.named_modules() if isinstance(part, _DropoutNd)}
 
 
-def _choose(chosen: Any, layers: Mapping[str, _DropoutNd]) -> LayerChoice:
+def choose_layers(chosen: Any, layers: Mapping[str, _DropoutNd]) -> LayerChoice:
     """The user's choice of layers: "all", "last", or a set of names."""
     if isinstance(chosen, str) and chosen in {"all", "last"}:
         return chosen
@@ -287,6 +298,9 @@ class DropoutMasks:
         self._plan: DropoutPlan | None = None
         self._draws: Sequence[int] = ()
         self._n_rows = 0
+        self._window: Window | None = None
+        # numbers of pixels, and of positions in the input of a layer, in each direction
+        self._first_windows: dict[LayerCall, tuple[tuple[int, int], ...]] = {}
 
     @contextmanager
     def attached(self) -> Iterator[None]:
@@ -309,18 +323,20 @@ class DropoutMasks:
             self._observed = None
 
     @contextmanager
-    def drawing(self, plan: DropoutPlan, draws: Sequence[int], n_rows: int) -> Iterator[None]:
+    def drawing(
+        self, plan: DropoutPlan, draws: Sequence[int], n_rows: int, window: Window | None = None
+    ) -> Iterator[None]:
         """Run a pass in which the layers of the plan drop.
 
         With several draws, the first of these layers gets n rows and returns n rows of each draw,
-        one draw after the other.
+        one draw after the other. A window is the part of an image that the only row is.
         """
         self._begin()
-        self._plan, self._n_rows, self._draws = plan, n_rows, draws
+        self._plan, self._n_rows, self._draws, self._window = plan, n_rows, draws, window
         try:
             yield
         finally:
-            self._plan = None
+            self._plan = self._window = None
         if tuple(self._calls) != plan.calls:
             raise InvalidInput("which dropout layers run depends on the values of X")
 
@@ -359,6 +375,9 @@ class DropoutMasks:
         """The masks of the current draws for a row of this shape."""
         if isinstance(self.layers[call.layer], _BY_CHANNEL):
             shape = (*shape[:2], *(1 for _ in shape[2:]))
+        if self._window is not None and math.prod(shape[2:]) > 1:
+            drawn = [self._draw_window(draw, call, shape, self._window) for draw in self._draws]
+            return torch.stack(drawn).to(device)
         masks = self._masks.get(call)
         if masks is None or tuple(masks.shape[1:]) != shape:
             drawn = [self._draw_mask(draw, call, shape) for draw in range(self._n_draws)]
@@ -368,9 +387,67 @@ class DropoutMasks:
             return masks[:-1]
         return torch.stack([masks[draw] for draw in self._draws])
 
-    def _draw_mask(self, draw: int, call: LayerCall, shape: tuple[int, ...]) -> Tensor:
-        rng = generator(self._seed, draw, self._numbers[call.layer], call.n_before)
+    def _draw_mask(self, draw: int, call: LayerCall, shape: tuple[int, ...], *block: int) -> Tensor:
+        rng = generator(self._seed, draw, self._numbers[call.layer], call.n_before, *block)
         return torch.from_numpy(rng.random(shape, dtype="float32") >= self.layers[call.layer].p)
+
+    def _draw_window(
+        self, draw: int, call: LayerCall, shape: tuple[int, ...], window: Window
+    ) -> Tensor:
+        """Return the part of a draw's mask for the whole image that a window sees.
+
+        The mask is drawn in blocks of positions, each from its own seed, so that all windows see
+        the same draw.
+        """
+        if len(shape) != 4:
+            raise InvalidInput(
+                f"the dropout layer {call.layer!r} gets shape {shape}, which does not show the "
+                "positions of pixels; use torch.nn.Dropout2d there, or pass a list of networks"
+            )
+        rows, columns = self._cells(call, shape[2:], window)
+        blocks = [
+            torch.cat(
+                [
+                    self._draw_mask(draw, call, (1, shape[1], _BLOCK, _BLOCK), i, j)
+                    for j in range(columns.start // _BLOCK, -(-columns.stop // _BLOCK))
+                ],
+                dim=3,
+            )
+            for i in range(rows.start // _BLOCK, -(-rows.stop // _BLOCK))
+        ]
+        top, left = rows.start % _BLOCK, columns.start % _BLOCK
+        height, width = shape[2:]
+        return torch.cat(blocks, dim=2)[:, :, top : top + height, left : left + width]
+
+    def _cells(self, call: LayerCall, sizes: tuple[int, ...], window: Window) -> list[range]:
+        """Return the rows and columns of a layer's input for the whole image that a window sees.
+
+        The first window, at the origin, shows how many pixels a cell is wide.
+        """
+        ranges = (window.rows, window.columns)
+        firsts = self._first_windows.setdefault(
+            call, tuple((len(pixels), n) for pixels, n in zip(ranges, sizes, strict=True))
+        )
+        cells = []
+        for pixels, n, first in zip(ranges, sizes, firsts, strict=True):
+            start = 0 if pixels.start == 0 else pixels.start // self._stride(call, *first, window)
+            cells.append(range(start, start + n))
+        return cells
+
+    def _stride(self, call: LayerCall, n_pixels: int, n_cells: int, window: Window) -> int:
+        """Return how many pixels a cell is wide: a number at whose multiples windows start.
+
+        Networks round up or down where their stride does not divide the pixels.
+        """
+        for stride in range(window.alignment, 0, -1):
+            rounding = abs(n_pixels / stride - n_cells)
+            if window.alignment % stride == 0 and rounding < 1:
+                return stride
+        raise InvalidInput(
+            f"the dropout layer {call.layer!r} sees {n_cells} positions of {n_pixels} pixels, and "
+            "windows start between two of them; pass a tile and a halo that are multiples of the "
+            "network's stride, such as 512 and 64"
+        )
 
 
 def _make_plan(
@@ -383,6 +460,28 @@ def _make_plan(
     calls = tuple(observed.call for observed in calls_of_two_rows)
     if calls != tuple(observed.call for observed in calls_of_three_rows):
         raise InvalidInput("which dropout layers run depends on the number of rows")
+    chosen = _chosen_calls(calls, layers, choice)
+    layouts = {
+        small.call: _find_layout(small, large)
+        for small, large in zip(calls_of_two_rows, calls_of_three_rows, strict=True)
+        if small.call in chosen
+    }
+    return DropoutPlan(calls, layouts)
+
+
+def plan_of_one_row(
+    observed: Sequence[ObservedCall], layers: Mapping[str, _DropoutNd], choice: LayerChoice
+) -> DropoutPlan:
+    """Return the plan for passes of a single row, such as a part of an image."""
+    calls = tuple(call for call, _ in observed)
+    chosen = _chosen_calls(calls, layers, choice)
+    return DropoutPlan(calls, {call: RowLayout(0) for call in calls if call in chosen})
+
+
+def _chosen_calls(
+    calls: Sequence[LayerCall], layers: Mapping[str, _DropoutNd], choice: LayerChoice
+) -> set[LayerCall]:
+    """Return the calls that drop; raises if there are none, or a chosen layer has none."""
     active = [call for call in calls if layers[call.layer].p > 0]
     if not active:
         raise InvalidInput(
@@ -390,19 +489,13 @@ def _make_plan(
             "torch.nn.Dropout, or a list of modules for an ensemble"
         )
     if choice == "last":
-        chosen = set(active[-1:])
-    else:
-        chosen = {call for call in active if choice == "all" or call.layer in choice}
-        running = {call.layer for call in chosen}
-        idle = choice - running if isinstance(choice, frozenset) else frozenset()
-        if idle:
-            raise InvalidInput(f"the dropout layers {sorted(idle)} do not run, or have p = 0")
-    layouts = {
-        small.call: _find_layout(small, large)
-        for small, large in zip(calls_of_two_rows, calls_of_three_rows, strict=True)
-        if small.call in chosen
-    }
-    return DropoutPlan(calls, layouts)
+        return set(active[-1:])
+    chosen = {call for call in active if choice == "all" or call.layer in choice}
+    running = {call.layer for call in chosen}
+    idle = choice - running if isinstance(choice, frozenset) else frozenset()
+    if idle:
+        raise InvalidInput(f"the dropout layers {sorted(idle)} do not run, or have p = 0")
+    return chosen
 
 
 def _find_layout(small: ObservedCall, large: ObservedCall) -> RowLayout:

@@ -30,12 +30,14 @@ _MODULE_ERRORS = (
     AssertionError,
 )
 
-_ENOUGH_ROWS = 32  # if this many rows sum to 1, outputs are probabilities
+OUTPUTS = ("logits", "probs", "label-logits", "label-probs")
+
+_ENOUGH_ROWS = 32  # if so many rows could be probabilities, they are
 
 _PIXELS = (
     "a prediction for every pixel or token, as of a segmentation network, is not supported here: "
-    "stack the members' probabilities to an array (N, M, K, H, W) and pass it to "
-    "scorewise.decompose with member_axis=1, class_axis=2"
+    "scorewise.segment takes such a network and an image, and scorewise.decompose takes members "
+    "(N, M, K, H, W) with member_axis=1, class_axis=2"
 )
 
 _lock = threading.RLock()
@@ -134,19 +136,45 @@ def call_module(module: nn.Module, batch: Batch, device: torch.device, name: str
     They are read from tensors, ``.logits`` of objects, ``"logits"`` of mappings, or the first
     entry of tuples. A single value per row, that of class 1 of two, becomes ``(n, 1)``.
     """
+    values = _output(module, batch, device, name)
+    if isinstance(values, Mapping) and "out" in values:
+        raise InvalidInput(f"{name} returns a mapping with 'out'; {_PIXELS}")
+    _check_floats(values, name)
+    return values[:, None] if values.ndim == 1 else values
+
+
+def call_on_image(module: nn.Module, image: Tensor, device: torch.device, name: str) -> Tensor:
+    """Return the output ``(K, H, W)`` of a segmentation network for an image ``(C, H, W)``.
+
+    It is read as that of other modules, or from ``"out"`` of mappings (torchvision).
+    """
+    values = _output(module, image[None], device, name)
+    if isinstance(values, Mapping) and "out" in values:
+        values = values["out"]
+    _check_floats(values, name)
+    if values.ndim != 4 or len(values) != 1 or values.shape[2:] != image.shape[1:]:
+        raise InvalidInput(
+            f"{name} returns shape {tuple(values.shape)} for {(1, *image.shape)}; it must be (1, "
+            "classes, height, width) of the same size. Put a network of another size into a module "
+            "that resizes its output with torch.nn.functional.interpolate"
+        )
+    return values[0]
+
+
+def _output(module: nn.Module, batch: Batch, device: torch.device, name: str) -> Any:
+    """Return the logits in the output of a module, unchecked."""
     tensors = [tensor for tensor in _tensors(module) if tensor.is_floating_point()]
     device = tensors[0].device if tensors else device
     batch = move(batch, device, [tensor.dtype for tensor in tensors])
     with errors_named(name, batch):
         by_name = isinstance(batch, Mapping) and _takes_names(module, batch)
-        output = module(**batch) if by_name else module(batch)
-    values = logits_in(output)
-    if isinstance(values, Mapping) and "out" in values:  # of torchvision's segmentation networks
-        raise InvalidInput(f"{name} returns a mapping with 'out'; {_PIXELS}")
+        return logits_in(module(**batch) if by_name else module(batch))
+
+
+def _check_floats(values: Any, name: str) -> None:
     if not isinstance(values, Tensor) or not values.is_floating_point():
         kind = values.dtype if isinstance(values, Tensor) else type(values).__name__
         raise InvalidInput(f"{name} returns {kind}; it must return a tensor of floats")
-    return values[:, None] if values.ndim == 1 else values
 
 
 @contextmanager
@@ -198,47 +226,81 @@ class OutputReader:
     ----------
     names : sequence of str
         Of the members, for messages.
-    output : "logits", "probs" or None
-        What members return. None means logits, but outputs that could all be probabilities raise,
-        because a softmax would flatten them silently.
+    output : "logits", "probs", "label-logits", "label-probs" or None
+        What members return: of classes, or of labels, each a problem of two classes. None means
+        logits of classes, but outputs that could all be probabilities raise, because a softmax
+        would flatten them silently.
     of_one_model : bool
         Whether the members are draws of one model, all of which return the same kind of output.
+    may_have_labels : bool
+        Whether outputs may be those of labels. Pixels have none, and many of them may be equal.
     """
 
     def __init__(
-        self, names: Sequence[str], output: str | None, *, of_one_model: bool = False
+        self,
+        names: Sequence[str],
+        output: str | None,
+        *,
+        of_one_model: bool = False,
+        may_have_labels: bool = True,
     ) -> None:
         if output is not None:
-            validate.choice(output, "output", ("logits", "probs"))
+            validate.choice(output, "output", OUTPUTS)
         self._names = names
         self._output = output
+        self._has_labels = output in {"label-logits", "label-probs"}
         self._of_one_model = of_one_model
         self._maybe_probabilities = set(names) if output is None else set()
+        self._maybe_label_probabilities = (
+            set(self._maybe_probabilities) if may_have_labels else set()
+        )
         self._n_rows = 0
 
-    def samples(self, values: Tensor, first_row: int) -> Tensor:
-        """Return samples ``(n, M, K)`` from outputs ``(M · n, K)``, one member after the other."""
-        n = len(values) // len(self._names)
+    def samples(
+        self, values: Tensor, first_row: int = 0, locate: Callable[[int], str] = "row {}".format
+    ) -> Tensor:
+        """Return samples ``(n, M, K)`` from outputs ``(M · n, K)``, one member after the other.
+
+        Of L labels they are ``(n, L, M, 2)``, from outputs ``(M · n, L)``. ``locate`` names a row
+        in messages.
+        """
+        shape: tuple[int, ...] = (len(self._names), len(values) // len(self._names))
+        if self._has_labels:
+            shape = (*shape, values.shape[1])
+            values = values.reshape(-1, 1)  # the logit or the probability of class 1
 
         def position(i: int) -> str:
-            return f"{self._names[i // n]}, row {first_row + i % n}"
+            member, row, *label = map(int, np.unravel_index(i, shape))
+            place = f"{self._names[member]}, {locate(first_row + row)}"
+            return "".join([place, *(f", label {j}" for j in label)])
 
-        if self._output == "probs":
+        if self._output in {"probs", "label-probs"}:
             probs = _as_probabilities(values, position)
         else:
             tolerance = _tolerance(values)
             probs = self._softmax(widened(values), tolerance, position)
-        return probs.unflatten(0, (len(self._names), n)).transpose(0, 1)
+        return probs.unflatten(0, shape).movedim(0, -2)
 
     def finish(self) -> None:
-        """Raise if all logits of some member could be probabilities."""
+        """Raise if all logits of some member could be probabilities, of classes or of labels."""
         if self._maybe_probabilities and self._n_rows:
-            first = next(name for name in self._names if name in self._maybe_probabilities)
             raise InvalidInput(
-                f"all values that {first} returns could be probabilities",
+                f"all values that {self._first(self._maybe_probabilities)} returns could be "
+                "probabilities",
                 Remedy("output", "probs", "if they are"),
                 Remedy("output", "logits", "if they are logits"),
             )
+        if self._maybe_label_probabilities and self._n_rows >= _ENOUGH_ROWS:
+            raise InvalidInput(
+                f"all values that {self._first(self._maybe_label_probabilities)} returns are "
+                "between 0 and 1, as the probabilities of several labels are",
+                Remedy("output", "label-probs", "if they are"),
+                Remedy("output", "logits", "if they are logits of classes"),
+            )
+
+    def _first(self, names: set[str]) -> str:
+        """Return the first member that is among these names."""
+        return next(name for name in self._names if name in names)
 
     def _softmax(self, values: Tensor, tolerance: float, position: Callable[[int], str]) -> Tensor:
         logits = with_two_logits(values)
@@ -249,23 +311,29 @@ class OutputReader:
             raise InvalidInput(
                 f"{position(i)}: a logit is {float(top[i])}; correct the model or drop the row"
             )
-        if self._maybe_probabilities and len(values):
+        if (self._maybe_probabilities or self._maybe_label_probabilities) and len(values):
             self._update_maybe_probabilities(values.unflatten(0, (len(self._names), -1)), tolerance)
         return logits.softmax(dim=-1)
 
     def _update_maybe_probabilities(self, values: Tensor, tolerance: float) -> None:
-        """Drop members whose outputs ``(M, n, K)`` cannot be probabilities."""
+        """Drop members whose outputs ``(M, n, K)`` cannot be probabilities of classes or labels."""
         has_columns = values.shape[-1] > 1
-        may_be = (values.amin(dim=(1, 2)) >= 0) & (values.amax(dim=(1, 2)) <= 1)
+        of_labels = (values.amin(dim=(1, 2)) >= 0) & (values.amax(dim=(1, 2)) <= 1)
+        of_classes = of_labels
         if has_columns:
-            may_be &= (values.sum(dim=-1) - 1).abs().amax(dim=1) <= tolerance
-        logits = [name for name, may in zip(self._names, may_be.tolist(), strict=True) if not may]
-        if logits and self._of_one_model:
-            logits = list(self._names)
-        self._maybe_probabilities.difference_update(logits)
+            of_classes = of_labels & ((values.sum(dim=-1) - 1).abs().amax(dim=1) <= tolerance)
+        self._drop_others(self._maybe_probabilities, of_classes)
+        self._drop_others(self._maybe_label_probabilities, of_labels)
         self._n_rows += values.shape[1]
         if has_columns and self._n_rows >= _ENOUGH_ROWS:
             self.finish()
+
+    def _drop_others(self, names: set[str], may_be: Tensor) -> None:
+        """Drop the members that may not be; of one model all, if one may not be."""
+        others = [name for name, may in zip(self._names, may_be.tolist(), strict=True) if not may]
+        if others and self._of_one_model:
+            others = list(self._names)
+        names.difference_update(others)
 
 
 def with_two_logits(logits: Tensor) -> Tensor:
@@ -286,6 +354,7 @@ def _as_probabilities(values: Tensor, position: Callable[[int], str]) -> Tensor:
         raise InvalidInput(
             f"{position(i)}: {row} are not probabilities",
             Remedy("output", "logits", "if these are logits"),
+            Remedy("output", "label-probs", "if each is the probability of a label"),
         )
     return probs
 

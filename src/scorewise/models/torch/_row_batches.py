@@ -253,15 +253,20 @@ def _check_deterministic(draw: Draw, batch: Batch, name: str) -> None:
     size, variation = samples.abs().amax(), (samples.amax(dim=0) - samples.amin(dim=0)).amax()
     rounding = max(_ROUNDING * float(size), 0.05 * float(variation))
     if float((samples - repeated).abs().amax()) > rounding:
-        raise InvalidInput(
-            f"{name} returns different values for the same rows in evaluation mode; use "
-            "torch.nn.Dropout instead of torch.nn.functional.dropout, which random_state controls"
-        )
+        raise random_in_evaluation_mode(name)
     if float((samples[:2] - of_fewer_rows).abs().amax()) > rounding:
         raise InvalidInput(
             f"the output of {name} for a row depends on the other rows of its batch, as with batch "
             "norm without running statistics"
         )
+
+
+def random_in_evaluation_mode(name: str) -> InvalidInput:
+    """Return the error for a module that draws random numbers in evaluation mode."""
+    return InvalidInput(
+        f"{name} returns different values for the same rows in evaluation mode; use "
+        "torch.nn.Dropout instead of torch.nn.functional.dropout, which random_state controls"
+    )
 
 
 def _rows_that_fit(draw: Draw, batch: Batch, module: nn.Module, device: torch.device) -> int:
