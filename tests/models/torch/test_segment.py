@@ -245,7 +245,7 @@ SQUARE = image(24, 24)
         ([], SQUARE, {}, "segment takes a torch module with dropout"),
         (np.zeros((3, 5, 24, 24)), SQUARE, {}, "member_axis=0, class_axis=1"),
         ([NETS[0], net(nn.Dropout2d, 4)], SQUARE, {}, "returns 4 classes, member 0"),
-        (nn.Conv2d(3, 4, 1), SQUARE, {}, "has no dropout layer"),
+        (nn.Conv2d(3, 4, 1), SQUARE, {}, "no dropout layer with p > 0"),
         ([Resized()], SQUARE, {}, r"returns shape \(1, 4, 11, 11\) for \(1, 3, 24, 24\)"),
         ([Noisy()], SQUARE, {}, "different values for the same rows in evaluation mode"),
         (Tokens(), SQUARE, {}, "does not show the positions of pixels"),
