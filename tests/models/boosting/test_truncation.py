@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,6 @@ from boosting_support import (
 from classifier_support import IRIS, NAMES, SPECIES
 from scorewise.models import known_classes
 
-N_SEGMENTS = 20
 TRUNCATED = [kind for kind in CLASSIFIERS if kind != "CatBoost, posterior sampling"]
 
 # What a model predicts after some iterations, by the interface of each library.
@@ -51,25 +50,38 @@ def scores_of(probs: np.ndarray) -> np.ndarray:
     return logs - logs.mean(axis=-1, keepdims=True)
 
 
+def counts_of(members: np.ndarray, stages: Sequence[np.ndarray]) -> np.ndarray:
+    """How often each member (columns) has each segment, from the predictions at its ends."""
+    segments = np.diff([scores_of(stage).ravel() for stage in stages], axis=0, prepend=0).T
+    targets = np.stack([scores_of(member).ravel() for member in np.moveaxis(members, 1, 0)], axis=1)
+    counts, *_ = np.linalg.lstsq(segments, targets)
+    np.testing.assert_allclose(segments @ counts, targets, atol=1e-5)
+    np.testing.assert_allclose(counts, counts.round(), atol=0.05)
+    return counts.round().astype(int)
+
+
 @pytest.mark.parametrize("kind", TRUNCATED)
 @pytest.mark.parametrize("table", TABLES)
 def test_a_member_stops_in_the_second_half_and_has_a_bootstrap_of_what_is_before(kind, table):
     model, (X, _) = fitted_boosting(kind, table), TABLES[table]
-    edges = np.linspace(0, N_ITERATIONS, N_SEGMENTS + 1).round().astype(int)
-    stages = np.stack([scores_of(AFTER[kind](model, X, n)).ravel() for n in edges[1:]], axis=1)
-    segments = np.diff(stages, axis=1, prepend=0)  # the first has the initial score too
-    members = scores_of(sw.predict_samples(model, X, 10, random_state=0).probs)
-    members = np.moveaxis(members, 1, 0).reshape(10, -1).T
-    counts, *_ = np.linalg.lstsq(segments, members)
-    np.testing.assert_allclose(segments @ counts, members, atol=1e-5)
-    np.testing.assert_allclose(counts, counts.round(), atol=0.05)
-    counts = counts.round()
+    members = sw.predict_samples(model, X, 10, random_state=0).probs
+    counts = counts_of(members, [AFTER[kind](model, X, n) for n in range(1, N_ITERATIONS + 1)])
+    stops = np.arange(20, 10, -1)
     np.testing.assert_array_equal(counts[0], 1)
-    np.testing.assert_array_equal(counts.sum(axis=0), np.arange(20, 10, -1))
+    np.testing.assert_array_equal(counts.sum(axis=0), stops)
     assert (counts >= 0).all()
-    assert (counts.max(axis=0) > 1).all(), "segments are drawn with replacement"
-    stops = N_SEGMENTS - (counts[::-1] > 0).argmax(axis=0)
-    assert (stops <= np.arange(20, 10, -1)).all()
+    assert (counts.max(axis=0) > 1).all()
+    for column, stop in zip(counts.T, stops, strict=True):
+        assert not column[stop:].any()
+
+
+def test_a_long_sequence_has_fifty_segments():
+    X, y = TABLES["two classes"]
+    model = gradient(n_estimators=100).fit(X, y)
+    members = sw.predict_samples(model, X, 5, random_state=0).probs
+    counts = counts_of(members, list(model.staged_predict_proba(X))[1::2])
+    np.testing.assert_array_equal(counts[0], 1)
+    np.testing.assert_array_equal(counts.sum(axis=0), [50, 45, 40, 35, 30])
 
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)

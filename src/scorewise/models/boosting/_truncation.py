@@ -1,7 +1,7 @@
 """Members of one boosted model: its boosting sequence, truncated and resampled.
 
 A boosted model predicts from a score, the sum of what its iterations add. The sequence of
-iterations is cut into 20 segments. A member stops at one of them, in the second half, and what
+iterations is cut into 50 segments. A member stops at one of them, in the second half, and what
 comes before is a bootstrap: the first segment, and as many of the others as there are, drawn with
 replacement. Members agree where every segment says the same, and disagree where a few decide. All
 members together cost about one prediction.
@@ -24,7 +24,7 @@ from scorewise._random import generator
 from scorewise.errors import InvalidInput
 from scorewise.models._samplers import Committee, Member, SamplingOptions
 
-_MAX_SEGMENTS = 20
+_MAX_SEGMENTS = 50
 _MIN_ITERATIONS = 10
 
 
