@@ -131,6 +131,7 @@ bench: $(VENV)/.installed-dev compiler  ## Measure speed and memory, as ratios i
 	$(BIN)/python benchmarks/arrays.py $(ARGS)
 	$(BIN)/python benchmarks/growth.py $(ARGS)
 	$(BIN)/python benchmarks/models.py $(ARGS)
+	$(BIN)/python benchmarks/boosting.py $(ARGS)
 	$(BIN)/python benchmarks/curves.py $(ARGS)
 	$(BIN)/python benchmarks/calibrate.py $(ARGS)
 	$(BIN)/python benchmarks/active.py $(ARGS)

@@ -239,11 +239,11 @@ def make_sampler(model: Any, options: SamplingOptions) -> Sampler:
     if adapter is None:
         check_kind(model)
         raise InvalidInput(
-            f"{kind} has no members: pass a forest, bagging, soft voting, a pipeline, calibration, "
-            "threshold or search around one, a list of fitted classifiers or torch modules, a "
-            "module with dropout, or a Laplace approximation; scorewise.BootstrapEnsemble makes an "
-            "ensemble of any classifier, scorewise.models.register_adapter adds other kinds of "
-            "models"
+            f"{kind} has no members: pass a forest, boosted trees, bagging, soft voting, a "
+            "pipeline, calibration, threshold or search around one, a list of fitted classifiers "
+            "or torch modules, a module with dropout, or a Laplace approximation; "
+            "scorewise.BootstrapEnsemble makes an ensemble of any classifier, "
+            "scorewise.models.register_adapter adds other kinds of models"
         )
     check_options(kind, adapter.options, options)
     sampler = adapter.sampler(model, options)
