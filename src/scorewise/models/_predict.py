@@ -81,7 +81,8 @@ def predict_samples(
     model : fitted model
         scikit-learn: a random forest, extra trees, bagging, soft voting, gradient boosting; a
         pipeline, a calibration, a decision threshold or a search around one of them; a
-        :class:`BootstrapEnsemble`; a list of classifiers; a :class:`SelectiveClassifier` or :class:`OODDetector` of one of these.
+        :class:`BootstrapEnsemble`; a list of classifiers; a :class:`SelectiveClassifier` or
+        :class:`OODDetector` of one of these.
         PyTorch: a module with dropout, a list of modules, a :class:`DeepEnsemble`, a Laplace
         approximation of laplace-torch. Hugging Face: a list of pipelines for text classification.
         LightGBM, XGBoost, CatBoost: a classifier, a native booster, a list of them.
