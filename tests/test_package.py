@@ -110,6 +110,7 @@ def test_extras_are_there():
         "plots",
         "report",
         "io",
+        "boosting",
         "dask",
         "sign",
         "dev",

@@ -22,13 +22,29 @@ def indexable(X: Any) -> Any:
 
 
 def count_rows(X: Any, name: str = "X") -> int:
-    """Return the number of rows of an array, a frame or a list."""
+    """Return the number of rows of an array, a frame, a list, or the data of a boosting library."""
     from sklearn.utils.validation import _num_samples
 
+    if _is_boosting_data(X):
+        return int(X.num_row())
     try:
         return int(_num_samples(X))
     except TypeError as error:
         raise InvalidInput(f"{name} has no rows: {error}") from None
+
+
+def select_rows(X: Any, rows: slice) -> Any:
+    """Return some rows of an array, a frame, a list, or the data of a boosting library."""
+    from sklearn.utils import _safe_indexing
+
+    if _is_boosting_data(X):
+        return X.slice(list(range(*rows.indices(X.num_row()))))
+    return _safe_indexing(X, rows)
+
+
+def _is_boosting_data(X: Any) -> bool:
+    """Return whether this is a DMatrix of XGBoost or a Pool of CatBoost."""
+    return hasattr(X, "num_row") and hasattr(X, "slice")
 
 
 # -- models and targets that are not of one class per row -----------------------------------------

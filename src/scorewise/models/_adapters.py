@@ -277,9 +277,9 @@ def make_sampler(model: Any, options: SamplingOptions) -> Sampler:
 # -- words for explanations and errors ------------------------------------------------------------
 
 _GENERAL_WAYS = (
-    "pass a forest, bagging, soft voting, a pipeline, calibration, threshold or search around one, "
-    "a list of fitted classifiers or torch modules, a module with dropout, or a Laplace "
-    "approximation; scorewise.BootstrapEnsemble makes an ensemble of any classifier, "
+    "pass a forest, boosted trees, bagging, soft voting, a pipeline, calibration, threshold or "
+    "search around one, a list of fitted classifiers or torch modules, a module with dropout, or a "
+    "Laplace approximation; scorewise.BootstrapEnsemble makes an ensemble of any classifier, "
     "scorewise.models.register_adapter adds other kinds of models"
 )
 

@@ -79,12 +79,14 @@ def predict_samples(
     Parameters
     ----------
     model : fitted model
-        scikit-learn: a random forest, extra trees, bagging, soft voting; a pipeline, a calibration,
-        a decision threshold or a search around one of them; a :class:`BootstrapEnsemble`, a
-        :class:`LaplaceClassifier`, a Gaussian process; a list of classifiers; a
-        :class:`SelectiveClassifier` or :class:`OODDetector` of one of these. TabPFN and TabICL.
+        scikit-learn: a random forest, extra trees, bagging, soft voting, gradient boosting; a
+        pipeline, a calibration, a decision threshold or a search around one of them; a
+        :class:`BootstrapEnsemble`, a :class:`LaplaceClassifier`, a Gaussian process; a list of
+        classifiers; a :class:`SelectiveClassifier` or :class:`OODDetector` of one of these. TabPFN
+        and TabICL.
         PyTorch: a module with dropout, a list of modules, a :class:`DeepEnsemble`, a Laplace
         approximation of laplace-torch. Hugging Face: a list of pipelines for text classification.
+        LightGBM, XGBoost, CatBoost: a classifier, a native booster, a list of them.
         The model is not changed.
         :func:`scorewise.explain_model` says what the members of a model are,
         :func:`scorewise.models.register_adapter` adds other kinds.

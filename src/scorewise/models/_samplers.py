@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._estimators import count_rows
+from scorewise._estimators import count_rows, select_rows
 from scorewise._inputs import add_missing_classes
 from scorewise._random import generator
 from scorewise._threads import get_num_threads, run_in_threads
@@ -232,7 +232,6 @@ class CommitteeSampler:
     def chunks(self, X: Any, batch_size: int | None) -> Generator[np.ndarray]:
         """Yield all members' probabilities ``(n, M, K)`` of consecutive rows."""
         from scipy.sparse import issparse
-        from sklearn.utils import _safe_indexing
 
         if self._n_classes < 2:
             raise InvalidInput("the model has only one class, so that no prediction is uncertain")
@@ -243,7 +242,7 @@ class CommitteeSampler:
         chunk = _TREES_CHUNK if self._are_trees else _CHUNK
         size = batch_size or max(1, chunk // math.prod((*self._labels, m, self._n_classes)))
         for start in range(0, n, size):
-            rows = X if size >= n else _safe_indexing(X, slice(start, start + size))
+            rows = X if size >= n else select_rows(X, slice(start, start + size))
             prepared = call_named(self.committee.prepare, rows, "the model", start)
             yield self._predict(prepared, start, min(size, n - start))
 

@@ -35,7 +35,7 @@ class BootstrapEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """An ensemble of one classifier, fitted with different seeds on bootstrap samples.
 
     Use it to measure the uncertainty of a classifier that has no members: a logistic
-    regression, histogram gradient boosting, a pipeline. It is a scikit-learn estimator.
+    regression, nearest neighbours, a pipeline. It is a scikit-learn estimator.
 
     Parameters
     ----------

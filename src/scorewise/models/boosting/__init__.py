@@ -1,0 +1,1 @@
+"""Adapters for boosted trees: CatBoost, LightGBM, XGBoost and scikit-learn's own."""

@@ -1,0 +1,97 @@
+"""Adapters for boosted trees: one fitted model, or a list of native ones.
+
+A list of models with ``predict_proba`` is a list of classifiers, which another adapter takes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scorewise.models._adapters import Adapter, instance_of
+from scorewise.models._samplers import CommitteeSampler, Sampler, SamplingOptions
+
+if TYPE_CHECKING:
+    from scorewise.models.boosting._truncation import BoostedModel
+
+_is_of_lightgbm = instance_of("lightgbm.LGBMClassifier", "lightgbm.Booster")
+_is_of_xgboost = instance_of("xgboost.XGBClassifier", "xgboost.Booster")
+_is_of_catboost = instance_of("catboost.CatBoost")
+_is_of_sklearn = instance_of(
+    "sklearn.ensemble.HistGradientBoostingClassifier", "sklearn.ensemble.GradientBoostingClassifier"
+)
+
+
+def _is_boosted(model: Any) -> bool:
+    kinds = (_is_of_lightgbm, _is_of_xgboost, _is_of_catboost, _is_of_sklearn)
+    return any(is_of_kind(model) for is_of_kind in kinds)
+
+
+def _are_native(model: Any) -> bool:
+    return (
+        isinstance(model, list | tuple)
+        and len(model) > 0
+        and all(_is_boosted(member) and not hasattr(member, "predict_proba") for member in model)
+    )
+
+
+def _boosted_model(model: Any) -> BoostedModel:
+    """Return a fitted model of any of the libraries as a sum over its iterations."""
+    if _is_of_lightgbm(model):
+        from scorewise.models.boosting import _lightgbm
+
+        return _lightgbm.boosted_model(model)
+    if _is_of_xgboost(model):
+        from scorewise.models.boosting import _xgboost
+
+        return _xgboost.boosted_model(model)
+    if _is_of_catboost(model):
+        from scorewise.models.boosting import _catboost
+
+        return _catboost.boosted_model(model)
+    from scorewise.models.boosting import _staged
+
+    return _staged.boosted_model(model)
+
+
+def _sample_model(model: Any, options: SamplingOptions) -> Sampler:
+    from scorewise.models.boosting import _catboost, _truncation
+
+    boosted = _boosted_model(model)
+    if _is_of_catboost(model) and _catboost.samples_its_posterior(model):
+        return CommitteeSampler(_catboost.virtual_ensemble(model, boosted, options))
+    return CommitteeSampler(_truncation.truncated_models(boosted, options))
+
+
+def _sample_list(models: Any, options: SamplingOptions) -> Sampler:
+    from scorewise.models.boosting._truncation import whole_models
+
+    return CommitteeSampler.of(whole_models([_boosted_model(model) for model in models]), options)
+
+
+def _describe_model(model: Any) -> str:
+    from scorewise.models.boosting import _catboost
+
+    if _is_of_catboost(model) and _catboost.samples_its_posterior(model):
+        return (
+            "its virtual ensemble, states of its training with noise; they approximate samples "
+            "from a posterior, and have most trees in common"
+        )
+    return (
+        "its boosting sequence, truncated and resampled; they are no samples from a posterior, so "
+        "epistemic uncertainty ranks rows and its size means little, and their mean is less "
+        "confident than predict_proba"
+    )
+
+
+ADAPTERS = (
+    Adapter(matches=_is_boosted, sampler=_sample_model, describe=_describe_model),
+    Adapter(
+        matches=_are_native,
+        classes=lambda models: getattr(models[0], "classes_", None),
+        sampler=_sample_list,
+        describe=lambda models: (
+            "the models in the list, an ensemble by its mean; what they approximate depends on how "
+            "they were fitted"
+        ),
+    ),
+)

@@ -1,0 +1,95 @@
+"""XGBoost's classifiers and boosters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from scorewise.errors import InvalidInput
+from scorewise.models.boosting._truncation import BoostedModel, as_columns
+from scorewise.models.sklearn._ensembles import check_fitted
+
+_NO_SUM = {
+    "dart": "by DART, which rescales earlier trees as it adds others",
+    "gblinear": "with booster='gblinear', which is one linear model",
+}
+# From rows, an initial margin (None for the model's own) and a range of iterations to margins.
+_Margins = Callable[[Any, np.ndarray | None, tuple[int, int]], np.ndarray]
+
+
+def boosted_model(model: Any) -> BoostedModel:
+    """Return a fitted XGBClassifier or Booster as a sum over its iterations."""
+    from xgboost import Booster
+
+    name = type(model).__name__
+    check_fitted(model, name)
+    if isinstance(model, Booster):
+        booster, margins = model, partial(_margins_of_booster, model)
+    else:
+        booster, margins = model.get_booster(), partial(_margins_of_classifier, model)
+    n_classes = _count_classes(booster, name, callable(getattr(model, "objective", None)))
+    return BoostedModel(
+        name,
+        getattr(model, "classes_", np.arange(n_classes)),
+        _count_iterations(booster),
+        partial(_increments, margins),
+    )
+
+
+def _count_iterations(booster: Any) -> int:
+    try:
+        return int(booster.best_iteration) + 1
+    except AttributeError:  # no early stopping
+        return int(booster.num_boosted_rounds())
+
+
+def _increments(margins: _Margins, rows: Any, edges: list[int]) -> Iterator[np.ndarray]:
+    zero = None
+    for iterations in pairwise(edges):
+        increment = margins(rows, zero, iterations)
+        yield as_columns(increment)
+        zero = np.zeros_like(increment)
+
+
+def _margins_of_classifier(
+    model: Any, rows: Any, initial: np.ndarray | None, iterations: tuple[int, int]
+) -> np.ndarray:
+    return model.predict(rows, output_margin=True, base_margin=initial, iteration_range=iterations)
+
+
+def _margins_of_booster(
+    booster: Any, rows: Any, initial: np.ndarray | None, iterations: tuple[int, int]
+) -> np.ndarray:
+    from xgboost import DMatrix
+
+    if not isinstance(rows, DMatrix):
+        rows = DMatrix(rows, enable_categorical=True)
+    if initial is not None:
+        rows = rows.slice(np.arange(rows.num_row()))  # a copy, as the margin is stored in it
+        rows.set_base_margin(initial)
+    return booster.predict(rows, output_margin=True, iteration_range=iterations)
+
+
+def _count_classes(booster: Any, name: str, is_custom: bool) -> int:
+    """Return the number of classes; raises for boosters whose iterations are no sum of scores."""
+    learner = json.loads(booster.save_config())["learner"]
+    kind, objective = learner["gradient_booster"]["name"], learner["objective"]["name"]
+    if kind in _NO_SUM:
+        raise InvalidInput(
+            f"{name} was trained {_NO_SUM[kind]}, so that parts of its iterations are no model; "
+            "train it with booster='gbtree', or fit several by scorewise.BootstrapEnsemble"
+        )
+    if objective == "binary:logistic" and not is_custom:
+        return 2
+    if objective in {"multi:softprob", "multi:softmax"} and not is_custom:
+        return int(learner["learner_model_param"]["num_class"])
+    raise InvalidInput(
+        f"{name} has {'an objective of its own' if is_custom else f'the objective {objective!r}'}, "
+        "from whose scores no probabilities that sum to 1 follow; train it with 'binary:logistic' "
+        "or 'multi:softprob'"
+    )

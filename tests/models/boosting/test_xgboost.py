@@ -1,0 +1,92 @@
+"""XGBoost: early stopping, its own matrices, what is no sum of scores."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import xgboost
+
+import scorewise as sw
+from boosting_support import TABLES, extreme, extreme_booster
+from classifier_support import IRIS, SPECIES
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_matrix_gives_what_its_rows_give_and_is_left_as_it_was(table):
+    X, y = TABLES[table]
+    objective = {} if table == "three classes" else {"objective": "binary:logistic"}
+    booster = extreme_booster(
+        X, y, **objective, num_class=len(np.unique(y)) if not objective else 0
+    )
+    matrix = xgboost.DMatrix(X)
+    samples = sw.predict_samples(booster, matrix, random_state=0)
+    assert matrix.get_base_margin().size == 0
+    expected = sw.predict_samples(booster, X, random_state=0).probs
+    np.testing.assert_array_equal(samples.probs, expected)
+    in_batches = sw.predict_samples(booster, matrix, random_state=0, batch_size=40).probs
+    np.testing.assert_allclose(in_batches, expected, rtol=1e-5)
+    model = extreme(max_depth=3).fit(X, y)
+    expected = sw.predict_samples(model.get_booster(), matrix, random_state=0).probs
+    np.testing.assert_array_equal(sw.predict_samples(model, X, random_state=0).probs, expected)
+
+
+def test_the_base_margin_of_a_matrix_counts_once():
+    X, y = TABLES["two classes"]
+    model = extreme().fit(X, y)
+    matrix = xgboost.DMatrix(X, base_margin=np.full(len(X), 3.0))
+    shifted = sw.predict_samples([model.get_booster()] * 2, matrix).probs[:, 0]
+    np.testing.assert_allclose(shifted[:, 1], model.get_booster().predict(matrix), rtol=1e-5)
+    logits = [
+        np.log(probs[..., 1] / probs[..., 0])
+        for probs in (
+            sw.predict_samples(model.get_booster(), rows, random_state=0).probs
+            for rows in (matrix, X)
+        )
+    ]
+    offset = 3.0 - float(np.log(y.mean() / (1 - y.mean())))
+    np.testing.assert_allclose(logits[0] - logits[1], offset, atol=1e-3)
+
+
+def test_rounds_after_the_best_are_left_out():
+    model = extreme(n_estimators=200, early_stopping_rounds=5, learning_rate=0.1)
+    X, y = TABLES["two classes"]
+    model.fit(X, y, eval_set=[(X[::3], SPECIES[::3] == 1)], verbose=False)
+    booster = model.get_booster()
+    assert 10 <= model.best_iteration + 1 < booster.num_boosted_rounds()
+    best = booster[: model.best_iteration + 1]
+    expected = sw.predict_samples(best, X, random_state=0).probs
+    np.testing.assert_allclose(
+        sw.predict_samples(model, X, random_state=0).probs, expected, rtol=1e-5
+    )
+    np.testing.assert_allclose(
+        sw.predict_samples(booster, X, random_state=0).probs, expected, rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("kind", ["dart", "gblinear"])
+def test_boosters_that_are_no_sum_of_scores_are_refused(kind):
+    settings = {"max_depth": None} if kind == "gblinear" else {}
+    model = extreme(booster=kind, **settings).fit(IRIS, SPECIES)
+    for same in (model, model.get_booster()):
+        with pytest.raises(sw.InvalidInput, match=f"was trained (by|with).*{kind}|DART"):
+            sw.predict_samples(same, IRIS)
+
+
+def own_objective(labels: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return scores - labels, np.ones_like(scores)
+
+
+@pytest.mark.parametrize(
+    ("objective", "name"),
+    [(own_objective, "an objective of its own"), ("binary:hinge", "the objective 'binary:hinge'")],
+)
+def test_objectives_without_probabilities_that_sum_to_1_are_refused(objective, name):
+    model = extreme(objective=objective).fit(*TABLES["two classes"])
+    with pytest.raises(sw.InvalidInput, match=f"XGBClassifier has {name}"):
+        sw.predict_samples(model, IRIS)
+
+
+def test_a_random_forest_of_one_round_is_refused():
+    model = xgboost.XGBRFClassifier(n_estimators=5, n_jobs=1).fit(IRIS, SPECIES)
+    with pytest.raises(sw.InvalidInput, match="XGBRFClassifier has too few boosting iterations: 1"):
+        sw.predict_samples(model, IRIS)
