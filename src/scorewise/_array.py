@@ -349,6 +349,8 @@ def on_device_of(xp: Namespace, values: Any, like: Array) -> Array:
         return to_numpy(values)
     if is_torch(values) and is_torch(like):
         return values.to(like.device)
+    if is_traced(values):  # JAX knows where they will be
+        return values
     # values beyond JAX's range become infinite, which raises later
     with np.errstate(over="ignore"):
         return xp.asarray(_shareable(values), device=_device(like))
@@ -477,9 +479,14 @@ def sum_products(xp: Namespace, terms: Array, factors: Array) -> Array:
 # memory takes longer to get than a sum or a product to compute.
 
 
+def _must_stay(x: Array, y: Array | float) -> bool:
+    """Return whether torch needs ``x`` as it is, to record what is computed from it and y."""
+    return is_torch(x) and (is_recorded(x) or (is_torch(y) and is_recorded(y)))
+
+
 def times(x: Array, y: Array | float) -> Array:
     """The product x·y, of the shape of ``x``, which may be overwritten."""
-    if is_torch(x) and is_recorded(x):
+    if _must_stay(x, y):
         return x * y
     x *= y
     return x
@@ -487,7 +494,7 @@ def times(x: Array, y: Array | float) -> Array:
 
 def plus(x: Array, y: Array | float) -> Array:
     """The sum x + y, of the shape of ``x``, which may be overwritten."""
-    if is_torch(x) and is_recorded(x):
+    if _must_stay(x, y):
         return x + y
     x += y
     return x

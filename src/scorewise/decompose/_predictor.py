@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from scorewise import _validate as validate
-from scorewise._array import Array, is_frame, is_numpy, namespace, on_device_of, working_precision
+from scorewise._array import Array, is_frame, namespace, on_device_of, working_precision
 from scorewise._fields import check_names_of_model, checked_names
 from scorewise._inputs import RawPredictions, classes_last
 from scorewise.distributions import Samples
@@ -42,7 +44,7 @@ def receive_predictor(
     values, names = _values_and_names(predictor)
     values = validate.floating(values, "predictor")
     xp, shape, n_classes = namespace(like), tuple(like.shape), like.shape[-1]
-    if not is_numpy(values) and namespace(values) is not xp:
+    if not isinstance(values, np.ndarray) and namespace(values) is not xp:
         raise InvalidInput(
             f"predictor is an array of {type(values).__module__} and the predictions are one of "
             f"{type(like).__module__}; convert one of them"

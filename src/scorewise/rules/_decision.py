@@ -114,20 +114,34 @@ class _LargestClassesRule(RuleBySum, DecisionRule):
         lowest = kth_largest(xp, mean, self.k)
         next_lower = kth_largest(xp, mean, min(self.k + 1, p.shape[-1]))
         is_open = (lowest - next_lower <= _MEAN_ERROR_UNITS * eps(xp, mean) * lowest)[..., 0]
-        side = 1 - 2 * xp.astype(mean >= lowest, p.dtype)[..., None, :]
-        excess = times(p - kth_largest(xp, p, self.k), side)
-        epistemic = samples.average(xp.sum(at_least(xp, excess, 0.0), axis=-1))
+        epistemic = self._mean_regret(xp, samples, mean >= lowest)
         if bool(xp.any(is_open)):
             epistemic[is_open] = super()._epistemic(xp, samples.where(is_open))
         return epistemic
 
+    def _epistemic_of(
+        self, xp: Namespace, samples: Samples, q: Array, epistemic: Callable[[], Array]
+    ) -> Array:
+        return self._mean_regret(xp, samples, self._is_chosen(xp, q))
+
+    def _mean_regret(self, xp: Namespace, samples: Samples, chosen: Array) -> Array:
+        """Return the mean regret of the same k classes, ``(..., K)``, for all members."""
+        p = samples.probs
+        side = 1 - 2 * xp.astype(chosen, p.dtype)[..., None, :]
+        excess = times(difference(xp, p, self._threshold(xp, p)), side)
+        return samples.average(xp.sum(at_least(xp, excess, 0.0), axis=-1))
+
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         return self._regret_of_choice(xp, self._regret(xp, p), self._is_chosen(xp, q))
 
+    def _threshold(self, xp: Namespace, p: Array) -> Array:
+        """Return the k-th largest entry, ``(..., 1)``."""
+        return xp.max(p, axis=-1, keepdims=True) if self.k == 1 else kth_largest(xp, p, self.k)
+
     def _regret(self, xp: Namespace, p: Array) -> Array:
+        threshold = self._threshold(xp, p)
         if self.k == 1:
-            return _excess(xp, xp.max(p, axis=-1, keepdims=True), p)
-        threshold = kth_largest(xp, p, self.k)
+            return _excess(xp, threshold, p)
         return xp.concat([_excess(xp, threshold, p), _excess(xp, p, threshold)], axis=-1)
 
     def _least_regret(self, xp: Namespace, mean_regret: Array) -> Array:

@@ -156,10 +156,8 @@ def _compute(
             ]
             if not run_in_threads(tasks, get_num_threads() if len(tasks) > 1 else 1):
                 return None
-    # The kernel's softmax has no numbers below the normal ones, of which the array path has some;
-    # they decide between a finite and an infinite loss.
-    is_unsure = np.isinf(results).any() if extras.reverse else q is not None and not q.all()
-    if raw.from_logits and is_unsure:
+    # The kernel's softmax has no numbers below the normal ones, of which the array path has some.
+    if extras.reverse and raw.from_logits and np.isinf(results).any():
         return None
     if xp is namespace(results):
         return [part.reshape(batch)[()] for part in results]
