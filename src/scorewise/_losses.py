@@ -52,7 +52,9 @@ def task_losses(
     """Return the loss that the mean prediction of the members incurs in each row.
 
     Use it to get the losses that :func:`scorewise.rejection_curve`,
-    :func:`scorewise.certify_threshold` and :func:`scorewise.loss_calibration` take.
+    :func:`scorewise.certify_threshold` and :func:`scorewise.loss_calibration` take. If another
+    prediction p is deployed, ``rule.loss(p, y)`` is what it incurs, and
+    ``decompose(..., predictor=p).total`` what it is expected to.
 
     Parameters
     ----------

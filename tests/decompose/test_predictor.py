@@ -376,10 +376,12 @@ def test_transforms_of_torch_take_members_and_predictions():
         close(torch.func.vmap(risk)(probs, q), expected)
         close(torch.func.vmap(risk, in_dims=(0, None))(probs, q[0]), risk(probs, q[0]))
         close(torch.func.vmap(risk, in_dims=(None, 0))(probs[0], q)[0][0], expected[0][0])
+        assert risk(probs.to("meta"), q.to("meta"))[0].shape == (4,)
+        if name not in {"log", "tsallis:1.5", "top-k:2", "cost-matrix"}:
+            continue
         torch._dynamo.reset()
         compiled = torch.compile(risk, fullgraph=True, backend="eager", dynamic=True)
         close(compiled(probs, q), expected)
-        assert risk(probs.to("meta"), q.to("meta"))[0].shape == (4,)
 
 
 def test_transforms_of_jax_take_members_and_predictions():
@@ -387,7 +389,7 @@ def test_transforms_of_jax_take_members_and_predictions():
 
     with jax.enable_x64(True):
         probs, q = jax.numpy.asarray(members(4, 5, 3)), jax.numpy.asarray(predictions(4, 3))
-        for name in ("log", "spherical", "top-k:2", "cost-matrix"):
+        for name in ("log", "top-k:2", "cost-matrix"):
             rule = all_rules(3)[name]
 
             def epistemic(p, q, rule=rule):
