@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -135,18 +136,47 @@ def test_epistemic_is_exactly_zero_where_all_members_agree_with_the_decision(pat
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_decision_that_is_tied_for_a_member_costs_it_nothing(path: str):
+def test_a_decision_that_is_tied_for_members_costs_them_nothing(path: str):
     rng = np.random.default_rng(0)
-    near = 0.4 + 1e-16 * rng.integers(0, 3, 400)
-    probs = np.stack([np.stack([near, 0.8 - near, np.full(400, 0.2)], -1)] * 20, axis=1)
-    probs[:, 1:] = [0.3, 0.3, 0.4]
-    probs[:, 1::2] = [0.45, 0.45, 0.1]
-    q = probs[:, 0]
-    # Members are tied between both classes, whatever a rounded mean shows.
-    rules = {"zero-one": "zero-one", "costs": sw.rules.cost_matrix(1 - np.eye(3))}
-    two = probs[:, [0, 1]]  # the second member is tied, the first is q
-    for name, d in PATHS[path](two, rules, predictor=q).items():
-        assert (d.epistemic == 0).all(), name
+    tied = rng.uniform(0.35, 0.5, (400, 20))
+    probs = np.stack([tied, tied, 1 - 2 * tied], axis=-1)
+    first = 0.4 + 2.0**-54 * rng.integers(0, 3, 400)  # only this member prefers one of two classes
+    probs[:, 0] = np.stack([first, 0.8 - first, np.full(400, 0.2)], axis=-1)
+    for rule in ("zero-one", sw.rules.cost_matrix(1 - np.eye(3))):
+        assert (PATHS[path](probs, rule, predictor=probs[:, 0]).epistemic == 0).all()
+
+
+class Majority(DecisionRule):
+    """Zero-one as a user may write it: by regrets, of which the package knows nothing more."""
+
+    family = "majority"
+
+    def _parameters(self) -> tuple[Any, ...]:
+        return ()
+
+    def _losses(self, xp: Any, p: Any) -> Any:
+        return sw.rules.zero_one._losses(xp, p)
+
+    def _entropy(self, xp: Any, p: Any) -> Any:
+        return 1 - xp.max(p, axis=-1)
+
+    def _divergence(self, xp: Any, q: Any, p: Any, d: Any) -> Any:
+        return sw.rules.zero_one._divergence(xp, q, p, d)
+
+    def _regret(self, xp: Any, p: Any) -> Any:
+        return xp.max(p, axis=-1, keepdims=True) - p
+
+    def _least_regret(self, xp: Any, mean_regret: Any) -> Any:
+        return xp.min(mean_regret, axis=-1)
+
+
+def test_a_decision_rule_of_the_user_averages_regrets_too():
+    probs, q = members(40, 5, 3), predictions(40, 3)
+    expected = sw.decompose(probs, "zero-one", predictor=q)
+    for a, b in zip(sw.decompose(probs, Majority(), predictor=q), expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+    agree = (probs.argmax(axis=-1) == q.argmax(axis=-1)[:, None]).all(axis=-1)
+    assert (sw.decompose(probs[agree], Majority(), predictor=q[agree]).epistemic == 0).all()
 
 
 def test_the_first_of_tied_decisions_is_that_of_the_prediction():
@@ -377,7 +407,7 @@ def test_transforms_of_torch_take_members_and_predictions():
         close(torch.func.vmap(risk, in_dims=(0, None))(probs, q[0]), risk(probs, q[0]))
         close(torch.func.vmap(risk, in_dims=(None, 0))(probs[0], q)[0][0], expected[0][0])
         assert risk(probs.to("meta"), q.to("meta"))[0].shape == (4,)
-        if name not in {"log", "tsallis:1.5", "top-k:2", "cost-matrix"}:
+        if name not in {"log", "top-k:2", "cost-matrix"}:
             continue
         torch._dynamo.reset()
         compiled = torch.compile(risk, fullgraph=True, backend="eager", dynamic=True)
@@ -389,7 +419,7 @@ def test_transforms_of_jax_take_members_and_predictions():
 
     with jax.enable_x64(True):
         probs, q = jax.numpy.asarray(members(4, 5, 3)), jax.numpy.asarray(predictions(4, 3))
-        for name in ("log", "top-k:2", "cost-matrix"):
+        for name in ("log", "cost-matrix"):
             rule = all_rules(3)[name]
 
             def epistemic(p, q, rule=rule):
@@ -435,12 +465,9 @@ def test_dask_names_a_wrong_row_of_the_prediction_in_the_whole_array():
         sw.decompose(lazy, "log", predictor=np.ones((50, 4)) / 4)
 
 
-@pytest.mark.parametrize("k", [10, 100])
-def test_no_rule_holds_more_than_a_tenth_of_a_large_array_besides_it(k: int):
-    import tracemalloc
-
-    n = 10_000 // k
-    large = np.tile(members(n, 20, k).astype(np.float32), (60, 1, 1))
+def test_no_rule_holds_more_than_a_tenth_of_a_large_array_besides_it():
+    k = 10
+    large = np.tile(members(1000, 20, k).astype(np.float32), (60, 1, 1))
     q = large[:, 0].copy()
     for name in ("log", "zero-one", "top-k:2", "cost-matrix"):
         rule = all_rules(k)[name]
@@ -573,7 +600,7 @@ WRONG: dict[str, tuple[Any, dict[str, Any], str]] = {
     "a number": (0.5, {}, r"predictor has shape \(\)"),
     "labels": ("cat", {}, "predictor has dtype"),
     "a model": (Model(), {}, "predictor is a Model; pass its probabilities, which its predict_pro"),
-    "unbiased": (predictions(20, 3), {"unbiased": True}, "a predictor does not depend on them"),
+    "unbiased": (predictions(20, 3), {"unbiased": True}, "the predictor is fixed"),
     "errors": (predictions(20, 3), {"standard_errors": True}, r"standard deviation .*over √M"),
 }
 

@@ -215,9 +215,7 @@ def test_the_check_of_a_kernel_fails_for_wrong_risks_of_predictions(wrong: str):
 
 def test_the_check_of_a_kernel_catches_the_risk_of_the_mean_in_place_of_the_prediction():
     def compute(raw, weights, rules, extras):
-        return cpu.compute(
-            raw, weights, rules, Extras() if extras.predictor is not None else extras
-        )
+        return cpu.compute(raw, weights, rules, replace(extras, predictor=None))
 
     for rule in ("brier", "zero-one", lambda k: sw.rules.cost_matrix(1 - np.eye(k))):
         with pytest.raises(sw.errors.KernelMismatch, match="predictor"):

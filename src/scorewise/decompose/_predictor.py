@@ -20,8 +20,8 @@ def check_without_jackknife(extras: Extras) -> None:
     """Raise for a correction or errors, which the jackknife makes for the mean of the members."""
     if extras.unbiased:
         raise InvalidInput(
-            "unbiased=True corrects EU because θ̄ is the mean of the same few members; a predictor "
-            "does not depend on them, so that E D(p, θ) has no such bias",
+            "unbiased=True corrects EU for θ̄, which is the mean of the same few members; the "
+            "predictor is fixed, so that E D(p, θ) has no such bias",
             Remedy("unbiased", False),
         )
     if extras.standard_errors:
