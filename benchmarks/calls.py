@@ -108,6 +108,7 @@ ACTIONS: dict[str, Callable[[Any, dict[str, Any], dict[str, Any]], object]] = {
     "standard_errors=True": lambda x, rules, options: sw.decompose(
         x, rules, standard_errors=True, **options
     ),
+    "predictor=": lambda x, rules, options: sw.decompose(x, rules, predictor=x[:, 0], **options),
     "pairwise_epistemic": lambda x, rules, _: sw.pairwise_epistemic(x, _only(rules)),
     "reverse_epistemic": lambda x, rules, _: sw.reverse_epistemic(x, _only(rules)),
     "label_wise": lambda x, *_: sw.label_wise(x),

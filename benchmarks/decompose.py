@@ -66,6 +66,7 @@ SMOOTH = ["log", "brier", "spherical", "tsallis:1.5", "pseudospherical:3", "weig
 RELATED = [
     *(("unbiased=True", rule) for rule in SMOOTH),
     *(("standard_errors=True", rule) for rule in [*SMOOTH, "zero-one", COSTS]),
+    *(("predictor=", rule) for rule in [*SMOOTH, "zero-one", "top-k:5", COSTS]),
     *(("pairwise_epistemic", rule) for rule in SMOOTH),
     ("reverse_epistemic", "log"),
     ("label_wise", "log"),

@@ -349,6 +349,8 @@ def on_device_of(xp: Namespace, values: Any, like: Array) -> Array:
         return to_numpy(values)
     if is_torch(values) and is_torch(like):
         return values.to(like.device)
+    if is_traced(values):  # JAX knows where they will be
+        return values
     # values beyond JAX's range become infinite, which raises later
     with np.errstate(over="ignore"):
         return xp.asarray(_shareable(values), device=_device(like))
@@ -477,9 +479,14 @@ def sum_products(xp: Namespace, terms: Array, factors: Array) -> Array:
 # memory takes longer to get than a sum or a product to compute.
 
 
+def _must_stay(x: Array, y: Array | float) -> bool:
+    """Return whether torch needs ``x`` as it is, to record what is computed from it and y."""
+    return is_torch(x) and (is_recorded(x) or (is_torch(y) and is_recorded(y)))
+
+
 def times(x: Array, y: Array | float) -> Array:
     """The product x·y, of the shape of ``x``, which may be overwritten."""
-    if is_torch(x) and is_recorded(x):
+    if _must_stay(x, y):
         return x * y
     x *= y
     return x
@@ -487,7 +494,7 @@ def times(x: Array, y: Array | float) -> Array:
 
 def plus(x: Array, y: Array | float) -> Array:
     """The sum x + y, of the shape of ``x``, which may be overwritten."""
-    if is_torch(x) and is_recorded(x):
+    if _must_stay(x, y):
         return x + y
     x += y
     return x
@@ -599,36 +606,43 @@ def _block_size(x: Array) -> int:
 
 
 def map_dask_rows(
-    function: Callable[[Array, Array | None, tuple[int, ...]], Array],
+    function: Callable[..., Array],
     x: Array,
     w: Array | None,
     n_results: int,
-    *,
+    *rows: Array,
     keep_classes: bool = False,
 ) -> Array:
     """Apply ``function`` lazily to blocks of instances of a Dask array ``(..., M, K)``.
 
-    ``function`` takes a block, its weights (``w`` is None, ``(M,)`` or ``(..., M)``) and the index
-    of its first instance. It returns a stack of ``n_results`` arrays ``(...)``, or ``(..., K)``
-    with ``keep_classes``; the returned Dask array has the same form.
+    ``function`` takes a block, its weights (``w`` is None, ``(M,)`` or ``(..., M)``), the index of
+    its first instance, and its part of the other arrays, ``(K,)`` or ``(..., K)``. It returns a
+    stack of ``n_results`` arrays ``(...)``, or ``(..., K)`` with ``keep_classes``; the returned
+    Dask array has the same form.
     """
     import dask.array as da
 
     batch = x.ndim - 2
     x = x.rechunk({batch: -1, batch + 1: -1})
-    arrays = [x]
-    if w is not None:  # blocks are aligned from the last axis on, as in broadcasting
-        arrays.append(w[..., None].rechunk((*x.chunks[-1 - w.ndim : -1], (1,))))
+    # blocks are aligned from the last axis on, as in broadcasting
+    weights = [] if w is None else [w[..., None].rechunk((*x.chunks[-1 - w.ndim : -1], (1,)))]
+    others = [
+        row[..., None, :].rechunk((*x.chunks[batch + 1 - row.ndim : batch], (1,), x.chunks[-1]))
+        for row in rows
+    ]
 
-    def block(p: Array, *weights: Array, block_info: Any = None) -> Array:
+    def block(p: Array, *arrays: Array, block_info: Any = None) -> Array:
         origin = tuple(first for first, _ in block_info[0]["array-location"][:batch])
-        return function(p, weights[0][..., 0] if weights else None, origin)
+        own_weights = arrays[0][..., 0] if weights else None
+        return function(p, own_weights, origin, *(a[..., 0, :] for a in arrays[len(weights) :]))
 
     dtype = np.float32 if dtype_name(x) in {"float16", "bfloat16"} else x.dtype
     rest = x.chunks[-1:] if keep_classes else ()
     return da.map_blocks(
         block,
-        *arrays,
+        x,
+        *weights,
+        *others,
         drop_axis=[batch] if keep_classes else [batch, batch + 1],
         new_axis=0,
         chunks=((n_results,), *x.chunks[:batch], *rest),

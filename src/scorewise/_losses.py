@@ -61,6 +61,9 @@ def task_losses(
     labels or pixels per row it returns the loss of each; :func:`scorewise.aggregate` makes losses
     of rows or images from them.
 
+    If another prediction p is deployed, ``rule.loss(p, y)`` is what it incurs, and
+    ``decompose(..., predictor=p).total`` what it is expected to.
+
     Parameters
     ----------
     predictions : array (n, M, K) or (..., M, K), Samples or Dirichlet

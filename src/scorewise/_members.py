@@ -84,27 +84,39 @@ class Members:
             weights = weights[places] if is_array(weights) else np.asarray(weights)[places]
         return Members(replace(self.raw, values=values[places]), weights)
 
-    def by_blocks(self, work: Callable[[Samples], list[Array]]) -> list[Array]:
-        """Return the arrays that ``work`` returns, from samples that are checked in blocks."""
+    def by_blocks(self, work: Callable[..., list[Array]], *rows: Array) -> list[Array]:
+        """Return the arrays that ``work`` returns, from samples that are checked in blocks.
+
+        ``work`` also takes the block's part of the rows, arrays ``(..., R)``.
+        """
         if self.checked is None:
-            return Samples.map_blocks(work, self.raw, self.weights)
-        return self.checked.by_blocks(work)
+            return Samples.map_blocks(work, self.raw, self.weights, *rows)
+        return self.checked.by_blocks(work, *rows)
 
     def compute(
-        self, work: Callable[[Members], list[Array]], n_results: int, *, keep_classes: bool = False
+        self,
+        work: Callable[..., list[Array]],
+        n_results: int,
+        *rows: Array,
+        keep_classes: bool = False,
     ) -> list[Array]:
         """Return the arrays that ``work`` returns, each ``(...)``, or ``(..., K)`` with classes.
 
-        Those of a Dask array are lazy; a bad row is reported when its block is computed.
+        ``work`` also takes the rows, arrays ``(K,)`` or ``(..., K)`` of the members' library. The
+        results for a Dask array are lazy; a bad row is reported when its block is computed.
         """
         values = self.raw.values
         if not is_dask(values):
-            return work(self)
+            return work(self, *rows)
         template = replace(self.raw, values=None)  # no block needs the whole graph
 
-        def block(rows: Array, weights: Array | None, origin: tuple[int, ...]) -> Array:
-            results = work(Members(template.block(rows, origin), weights))
+        def block(
+            values: Array, weights: Array | None, origin: tuple[int, ...], *rows: Array
+        ) -> Array:
+            results = work(Members(template.block(values, origin), weights), *rows)
             return namespace(*results).stack(results)
 
-        stacked = map_dask_rows(block, values, self.weights, n_results, keep_classes=keep_classes)
+        stacked = map_dask_rows(
+            block, values, self.weights, n_results, *rows, keep_classes=keep_classes
+        )
         return [stacked[i] for i in range(n_results)]

@@ -175,9 +175,12 @@ class Samples(TextInNotebooks):
 
     @classmethod
     def map_blocks(
-        cls, work: Callable[[Samples], list[Array]], raw: RawPredictions, weights: Any = None
+        cls, work: Callable[..., list[Array]], raw: RawPredictions, weights: Any, *rows: Array
     ) -> list[Array]:
-        """Return the arrays that ``work`` returns for raw members, checked block by block."""
+        """Return the arrays that ``work`` returns for raw members, checked block by block.
+
+        ``work`` also takes the block's part of the rows, arrays ``(..., R)``.
+        """
         raw.check_logits()
         w, stored_as = raw.normalized_weights(weights), raw.stored_as(weights)
         xp = namespace(raw.values)
@@ -190,7 +193,7 @@ class Samples(TextInNotebooks):
                 block = raw.block(values, raw.layout.absolute(starts))
             samples = cls._trusted(block.rows(), _rows_of(w, index), stored_as, raw.classes)
             block.check_rows(samples.probs, samples.sums, samples.off)
-            return work(samples)
+            return work(samples, *(x[(*index, ...)] for x in rows))
 
         return map_blocks(of_block, raw.values)
 
@@ -345,10 +348,13 @@ class Samples(TextInNotebooks):
         """
         return self.average(f(self.probs))
 
-    def by_blocks(self, work: Callable[[Samples], list[Array]], parts: int = 1) -> list[Array]:
+    def by_blocks(
+        self, work: Callable[..., list[Array]], *rows: Array, parts: int = 1
+    ) -> list[Array]:
         """Return the arrays that ``work`` returns, computed on blocks that fit a cache.
 
-        With many temporaries, work on parts of such a block.
+        ``work`` also takes the block's part of the rows, arrays ``(..., R)``. With many
+        temporaries, work on parts of such a block.
 
         Examples
         --------
@@ -361,10 +367,11 @@ class Samples(TextInNotebooks):
 
         def of_block(index: tuple[slice, ...]) -> list[Array]:
             if not index:
-                return work(self)
+                return work(self, *rows)
             probs = side_by_side(xp, self.probs[(*index, ...)])
             weights = _rows_of(self.weights, index)
-            return work(Samples._trusted(probs, weights, self.stored_as, self.classes_))
+            block = Samples._trusted(probs, weights, self.stored_as, self.classes_)
+            return work(block, *(x[(*index, ...)] for x in rows))
 
         return map_blocks(of_block, self.probs, parts=parts)
 

@@ -186,7 +186,7 @@ def test_the_risk_of_a_given_predictor_is_that_of_its_divergences(k):
     w = weights / weights.sum()
     m = Members.of(probs, weights, InputOptions())
     for name, rule in RULES[k].items():
-        components = cpu.compute(m.raw, m.weights, [rule], Extras(), predictor=predictor)
+        components = cpu.compute(m.raw, m.weights, [rule], Extras(predictor=predictor))
         divergence = np.average(rule.divergence(predictor[:, None], probs), axis=1, weights=w)
         loss = np.average(rule.expected_loss(predictor[:, None], probs), axis=1, weights=w)
         assert components is not None
@@ -198,11 +198,11 @@ def test_a_predictor_that_all_members_share_has_no_excess_loss_and_one_of_zero_a
     same = np.repeat(members(9, 1, 5), 4, axis=1)
     m = Members.of(same, None, InputOptions())
     rules = list(RULES[5].values())
-    components = cpu.compute(m.raw, None, rules, Extras(), predictor=same[:, 0])
+    components = cpu.compute(m.raw, None, rules, Extras(predictor=same[:, 0]))
     assert components is not None
     assert all((epistemic == 0).all() for epistemic in components[2::3])
     sure = np.eye(5)[np.zeros(9, int)]
-    components = cpu.compute(m.raw, None, [sw.rules.log], Extras(), predictor=sure)
+    components = cpu.compute(m.raw, None, [sw.rules.log], Extras(predictor=sure))
     assert components is not None
     assert np.isinf(components[2]).all()
 
@@ -213,7 +213,7 @@ def test_beta_predictions_of_zero_are_infinitely_wrong_where_the_loss_of_a_class
     for a, b, is_infinite in ((0, 0, (True, True)), (0.5, -0.5, (False, True))):
         for sure, infinite in zip(np.eye(2), is_infinite, strict=True):
             rule = sw.rules.beta(a, b)
-            components = cpu.compute(m.raw, None, [rule], Extras(), predictor=sure[None])
+            components = cpu.compute(m.raw, None, [rule], Extras(predictor=sure[None]))
             assert components is not None
             expected = rule.divergence(sure, probs).mean()
             assert np.isinf(expected) == infinite

@@ -190,6 +190,38 @@ def test_rules_may_depend_on_the_number_of_classes_and_are_left_out_where_they_d
         sw.check_kernel(cpu, ["brier", sw.rules.weighted_log(np.ones(6))], n_trials=5)
 
 
+# -- given predictions ----------------------------------------------------------------------------
+
+WRONG_RISKS = {
+    "total off": lambda t, a, e: [t * 1.01, a, e],
+    "aleatoric off": lambda t, a, e: [t, a * 1.01, e],
+    "epistemic off": lambda t, a, e: [t, a, e * 1.001],
+    "noise at zero": lambda t, a, e: [t, a, np.where(e == 0, 1e-12, e)],
+    "finite": lambda t, a, e: [t, a, np.minimum(e, 1e30)],
+    "refuses": lambda t, a, e: None,
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_RISKS)
+def test_the_check_of_a_kernel_fails_for_wrong_risks_of_predictions(wrong: str):
+    def compute(raw, weights, rules, extras):
+        results = cpu.compute(raw, weights, rules, extras)
+        has_predictor = results is not None and extras.predictor is not None
+        return WRONG_RISKS[wrong](*results) if has_predictor else results
+
+    with pytest.raises(sw.errors.KernelMismatch, match="predictor"):
+        sw.check_kernel(like_cpu(compute=compute), ["log"], n_trials=80)
+
+
+def test_the_check_of_a_kernel_catches_the_risk_of_the_mean_in_place_of_the_prediction():
+    def compute(raw, weights, rules, extras):
+        return cpu.compute(raw, weights, rules, replace(extras, predictor=None))
+
+    for rule in ("brier", "zero-one", lambda k: sw.rules.cost_matrix(1 - np.eye(k))):
+        with pytest.raises(sw.errors.KernelMismatch, match="predictor"):
+            sw.check_kernel(like_cpu(compute=compute), [rule], n_trials=30)
+
+
 # -- actions --------------------------------------------------------------------------------------
 
 COSTS = [lambda k: sw.rules.cost_matrix(np.random.default_rng(k).uniform(0, 3, (k, 4)))]

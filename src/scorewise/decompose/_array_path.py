@@ -42,17 +42,28 @@ def components_by_arrays(
     if extras.jackknife:
         weights = members.raw.normalized_weights(members.weights)
         validate.require_two_weighted_members(weights, members.raw.layout)
+    predictor = () if extras.predictor is None else (extras.predictor,)
     return members.by_blocks(
-        lambda block: [x for rule in rules for x in _components(block, rule, extras)]
+        lambda block, *q: [x for rule in rules for x in _components(block, rule, extras, *q)],
+        *predictor,
     )
 
 
-def _components(samples: Samples, rule: ScoringRule, extras: Extras) -> list[Array]:
-    """Return the three components of a rule, and the extras."""
+def _components(
+    samples: Samples, rule: ScoringRule, extras: Extras, q: Array | None = None
+) -> list[Array]:
+    """Return the three components of a rule, of the mean or of predictions q, and the extras."""
     xp = namespace(samples.probs)
     entropies = rule._entropy_by_sum(xp, samples.probs, samples.sums)
     total, aleatoric = rule._entropy(xp, samples.plain_mean), samples.average(entropies)
-    epistemic = _epistemic(xp, samples, rule, (total, aleatoric), allowed_error(xp, total))
+
+    def epistemic_of_mean() -> Array:
+        return _epistemic(xp, samples, rule, (total, aleatoric), allowed_error(xp, total))
+
+    if q is not None:
+        epistemic = rule._epistemic_of(xp, samples, q, epistemic_of_mean)
+        return [aleatoric + epistemic, aleatoric, epistemic]
+    epistemic = epistemic_of_mean()
     components = [total, aleatoric, epistemic]
     if extras.reverse:
         components.append(_reverse(xp, samples, rule))

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress, islice
 from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 
 from scorewise import kernels
-from scorewise._array import Array, as_dtype_of, is_compiled, is_dask, namespace
+from scorewise._array import Array, as_dtype_of, is_compiled, is_dask, is_traced, namespace
 from scorewise._inputs import InputOptions
 from scorewise._members import Members, changed_options
 from scorewise._notebook import display, frame, html
 from scorewise._text import quoted_names
 from scorewise.decompose._array_path import components_by_arrays
 from scorewise.decompose._jackknife import check_jackknife
+from scorewise.decompose._predictor import (
+    check_without_jackknife,
+    probabilities_of,
+    receive_predictor,
+)
 from scorewise.distributions import Dirichlet
 from scorewise.errors import InvalidInput
 from scorewise.kernels import Extras
@@ -173,6 +178,7 @@ class _Keywords(TypedDict, total=False):
     class_names: Any
     unbiased: bool
     standard_errors: bool
+    predictor: Any
 
 
 @overload
@@ -196,6 +202,7 @@ def decompose(
     class_names: Any = None,
     unbiased: bool = False,
     standard_errors: bool = False,
+    predictor: Any = None,
 ) -> Decomposition | Decompositions:
     """Return total, aleatoric and epistemic uncertainty, in the units of a rule's loss.
 
@@ -232,6 +239,14 @@ def decompose(
         Needs two members with weight, and no decision rule (zero-one, top-k, cost matrix).
     standard_errors : bool
         Add ``.standard_error``, jackknife errors from the spread of the members.
+    predictor : array (..., K) or (K,), optional
+        Probabilities p of the model that is deployed in place of the mean θ̄: one member, a
+        distilled or a calibrated model. Then TU = E_Q L(p, θ), the expected loss of p, and
+        EU = E_Q D(p, θ) ≥ 0, the part that a better model could avoid; AU is the same. ``(K,)`` is
+        one prediction for all instances. NumPy, or the library of the predictions; a data frame
+        and ``Samples`` of one member have their own class names, which must be those of the
+        predictions. ``from_logits``, ``normalize`` and the axes are for the members only. Not with
+        ``unbiased`` and ``standard_errors``.
 
     Returns
     -------
@@ -257,6 +272,12 @@ def decompose(
     >>> many = sw.decompose(probs, ["log", "brier"])
     >>> many["brier"].epistemic.round(4)
     array([0.32, 0.  ])
+
+    A distilled model is sure of the first row, of which the members know nothing:
+
+    >>> distilled = np.array([[0.95, 0.05], [0.6, 0.4]])
+    >>> sw.decompose(probs, "brier", predictor=distilled).epistemic.round(4)
+    array([0.725, 0.   ])
     """
     if is_single_rule(rule):
         named, rules = None, [get_rule(rule)]
@@ -265,15 +286,18 @@ def decompose(
         rules = list(named.values())
     options = InputOptions(member_axis, class_axis, from_logits, normalize, check, class_names)
     extras = Extras(unbiased, standard_errors)
+    if predictor is not None:
+        check_without_jackknife(extras)
     if isinstance(predictions, Dirichlet):
         if names := changed_options(weights, options, extras):
             raise InvalidInput(
                 f"{names}: a Dirichlet has no members and was checked when it was made, so this "
                 "does not apply to it"
             )
-        results = [_of_dirichlet(predictions, r) for r in rules]
+        results = [_of_dirichlet(predictions, r, predictor) for r in rules]
     else:
-        results = _of_members(Members.of(predictions, weights, options), rules, extras)
+        members = Members.of(predictions, weights, options)
+        results = _of_members(members, rules, extras, predictor, check=check)
     if named is None:
         return results[0]
     return Decompositions(zip(named, results, strict=True))
@@ -283,13 +307,25 @@ def decompose(
 
 
 def _of_members(
-    members: Members, rules: Sequence[ScoringRule], extras: Extras
+    members: Members, rules: Sequence[ScoringRule], extras: Extras, predictor: Any, *, check: bool
 ) -> list[Decomposition]:
     rules = members.fit_rules(rules)
     if extras.jackknife:
         check_jackknife(members.raw.values.shape[-2], rules, extras.unbiased)
     per_rule = extras.n_components
-    components = members.compute(lambda m: all_components(m, rules, extras), per_rule * len(rules))
+    n_results = per_rule * len(rules)
+    if predictor is None:
+        components = members.compute(lambda m: all_components(m, rules, extras), n_results)
+    else:
+        one_member, classes = members.raw.values[..., 0, :], members.raw.classes
+        received = receive_predictor(predictor, one_member, classes, check=check)
+
+        def work(block: Members, q: Array) -> list[Array]:
+            raw = block.raw
+            q = probabilities_of(received, q, raw.values[..., 0, :], raw.layout.origin)
+            return all_components(block, rules, replace(extras, predictor=q))
+
+        components = members.compute(work, n_results, received.values)
     return [
         _decomposition(components[i : i + per_rule]) for i in range(0, len(components), per_rule)
     ]
@@ -326,13 +362,18 @@ def all_components(members: Members, rules: Sequence[ScoringRule], extras: Extra
 # -- Dirichlets -----------------------------------------------------------------------------------
 
 
-def _of_dirichlet(predictions: Dirichlet, rule: ScoringRule) -> Decomposition:
+def _of_dirichlet(predictions: Dirichlet, rule: ScoringRule, predictor: Any) -> Decomposition:
     rule = rule.for_classes(predictions.classes_)
     rule.check_classes(predictions.n_classes)
-    q = predictions.in_float64(on_host=rule.runs_on_any_library)
+    q = predictions.in_float64(on_host=rule.runs_on_any_library and not is_traced(predictor))
     xp = namespace(q.alpha)
     total = rule._dirichlet_total(xp, q)
     aleatoric, epistemic, error = rule._dirichlet_parts(xp, q, total)
+    if predictor is not None:
+        received = receive_predictor(predictor, predictions.alpha, predictions.classes_)
+        p = probabilities_of(received, received.values, q.alpha)
+        excess = rule._dirichlet_excess(xp, q, p)
+        total, epistemic = total + excess, epistemic + excess
     components = [total, aleatoric, epistemic]
     if error is not None:
         components += [xp.zeros_like(total), error, error]
@@ -373,6 +414,7 @@ def explain_kernel(
     class_names: Any = None,
     unbiased: bool = False,
     standard_errors: bool = False,
+    predictor: Any = None,
 ) -> Explanation:
     """Return which path :func:`scorewise.decompose` would take with the same arguments, and why.
 
@@ -407,14 +449,20 @@ def explain_kernel(
     cpu: the members are in host memory; by the array path: 'own'
     """
     named = get_rules(rule)
+    extras = Extras(unbiased, standard_errors)
+    if predictor is not None:
+        check_without_jackknife(extras)
     if isinstance(predictions, Dirichlet):
         return Explanation("array", "a Dirichlet has closed forms and no members")
     options = InputOptions(member_axis, class_axis, from_logits, normalize, check, class_names)
     members = Members.of(predictions, weights, options)
     rules = members.fit_rules(named.values())
+    if predictor is not None:
+        one_member, classes = members.raw.values[..., 0, :], members.raw.classes
+        received = receive_predictor(predictor, one_member, classes, check=check)
+        extras = Extras(predictor=received.values)
     if is_dask(members.raw.values):
         return Explanation("array", "a Dask array is lazy; each of its blocks chooses its own path")
-    extras = Extras(unbiased, standard_errors)
     reasons = []
     for path, answer in kernels.usability(members.raw, members.weights).items():
         reason = answer.reason
@@ -424,7 +472,8 @@ def explain_kernel(
             if not others or len(others) < len(rules):
                 by_arrays = f"; by the array path: {quoted_names(others)}" if others else ""
                 return Explanation(path, reason + by_arrays)
-            with_jackknife = " with the jackknife" if extras else ""
-            reason = f"it does not support {quoted_names(others)}{with_jackknife}"
+            with_extras = " with the jackknife" if extras.jackknife else ""
+            with_extras += " with this predictor" if predictor is not None else ""
+            reason = f"it does not support {quoted_names(others)}{with_extras}"
         reasons.append(f"not by the {path} kernel: {reason}")
     return Explanation("array", "; ".join(reasons))

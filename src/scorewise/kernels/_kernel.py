@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeGuard
 
 import numpy as np
@@ -15,7 +15,7 @@ from scorewise.rules import ScoringRule
 
 @dataclass(frozen=True)
 class Extras:
-    """What is computed besides the total, aleatoric and epistemic uncertainty of a rule.
+    """What is computed besides, or in place of, total, aleatoric and epistemic uncertainty.
 
     Attributes
     ----------
@@ -28,15 +28,19 @@ class Extras:
     actions : bool
         The number of the cheapest action follows the three of a cost matrix, or −1 where rounding
         errors decide it. Alone, and by kernels only: regrets decide there and elsewhere.
+    predictor : array (..., K) or None
+        Predictions q, checked and in the library and precision of the members' probabilities. TU is
+        then E_Q L(q, θ) and EU is E_Q D(q, θ). Alone.
     """
 
     unbiased: bool = False
     standard_errors: bool = False
     reverse: bool = False
     actions: bool = False
+    predictor: Array | None = field(default=None, compare=False)  # arrays have no single ==
 
     def __bool__(self) -> bool:
-        return bool(self.jackknife or self.reverse or self.actions)
+        return bool(self.jackknife or self.reverse or self.actions or self.predictor is not None)
 
     @property
     def jackknife(self) -> bool:

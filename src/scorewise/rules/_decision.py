@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Integral
@@ -114,20 +114,34 @@ class _LargestClassesRule(RuleBySum, DecisionRule):
         lowest = kth_largest(xp, mean, self.k)
         next_lower = kth_largest(xp, mean, min(self.k + 1, p.shape[-1]))
         is_open = (lowest - next_lower <= _MEAN_ERROR_UNITS * eps(xp, mean) * lowest)[..., 0]
-        side = 1 - 2 * xp.astype(mean >= lowest, p.dtype)[..., None, :]
-        excess = times(p - kth_largest(xp, p, self.k), side)
-        epistemic = samples.average(xp.sum(at_least(xp, excess, 0.0), axis=-1))
+        epistemic = self._mean_regret(xp, samples, mean >= lowest)
         if bool(xp.any(is_open)):
             epistemic[is_open] = super()._epistemic(xp, samples.where(is_open))
         return epistemic
 
+    def _epistemic_of(
+        self, xp: Namespace, samples: Samples, q: Array, epistemic: Callable[[], Array]
+    ) -> Array:
+        return self._mean_regret(xp, samples, self._is_chosen(xp, q))
+
+    def _mean_regret(self, xp: Namespace, samples: Samples, chosen: Array) -> Array:
+        """Return the mean regret of the same k classes, ``(..., K)``, for all members."""
+        p = samples.probs
+        side = 1 - 2 * xp.astype(chosen, p.dtype)[..., None, :]
+        excess = times(difference(xp, p, self._threshold(xp, p)), side)
+        return samples.average(xp.sum(at_least(xp, excess, 0.0), axis=-1))
+
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
         return self._regret_of_choice(xp, self._regret(xp, p), self._is_chosen(xp, q))
 
+    def _threshold(self, xp: Namespace, p: Array) -> Array:
+        """Return the k-th largest entry, ``(..., 1)``."""
+        return xp.max(p, axis=-1, keepdims=True) if self.k == 1 else kth_largest(xp, p, self.k)
+
     def _regret(self, xp: Namespace, p: Array) -> Array:
+        threshold = self._threshold(xp, p)
         if self.k == 1:
-            return _excess(xp, xp.max(p, axis=-1, keepdims=True), p)
-        threshold = kth_largest(xp, p, self.k)
+            return _excess(xp, threshold, p)
         return xp.concat([_excess(xp, threshold, p), _excess(xp, p, threshold)], axis=-1)
 
     def _least_regret(self, xp: Namespace, mean_regret: Array) -> Array:
@@ -147,6 +161,10 @@ class _LargestClassesRule(RuleBySum, DecisionRule):
     def _dirichlet_total(self, xp: Namespace, q: Dirichlet) -> Array:
         others = xp.sort(q.alpha, axis=-1)[..., : q.n_classes - self.k]
         return xp.sum(others, axis=-1) / q.concentration
+
+    def _dirichlet_excess(self, xp: Namespace, q: Dirichlet, p: Array) -> Array:
+        # regrets of α, not of θ̄, which is rounded
+        return self._divergence(xp, p, q.alpha, q.alpha) / q.concentration
 
     def _dirichlet_parts(
         self, xp: Namespace, q: Dirichlet, total: Array
@@ -333,31 +351,56 @@ class CostMatrix(DecisionRule):
         return np.asarray(self.costs - self.costs.min(axis=1, keepdims=True))
 
     def _epistemic(self, xp: Namespace, samples: Samples) -> Array:
-        if is_recorded(samples.probs) or has_fixed_shapes(samples.probs):
-            return super()._epistemic(xp, samples)
+        return self._mean_regret(xp, samples)
+
+    def _epistemic_of(
+        self, xp: Namespace, samples: Samples, q: Array, epistemic: Callable[[], Array]
+    ) -> Array:
+        return self._mean_regret(xp, samples, self._predict(xp, q))
+
+    def _mean_regret(self, xp: Namespace, samples: Samples, *action: Array) -> Array:
+        """Return the mean regret of an action ``(...)``, or of the best one if none is passed."""
+        arrays = (samples.probs, *action)
+        if any(map(is_recorded, arrays)) or has_fixed_shapes(samples.probs):
+            return self._exact_mean_regret(xp, samples, *action)
         # Most rows need no exact products: their members agree, or EU is much larger than rounding.
-        epistemic, is_open = self._rounded_epistemic(xp, samples)
+        mean_regret, is_open = self._rounded_mean_regret(xp, samples, *action)
         if not bool(xp.any(is_open)):
-            return epistemic
-        rows = samples if bool(xp.all(is_open)) else samples.where(is_open)
+            return mean_regret
+        rows = samples
+        if not bool(xp.all(is_open)):
+            rows, action = samples.where(is_open), tuple(a[is_open] for a in action)
         [exact] = rows.by_blocks(
-            lambda block: [super(CostMatrix, self)._epistemic(xp, block)], parts=_EXACT_PARTS
+            lambda block, *action: [self._exact_mean_regret(xp, block, *action)],
+            *action,
+            parts=_EXACT_PARTS,
         )
         if rows is samples:
             return exact
-        epistemic[is_open] = exact
-        return epistemic
+        mean_regret[is_open] = exact
+        return mean_regret
 
-    def _rounded_epistemic(self, xp: Namespace, samples: Samples) -> tuple[Array, Array]:
-        """Return EU by plain products, and whether it may lack digits."""
+    def _exact_mean_regret(self, xp: Namespace, samples: Samples, *action: Array) -> Array:
+        return self._regret_of(xp, samples.average(self._regret(xp, samples.probs)), *action)
+
+    def _regret_of(self, xp: Namespace, regret: Array, *action: Array) -> Array:
+        """Return of regrets ``(..., A)`` that of an action, or the least if none is passed."""
+        if not action:
+            return xp.min(regret, axis=-1)
+        return xp.take_along_axis(regret, action[0][..., None], axis=-1)[..., 0]
+
+    def _rounded_mean_regret(
+        self, xp: Namespace, samples: Samples, *action: Array
+    ) -> tuple[Array, Array]:
+        """Return the mean regret by plain products, and whether it may lack digits."""
         regret, errors = self._rounded_regret(xp, samples.probs)
-        epistemic = xp.min(samples.average(regret), axis=-1)
+        mean_regret = self._regret_of(xp, samples.average(regret), *action)
         error = samples.average(xp.max(errors, axis=-1))
         may_be_best = xp.min(plus(regret, times(errors, -1.0)), axis=-2) <= 0  # of a member
         n_best = xp.sum(xp.astype(may_be_best, xp.int32), axis=-1)
-        agree = (epistemic == 0) & (n_best == 1)
-        is_open = ~(agree | (epistemic > error / allowed_error(xp, samples.probs)))
-        return xp.astype(epistemic, samples.probs.dtype), is_open
+        agree = (mean_regret == 0) & (n_best == 1)
+        is_open = ~(agree | (mean_regret > error / allowed_error(xp, samples.probs)))
+        return xp.astype(mean_regret, samples.probs.dtype), is_open
 
     def _rounded_regret(self, xp: Namespace, p: Array) -> tuple[Array, Array]:
         """Return regrets in float64, ``(..., A)``, and how far from the exact ones they may be."""
@@ -398,7 +441,7 @@ class CostMatrix(DecisionRule):
         )
 
     def _least_regret(self, xp: Namespace, mean_regret: Array) -> Array:
-        return xp.min(mean_regret, axis=-1)
+        return self._regret_of(xp, mean_regret)
 
     def action_of_members(self, samples: Samples) -> Array:
         """Return a*(θ̄), ``(...)``, the first of the actions with the least mean regret.
@@ -441,8 +484,7 @@ class CostMatrix(DecisionRule):
         return unit * float(np.abs(self.costs).max())
 
     def _divergence(self, xp: Namespace, q: Array, p: Array, d: Array) -> Array:
-        action = self._predict(xp, q)[..., None]
-        return xp.take_along_axis(self._regret(xp, p), action, axis=-1)[..., 0]
+        return self._regret_of(xp, self._regret(xp, p), self._predict(xp, q))
 
     def _dirichlet_parts(
         self, xp: Namespace, q: Dirichlet, total: Array

@@ -21,6 +21,7 @@ from scorewise._array import (
     difference,
     namespace,
     one_hot,
+    plus,
 )
 from scorewise._inputs import apply_floor, classes_last, raw_predictions
 from scorewise._numerics import sum_product
@@ -211,6 +212,13 @@ class ScoringRule(abc.ABC):
         q = samples.mean[..., None, :]
         return samples.average(self._divergence(xp, q, samples.probs, samples.deviations))
 
+    def _epistemic_of(
+        self, xp: Namespace, samples: Samples, q: Array, epistemic: Callable[[], Array]
+    ) -> Array:
+        """Return E_Q D(q, θ) = EU + D(q, θ̄) of predictions q ``(..., K)``, from EU."""
+        d = plus(difference(xp, samples.anchor, q), samples.shift)  # 0 where all members equal q
+        return epistemic() + self._divergence(xp, q, samples.mean, d)
+
     def _difference_error(
         self, xp: Namespace, mean: Array, total: Array, unit: float, off: float
     ) -> Array | float | None:
@@ -242,6 +250,10 @@ class ScoringRule(abc.ABC):
         bound = q.mean * (self._losses(xp, q.mean) - self._entropy(xp, corners))
         error = error + xp.sum(xp.where(q.is_rare, bound, 0.0), axis=-1)
         return self._without(xp, total, estimate), estimate, error
+
+    def _dirichlet_excess(self, xp: Namespace, q: Dirichlet, p: Array) -> Array:
+        """Return D(p, θ̄), which EU and TU under a Dirichlet are larger by for predictions p."""
+        return self._divergence(xp, p, q.mean, difference(xp, q.mean, p))
 
     def _without(self, xp: Namespace, total: Array, epistemic: Array) -> Array:
         """Return AU = TU − EU, for an EU that is simulated and may exceed TU."""
@@ -579,6 +591,14 @@ class DecisionRule(ScoringRule):
 
     def _epistemic(self, xp: Namespace, samples: Samples) -> Array:
         return self._least_regret(xp, samples.average(self._regret(xp, samples.probs)))
+
+    def _epistemic_of(
+        self, xp: Namespace, samples: Samples, q: Array, epistemic: Callable[[], Array]
+    ) -> Array:
+        # Exactly 0 where the decision is best for every member, which a rounded mean may not show.
+        q = q[..., None, :]
+        regret = self._divergence(xp, q, samples.probs, difference(xp, samples.probs, q))
+        return samples.average(regret)
 
     def _state_of_member(self, xp: Namespace, theta: Array) -> Array:
         return self._regret(xp, theta)

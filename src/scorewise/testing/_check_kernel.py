@@ -16,10 +16,11 @@ from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput, KernelMismatch
 from scorewise.kernels import Extras, Kernel, Usability, accumulates, averages
 from scorewise.rules import DEFAULT_RULES, DecisionRule, RuleLike, ScoringRule, get_rule
-from scorewise.rules.structures import LargestClasses, Separable
+from scorewise.rules.structures import Separable
 from scorewise.testing._check_accumulator import check_accumulator
 from scorewise.testing._check_actions import check_actions
 from scorewise.testing._check_averages import check_averages, check_averages_of_invalid
+from scorewise.testing._check_predictor import check_predictor
 from scorewise.testing._kernel_cases import (
     ALLOWED,
     ERRORS,
@@ -30,6 +31,8 @@ from scorewise.testing._kernel_cases import (
     components_by_kernel,
     draw,
     is_exact,
+    is_subnormal,
+    margin,
     text_of,
 )
 
@@ -58,9 +61,10 @@ def check_kernel(
     the epistemic component of identical members must be exactly 0. So must the extras that the
     kernel supports, the jackknife and reverse divergences, of which one is drawn for each array;
     the corrected epistemic component may not be below the plain one. So must what the kernel has
-    besides: cheapest actions, means, components by class, and accumulators, to which the members
-    are added one by one. Then an entry is made invalid, which the kernel must detect. Arrays that
-    the kernel declines are skipped, unless it declines them only because they are small.
+    besides: the risk of given predictions, cheapest actions, means, components by class, and
+    accumulators, to which the members are added one by one. Then an entry is made invalid, which
+    the kernel must detect. Arrays that the kernel declines are skipped, unless it declines them
+    only because they are small.
 
     Parameters
     ----------
@@ -92,7 +96,7 @@ def check_kernel(
     untried = set(makers)
     n_trials = validate.whole(n_trials, "n_trials", at_least=1)
     rng = np.random.default_rng(validate.whole(random_state, "random_state", at_least=0))
-    rng_of_lists, rng_of_accumulators = rng.spawn(2)
+    rng_of_lists, rng_of_accumulators, rng_of_predictors = rng.spawn(3)
     answers = []
     for _ in range(n_trials):
         case = draw(rng)
@@ -108,6 +112,7 @@ def check_kernel(
             some = _some(supported, rng_of_lists)
             _check_results(kernel, some, case)
             _check_extras(kernel, some, case, _EXTRAS[rng_of_lists.integers(len(_EXTRAS))])
+            check_predictor(kernel, some, case, rng_of_predictors)
             check_actions(kernel, some, case)
             if averages(kernel):
                 check_averages(kernel, case)
@@ -199,15 +204,9 @@ def _check_extras(kernel: Kernel, rules: list[ScoringRule], case: Case, extras: 
         if kernel.compute(members.raw, members.weights, rules, extras) is not None:
             raise KernelMismatch(f"the kernel leaves out the only member with weight: {case}")
         return
-    if extras.reverse and case.options.get("from_logits") and _is_subnormal(samples).any():
+    if extras.reverse and case.options.get("from_logits") and is_subnormal(samples).any():
         return  # a kernel may decline what it would round to 0, and to an infinite divergence
     _ExtrasCheck(case, extras, samples).check(kernel, rules)
-
-
-def _is_subnormal(samples: Samples) -> Array:
-    """Return whether an instance has a probability below the normal numbers, ``(...)``."""
-    tiny = np.finfo(samples.probs.dtype).tiny
-    return (samples.probs < 4 * tiny).any(axis=(-2, -1))
 
 
 class _ExtrasCheck:
@@ -263,7 +262,7 @@ class _ExtrasCheck:
             allowed = self.relative * reference + rounding + noise
             is_log = isinstance(rule.structure, Separable) and rule.structure.power == 1
             if not is_log:  # others need not be accurate there
-                allowed = np.where(_is_subnormal(self.samples), np.inf, allowed)
+                allowed = np.where(is_subnormal(self.samples), np.inf, allowed)
         else:
             # A kernel may leave out of the gradient of H what is the same for all classes.
             off = np.abs(self.wide.sums - 1).max(axis=-1)
@@ -272,21 +271,9 @@ class _ExtrasCheck:
             allowed = allowed * self.factor
         if isinstance(rule, DecisionRule) and name in {"reverse", ERRORS[-1]}:
             # Rounding errors choose among decisions that are tied.
-            is_tied = _margin(rule, points) < 64 * rounding
+            is_tied = margin(rule, points) < 64 * rounding
             allowed = np.where(is_tied.any(axis=-1), np.inf, allowed)
         return allowed
-
-
-def _margin(rule: DecisionRule, p: Array) -> Array:
-    """Return by how much the decision under p is better than the next, ``(...)``."""
-    if isinstance(rule.structure, LargestClasses):
-        k = rule.structure.k
-        if k == p.shape[-1]:
-            return np.full(p.shape[:-1], np.inf)
-        falling = -np.sort(-p, axis=-1)
-        return falling[..., k - 1] - falling[..., k]
-    regrets = np.sort(rule._regret(np, p), axis=-1)
-    return regrets[..., 1] if regrets.shape[-1] > 1 else np.full(p.shape[:-1], np.inf)
 
 
 # -- invalid entries ------------------------------------------------------------------------------

@@ -14,7 +14,8 @@ from scorewise.decompose import COMPONENTS
 from scorewise.distributions import Samples
 from scorewise.errors import KernelMismatch
 from scorewise.kernels import Extras, Kernel
-from scorewise.rules import ScoringRule, get_rule
+from scorewise.rules import DecisionRule, ScoringRule, get_rule
+from scorewise.rules.structures import LargestClasses
 
 # Twice the error of either path: relative, and absolute for values of the size of 1.
 ALLOWED = {"float16": (2e-4, 2.0**-20), "float32": (2e-4, 2.0**-20), "float64": (2e-12, 2.0**-49)}
@@ -78,7 +79,9 @@ def names_of(extras: Extras) -> tuple[str, ...]:
 
 def text_of(extras: Extras) -> str:
     """Return the names of the extras, for a message."""
-    return "".join(f", {name}" for name, is_wanted in vars(extras).items() if is_wanted)
+    return "".join(
+        f", {name}" for name, x in vars(extras).items() if x is not False and x is not None
+    )
 
 
 def components_by_kernel(
@@ -118,6 +121,24 @@ def allowed_error(case: Case, name: str, reference: Array) -> Array:
 def is_exact(case: Case, rule: ScoringRule) -> bool:
     """Return whether EU of a rule must be exactly 0 wherever it is 0 by the array path."""
     return case.kind == "identical" or rule == get_rule("zero-one")
+
+
+def is_subnormal(samples: Samples) -> Array:
+    """Return whether an instance has a probability below the normal numbers, ``(...)``."""
+    tiny = np.finfo(samples.probs.dtype).tiny
+    return (samples.probs < 4 * tiny).any(axis=(-2, -1))
+
+
+def margin(rule: DecisionRule, p: Array) -> Array:
+    """Return by how much the decision under p is better than the next, ``(...)``."""
+    if isinstance(rule.structure, LargestClasses):
+        k = rule.structure.k
+        if k == p.shape[-1]:
+            return np.full(p.shape[:-1], np.inf)
+        falling = -np.sort(-p, axis=-1)
+        return falling[..., k - 1] - falling[..., k]
+    regrets = np.sort(rule._regret(np, p), axis=-1)
+    return regrets[..., 1] if regrets.shape[-1] > 1 else np.full(p.shape[:-1], np.inf)
 
 
 def compare(

@@ -84,8 +84,10 @@ def supports(rule: ScoringRule, extras: Extras) -> bool:
     """Return whether the rule has a structure that the kernel computes."""
     if extras.actions and not isinstance(rule.structure, Costs):
         return False
-    if extras.reverse and isinstance(rule.structure, TwoClass):
-        # Members with a probability of 0 need its power, and the kernel has that of a tiny number.
+    if extras.predictor is not None and not in_host_memory(extras.predictor):
+        return False
+    if (extras.reverse or extras.predictor is not None) and isinstance(rule.structure, TwoClass):
+        # Predictions of 0 need its power, and the kernel has that of a tiny number.
         parameters = rule.structure.a, rule.structure.b
         if any(0 < x < _NEAR_ZERO for x in parameters):
             return False
@@ -101,21 +103,12 @@ def _is_computed(structure: Structure) -> bool:
 
 
 def compute(
-    raw: RawPredictions,
-    weights: Any,
-    rules: Sequence[ScoringRule],
-    extras: Extras,
-    *,
-    predictor: Any = None,
+    raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule], extras: Extras
 ) -> list[Array] | None:
-    """Return the components of the rules; None for invalid predictions or weights.
-
-    With a predictor q, probabilities ``(..., K)`` that the caller has checked, TU = E L(q, θ) and
-    EU = E D(q, θ). It takes no extras.
-    """
+    """Return the components of the rules; None for invalid predictions or weights."""
     results: list[Array] = []
     for i in range(0, len(rules), MOST_RULES):
-        some = _compute(raw, weights, rules[i : i + MOST_RULES], extras, predictor)
+        some = _compute(raw, weights, rules[i : i + MOST_RULES], extras)
         if some is None:
             return None
         results += some
@@ -123,7 +116,7 @@ def compute(
 
 
 def _compute(
-    raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule], extras: Extras, predictor: Any
+    raw: RawPredictions, weights: Any, rules: Sequence[ScoringRule], extras: Extras
 ) -> list[Array] | None:
     """As compute, for at most as many rules as the kernel takes at a time."""
     try:
@@ -148,9 +141,8 @@ def _compute(
     ):
         return None
     q = None
-    if predictor is not None:
-        shape = (*values.shape[:-2], values.shape[-1])
-        q = np.broadcast_to(to_numpy(predictor).astype(dtype, copy=False), shape)
+    if extras.predictor is not None:
+        q = host_view(extras.predictor).reshape(*values.shape[:-2], values.shape[-1])
     results = np.empty((extras.n_components * len(rules), *values.shape[:-2]), dtype)
     for slab in _slabs(values):
         members = host_view(working_precision(xp, values[slab, ...]))

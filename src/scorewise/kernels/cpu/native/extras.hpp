@@ -82,7 +82,7 @@ template <class T, bool SIDE> class Extras {
     int add_components(const Number *rule, int place, Bits<T> is_well_conditioned, V<T> *parts) {
         const Number &own = rule != nullptr ? *rule : first_[job_.rules[place].structure];
         if (job_.predictor != nullptr) {
-            parts[2] += divergence_of_predictor(own);
+            parts[2] = divergence_of_predictor(own, parts[2]);
             parts[0] = parts[1] + parts[2];
             return 3;
         }
@@ -123,13 +123,16 @@ template <class T, bool SIDE> class Extras {
 
     // Put the regrets under p into the rule's sums.
     void find_regrets(const Number &rule, Row<T> p) {
-        if (rule.structure == Structure::ZERO_ONE) {
-            const V<T> top = top_of(p);
-            for (int r = 0; r < n_; r++) rule.sums[r] = top - p[r];
-            return;
-        }
+        clear_regrets(rule);
+        add_regrets(rule, p, fill<T>(1));
+    }
+    void clear_regrets(const Number &rule) {
         for (int i = 0; i < n_regrets(rule); i++) rule.sums[i] = V<T>{};
-        R::add_regrets(rule, p, fill<T>(1));
+    }
+    void add_regrets(const Number &rule, Row<T> p, V<T> w) {
+        if (rule.structure != Structure::ZERO_ONE) return R::add_regrets(rule, p, w);
+        const V<T> top = top_of(p);
+        for (int r = 0; r < n_; r++) rule.sums[r] = fma(w, top - p[r], rule.sums[r]);
     }
 
     static V<T> top_of(Row<T> p) {
@@ -186,7 +189,7 @@ template <class T, bool SIDE> class Extras {
         return across_sum<T, SIDE>(sum);
     }
 
-    // -- a given prediction: E D(q, θ) = E D(θ̄, θ) + D(q, θ̄) ----------------------------------------------
+    // -- a given prediction: E D(q, θ) = E D(θ̄, θ) + D(q, θ̄), or the mean regret of its decision ----------
 
     void read_predictor(ptrdiff_t first, int count) {
         for (int r = 0; r < n_; r++) predictor_[r] = V<T>{};
@@ -202,15 +205,16 @@ template <class T, bool SIDE> class Extras {
         }
     }
 
-    V<T> divergence_of_predictor(const Number &rule) {
+    V<T> divergence_of_predictor(const Number &rule, V<T> epistemic) {
         const Row<T> q = Row<T>::of(predictor_, n_);
         if (is_decision(rule)) {
             choose(rule, q);
-            find_regrets(rule, mean());
-            return chosen_regret(rule, rule.sums);
+            clear_regrets(rule);
+            for (ptrdiff_t m = 0; m < job_.n_members; m++) add_regrets(rule, members_.row(m), members_.weight(m));
+            return chosen_regret(rule, rule.sums) + (epistemic - epistemic);  // NaN where a member is
         }
-        for (int r = 0; r < n_; r++) deviation_[r] = mean_[r] - q[r];
-        return divergence(rule, q, mean(), Row<T>::of(deviation_, n_));
+        for (int r = 0; r < n_; r++) deviation_[r] = (center_[r].anchor - q[r]) + center_[r].shift;
+        return epistemic + divergence(rule, q, mean(), Row<T>::of(deviation_, n_));
     }
 
     // D(q, p), infinite where q gives 0 to what p does not.
