@@ -61,7 +61,7 @@ def check_kernel(
     the epistemic component of identical members must be exactly 0. So must the extras that the
     kernel supports, the jackknife and reverse divergences, of which one is drawn for each array;
     the corrected epistemic component may not be below the plain one. So must what the kernel has
-    besides: the risk of given predictions, cheapest actions, means, components by class, and
+    besides: the risk of a predictor, cheapest actions, means, components by class, and
     accumulators, to which the members are added one by one. Then an entry is made invalid, which
     the kernel must detect. Arrays that the kernel declines are skipped, unless it declines them
     only because they are small.

@@ -1,4 +1,4 @@
-"""A check of the risk of given predictions that a kernel computes."""
+"""A check of the risk of a predictor that a kernel computes."""
 
 from __future__ import annotations
 
