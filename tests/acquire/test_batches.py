@@ -565,7 +565,7 @@ def test_labelled_rows_are_never_in_a_batch_and_have_no_influence(seed, n_outcom
         ({"weights": np.ones((4, 3))}, r"the same weights \(M,\) in all rows"),
         ({"predictions": sw.Samples(members(4, 3, 3), np.ones((4, 3)))}, "the same weights"),
         ({"predictions": members(4, 3, 3)[0]}, "members of one row"),
-        ({"predictions": members(4, 3, 3)[None]}, "reshape arrays with more axes"),
+        ({"predictions": members(4, 3, 3)[None]}, "of several labels or pixels, pass those"),
         ({"predictions": members(4, 3, 3) * 2}, "sums to 2, not 1"),
         ({"predictions": members(4, 3, 3) * np.nan}, "is nan"),
         ({"predictions": members(4, 3, 3)[:0]}, "no unlabelled rows"),

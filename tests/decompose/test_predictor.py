@@ -595,6 +595,7 @@ WRONG: dict[str, tuple[Any, dict[str, Any], str]] = {
     ),
     "members": (PROBS, {}, r"has shape \(20, 4, 3\); it must be \(20, 3\)"),
     "samples": (sw.Samples(PROBS), {}, r"these Samples have 4 members; pass their mean"),
+    "dirichlet": (sw.Dirichlet(np.ones((6, 3))), {}, "not a Dirichlet; pass its mean"),
     "classes of one row": (predictions(20, 3)[:, 0], {}, r"has shape \(20,\)"),
     "integers": (np.eye(3, dtype=int)[np.zeros(20, int)], {}, "predictor has dtype int64; use fl"),
     "a number": (0.5, {}, r"predictor has shape \(\)"),

@@ -21,11 +21,13 @@ def samples_of_common_members(predictions: Any) -> Samples:
     """The predictions; raises unless all rows have the same members with the same weights."""
     if not isinstance(predictions, Samples):
         raise InvalidInput(
-            "a joint batch needs members that are the same models in all rows, which a Dirichlet "
-            "does not have: use sw.acquire"
+            "the value of a label for other rows needs members that are the same models in all "
+            "rows, which a Dirichlet does not have: use scorewise.acquire"
         )
     if predictions.weights is not None and predictions.weights.ndim > 1:
-        raise InvalidInput("members must have the same weights (M,) in all rows")
+        raise InvalidInput(
+            "members must have the same weights (M,) in all rows, as they are the same models"
+        )
     if predictions.shape[-2] == 1:
         raise InvalidInput(
             "the predictions have one member, so the gain of every row is 0; pass those of several "

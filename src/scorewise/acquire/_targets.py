@@ -116,7 +116,9 @@ def acquire_for(
     least_members : int
         The search restarts, as if no label were known, where the labels leave fewer members than
         this, as an effective number 1/Σw². Few members agree or differ about any two rows by
-        chance, so that gains no longer show what a row has to do with the target.
+        chance, so that gains no longer show what a row has to do with the target. With the 20 draws
+        of a stochastic model that is after every informative row: draw more, such as 100, for
+        batches whose rows complement each other.
     progress : bool, optional
         Whether to show a progress bar; by default on terminals and in notebooks, for long work.
     **options

@@ -11,7 +11,7 @@ from scorewise import _validate as validate
 from scorewise._array import Array, is_frame, namespace, on_device_of, working_precision
 from scorewise._fields import check_names_of_model, checked_names
 from scorewise._inputs import RawPredictions, classes_last
-from scorewise.distributions import Samples
+from scorewise.distributions import Dirichlet, Samples
 from scorewise.errors import InvalidInput, Remedy
 from scorewise.kernels import Extras
 
@@ -75,6 +75,8 @@ def _values_and_names(predictor: Any) -> tuple[Any, Iterable[Any] | None]:
                 "their mean, samples.mean"
             )
         return predictor.probs[..., 0, :], predictor.classes_
+    if isinstance(predictor, Dirichlet):
+        raise InvalidInput("predictor is one prediction, and not a Dirichlet; pass its mean")
     if is_frame(predictor):
         columns = list(predictor.columns)
         return predictor.to_numpy(), None if columns == [*range(len(columns))] else columns

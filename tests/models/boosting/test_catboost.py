@@ -100,3 +100,18 @@ def test_losses_without_probabilities_that_sum_to_1_are_refused():
     for regressor in (CatBoostRegressor(**settings), native_cat(loss_function="RMSE")):
         with pytest.raises(sw.InvalidInput, match=f"{type(regressor).__name__} is a regressor"):
             sw.predict_samples(regressor.fit(IRIS, IRIS[:, 0]), IRIS)
+
+
+def test_classes_of_native_models_are_aligned_by_their_labels():
+    y = np.where(SPECIES == 0, "yes", "no")
+    forward, backward = (
+        native_cat(loss_function="Logloss", class_names=names).fit(IRIS, y)
+        for names in (["no", "yes"], ["yes", "no"])
+    )
+    samples = sw.predict_samples([forward, backward], IRIS)
+    np.testing.assert_array_equal(samples.classes_, ["no", "yes"])
+    [alone] = sw.predict_samples([backward], IRIS).probs[:, :1].swapaxes(0, 1)
+    np.testing.assert_array_equal(samples.probs[:, 1], alone[:, ::-1])
+    others = native_cat(loss_function="Logloss").fit(IRIS, np.where(y == "no", "maybe", y))
+    with pytest.raises(sw.InvalidInput, match=r"member 1 .*has the classes \['maybe'\]"):
+        sw.predict_samples([forward, others], IRIS)

@@ -86,6 +86,14 @@ def test_objectives_without_probabilities_that_sum_to_1_are_refused(objective, n
         sw.predict_samples(model, IRIS)
 
 
+def test_models_of_several_labels_are_refused():
+    y = np.stack([SPECIES == 0, SPECIES < 2], axis=1).astype(int)
+    model = extreme().fit(IRIS, y)
+    for same in (model, model.get_booster()):
+        with pytest.raises(sw.InvalidInput, match=r"trained on several labels.*MultiOutputClass"):
+            sw.predict_samples(same, IRIS)
+
+
 def test_a_random_forest_of_one_round_is_refused():
     model = xgboost.XGBRFClassifier(n_estimators=5, n_jobs=1).fit(IRIS, SPECIES)
     with pytest.raises(sw.InvalidInput, match="XGBRFClassifier has too few boosting iterations: 1"):

@@ -294,6 +294,12 @@ def test_more_coefficients_than_their_covariance_has_room_for_are_refused():
         sw.LaplaceClassifier(LogisticRegression()).fit(rows, np.arange(12) % 3)
 
 
+def test_labels_that_the_regression_does_not_know_are_refused():
+    frozen = FrozenEstimator(regression().fit(X, NAMES))
+    with pytest.raises(sw.InvalidInput, match=r"y has the labels 0, 1, 2, .* pass the rows of"):
+        sw.LaplaceClassifier(frozen).fit(X, SPECIES)
+
+
 def test_rows_that_the_regression_was_not_fitted_on_are_noticed():
     frozen = FrozenEstimator(regression(C=10.0).fit(X, SPECIES))
     sw.LaplaceClassifier(frozen).fit(X, SPECIES)

@@ -242,6 +242,7 @@ SQUARE = image(24, 24)
         (NETS, SQUARE, {"output": "label-logits"}, "output"),
         (NETS, SQUARE, {"y": np.zeros((24, 23), int)}, r"y has shape \(24, 23\) for an image"),
         (NETS, SQUARE, {"y": np.full((24, 24), 5)}, r"y\[0, 0\] is 5"),
+        (NETS, SQUARE, {"y": np.full((24, 24), -1)}, r"y\[0, 0\] is -1, .*ignore_label=-1"),
         ([], SQUARE, {}, "segment takes a torch module with dropout"),
         (np.zeros((3, 5, 24, 24)), SQUARE, {}, "member_axis=0, class_axis=1"),
         ([NETS[0], net(nn.Dropout2d, 4)], SQUARE, {}, "returns 4 classes, member 0"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scorewise.models._adapters import Adapter, instance_of
-from scorewise.models._samplers import CommitteeSampler, Sampler, SamplingOptions
+from scorewise.models._samplers import Committee, CommitteeSampler, Sampler, SamplingOptions
 
 if TYPE_CHECKING:
     from scorewise.models.boosting._truncation import BoostedModel
@@ -62,10 +62,16 @@ def _sample_model(model: Any, options: SamplingOptions) -> Sampler:
     return CommitteeSampler(_truncation.truncated_models(boosted, options))
 
 
-def _sample_list(models: Any, options: SamplingOptions) -> Sampler:
+def _committee_of_list(models: Any) -> Committee:
     from scorewise.models.boosting._truncation import whole_models
 
-    return CommitteeSampler.of(whole_models([_boosted_model(model) for model in models]), options)
+    return whole_models([_boosted_model(model) for model in models])
+
+
+def _classes_of_list(models: Any) -> Any:
+    """Return the labels of models that have some; native boosters number their classes."""
+    has_labels = any(hasattr(model, "classes_") for model in models)
+    return _committee_of_list(models).classes if has_labels else None
 
 
 def _describe_model(model: Any) -> str:
@@ -87,8 +93,8 @@ ADAPTERS = (
     Adapter(matches=_is_boosted, sampler=_sample_model, describe=_describe_model),
     Adapter(
         matches=_are_native,
-        classes=lambda models: getattr(models[0], "classes_", None),
-        sampler=_sample_list,
+        classes=_classes_of_list,
+        sampler=lambda models, options: CommitteeSampler.of(_committee_of_list(models), options),
         describe=lambda models: (
             "the models in the list, an ensemble by its mean; what they approximate depends on how "
             "they were fitted"

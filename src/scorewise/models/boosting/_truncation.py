@@ -126,12 +126,16 @@ def _scores_of_member(m: int, scores: np.ndarray) -> np.ndarray:
 
 
 def whole_models(models: Sequence[BoostedModel]) -> Committee:
-    """Return boosted models as a committee, each of them a member."""
-    members = tuple(
-        Member(f"member {i} ({model.name})", partial(_predict, model))
-        for i, model in enumerate(models)
-    )
-    return Committee(members, models[0].classes)
+    """Return boosted models as a committee, each of them a member; classes are aligned by label."""
+    from scorewise.models.sklearn._ensembles import align
+
+    classes = max((model.classes for model in models), key=len)
+
+    def member(i: int, model: BoostedModel) -> Member:
+        name = f"member {i} ({model.name})"
+        return Member(name, partial(_predict, model), align(model.classes, classes, name))
+
+    return Committee(tuple(map(member, range(len(models)), models)), classes)
 
 
 def _predict(model: BoostedModel, rows: Any) -> np.ndarray:

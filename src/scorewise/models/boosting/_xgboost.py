@@ -84,6 +84,11 @@ def _count_classes(booster: Any, name: str, is_custom: bool) -> int:
             f"{name} was trained {_NO_SUM[kind]}, so that parts of its iterations are no model; "
             "train it with booster='gbtree', or fit several by scorewise.BootstrapEnsemble"
         )
+    if int(learner["learner_model_param"]["num_target"]) > 1:
+        raise InvalidInput(
+            f"{name} was trained on several labels, whose scores share their trees; "
+            "sklearn.multioutput.MultiOutputClassifier fits a model for each label"
+        )
     if objective == "binary:logistic" and not is_custom:
         return 2
     if objective in {"multi:softprob", "multi:softmax"} and not is_custom:

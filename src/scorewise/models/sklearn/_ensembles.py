@@ -32,7 +32,7 @@ def committee_of_classifiers(
     if classes is None:
         classes = max(labels, key=len)
     aligned = tuple(
-        replace(member, columns=_align(member_labels, classes, member.name))
+        replace(member, columns=align(member_labels, classes, member.name))
         for member, member_labels in zip(members, labels, strict=True)
     )
     return Committee(aligned, classes)
@@ -66,8 +66,8 @@ def _labels(model: Any, name: str) -> np.ndarray:
     return np.asarray(known_classes(model) if labels is None else labels)
 
 
-def _align(labels: np.ndarray, classes: np.ndarray, name: str) -> np.ndarray | None:
-    """The indices of a member's labels among the classes; None if they are the same."""
+def align(labels: np.ndarray, classes: np.ndarray, name: str) -> np.ndarray | None:
+    """Return the indices of a member's labels among the classes; None if they are the same."""
     if len(labels) == len(classes) and bool(np.all(labels == classes)):
         return None
     index = {label: k for k, label in enumerate(classes.tolist())}
@@ -198,7 +198,7 @@ def _columns_of_indices(model: Any, classes: np.ndarray, name: str) -> np.ndarra
     labels = _labels(model, name)
     if np.array_equal(labels, classes):
         return None
-    return _align(labels, np.arange(len(classes)), name)
+    return align(labels, np.arange(len(classes)), name)
 
 
 def committee_of_voting(voting: Any) -> Committee:

@@ -45,6 +45,7 @@ from scorewise._estimators import (
     routed_fit_params,
 )
 from scorewise._random import generator
+from scorewise._text import quoted_names
 from scorewise.errors import InvalidInput
 from scorewise.models._predict import predict_samples
 from scorewise.models._samplers import Committee, Member, SamplingOptions
@@ -124,6 +125,12 @@ class LaplaceClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         params = routed_fit_params(self, X, sample_weight, {})
         self.estimator_ = clone(self.estimator).fit(X, y, **params)
         model, prepare = _regression_in(self.estimator_)
+        unknown = np.setdiff1d(y, model.classes_)
+        if len(unknown):  # of a regression that was fitted before
+            raise InvalidInput(
+                f"y has the labels {quoted_names(unknown.tolist())}, and the regression was fitted "
+                f"on {quoted_names(model.classes_.tolist())}; pass the rows of that fit"
+            )
         self.posterior_ = _fit_posterior(model, prepare(X), y, params.get("sample_weight"))
         self.classes_ = model.classes_
         return self

@@ -22,7 +22,7 @@ from scorewise._progress import bar
 from scorewise._random import seed_of
 from scorewise.decompose import COMPONENTS, Decomposition, Decompositions, decompose
 from scorewise.distributions import Samples
-from scorewise.errors import InvalidInput
+from scorewise.errors import InvalidInput, Remedy
 from scorewise.models._samplers import SamplingOptions
 from scorewise.models.torch._deep_ensembles import DeepEnsemble
 from scorewise.models.torch._dropout import (
@@ -94,8 +94,9 @@ def segment(
 
     A pixel is predicted as from the whole image if the halo reaches as far as the network sees to
     one side (half its receptive field), and tile and halo are multiples of its stride, such as 32.
-    Networks that pool over the whole image, or attend to all of it, depend on the tiles; the
-    first tile is predicted a second time, with a wider halo, to see whether this one does.
+    Networks that pool over the whole image, or attend to all of it, depend on the tiles. The first
+    member predicts the first tile a second time, with a halo twice as wide, which shows most such
+    networks, and not all.
 
     Parameters
     ----------
@@ -413,6 +414,12 @@ class _Maps:
                 lambda i: f"y[{i // width}, {i % width}]",
                 all_labelled=True,
             )
+            if (labels < 0).any():
+                i = int(np.argmax(labels < 0))
+                raise InvalidInput(
+                    f"y[{i // width}, {i % width}] is {labels[i]}, which is no class",
+                    Remedy("ignore_label", int(labels[i]), "to leave such pixels out"),
+                )
             self._y = labels.reshape(self._shape)
             self._losses = {name: np.empty(self._shape) for name in self._rules}
 
