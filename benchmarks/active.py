@@ -62,11 +62,14 @@ TARGET_QUERIES: dict[str, dict[str, Any]] = {
     "random": {"method": "random"},
     "epistemic log": {"rule": "log"},
     "epistemic zero-one": {"rule": "zero-one"},
+    "epistemic zero-one, power": {"rule": "zero-one", "method": "power"},
     "epistemic zero-one, joint": {"rule": "zero-one", "method": "joint"},
-    "target log": {"rule": "log", "has_target": True},
+    "target log": {"rule": "log", "has_target": True},  # by the default method, power
     "target zero-one": {"rule": "zero-one", "has_target": True},
-    "target log, power": {"rule": "log", "method": "power", "has_target": True},
-    "target zero-one, power": {"rule": "zero-one", "method": "power", "has_target": True},
+    "target log, top": {"rule": "log", "method": "top", "has_target": True},
+    "target zero-one, top": {"rule": "zero-one", "method": "top", "has_target": True},
+    "target log, joint": {"rule": "log", "method": "joint", "has_target": True},
+    "target zero-one, joint": {"rule": "zero-one", "method": "joint", "has_target": True},
 }
 POOLS = ("an eighth is relevant", "like the target")
 

@@ -284,6 +284,17 @@ def test_the_state_of_another_target_is_refused(tmp_path):
             rounds_of(state=state, target=target)
 
 
+def test_a_state_with_the_largest_gains_for_a_target_does_not_continue_by_default(tmp_path):
+    """The default under a target was "top" once."""
+    state = tmp_path / "s.json"
+    rounds_of(state=state, target=X_TEST, method="top", budget=20)
+    with pytest.raises(sw.InvalidInput, match="another method \\('top', not 'power'\\)"):
+        rounds_of(state=state, target=X_TEST)
+    assert_same(
+        rounds_of(state=state, target=X_TEST, method="top"), rounds_of(target=X_TEST, method="top")
+    )
+
+
 def test_the_state_of_another_kind_of_training_is_refused(tmp_path):
     rounds_of(train, state=tmp_path / "s.json")
     with pytest.raises(sw.InvalidInput, match="retrain \\('scratch', not 'warm'\\)"):

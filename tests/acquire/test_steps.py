@@ -207,7 +207,7 @@ def test_joint_batches_are_those_of_acquire_batch():
 @pytest.mark.parametrize("name", ["forest", "dropout"])
 def test_rows_for_a_target_are_those_of_target_gains(name):
     """The members of pool and target are the same, also the draws of a network."""
-    rounds = rounds_of(MODELS[name](), rule="brier", target=X_TEST)
+    rounds = rounds_of(MODELS[name](), rule="brier", target=X_TEST, method="top")
     assert_adds_up(rounds)
     free = np.setdiff1d(np.arange(len(X)), rounds[0].rows)
     rng = np.random.default_rng([0, 1, 2])  # of the predictions for the first choice
@@ -217,6 +217,14 @@ def test_rows_for_a_target_are_those_of_target_gains(name):
     chosen = np.searchsorted(free, rounds[1].rows)
     np.testing.assert_allclose(gains[chosen], np.sort(gains)[:-9:-1], rtol=1e-4)
     np.testing.assert_allclose(rounds[1].scores, gains[chosen], rtol=1e-4)
+
+
+def test_rows_for_a_target_are_drawn_by_power_unless_a_method_is_passed():
+    by_default = rounds_of(rule="log", target=X_TEST)
+    assert_same(by_default, rounds_of(rule="log", target=X_TEST, method="power"))
+    top = rounds_of(rule="log", target=X_TEST, method="top")
+    assert set(by_default[1].rows.tolist()) != set(top[1].rows.tolist())
+    assert_same(rounds_of(rule="log"), rounds_of(rule="log", method="top"))
 
 
 def test_joint_batches_for_a_target_are_those_of_acquire_for():

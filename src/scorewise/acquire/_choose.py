@@ -81,6 +81,32 @@ def acquire(
     return np.asarray(candidates[_largest(keys, n, rng)])
 
 
+def default_method(*, has_target: bool) -> str:
+    """Return how rows are chosen by their scores, unless a method is passed.
+
+    Without a target, those of the largest scores. With one, rows are drawn in proportion to their
+    gains: the largest gains often belong to rows that say the same about the target, and where
+    pool and target are of the same kind, a batch of them can be worse than random rows.
+
+    Parameters
+    ----------
+    has_target : bool
+        Whether the scores are those of :func:`scorewise.acquire.target_gains`.
+
+    Returns
+    -------
+    str
+        One of ``METHODS``.
+
+    Examples
+    --------
+    >>> from scorewise.acquire import default_method
+    >>> default_method(has_target=False), default_method(has_target=True)
+    ('top', 'power')
+    """
+    return "power" if has_target else "top"
+
+
 def unlabelled_rows(n_rows: int, labelled: Any) -> np.ndarray:
     """The indices of the rows that have no label."""
     has_label = np.zeros(n_rows, dtype=bool)

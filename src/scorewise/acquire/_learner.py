@@ -60,16 +60,18 @@ class ActiveLearner:
         experiments.
     component : "total", "aleatoric" or "epistemic"
         The component of the uncertainty that scores the rows.
-    method : "top", "power", "softmax", "softrank", "random" or "joint"
+    method : "top", "power", "softmax", "softrank", "random" or "joint", optional
         As for :func:`scorewise.acquire`; ``"random"`` is the baseline, and ``"joint"`` is
-        :func:`scorewise.acquire_batch`, or :func:`scorewise.acquire_for` with a target.
+        :func:`scorewise.acquire_batch`, or :func:`scorewise.acquire_for` with a target. By default
+        ``"top"``, and ``"power"`` with a target, whose largest gains can be worse than random rows.
     coldness : float
         As for :func:`scorewise.acquire`, for the stochastic methods.
     target : rows (T, ...), optional
         A sample of the inputs that the model will meet, without labels. Rows are then chosen by
-        how much their labels lower the total uncertainty of the target, as in
-        :func:`scorewise.acquire_for`. Use it where much of the pool is of another kind. Pool and
-        target are predicted with one seed, so that a stochastic model has the same draws for both.
+        how much their labels lower the total uncertainty of the target
+        (:func:`scorewise.acquire.target_gains`). Use it where much of the pool is, or may be, of
+        another kind; where most of it is, ``method="top"`` lowers the loss further. Pool and target
+        are predicted with one seed, so that a stochastic model has the same draws for both.
         ``"random"`` takes no account of it.
     budget : int, optional
         Largest number of labels, the initial ones included; by default the whole pool.
@@ -150,7 +152,7 @@ class ActiveLearner:
         per_round: int = 10,
         rule: RuleLike = "zero-one",
         component: str = "epistemic",
-        method: str = "top",
+        method: str | None = None,
         coldness: float = 1.0,
         target: Any = None,
         budget: int | None = None,

@@ -21,7 +21,7 @@ from scorewise._losses import finite_losses_of_mean
 from scorewise._numerics import ten_digits
 from scorewise._random import generator
 from scorewise.acquire._batches import acquire_batch
-from scorewise.acquire._choose import METHODS, acquire, check_coldness
+from scorewise.acquire._choose import METHODS, acquire, check_coldness, default_method
 from scorewise.acquire._rounds import Round, concatenate
 from scorewise.acquire._state import rows_digest, rule_text, stable_text
 from scorewise.acquire._targets import acquire_for, target_gains
@@ -52,10 +52,12 @@ class RowSelection:
 
     @classmethod
     def of(
-        cls, rule: RuleLike, component: str, method: str, coldness: float, target: Any
+        cls, rule: RuleLike, component: str, method: str | None, coldness: float, target: Any
     ) -> RowSelection:
         """The selection of checked arguments."""
         validate.choice(component, "component", COMPONENTS)
+        if method is None:
+            method = default_method(has_target=target is not None)
         validate.choice(method, "method", (*METHODS, JOINT))
         if method == JOINT and component != "epistemic":
             raise InvalidInput(
@@ -321,9 +323,9 @@ class LearningSteps:
             "per_round": self.per_round,
             "rule": rule_text(selection.rule),
             "component": selection.component,
+            "target": rows_digest(selection.target),  # before the method, whose default it decides
             "method": selection.method,
             "coldness": selection.coldness,
-            "target": rows_digest(selection.target),
             "test rows": held_out and rows_digest(held_out.X),
             "test labels": held_out and rows_digest(held_out.y),
             "task_loss": held_out and rule_text(held_out.rule),

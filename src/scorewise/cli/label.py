@@ -19,6 +19,7 @@ from scorewise.acquire import (
     acquire_batch,
     acquire_for,
     check_label_tasks,
+    default_method,
     label_tools,
     target_gains,
     write_label_tasks,
@@ -68,13 +69,13 @@ def label(
         str, typer.Option(metavar="COMPONENT", help="total, aleatoric or epistemic.")
     ] = "epistemic",
     method: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="METHOD",
             help=f"{', '.join(METHODS)}, or joint: the batch of the largest joint gain, for which "
-            "all of FILE must fit in memory.",
+            "all of FILE must fit in memory. By default top, and power with --target.",
         ),
-    ] = "top",
+    ] = None,
     target: Annotated[
         Path | None,
         typer.Option(
@@ -154,6 +155,8 @@ def label(
     pass predictions for a sample of these inputs as --target. With --format, the selected rows are
     written as tasks for a labelling tool.
     """
+    if method is None:
+        method = default_method(has_target=target is not None)
     validate.choice(method, "--method", (*METHODS, "joint"))
     validate.choice(component, "--component", COMPONENTS)
     names_in_tool = {"field": field or data_column, "question": question, "model": model}
