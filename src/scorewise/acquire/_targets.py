@@ -80,7 +80,9 @@ def acquire_for(
 
     Use it where much of the pool has little to do with the inputs that the model will meet.
     Epistemic uncertainty is then large on rows that are irrelevant, and their labels help nobody.
-    The target is a sample of those inputs; it needs no labels.
+    The target is a sample of those inputs; it needs no labels. Where pool and target are of the same
+    kind, the batch can be worse than a random one: use :func:`scorewise.acquire.target_gains` with
+    ``"power"``.
 
     The label y of a row x changes the weights of the members by Bayes' rule. Its gain is the
     expected reduction of the target's total uncertainty, averaged over the target's rows x*:
@@ -176,7 +178,8 @@ def target_gains(
 ) -> np.ndarray:
     """Return how much the label of each row of a pool lowers the uncertainty of a target.
 
-    Use it as the score of :func:`scorewise.acquire`, for its stochastic methods.
+    Use it as the score of :func:`scorewise.acquire`, for its stochastic methods. ``"power"`` is the
+    default of active learning with a target.
     :func:`scorewise.acquire_for` has the formula, and chooses batches by it.
 
     Parameters
