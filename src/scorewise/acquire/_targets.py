@@ -80,9 +80,9 @@ def acquire_for(
 
     Use it where much of the pool has little to do with the inputs that the model will meet.
     Epistemic uncertainty is then large on rows that are irrelevant, and their labels help nobody.
-    The target is a sample of those inputs; it needs no labels. Where pool and target are of the same
-    kind, the batch can be worse than a random one: use :func:`scorewise.acquire.target_gains` with
-    ``"power"``.
+    The target is a sample of those inputs; it needs no labels. Where pool and target are of one
+    kind, the batch can be worse than a random one: there, draw rows by
+    :func:`scorewise.acquire.target_gains` and ``"power"``.
 
     The label y of a row x changes the weights of the members by Bayes' rule. Its gain is the
     expected reduction of the target's total uncertainty, averaged over the target's rows x*:
