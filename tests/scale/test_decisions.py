@@ -77,7 +77,7 @@ def test_another_policy_needs_another_folder(tmp_path, source, policy, client):
     assert contents(tmp_path / "out") == before
 
 
-@pytest.mark.parametrize("abstain_cost", [None, 0.9])
+@pytest.mark.parametrize("abstain_cost", [None, 2.8])
 def test_actions_are_the_same_as_in_memory(tmp_path, source, client, abstain_cost):
     decided = decide_dataset(
         source, COSTS, tmp_path / "out", abstain_cost=abstain_cost, scheduler=client
