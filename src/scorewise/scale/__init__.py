@@ -1,1 +1,26 @@
 """The same work on a Dask cluster: folders of predictions that do not fit one machine."""
+
+from scorewise.scale._apply_dataset import AppliedDataset, apply_to_dataset
+from scorewise.scale._cluster import cluster
+from scorewise.scale._dataset import Dataset, Partition
+from scorewise.scale._decide_dataset import DecidedDataset, decide_dataset
+from scorewise.scale._job import Work, WrittenPartitions, map_in_order, write_partitions
+from scorewise.scale._score_dataset import ScoredDataset, score_dataset
+from scorewise.scale._summary import ColumnSummary
+
+__all__ = [
+    "AppliedDataset",
+    "ColumnSummary",
+    "Dataset",
+    "DecidedDataset",
+    "Partition",
+    "ScoredDataset",
+    "Work",
+    "WrittenPartitions",
+    "apply_to_dataset",
+    "cluster",
+    "decide_dataset",
+    "map_in_order",
+    "score_dataset",
+    "write_partitions",
+]
