@@ -208,6 +208,7 @@ def raw_predictions(
         raise InvalidInput("from_logits=True already normalises", Remedy("normalize", False))
     name = "logits" if from_logits else "probs"
     values = validate.floating(values, name)
+    validate.known_chunks(values, name)
     axes = layout(values.ndim, name)
     values = axes.canonical(values)
     validate.class_count(values.shape, name)
