@@ -78,8 +78,8 @@ class Members:
         if n_classes > 1:
             validate.warn(
                 f"{name} has its classes in {n_classes} chunks, and a rule needs all classes of a "
-                "prediction; they are put into one chunk, which moves all data. Save the array with "
-                "all classes in one chunk, or rechunk it once"
+                "prediction; they are put into one chunk, which moves all data. Save the array "
+                "with all classes in one chunk, or rechunk it once"
             )
             values = values.rechunk({values.ndim - 1: -1})
         if n_members > 1 and why is not None:

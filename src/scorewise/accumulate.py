@@ -378,13 +378,17 @@ class Accumulator:
             raise InvalidInput("no member was added yet; call update first")
         return self._summary
 
-    def merge(self, other: Accumulator) -> None:
+    def merge(self, other: Accumulator, *, check_rules: bool = True) -> None:
         """Add the members of another accumulator of the same instances and rules.
 
         Parameters
         ----------
         other : Accumulator
             It is not changed.
+        check_rules : bool
+            Raise unless the rules are equal. ``False`` compares their names only. Use it for rules
+            made from functions of your own and accumulators that were filled by other processes:
+            each process has its own copy of a function, and no copy equals another.
 
         Raises
         ------
@@ -392,8 +396,12 @@ class Accumulator:
             If its rules or instances differ; nothing is then added.
         """
         # in the same order, as the statistics are
-        rules = list(self._rules.values())
-        if not isinstance(other, Accumulator) or list(other._rules.values()) != rules:
+        is_same = isinstance(other, Accumulator) and (
+            list(other._rules.values()) == list(self._rules.values())
+            if check_rules
+            else list(other._rules) == list(self._rules)
+        )
+        if not is_same:
             raise InvalidInput(f"cannot merge {other!r} into {self!r}: the rules must be the same")
         if other is self:
             raise InvalidInput("cannot merge an accumulator into itself: its members count once")

@@ -218,6 +218,10 @@ def decompose(
         Probabilities of M members (posterior samples) for K classes, as a NumPy, torch, JAX, CuPy
         or Dask array, or as a list of such arrays, one for each member; or a distribution. An
         array (M, K) has the members of one row: for N rows of one model pass ``probs[:, None]``.
+        Of a Dask array the results are lazy, in its chunks of rows. Members may be in several
+        chunks, which need not fit on one machine together: each is accumulated where it is, and
+        only accumulators of the size of one member move. ``unbiased``, ``standard_errors`` and
+        ``predictor`` need all members of a row in one chunk, which a warning says.
     rule : str, ScoringRule, costs (K, A), or several in a list or a mapping
         As for :func:`scorewise.get_rule`. A single rule gives a single result. Several give a dict
         by name (as written, or by the mapping's keys), computed in one pass.

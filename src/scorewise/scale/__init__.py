@@ -1,5 +1,6 @@
 """The same work on a Dask cluster: folders of predictions that do not fit one machine."""
 
-from scorewise.scale._member_tree import decompose_members
+# What other packages pass Dask collections to, by scorewise._lazy.at_scale; users call those.
+from scorewise.scale._member_tree import decompose_members as decompose_members
 
-__all__ = ["decompose_members"]
+__all__: list[str] = []

@@ -10,25 +10,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, product
-from typing import Any
+from typing import Any, cast
 
 from scorewise import _validate as validate
 from scorewise._array import Array, namespace, working_dtype
 from scorewise._inputs import RawPredictions
 from scorewise._members import Members
 from scorewise.accumulate import Accumulator
+from scorewise.decompose import Decompositions
 from scorewise.rules import ScoringRule
 
 Graph = dict[tuple[Any, ...], Any]
+_SPLIT_EVERY = 8  # accumulators that a task merges
 _PER_RULE = 3  # total, aleatoric, epistemic
 
 
-def decompose_members(
-    members: Members, rules: Sequence[ScoringRule], *, split_every: int = 8
-) -> list[Array]:
+def decompose_members(members: Members, rules: Sequence[ScoringRule]) -> list[Array]:
     """Return total, aleatoric and epistemic uncertainty of each rule as lazy Dask arrays.
 
-    ``scorewise.decompose`` calls it for a Dask array whose members are in several chunks.
+    ``scorewise.decompose`` calls it for a Dask array whose members are in several chunks. A task
+    merges at most 8 accumulators, or as many as ``split_every`` in Dask's configuration says.
 
     Parameters
     ----------
@@ -36,8 +37,6 @@ def decompose_members(
         Of a Dask array ``(..., M, K)``, with its weights.
     rules : sequence of ScoringRule
         For the classes of the members.
-    split_every : int
-        The most accumulators that a task merges.
 
     Returns
     -------
@@ -45,11 +44,12 @@ def decompose_members(
         Three for each rule, in chunks of the rows of the predictions.
     """
     import dask.array as da
+    from dask import config
     from dask.array.utils import meta_from_array
     from dask.base import tokenize
     from dask.highlevelgraph import HighLevelGraph
 
-    validate.whole(split_every, "split_every", at_least=2)
+    split_every = validate.whole(config.get("split_every", None) or _SPLIT_EVERY, "split_every", 2)
     members = members.with_whole_rows()
     values, weights = members.raw.values, _aligned(members.weights, members.raw.values)
     work = _Work(replace(members.raw, values=None), tuple(rules))
@@ -140,12 +140,13 @@ def _merge(work: _Work, parts: list[Accumulator]) -> Accumulator:
     """Return the accumulator of the members of all parts, which stay as they are."""
     whole = work.new_accumulator()
     for part in parts:
-        whole.merge(part)
+        whole.merge(part, check_rules=False)  # each process has a copy of a rule's functions
     return whole
 
 
 def _components(accumulator: Accumulator, origin: list[int]) -> Array:
     """Return the components of all rules, stacked along a new first axis."""
     validate.require_positive_weight(accumulator.weight, tuple(origin))
-    components = [x for result in accumulator.result().values() for x in result]
+    results = cast(Decompositions, accumulator.result())
+    components = [x for result in results.values() for x in result]
     return namespace(*components).stack(components)
