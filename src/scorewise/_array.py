@@ -108,6 +108,12 @@ def is_dask(x: object) -> bool:
     return not (isinstance(x, np.ndarray) or is_torch(x)) and bool(compat.is_dask_array(x))
 
 
+def is_dask_collection(x: object) -> bool:
+    """Return whether ``x`` is a lazy array, frame or bag of Dask."""
+    base = sys.modules.get("dask.base")  # if it is not imported, there are no collections
+    return base is not None and bool(base.is_dask_collection(x))
+
+
 def is_sparse(x: object) -> bool:
     """Return whether ``x`` stores only some of its entries."""
     if is_torch(x):

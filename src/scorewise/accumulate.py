@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -413,6 +413,75 @@ class Accumulator:
         self._check_same_instances(summary.anchor.shape, summary.anchor)
         self._add(summary, other.n_members)
 
+    def empty(self) -> Accumulator:
+        """Return an accumulator under the same rules, without members.
+
+        Examples
+        --------
+        >>> import scorewise as sw
+        >>> acc = sw.Accumulator("log")
+        >>> acc.update([[0.9, 0.1]])
+        >>> acc.empty()
+        Accumulator([log], 0 members)
+        """
+        other = Accumulator(self._rules)
+        other._single = self._single
+        return other
+
+    def merge_rows(self, parts: Sequence[Accumulator]) -> None:
+        """Add members whose instances are spread over several accumulators.
+
+        Use it where each worker has all members of some rows. Rules are compared by their names.
+
+        Parameters
+        ----------
+        parts : sequence of Accumulator
+            Of the same members of consecutive instances: the first n, the next, and so on. They
+            are not changed.
+
+        Raises
+        ------
+        InvalidInput
+            If the parts have different members, rules, classes or precision, or other instances
+            together than the members so far; nothing is then added.
+
+        Examples
+        --------
+        >>> import numpy as np, scorewise as sw
+        >>> probs = np.random.default_rng(0).dirichlet(np.ones(3), size=(1000, 20))
+        >>> acc, first, rest = (sw.Accumulator("log") for _ in range(3))
+        >>> first.update_members(probs[:300])
+        >>> rest.update_members(probs[300:])
+        >>> acc.merge_rows([first, rest])
+        >>> bool(np.allclose(acc.result().total, sw.decompose(probs, "log").total))
+        True
+        """
+        self._require_whole()
+        if not parts:
+            raise InvalidInput("there are no parts; pass at least one accumulator")
+        summaries = []
+        for part in parts:
+            part._require_whole()
+            summary = part._whole_summary()
+            if list(part._rules) != list(self._rules) or part.n_members != parts[0].n_members:
+                raise InvalidInput(
+                    f"{part!r} is not of the rules of {self!r} and the members of {parts[0]!r}"
+                )
+            if summary is None:
+                raise InvalidInput(f"{part!r} has no members; update it first")
+            summaries.append(summary)
+        first = summaries[0].anchor
+        for summary in summaries:
+            anchor = summary.anchor
+            if anchor.shape[1:] != first.shape[1:] or anchor.dtype != first.dtype:
+                raise InvalidInput(
+                    f"a part has members {tuple(anchor.shape)} of {anchor.dtype}, the first "
+                    f"{tuple(first.shape)} of {first.dtype}; all must be alike"
+                )
+        whole = _summary_of_rows(summaries)
+        self._check_same_instances(whole.anchor.shape, whole.anchor)
+        self._add(whole, parts[0].n_members)
+
     def result(self) -> Decomposition | Decompositions:
         """Return the decomposition of all members so far, as :func:`scorewise.decompose` does.
 
@@ -703,6 +772,26 @@ class _ChunkReader:
             aleatoric=tuple(values[: len(self._rules)]),
             states=tuple(values[len(self._rules) :]),
         )
+
+
+def _summary_of_rows(parts: Sequence[_Summary]) -> _Summary:
+    """Return the summary of the instances of all parts, which have the same members."""
+    xp = namespace(parts[0].anchor)
+
+    def joined(values: Callable[[_Summary], Sequence[Array]]) -> list[Array]:
+        return _concatenate(xp, [values(part) for part in parts])
+
+    weight, anchor_weight, anchor, deviation = joined(
+        lambda part: (part.weight, part.anchor_weight, part.anchor, part.deviation)
+    )
+    return _Summary(
+        weight=weight,
+        anchor_weight=anchor_weight,
+        anchor=anchor,
+        deviation=deviation,
+        aleatoric=tuple(joined(lambda part: part.aleatoric)),
+        states=tuple(joined(lambda part: part.states)),
+    )
 
 
 def _summary_of_members(

@@ -2,5 +2,7 @@
 
 # What other packages pass Dask collections to, by scorewise._lazy.at_scale; users call those.
 from scorewise.scale._member_tree import decompose_members as decompose_members
+from scorewise.scale._row_predictions import predict_blocks as predict_blocks
+from scorewise.scale._row_predictions import predict_into as predict_into
 
 __all__: list[str] = []
