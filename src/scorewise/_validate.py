@@ -615,14 +615,18 @@ def _are_names(y: Any) -> bool:
     return isinstance(first, str) or kind in {"U", "S", "O"}
 
 
-def vector(values: Any, name: str, *, may_be_empty: bool = False) -> np.ndarray:
-    """Return real numbers (n,), at least one, none of them NaN."""
+def vector(values: Any, name: str, *, may_be_empty: bool = False, first: int = 0) -> np.ndarray:
+    """Return real numbers (n,), at least one, none of them NaN.
+
+    ``first`` is the number of the first of them in the whole vector.
+    """
     x = np.asarray(real(values, name, _on_host), dtype=np.float64)
     if x.ndim != 1:
         raise InvalidInput(f"{name} has {x.ndim} dimensions; it must be a vector (n,)")
     if not len(x) and not may_be_empty:
         raise InvalidInput(f"{name} is empty; it must hold at least one number")
-    _raise_for_entry(np.isnan(x), x, name, "drop such rows, or fix their source")
+    advice = "drop such rows, or fix their source"
+    _raise_for_entry(np.isnan(x), x, name, advice, first=first)
     return x
 
 
@@ -633,12 +637,12 @@ def _on_host(values: Any) -> np.ndarray:
 
 
 def _raise_for_entry(
-    wrong: np.ndarray, x: np.ndarray, name: str, advice: str, *remedies: Remedy
+    wrong: np.ndarray, x: np.ndarray, name: str, advice: str, *remedies: Remedy, first: int = 0
 ) -> None:
     if wrong.any():
         index = int(np.argmax(wrong))
         value = f"{x[index]:.6g}" if x.dtype.kind == "f" else str(x[index])
-        raise InvalidInput(f"{name}[{index}] is {value}; {advice}", *remedies)
+        raise InvalidInput(f"{name}[{first + index}] is {value}; {advice}", *remedies)
 
 
 def finite(values: Any, name: str) -> np.ndarray:

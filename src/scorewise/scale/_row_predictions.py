@@ -46,7 +46,7 @@ def predict_blocks(
     import dask.array as da
     from dask.highlevelgraph import HighLevelGraph
 
-    rows = _Rows.of(X)
+    rows = _RowBlocks.of(X)
     lengths = rows.lengths()
     sampling = _Sampling(model, options, batch_size)
     first = sampling.first_row(rows, lengths)
@@ -78,7 +78,7 @@ def predict_into(
     """
     import dask
 
-    rows = _Rows.of(X)
+    rows = _RowBlocks.of(X)
     make_sampler(model, options)  # raises before any work is done
     sampling = dask.delayed(_Sampling(model, options, batch_size), traverse=False)
     empty = dask.delayed(into.empty(), traverse=False)
@@ -96,7 +96,7 @@ def predict_into(
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _RowBlocks:
     """The rows of a Dask array or frame, in blocks."""
 
     X: Any
@@ -104,7 +104,7 @@ class _Rows:
     chunks: tuple[int, ...] | None  # None for a frame, until they are counted
 
     @classmethod
-    def of(cls, X: Any) -> _Rows:
+    def of(cls, X: Any) -> _RowBlocks:
         if is_dask(X):
             validate.known_chunks(X, "X")
             if not X.ndim:
@@ -130,7 +130,7 @@ class _Rows:
         import dask
 
         partitions = self.X.index.to_delayed()  # without the columns, where these can be skipped
-        return dask.compute(*map(dask.delayed(len), partitions))
+        return tuple(map(int, dask.compute(*map(dask.delayed(len), partitions))))
 
     def place(self, i: int) -> tuple[int, str]:
         """Return the number of a block's first row, and what messages say about it."""
@@ -157,7 +157,7 @@ class _Sampling:
             with closing(sampler.chunks(X, self.batch_size)) as chunks:
                 yield chunks, sampler.weights
 
-    def first_row(self, rows: _Rows, lengths: Sequence[int]) -> np.ndarray:
+    def first_row(self, rows: _RowBlocks, lengths: Sequence[int]) -> np.ndarray:
         """Return the probabilities of the first row, or of no rows if there are none."""
         i = next((i for i, n in enumerate(lengths) if n), 0)
         X = rows.blocks[i][:1].compute() if rows.blocks else rows.X.compute()
