@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import scorewise as sw
 from active_support import assert_drawn_with
-from dask_support import two_processes
+from scale_support import local_cluster
 from support import members
 
 METHODS = ["top", "power", "softmax", "softrank", "random"]
@@ -294,7 +294,7 @@ def test_worker_processes_choose_the_rows_of_this_process():
     scores = sw.decompose(pool, "log").epistemic
     expected = [sw.acquire(scores, 9, method, 4) for method in METHODS]
     batch = sw.acquire_batch(pool, 5, "log", 4, n_candidates=20)
-    with two_processes():
+    with local_cluster():
         rows = [sw.acquire(scores, 9, method, 4) for method in METHODS]
         same = sw.acquire_batch(pool, 5, "log", 4, n_candidates=20)
     np.testing.assert_array_equal(rows, expected)

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import scorewise as sw
-from dask_support import two_processes
+from scale_support import local_cluster
 from support import all_rules, assert_same, may_rechunk, members
 
 FOUR = ["log", "brier", "zero-one", "spherical"]
@@ -291,7 +291,7 @@ def test_worker_processes_decompose_chunked_members():
     probs[17, 4, 2] = np.nan
     own = sw.rule_from_entropy(lambda p: 1 - (p**2).sum(-1), lambda p: -2 * p, name="gini")
     rules = {"own": own, **all_rules(5)}
-    with two_processes() as client:
+    with local_cluster() as client:
         many = sw.decompose(lazy(probs[:15], (4, 2, 5)), rules)
         futures = client.compute([list(d) for d in many.values()])
         got = dict(zip(many, client.gather(futures), strict=True))

@@ -27,7 +27,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 import scorewise as sw
-from dask_support import two_processes
+from scale_support import local_cluster
 from support import assert_same, members
 
 FOUR = ["log", "brier", "zero-one", "spherical"]
@@ -338,7 +338,7 @@ def test_out_never_replaces_what_others_wrote(tmp_path):
 
 def test_worker_processes_predict_decompose_and_write(tmp_path):
     expected = sw.predict_samples(forest(), X)
-    with two_processes():
+    with local_cluster():
         samples = sw.predict_samples(forest(), lazy())
         epistemic = sw.decompose(samples, "log").epistemic.compute()
         into = sw.predict_samples(forest(), lazy(), into=sw.Accumulator("log"))

@@ -2,8 +2,24 @@
 
 # What other packages pass Dask collections to, by scorewise._lazy.at_scale; users call those.
 from scorewise.scale._acquire import acquire_rows as acquire_rows
+from scorewise.scale._cluster import cluster
+from scorewise.scale._dataset import Dataset, Partition
+from scorewise.scale._job import Work, WrittenPartitions, map_in_order, write_partitions
 from scorewise.scale._member_tree import decompose_members as decompose_members
 from scorewise.scale._row_predictions import predict_blocks as predict_blocks
 from scorewise.scale._row_predictions import predict_into as predict_into
+from scorewise.scale._score_dataset import ScoredDataset, score_dataset
+from scorewise.scale._summary import ColumnSummary
 
-__all__: list[str] = []
+__all__ = [
+    "ColumnSummary",
+    "Dataset",
+    "Partition",
+    "ScoredDataset",
+    "Work",
+    "WrittenPartitions",
+    "cluster",
+    "map_in_order",
+    "score_dataset",
+    "write_partitions",
+]
