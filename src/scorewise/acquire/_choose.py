@@ -79,8 +79,7 @@ def acquire(
     >>> sw.acquire(scores, 3, "power", random_state=0)
     array([3, 1, 4])
     """
-    method = validate.choice(method, "method", METHODS)
-    preference = _Preference(method, check_coldness(coldness))
+    preference = Preference.of(method, coldness)
     if is_dask(scores):
         return _acquire_lazily(scores, n, preference, random_state, labelled)
     scores = validate.vector(scores, "scores", may_be_empty=True)
@@ -92,7 +91,7 @@ def acquire(
 
 
 def _acquire_lazily(
-    scores: Any, n: Any, preference: _Preference, random_state: Any, labelled: Any
+    scores: Any, n: Any, preference: Preference, random_state: Any, labelled: Any
 ) -> np.ndarray:
     """As acquire, for a Dask array, whose scores stay on the workers."""
     validate.known_chunks(scores, "scores")
@@ -134,11 +133,26 @@ def check_batch_size(n: Any, n_candidates: int) -> int:
 
 
 @dataclass(frozen=True)
-class _Preference:
-    """How a method weighs rows, of which it draws some, by their scores."""
+class Preference:
+    """How a method of :func:`acquire` prefers rows to others, by their scores.
+
+    Use it to choose from scores that are not all in one place: the rows with the n largest keys
+    are those that :func:`acquire` draws, with the same chances.
+
+    Attributes
+    ----------
+    method : str
+        One of :data:`METHODS`.
+    coldness : float
+    """
 
     method: str
     coldness: float
+
+    @classmethod
+    def of(cls, method: str, coldness: float = 1.0) -> Preference:
+        """Return the preference of a method; raises InvalidInput for what acquire refuses."""
+        return cls(validate.choice(method, "method", METHODS), check_coldness(coldness))
 
     def check(self, smallest: float) -> None:
         """Raise for a smallest score that the method cannot weigh."""
@@ -172,7 +186,7 @@ class _Preference:
         return np.asarray(log_weights + noise / self.coldness)
 
 
-def _sort_keys(scores: np.ndarray, preference: _Preference, rng: np.random.Generator) -> np.ndarray:
+def _sort_keys(scores: np.ndarray, preference: Preference, rng: np.random.Generator) -> np.ndarray:
     """Return sort keys, of which the n largest are chosen."""
     match preference.method:
         case "top":

@@ -5,6 +5,7 @@ from scorewise.scale._acquire import acquire_rows as acquire_rows
 from scorewise.scale._cluster import cluster
 from scorewise.scale._dataset import Dataset, Partition
 from scorewise.scale._job import Work, WrittenPartitions, map_in_order, write_partitions
+from scorewise.scale._label_dataset import RowsToLabel, label_dataset
 from scorewise.scale._member_tree import decompose_members as decompose_members
 from scorewise.scale._row_predictions import predict_blocks as predict_blocks
 from scorewise.scale._row_predictions import predict_into as predict_into
@@ -15,10 +16,12 @@ __all__ = [
     "ColumnSummary",
     "Dataset",
     "Partition",
+    "RowsToLabel",
     "ScoredDataset",
     "Work",
     "WrittenPartitions",
     "cluster",
+    "label_dataset",
     "map_in_order",
     "score_dataset",
     "write_partitions",

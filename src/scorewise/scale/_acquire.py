@@ -11,35 +11,26 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import accumulate, pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import Array
+from scorewise.acquire import Preference
 
 _MERGED = 8  # parts that a task merges
 _RANKS = 1 << 22  # ranks that a task draws from
 _THRESHOLDS = 1 << 18  # scores at which all rows are counted at a time
 _FEW_SCORES = 1 << 16  # that may be gathered, to find some of them by their rank
 
-_NOISE, _TIES = 0, 1  # streams of random numbers
+_NOISE, TIES = 0, 1  # streams of random numbers
 
-
-class SortKeys(Protocol):
-    """How a method of ``scorewise.acquire`` makes sort keys from scores."""
-
-    method: str
-
-    def check(self, smallest: float) -> None:
-        """Raise for a smallest score that the method cannot weigh."""
-
-    def keys(self, scores: np.ndarray, top: float, noise: np.ndarray) -> np.ndarray:
-        """Return sort keys, from Gumbel noise and the largest finite score of all rows."""
+Seed = int | tuple[int, ...]
 
 
 def acquire_rows(
-    scores: Array, n: int, preference: SortKeys, seed: int, labelled: np.ndarray
+    scores: Array, n: int, preference: Preference, seed: int, labelled: np.ndarray
 ) -> np.ndarray:
     """Return the indices of the rows to label next, in the order of choice.
 
@@ -50,7 +41,7 @@ def acquire_rows(
     scores : Dask array (N,)
     n : int
         Number of rows to choose, at most as many as have no label.
-    preference : SortKeys
+    preference : Preference
     seed : int
     labelled : sorted integer array
         Rows that have a label.
@@ -61,7 +52,7 @@ def acquire_rows(
         ranks = _draw_ranks(n_candidates, n, preference, seed)
         return _rows_of_ranks(blocks, n_candidates, ranks, seed)
     best = [_delayed(_best_of_block)(block, n, preference, seed) for block in blocks]
-    chosen: _Candidates = _computed(_tree(best, _delayed(_merged), n, preference))
+    chosen: BestRows = _computed(_tree(best, _delayed(merge_best), n, preference))
     preference.check(chosen.smallest)
     return chosen.rows
 
@@ -123,17 +114,18 @@ def _blocks(scores: Array, labelled: np.ndarray) -> Iterator[Any]:
 # -- random numbers that belong to a row -----------------------------------------------------------
 
 
-def _random_words(seed: int, stream: int, first: int, n: int) -> np.ndarray:
+def random_words(seed: Seed, stream: int, first: int, n: int) -> np.ndarray:
     """Return random 64-bit numbers of n consecutive rows, which depend on the row alone."""
-    key = np.random.SeedSequence([seed, stream]).generate_state(2, np.uint64)
+    seeds = [seed] if isinstance(seed, int) else seed
+    key = np.random.SeedSequence([*seeds, stream]).generate_state(2, np.uint64)
     generator = np.random.Philox(key=key)
     generator.advance(first // 4)  # it makes four numbers at a time
     return np.asarray(generator.random_raw(first % 4 + n)[first % 4 :])
 
 
-def _gumbel_noise(seed: int, first: int, n: int) -> np.ndarray:
+def gumbel_noise(seed: Seed, first: int, n: int) -> np.ndarray:
     """Return the Gumbel noise of n consecutive rows or ranks."""
-    uniform = ((_random_words(seed, _NOISE, first, n) >> np.uint64(11)) + 0.5) * 2.0**-53
+    uniform = ((random_words(seed, _NOISE, first, n) >> np.uint64(11)) + 0.5) * 2.0**-53
     return np.asarray(-np.log(-np.log(uniform)))
 
 
@@ -141,8 +133,11 @@ def _gumbel_noise(seed: int, first: int, n: int) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class _Candidates:
-    """The best rows of some, in the order of choice, and what is known of all of these."""
+class BestRows:
+    """The best rows of some, in the order of choice, and what is known of all of these.
+
+    ``rows`` may be of any dtype.
+    """
 
     rows: np.ndarray
     scores: np.ndarray
@@ -154,12 +149,12 @@ class _Candidates:
     @classmethod
     def of(
         cls, rows: np.ndarray, scores: np.ndarray, noise: np.ndarray, ties: np.ndarray
-    ) -> _Candidates:
+    ) -> BestRows:
         top = np.max(scores, initial=-np.inf, where=np.isfinite(scores))
         smallest = np.min(scores, initial=np.inf)
         return cls(rows, scores, noise, ties, float(top), float(smallest))
 
-    def best(self, n: int, preference: SortKeys) -> _Candidates:
+    def best(self, n: int, preference: Preference) -> BestRows:
         """Return those with the n largest keys."""
         with np.errstate(invalid="ignore"):  # negative scores raise once all are known
             keys = preference.keys(self.scores, self.top, self.noise)
@@ -170,25 +165,25 @@ class _Candidates:
         rows, scores, noise, ties = (
             x[places] for x in (self.rows, self.scores, self.noise, self.ties)
         )
-        return _Candidates(rows, scores, noise, ties, self.top, self.smallest)
+        return BestRows(rows, scores, noise, ties, self.top, self.smallest)
 
 
-def _best_of_block(block: _ScoreBlock, n: int, preference: SortKeys, seed: int) -> _Candidates:
+def _best_of_block(block: _ScoreBlock, n: int, preference: Preference, seed: int) -> BestRows:
     scores = block.candidate_scores()
     first, length = block.first_row, len(block.scores)
-    noise = block.unlabelled(_gumbel_noise(seed, first, length))
-    ties = block.unlabelled(_random_words(seed, _TIES, first, length))
-    return _Candidates.of(block.rows, scores, noise, ties).best(n, preference)
+    noise = block.unlabelled(gumbel_noise(seed, first, length))
+    ties = block.unlabelled(random_words(seed, TIES, first, length))
+    return BestRows.of(block.rows, scores, noise, ties).best(n, preference)
 
 
-def _merged(parts: Sequence[_Candidates], n: int, preference: SortKeys) -> _Candidates:
+def merge_best(parts: Sequence[BestRows], n: int, preference: Preference) -> BestRows:
     """Return the best of all parts; keys are computed again, relative to the top of all."""
     names = ("rows", "scores", "noise", "ties")
     rows, scores, noise, ties = (
         np.concatenate([getattr(part, name) for part in parts]) for name in names
     )
     top, smallest = max(part.top for part in parts), min(part.smallest for part in parts)
-    return _Candidates(rows, scores, noise, ties, top, smallest).best(n, preference)
+    return BestRows(rows, scores, noise, ties, top, smallest).best(n, preference)
 
 
 # -- ranks -----------------------------------------------------------------------------------------
@@ -197,21 +192,21 @@ def _merged(parts: Sequence[_Candidates], n: int, preference: SortKeys) -> _Cand
 # rows that have these ranks are looked up.
 
 
-def _draw_ranks(n_candidates: int, n: int, preference: SortKeys, seed: int) -> np.ndarray:
+def _draw_ranks(n_candidates: int, n: int, preference: Preference, seed: int) -> np.ndarray:
     """Return n of the ranks 1, 2, ..., N, in the order of choice."""
     draw = _delayed(_best_ranks)
     starts = range(1, n_candidates + 1, _RANKS)
     parts = [
         draw(start, min(start + _RANKS, n_candidates + 1), n, preference, seed) for start in starts
     ]
-    chosen: _Candidates = _computed(_tree(parts, _delayed(_merged), n, preference))
+    chosen: BestRows = _computed(_tree(parts, _delayed(merge_best), n, preference))
     return chosen.rows
 
 
-def _best_ranks(start: int, stop: int, n: int, preference: SortKeys, seed: int) -> _Candidates:
+def _best_ranks(start: int, stop: int, n: int, preference: Preference, seed: int) -> BestRows:
     ranks = np.arange(start, stop)
-    noise = _gumbel_noise(seed, start, len(ranks))
-    return _Candidates.of(ranks, ranks.astype(np.float64), noise, ranks).best(n, preference)
+    noise = gumbel_noise(seed, start, len(ranks))
+    return BestRows.of(ranks, ranks.astype(np.float64), noise, ranks).best(n, preference)
 
 
 def _rows_of_ranks(
@@ -318,7 +313,7 @@ def _rows_with(
     """Return the rows of a block that have one of the wanted codes."""
     which = np.minimum(np.searchsorted(wanted, codes), len(wanted) - 1)
     has_one = wanted[which] == codes
-    ties = block.unlabelled(_random_words(seed, _TIES, block.first_row, len(block.scores)))
+    ties = block.unlabelled(random_words(seed, TIES, block.first_row, len(block.scores)))
     return _ScoredRows(which[has_one], ties[has_one], block.rows[has_one]).first_of_each(n_of_each)
 
 
