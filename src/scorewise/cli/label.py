@@ -204,9 +204,9 @@ def label(
     if predictions.shape[1] == 1 and component == "epistemic":
         other_method = " --method top" if method == "joint" else ""
         raise InvalidInput(
-            f"{path_of_file.name!r} has one member, so the epistemic uncertainty of every row is 0; "
-            f"use --component total{other_method}, or predictions of several members, such as those "
-            "of scorewise.BootstrapEnsemble"
+            f"{path_of_file.name!r} has one member, so the epistemic uncertainty of every row is "
+            f"0; use --component total{other_method}, or predictions of several members, such as "
+            "those of scorewise.BootstrapEnsemble"
         )
     loss = parse_loss(rule, predictions)
     [loss_name] = get_rules(loss)

@@ -137,7 +137,7 @@ def label_dataset(
     >>> with Client(processes=False, dashboard_address=None) as client:
     ...     chosen = label_dataset(folder, 3, random_state=0, scheduler=client)
     >>> chosen.files
-    ('tuesday.parquet', 'tuesday.parquet', 'monday.parquet')
+    ('tuesday.parquet', 'tuesday.parquet', 'tuesday.parquet')
     """
     if not isinstance(dataset, Dataset):
         reading["storage_options"] = storage_options
@@ -157,7 +157,7 @@ def label_dataset(
             "there is one member, so the epistemic uncertainty of every row is 0",
             Remedy("component", "total", "for that of single predictions"),
         )
-    choice = _Choice(
+    request = _Request(
         source.for_workers(), one_rule, component, normalize, preference, n, seed_of(random_state)
     )
     parts: list[_PartitionRows] = []
@@ -169,7 +169,7 @@ def label_dataset(
                 client,
                 _best_of_partition,
                 source.partitions,
-                choice,
+                request,
                 task="label",
                 on_done=lambda: advance(1),
             )
@@ -178,7 +178,7 @@ def label_dataset(
         for _, part in results:
             if isinstance(part, InvalidInput):
                 raise part
-            parts = [_PartitionRows.merged([*parts, part], choice)]
+            parts = [_PartitionRows.merged([*parts, part], request)]
     return _chosen(parts[0], source, n, preference, f"{component}_{name}")
 
 
@@ -204,7 +204,7 @@ def _chosen(
 
 
 @dataclass(frozen=True)
-class _Choice:
+class _Request:
     """What every partition needs to choose its best rows."""
 
     dataset: Dataset
@@ -226,28 +226,28 @@ class _PartitionRows:
     unlabelled: BestRows
 
     @classmethod
-    def merged(cls, parts: list[_PartitionRows], choice: _Choice) -> _PartitionRows:
+    def merged(cls, parts: list[_PartitionRows], request: _Request) -> _PartitionRows:
         """Return the best rows of all parts."""
         return cls(
             sum(part.n_rows for part in parts),
             sum(part.n_labelled for part in parts),
-            merge_best([part.all for part in parts], choice.n, choice.preference),
-            merge_best([part.unlabelled for part in parts], choice.n, choice.preference),
+            merge_best([part.all for part in parts], request.n, request.preference),
+            merge_best([part.unlabelled for part in parts], request.n, request.preference),
         )
 
 
-def _best_of_partition(partition: Partition, choice: _Choice) -> _PartitionRows | InvalidInput:
+def _best_of_partition(partition: Partition, request: _Request) -> _PartitionRows | InvalidInput:
     """Return the best rows of a partition; or its error, as it would be the same another time."""
     try:
-        predictions = choice.dataset.read(partition)
+        predictions = request.dataset.read(partition)
         n_rows = len(predictions)
         scores = np.zeros(0)
         if n_rows:
             scores = row_uncertainties(
                 predictions,
-                choice.rule,
-                choice.component,
-                normalize=choice.normalize,
+                request.rule,
+                request.component,
+                normalize=request.normalize,
                 progress=False,
             )
         labels, ids = predictions.labels, predictions.ids
@@ -259,13 +259,13 @@ def _best_of_partition(partition: Partition, choice: _Choice) -> _PartitionRows 
     has_label = np.zeros(n_rows, bool) if labels is None else labels != UNLABELLED
     # to ten digits, so that rows which differ by rounding alone are tied
     keys = ten_digits(scores)
-    own_seed = choice.seed, partition.number
+    own_seed = request.seed, partition.number
     noise = gumbel_noise(own_seed, 0, n_rows)
     ties = random_words(own_seed, TIES, 0, n_rows)
 
     def best(among: np.ndarray) -> BestRows:
         some = BestRows.of(rows[among], keys[among], noise[among], ties[among])
-        return some.best(choice.n, choice.preference)
+        return some.best(request.n, request.preference)
 
     return _PartitionRows(
         n_rows, int(has_label.sum()), best(np.ones(n_rows, bool)), best(~has_label)

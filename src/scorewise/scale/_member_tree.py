@@ -52,9 +52,9 @@ def decompose_members(members: Members, rules: Sequence[ScoringRule]) -> list[Ar
     split_every = validate.whole(config.get("split_every", None) or _SPLIT_EVERY, "split_every", 2)
     members = members.with_whole_rows()
     values, weights = members.raw.values, _aligned(members.weights, members.raw.values)
-    work = _Work(replace(members.raw, values=None), tuple(rules))
+    template = _Template(replace(members.raw, values=None), tuple(rules))
     token = tokenize(values, weights, rules, members.raw.layout, split_every)
-    graph, roots = _tree(work, values, weights, token, split_every)
+    graph, roots = _tree(template, values, weights, token, split_every)
 
     name, batch = f"decompose-members-{token}", values.ndim - 2
     n_results = _PER_RULE * len(rules)
@@ -74,7 +74,7 @@ def decompose_members(members: Members, rules: Sequence[ScoringRule]) -> list[Ar
 
 
 @dataclass(frozen=True)
-class _Work:
+class _Template:
     """What every block of members needs besides its values."""
 
     raw: RawPredictions  # without values
@@ -95,12 +95,12 @@ def _aligned(weights: Array | None, values: Array) -> Array | None:
 
 
 def _tree(
-    work: _Work, values: Array, weights: Array | None, token: str, split_every: int
+    template: _Template, values: Array, weights: Array | None, token: str, split_every: int
 ) -> tuple[Graph, dict[tuple[int, ...], Any]]:
     """Return the tasks of the tree, and for each block of rows the key of its accumulator."""
     *row_chunks, member_chunks, _ = values.chunks
-    constant = f"members-work-{token}"  # once in the graph, and once on each worker
-    graph: Graph = {(constant,): work}
+    constant = f"members-{token}"  # once in the graph, and once on each worker
+    graph: Graph = {(constant,): template}
     starts = [_starts(chunks) for chunks in (*row_chunks, member_chunks)]
     roots = {}
     for rows in product(*(range(len(chunks)) for chunks in row_chunks)):
@@ -128,17 +128,17 @@ def _tree(
 
 
 def _accumulate(
-    work: _Work, values: Array, weights: Array | None, origin: list[int]
+    template: _Template, values: Array, weights: Array | None, origin: list[int]
 ) -> Accumulator:
     """Return the accumulator of a block of members; errors name the place in the whole array."""
-    accumulator = work.new_accumulator()
-    accumulator.update_members(Members(work.raw.block(values, tuple(origin)), weights))
+    accumulator = template.new_accumulator()
+    accumulator.update_members(Members(template.raw.block(values, tuple(origin)), weights))
     return accumulator
 
 
-def _merge(work: _Work, parts: list[Accumulator]) -> Accumulator:
+def _merge(template: _Template, parts: list[Accumulator]) -> Accumulator:
     """Return the accumulator of the members of all parts, which stay as they are."""
-    whole = work.new_accumulator()
+    whole = template.new_accumulator()
     for part in parts:
         whole.merge(part, check_rules=False)  # each process has a copy of a rule's functions
     return whole
