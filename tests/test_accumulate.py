@@ -300,3 +300,40 @@ def test_copies_of_a_users_rule_are_merged_without_a_check():
     np.testing.assert_allclose(first.result().total, sw.decompose(probs, "brier").total)
     with pytest.raises(sw.InvalidInput, match="the rules must be the same"):
         first.merge(fill(probs, own("yours")), check_rules=False)
+
+
+def test_accumulators_of_rows_are_joined():
+    probs, first = members(30, 7, 4), members(30, 2, 4, seed=1)
+    rules = all_rules(4)
+    parts = [fill(part, rules) for part in np.split(probs, [10, 10, 25])]
+    acc = fill(first, rules)
+    acc.merge_rows(parts)
+    assert acc.n_members == 9
+    assert [part.n_members for part in parts] == [7, 7, 7, 7]
+    expected = sw.decompose(np.concatenate([first, probs], axis=1), rules)
+    assert_same(acc.result(), expected, rtol=1e-11, atol=1e-14)
+    alone = acc.empty()
+    alone.merge_rows(parts)
+    assert_same(alone.result(), sw.decompose(probs, rules), rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ([], "there are no parts"),
+        ([sw.Accumulator("log")], "has no members"),
+        ([fill(members(3, 2, 4), "brier")], "is not of the rules"),
+        ([fill(members(3, 2, 4), "log"), fill(members(2, 3, 4), "log")], "is not of the rules"),
+        ([fill(members(3, 2, 4), "log"), fill(members(2, 2, 3), "log")], "all must be alike"),
+        ([fill(members(3, 2, 4), "log"), fill(members(3, 2, 4), "log")], "of the same instances"),
+        (
+            [fill(members(3, 2, 4), "log"), fill(members(2, 2, 4).astype(np.float32), "log")],
+            "all must be alike",
+        ),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused_and_nothing_is_added(parts, message):
+    acc = fill(members(5, 2, 4), "log")
+    with pytest.raises(sw.InvalidInput, match=message):
+        acc.merge_rows(parts)
+    assert acc.n_members == 2

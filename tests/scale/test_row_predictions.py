@@ -171,14 +171,24 @@ def test_several_labels_are_predicted_in_blocks():
 def test_the_graph_holds_the_model_once():
     model = RandomForestClassifier(50, random_state=0).fit(X, Y)
     size = len(pickle.dumps(model))
-    few, many = (
-        len(
-            cloudpickle.dumps(sw.predict_samples(model, da.zeros((n, 4), chunks=(1, 4))).probs.dask)
-        )
-        for n in (10, 1010)
-    )
-    assert few < 1.5 * size
-    assert many - few < 1000 * 2000
+
+    def sizes(n):
+        probs = sw.predict_samples(model, da.zeros((n, 4), chunks=(1, 4))).probs
+        total = sw.decompose(sw.Samples(probs, check=False), "log").total
+        collections = probs, dask.optimize(probs)[0], dask.optimize(total)[0]
+        return np.array([len(cloudpickle.dumps(dict(x.dask))) for x in collections])
+
+    few, many = sizes(10), sizes(210)
+    assert (few < 1.5 * size).all()
+    assert (many - few < 200 * 2000).all()
+
+
+def test_threads_that_share_a_model_predict_one_chunk_at_a_time():
+    module = dropout()
+    expected = sw.predict_samples(module, X, random_state=3)
+    samples = sw.predict_samples(module, lazy(chunks=(10, 4)), random_state=3)
+    with dask.config.set(scheduler="threads", num_workers=4):
+        same_samples(samples, expected, rtol=1e-9)
 
 
 def test_columns_in_several_chunks_are_put_together_with_a_warning():
