@@ -20,6 +20,11 @@ from scorewise.kernels import Extras, cpu
 
 LIBRARIES = ["numpy", "read-only numpy", "array_api_strict", "torch", "jax"]
 
+# For Dask arrays whose members or classes are in several chunks.
+may_rechunk = pytest.mark.filterwarnings(
+    "ignore:.* in [0-9]+ chunks:scorewise.errors.ScorewiseWarning"
+)
+
 
 @dataclass(frozen=True)
 class Library:
@@ -238,11 +243,27 @@ def by_kernel(probs: Any, rules: Any, weights: Any = None, **options: Any) -> An
     return {name: results[name] for name in rules}
 
 
+def by_tree(probs: Any, rules: Any, weights: Any = None) -> Any:
+    """As decompose, of a Dask array with two members in each chunk, which a tree merges."""
+    import dask
+    import dask.array as da
+
+    chunks = (*probs.shape[:-2], 2, -1)
+    results = sw.decompose(da.from_array(probs, chunks, name=False), rules, weights=weights)
+    with dask.config.set(scheduler="synchronous"):
+        if isinstance(results, Decomposition):
+            return Decomposition(*dask.compute(*results))
+        parts = dask.compute(*(x for d in results.values() for x in d))
+    threes = (Decomposition(*parts[i : i + 3]) for i in range(0, len(parts), 3))
+    return dict(zip(results, threes, strict=True))
+
+
 PATHS = {
     "array": by_array,
     "kernel": by_kernel,
     "accumulator": lambda probs, rules, weights=None: fill(probs, rules, weights).result(),
     "merged": lambda probs, rules, weights=None: merge_halves(probs, rules, weights).result(),
+    "tree": by_tree,
 }
 
 # Relative error, and the unit of rounding of 1.

@@ -220,3 +220,120 @@ def test_a_copy_does_not_see_later_members():
     assert before.n_members == 2
     expected = sw.decompose(probs[:, :2], "log")
     np.testing.assert_allclose(list(before.result()), list(expected), rtol=1e-11)
+
+
+@pytest.mark.parametrize("k", [2, 5])
+@pytest.mark.parametrize("weighted", ["no", "members", "instances"])
+def test_groups_of_members_added_at_once_equal_decomposing(k, weighted):
+    probs = members(30, 12, k)
+    rng = np.random.default_rng(0)
+    weights = {"no": None, "members": rng.uniform(size=12), "instances": rng.uniform(size=(30, 12))}
+    w = weights[weighted]
+    acc = sw.Accumulator(all_rules(k))
+    for part in (slice(0, 5), slice(5, 6), slice(6, 12)):
+        acc.update_members(probs[:, part], None if w is None else w[..., part])
+    assert acc.n_members == 12
+    expected = np.full(30, 12.0) if w is None else np.broadcast_to(w.sum(axis=-1), 30)
+    np.testing.assert_allclose(acc.weight, expected, rtol=1e-15)
+    of_decompose = sw.decompose(probs, all_rules(k), weights=w)
+    assert_same(acc.result(), of_decompose, rtol=1e-12, atol=1e-15)
+
+
+def test_groups_of_members_have_any_axes_and_any_shape_of_instances():
+    probs = members(12, 5, 3).reshape(3, 4, 5, 3)
+    acc = sw.Accumulator("log")
+    acc.update_members(np.moveaxis(probs, 2, 0), member_axis=0)
+    acc.update_members(np.log(probs), from_logits=True)
+    acc.update_members(list(np.moveaxis(probs, 2, 0)))
+    np.testing.assert_allclose(acc.result().epistemic, sw.decompose(probs, "log").epistemic)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_members_without_weight_leave_no_epistemic_uncertainty(k, at_once):
+    # Classes that only they think possible count for nothing.
+    same = np.tile(np.eye(k)[0], (4, 3, 1))
+    acc = sw.Accumulator(all_rules(k))
+    acc.update_members(same)
+    others = members(4, 2, k)
+    if at_once:
+        acc.update_members(others, np.zeros(2))
+    else:
+        for m in range(2):
+            acc.update(others[:, m], 0.0)
+        acc.update_chunks([same])
+    for name, d in acc.result().items():
+        assert (d.epistemic == 0).all(), name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((np.full((2, 3, 2), 0.6),), r"probs\[0, 0\] sums to 1.2"),
+        ((np.full((2, 3, 2), 0.5), [1, -1, 1]), r"weights\[1\] is -1.0"),
+        ((np.full((2, 3, 2), 0.5), [[1, 1, 1], [1, np.inf, 1]]), r"weights\[1, 1\] is inf"),
+        ((np.full((2, 3, 2), 0.5), [1, 1]), r"weights have shape \(2,\)"),
+        ((np.full((3, 3, 2), 0.5),), "must be of the same instances"),
+        ((np.full((2, 3, 3), 1 / 3),), "must be of the same instances"),
+    ],
+)
+def test_groups_of_members_that_do_not_fit_are_refused_and_nothing_is_added(arguments, message):
+    acc = fill(members(2, 2, 2), "log")
+    before = acc.result()
+    with pytest.raises(sw.InvalidInput, match=message):
+        acc.update_members(*arguments)
+    assert acc.n_members == 2
+    np.testing.assert_array_equal(acc.result().total, before.total)
+
+
+def test_copies_of_a_users_rule_are_merged_without_a_check():
+    def own(name):
+        return sw.rule_from_loss_vector(
+            lambda p: 1 - 2 * p + (p**2).sum(-1, keepdims=True), name=name
+        )
+
+    probs = members(5, 4, 3)
+    first, second = fill(probs[:, :2], own("mine")), fill(probs[:, 2:], own("mine"))
+    with pytest.raises(sw.InvalidInput, match="the rules must be the same"):
+        first.merge(second)
+    first.merge(second, check_rules=False)
+    np.testing.assert_allclose(first.result().total, sw.decompose(probs, "brier").total)
+    with pytest.raises(sw.InvalidInput, match="the rules must be the same"):
+        first.merge(fill(probs, own("yours")), check_rules=False)
+
+
+def test_accumulators_of_rows_are_joined():
+    probs, first = members(30, 7, 4), members(30, 2, 4, seed=1)
+    rules = all_rules(4)
+    parts = [fill(part, rules) for part in np.split(probs, [10, 10, 25])]
+    acc = fill(first, rules)
+    acc.merge_rows(parts)
+    assert acc.n_members == 9
+    assert [part.n_members for part in parts] == [7, 7, 7, 7]
+    expected = sw.decompose(np.concatenate([first, probs], axis=1), rules)
+    assert_same(acc.result(), expected, rtol=1e-11, atol=1e-14)
+    alone = acc.empty()
+    alone.merge_rows(parts)
+    assert_same(alone.result(), sw.decompose(probs, rules), rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ([], "there are no parts"),
+        ([sw.Accumulator("log")], "has no members"),
+        ([fill(members(3, 2, 4), "brier")], "is not of the rules"),
+        ([fill(members(3, 2, 4), "log"), fill(members(2, 3, 4), "log")], "is not of the rules"),
+        ([fill(members(3, 2, 4), "log"), fill(members(2, 2, 3), "log")], "all must be alike"),
+        ([fill(members(3, 2, 4), "log"), fill(members(3, 2, 4), "log")], "of the same instances"),
+        (
+            [fill(members(3, 2, 4), "log"), fill(members(2, 2, 4).astype(np.float32), "log")],
+            "all must be alike",
+        ),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused_and_nothing_is_added(parts, message):
+    acc = fill(members(5, 2, 4), "log")
+    with pytest.raises(sw.InvalidInput, match=message):
+        acc.merge_rows(parts)
+    assert acc.n_members == 2

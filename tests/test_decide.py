@@ -23,7 +23,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import scorewise as sw
 from scorewise.decide import Decisions
-from support import PRECISION, Library, members, softmax
+from support import PRECISION, Library, may_rechunk, members, softmax
 
 TRIAGE = [[0.0, 5.0], [50.0, 0.0]]
 PROBS = [[[0.99, 0.01], [0.995, 0.005]], [[0.1, 0.9], [0.2, 0.8]], [[0.99, 0.01], [0.04, 0.96]]]
@@ -464,6 +464,7 @@ def test_axes_logits_and_masses_are_read_as_by_decompose():
     assert_same(sw.decide(probs, costs, 0.7, weights=third), sw.decide(probs[:, [2]], costs, 0.7))
 
 
+@may_rechunk
 def test_dask_in_dask_out():
     probs, costs = members(40, 6, 4, seed=24), some_costs(4, 3)
     weights = np.random.default_rng(26).uniform(0, 1, (40, 6))

@@ -108,6 +108,12 @@ def is_dask(x: object) -> bool:
     return not (isinstance(x, np.ndarray) or is_torch(x)) and bool(compat.is_dask_array(x))
 
 
+def is_dask_collection(x: object) -> bool:
+    """Return whether ``x`` is a lazy array, frame or bag of Dask."""
+    base = sys.modules.get("dask.base")  # if it is not imported, there are no collections
+    return base is not None and bool(base.is_dask_collection(x))
+
+
 def is_sparse(x: object) -> bool:
     """Return whether ``x`` stores only some of its entries."""
     if is_torch(x):
@@ -233,6 +239,11 @@ def dtype_name(x: Array) -> str:
 def working_precision(xp: Namespace, x: Array) -> Array:
     """The array in float32 if it is in half precision; unchanged otherwise."""
     return xp.astype(x, xp.float32) if dtype_name(x) in {"float16", "bfloat16"} else x
+
+
+def working_dtype(x: Array) -> Any:
+    """The dtype of a Dask array in working precision."""
+    return np.dtype(np.float32) if dtype_name(x) in {"float16", "bfloat16"} else x.dtype
 
 
 # The dtypes to which a dtype can be rounded, as if the values had been stored in them at once. This
@@ -615,15 +626,16 @@ def map_dask_rows(
 ) -> Array:
     """Apply ``function`` lazily to blocks of instances of a Dask array ``(..., M, K)``.
 
+    All members and classes of a row are in one chunk.
     ``function`` takes a block, its weights (``w`` is None, ``(M,)`` or ``(..., M)``), the index of
     its first instance, and its part of the other arrays, ``(K,)`` or ``(..., K)``. It returns a
     stack of ``n_results`` arrays ``(...)``, or ``(..., K)`` with ``keep_classes``; the returned
     Dask array has the same form.
     """
     import dask.array as da
+    from dask.array.utils import meta_from_array
 
     batch = x.ndim - 2
-    x = x.rechunk({batch: -1, batch + 1: -1})
     # blocks are aligned from the last axis on, as in broadcasting
     weights = [] if w is None else [w[..., None].rechunk((*x.chunks[-1 - w.ndim : -1], (1,)))]
     others = [
@@ -636,7 +648,7 @@ def map_dask_rows(
         own_weights = arrays[0][..., 0] if weights else None
         return function(p, own_weights, origin, *(a[..., 0, :] for a in arrays[len(weights) :]))
 
-    dtype = np.float32 if dtype_name(x) in {"float16", "bfloat16"} else x.dtype
+    dtype = working_dtype(x)
     rest = x.chunks[-1:] if keep_classes else ()
     return da.map_blocks(
         block,
@@ -647,5 +659,5 @@ def map_dask_rows(
         new_axis=0,
         chunks=((n_results,), *x.chunks[:batch], *rest),
         dtype=dtype,
-        meta=np.empty((0,) * (1 + batch + len(rest)), dtype=dtype),
+        meta=meta_from_array(x, ndim=1 + batch + len(rest), dtype=dtype),
     )

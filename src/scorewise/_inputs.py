@@ -124,11 +124,17 @@ class RawPredictions:
         """Return checked rows that sum to 1, in working precision."""
         self.check_logits()
         p = self.rows()
-        xp = namespace(p)
-        with ignoring_errors(p):
-            sums = xp.sum(p, axis=-1)
-        self.check_rows(p, sums, distance_from_one(xp, sums))
+        if self.must_sum_to_one:
+            xp = namespace(p)
+            with ignoring_errors(p):
+                sums = xp.sum(p, axis=-1)
+            self.check_rows(p, sums, distance_from_one(xp, sums))
         return p
+
+    @property
+    def must_sum_to_one(self) -> bool:
+        """Whether rows are checked to be probabilities, as they are not made by a division."""
+        return self.check and not (self.from_logits or self.normalize)
 
     def rows(self) -> Array:
         """Return rows that sum to 1, in working precision; those of logits are checked."""
@@ -147,7 +153,7 @@ class RawPredictions:
 
     def check_rows(self, p: Array, sums: Array, off: float | None) -> None:
         """Raise unless the rows ``p`` with these sums, this far from 1, are probabilities."""
-        if self.check and not (self.from_logits or self.normalize):
+        if self.must_sum_to_one:
             tolerance = validate.SUM_TOLERANCE[self.dtype]
             validate.probabilities(namespace(p), p, sums, off, self.layout, tolerance)
 
@@ -208,6 +214,7 @@ def raw_predictions(
         raise InvalidInput("from_logits=True already normalises", Remedy("normalize", False))
     name = "logits" if from_logits else "probs"
     values = validate.floating(values, name)
+    validate.known_chunks(values, name)
     axes = layout(values.ndim, name)
     values = axes.canonical(values)
     validate.class_count(values.shape, name)

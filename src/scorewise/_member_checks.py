@@ -34,7 +34,8 @@ class MemberChecks:
       must be certain and agree in hundreds of rows of several classes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most_rows: int = _MOST_ROWS) -> None:
+        self._most_rows = most_rows
         self._n_rows = 0
         self._is_certain = True  # no probability is between 0 and 1, so far
         self._has_disagreement = False
@@ -58,9 +59,18 @@ class MemberChecks:
                 self._is_certain = False
                 break
             self._has_disagreement |= bool((block != block[:, :1]).any())
-        most = min(_MOST_ROWS, max(1, _MOST_NUMBERS // (m * k))) - sum(map(len, self._compared))
+        most = min(self._most_rows, max(1, _MOST_NUMBERS // (m * k))) - sum(
+            map(len, self._compared)
+        )
         if most > 0 and n:
             self._compared.append(probs[evenly_spaced(n, most)])  # a copy
+
+    def merge(self, later: MemberChecks) -> None:
+        """Add what was seen in later rows by others; those compared stay the rows of the first."""
+        self._n_rows += later._n_rows
+        self._is_certain &= later._is_certain
+        self._has_disagreement |= later._has_disagreement
+        self._compared = self._compared or later._compared
 
     def problems(self) -> list[str]:
         """Return a sentence for each problem, without a full stop."""

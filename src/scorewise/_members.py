@@ -62,6 +62,35 @@ class Members:
             weights = validate.weights(weights, raw.values)
         return cls(raw, weights)
 
+    @property
+    def have_several_chunks(self) -> bool:
+        """Whether the members of a row are in several chunks of a Dask array."""
+        return is_dask(self.raw.values) and self.raw.values.numblocks[-2] > 1
+
+    def with_whole_rows(self, why: str | None = None) -> Members:
+        """Return members of a Dask array, each prediction with all its classes in one chunk.
+
+        If there is a reason why, each row has all its members in one chunk, too. A warning says
+        what moves.
+        """
+        values, name = self.raw.values, self.raw.layout.name
+        *_, n_members, n_classes = values.numblocks
+        if n_classes > 1:
+            validate.warn(
+                f"{name} has its classes in {n_classes} chunks, and a rule needs all classes of a "
+                "prediction; they are put into one chunk, which moves all data. Save the array "
+                "with all classes in one chunk, or rechunk it once"
+            )
+            values = values.rechunk({values.ndim - 1: -1})
+        if n_members > 1 and why is not None:
+            validate.warn(
+                f"{name} has its members in {n_members} chunks, and {why}; they are put into one "
+                "chunk, which moves all data and must fit in the memory of a worker. Smaller "
+                "chunks of rows take less of it"
+            )
+            values = values.rechunk({values.ndim - 2: -1})
+        return replace(self, raw=replace(self.raw, values=values))
+
     def fit_rules(self, rules: Iterable[Rule]) -> list[Rule]:
         """Return the rules for the classes of the members; raises if one does not fit them."""
         fitting = [rule.for_classes(self.raw.classes) for rule in rules]
@@ -99,15 +128,17 @@ class Members:
         n_results: int,
         *rows: Array,
         keep_classes: bool = False,
+        why: str = "this measure needs all members of a row at once",
     ) -> list[Array]:
         """Return the arrays that ``work`` returns, each ``(...)``, or ``(..., K)`` with classes.
 
         ``work`` also takes the rows, arrays ``(K,)`` or ``(..., K)`` of the members' library. The
-        results for a Dask array are lazy; a bad row is reported when its block is computed.
+        results for a Dask array are lazy; a bad row is reported when its block is computed. ``why``
+        completes the warning for members in several chunks.
         """
-        values = self.raw.values
-        if not is_dask(values):
+        if not is_dask(self.raw.values):
             return work(self, *rows)
+        values = self.with_whole_rows(why).raw.values
         template = replace(self.raw, values=None)  # no block needs the whole graph
 
         def block(

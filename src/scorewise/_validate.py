@@ -96,6 +96,15 @@ def floating(x: Any, name: str) -> Array:
     return x
 
 
+def known_chunks(x: Array, name: str) -> None:
+    """Raise for a Dask array that does not know how long its chunks are."""
+    if is_dask(x) and any(math.isnan(n) for n in x.shape):
+        raise InvalidInput(
+            f"{name} is a Dask array of unknown chunk sizes, {x.shape}, as boolean indexing and "
+            f"data frames make them; call {name}.compute_chunk_sizes() first"
+        )
+
+
 def whole(value: Any, name: str, at_least: int) -> int:
     """Return a whole number that is at least ``at_least``."""
     if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < at_least:
@@ -472,20 +481,32 @@ def weights(w: Any, members: Array) -> Array:
     return w
 
 
+def checked_weights(w: Any, members: Array, layout: Layout, *, check: bool) -> Array:
+    """Return the weights of members in float64; those of an instance may all be 0."""
+    w = weights(w, members)
+    index = _first_false((w >= 0) & (w < float("inf"))) if check else None
+    if index is not None:
+        where = _layout_of_weights(w, members, layout)
+        raise InvalidInput(
+            f"{where.place(index)} is {float(w[index])}; weights must be finite and not negative",
+            index=where.absolute(index) if w.ndim > 1 else None,
+        )
+    return w
+
+
+def _layout_of_weights(w: Array, members: Array, layout: Layout) -> Layout:
+    """Return where weights ``(M,)`` or ``(..., M)`` are in the caller's array."""
+    origin = layout.origin if w.ndim > 1 else layout.origin[members.ndim - 2 :]
+    return _own_axes(w, "weights", origin)
+
+
 def normalized_weights(w: Any, members: Array, layout: Layout, *, check: bool) -> Array:
     """Return the weights of members, scaled to sum to 1."""
-    w = weights(w, members)
+    w = checked_weights(w, members, layout, check=check)
     xp, members_xp = namespace(w), namespace(members)
-    where = _own_axes(w, "weights", layout.origin if w.ndim > 1 else ())
     top = xp.max(w, axis=-1, keepdims=True)
     if check:
-        index = _first_false((w >= 0) & (w < float("inf")))
-        if index is not None:
-            raise InvalidInput(
-                f"{where.place(index)} is {float(w[index])}; weights must be finite and not "
-                "negative",
-                index=where.absolute(index) if w.ndim > 1 else None,
-            )
+        where = _layout_of_weights(w, members, layout)
         index = _first_false(top[..., 0] > 0)
         if index is not None:
             raise InvalidInput(
@@ -524,16 +545,21 @@ def _check_member_weight(w: Array, shape: tuple[int, ...], *, check: bool) -> No
         raise InvalidInput(f"{place} is {float(w[index])}; weights must be finite, not negative")
 
 
-def require_positive_weight(total: Array) -> None:
-    """Raise unless the weights of every instance's members sum to a positive finite number."""
+def require_positive_weight(total: Array, origin: tuple[int, ...] = ()) -> None:
+    """Raise unless the weights of every instance's members sum to a positive finite number.
+
+    ``origin`` is the first of these instances in the whole array.
+    """
+    where = _own_axes(total, "weights", origin)
     index = _first_false(total < float("inf"))
     if index is not None:
-        raise InvalidInput(f"the weights of instance {list(index)} sum to infinity; scale them")
+        instance = list(where.absolute(index))
+        raise InvalidInput(f"the weights of instance {instance} sum to infinity; scale them")
     index = _first_false(total > 0)
     if index is not None:
         raise InvalidInput(
-            f"the members of instance {list(index)} all have weight 0; give at least one of them a "
-            "positive weight"
+            f"the members of instance {list(where.absolute(index))} all have weight 0; give at "
+            "least one of them a positive weight"
         )
 
 
@@ -589,14 +615,18 @@ def _are_names(y: Any) -> bool:
     return isinstance(first, str) or kind in {"U", "S", "O"}
 
 
-def vector(values: Any, name: str, *, may_be_empty: bool = False) -> np.ndarray:
-    """Return real numbers (n,), at least one, none of them NaN."""
+def vector(values: Any, name: str, *, may_be_empty: bool = False, first: int = 0) -> np.ndarray:
+    """Return real numbers (n,), at least one, none of them NaN.
+
+    ``first`` is the number of the first of them in the whole vector.
+    """
     x = np.asarray(real(values, name, _on_host), dtype=np.float64)
     if x.ndim != 1:
         raise InvalidInput(f"{name} has {x.ndim} dimensions; it must be a vector (n,)")
     if not len(x) and not may_be_empty:
         raise InvalidInput(f"{name} is empty; it must hold at least one number")
-    _raise_for_entry(np.isnan(x), x, name, "drop such rows, or fix their source")
+    advice = "drop such rows, or fix their source"
+    _raise_for_entry(np.isnan(x), x, name, advice, first=first)
     return x
 
 
@@ -607,12 +637,12 @@ def _on_host(values: Any) -> np.ndarray:
 
 
 def _raise_for_entry(
-    wrong: np.ndarray, x: np.ndarray, name: str, advice: str, *remedies: Remedy
+    wrong: np.ndarray, x: np.ndarray, name: str, advice: str, *remedies: Remedy, first: int = 0
 ) -> None:
     if wrong.any():
         index = int(np.argmax(wrong))
         value = f"{x[index]:.6g}" if x.dtype.kind == "f" else str(x[index])
-        raise InvalidInput(f"{name}[{index}] is {value}; {advice}", *remedies)
+        raise InvalidInput(f"{name}[{first + index}] is {value}; {advice}", *remedies)
 
 
 def finite(values: Any, name: str) -> np.ndarray:

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import scorewise as sw
-from support import all_rules, members
+from support import all_rules, may_rechunk, members
+
+pytestmark = may_rechunk
 
 
 def lazy(probs: np.ndarray) -> da.Array:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import scorewise as sw
-from support import Library, all_rules, by_array, members
+from support import Library, all_rules, by_array, may_rechunk, members
 
 
 @pytest.mark.parametrize("k", [2, 4])
@@ -203,6 +203,7 @@ def test_memory_maps_and_lists_of_arrays_are_welcome(tmp_path):
         np.testing.assert_array_equal(got, expected)
 
 
+@may_rechunk
 def test_dask_arrays_stay_lazy_and_agree():
     import dask.array as da
 

@@ -26,6 +26,7 @@ from support import (
     by_kernel,
     kernel_only,
     known_to_kernel,
+    may_rechunk,
     members,
     softmax,
 )
@@ -438,6 +439,7 @@ def test_transforms_of_jax_take_members_and_predictions():
             assert bool((same == 0).all()), name
 
 
+@may_rechunk
 def test_dask_arrays_stay_lazy_and_take_predictions_in_blocks():
     probs, q = members(50, 6, 3), predictions(50, 3)
     lazy = da.from_array(probs, chunks=(16, 2, 2))

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from scorewise._lazy import lazy_names
 from scorewise.acquire._batches import JointBatch, acquire_batch
-from scorewise.acquire._choose import METHODS, acquire, default_method
+from scorewise.acquire._choose import METHODS, Preference, acquire, check_batch_size, default_method
 from scorewise.acquire._label_tasks import check_label_tasks, label_tools, write_label_tasks
 from scorewise.acquire._rounds import Round, learning_curves
 from scorewise.acquire._targets import TargetBatch, acquire_for, target_gains
@@ -16,12 +16,14 @@ __all__ = [
     "METHODS",
     "ActiveLearner",
     "JointBatch",
+    "Preference",
     "Round",
     "TargetBatch",
     "acquire",
     "acquire_batch",
     "acquire_for",
     "active_learning",
+    "check_batch_size",
     "check_label_tasks",
     "default_method",
     "label_tools",

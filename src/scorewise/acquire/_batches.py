@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._array import to_numpy
+from scorewise._array import is_dask, to_numpy
+from scorewise._inputs import InputOptions
 from scorewise._losses import in_library_of_rule
+from scorewise._members import Members
 from scorewise._progress import bar
 from scorewise._random import generator, seed_of
 from scorewise._rows import receive_rows
-from scorewise.acquire._choose import check_batch_size, unlabelled_rows
+from scorewise.acquire._choose import acquire, check_batch_size, unlabelled_rows
 from scorewise.acquire._greedy import (
     GreedySearch,
     Outcomes,
@@ -22,8 +24,10 @@ from scorewise.acquire._greedy import (
 )
 from scorewise.decompose import decompose
 from scorewise.distributions import Samples
+from scorewise.errors import InvalidInput
 from scorewise.rules import RuleLike, ScoringRule, get_rule
 
+_SHORT_LIST = 1000  # rows of a pool that is larger than memory, at least
 _ROUNDING = 64  # units in the last place below which a gain counts as 0
 
 
@@ -62,6 +66,7 @@ def acquire_batch(
     *,
     labelled: Any = None,
     n_outcomes: int = 1000,
+    n_candidates: int | None = None,
     progress: bool | None = None,
     **options: Any,
 ) -> JointBatch:
@@ -80,7 +85,8 @@ def acquire_batch(
     Parameters
     ----------
     predictions : array (N, M, K) or Samples
-        Predictions for the pool, by the same M members in all rows.
+        Predictions for the pool, by the same M members in all rows. A pool larger than memory is a
+        Dask array, of which a short list is gathered; see ``n_candidates``.
     n : int
         Number of rows to choose.
     rule : str or ScoringRule
@@ -92,6 +98,12 @@ def acquire_batch(
     n_outcomes : int
         The largest number of joint outcomes of the labels to enumerate; where there are more, this
         many are sampled.
+    n_candidates : int, optional
+        Choose from a short list: that many rows with the largest epistemic uncertainty of their
+        own. By default all rows; of a Dask array 1000, or 10·n if that is more. The batch is then
+        the best of the list: a row that is not on it is never chosen, although it may complement
+        the others better. Predictions of a Dask array are computed twice, for the scores and for
+        the list.
     progress : bool, optional
         Whether to show a progress bar; by default on terminals and in notebooks, for long work.
     **options
@@ -122,12 +134,22 @@ def acquire_batch(
     >>> sw.acquire(sw.decompose(pool, "log").epistemic, 2, random_state=1)
     array([0, 1])
     """
+    validate.whole(n_outcomes, "n_outcomes", at_least=1)
+    seed = seed_of(random_state)
+    is_lazy = is_dask(getattr(predictions, "probs", predictions))
+    if is_lazy or n_candidates is not None:
+        pool = (_lazy_pool if is_lazy else _pool)(predictions, options)
+        rows = _short_list(pool, n, rule, seed, labelled, n_candidates)
+        # a list of all rows is the pool, with its results
+        batch = acquire_batch(
+            _gathered(pool, rows), n, rule, seed, n_outcomes=n_outcomes, progress=progress
+        )
+        return replace(batch, rows=rows[batch.rows])
     samples = samples_of_common_members(receive_rows(predictions, "predictions", options))
     rule = get_rule(rule).for_classes(samples.classes_)
     candidates = unlabelled_rows(len(samples.probs), labelled)
     n = check_batch_size(n, len(candidates))
-    validate.whole(n_outcomes, "n_outcomes", at_least=1)
-    rng = generator(seed_of(random_state))
+    rng = generator(seed)
     candidates = rng.permutation(candidates)  # so that ties are broken at random
     probs, prior = weighted_members(samples)
     # float64 for all, so that rounding errors do not look like gains
@@ -142,6 +164,51 @@ def acquire_batch(
     return JointBatch(
         candidates[search.chosen], np.array(search.gains), np.array(search.starts), search.is_exact
     )
+
+
+# -- a short list ---------------------------------------------------------------------------------
+
+
+def _pool(predictions: Any, options: dict[str, Any]) -> Members:
+    """Return the members of a pool in memory."""
+    samples = samples_of_common_members(receive_rows(predictions, "predictions", options))
+    return Members.of(samples, None, InputOptions())
+
+
+def _lazy_pool(predictions: Any, options: dict[str, Any]) -> Members:
+    """Return the members of a pool that is a Dask array."""
+    rest = {name: value for name, value in options.items() if name != "weights"}
+    members = Members.of(predictions, options.get("weights"), InputOptions(**rest))
+    if members.raw.values.ndim != 3:
+        raise InvalidInput(
+            f"predictions have shape {tuple(members.raw.values.shape)}; they must be rows (N, M, K)"
+        )
+    return members
+
+
+def _short_list(
+    pool: Members, n: Any, rule: RuleLike, seed: int, labelled: Any, n_candidates: Any
+) -> np.ndarray:
+    """Return the rows without a label whose own epistemic uncertainty is largest, in order."""
+    n_rows = pool.raw.values.shape[0]
+    has_label = np.zeros(0) if labelled is None else validate.rows(labelled, n_rows, "labelled")
+    n_unlabelled = n_rows - len(has_label)
+    n = check_batch_size(n, n_unlabelled)
+    size = max(_SHORT_LIST, 10 * n) if n_candidates is None else n_candidates
+    size = min(validate.whole(size, "n_candidates", at_least=n), n_unlabelled)
+    scores = decompose(pool, get_rule(rule)).epistemic
+    rows = acquire(scores, size, random_state=generator(seed, 1), labelled=labelled)
+    return np.sort(rows)
+
+
+def _gathered(pool: Members, rows: np.ndarray) -> Samples:
+    """Return the samples of some rows, in memory."""
+    if not is_dask(pool.raw.values):
+        return pool.samples[rows]
+    weights = pool.weights
+    if weights is not None:
+        weights = to_numpy(weights if weights.ndim == 1 else weights[rows])
+    return Samples.of(replace(pool.raw, values=pool.raw.values[rows].compute()), weights)
 
 
 class _OwnUncertainty:

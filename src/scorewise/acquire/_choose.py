@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from scorewise import _validate as validate
+from scorewise._array import is_dask
+from scorewise._lazy import at_scale
 from scorewise._random import generator, seed_of
 from scorewise.errors import InvalidInput, Remedy
 
@@ -34,7 +37,12 @@ def acquire(
     Parameters
     ----------
     scores : array (N,)
-        The value of a label for each row; larger is better, NaN is an error.
+        The value of a label for each row; larger is better, NaN is an error. A pool larger than
+        memory is a Dask array, such as the components of :func:`scorewise.decompose` of one: its
+        scores stay on the workers, and n rows of each chunk are compared. The chances are the
+        same. The rows depend on the seed, and not on the chunks; they differ from those of the
+        same scores in NumPy. ``"softrank"`` keeps the scores in the memory of the workers, 16
+        bytes each, and reads them several times to find the rows of the ranks that it draws.
     n : int
         Number of rows to choose.
     method : "top", "power", "softmax", "softrank" or "random"
@@ -71,13 +79,14 @@ def acquire(
     >>> sw.acquire(scores, 3, "power", random_state=0)
     array([3, 1, 4])
     """
+    preference = Preference.of(method, coldness)
+    if is_dask(scores):
+        return _acquire_lazily(scores, n, preference, random_state, labelled)
     scores = validate.vector(scores, "scores", may_be_empty=True)
-    method = validate.choice(method, "method", METHODS)
-    coldness = check_coldness(coldness)
     candidates = unlabelled_rows(len(scores), labelled)
     n = check_batch_size(n, len(candidates))
     rng = generator(seed_of(random_state))
-    keys = _sort_keys(scores[candidates], method, coldness, rng)
+    keys = _sort_keys(scores[candidates], preference, rng)
     return np.asarray(candidates[_largest(keys, n, rng)])
 
 
@@ -107,6 +116,22 @@ def default_method(*, has_target: bool) -> str:
     return "power" if has_target else "top"
 
 
+def _acquire_lazily(
+    scores: Any, n: Any, preference: Preference, random_state: Any, labelled: Any
+) -> np.ndarray:
+    """As acquire, for a Dask array, whose scores stay on the workers."""
+    validate.known_chunks(scores, "scores")
+    if scores.ndim != 1:
+        raise InvalidInput(f"scores has {scores.ndim} dimensions; it must be a vector (n,)")
+    n_rows = scores.shape[0]
+    rows = np.zeros(0, np.int64)
+    if labelled is not None:
+        rows = np.sort(validate.rows(labelled, n_rows, "labelled"))
+    n = check_batch_size(n, n_rows - len(rows))
+    chosen = at_scale("acquire_rows")(scores, n, preference, seed_of(random_state), rows)
+    return np.asarray(chosen)
+
+
 def unlabelled_rows(n_rows: int, labelled: Any) -> np.ndarray:
     """The indices of the rows that have no label."""
     has_label = np.zeros(n_rows, dtype=bool)
@@ -133,39 +158,74 @@ def check_batch_size(n: Any, n_candidates: int) -> int:
     return size
 
 
-def _sort_keys(
-    scores: np.ndarray, method: str, coldness: float, rng: np.random.Generator
-) -> np.ndarray:
-    """Return sort keys, of which the n largest are chosen.
+@dataclass(frozen=True)
+class Preference:
+    """How a method of :func:`acquire` prefers rows to others, by their scores.
 
-    Gumbel noise makes this a draw without replacement.
+    Use it to choose from scores that are not all in one place: the rows with the n largest keys
+    are those that :func:`acquire` draws, with the same chances.
+
+    Attributes
+    ----------
+    method : str
+        One of :data:`METHODS`.
+    coldness : float
     """
-    match method:
+
+    method: str
+    coldness: float
+
+    @classmethod
+    def of(cls, method: str, coldness: float = 1.0) -> Preference:
+        """Return the preference of a method; raises InvalidInput for what acquire refuses."""
+        return cls(validate.choice(method, "method", METHODS), check_coldness(coldness))
+
+    def check(self, smallest: float) -> None:
+        """Raise for a smallest score that the method cannot weigh."""
+        if self.method == "power" and smallest < 0:
+            raise InvalidInput(
+                f"the smallest score is {smallest:.6g}; method='power' needs scores of at least 0",
+                Remedy("method", "softmax", "for scores of any sign"),
+                Remedy("method", "softrank", "to use only their order"),
+            )
+
+    def keys(self, scores: np.ndarray, top: float, noise: np.ndarray) -> np.ndarray:
+        """Return sort keys, of which the largest are chosen; a draw without replacement.
+
+        ``noise`` is Gumbel noise, ``top`` the largest finite score of all rows. Under softrank,
+        scores are the ranks, 1, 2, ... from the largest score on.
+        """
+        match self.method:
+            case "top":
+                return scores
+            case "random":
+                return noise
+            case "power":
+                with np.errstate(divide="ignore"):
+                    log_weights = np.log(scores)
+            case "softmax":
+                # relative to the largest, so that the noise is not lost in rounding
+                with np.errstate(over="ignore"):
+                    log_weights = scores - top if np.isfinite(top) else scores
+            case _:
+                log_weights = -np.log(scores)
+        return np.asarray(log_weights + noise / self.coldness)
+
+
+def _sort_keys(scores: np.ndarray, preference: Preference, rng: np.random.Generator) -> np.ndarray:
+    """Return sort keys, of which the n largest are chosen."""
+    match preference.method:
         case "top":
             return scores
         case "random":
             return rng.random(len(scores))
-        case "power":
-            if (scores < 0).any():
-                raise InvalidInput(
-                    f"the smallest score is {scores.min():.6g}; method='power' needs scores of at "
-                    "least 0",
-                    Remedy("method", "softmax", "for scores of any sign"),
-                    Remedy("method", "softrank", "to use only their order"),
-                )
-            with np.errstate(divide="ignore"):
-                log_weights = np.log(scores)
-        case "softmax":
-            # relative to the largest, so that the noise is not lost in rounding
-            top = np.max(scores, initial=-np.inf, where=np.isfinite(scores))
-            with np.errstate(over="ignore"):
-                log_weights = scores - top if np.isfinite(top) else scores
-        case _:
-            # ranks 1, 2, ... from the largest score on; ties are in random order
+        case "softrank":  # ties are in random order
             order = np.lexsort((rng.random(len(scores)), -scores))
-            log_weights = np.empty(len(scores))
-            log_weights[order] = -np.log1p(np.arange(len(scores)))
-    return np.asarray(log_weights + rng.gumbel(size=len(scores)) / coldness)
+            scores = np.empty(len(scores))
+            scores[order] = np.arange(1, len(scores) + 1)
+    preference.check(float(scores.min()))
+    top = np.max(scores, initial=-np.inf, where=np.isfinite(scores))
+    return preference.keys(scores, float(top), rng.gumbel(size=len(scores)))
 
 
 def _largest(keys: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:

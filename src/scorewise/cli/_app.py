@@ -454,7 +454,7 @@ def is_address(value: object) -> bool:
     return "://" in str(value)
 
 
-def refuse_without_scheduler(file: str, on_bad_rows: str, restart: bool = False) -> None:
+def refuse_without_scheduler(file: str, on_bad_rows: str = "fail", restart: bool = False) -> None:
     """Raise for an address, and for options, that only a cluster can work with."""
     if is_address(file):
         raise InvalidInput(

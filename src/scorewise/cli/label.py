@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from scorewise._fields import UNLABELLED
 from scorewise._numerics import ten_digits
 from scorewise._tables import check_table_path, input_metadata, write_table
 from scorewise._text import shape_text
+from scorewise._version import __version__
 from scorewise.acquire import (
     METHODS,
     acquire,
@@ -30,11 +32,13 @@ from scorewise.cli._app import (
     InputPath,
     Normalize,
     OutputPath,
-    PredictionsFile,
+    PredictionsSource,
     Reading,
+    SchedulerAddress,
     Seed,
     command,
     read_more,
+    refuse_without_scheduler,
 )
 from scorewise.cli._arguments import COSTS_SUFFIX, parse_loss
 from scorewise.cli._screen import print_json, print_text, table
@@ -42,6 +46,7 @@ from scorewise.decompose import COMPONENTS
 from scorewise.errors import InvalidInput
 from scorewise.io import Predictions, TextColumn, read_predictions, row_uncertainties
 from scorewise.rules import get_rules
+from scorewise.scale import Dataset, RowsToLabel, label_dataset
 
 _SHOWN = 20  # rows of a table on the screen
 
@@ -53,9 +58,10 @@ _SHOWN = 20  # rows of a table on the screen
     "scorewise label pool.npz --target target.npz -n 100",
     "scorewise label pool.parquet --format label-studio --data texts.csv --data-column text "
     "--out tasks.json",
+    "scorewise label s3://bucket/pool -n 1000 --scheduler tcp://10.0.0.1:8786 --out next.csv",
 )
 def label(
-    file: PredictionsFile,
+    file: PredictionsSource,
     reading: Reading,
     n: Annotated[
         int, typer.Option("-n", "--n", metavar="N", min=1, help="Number of rows to select.")
@@ -143,6 +149,7 @@ def label(
     ] = None,
     seed: Seed = 0,
     normalize: Normalize = False,
+    scheduler: SchedulerAddress = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -154,6 +161,10 @@ def label(
     ones are selected. If much of FILE has little to do with the inputs that the model will meet,
     pass predictions for a sample of these inputs as --target. With --format, the selected rows are
     written as tasks for a labelling tool.
+
+    With --scheduler, FILE is a folder of Parquet files, of which each worker scores some. The rows
+    have the names of their files. --target, --format and the methods joint and softrank need the
+    rows in one place.
     """
     if method is None:
         method = default_method(has_target=target is not None)
@@ -171,17 +182,34 @@ def label(
         if out is None:
             raise InvalidInput("--format needs --out, the file to write")
         check_label_tasks(out, tool, has_data=data_column is not None, **names_in_tool)
-    predictions = read_predictions(file, **reading)
+    if scheduler is not None:
+        _refuse_on_cluster(method, target=target, format=tool)
+        chosen_rows = label_dataset(
+            dataset := Dataset.of(file, **reading),
+            n,
+            parse_loss(rule, dataset.empty()),
+            component=component,
+            method=method,
+            random_state=seed,
+            scheduler=scheduler,
+            normalize=normalize,
+            progress=False if as_json else None,
+        )
+        _print_rows_of_files(chosen_rows, dataset, method, out, as_json=as_json)
+        return
+    refuse_without_scheduler(file)
+    path_of_file = Path(file)
+    predictions = read_predictions(path_of_file, **reading)
     texts = None
     if data_column is not None:
         own_ids = {name: reading[name] for name in ("ids", "id_separator")}
-        texts = TextColumn(data or file, data_column, predictions, **own_ids)
+        texts = TextColumn(data or path_of_file, data_column, predictions, **own_ids)
     if predictions.shape[1] == 1 and component == "epistemic":
         other_method = " --method top" if method == "joint" else ""
         raise InvalidInput(
-            f"{file.name!r} has one member, so the epistemic uncertainty of every row is 0; use "
-            f"--component total{other_method}, or predictions of several members, such as those "
-            "of scorewise.BootstrapEnsemble"
+            f"{path_of_file.name!r} has one member, so the epistemic uncertainty of every row is "
+            f"0; use --component total{other_method}, or predictions of several members, such as "
+            "those of scorewise.BootstrapEnsemble"
         )
     loss = parse_loss(rule, predictions)
     [loss_name] = get_rules(loss)
@@ -242,7 +270,8 @@ def label(
             **names_in_tool,
         )
     elif out is not None:
-        write_table(out, columns, {**input_metadata(file, predictions.shape), "method": method})
+        metadata = {**input_metadata(path_of_file, predictions.shape), "method": method}
+        write_table(out, columns, metadata)
     if as_json:
         path = {} if out is None else {"path": out}
         print_json(
@@ -252,7 +281,15 @@ def label(
     print_text(f"Read {shape_text(predictions.shape)}.")
     if labelled is not None:
         print_text(f"{int(labelled.sum()):,} rows have a label already and are left out.")
-    names = [name for name in ("id", "row") if name in columns]
+    _print_rows(columns, score_name, method, out)
+
+
+def _print_rows(
+    columns: Mapping[str, np.ndarray], score_name: str, method: str, out: Path | None
+) -> None:
+    """Print the first of the selected rows."""
+    names = [name for name in ("id", "file", "row") if name in columns]
+    scores = columns[score_name]
     shown = [columns[name][:_SHOWN].tolist() for name in names]
     shown.append([f"{score:.4f}" for score in scores[:_SHOWN]])
     print_text(
@@ -263,10 +300,52 @@ def label(
             n_names=2,
         )
     )
-    if n > _SHOWN and out is None:
-        print_text(f"… and {n - _SHOWN} more; --out next.csv writes all of them.")
+    if len(scores) > _SHOWN and out is None:
+        print_text(f"… and {len(scores) - _SHOWN} more; --out next.csv writes all of them.")
     if out is not None:
         print_text(f"Written to {out}", wrap=False)
+
+
+def _refuse_on_cluster(method: str, **options: object) -> None:
+    """Raise for what needs all rows in one place."""
+    if method in {"joint", "softrank"}:
+        raise InvalidInput(
+            f"--method {method} needs all rows in one place; leave out --scheduler, or use "
+            "--method power"
+        )
+    for name, value in options.items():
+        if value is not None:
+            raise InvalidInput(f"--{name} needs all rows in one place; leave out --scheduler")
+
+
+def _print_rows_of_files(
+    chosen: RowsToLabel, dataset: Dataset, method: str, out: Path | None, *, as_json: bool
+) -> None:
+    """Write and print the selected rows of a data set."""
+    columns = chosen.columns()
+    shape = (chosen.n_rows, *dataset.members_and_classes)
+    if out is not None:
+        rows, members, classes = shape
+        size = {"rows": rows, "members": members, "classes": classes}
+        about = {"version": __version__, "input": dataset.address, **size, "method": method}
+        write_table(out, columns, about)
+    if as_json:
+        path = {} if out is None else {"path": out}
+        ids = {} if chosen.ids is None else {"ids": chosen.ids.tolist()}
+        print_json(
+            {
+                **path,
+                "files": chosen.files,
+                "rows": chosen.rows.tolist(),
+                **ids,
+                chosen.score_name: chosen.scores.tolist(),
+            }
+        )
+        return
+    print_text(f"Read {shape_text(shape)} in {len(dataset):,} files.")
+    if chosen.n_labelled:
+        print_text(f"{chosen.n_labelled:,} rows have a label already and are left out.")
+    _print_rows(columns, chosen.score_name, method, out)
 
 
 def _refuse_tool_options(**options: object) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from scorewise import kernels
 from scorewise._array import Array, as_dtype_of, is_compiled, is_dask, is_traced, namespace
 from scorewise._inputs import InputOptions
+from scorewise._lazy import at_scale
 from scorewise._members import Members, changed_options
 from scorewise._notebook import display, frame, html
 from scorewise._text import quoted_names
@@ -217,6 +218,10 @@ def decompose(
         Probabilities of M members (posterior samples) for K classes, as a NumPy, torch, JAX, CuPy
         or Dask array, or as a list of such arrays, one for each member; or a distribution. An
         array (M, K) has the members of one row: for N rows of one model pass ``probs[:, None]``.
+        Of a Dask array the results are lazy, in its chunks of rows. Members may be in several
+        chunks, which need not fit on one machine together: each is accumulated where it is, and
+        only accumulators of the size of one member move. ``unbiased``, ``standard_errors`` and
+        ``predictor`` need all members of a row in one chunk, which a warning says.
     rule : str, ScoringRule, costs (K, A), or several in a list or a mapping
         As for :func:`scorewise.get_rule`. A single rule gives a single result. Several give a dict
         by name (as written, or by the mapping's keys), computed in one pass.
@@ -314,8 +319,14 @@ def _of_members(
         check_jackknife(members.raw.values.shape[-2], rules, extras.unbiased)
     per_rule = extras.n_components
     n_results = per_rule * len(rules)
-    if predictor is None:
-        components = members.compute(lambda m: all_components(m, rules, extras), n_results)
+    if predictor is None and not extras.jackknife and members.have_several_chunks:
+        components = at_scale("decompose_members")(members, rules)
+    elif predictor is None:
+        components = members.compute(
+            lambda m: all_components(m, rules, extras),
+            n_results,
+            why="the jackknife leaves out one after the other",
+        )
     else:
         one_member, classes = members.raw.values[..., 0, :], members.raw.classes
         received = receive_predictor(predictor, one_member, classes, check=check)
@@ -325,7 +336,9 @@ def _of_members(
             q = probabilities_of(received, q, raw.values[..., 0, :], raw.layout.origin)
             return all_components(block, rules, replace(extras, predictor=q))
 
-        components = members.compute(work, n_results, received.values)
+        components = members.compute(
+            work, n_results, received.values, why="the risk of a predictor is a mean over them"
+        )
     return [
         _decomposition(components[i : i + per_rule]) for i in range(0, len(components), per_rule)
     ]

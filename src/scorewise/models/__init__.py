@@ -17,7 +17,7 @@ from scorewise.models._adapters import (
 )
 from scorewise.models._explain import ModelExplanation, explain_model
 from scorewise.models._predict import predict_samples
-from scorewise.models._samplers import Sampler, SamplingOptions, member_sampler
+from scorewise.models._samplers import Sampler, SamplingOptions, member_sampler, rows_from
 
 if TYPE_CHECKING:
     from scorewise.models.sklearn._bootstrap import BootstrapEnsemble
@@ -45,6 +45,7 @@ __all__ = [
     "predict_dirichlet",
     "predict_samples",
     "register_adapter",
+    "rows_from",
     "segment",
     "unregister_adapter",
 ]

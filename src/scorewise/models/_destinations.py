@@ -151,6 +151,56 @@ def _in_zarr(chunks: Chunks, n_rows: int, path: Path) -> Any:
     return _lazily(zarr.open_array(str(path), mode="r"))
 
 
+def check_lazy_destination(out: Any) -> None:
+    """Raise if workers cannot write to the destination, part by part."""
+    if out is not None and not (isinstance(out, str | os.PathLike) and Path(out).suffix == ".zarr"):
+        raise InvalidInput(
+            "X is a collection of Dask, whose parts are predicted by several workers; out= must "
+            "then be a path that ends in .zarr, in a folder that all workers share"
+        )
+
+
+def store(probs: Any, path: Path) -> Any:
+    """Write a Dask array (N, M, K) to a Zarr array, and return that as a Dask array.
+
+    Each chunk is written by the worker that computes it.
+    """
+    import dask
+    import zarr
+
+    size = max(1, *probs.chunks[0])
+    probs = probs.rechunk((size, *probs.shape[1:]))
+    with replacing(path, folder=True) as partial:
+        stored = zarr.create_array(
+            str(partial),
+            shape=probs.shape,
+            chunks=(size, *probs.shape[1:]),
+            dtype=probs.dtype,
+            attributes=_WRITER,
+            zarr_format=3,
+        )
+        write = dask.delayed(_write_block)
+        blocks = probs.to_delayed().reshape(-1) if probs.shape[0] else []
+        starts = range(0, probs.shape[0], size)
+        dask.compute([write(str(partial), x, i) for x, i in zip(blocks, starts, strict=True)])
+        if stored.nchunks_initialized != (stored.nchunks if probs.shape[0] else 0):
+            raise InvalidInput(
+                f"out={str(path)!r}: the workers wrote to another place; use a folder that all of "
+                "them share with this machine"
+            )
+    return _lazily(zarr.open_array(str(path), mode="r"))
+
+
+def _write_block(folder: str, block: np.ndarray, start: int) -> None:
+    import zarr
+
+    if not Path(folder).is_dir():
+        raise InvalidInput(
+            f"a worker has no folder {folder!r}; write out= to a folder that all workers share"
+        )
+    zarr.open_array(folder, mode="r+")[start : start + len(block)] = block
+
+
 def _lazily(stored: Any) -> Any:
     """Return an array on disk as a Dask array, which decompose reads a part at a time."""
     import dask.array as da

@@ -10,15 +10,17 @@ from typing import Any, overload
 import numpy as np
 
 from scorewise import _validate as validate
+from scorewise._array import is_dask_collection
 from scorewise._fields import checked_classes
 from scorewise._files import check_not_input
+from scorewise._lazy import at_scale
 from scorewise._member_checks import MemberChecks
 from scorewise._progress import bar, counted
 from scorewise._random import seed_of
 from scorewise.accumulate import Accumulator
 from scorewise.distributions import Samples
 from scorewise.models._adapters import known_classes, make_sampler
-from scorewise.models._destinations import check_destination, collect
+from scorewise.models._destinations import check_destination, check_lazy_destination, collect, store
 from scorewise.models._samplers import SamplingOptions, mean_of
 
 
@@ -93,7 +95,7 @@ def predict_samples(
     X : rows
         In a form that the model takes: an array, a frame, a tensor, a mapping of tensors (Hugging
         Face), a list of texts for pipelines; for modules also a DataLoader, whose batches may hold
-        labels after the input.
+        labels after the input. An array or a frame of Dask is predicted by its workers, see Notes.
     n_samples : int, optional
         Number of members, a random subset, or number of draws of a stochastic model. By default
         all members, or 20 draws.
@@ -135,6 +137,22 @@ def predict_samples(
         If the model is not fitted, has no members, or a member does not return probabilities; the
         message names the member and the row.
 
+    Notes
+    -----
+    For a Dask array, whose rows may be in any chunks, and for a frame of Dask, the probabilities
+    are a Dask array in the same chunks of rows, which decompose takes. Each worker gets the model
+    once and predicts the chunks that it has. The first row is predicted at once, to learn the
+    number of classes and the precision; the rest is lazy. So nothing warns of fully grown trees
+    and copies.
+
+    - A frame does not know how long its partitions are: they are counted first, in one pass over
+      its index. A Dask array must know the lengths of its chunks.
+    - ``into`` runs at once. Chunks are decomposed on the workers, and what returns has the size of
+      one member. An error adds nothing, as in memory.
+    - ``out`` runs at once, too. It must be a path ``.zarr`` in a folder that all workers share;
+      each writes its chunks.
+    - A process predicts one chunk at a time, on the threads of :func:`scorewise.set_num_threads`.
+
     Examples
     --------
     >>> import scorewise as sw
@@ -148,6 +166,8 @@ def predict_samples(
     if batch_size is not None:
         validate.whole(batch_size, "batch_size", at_least=1)
     options = SamplingOptions(n_samples, seed_of(random_state), device, dropout, output)
+    if is_dask_collection(X):
+        return _predict_collection(model, X, options, batch_size, out, into)
     sampler = make_sampler(model, options)
     n_rows = sampler.n_rows(X)
     check_destination(out, into, n_rows)
@@ -170,6 +190,29 @@ def predict_samples(
             into.update_chunks(watched, sampler.weights, n_instances=n_rows, check=False)
     for problem in checks.problems():
         validate.warn(problem)
+    return samples
+
+
+def _predict_collection(
+    model: Any,
+    X: Any,
+    options: SamplingOptions,
+    batch_size: int | None,
+    out: Any,
+    into: Accumulator | None,
+) -> Samples | Accumulator:
+    """As predict_samples, for a collection of Dask: its parts are predicted where they are."""
+    check_destination(out, into, None)
+    check_lazy_destination(out)
+    if into is not None:
+        for problem in at_scale("predict_into")(model, X, options, batch_size, into):
+            validate.warn(problem)
+        return into
+    probs, weights = at_scale("predict_blocks")(model, X, options, batch_size)
+    if out is not None:
+        probs = store(probs, Path(out))
+    samples = Samples(probs, weights, check=False)
+    samples.classes_ = checked_classes(known_classes(model), samples.n_classes)
     return samples
 
 

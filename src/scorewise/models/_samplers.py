@@ -7,8 +7,9 @@ them in threads, a chunk of rows at a time, and checks their outputs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
@@ -68,6 +69,34 @@ class SamplingOptions:
                 Remedy("n_samples", None, "for all of them"),
             )
         return sorted(generator(self.seed).choice(n_members, size, replace=False).tolist())
+
+
+_first_row: ContextVar[int] = ContextVar("first_row", default=0)
+
+
+@contextmanager
+def rows_from(first_row: int) -> Iterator[None]:
+    """Number the rows of X from this on in messages: X is a part of more rows.
+
+    It is for samplers that start inside.
+
+    Examples
+    --------
+    >>> from scorewise.models import rows_from
+    >>> with rows_from(1000):
+    ...     number_of_first_row()
+    1000
+    """
+    token = _first_row.set(first_row)
+    try:
+        yield
+    finally:
+        _first_row.reset(token)
+
+
+def number_of_first_row() -> int:
+    """Return the number of the first row of X in messages, as :func:`rows_from` sets it."""
+    return _first_row.get()
 
 
 class Sampler(Protocol):
@@ -241,10 +270,11 @@ class CommitteeSampler:
         X = X.tocsr() if issparse(X) else X
         chunk = _TREES_CHUNK if self._are_trees else _CHUNK
         size = batch_size or max(1, chunk // math.prod((*self._labels, m, self._n_classes)))
+        first = number_of_first_row()
         for start in range(0, n, size):
             rows = X if size >= n else select_rows(X, slice(start, start + size))
-            prepared = call_named(self.committee.prepare, rows, "the model", start)
-            yield self._predict(prepared, start, min(size, n - start))
+            prepared = call_named(self.committee.prepare, rows, "the model", first + start)
+            yield self._predict(prepared, first + start, min(size, n - start))
 
     def _predict(self, rows: Any, start: int, n: int) -> np.ndarray:
         from sklearn.utils.parallel import Parallel, delayed
@@ -306,7 +336,7 @@ class _CheckedSampler:
 
     def chunks(self, X: Any, batch_size: int | None) -> Generator[np.ndarray]:
         """Yield the chunks of the sampler."""
-        start = 0
+        start = number_of_first_row()
         with closing(self._sampler.chunks(X, batch_size)) as chunks:
             for chunk in chunks:
                 probs = np.asarray(chunk)
@@ -336,7 +366,7 @@ class PreparedSampler:
 
     def chunks(self, X: Any, batch_size: int | None) -> Generator[np.ndarray]:
         """Yield the chunks of the sampler for the transformed rows."""
-        rows = call_named(self._prepare, X, "the model")
+        rows = call_named(self._prepare, X, "the model", number_of_first_row())
         yield from self._sampler.chunks(rows, batch_size)
 
 

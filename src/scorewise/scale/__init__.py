@@ -1,10 +1,16 @@
 """The same work on a Dask cluster: folders of predictions that do not fit one machine."""
 
+# What other packages pass Dask collections to, by scorewise._lazy.at_scale; users call those.
+from scorewise.scale._acquire import acquire_rows as acquire_rows
 from scorewise.scale._apply_dataset import AppliedDataset, apply_to_dataset
 from scorewise.scale._cluster import cluster
 from scorewise.scale._dataset import Dataset, Partition
 from scorewise.scale._decide_dataset import DecidedDataset, decide_dataset
 from scorewise.scale._job import Work, WrittenPartitions, map_in_order, write_partitions
+from scorewise.scale._label_dataset import RowsToLabel, label_dataset
+from scorewise.scale._member_tree import decompose_members as decompose_members
+from scorewise.scale._row_predictions import predict_blocks as predict_blocks
+from scorewise.scale._row_predictions import predict_into as predict_into
 from scorewise.scale._score_dataset import ScoredDataset, score_dataset
 from scorewise.scale._summary import ColumnSummary
 
@@ -14,12 +20,14 @@ __all__ = [
     "Dataset",
     "DecidedDataset",
     "Partition",
+    "RowsToLabel",
     "ScoredDataset",
     "Work",
     "WrittenPartitions",
     "apply_to_dataset",
     "cluster",
     "decide_dataset",
+    "label_dataset",
     "map_in_order",
     "score_dataset",
     "write_partitions",

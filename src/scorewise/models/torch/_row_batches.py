@@ -25,6 +25,7 @@ from torch.utils.data import (
 )
 
 from scorewise.errors import InvalidInput
+from scorewise.models._samplers import number_of_first_row
 
 Batch = Any  # a tensor (n, ...), or a mapping in which some entries are such tensors
 
@@ -220,7 +221,7 @@ def stream(
 
     If memory still runs out, batches are halved.
     """
-    max_rows, first = 0, 0
+    max_rows, first = 0, number_of_first_row()
     for batch in batches(X):
         n, start = length(batch), 0
         if n and not max_rows:
