@@ -141,7 +141,7 @@ def compare(
     measure             verdict              AULC  distance [95 % interval]
     total zero-one      best               0.1962   0.0000 [0.0000, 0.0000]
     aleatoric zero-one  indistinguishable  0.1990  0.0027 [-0.0039, 0.0093]
-    total log           indistinguishable  0.2088  0.0125 [-0.0033, 0.0284]
+    total log           indistinguishable  0.2088  0.0125 [-0.0033, 0.0283]
     aleatoric log       indistinguishable  0.2100  0.0138 [-0.0030, 0.0305]
     epistemic log       worse              0.2306   0.0344 [0.0057, 0.0630]
     epistemic zero-one  worse              0.2394   0.0431 [0.0161, 0.0702]

@@ -12,7 +12,7 @@ from scorewise._notebook import display, frame, html
 from scorewise._text import aligned, percent
 from scorewise.calibrate import LossCalibration
 from scorewise.compare._calibrating import CalibrationEffect
-from scorewise.compare._influence import Estimate
+from scorewise.compare._influence import Estimate, root_of_covariance
 
 VERDICTS = {
     "best": "best here",
@@ -25,7 +25,6 @@ TASK_NAMES = {"selective": "Abstaining", "ood": "OOD detection", "active": "Acti
 _ROUNDING = 1e-12  # of a metric
 _FEWEST_DEGREES = 2.0  # of freedom, of a standard error
 _FEWEST_RESAMPLES = 20_000  # for the quantile of the largest t
-_BLOCK = 1 << 16  # rows whose influences are reduced at a time
 
 
 @dataclass(frozen=True)
@@ -284,24 +283,52 @@ class Contrasts:
 def contrasts_by_influence(
     estimates: Sequence[Estimate], confidence: float, n_resamples: int, rng: np.random.Generator
 ) -> Contrasts:
+    """Return contrasts of m metrics of the same rows, by :func:`contrasts_by_root`."""
+    return contrasts_by_root(
+        np.array([estimate.value for estimate in estimates]),
+        root_of_covariance(np.stack([estimate.influence for estimate in estimates], axis=1)),
+        estimates[0].effective_rows,
+        confidence,
+        n_resamples,
+        rng,
+    )
+
+
+def contrasts_by_root(
+    values: np.ndarray,
+    root: np.ndarray,
+    effective_rows: float,
+    confidence: float,
+    n_resamples: int,
+    rng: np.random.Generator,
+) -> Contrasts:
     """Return contrasts of m metrics of the same rows, by max-T and a multiplier bootstrap.
 
     A resample gives every row a normal weight. The metrics of resamples are then normal, with the
     covariance of the influences, so they are drawn without a pass over the rows. The largest t of
     all pairs corrects for the number of pairs and uses how they depend on each other. It is divided
     by a random χ, as standard errors from few rows are themselves uncertain.
+
+    Parameters
+    ----------
+    values : array (m,)
+        The metrics.
+    root : array (r, m)
+        R with RᵀR their covariance; see :func:`root_of_covariance`.
+    effective_rows : float
+        As in ``Estimate``.
+    confidence, n_resamples, rng
+        Of the intervals, and of the resamples.
     """
     from scipy.special import ndtri
 
-    values = np.array([estimate.value for estimate in estimates])
     n_resamples = max(n_resamples, _FEWEST_RESAMPLES)
-    root = _root_of_covariance([estimate.influence for estimate in estimates])
     errors = np.linalg.norm(root[:, :, None] - root[:, None, :], axis=0)
     least = _beyond_rounding(np.zeros_like(errors), values)
     differ = errors > least  # pairs that are equal in all resamples do not count
-    if estimates[0].effective_rows < 1:  # too few for a standard error: no difference is certain
+    if effective_rows < 1:  # too few for a standard error: no difference is certain
         errors = np.maximum(errors, np.abs(values[:, None] - values))
-    degrees = max(estimates[0].effective_rows - 1, _FEWEST_DEGREES)
+    degrees = max(effective_rows - 1, _FEWEST_DEGREES)
     errors = np.maximum(errors * np.sqrt((degrees + 1) / degrees), least)
     drawn = rng.normal(size=(n_resamples, len(root))) @ root
     largest = np.zeros(n_resamples)
@@ -314,18 +341,6 @@ def contrasts_by_influence(
     # at least that of a single pair, where nothing varies
     critical = max(np.quantile(largest, confidence), ndtri((1 + confidence) / 2))
     return Contrasts(errors, float(critical), (1 + n_larger) / (1 + n_resamples))
-
-
-def _root_of_covariance(influences: Sequence[np.ndarray]) -> np.ndarray:
-    """Return R with RᵀR the covariance of m metrics, from their influences (n,).
-
-    It is not computed from the covariance, which would lose half of the digits.
-    """
-    root = np.empty((0, len(influences)))
-    for start in range(0, len(influences[0]), _BLOCK):
-        block = np.stack([influence[start : start + _BLOCK] for influence in influences], axis=1)
-        root = np.asarray(np.linalg.qr(np.concatenate([root, block]), mode="r"))
-    return root
 
 
 def contrasts_by_runs(results: np.ndarray, confidence: float) -> Contrasts:
