@@ -80,6 +80,11 @@ class Comparison:
         measure is not the best.
     calibrating : CalibrationEffect or None
         What calibrating first would change, for ``"selective"``; None for few rows.
+    error_bound : float
+        The largest error of a metric, where rows of nearly equal uncertainty were counted as tied;
+        0 in memory.
+    remarks : tuple of str
+        What was computed from a sample or from groups of the rows, in sentences.
     """
 
     task: str
@@ -90,6 +95,8 @@ class Comparison:
     recommended: str = ""
     calibration: LossCalibration | None = field(default=None, compare=False)
     calibrating: CalibrationEffect | None = field(default=None, compare=False)
+    error_bound: float = 0.0
+    remarks: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def best(self) -> str:
@@ -108,9 +115,9 @@ class Comparison:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The rank of the recommended measure, and what calibrating would change, in sentences."""
-        notes = self.on_recommended()
-        return notes if self.calibrating is None else (*notes, self.calibrating.sentence())
+        """The rank of the recommended measure, what calibrating would change, and remarks."""
+        effect = () if self.calibrating is None else (self.calibrating.sentence(),)
+        return (*self.on_recommended(), *effect, *self.remarks)
 
     def on_recommended(self, name_text: Callable[[str], str] = str) -> tuple[str, ...]:
         """Return the rank of the recommended measure, with names as ``name_text`` renders them."""
@@ -152,6 +159,7 @@ class Comparison:
             "standings": [asdict(row) for row in self.standings],
             "confidence": self.confidence,
             "recommended": self.recommended,
+            "error_bound": self.error_bound,
             "notes": list(self.notes),
         }
 
