@@ -43,3 +43,9 @@ def lazy_names(
         return sorted({*vars(sys.modules[package]), *modules} - {"TYPE_CHECKING", "lazy_names"})
 
     return get, names
+
+
+def at_scale(name: str) -> Callable[..., Any]:
+    """Return a function of ``scorewise.scale``, which lower packages pass Dask collections to."""
+    function: Callable[..., Any] = getattr(import_module("scorewise.scale"), name)
+    return function

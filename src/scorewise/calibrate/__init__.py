@@ -10,6 +10,10 @@ from scorewise.calibrate._calibrate import (
     load_calibration,
 )
 from scorewise.calibrate._loss_calibration import LossCalibration, loss_calibration
+from scorewise.calibrate._loss_calibration import (  # for scale
+    calibration_of_groups as calibration_of_groups,
+)
+from scorewise.calibrate._loss_calibration import calibration_values as calibration_values
 from scorewise.calibrate._scaling import METHODS
 
 __all__ = [

@@ -21,6 +21,7 @@ from scorewise.compare._advise import Advice, advise, advise_ood
 from scorewise.compare._calibrating import effect_of_calibrating
 from scorewise.compare._comparison import (
     Comparison,
+    Contrasts,
     contrasts_by_influence,
     contrasts_by_runs,
     rank,
@@ -141,7 +142,7 @@ def compare(
     measure             verdict              AULC  distance [95 % interval]
     total zero-one      best               0.1962   0.0000 [0.0000, 0.0000]
     aleatoric zero-one  indistinguishable  0.1990  0.0027 [-0.0039, 0.0093]
-    total log           indistinguishable  0.2088  0.0125 [-0.0033, 0.0284]
+    total log           indistinguishable  0.2088  0.0125 [-0.0033, 0.0283]
     aleatoric log       indistinguishable  0.2100  0.0138 [-0.0030, 0.0305]
     epistemic log       worse              0.2306   0.0344 [0.0057, 0.0630]
     epistemic zero-one  worse              0.2394   0.0431 [0.0161, 0.0702]
@@ -152,9 +153,9 @@ def compare(
     advice = advise(task, task_loss)
     task = advice.task
     if task == "active":
-        _refuse_unused(task, probs=probs, ood=ood, scores=scores, floor=floor)
+        refuse_unused(task, probs=probs, ood=ood, scores=scores, floor=floor)
         return compare_runs(runs, advice, confidence)
-    _refuse_unused(task, runs=runs, **({"floor": floor} if task == "ood" else {"ood": ood}))
+    refuse_unused(task, runs=runs, **({"floor": floor} if task == "ood" else {"ood": ood}))
     bootstrap = BootstrapSettings.of(confidence, n_resamples, random_state, progress)
     component_names = [components] if isinstance(components, str) else dict.fromkeys(components)
     chosen: dict[str, Any] = {
@@ -169,14 +170,14 @@ def compare(
         )
         check_comparable(predictions_in, predictions_out)
         advice = advise_ood(predictions_in)
-        named = _rules_for(predictions_in, rules)
+        named = rules_for(predictions_in, rules)
         rows_in, rows_out = (
             RowUncertainties.of(predictions, named.values())
             for predictions in (predictions_in, predictions_out)
         )
         return compare_ood(rows_in, rows_out, named, advice, bootstrap, **chosen)
     predictions, labels = _labelled_rows(probs, y, options, labels_are)
-    named = _rules_for(predictions, rules)
+    named = rules_for(predictions, rules)
     rule = get_rule(task_loss).for_classes(predictions.classes_)
     rows = RowUncertainties.of(predictions, [*named.values(), rule])
     losses = rows.task_losses(rule, labels, floor)
@@ -221,15 +222,9 @@ def compare_selective(
 
     The total of the task's own loss is always compared.
     """
-    loss_name = advice.rule
-    if rules.get(loss_name, losses.rule) != losses.rule:
-        raise InvalidInput(
-            f"the task's loss and another rule are both called {loss_name!r}",
-            Remedy("rules", ..., "a mapping with names of your own"),
-        )
-    (recommended,) = rows.measures({loss_name: losses.rule}, ["total"], baselines=False)
-    others = rows.measures(rules, components, baselines=baselines)
-    measures = [recommended, *(other for other in others if other.name != recommended.name)]
+    measures = selective_measures(
+        rows, losses.rule, rules, advice, components=components, baselines=baselines
+    )
     measures += own_measures(scores, {"scores": rows.n_rows}, measures)
     comparison = _compare_measures(
         measures,
@@ -241,6 +236,27 @@ def compare_selective(
     effect = effect_of_calibrating(rows, losses, bootstrap.confidence)
     comparison = replace(comparison, calibrating=effect)
     return comparison, {measure.name: measure.scores for measure in measures}
+
+
+def selective_measures(
+    rows: RowUncertainties,
+    rule: ScoringRule,
+    rules: Mapping[str, ScoringRule],
+    advice: Advice,
+    *,
+    components: Sequence[str] = COMPONENTS,
+    baselines: bool = True,
+) -> list[Measure]:
+    """Return the measures that are compared for abstaining, the total of the task's loss first."""
+    loss_name = advice.rule
+    if rules.get(loss_name, rule) != rule:
+        raise InvalidInput(
+            f"the task's loss and another rule are both called {loss_name!r}",
+            Remedy("rules", ..., "a mapping with names of your own"),
+        )
+    (recommended,) = rows.measures({loss_name: rule}, ["total"], baselines=False)
+    others = rows.measures(rules, components, baselines=baselines)
+    return [recommended, *(other for other in others if other.name != recommended.name)]
 
 
 def compare_ood(
@@ -267,13 +283,18 @@ def compare_ood(
     ]
     sizes = {"in": rows_in.n_rows, "out": rows_out.n_rows}
     measures += own_measures(scores, sizes, measures)
+    require_measures(measures)
+    return _compare_measures(measures, partial(auroc, rows_in.n_rows), advice, None, bootstrap)
+
+
+def require_measures(measures: Sequence[Any]) -> None:
+    """Raise if there is no measure."""
     if not measures:
         raise InvalidInput(
             "there is nothing to compare",
             Remedy("rules", ..., "with their components"),
             Remedy("scores", ..., "your own scores"),
         )
-    return _compare_measures(measures, partial(auroc, rows_in.n_rows), advice, None, bootstrap)
 
 
 def compare_runs(runs: Any, advice: Advice, confidence: float) -> Comparison:
@@ -337,10 +358,25 @@ def _compare_measures(
         estimates, bootstrap.confidence, bootstrap.n_resamples, generator(bootstrap.seed)
     )
     values = np.array([metric.value for metric in estimates])
+    names = [measure.name for measure in leaders]
+    return comparison_of(names, values, contrasts, first, advice, calibration, bootstrap)
+
+
+def comparison_of(
+    names: Sequence[str],
+    values: np.ndarray,
+    contrasts: Contrasts,
+    first: Mapping[str, str],
+    advice: Advice,
+    calibration: LossCalibration | None,
+    bootstrap: BootstrapSettings,
+) -> Comparison:
+    """Return the comparison of measures with these values of the task's metric.
+
+    ``first`` maps each measure to the one of ``names`` that orders all rows as it does.
+    """
     is_ood = advice.task == "ood"
-    standings = rank(
-        [measure.name for measure in leaders], values, contrasts, first, higher_is_better=is_ood
-    )
+    standings = rank(names, values, contrasts, first, higher_is_better=is_ood)
     return Comparison(
         advice.task,
         advice.task_loss,
@@ -368,7 +404,7 @@ def _estimates(
     return [estimates[i] for i in range(len(scores))]
 
 
-def _refuse_unused(task: str, **arguments: Any) -> None:
+def refuse_unused(task: str, **arguments: Any) -> None:
     """Raise for an argument that the task does not use, rather than drop it silently."""
     for name, value in arguments.items():
         if value is not None:
@@ -397,7 +433,7 @@ def _labelled_rows(
     return rows, label_indices(predictions, rows, y, labels_are)
 
 
-def _rules_for(predictions: Samples | Dirichlet, rules: Rules) -> dict[str, ScoringRule]:
+def rules_for(predictions: Samples | Dirichlet, rules: Rules) -> dict[str, ScoringRule]:
     """Return the rules by name, for the classes of the predictions."""
     classes = predictions.classes_
     return {name: rule.for_classes(classes) for name, rule in get_rules(rules).items()}

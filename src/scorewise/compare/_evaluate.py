@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -147,7 +148,7 @@ def evaluate(
     n_uncertain = validate.whole(n_uncertain, "n_uncertain", at_least=0)
     bootstrap = BootstrapSettings.of(confidence, n_resamples, random_state, progress)
     confidence = bootstrap.confidence
-    learning = _learning(runs, task_loss, confidence)
+    learning = learning_of(runs, task_loss, confidence)
     advice = advise("selective", task_loss)
     samples = labelled.samples
     ood_samples = None if ood is None else _ood_samples(ood, samples, options)
@@ -158,9 +159,16 @@ def evaluate(
     comparison, scores = compare_selective(rows, losses, named, advice, bootstrap)
     assert comparison.calibration is not None
     uncertainty = rows.by_rule[rule]
-    certificates, notes = _certificates(
+    certificates, notes = certificates_of(
         losses, uncertainty.total, samples, max_loss, confidence, floor, loss_bound
     )
+    shown = simplex_rows(rows.n_rows, samples.n_classes)
+    headline = choose_headline(certificates)
+    accepted = None
+    if headline is not None:
+        accepted = accepted_by_class(
+            labelled.labels, losses.incurred, uncertainty.total, headline, samples.n_classes
+        )
     return Evaluation(
         n_rows=rows.n_rows,
         n_members=int(samples.probs.shape[-2]),
@@ -177,12 +185,16 @@ def evaluate(
         comparison=comparison,
         certificates=certificates,
         calibration=comparison.calibration,
-        classes=_classes(labelled, losses.incurred, uncertainty, choose_headline(certificates)),
-        uncertain_rows=_uncertain_rows(
+        classes=ClassSums.of(
+            labelled.labels, losses.incurred, uncertainty, samples.n_classes
+        ).summaries(labelled.class_names, accepted),
+        uncertain_rows=uncertain_rows_of(
             labelled, rows.mean, losses, uncertainty, floor, n_uncertain
         ),
         confidence=confidence,
-        actions=_actions(labelled, rows.mean, rule, floor),
+        actions=action_summary(
+            action_counts(labelled.labels, rows.mean, rule, floor), rule, labelled.class_names
+        ),
         uncertainty=uncertainty,
         ood=None
         if ood_samples is None
@@ -190,7 +202,7 @@ def evaluate(
             rows, RowUncertainties.of(ood_samples, ood_rules), named, advise_ood(samples), bootstrap
         ),
         learning=learning,
-        simplex=_simplex(rows.mean, labelled),
+        simplex=None if shown is None else (rows.mean[shown], labelled.labels[shown]),
         settings={
             "task loss": loss_name,
             "rules": list(named),
@@ -218,7 +230,7 @@ def _ood_samples(ood: Any, rows: Samples, options: dict[str, Any]) -> Samples:
     return samples
 
 
-def _certificates(
+def certificates_of(
     losses: TaskLosses,
     totals: np.ndarray,
     samples: Samples,
@@ -279,7 +291,7 @@ def _ood(
     return OODEvaluation(advice.rule, advice.component, metrics, u_in, u_out, comparison)
 
 
-def _learning(
+def learning_of(
     runs: Mapping[str, Any] | None, task_loss: RuleLike, confidence: float
 ) -> LearningEvaluation | None:
     if runs is None:
@@ -288,33 +300,67 @@ def _learning(
     return LearningEvaluation(curves, compare_runs(runs, advise("active", task_loss), confidence))
 
 
-def _classes(
-    labelled: LabelledSamples,
+@dataclass(frozen=True, eq=False)
+class ClassSums:
+    """Number of rows of each class, and sums over them; those of parts of the rows are added.
+
+    Attributes
+    ----------
+    n_rows : integer array (K,)
+    sums : array (4, K)
+        Of loss, total, aleatoric and epistemic uncertainty.
+    """
+
+    n_rows: np.ndarray
+    sums: np.ndarray
+
+    @classmethod
+    def of(
+        cls, labels: np.ndarray, losses: np.ndarray, uncertainty: Decomposition, n_classes: int
+    ) -> ClassSums:
+        """Return the sums of rows with these labels."""
+        n_rows = np.bincount(labels, minlength=n_classes)
+        values = (losses, *uncertainty)
+        return cls(n_rows, np.stack([np.bincount(labels, x, n_classes) for x in values]))
+
+    def __add__(self, other: ClassSums) -> ClassSums:
+        return ClassSums(self.n_rows + other.n_rows, self.sums + other.sums)
+
+    def summaries(
+        self, names: Sequence[str], accepted: np.ndarray | None
+    ) -> tuple[ClassSummary, ...]:
+        """Return the summary of each class; ``accepted`` as of :func:`accepted_by_class`."""
+        with np.errstate(invalid="ignore"):
+            means = self.sums / self.n_rows
+        summaries = []
+        for k, name in enumerate(names):
+            n = int(self.n_rows[k])
+            coverage = accepted_loss = None
+            if accepted is not None and n:
+                n_accepted, summed = accepted[:, k].tolist()
+                coverage, accepted_loss = n_accepted / n, None
+                if n_accepted:
+                    accepted_loss = summed / n_accepted
+            loss, total, aleatoric, epistemic = means[:, k].tolist()
+            summaries.append(
+                ClassSummary(name, n, loss, total, aleatoric, epistemic, coverage, accepted_loss)
+            )
+        return tuple(summaries)
+
+
+def accepted_by_class(
+    labels: np.ndarray,
     losses: np.ndarray,
-    uncertainty: Decomposition,
-    certificate: Certificate | None,
-) -> tuple[ClassSummary, ...]:
-    """Return a summary of each class; with a certificate, also of the rows that it accepts."""
-    values = (losses, *uncertainty)
-    accepted = None if certificate is None else certificate.accepts(uncertainty.total)
-    summaries = []
-    for k, name in enumerate(labelled.class_names):
-        of_class = labelled.labels == k
-        n = int(of_class.sum())
-        loss, total, aleatoric, epistemic = (
-            float(value[of_class].mean()) if n else np.nan for value in values
-        )
-        coverage = accepted_loss = None
-        if accepted is not None and n:
-            coverage = float(accepted[of_class].mean())
-            accepted_loss = float(losses[of_class & accepted].mean()) if coverage else None
-        summaries.append(
-            ClassSummary(name, n, loss, total, aleatoric, epistemic, coverage, accepted_loss)
-        )
-    return tuple(summaries)
+    totals: np.ndarray,
+    certificate: Certificate,
+    n_classes: int,
+) -> np.ndarray:
+    """Return the number of rows of each class that are accepted, and their summed losses."""
+    accepted = certificate.accepts(totals).astype(float)
+    return np.stack([np.bincount(labels, x, n_classes) for x in (accepted, accepted * losses)])
 
 
-def _uncertain_rows(
+def uncertain_rows_of(
     labelled: LabelledSamples,
     mean: np.ndarray,
     losses: TaskLosses,
@@ -360,15 +406,24 @@ def _uncertain_rows(
     return tuple(rows)
 
 
-def _actions(
-    labelled: LabelledSamples, mean: np.ndarray, rule: ScoringRule, floor: float | None
-) -> ActionSummary | None:
-    """Return the actions of a cost matrix and how often each is chosen."""
+def action_counts(
+    labels: np.ndarray, mean: np.ndarray, rule: ScoringRule, floor: float | None
+) -> np.ndarray | None:
+    """Return how many rows of each class get each action of a cost matrix, ``(K, A)``, or None."""
     if not isinstance(rule, CostMatrix):
         return None
     n_rows = np.zeros(rule.costs.shape, dtype=int)
-    np.add.at(n_rows, (labelled.labels, _predictions(mean, rule, floor)), 1)
-    return ActionSummary(rule.prediction_names(labelled.class_names), rule.costs, n_rows)
+    np.add.at(n_rows, (labels, _predictions(mean, rule, floor)), 1)
+    return n_rows
+
+
+def action_summary(
+    n_rows: np.ndarray | None, rule: ScoringRule, class_names: tuple[str, ...]
+) -> ActionSummary | None:
+    """Return the actions of a cost matrix and how often each is chosen."""
+    if n_rows is None or not isinstance(rule, CostMatrix):
+        return None
+    return ActionSummary(rule.prediction_names(class_names), rule.costs, n_rows)
 
 
 def _predictions(mean: np.ndarray, rule: ScoringRule, floor: float | None) -> np.ndarray:
@@ -378,9 +433,6 @@ def _predictions(mean: np.ndarray, rule: ScoringRule, floor: float | None) -> np
     return np.asarray(rule.predict(floored / floored.sum(axis=-1, keepdims=True)))
 
 
-def _simplex(mean: np.ndarray, labelled: LabelledSamples) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return mean predictions and labels of some rows, if there are three classes."""
-    if mean.shape[-1] != 3:
-        return None
-    shown = evenly_spaced(len(mean), _SIMPLEX_POINTS)
-    return mean[shown], labelled.labels[shown]
+def simplex_rows(n_rows: int, n_classes: int) -> np.ndarray | None:
+    """Return the rows whose means are shown on a triangle, if there are three classes."""
+    return evenly_spaced(n_rows, _SIMPLEX_POINTS) if n_classes == 3 else None

@@ -2,7 +2,10 @@
 
 from scorewise.scale._cluster import cluster
 from scorewise.scale._dataset import Dataset, Partition
+from scorewise.scale._held_out_rows import calibrate_dataset, certify_dataset
 from scorewise.scale._job import Work, WrittenPartitions, map_in_order, write_partitions
+from scorewise.scale._ranks import ScoreHistogram
+from scorewise.scale._sample import RowSample
 from scorewise.scale._score_dataset import ScoredDataset, score_dataset
 from scorewise.scale._summary import ColumnSummary
 
@@ -10,9 +13,13 @@ __all__ = [
     "ColumnSummary",
     "Dataset",
     "Partition",
+    "RowSample",
+    "ScoreHistogram",
     "ScoredDataset",
     "Work",
     "WrittenPartitions",
+    "calibrate_dataset",
+    "certify_dataset",
     "cluster",
     "map_in_order",
     "score_dataset",
