@@ -11,10 +11,17 @@ import numpy as np
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
 from scorewise._inputs import apply_floor
+from scorewise._lazy import at_scale
 from scorewise._losses import certifiable_bound, in_library_of_rule
 from scorewise._member_checks import member_problems
 from scorewise._numerics import evenly_spaced
-from scorewise._rows import LabelledSamples, check_comparable, receive_labelled, receive_samples
+from scorewise._rows import (
+    LabelledSamples,
+    check_comparable,
+    is_lazy,
+    receive_labelled,
+    receive_samples,
+)
 from scorewise.abstain import Certificate
 from scorewise.acquire import learning_curves
 from scorewise.compare._advise import Advice, advise, advise_ood
@@ -140,6 +147,15 @@ def evaluate(
     are wrong instead of 20 %; on new cases like these at most 10 % of the answers
     will be wrong, with 95 % confidence.
     """
+    if is_lazy(predictions) or is_lazy(ood):
+        settings = {"task_loss": task_loss, "rules": rules, "max_loss": max_loss, "ood": ood}
+        settings |= {"confidence": confidence, "floor": floor, "loss_bound": loss_bound}
+        settings |= {"runs": runs, "ids": ids, "labels_are": labels_are, "progress": progress}
+        settings |= {"n_uncertain": n_uncertain, "n_resamples": n_resamples}
+        evaluation: Evaluation = at_scale("evaluate")(
+            predictions, y, random_state=random_state, **settings, **options
+        )
+        return evaluation
     labelled = receive_labelled(predictions, y, options, ids=ids, labels_are=labels_are)
     classes = labelled.samples.classes_
     rule = get_rule(task_loss).for_classes(classes)
