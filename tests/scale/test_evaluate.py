@@ -179,8 +179,10 @@ def test_metrics_of_memory_are_within_the_stated_errors_where_scores_share_bins(
     expected = sw.evaluate(PROBS, Y, ood=OOD, **QUICK)
     evaluation = scale.evaluate(lazy(PROBS), Y, ood=lazy(OOD, (1500, 1500)), **options)
     for name, curve in evaluation.curves.items():
-        assert 0 < abs(curve.aulc - expected.curves[name].aulc) <= curve.aulc_error
-        assert abs(curve.augrc - expected.curves[name].augrc) <= curve.augrc_error
+        assert (curve.aulc_error > 0) == (name != "variation ratio")  # which has few values
+        for area in ("aulc", "augrc"):
+            error = abs(getattr(curve, area) - getattr(expected.curves[name], area))
+            assert error <= getattr(curve, f"{area}_error") + 1e-12
     for mine, others in (
         (evaluation.comparison, expected.comparison),
         (evaluation.ood.comparison, expected.ood.comparison),
@@ -203,7 +205,7 @@ def test_notes_state_what_is_from_groups_or_from_a_sample():
     options = {"n_bins": 64, "max_certification_rows": 2000, "max_loss": 0.25, **QUICK}
     evaluation = scale.evaluate(lazy(PROBS), Y, ood=lazy(OOD, (3000,)), **options)
     notes = "\n".join(map(str, evaluation.notes))
-    assert "count as tied, in up to 64 groups; each AULC is within" in notes
+    assert "count as tied, in up to 63 groups; each AULC is within" in notes
     assert "each AUROC is within" in notes
     assert "Certificates are from a uniform random sample of 2,000 of 20,000 rows" in notes
     assert "Calibration was tested at the ends of" in notes
@@ -304,7 +306,7 @@ def test_arguments_that_do_not_fit_are_refused_before_anything_is_computed():
         sw.evaluate(never, **QUICK)
     with pytest.raises(sw.InvalidInput, match="labels"):
         sw.compare(never, **QUICK)
-    with pytest.raises(sw.InvalidInput, match="19,999"):
+    with pytest.raises(sw.InvalidInput, match="19999"):
         sw.evaluate(never, Y[1:], **QUICK)
     with pytest.raises(sw.InvalidInput, match="must be a Dask array"):
         sw.evaluate(never, Y, ood=OOD, **QUICK)
