@@ -1,7 +1,27 @@
 """The same work on a Dask cluster: folders of predictions that do not fit one machine."""
 
+from scorewise.scale._cluster import cluster
+from scorewise.scale._dataset import Dataset, Partition
 from scorewise.scale._evaluate_blocks import compare, evaluate
+from scorewise.scale._job import Work, WrittenPartitions, map_in_order, write_partitions
 from scorewise.scale._ranks import ScoreHistogram
 from scorewise.scale._sample import RowSample
+from scorewise.scale._score_dataset import ScoredDataset, score_dataset
+from scorewise.scale._summary import ColumnSummary
 
-__all__ = ["RowSample", "ScoreHistogram", "compare", "evaluate"]
+__all__ = [
+    "ColumnSummary",
+    "Dataset",
+    "Partition",
+    "RowSample",
+    "ScoreHistogram",
+    "ScoredDataset",
+    "Work",
+    "WrittenPartitions",
+    "cluster",
+    "compare",
+    "evaluate",
+    "map_in_order",
+    "score_dataset",
+    "write_partitions",
+]
