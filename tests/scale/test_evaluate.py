@@ -256,9 +256,10 @@ def test_no_task_receives_more_results_than_are_merged_at_a_time(n_blocks):
     assert dependencies.most <= n_measures
 
 
-def test_workers_of_a_cluster_return_the_same(evaluations):
+@pytest.fixture(scope="module")
+def client():
+    """Two workers in processes of their own."""
     distributed = pytest.importorskip("distributed")
-    _, expected = evaluations
     with (
         distributed.LocalCluster(
             n_workers=2,
@@ -267,13 +268,57 @@ def test_workers_of_a_cluster_return_the_same(evaluations):
             host="127.0.0.1",
             dashboard_address="127.0.0.1:0",
         ) as cluster,
-        distributed.Client(cluster),
+        distributed.Client(cluster, set_as_default=False) as client,
     ):
+        yield client
+
+
+def test_workers_of_a_cluster_return_the_same(evaluations, client):
+    _, expected = evaluations
+    with client.as_current():
         evaluation = sw.evaluate(lazy(PROBS), Y, ood=lazy(OOD, (1, 1999, 1000)), **QUICK)
         with pytest.raises(sw.InvalidInput, match=r"log loss of row 1500 is infinite"):
             sw.evaluate(lazy(*certain()), np.zeros(2000, int), task_loss="log", **QUICK)
     assert str(evaluation) == str(expected)
     assert_same(expected.to_dict(), evaluation.to_dict(), rel=1e-9)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Labelled rows and out-of-distribution rows, in folders of Parquet files."""
+    pytest.importorskip("pyarrow")
+    root = tmp_path_factory.mktemp("folders")
+    for name, probs, cuts in (("in", PROBS[:5000], [1700, 1701]), ("out", OOD, [1000])):
+        (root / name).mkdir()
+        parts = np.split(np.arange(len(probs)), cuts)
+        for i, rows in enumerate(parts):
+            labels = {"labels": Y[rows], "ids": rows + 10**6} if name == "in" else {}
+            path = root / name / f"part-{i}.parquet"
+            sw.write_predictions(path, probs[rows], class_names=NAMES, **labels)
+    return root / "in", root / "out"
+
+
+def test_folders_have_the_numbers_of_memory(folders, client):
+    rows, ood = folders
+    in_memory = [sw.read_predictions(path) for path in folders]
+    expected = sw.evaluate(in_memory[0], ood=in_memory[1], **QUICK)
+    evaluation = scale.evaluate_dataset(rows, ood=ood, scheduler=client, **QUICK)
+    assert_same_evaluation(expected, evaluation)
+    assert evaluation.uncertain_rows[0].id >= 10**6
+    for options, first, second in (
+        ({"task": "ood"}, {"ood": in_memory[1]}, {"ood": ood}),
+        ({"task_loss": "brier", "components": "total"}, {}, {}),
+    ):
+        expected_comparison = sw.compare(in_memory[0], **first, **options, **QUICK)
+        comparison = scale.compare_dataset(rows, scheduler=client, **second, **options, **QUICK)
+        assert_same(expected_comparison.to_dict(), comparison.to_dict(), rel=1e-9)
+
+
+def test_folders_without_labels_are_refused(folders, client):
+    with pytest.raises(sw.InvalidInput, match="no labels"):
+        scale.evaluate_dataset(folders[1], scheduler=client, **QUICK)
+    with pytest.raises(sw.InvalidInput, match="go together"):
+        scale.compare_dataset(folders[0], "ood", scheduler=client, **QUICK)
 
 
 def certain():

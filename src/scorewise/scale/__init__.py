@@ -2,7 +2,7 @@
 
 from scorewise.scale._cluster import cluster
 from scorewise.scale._dataset import Dataset, Partition
-from scorewise.scale._evaluate_blocks import compare, evaluate
+from scorewise.scale._evaluate_blocks import compare, compare_dataset, evaluate, evaluate_dataset
 from scorewise.scale._job import Work, WrittenPartitions, map_in_order, write_partitions
 from scorewise.scale._ranks import ScoreHistogram
 from scorewise.scale._sample import RowSample
@@ -20,7 +20,9 @@ __all__ = [
     "WrittenPartitions",
     "cluster",
     "compare",
+    "compare_dataset",
     "evaluate",
+    "evaluate_dataset",
     "map_in_order",
     "score_dataset",
     "write_partitions",

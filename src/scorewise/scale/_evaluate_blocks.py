@@ -8,6 +8,7 @@ number of blocks.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -51,8 +52,11 @@ from scorewise.decompose import COMPONENTS, Decomposition
 from scorewise.detect import ood_metrics, ood_metrics_of_counts
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput, Remedy
+from scorewise.io import read_predictions
 from scorewise.rules import DEFAULT_RULES, RuleLike, get_rule
 from scorewise.scale._blocks import SPLIT_EVERY, RowBlocks, merge_tree
+from scorewise.scale._cluster import Scheduler, cluster
+from scorewise.scale._dataset import Dataset
 from scorewise.scale._measured import (
     DETECTION,
     EXPECTED,
@@ -323,6 +327,180 @@ def evaluate(
         ),
         learning=learning,
     )
+
+
+@validate.takes_options_of(read_predictions)
+def compare_dataset(
+    dataset: str | os.PathLike[str] | Dataset,
+    task: str = "selective",
+    task_loss: RuleLike = "zero-one",
+    *,
+    ood: str | os.PathLike[str] | Dataset | None = None,
+    scheduler: Scheduler = "local",
+    rules: Rules = DEFAULT_RULES,
+    components: str | Sequence[str] = COMPONENTS,
+    baselines: bool = True,
+    floor: float | None = None,
+    confidence: float = 0.95,
+    n_resamples: int = 2000,
+    random_state: Any = None,
+    normalize: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    progress: bool | None = None,
+    n_bins: int = N_BINS,
+    **reading: Any,
+) -> Comparison:
+    """Return uncertainty measures ranked for a task, for a folder of Parquet files.
+
+    Use it where :func:`scorewise.compare` takes too long, or too much memory, on one machine.
+
+    Parameters
+    ----------
+    dataset, ood : str, path or Dataset
+        Folders of Parquet files with predictions, local or at any address of ``fsspec``; with
+        labels for ``"selective"``, and ``ood`` for ``"ood"``.
+    task, task_loss, rules, components, baselines, floor
+        As for :func:`scorewise.compare`.
+    scheduler : str or distributed.Client
+        As for :func:`scorewise.scale.cluster`.
+    confidence, n_resamples, random_state, progress
+        As for :func:`scorewise.compare`.
+    normalize : bool
+        Rescale probabilities to sum to 1.
+    storage_options : dict, optional
+        Options of the filesystem.
+    n_bins : int
+        As for :func:`scorewise.scale.compare`.
+    **reading
+        As for :func:`scorewise.read_predictions`: ``labels``, ``class_names``, …
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    InvalidInput
+        If a file is not valid, with its name and the row, or arguments do not fit each other.
+
+    Examples
+    --------
+    >>> from scorewise import scale
+    >>> comparison = scale.compare_dataset("predictions/", scheduler="local:2")  # doctest: +SKIP
+    """
+    advice = advise(task, task_loss)
+    if advice.task == "active":
+        raise InvalidInput("active learning is compared by repeated runs, not by predictions")
+    if (advice.task == "ood") != (ood is not None):
+        raise InvalidInput("task='ood' and predictions for out-of-distribution rows go together")
+    bootstrap = BootstrapSettings.of(confidence, n_resamples, random_state, progress)
+    precision = Precision.of(n_bins, _SAMPLE_SIZE, SPLIT_EVERY)
+    names = [components] if isinstance(components, str) else list(dict.fromkeys(components))
+    chosen: dict[str, Any] = {"components": names, "baselines": baselines}
+    rows, rows_out = _datasets(dataset, ood, storage_options, reading)
+    with cluster(scheduler) as client, client.as_current():
+        if rows_out is None:
+            blocks = RowBlocks.of_dataset(rows, "predictions", normalize=normalize)
+            return compare_blocks(blocks, task_loss, rules, floor, bootstrap, precision, **chosen)
+        unlabelled: dict[str, Any] = {"normalize": normalize, "is_labelled": False}
+        blocks = RowBlocks.of_dataset(rows, "predictions", **unlabelled)
+        blocks_out = RowBlocks.of_dataset(rows_out, "ood", **unlabelled)
+        return compare_ood_blocks(blocks, blocks_out, rules, bootstrap, precision, **chosen)
+
+
+@validate.takes_options_of(read_predictions)
+def evaluate_dataset(
+    dataset: str | os.PathLike[str] | Dataset,
+    *,
+    ood: str | os.PathLike[str] | Dataset | None = None,
+    scheduler: Scheduler = "local",
+    task_loss: RuleLike = "zero-one",
+    rules: Rules = DEFAULT_RULES,
+    max_loss: float | Sequence[float] | None = None,
+    confidence: float = 0.95,
+    floor: float | None = None,
+    loss_bound: float | None = None,
+    n_uncertain: int = 10,
+    n_resamples: int = 2000,
+    random_state: Any = 0,
+    normalize: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    progress: bool | None = None,
+    n_bins: int = N_BINS,
+    max_certification_rows: int = _SAMPLE_SIZE,
+    **reading: Any,
+) -> Evaluation:
+    """Return an evaluation of the labelled predictions in a folder of Parquet files.
+
+    Use it where :func:`scorewise.evaluate` takes too long, or too much memory, on one machine.
+
+    Parameters
+    ----------
+    dataset, ood : str, path or Dataset
+        Folders of Parquet files with predictions, local or at any address of ``fsspec``; the first
+        with labels.
+    scheduler : str or distributed.Client
+        As for :func:`scorewise.scale.cluster`.
+    task_loss, rules, max_loss, confidence, floor, loss_bound, n_uncertain
+        As for :func:`scorewise.evaluate`.
+    n_resamples, random_state, progress
+        As for :func:`scorewise.evaluate`.
+    normalize : bool
+        Rescale probabilities to sum to 1.
+    storage_options : dict, optional
+        Options of the filesystem.
+    n_bins, max_certification_rows : int
+        As for :func:`scorewise.scale.evaluate`.
+    **reading
+        As for :func:`scorewise.read_predictions`: ``labels``, ``class_names``, …
+
+    Returns
+    -------
+    Evaluation
+
+    Raises
+    ------
+    InvalidInput
+        If a file is not valid, with its name and the row, or arguments do not fit each other.
+
+    Examples
+    --------
+    >>> from scorewise import scale
+    >>> evaluation = scale.evaluate_dataset("predictions/", scheduler="local:2")  # doctest: +SKIP
+    """
+    bootstrap = BootstrapSettings.of(confidence, n_resamples, random_state, progress)
+    precision = Precision.of(n_bins, max_certification_rows, SPLIT_EVERY)
+    n_uncertain = validate.whole(n_uncertain, "n_uncertain", at_least=0)
+    rows, rows_out = _datasets(dataset, ood, storage_options, reading)
+    with cluster(scheduler) as client, client.as_current():
+        blocks_out = None
+        if rows_out is not None:
+            blocks_out = RowBlocks.of_dataset(
+                rows_out, "ood", normalize=normalize, is_labelled=False
+            )
+        return evaluate_blocks(
+            RowBlocks.of_dataset(rows, "predictions", normalize=normalize),
+            blocks_out,
+            task_loss,
+            rules,
+            bootstrap,
+            precision,
+            max_loss=max_loss,
+            floor=floor,
+            loss_bound=loss_bound,
+            n_uncertain=n_uncertain,
+        )
+
+
+def _datasets(
+    dataset: Any, ood: Any, storage_options: Mapping[str, Any] | None, reading: dict[str, Any]
+) -> tuple[Dataset, Dataset | None]:
+    """Return the data sets at two addresses, of which the second is optional."""
+    options = {"storage_options": storage_options, **reading}
+    rows = Dataset.of(dataset, **{} if isinstance(dataset, Dataset) else options)
+    if ood is None or isinstance(ood, Dataset):
+        return rows, ood
+    return rows, Dataset.of(ood, **options)
 
 
 def evaluate_blocks(
