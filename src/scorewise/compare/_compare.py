@@ -83,10 +83,16 @@ def compare(
     (max-T); for repeated runs from Student's t, paired, with Bonferroni's correction. Measures
     that order all rows alike are recognised and share their numbers.
 
+    Dask arrays are compared block by block, by the current Dask scheduler. The numbers are the same
+    as long as no measure has more than 65,536 distinct scores. Of more, nearly equal scores count
+    as tied, and ``error_bound`` of the result is the largest error of the metric. See
+    :func:`scorewise.scale.compare` for other limits.
+
     Parameters
     ----------
     probs : array (n, M, K), Samples, Dirichlet or Predictions
-        Predictions, for ``"selective"`` and ``"ood"``; those of a file include labels.
+        Predictions, for ``"selective"`` and ``"ood"``; those of a file include labels. A Dask array
+        too, with ``ood``, labels and scores of Dask.
     y : array (n,), optional
         Labels of the same rows, names of classes or indices, for ``"selective"``; other tasks
         ignore them.

@@ -85,10 +85,18 @@ def evaluate(
     or pass it to :func:`scorewise.write_report` for an HTML report. The members of
     ``predictions`` and of ``ood`` are decomposed once each.
 
+    Dask arrays are evaluated block by block, by the current Dask scheduler, and only sums,
+    histograms and samples of rows reach this process. The numbers are the same as long as no
+    measure has more than 65,536 distinct scores. Of more, nearly equal scores count as tied, and
+    the notes of the result state how exact the areas are. See
+    :func:`scorewise.scale.evaluate` for other limits, and
+    :func:`scorewise.scale.evaluate_dataset` for folders of files.
+
     Parameters
     ----------
     predictions : Predictions, array (n, M, K) or Samples
         Such as ``sw.read_predictions("test.parquet")``, with labels, ids and class names.
+        A Dask array too, with labels and ids of Dask or of NumPy.
     y : array (n,), optional
         Names of classes, or indices; not needed where the predictions have labels.
     ood : Predictions, array (m, M, K) or Samples, optional
