@@ -11,9 +11,16 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
+from scorewise._lazy import at_scale
 from scorewise._progress import bar
 from scorewise._random import generator, seed_of
-from scorewise._rows import check_comparable, check_member_axis, label_indices, receive_rows
+from scorewise._rows import (
+    check_comparable,
+    check_member_axis,
+    is_lazy,
+    label_indices,
+    receive_rows,
+)
 from scorewise._threads import get_num_threads, run_in_threads
 from scorewise.acquire import Round, learning_curves
 from scorewise.calibrate import LossCalibration, loss_calibration
@@ -76,10 +83,16 @@ def compare(
     (max-T); for repeated runs from Student's t, paired, with Bonferroni's correction. Measures
     that order all rows alike are recognised and share their numbers.
 
+    Dask arrays are compared block by block, by the current Dask scheduler. The numbers are the same
+    as long as no measure has more than 65,536 distinct scores. Of more, nearly equal scores count
+    as tied, and ``error_bound`` of the result is the largest error of the metric. See
+    :func:`scorewise.scale.compare` for other limits.
+
     Parameters
     ----------
     probs : array (n, M, K), Samples, Dirichlet or Predictions
-        Predictions, for ``"selective"`` and ``"ood"``; those of a file include labels.
+        Predictions, for ``"selective"`` and ``"ood"``; those of a file include labels. A Dask array
+        too, with ``ood``, labels and scores of Dask.
     y : array (n,), optional
         Labels of the same rows, names of classes or indices, for ``"selective"``; other tasks
         ignore them.
@@ -149,6 +162,15 @@ def compare(
     Theory recommends total zero-one: it is the best here.
     Calibrating first would not help here: cross-validation leaves the probabilities as they are.
     """
+    if is_lazy(probs) or is_lazy(ood):
+        settings: dict[str, Any] = {"runs": runs, "baselines": baselines, "floor": floor}
+        settings |= {"confidence": confidence, "n_resamples": n_resamples, "progress": progress}
+        settings |= {"labels_are": labels_are, "rules": rules, "components": components}
+        settings |= {"ood": ood, "scores": scores}
+        comparison: Comparison = at_scale("compare")(
+            probs, y, task, task_loss, random_state=random_state, **settings, **options
+        )
+        return comparison
     confidence = validate.proportion(confidence, "confidence")
     advice = advise(task, task_loss)
     task = advice.task

@@ -11,10 +11,17 @@ import numpy as np
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
 from scorewise._inputs import apply_floor
+from scorewise._lazy import at_scale
 from scorewise._losses import certifiable_bound, in_library_of_rule
 from scorewise._member_checks import member_problems
 from scorewise._numerics import evenly_spaced
-from scorewise._rows import LabelledSamples, check_comparable, receive_labelled, receive_samples
+from scorewise._rows import (
+    LabelledSamples,
+    check_comparable,
+    is_lazy,
+    receive_labelled,
+    receive_samples,
+)
 from scorewise.abstain import Certificate
 from scorewise.acquire import learning_curves
 from scorewise.compare._advise import Advice, advise, advise_ood
@@ -78,10 +85,18 @@ def evaluate(
     or pass it to :func:`scorewise.write_report` for an HTML report. The members of
     ``predictions`` and of ``ood`` are decomposed once each.
 
+    Dask arrays are evaluated block by block, by the current Dask scheduler, and only sums,
+    histograms and samples of rows reach this process. The numbers are the same as long as no
+    measure has more than 65,536 distinct scores. Of more, nearly equal scores count as tied, and
+    the notes of the result state how exact the areas are. See
+    :func:`scorewise.scale.evaluate` for other limits, and
+    :func:`scorewise.scale.evaluate_dataset` for folders of files.
+
     Parameters
     ----------
     predictions : Predictions, array (n, M, K) or Samples
         Such as ``sw.read_predictions("test.parquet")``, with labels, ids and class names.
+        A Dask array too, with labels and ids of Dask or of NumPy.
     y : array (n,), optional
         Names of classes, or indices; not needed where the predictions have labels.
     ood : Predictions, array (m, M, K) or Samples, optional
@@ -140,6 +155,15 @@ def evaluate(
     are wrong instead of 20 %; on new cases like these at most 10 % of the answers
     will be wrong, with 95 % confidence.
     """
+    if is_lazy(predictions) or is_lazy(ood):
+        settings = {"task_loss": task_loss, "rules": rules, "max_loss": max_loss, "ood": ood}
+        settings |= {"confidence": confidence, "floor": floor, "loss_bound": loss_bound}
+        settings |= {"runs": runs, "ids": ids, "labels_are": labels_are, "progress": progress}
+        settings |= {"n_uncertain": n_uncertain, "n_resamples": n_resamples}
+        evaluation: Evaluation = at_scale("evaluate")(
+            predictions, y, random_state=random_state, **settings, **options
+        )
+        return evaluation
     labelled = receive_labelled(predictions, y, options, ids=ids, labels_are=labels_are)
     classes = labelled.samples.classes_
     rule = get_rule(task_loss).for_classes(classes)

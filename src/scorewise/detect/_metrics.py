@@ -231,6 +231,15 @@ def _quantiles(parts: list[dict[str, np.ndarray]], confidence: float) -> dict[st
     return intervals
 
 
+def auroc_error(c_in: np.ndarray, c_out: np.ndarray, is_tied: np.ndarray) -> float:
+    """Return by how much the AUROC can change if the rows of groups that are not tied are ordered.
+
+    The arguments are those of :func:`ood_metrics_of_counts`.
+    """
+    pairs = np.where(is_tied, 0.0, c_in * (c_out / 2))
+    return float(np.sum(pairs) / c_in.sum() / c_out.sum())
+
+
 def _error_bounds(c_in: np.ndarray, c_out: np.ndarray, is_tied: np.ndarray) -> dict[str, float]:
     """Return by how much metrics can change if the rows of groups that are not tied are ordered.
 
@@ -250,9 +259,8 @@ def _error_bounds(c_in: np.ndarray, c_out: np.ndarray, is_tied: np.ndarray) -> d
         worst = (true_before + 1) / (true_before + false + 1)
         ranges = np.where(is_tied | (positives == 0), 0.0, np.maximum(best - worst, 0.0))
         precision_errors[name] = float(np.sum(positives * ranges)) / int(positives.sum())
-    pairs = np.where(is_tied, 0.0, c_in * (c_out / 2))
     return {
-        "auroc": float(np.sum(pairs)) / n_in / n_out,
+        "auroc": auroc_error(c_in, c_out, is_tied),
         **precision_errors,
         "fpr95": 0.0 if is_tied[last] else float(c_in[last]) / n_in,
     }

@@ -2,6 +2,7 @@
 
 from scorewise.scale._cluster import cluster
 from scorewise.scale._dataset import Dataset, Partition
+from scorewise.scale._evaluate_blocks import compare, compare_dataset, evaluate, evaluate_dataset
 from scorewise.scale._held_out_rows import calibrate_dataset, certify_dataset
 from scorewise.scale._job import Work, WrittenPartitions, map_in_order, write_partitions
 from scorewise.scale._ranks import ScoreHistogram
@@ -21,6 +22,10 @@ __all__ = [
     "calibrate_dataset",
     "certify_dataset",
     "cluster",
+    "compare",
+    "compare_dataset",
+    "evaluate",
+    "evaluate_dataset",
     "map_in_order",
     "score_dataset",
     "write_partitions",

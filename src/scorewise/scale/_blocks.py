@@ -14,9 +14,12 @@ from scorewise._fields import checked_ids
 from scorewise._inputs import InputOptions, RawPredictions, raw_members
 from scorewise._rows import RawRows, check_member_axis, class_names_of, label_indices
 from scorewise.distributions import Samples
-from scorewise.errors import InvalidInput
+from scorewise.errors import InvalidInput, Remedy
+from scorewise.scale._dataset import Dataset, Partition
 
 SPLIT_EVERY = 8  # results that are merged at a time
+
+_BLOCK_ELEMENTS = 1 << 25  # probabilities of a file that are in memory at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +131,73 @@ class RowBlocks:
             if size
         ]
         return cls(blocks, n_rows, template)
+
+    @classmethod
+    def of_dataset(
+        cls,
+        dataset: Dataset,
+        name: str,
+        *,
+        labels_are: str | None = None,
+        normalize: bool = False,
+        is_labelled: bool = True,
+    ) -> RowBlocks:
+        """Return the blocks of the files of a data set; large files have several.
+
+        The numbers of rows are read from the files by the current Dask scheduler.
+        """
+        import dask
+
+        if is_labelled and "labels" not in dataset.fields:
+            raise InvalidInput(
+                f"the {name} have no labels",
+                Remedy("labels", ..., "the name of the column with the labels"),
+            )
+        shared = dask.delayed(dataset.for_workers(), traverse=False)
+        count, read = dask.delayed(_count_rows), dask.delayed(_read_rows)
+        (sizes,) = dask.compute([count(shared, part) for part in dataset.partitions])
+        if not (n_rows := sum(sizes)):
+            raise InvalidInput(f"{name} has no rows")
+        m, k = dataset.members_and_classes
+        step = max(1, _BLOCK_ELEMENTS // (m * k))
+        first_rows = np.cumsum([0, *sizes[:-1]]).tolist()
+        blocks = [
+            read(
+                shared,
+                part,
+                start,
+                min(start + step, size),
+                first + start,
+                labels_are,
+                normalize,
+                is_labelled,
+            )
+            for part, size, first in zip(dataset.partitions, sizes, first_rows, strict=True)
+            for start in range(0, size, step)
+        ]
+        return cls(blocks, n_rows, dataset.empty(1).to_samples())
+
+
+def _count_rows(dataset: Dataset, partition: Partition) -> int:
+    """Return the number of rows of a file."""
+    return len(dataset.read(partition))
+
+
+def _read_rows(
+    dataset: Dataset,
+    partition: Partition,
+    start: int,
+    stop: int,
+    first_row: int,
+    labels_are: str | None,
+    normalize: bool,
+    is_labelled: bool,
+) -> RowBlock:
+    """Return the rows ``start`` to ``stop`` of a file; errors name the file and the row."""
+    (rows,) = dataset.read(partition).chunks(stop - start, start=start, stop=stop)
+    samples = rows.to_samples(normalize=normalize)
+    labels = label_indices(rows, samples, None, labels_are) if is_labelled else None
+    return RowBlock(samples, first_row, labels, rows.ids)
 
 
 def _lazy_members(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from scorewise.compare import (
     simplex_rows,
     uncertain_rows_of,
 )
+from scorewise.detect import auroc_error
 from scorewise.rules import ScoringRule
 from scorewise.scale._blocks import RowBlock
 from scorewise.scale._ranks import ScoreHistogram
@@ -127,7 +128,11 @@ class Overview:
     actions: np.ndarray | None = None
     uncertain_rows: tuple[UncertainRow, ...] = ()
     simplex: tuple[np.ndarray, np.ndarray] | None = None
-    problems: tuple[str, ...] = field(default=())
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return next(iter(self.samples.values())).n_rows
 
 
 def measure_block(block: RowBlock, plan: Plan) -> tuple[MeasuredRows, Overview]:
@@ -254,6 +259,11 @@ def counts_of_sets(histogram: ScoreHistogram) -> tuple[np.ndarray, np.ndarray]:
     """Return the number of in-distribution and of OOD rows in each bin."""
     c_out = np.round(histogram.moments.sums[0]).astype(np.int64)
     return histogram.sizes - c_out, c_out
+
+
+def auroc_error_of(histogram: ScoreHistogram) -> float:
+    """Return by how much the AUROC can differ from that of the rows themselves."""
+    return auroc_error(*counts_of_sets(histogram), histogram.has_one_score)
 
 
 # -- influences of all rows ------------------------------------------------------------------------
