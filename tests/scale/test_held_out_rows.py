@@ -140,7 +140,7 @@ def test_folder_without_labels_is_refused_before_any_work(tmp_path):
     folder = tmp_path / "rows"
     folder.mkdir()
     sw.write_predictions(folder / "0.parquet", held_out(10)[0])
-    with pytest.raises(sw.InvalidInput, match="'0.parquet' has no labels; pass labels"):
+    with pytest.raises(sw.InvalidInput, match=r"'0.parquet' has no labels; pass labels"):
         certify_dataset(folder, max_loss=0.3, scheduler="tcp://127.0.0.1:1")
     assert "labels" not in Dataset.of(folder).fields
 

@@ -443,7 +443,7 @@ def is_address(value: object) -> bool:
     return "://" in str(value)
 
 
-def refuse_without_scheduler(file: str, on_bad_rows: str) -> None:
+def refuse_without_scheduler(file: str, on_bad_rows: str = "fail") -> None:
     """Raise for an address, and for an option, that only a cluster can work with."""
     if is_address(file):
         raise InvalidInput(
