@@ -350,14 +350,18 @@ def finite_losses_of_mean(
     floor: float | None = None,
     *,
     like: Samples | Dirichlet | None = None,
+    first_row: int = 0,
 ) -> np.ndarray:
-    """Return ℓ(θ̄, y); raises if a loss is infinite, as its mean would be."""
+    """Return ℓ(θ̄, y); raises if a loss is infinite, as its mean would be.
+
+    The row of the first infinite loss is counted from ``first_row`` on.
+    """
     losses = losses_of_mean(mean, y, rule, floor, like=like)
     infinite = np.isinf(losses)
     if infinite.any():
         raise InvalidInput(
-            f"the {get_rule(rule).unit.noun} of row {int(np.argmax(infinite))} is infinite, as its "
-            "label has probability 0",
+            f"the {get_rule(rule).unit.noun} of row {first_row + int(np.argmax(infinite))} is "
+            "infinite, as its label has probability 0",
             FLOOR_REMEDY,
         )
     return losses

@@ -34,21 +34,25 @@ class MemberChecks:
       must be certain and agree in hundreds of rows of several classes.
     """
 
-    def __init__(self, most_rows: int = _MOST_ROWS) -> None:
-        self._most_rows = most_rows
+    def __init__(self) -> None:
         self._n_rows = 0
         self._is_certain = True  # no probability is between 0 and 1, so far
         self._has_disagreement = False
         self._compared: list[np.ndarray] = []
 
-    def watch(self, chunks: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
-        """Yield the chunks ``(n, M, K)`` or ``(n, L, M, K)``, and look at each."""
+    def watch(
+        self, chunks: Iterator[np.ndarray], compared: np.ndarray | None = None
+    ) -> Iterator[np.ndarray]:
+        """Yield the chunks ``(n, M, K)`` or ``(n, L, M, K)``, and look at each, as ``see`` does."""
         for chunk in chunks:
-            self.see(chunk)
+            self.see(chunk, compared)
             yield chunk
 
-    def see(self, probs: np.ndarray) -> None:
-        """Look at probabilities ``(n, M, K)`` of further rows, or ``(n, L, M, K)`` of L labels."""
+    def see(self, probs: np.ndarray, compared: np.ndarray | None = None) -> None:
+        """Look at probabilities ``(n, M, K)`` of further rows, or ``(n, L, M, K)`` of L labels.
+
+        ``compared`` are the rows in which members are compared; by default evenly spaced ones.
+        """
         self._n_rows += len(probs)
         probs = probs.reshape(-1, *probs.shape[-2:])  # each label of a row is a row here
         n, m, k = probs.shape
@@ -59,18 +63,18 @@ class MemberChecks:
                 self._is_certain = False
                 break
             self._has_disagreement |= bool((block != block[:, :1]).any())
-        most = min(self._most_rows, max(1, _MOST_NUMBERS // (m * k))) - sum(
-            map(len, self._compared)
-        )
-        if most > 0 and n:
-            self._compared.append(probs[evenly_spaced(n, most)])  # a copy
+        most = _most_compared(m, k) - sum(map(len, self._compared))
+        if compared is None and most > 0 and n:
+            compared = evenly_spaced(n, most)
+        if compared is not None and len(compared):
+            self._compared.append(probs[compared])  # a copy
 
-    def merge(self, later: MemberChecks) -> None:
-        """Add what was seen in later rows by others; those compared stay the rows of the first."""
-        self._n_rows += later._n_rows
-        self._is_certain &= later._is_certain
-        self._has_disagreement |= later._has_disagreement
-        self._compared = self._compared or later._compared
+    def merge(self, other: MemberChecks) -> None:
+        """Add what another object saw in further rows, which it compared in rows of its own."""
+        self._n_rows += other._n_rows
+        self._is_certain &= other._is_certain
+        self._has_disagreement |= other._has_disagreement
+        self._compared += other._compared
 
     def problems(self) -> list[str]:
         """Return a sentence for each problem, without a full stop."""
@@ -84,6 +88,15 @@ class MemberChecks:
         if self._compared:
             problems += _copies(np.concatenate(self._compared))
         return problems
+
+
+def _most_compared(n_members: int, n_classes: int) -> int:
+    return min(_MOST_ROWS, max(1, _MOST_NUMBERS // (n_members * n_classes)))
+
+
+def rows_to_compare(n: int, n_members: int, n_classes: int) -> np.ndarray:
+    """Return the rows of n in which members are compared, where all rows are seen at once."""
+    return evenly_spaced(n, _most_compared(n_members, n_classes))
 
 
 def _copies(rows: np.ndarray) -> list[str]:
@@ -117,8 +130,14 @@ def _copies(rows: np.ndarray) -> list[str]:
 
 def member_problems(samples: Samples) -> list[str]:
     """Return a sentence for each problem of the members of rows ``(n, M, K)``."""
-    if samples.shape[-2] == 1:
-        return ["There is a single member, so epistemic uncertainty is 0 in every row"]
     checks = MemberChecks()
-    checks.see(to_numpy(samples.probs))
+    if samples.shape[-2] > 1:
+        checks.see(to_numpy(samples.probs))
+    return problems_of(samples.shape[-2], checks)
+
+
+def problems_of(n_members: int, checks: MemberChecks) -> list[str]:
+    """Return a sentence for each problem of members, which the checks have seen."""
+    if n_members == 1:
+        return ["There is a single member, so epistemic uncertainty is 0 in every row"]
     return checks.problems()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
-from scorewise._array import Array, is_array, namespace, to_numpy, working_precision
+from scorewise._array import Array, is_array, is_dask, namespace, to_numpy, working_precision
 from scorewise._fields import (
     UNLABELLED,
     ClassNames,
@@ -159,6 +159,11 @@ def class_names_of(predictions: Samples | Dirichlet | RawRows | Predictions) -> 
         return predictions.class_names
     classes = predictions.raw.classes if isinstance(predictions, RawRows) else predictions.classes_
     return None if classes is None else tuple(map(class_text, classes.tolist()))
+
+
+def is_lazy(predictions: Any) -> bool:
+    """Return whether predictions are a Dask array, or Samples of one."""
+    return is_dask(predictions.probs if isinstance(predictions, Samples) else predictions)
 
 
 def check_member_axis(predictions: Any, y: Any, options: dict[str, Any]) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from scorewise import _validate as validate
+from scorewise._groups import LossGroups
 from scorewise._notebook import display, frame, html
 from scorewise.errors import InvalidInput
 
@@ -31,6 +32,15 @@ class Curve:
         Summed loss of the k most certain rows, an expected value where rows are tied.
     ranked_losses : array (n,)
         The losses in rising order, as an oracle would accept the rows.
+    n_accepted : array (n,)
+        The numbers k = 1, 2, …, n of accepted rows at which the curve is known.
+    aulc_error, augrc_error : float
+        By how much the areas can differ from those of the rows themselves: 0, or above 0 where
+        rows of nearly equal uncertainty were counted together.
+
+    A curve of more rows than fit one machine has fewer points. Its rows are in groups of equal or
+    nearly equal uncertainty: ``n_accepted``, ``threshold`` and ``total_loss`` are those at the ends
+    of the groups, and in between the total loss is linear. ``len(curve)`` is the number of rows.
 
     Examples
     --------
@@ -47,6 +57,36 @@ class Curve:
     threshold: np.ndarray
     total_loss: np.ndarray
     ranked_losses: np.ndarray
+    groups: LossGroups | None = field(default=None, repr=False)
+    ranked_groups: LossGroups | None = field(default=None, repr=False)
+    aulc_error: float = 0.0
+    augrc_error: float = 0.0
+
+    @classmethod
+    def of_groups(
+        cls,
+        threshold: np.ndarray,
+        groups: LossGroups,
+        ranked_losses: np.ndarray,
+        ranked_groups: LossGroups,
+        errors: tuple[float, float] = (0.0, 0.0),
+    ) -> Curve:
+        """Return the curve of rows in groups of equal or nearly equal uncertainty.
+
+        Parameters
+        ----------
+        threshold : array (G,)
+            The largest uncertainty of each group, rising.
+        groups : LossGroups
+            Sizes and summed losses of these groups.
+        ranked_losses : array (H,)
+            The largest loss of each group of equal or nearly equal losses, rising.
+        ranked_groups : LossGroups
+            Sizes and summed losses of those groups.
+        errors : (float, float)
+            The largest errors of AULC and AUGRC.
+        """
+        return cls(threshold, groups.losses, ranked_losses, groups, ranked_groups, *errors)
 
     def __repr__(self) -> str:
         rows, *numbers = self._numbers().items()
@@ -118,7 +158,57 @@ class Curve:
         return display("RejectionCurveDisplay", {name: self}, loss_name).plot(ax, **options)
 
     def __len__(self) -> int:
-        return len(self.total_loss)
+        return len(self.total_loss) if self.groups is None else self.groups.n_rows
+
+    @cached_property
+    def n_accepted(self) -> np.ndarray:
+        """The numbers of accepted rows at which the curve is known: all, or the ends of groups."""
+        return np.arange(1, len(self) + 1) if self.groups is None else self.groups.rows
+
+    def total_loss_of(self, k: Any) -> np.ndarray:
+        """Return the summed loss of the k most certain rows, for numbers k from 1 to n."""
+        k = np.asarray(k)
+        return (
+            np.asarray(self.total_loss[k - 1]) if self.groups is None else self.groups.total_loss(k)
+        )
+
+    def threshold_of(self, k: Any) -> np.ndarray:
+        """Return the smallest thresholds that accept at least k rows."""
+        return np.asarray(self.threshold[np.searchsorted(self.n_accepted, k)])
+
+    def accepted_by_threshold(self, k: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the thresholds that accept at least k rows, and how many they accept with ties."""
+        thresholds = self.threshold_of(k)
+        last = np.searchsorted(self.threshold, thresholds, side="right") - 1
+        return thresholds, self.n_accepted[last]
+
+    @cached_property
+    def oracle(self) -> Curve:
+        """The curve of the best possible order; its thresholds are the losses themselves."""
+        groups = self.ranked_groups
+        total_loss = np.cumsum(self.ranked_losses) if groups is None else groups.losses
+        return Curve(self.ranked_losses, total_loss, self.ranked_losses, groups, groups)
+
+    @property
+    def oracle_total_loss(self) -> np.ndarray:
+        """Summed loss of the rows with the smallest losses."""
+        return self.oracle.total_loss
+
+    @cached_property
+    def random(self) -> Curve:
+        """The curve of a random order: all rows are tied."""
+        k = self.n_accepted
+        if self.groups is None:
+            return replace(self, total_loss=self.coverage * self.total_loss[-1])
+        groups = LossGroups(k[-1:], self.total_loss[-1:])
+        return Curve.of_groups(
+            self.threshold[-1:], groups, self.ranked_losses, self.ranked_groups or groups
+        )
+
+    def has_losses_of(self, other: Curve) -> bool:
+        """Return whether the rows of another curve have the same losses, in whatever order."""
+        mine, others = self.ranked_losses, other.ranked_losses
+        return len(self) == len(other) and len(mine) == len(others) and np.allclose(mine, others)
 
     @property
     def stable_coverage(self) -> float:
@@ -128,17 +218,17 @@ class Curve:
     @cached_property
     def coverage(self) -> np.ndarray:
         """Proportion of the rows that is accepted, k/n."""
-        return np.arange(1, len(self) + 1) / len(self)
+        return self.n_accepted / len(self)
 
     @property
     def rejection(self) -> np.ndarray:
         """Proportion of the rows that is rejected, 1 − k/n."""
-        return np.arange(len(self) - 1, -1, -1) / len(self)
+        return np.asarray((len(self) - self.n_accepted) / len(self))
 
     @cached_property
     def loss(self) -> np.ndarray:
         """Mean loss of the accepted rows."""
-        return _per_accepted(self.total_loss)
+        return np.asarray(self.total_loss / self.n_accepted)
 
     @property
     def generalized_loss(self) -> np.ndarray:
@@ -151,39 +241,41 @@ class Curve:
     @property
     def accuracy(self) -> np.ndarray:
         """1 − loss: the proportion of accepted rows that is right, where losses are 0 or 1."""
+        self.require_binary_losses()
+        return 1 - self.loss
+
+    def require_binary_losses(self) -> None:
+        """Raise if there is a loss that is neither 0 nor 1."""
         if not np.all((self.ranked_losses == 0) | (self.ranked_losses == 1)):
             raise InvalidInput("accuracy is defined only for losses of 0 or 1")
-        return 1 - self.loss
 
     @cached_property
     def aulc(self) -> float:
         """Area under the loss-rejection curve: the mean of ``loss``."""
-        return float(np.mean(self.loss))
+        return float(np.mean(self.loss)) if self.groups is None else self.groups.aulc
 
     @cached_property
     def augrc(self) -> float:
         """Area under the generalised risk-coverage curve; see :func:`scorewise.augrc`."""
-        return _generalized_area(self.total_loss)
+        if self.groups is not None:
+            return self.groups.augrc
+        n = len(self)  # straight lines from (0, 0)
+        return float(np.mean(self.total_loss) - self.total_loss[-1] / (2 * n)) / n
 
-    @cached_property
-    def oracle_total_loss(self) -> np.ndarray:
-        """Summed loss of the k rows with the smallest losses."""
-        return np.cumsum(self.ranked_losses)
-
-    @cached_property
+    @property
     def oracle_aulc(self) -> float:
         """The least AULC that any order of these losses has."""
-        return float(np.mean(_per_accepted(self.oracle_total_loss)))
+        return self.oracle.aulc
 
     @property
     def random_aulc(self) -> float:
         """The AULC of a random order: the mean loss."""
         return float(self.total_loss[-1]) / len(self)
 
-    @cached_property
+    @property
     def oracle_augrc(self) -> float:
         """The least AUGRC that any order of these losses has."""
-        return _generalized_area(self.oracle_total_loss)
+        return self.oracle.augrc
 
     @property
     def random_augrc(self) -> float:
@@ -221,8 +313,18 @@ class Curve:
         """
         max_loss = validate.number(max_loss, "max_loss")
         rounding = max(_ROUNDING, len(self) * float(np.finfo(float).eps))
-        within = np.flatnonzero(self.loss <= max_loss + rounding * abs(max_loss))
-        return float(within[-1] + 1) / len(self) if len(within) else 0.0
+        limit = max_loss + rounding * abs(max_loss)
+        within = np.flatnonzero(self.loss <= limit)
+        if self.groups is None:
+            return float(within[-1] + 1) / len(self) if len(within) else 0.0
+        # part of the group after them, in which the mean loss rises without a step
+        before = int(within[-1]) if len(within) else -1
+        accepted = int(self.n_accepted[before]) if len(within) else 0
+        if accepted and accepted < len(self):
+            rise = float(self.groups.mean[before + 1]) - limit
+            more = int((limit * accepted - float(self.total_loss[before])) / rise + _ROUNDING)
+            accepted += min(max(more, 0), int(self.groups.sizes[before + 1]))
+        return accepted / len(self)
 
     def loss_at(self, coverage: float) -> float:
         """Return the mean loss when at least this proportion of the rows is accepted."""
@@ -230,17 +332,7 @@ class Curve:
         if not 0 < coverage <= 1:
             raise InvalidInput(f"coverage is {coverage}; it must be above 0 and at most 1")
         k = max(1, int(np.ceil(coverage * len(self) * (1 - _ROUNDING))))
-        return float(self.loss[k - 1])
-
-
-def _per_accepted(total_loss: np.ndarray) -> np.ndarray:
-    return total_loss / np.arange(1, len(total_loss) + 1)
-
-
-def _generalized_area(total_loss: np.ndarray) -> float:
-    """Return the area under summed losses / n, a curve of straight lines from (0, 0)."""
-    n = len(total_loss)
-    return float(np.mean(total_loss) - total_loss[-1] / (2 * n)) / n
+        return float(self.total_loss_of(k)) / k
 
 
 def rejection_curve(losses: Any, uncertainty: Any) -> Curve:

@@ -21,10 +21,15 @@ from scorewise._array import COARSER, namespace
 from scorewise._fields import ClassNames, check_names_of_model, checked_names
 from scorewise._inputs import StoredAs, apply_floor
 from scorewise._json import plain
-from scorewise._losses import certifiable_bound, losses_of_mean, mean_and_uncertainty
+from scorewise._losses import (
+    certifiable_bound,
+    losses_of_mean,
+    mean_and_uncertainty,
+    mean_in_float64,
+)
 from scorewise._notebook import TextInNotebooks, frame
 from scorewise._progress import bar, counted
-from scorewise._rows import class_names_of, receive_labelled, receive_raw_rows
+from scorewise._rows import LabelledSamples, class_names_of, receive_labelled, receive_raw_rows
 from scorewise._sealed_json import (
     read_json,
     read_sealed,
@@ -37,7 +42,7 @@ from scorewise._text import percent, quoted, shorten
 from scorewise.abstain._certificate import Certificate, warn_if_too_few_rows
 from scorewise.abstain._drift import Drift, compare_with_calibration, count_between
 from scorewise.abstain._precision import check_converted_on_host, check_precision, rounded_samples
-from scorewise.calibrate import Calibration
+from scorewise.calibrate import Calibration, row_digests
 from scorewise.decompose import COMPONENTS
 from scorewise.distributions import Samples
 from scorewise.errors import InvalidInput, Remedy
@@ -557,6 +562,7 @@ def certify(
     691 of 1,000 rows accepted (69.1 %); new inputs look like the certification data: ...
     """
     component = validate.choice(component, "component", COMPONENTS)
+    check_calibration(calibration)
     rule = get_rule(task_loss)
     on_host = rule.runs_on_any_library  # a user's own rule takes arrays of the user's library
     if isinstance(predictions, Samples) and on_host:
@@ -564,24 +570,11 @@ def certify(
     rows = receive_labelled(predictions, y, options, labels_are=labels_are, on_host=on_host)
     rule = rule.for_classes(rows.samples.classes_)
     rule.check_classes(rows.samples.n_classes)
-    samples = rows.samples
-    if calibration is not None:
-        if not isinstance(calibration, Calibration):
-            raise InvalidInput(
-                f"calibration must be a Calibration, not {quoted(calibration)}; "
-                "scorewise.load_calibration reads one from a file"
-            )
-        if calibration.shares_rows_with(samples, rows.labels):
-            raise InvalidInput(
-                "the calibration was fitted on these rows or most of them, and a guarantee needs "
-                "other rows: split the held-out rows into two parts, one to calibrate and one to "
-                "certify"
-            )
-        samples = calibration.transform_for(samples, component)
-    mean, uncertainty = mean_and_uncertainty(samples, rule, component)
+    numbers = numbers_to_certify(rows, rule, component, floor, calibration)
+    check_other_rows(calibration, numbers)
     policy = certify_rows(
-        losses_of_mean(mean, rows.labels, rule, floor, like=rows.samples),
-        uncertainty,
+        numbers["loss"],
+        numbers["uncertainty"],
         rule,
         max_loss=max_loss,
         confidence=confidence,
@@ -597,6 +590,42 @@ def certify(
     )
     warn_if_too_few_rows([policy.certificate])
     return policy
+
+
+def numbers_to_certify(
+    rows: LabelledSamples,
+    rule: ScoringRule,
+    component: str,
+    floor: float | None,
+    calibration: Calibration | None,
+) -> dict[str, np.ndarray]:
+    """Return the loss and the uncertainty of each row, and its digest if there is a calibration."""
+    samples, numbers = rows.samples, {}
+    if calibration is not None:
+        numbers["digest"] = row_digests(mean_in_float64(samples), rows.labels)
+        samples = calibration.transform_for(samples, component)
+    mean, numbers["uncertainty"] = mean_and_uncertainty(samples, rule, component)
+    numbers["loss"] = losses_of_mean(mean, rows.labels, rule, floor, like=rows.samples)
+    return numbers
+
+
+def check_calibration(calibration: Any) -> None:
+    """Raise unless it is a calibration, or None."""
+    if not isinstance(calibration, Calibration | None):
+        raise InvalidInput(
+            f"calibration must be a Calibration, not {quoted(calibration)}; "
+            "scorewise.load_calibration reads one from a file"
+        )
+
+
+def check_other_rows(calibration: Calibration | None, numbers: Mapping[str, np.ndarray]) -> None:
+    """Raise if the calibration was fitted on most of the rows that :func:`certify` gets."""
+    if calibration is not None and calibration.shares_digests(numbers["digest"]):
+        raise InvalidInput(
+            "the calibration was fitted on these rows or most of them, and a guarantee needs "
+            "other rows: split the held-out rows into two parts, one to calibrate and one to "
+            "certify"
+        )
 
 
 def certify_rows(

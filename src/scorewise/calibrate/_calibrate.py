@@ -311,7 +311,10 @@ class Calibration(TextInNotebooks):
         labels : integer array (n,)
             Indices of their classes.
         """
-        digests = _row_digests(mean_in_float64(samples), labels)
+        return self.shares_digests(row_digests(mean_in_float64(samples), labels))
+
+    def shares_digests(self, digests: np.ndarray) -> bool:
+        """Return the same from what :func:`row_digests` returns for these rows, ``(n,)``."""
         if _digest(digests) == self.all_rows_digest:
             return True
         own = np.array(self.row_digests)
@@ -534,14 +537,19 @@ def fit_calibration(
         progress=progress,
         like=members,
     )
-    _warn_if_unrelated(mean, labels, calibration)
+    warn_if_unrelated(mean, labels, calibration)
     return replace(calibration, mixed_share=float(calibration.mixed_rows(members).mean()))
 
 
 def _rows_to_try(shape: tuple[int, ...]) -> np.ndarray:
     """Return the rows of members (n, M, K) of which the share that must be mixed is taken."""
     n, m, k = shape
-    return evenly_spaced(n, min(_MOST_TRIED_ROWS, max(100, _MOST_TRIED_NUMBERS // (m * k))))
+    return evenly_spaced(n, n_rows_to_try(m, k))
+
+
+def n_rows_to_try(n_members: int, n_classes: int) -> int:
+    """Return the number of rows of which the share that must be mixed is taken."""
+    return min(_MOST_TRIED_ROWS, max(100, _MOST_TRIED_NUMBERS // (n_members * n_classes)))
 
 
 def _read_file(predictions: Predictions, options: dict[str, Any]) -> tuple[np.ndarray, Samples]:
@@ -626,7 +634,7 @@ def fit_mean_calibration(
     chosen = choice.method if method == "auto" else methods[-1]
     with one_blas_thread():
         scaling = fit_scaling(log_features(mean, floor), labels, chosen, floor)
-    digests = _row_digests(mean, labels)
+    digests = row_digests(mean, labels)
     return Calibration(
         method=scaling.method,
         weights=scaling.weights,
@@ -819,7 +827,7 @@ def _standard_error(values: np.ndarray) -> float:
     return float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
-def _warn_if_unrelated(mean: np.ndarray, labels: np.ndarray, calibration: Calibration) -> None:
+def warn_if_unrelated(mean: np.ndarray, labels: np.ndarray, calibration: Calibration) -> None:
     """Warn if labels and predictions seem not to belong together."""
     from scipy.optimize import linear_sum_assignment
 
@@ -849,7 +857,7 @@ def _warn_if_unrelated(mean: np.ndarray, labels: np.ndarray, calibration: Calibr
             )
 
 
-def _row_digests(mean: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def row_digests(mean: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return a digest of each row (n,), its prediction rounded so that float32 has the same."""
     rounded = np.round(mean, _DIGITS) + 0.0  # not −0.0
     rows = np.column_stack([rounded, labels])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from scorewise import _validate as validate
+from scorewise._groups import Moments, SortedRows
 from scorewise._notebook import TextInNotebooks, display
 from scorewise.rules import Unit
 
@@ -146,31 +147,67 @@ def loss_calibration(
     expected = validate.finite(expected, "total")
     confidence = validate.proportion(confidence, "confidence")
     n_bins = validate.whole(n_bins, "n_bins", at_least=1)
-    order = np.argsort(expected, kind="stable")
-    loss, expected = loss[order], expected[order]
-    is_binary = bool(np.all((loss == 0) | (loss == 1)))
-    starts = _bin_starts(expected, n_bins)
-    sizes = np.diff(np.r_[starts, len(loss)])
-    gaps = loss - expected
-    mean_gap, error_of_mean = _means(gaps, starts, sizes)
+    rows = SortedRows.of(expected)
+    values = calibration_values(loss, expected)[:, rows.order]
+    return calibration_of_groups(
+        Moments.of(values, rows.starts),
+        (values.min(axis=1), values.max(axis=1)),
+        n_bins,
+        confidence,
+    )
+
+
+def calibration_values(losses: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Return what :func:`calibration_of_groups` needs of rows, ``(5, n)``.
+
+    The incurred loss, the expected loss, their gap, and, of losses of 0 and 1, the variance that
+    the expected loss implies. The last is 0 in all rows if all losses are 0 or 1.
+    """
+    chance = np.clip(expected, 0.0, 1.0)
+    gap = losses - expected
+    return np.stack([losses, expected, gap, chance * (1 - chance), losses * (1 - losses)])
+
+
+def calibration_of_groups(
+    groups: Moments, limits: tuple[np.ndarray, np.ndarray], n_bins: int, confidence: float
+) -> LossCalibration:
+    """Return the calibration of rows in groups of equal expected loss.
+
+    Parameters
+    ----------
+    groups : Moments
+        Of the values of :func:`calibration_values`, in rising order of the expected loss.
+    limits : two arrays (5,)
+        The smallest and the largest of each of these values.
+    n_bins, confidence
+        As for :func:`loss_calibration`.
+    """
+    smallest, largest = limits
+    is_binary = bool(smallest[4] == largest[4] == 0)
+    starts = _bin_starts(groups.sizes, n_bins)
+    bins, overall = groups.merged(starts), groups.merged(np.array([0]))
+    sizes, n = bins.sizes, int(overall.sizes[0])
+    bin_loss, bin_expected, mean_gap = bins.mean[:3]
+    own_error, _, error_of_mean = bins.error_of_mean[:3]
     # the noise of a bin with a single row is estimated from all rows
-    error_of_mean = np.where(sizes > 1, error_of_mean, np.std(gaps))
-    squared = np.sum(sizes * (mean_gap**2 - error_of_mean**2)) / len(loss)
-    bin_loss, own_error = _means(loss, starts, sizes)
+    error_of_mean = np.where(sizes > 1, error_of_mean, np.sqrt(overall.squares[2] / n))
+    squared = np.sum(sizes * (mean_gap**2 - error_of_mean**2)) / n
     low, high = (
         _binomial_interval(bin_loss * sizes, sizes, confidence)
         if is_binary
         else _student_interval(bin_loss, own_error, sizes, confidence)
     )
-    overall, overall_error = _means(gaps, np.array([0]), np.array([len(gaps)]))
-    gap_low, gap_high = _student_interval(overall, overall_error, np.array([len(gaps)]), confidence)
+    incurred, expected, _ = overall.mean[:3, 0]
+    gap_low, gap_high = _student_interval(
+        overall.mean[2], overall.error_of_mean[2], overall.sizes, confidence
+    )
     return LossCalibration(
-        expected=float(np.mean(expected)),
-        incurred=float(np.mean(loss)),
+        expected=float(expected),
+        incurred=float(incurred),
         gap_interval=(float(gap_low[0]), float(gap_high[0])),
         calibration_error=float(np.sqrt(max(0.0, squared))),
-        p_value=_p_value(gaps, expected, is_binary),
-        bin_expected=_means(expected, starts, sizes)[0],
+        p_value=_p_value(groups, smallest, largest, is_binary),
+        bin_expected=bin_expected,
         bin_incurred=bin_loss,
         bin_low=low,
         bin_high=high,
@@ -179,20 +216,11 @@ def loss_calibration(
     )
 
 
-def _bin_starts(ranked: np.ndarray, n_bins: int) -> np.ndarray:
-    """Return the first rows of bins of about equal mass; tied rows stay together."""
-    starts = np.unique(np.linspace(0, len(ranked), n_bins, endpoint=False).astype(int))
-    return np.unique(np.searchsorted(ranked, ranked[starts], side="left"))
-
-
-def _means(
-    values: np.ndarray, starts: np.ndarray, sizes: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return means within bins, and their standard errors; NaN for bins with a single row."""
-    means = np.add.reduceat(values, starts) / sizes
-    squares = np.add.reduceat((values - np.repeat(means, sizes)) ** 2, starts)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return means, np.sqrt(squares / (sizes - 1) / sizes)
+def _bin_starts(sizes: np.ndarray, n_bins: int) -> np.ndarray:
+    """Return the first groups of bins of about equal mass; tied rows stay together."""
+    rows = np.cumsum(sizes)
+    starts = np.unique(np.linspace(0, rows[-1], n_bins, endpoint=False).astype(int))
+    return np.unique(np.searchsorted(rows, starts, side="right"))
 
 
 def _student_interval(
@@ -217,21 +245,21 @@ def _binomial_interval(
     return low, np.where(hits < sizes, betaincinv(hits + 1, rest, 1 - tail), 1.0)
 
 
-def _p_value(gaps: np.ndarray, expected: np.ndarray, is_binary: bool) -> float:
-    """Return the p-value of the largest cumulative sum of gaps; rows are sorted by total."""
-    sums = np.abs(np.cumsum(gaps))
-    largest = float(np.max(sums[np.r_[expected[1:] != expected[:-1], True]]))
-    if is_binary and expected[0] >= -_ROUNDING and expected[-1] <= 1 + _ROUNDING:
-        chance = np.clip(expected, 0.0, 1.0)
-        variance = float(np.sum(chance * (1 - chance)))
+def _p_value(groups: Moments, smallest: np.ndarray, largest: np.ndarray, is_binary: bool) -> float:
+    """Return the p-value of the largest cumulative sum of gaps at the ends of groups."""
+    _, expected, gaps, chance_variance, _ = groups.sums
+    greatest = float(np.max(np.abs(np.cumsum(gaps))))
+    if is_binary and smallest[1] >= -_ROUNDING and largest[1] <= 1 + _ROUNDING:
+        variance = float(np.sum(chance_variance))
     else:
         # plus two gaps of the largest size: large losses may have failed to occur by chance
-        variance = float(np.sum(gaps**2) + 2 * np.max(np.abs(gaps)) ** 2)
-    if largest <= 1e-7 * float(np.sum(np.abs(expected))):  # the gaps may be rounding alone
+        squares = groups.squares[2] + groups.sizes * groups.mean[2] ** 2
+        variance = float(np.sum(squares) + 2 * max(abs(smallest[2]), abs(largest[2])) ** 2)
+    if greatest <= 1e-7 * float(np.sum(np.abs(expected))):  # the gaps may be rounding alone
         return 1.0
     if variance == 0:
         return 0.0
-    return _exceedance(largest / np.sqrt(variance))
+    return _exceedance(greatest / np.sqrt(variance))
 
 
 def _exceedance(x: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,24 +15,28 @@ from scorewise.cli._app import (
     Debug,
     Normalize,
     OutputPath,
-    PredictionsFile,
+    PredictionsSource,
     Reading,
+    SchedulerAddress,
     Seed,
     TaskLoss,
     command,
+    refuse_without_scheduler,
 )
 from scorewise.cli._arguments import parse_loss
 from scorewise.cli._screen import print_json, print_text
 from scorewise.io import read_predictions
+from scorewise.scale import Dataset, calibrate_dataset
 
 
 @command(
     "scorewise calibrate held_out.npz --out calibration.json",
     "scorewise score test.parquet --calibration calibration.json",
     "scorewise certify other_held_out.npz --calibration calibration.json --max-loss 0.05",
+    "scorewise calibrate s3://bucket/held_out --scheduler tcp://10.0.0.1:8786",
 )
 def calibrate(
-    file: PredictionsFile,
+    file: PredictionsSource,
     reading: Reading,
     method: Annotated[
         str, typer.Option(metavar="NAME", help=f"auto, {', '.join(METHODS[:-1])} or {METHODS[-1]}.")
@@ -48,6 +52,7 @@ def calibrate(
     ),
     seed: Seed = 0,
     normalize: Normalize = False,
+    scheduler: SchedulerAddress = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
@@ -58,20 +63,27 @@ def calibrate(
     mean of the members is calibrated by temperature, vector or matrix scaling, whichever
     cross-validation shows to be worth it; it may be best to leave the predictions as they are.
 
-    Use other rows to certify or evaluate what is calibrated.
+    Use other rows to certify or evaluate what is calibrated. With --scheduler, FILE is a folder of
+    Parquet files; of more than 100,000 rows, a uniform random sample is fitted.
     """
     check_output_path(out)
-    predictions = read_predictions(file, **reading)
-    calibration = fit_calibration(
-        predictions,
-        method=method,
-        task_loss=parse_loss(task_loss, predictions),
-        cv=cv,
-        floor=floor,
-        random_state=seed,
-        progress=False if as_json else None,
-        normalize=normalize,
-    )
+    options: dict[str, Any] = {
+        "method": method,
+        "cv": cv,
+        "floor": floor,
+        "random_state": seed,
+        "progress": False if as_json else None,
+        "normalize": normalize,
+    }
+    if scheduler is not None:
+        dataset = Dataset.of(file, **reading)
+        loss = parse_loss(task_loss, dataset.empty())
+        calibration = calibrate_dataset(dataset, task_loss=loss, scheduler=scheduler, **options)
+    else:
+        refuse_without_scheduler(file)
+        predictions = read_predictions(file, **reading)
+        loss = parse_loss(task_loss, predictions)
+        calibration = fit_calibration(predictions, task_loss=loss, **options)
     calibration.save(out)
     if as_json:
         content = calibration.to_dict()

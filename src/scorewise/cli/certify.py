@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,14 +22,17 @@ from scorewise.cli._app import (
     InputPath,
     Normalize,
     OutputPath,
-    PredictionsFile,
+    PredictionsSource,
     Reading,
+    SchedulerAddress,
     TaskLoss,
     command,
+    refuse_without_scheduler,
 )
 from scorewise.cli._arguments import parse_loss
 from scorewise.cli._screen import print_json, print_text
 from scorewise.io import read_predictions
+from scorewise.scale import Dataset, certify_dataset
 
 
 @command(
@@ -38,9 +41,10 @@ from scorewise.io import read_predictions
     "scorewise certify held_out.npz --task-loss costs.csv --max-loss 2.5",
     "scorewise certify held_out.npz --calibration calibration.json --max-loss 0.05",
     "scorewise certify held_out.npz --max-loss 0.05 --signing-key key.pem",
+    "scorewise certify s3://bucket/held_out --max-loss 0.05 --scheduler tcp://10.0.0.1:8786",
 )
 def certify(
-    file: PredictionsFile,
+    file: PredictionsSource,
     reading: Reading,
     max_loss: Annotated[
         float,
@@ -69,6 +73,7 @@ def certify(
         ),
     ] = False,
     normalize: Normalize = False,
+    scheduler: SchedulerAddress = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> int:
@@ -78,23 +83,38 @@ def certify(
     rows that were used neither to fit the model nor to choose the measure. Rows are accepted by the
     total uncertainty under the loss itself, after --calibration, which must have been fitted on
     other rows. The guarantee holds for finite samples and for new rows from the same distribution;
-    "scorewise apply" uses it.
+    "scorewise apply" uses it. With --scheduler, FILE is a folder of Parquet files; of more than
+    1,000,000 rows, a uniform random sample is used, for which the guarantee holds as well.
 
     Exit code 1: nothing can be guaranteed (the policy then accepts no row). Such a policy does not
     replace an older one that accepts some rows, unless --replace is used (exit code 2).
     """
     check_output_path(out)
-    predictions = read_predictions(file, **reading)
-    policy = certify_predictions(
-        predictions,
-        max_loss=max_loss,
-        confidence=confidence,
-        task_loss=parse_loss(task_loss, predictions),
-        floor=floor,
-        calibration=None if calibration is None else load_calibration(calibration),
-        metadata=input_metadata(file, predictions.shape),
-        normalize=normalize,
-    )
+    options: dict[str, Any] = {
+        "max_loss": max_loss,
+        "confidence": confidence,
+        "floor": floor,
+        "calibration": None if calibration is None else load_calibration(calibration),
+        "normalize": normalize,
+    }
+    if scheduler is not None:
+        dataset = Dataset.of(file, **reading)
+        policy = certify_dataset(
+            dataset,
+            task_loss=parse_loss(task_loss, dataset.empty()),
+            scheduler=scheduler,
+            progress=False if as_json else None,
+            **options,
+        )
+    else:
+        refuse_without_scheduler(file)
+        predictions = read_predictions(file, **reading)
+        policy = certify_predictions(
+            predictions,
+            task_loss=parse_loss(task_loss, predictions),
+            metadata=input_metadata(Path(file), predictions.shape),
+            **options,
+        )
     if not as_json:
         print_text(str(policy))
     policy.save(out, signing_key=signing_key, replace=replace)

@@ -124,7 +124,7 @@ def effect_of_calibrating(
     if n < _FEWEST_ROWS or n_classes > _MOST_CLASSES or len(np.unique(losses.labels)) < 2:
         return None
     rule, like = losses.rule, rows.predictions
-    drawn = generator(0).permutation(n)[: max(_MANY_ROWS, _MOST_NUMBERS // n_classes)]
+    drawn = generator(0).permutation(n)[: drawn_to_calibrate(n_classes)]
     mean, labels = rows.mean[drawn], losses.labels[drawn]
     method, calibrated, fold = cross_calibrate(mean, labels, rule, like=like)
     incurred, expected = losses.incurred[drawn], losses.expected[drawn]
@@ -149,6 +149,11 @@ def effect_of_calibrating(
         len(drawn),
         rule.unit,
     )
+
+
+def drawn_to_calibrate(n_classes: int) -> int:
+    """Return the largest number of rows that are calibrated to see what it would change."""
+    return max(_MANY_ROWS, _MOST_NUMBERS // n_classes)
 
 
 def _decisions(mean: np.ndarray, losses: TaskLosses) -> np.ndarray:

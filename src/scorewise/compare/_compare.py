@@ -11,9 +11,16 @@ import numpy as np
 
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
+from scorewise._lazy import at_scale
 from scorewise._progress import bar
 from scorewise._random import generator, seed_of
-from scorewise._rows import check_comparable, check_member_axis, label_indices, receive_rows
+from scorewise._rows import (
+    check_comparable,
+    check_member_axis,
+    is_lazy,
+    label_indices,
+    receive_rows,
+)
 from scorewise._threads import get_num_threads, run_in_threads
 from scorewise.acquire import Round, learning_curves
 from scorewise.calibrate import LossCalibration, loss_calibration
@@ -21,6 +28,7 @@ from scorewise.compare._advise import Advice, advise, advise_ood
 from scorewise.compare._calibrating import effect_of_calibrating
 from scorewise.compare._comparison import (
     Comparison,
+    Contrasts,
     contrasts_by_influence,
     contrasts_by_runs,
     rank,
@@ -75,10 +83,16 @@ def compare(
     (max-T); for repeated runs from Student's t, paired, with Bonferroni's correction. Measures
     that order all rows alike are recognised and share their numbers.
 
+    Dask arrays are compared block by block, by the current Dask scheduler. The numbers are the same
+    as long as no measure has more than 65,536 distinct scores. Of more, nearly equal scores count
+    as tied, and ``error_bound`` of the result is the largest error of the metric. See
+    :func:`scorewise.scale.compare` for other limits.
+
     Parameters
     ----------
     probs : array (n, M, K), Samples, Dirichlet or Predictions
-        Predictions, for ``"selective"`` and ``"ood"``; those of a file include labels.
+        Predictions, for ``"selective"`` and ``"ood"``; those of a file include labels. A Dask array
+        too, with ``ood``, labels and scores of Dask.
     y : array (n,), optional
         Labels of the same rows, names of classes or indices, for ``"selective"``; other tasks
         ignore them.
@@ -141,20 +155,29 @@ def compare(
     measure             verdict              AULC  distance [95 % interval]
     total zero-one      best               0.1962   0.0000 [0.0000, 0.0000]
     aleatoric zero-one  indistinguishable  0.1990  0.0027 [-0.0039, 0.0093]
-    total log           indistinguishable  0.2088  0.0125 [-0.0033, 0.0284]
+    total log           indistinguishable  0.2088  0.0125 [-0.0033, 0.0283]
     aleatoric log       indistinguishable  0.2100  0.0138 [-0.0030, 0.0305]
     epistemic log       worse              0.2306   0.0344 [0.0057, 0.0630]
     epistemic zero-one  worse              0.2394   0.0431 [0.0161, 0.0702]
     Theory recommends total zero-one: it is the best here.
     Calibrating first would not help here: cross-validation leaves the probabilities as they are.
     """
+    if is_lazy(probs) or is_lazy(ood):
+        settings: dict[str, Any] = {"runs": runs, "baselines": baselines, "floor": floor}
+        settings |= {"confidence": confidence, "n_resamples": n_resamples, "progress": progress}
+        settings |= {"labels_are": labels_are, "rules": rules, "components": components}
+        settings |= {"ood": ood, "scores": scores}
+        comparison: Comparison = at_scale("compare")(
+            probs, y, task, task_loss, random_state=random_state, **settings, **options
+        )
+        return comparison
     confidence = validate.proportion(confidence, "confidence")
     advice = advise(task, task_loss)
     task = advice.task
     if task == "active":
-        _refuse_unused(task, probs=probs, ood=ood, scores=scores, floor=floor)
+        refuse_unused(task, probs=probs, ood=ood, scores=scores, floor=floor)
         return compare_runs(runs, advice, confidence)
-    _refuse_unused(task, runs=runs, **({"floor": floor} if task == "ood" else {"ood": ood}))
+    refuse_unused(task, runs=runs, **({"floor": floor} if task == "ood" else {"ood": ood}))
     bootstrap = BootstrapSettings.of(confidence, n_resamples, random_state, progress)
     component_names = [components] if isinstance(components, str) else dict.fromkeys(components)
     chosen: dict[str, Any] = {
@@ -169,14 +192,14 @@ def compare(
         )
         check_comparable(predictions_in, predictions_out)
         advice = advise_ood(predictions_in)
-        named = _rules_for(predictions_in, rules)
+        named = rules_for(predictions_in, rules)
         rows_in, rows_out = (
             RowUncertainties.of(predictions, named.values())
             for predictions in (predictions_in, predictions_out)
         )
         return compare_ood(rows_in, rows_out, named, advice, bootstrap, **chosen)
     predictions, labels = _labelled_rows(probs, y, options, labels_are)
-    named = _rules_for(predictions, rules)
+    named = rules_for(predictions, rules)
     rule = get_rule(task_loss).for_classes(predictions.classes_)
     rows = RowUncertainties.of(predictions, [*named.values(), rule])
     losses = rows.task_losses(rule, labels, floor)
@@ -221,15 +244,9 @@ def compare_selective(
 
     The total of the task's own loss is always compared.
     """
-    loss_name = advice.rule
-    if rules.get(loss_name, losses.rule) != losses.rule:
-        raise InvalidInput(
-            f"the task's loss and another rule are both called {loss_name!r}",
-            Remedy("rules", ..., "a mapping with names of your own"),
-        )
-    (recommended,) = rows.measures({loss_name: losses.rule}, ["total"], baselines=False)
-    others = rows.measures(rules, components, baselines=baselines)
-    measures = [recommended, *(other for other in others if other.name != recommended.name)]
+    measures = selective_measures(
+        rows, losses.rule, rules, advice, components=components, baselines=baselines
+    )
     measures += own_measures(scores, {"scores": rows.n_rows}, measures)
     comparison = _compare_measures(
         measures,
@@ -241,6 +258,27 @@ def compare_selective(
     effect = effect_of_calibrating(rows, losses, bootstrap.confidence)
     comparison = replace(comparison, calibrating=effect)
     return comparison, {measure.name: measure.scores for measure in measures}
+
+
+def selective_measures(
+    rows: RowUncertainties,
+    rule: ScoringRule,
+    rules: Mapping[str, ScoringRule],
+    advice: Advice,
+    *,
+    components: Sequence[str] = COMPONENTS,
+    baselines: bool = True,
+) -> list[Measure]:
+    """Return the measures that are compared for abstaining, the total of the task's loss first."""
+    loss_name = advice.rule
+    if rules.get(loss_name, rule) != rule:
+        raise InvalidInput(
+            f"the task's loss and another rule are both called {loss_name!r}",
+            Remedy("rules", ..., "a mapping with names of your own"),
+        )
+    (recommended,) = rows.measures({loss_name: rule}, ["total"], baselines=False)
+    others = rows.measures(rules, components, baselines=baselines)
+    return [recommended, *(other for other in others if other.name != recommended.name)]
 
 
 def compare_ood(
@@ -267,13 +305,18 @@ def compare_ood(
     ]
     sizes = {"in": rows_in.n_rows, "out": rows_out.n_rows}
     measures += own_measures(scores, sizes, measures)
+    require_measures(measures)
+    return _compare_measures(measures, partial(auroc, rows_in.n_rows), advice, None, bootstrap)
+
+
+def require_measures(measures: Sequence[Any]) -> None:
+    """Raise if there is no measure."""
     if not measures:
         raise InvalidInput(
             "there is nothing to compare",
             Remedy("rules", ..., "with their components"),
             Remedy("scores", ..., "your own scores"),
         )
-    return _compare_measures(measures, partial(auroc, rows_in.n_rows), advice, None, bootstrap)
 
 
 def compare_runs(runs: Any, advice: Advice, confidence: float) -> Comparison:
@@ -337,10 +380,25 @@ def _compare_measures(
         estimates, bootstrap.confidence, bootstrap.n_resamples, generator(bootstrap.seed)
     )
     values = np.array([metric.value for metric in estimates])
+    names = [measure.name for measure in leaders]
+    return comparison_of(names, values, contrasts, first, advice, calibration, bootstrap)
+
+
+def comparison_of(
+    names: Sequence[str],
+    values: np.ndarray,
+    contrasts: Contrasts,
+    first: Mapping[str, str],
+    advice: Advice,
+    calibration: LossCalibration | None,
+    bootstrap: BootstrapSettings,
+) -> Comparison:
+    """Return the comparison of measures with these values of the task's metric.
+
+    ``first`` maps each measure to the one of ``names`` that orders all rows as it does.
+    """
     is_ood = advice.task == "ood"
-    standings = rank(
-        [measure.name for measure in leaders], values, contrasts, first, higher_is_better=is_ood
-    )
+    standings = rank(names, values, contrasts, first, higher_is_better=is_ood)
     return Comparison(
         advice.task,
         advice.task_loss,
@@ -368,7 +426,7 @@ def _estimates(
     return [estimates[i] for i in range(len(scores))]
 
 
-def _refuse_unused(task: str, **arguments: Any) -> None:
+def refuse_unused(task: str, **arguments: Any) -> None:
     """Raise for an argument that the task does not use, rather than drop it silently."""
     for name, value in arguments.items():
         if value is not None:
@@ -397,7 +455,7 @@ def _labelled_rows(
     return rows, label_indices(predictions, rows, y, labels_are)
 
 
-def _rules_for(predictions: Samples | Dirichlet, rules: Rules) -> dict[str, ScoringRule]:
+def rules_for(predictions: Samples | Dirichlet, rules: Rules) -> dict[str, ScoringRule]:
     """Return the rules by name, for the classes of the predictions."""
     classes = predictions.classes_
     return {name: rule.for_classes(classes) for name, rule in get_rules(rules).items()}

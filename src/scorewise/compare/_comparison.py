@@ -12,7 +12,7 @@ from scorewise._notebook import display, frame, html
 from scorewise._text import aligned, percent
 from scorewise.calibrate import LossCalibration
 from scorewise.compare._calibrating import CalibrationEffect
-from scorewise.compare._influence import Estimate
+from scorewise.compare._influence import Estimate, root_of_covariance
 
 VERDICTS = {
     "best": "best here",
@@ -25,7 +25,6 @@ TASK_NAMES = {"selective": "Abstaining", "ood": "OOD detection", "active": "Acti
 _ROUNDING = 1e-12  # of a metric
 _FEWEST_DEGREES = 2.0  # of freedom, of a standard error
 _FEWEST_RESAMPLES = 20_000  # for the quantile of the largest t
-_BLOCK = 1 << 16  # rows whose influences are reduced at a time
 
 
 @dataclass(frozen=True)
@@ -81,6 +80,11 @@ class Comparison:
         measure is not the best.
     calibrating : CalibrationEffect or None
         What calibrating first would change, for ``"selective"``; None for few rows.
+    error_bound : float
+        The largest error of a metric, where rows of nearly equal uncertainty were counted as tied;
+        0 in memory.
+    remarks : tuple of str
+        What was computed from a sample or from groups of the rows, in sentences.
     """
 
     task: str
@@ -91,6 +95,8 @@ class Comparison:
     recommended: str = ""
     calibration: LossCalibration | None = field(default=None, compare=False)
     calibrating: CalibrationEffect | None = field(default=None, compare=False)
+    error_bound: float = 0.0
+    remarks: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def best(self) -> str:
@@ -109,9 +115,9 @@ class Comparison:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The rank of the recommended measure, and what calibrating would change, in sentences."""
-        notes = self.on_recommended()
-        return notes if self.calibrating is None else (*notes, self.calibrating.sentence())
+        """The rank of the recommended measure, what calibrating would change, and remarks."""
+        effect = () if self.calibrating is None else (self.calibrating.sentence(),)
+        return (*self.on_recommended(), *effect, *self.remarks)
 
     def on_recommended(self, name_text: Callable[[str], str] = str) -> tuple[str, ...]:
         """Return the rank of the recommended measure, with names as ``name_text`` renders them."""
@@ -153,6 +159,7 @@ class Comparison:
             "standings": [asdict(row) for row in self.standings],
             "confidence": self.confidence,
             "recommended": self.recommended,
+            "error_bound": self.error_bound,
             "notes": list(self.notes),
         }
 
@@ -284,24 +291,52 @@ class Contrasts:
 def contrasts_by_influence(
     estimates: Sequence[Estimate], confidence: float, n_resamples: int, rng: np.random.Generator
 ) -> Contrasts:
+    """Return contrasts of m metrics of the same rows, by :func:`contrasts_by_root`."""
+    return contrasts_by_root(
+        np.array([estimate.value for estimate in estimates]),
+        root_of_covariance(np.stack([estimate.influence for estimate in estimates], axis=1)),
+        estimates[0].effective_rows,
+        confidence,
+        n_resamples,
+        rng,
+    )
+
+
+def contrasts_by_root(
+    values: np.ndarray,
+    root: np.ndarray,
+    effective_rows: float,
+    confidence: float,
+    n_resamples: int,
+    rng: np.random.Generator,
+) -> Contrasts:
     """Return contrasts of m metrics of the same rows, by max-T and a multiplier bootstrap.
 
     A resample gives every row a normal weight. The metrics of resamples are then normal, with the
     covariance of the influences, so they are drawn without a pass over the rows. The largest t of
     all pairs corrects for the number of pairs and uses how they depend on each other. It is divided
     by a random χ, as standard errors from few rows are themselves uncertain.
+
+    Parameters
+    ----------
+    values : array (m,)
+        The metrics.
+    root : array (r, m)
+        R with RᵀR their covariance; see :func:`root_of_covariance`.
+    effective_rows : float
+        As in ``Estimate``.
+    confidence, n_resamples, rng
+        Of the intervals, and of the resamples.
     """
     from scipy.special import ndtri
 
-    values = np.array([estimate.value for estimate in estimates])
     n_resamples = max(n_resamples, _FEWEST_RESAMPLES)
-    root = _root_of_covariance([estimate.influence for estimate in estimates])
     errors = np.linalg.norm(root[:, :, None] - root[:, None, :], axis=0)
     least = _beyond_rounding(np.zeros_like(errors), values)
     differ = errors > least  # pairs that are equal in all resamples do not count
-    if estimates[0].effective_rows < 1:  # too few for a standard error: no difference is certain
+    if effective_rows < 1:  # too few for a standard error: no difference is certain
         errors = np.maximum(errors, np.abs(values[:, None] - values))
-    degrees = max(estimates[0].effective_rows - 1, _FEWEST_DEGREES)
+    degrees = max(effective_rows - 1, _FEWEST_DEGREES)
     errors = np.maximum(errors * np.sqrt((degrees + 1) / degrees), least)
     drawn = rng.normal(size=(n_resamples, len(root))) @ root
     largest = np.zeros(n_resamples)
@@ -314,18 +349,6 @@ def contrasts_by_influence(
     # at least that of a single pair, where nothing varies
     critical = max(np.quantile(largest, confidence), ndtri((1 + confidence) / 2))
     return Contrasts(errors, float(critical), (1 + n_larger) / (1 + n_resamples))
-
-
-def _root_of_covariance(influences: Sequence[np.ndarray]) -> np.ndarray:
-    """Return R with RᵀR the covariance of m metrics, from their influences (n,).
-
-    It is not computed from the covariance, which would lose half of the digits.
-    """
-    root = np.empty((0, len(influences)))
-    for start in range(0, len(influences[0]), _BLOCK):
-        block = np.stack([influence[start : start + _BLOCK] for influence in influences], axis=1)
-        root = np.asarray(np.linalg.qr(np.concatenate([root, block]), mode="r"))
-    return root
 
 
 def contrasts_by_runs(results: np.ndarray, confidence: float) -> Contrasts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,17 @@ import numpy as np
 from scorewise import _validate as validate
 from scorewise._array import to_numpy
 from scorewise._inputs import apply_floor
+from scorewise._lazy import at_scale
 from scorewise._losses import certifiable_bound, in_library_of_rule
 from scorewise._member_checks import member_problems
 from scorewise._numerics import evenly_spaced
-from scorewise._rows import LabelledSamples, check_comparable, receive_labelled, receive_samples
+from scorewise._rows import (
+    LabelledSamples,
+    check_comparable,
+    is_lazy,
+    receive_labelled,
+    receive_samples,
+)
 from scorewise.abstain import Certificate
 from scorewise.acquire import learning_curves
 from scorewise.compare._advise import Advice, advise, advise_ood
@@ -77,10 +85,18 @@ def evaluate(
     or pass it to :func:`scorewise.write_report` for an HTML report. The members of
     ``predictions`` and of ``ood`` are decomposed once each.
 
+    Dask arrays are evaluated block by block, by the current Dask scheduler, and only sums,
+    histograms and samples of rows reach this process. The numbers are the same as long as no
+    measure has more than 65,536 distinct scores. Of more, nearly equal scores count as tied, and
+    the notes of the result state how exact the areas are. See
+    :func:`scorewise.scale.evaluate` for other limits, and
+    :func:`scorewise.scale.evaluate_dataset` for folders of files.
+
     Parameters
     ----------
     predictions : Predictions, array (n, M, K) or Samples
         Such as ``sw.read_predictions("test.parquet")``, with labels, ids and class names.
+        A Dask array too, with labels and ids of Dask or of NumPy.
     y : array (n,), optional
         Names of classes, or indices; not needed where the predictions have labels.
     ood : Predictions, array (m, M, K) or Samples, optional
@@ -139,6 +155,15 @@ def evaluate(
     are wrong instead of 20 %; on new cases like these at most 10 % of the answers
     will be wrong, with 95 % confidence.
     """
+    if is_lazy(predictions) or is_lazy(ood):
+        settings = {"task_loss": task_loss, "rules": rules, "max_loss": max_loss, "ood": ood}
+        settings |= {"confidence": confidence, "floor": floor, "loss_bound": loss_bound}
+        settings |= {"runs": runs, "ids": ids, "labels_are": labels_are, "progress": progress}
+        settings |= {"n_uncertain": n_uncertain, "n_resamples": n_resamples}
+        evaluation: Evaluation = at_scale("evaluate")(
+            predictions, y, random_state=random_state, **settings, **options
+        )
+        return evaluation
     labelled = receive_labelled(predictions, y, options, ids=ids, labels_are=labels_are)
     classes = labelled.samples.classes_
     rule = get_rule(task_loss).for_classes(classes)
@@ -147,7 +172,7 @@ def evaluate(
     n_uncertain = validate.whole(n_uncertain, "n_uncertain", at_least=0)
     bootstrap = BootstrapSettings.of(confidence, n_resamples, random_state, progress)
     confidence = bootstrap.confidence
-    learning = _learning(runs, task_loss, confidence)
+    learning = learning_of(runs, task_loss, confidence)
     advice = advise("selective", task_loss)
     samples = labelled.samples
     ood_samples = None if ood is None else _ood_samples(ood, samples, options)
@@ -158,9 +183,16 @@ def evaluate(
     comparison, scores = compare_selective(rows, losses, named, advice, bootstrap)
     assert comparison.calibration is not None
     uncertainty = rows.by_rule[rule]
-    certificates, notes = _certificates(
+    certificates, notes = certificates_of(
         losses, uncertainty.total, samples, max_loss, confidence, floor, loss_bound
     )
+    shown = simplex_rows(rows.n_rows, samples.n_classes)
+    headline = choose_headline(certificates)
+    accepted = None
+    if headline is not None:
+        accepted = accepted_by_class(
+            labelled.labels, losses.incurred, uncertainty.total, headline, samples.n_classes
+        )
     return Evaluation(
         n_rows=rows.n_rows,
         n_members=int(samples.probs.shape[-2]),
@@ -177,12 +209,16 @@ def evaluate(
         comparison=comparison,
         certificates=certificates,
         calibration=comparison.calibration,
-        classes=_classes(labelled, losses.incurred, uncertainty, choose_headline(certificates)),
-        uncertain_rows=_uncertain_rows(
+        classes=ClassSums.of(
+            labelled.labels, losses.incurred, uncertainty, samples.n_classes
+        ).summaries(labelled.class_names, accepted),
+        uncertain_rows=uncertain_rows_of(
             labelled, rows.mean, losses, uncertainty, floor, n_uncertain
         ),
         confidence=confidence,
-        actions=_actions(labelled, rows.mean, rule, floor),
+        actions=action_summary(
+            action_counts(labelled.labels, rows.mean, rule, floor), rule, labelled.class_names
+        ),
         uncertainty=uncertainty,
         ood=None
         if ood_samples is None
@@ -190,7 +226,7 @@ def evaluate(
             rows, RowUncertainties.of(ood_samples, ood_rules), named, advise_ood(samples), bootstrap
         ),
         learning=learning,
-        simplex=_simplex(rows.mean, labelled),
+        simplex=None if shown is None else (rows.mean[shown], labelled.labels[shown]),
         settings={
             "task loss": loss_name,
             "rules": list(named),
@@ -218,7 +254,7 @@ def _ood_samples(ood: Any, rows: Samples, options: dict[str, Any]) -> Samples:
     return samples
 
 
-def _certificates(
+def certificates_of(
     losses: TaskLosses,
     totals: np.ndarray,
     samples: Samples,
@@ -279,7 +315,7 @@ def _ood(
     return OODEvaluation(advice.rule, advice.component, metrics, u_in, u_out, comparison)
 
 
-def _learning(
+def learning_of(
     runs: Mapping[str, Any] | None, task_loss: RuleLike, confidence: float
 ) -> LearningEvaluation | None:
     if runs is None:
@@ -288,33 +324,67 @@ def _learning(
     return LearningEvaluation(curves, compare_runs(runs, advise("active", task_loss), confidence))
 
 
-def _classes(
-    labelled: LabelledSamples,
+@dataclass(frozen=True, eq=False)
+class ClassSums:
+    """Number of rows of each class, and sums over them; those of parts of the rows are added.
+
+    Attributes
+    ----------
+    n_rows : integer array (K,)
+    sums : array (4, K)
+        Of loss, total, aleatoric and epistemic uncertainty.
+    """
+
+    n_rows: np.ndarray
+    sums: np.ndarray
+
+    @classmethod
+    def of(
+        cls, labels: np.ndarray, losses: np.ndarray, uncertainty: Decomposition, n_classes: int
+    ) -> ClassSums:
+        """Return the sums of rows with these labels."""
+        n_rows = np.bincount(labels, minlength=n_classes)
+        values = (losses, *uncertainty)
+        return cls(n_rows, np.stack([np.bincount(labels, x, n_classes) for x in values]))
+
+    def __add__(self, other: ClassSums) -> ClassSums:
+        return ClassSums(self.n_rows + other.n_rows, self.sums + other.sums)
+
+    def summaries(
+        self, names: Sequence[str], accepted: np.ndarray | None
+    ) -> tuple[ClassSummary, ...]:
+        """Return the summary of each class; ``accepted`` as of :func:`accepted_by_class`."""
+        with np.errstate(invalid="ignore"):
+            means = self.sums / self.n_rows
+        summaries = []
+        for k, name in enumerate(names):
+            n = int(self.n_rows[k])
+            coverage = accepted_loss = None
+            if accepted is not None and n:
+                n_accepted, summed = accepted[:, k].tolist()
+                coverage, accepted_loss = n_accepted / n, None
+                if n_accepted:
+                    accepted_loss = summed / n_accepted
+            loss, total, aleatoric, epistemic = means[:, k].tolist()
+            summaries.append(
+                ClassSummary(name, n, loss, total, aleatoric, epistemic, coverage, accepted_loss)
+            )
+        return tuple(summaries)
+
+
+def accepted_by_class(
+    labels: np.ndarray,
     losses: np.ndarray,
-    uncertainty: Decomposition,
-    certificate: Certificate | None,
-) -> tuple[ClassSummary, ...]:
-    """Return a summary of each class; with a certificate, also of the rows that it accepts."""
-    values = (losses, *uncertainty)
-    accepted = None if certificate is None else certificate.accepts(uncertainty.total)
-    summaries = []
-    for k, name in enumerate(labelled.class_names):
-        of_class = labelled.labels == k
-        n = int(of_class.sum())
-        loss, total, aleatoric, epistemic = (
-            float(value[of_class].mean()) if n else np.nan for value in values
-        )
-        coverage = accepted_loss = None
-        if accepted is not None and n:
-            coverage = float(accepted[of_class].mean())
-            accepted_loss = float(losses[of_class & accepted].mean()) if coverage else None
-        summaries.append(
-            ClassSummary(name, n, loss, total, aleatoric, epistemic, coverage, accepted_loss)
-        )
-    return tuple(summaries)
+    totals: np.ndarray,
+    certificate: Certificate,
+    n_classes: int,
+) -> np.ndarray:
+    """Return the number of rows of each class that are accepted, and their summed losses."""
+    accepted = certificate.accepts(totals).astype(float)
+    return np.stack([np.bincount(labels, x, n_classes) for x in (accepted, accepted * losses)])
 
 
-def _uncertain_rows(
+def uncertain_rows_of(
     labelled: LabelledSamples,
     mean: np.ndarray,
     losses: TaskLosses,
@@ -360,15 +430,24 @@ def _uncertain_rows(
     return tuple(rows)
 
 
-def _actions(
-    labelled: LabelledSamples, mean: np.ndarray, rule: ScoringRule, floor: float | None
-) -> ActionSummary | None:
-    """Return the actions of a cost matrix and how often each is chosen."""
+def action_counts(
+    labels: np.ndarray, mean: np.ndarray, rule: ScoringRule, floor: float | None
+) -> np.ndarray | None:
+    """Return how many rows of each class get each action of a cost matrix, ``(K, A)``, or None."""
     if not isinstance(rule, CostMatrix):
         return None
     n_rows = np.zeros(rule.costs.shape, dtype=int)
-    np.add.at(n_rows, (labelled.labels, _predictions(mean, rule, floor)), 1)
-    return ActionSummary(rule.prediction_names(labelled.class_names), rule.costs, n_rows)
+    np.add.at(n_rows, (labels, _predictions(mean, rule, floor)), 1)
+    return n_rows
+
+
+def action_summary(
+    n_rows: np.ndarray | None, rule: ScoringRule, class_names: tuple[str, ...]
+) -> ActionSummary | None:
+    """Return the actions of a cost matrix and how often each is chosen."""
+    if n_rows is None or not isinstance(rule, CostMatrix):
+        return None
+    return ActionSummary(rule.prediction_names(class_names), rule.costs, n_rows)
 
 
 def _predictions(mean: np.ndarray, rule: ScoringRule, floor: float | None) -> np.ndarray:
@@ -378,9 +457,6 @@ def _predictions(mean: np.ndarray, rule: ScoringRule, floor: float | None) -> np
     return np.asarray(rule.predict(floored / floored.sum(axis=-1, keepdims=True)))
 
 
-def _simplex(mean: np.ndarray, labelled: LabelledSamples) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return mean predictions and labels of some rows, if there are three classes."""
-    if mean.shape[-1] != 3:
-        return None
-    shown = evenly_spaced(len(mean), _SIMPLEX_POINTS)
-    return mean[shown], labelled.labels[shown]
+def simplex_rows(n_rows: int, n_classes: int) -> np.ndarray | None:
+    """Return the rows whose means are shown on a triangle, if there are three classes."""
+    return evenly_spaced(n_rows, _SIMPLEX_POINTS) if n_classes == 3 else None

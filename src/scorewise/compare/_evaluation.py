@@ -418,11 +418,11 @@ def choose_headline(certificates: tuple[Certificate, ...]) -> Certificate | None
 
 
 def _curve(curve: Curve) -> dict[str, Any]:
-    k = evenly_spaced(len(curve), _POINTS)
+    k = evenly_spaced(len(curve), _POINTS) + 1
     return {
-        "coverage": curve.coverage[k].tolist(),
-        "loss": curve.loss[k].tolist(),
-        "threshold": curve.threshold[k].tolist(),
+        "coverage": (k / len(curve)).tolist(),
+        "loss": (curve.total_loss_of(k) / k).tolist(),
+        "threshold": curve.threshold_of(k).tolist(),
         "aulc": curve.aulc,
         "augrc": curve.augrc,
         "normalized_aulc": curve.normalized_aulc,

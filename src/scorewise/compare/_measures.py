@@ -66,13 +66,17 @@ class RowUncertainties:
         """Return one component of the uncertainty under one of the rules, ``(n,)``."""
         return np.asarray(getattr(self.by_rule[rule], component))
 
-    def task_losses(self, rule: ScoringRule, labels: np.ndarray, floor: float | None) -> TaskLosses:
-        """Return the losses of the mean predictions for these labels."""
+    def task_losses(
+        self, rule: ScoringRule, labels: np.ndarray, floor: float | None, first_row: int = 0
+    ) -> TaskLosses:
+        """Return the losses of the mean predictions; errors number rows from ``first_row`` on."""
         return TaskLosses(
             rule,
             labels,
             floor,
-            finite_losses_of_mean(self.mean, labels, rule, floor, like=self.predictions),
+            finite_losses_of_mean(
+                self.mean, labels, rule, floor, like=self.predictions, first_row=first_row
+            ),
             ten_digits(expected_of_mean(self.mean, rule, floor, like=self.predictions)),
         )
 

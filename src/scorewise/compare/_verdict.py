@@ -197,8 +197,8 @@ def _at_most_accepted(evaluation: Evaluation) -> tuple[float, float]:
     if curve is None:
         return 1.0, evaluation.loss
     k = ceil(_ACCEPTED * len(curve))
-    n_accepted = int((curve.threshold <= curve.threshold[k - 1]).sum())  # with tied rows
-    return n_accepted / len(curve), float(curve.total_loss[n_accepted - 1] / n_accepted)
+    n_accepted = int(curve.accepted_by_threshold(k)[1])  # with tied rows
+    return n_accepted / len(curve), float(curve.total_loss_of(n_accepted)) / n_accepted
 
 
 def _gain(evaluation: Evaluation, coverage: float, loss: float, noun: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,9 @@ class OODMetrics:
         Confidence of each interval.
     n_in, n_out : int
         Number of in-distribution and of OOD rows.
+    error_bounds : dict
+        By metric, how much it can differ from that of the rows themselves, where rows of nearly
+        equal uncertainty were counted as tied; empty otherwise.
     """
 
     auroc: float
@@ -49,6 +52,7 @@ class OODMetrics:
     confidence: float
     n_in: int
     n_out: int
+    error_bounds: dict[str, float] = field(default_factory=dict)
 
     @property
     def auroc_interval(self) -> Interval:
@@ -124,15 +128,14 @@ def ood_metrics(
     code_in, code_out = codes[: len(scores_in)], codes[len(scores_in) :]
     n_codes = int(codes.max()) + 1
     c_in, c_out = (np.bincount(code, minlength=n_codes)[None] for code in (code_in, code_out))
-    values = {name: float(value[0]) for name, value in _metrics_of_counts(c_in, c_out).items()}
+    values: dict[str, Any] = {
+        name: float(value[0]) for name, value in _metrics_of_counts(c_in, c_out).items()
+    }
     intervals = {"auroc": _delong(c_in[0], c_out[0], values["auroc"], confidence)}
     if n_resamples:
         seed = seed_of(random_state)
         drawn = _metrics_of_resamples(code_in, code_out, n_codes, n_resamples, seed, progress)
-        tails = [(1 - confidence) / 2, (1 + confidence) / 2]
-        for name in METRICS[1:]:
-            low, high = np.quantile(drawn[name], tails)
-            intervals[name] = (float(low), float(high))
+        intervals |= _quantiles(drawn, confidence)
     return OODMetrics(
         **values,
         intervals=intervals,
@@ -149,7 +152,7 @@ def _metrics_of_resamples(
     n_resamples: int,
     seed: int,
     progress: bool | None,
-) -> dict[str, np.ndarray]:
+) -> list[dict[str, np.ndarray]]:
     """Return the metrics of bootstrap resamples; each set of rows is resampled by itself."""
     rngs = generator(seed, 0), generator(seed, 1)
     batch = max(1, _BATCH // (len(code_in) + len(code_out)))
@@ -163,7 +166,104 @@ def _metrics_of_resamples(
             )
             parts.append(_metrics_of_counts(*counts))
             advance(n_drawn)
-    return {name: np.concatenate([part[name] for part in parts]) for name in METRICS}
+    return parts
+
+
+def ood_metrics_of_counts(
+    c_in: np.ndarray,
+    c_out: np.ndarray,
+    is_tied: np.ndarray,
+    confidence: float,
+    n_resamples: int,
+    seed: int,
+    progress: bool | None = None,
+) -> OODMetrics:
+    """Return the metrics of rows in groups of equal or nearly equal scores.
+
+    A resample gives every row a random weight. The sums of the weights of groups are multinomial,
+    so they are drawn without the rows.
+
+    Parameters
+    ----------
+    c_in, c_out : integer arrays (G,)
+        Number of in-distribution and of OOD rows in each group, in rising order of the score.
+    is_tied : array of bool (G,)
+        Whether all scores of a group are equal.
+    confidence, n_resamples, seed, progress
+        Of the intervals, and of the resamples.
+    """
+    values: dict[str, Any] = {
+        name: float(value[0]) for name, value in _metrics_of_counts(c_in[None], c_out[None]).items()
+    }
+    intervals = {"auroc": _delong(c_in, c_out, values["auroc"], confidence)}
+    n_in, n_out = int(c_in.sum()), int(c_out.sum())
+    rngs = generator(seed, 0), generator(seed, 1)
+    batch = max(1, _BATCH // len(c_in))
+    parts = []
+    with bar("resampling", n_resamples, progress) as advance:
+        for start in range(0, n_resamples, batch):
+            n_drawn = min(batch, n_resamples - start)
+            drawn = (
+                rng.multinomial(counts.sum(), counts / counts.sum(), size=n_drawn)
+                for counts, rng in zip((c_in, c_out), rngs, strict=True)
+            )
+            parts.append(_metrics_of_counts(*drawn))
+            advance(n_drawn)
+    intervals |= _quantiles(parts, confidence)
+    bounds = {} if is_tied.all() else _error_bounds(c_in, c_out, is_tied)
+    return OODMetrics(
+        **values,
+        intervals=intervals,
+        confidence=confidence,
+        n_in=n_in,
+        n_out=n_out,
+        error_bounds=bounds,
+    )
+
+
+def _quantiles(parts: list[dict[str, np.ndarray]], confidence: float) -> dict[str, Interval]:
+    """Return bootstrap intervals from the metrics of resamples; AUROC has DeLong's."""
+    tails = [(1 - confidence) / 2, (1 + confidence) / 2]
+    intervals = {}
+    for name in METRICS[1:] if parts else ():
+        low, high = np.quantile(np.concatenate([part[name] for part in parts]), tails)
+        intervals[name] = (float(low), float(high))
+    return intervals
+
+
+def auroc_error(c_in: np.ndarray, c_out: np.ndarray, is_tied: np.ndarray) -> float:
+    """Return by how much the AUROC can change if the rows of groups that are not tied are ordered.
+
+    The arguments are those of :func:`ood_metrics_of_counts`.
+    """
+    pairs = np.where(is_tied, 0.0, c_in * (c_out / 2))
+    return float(np.sum(pairs) / c_in.sum() / c_out.sum())
+
+
+def _error_bounds(c_in: np.ndarray, c_out: np.ndarray, is_tied: np.ndarray) -> dict[str, float]:
+    """Return by how much metrics can change if the rows of groups that are not tied are ordered.
+
+    For the average precision, the i-th positive of a group has at best all positives and at worst
+    all negatives of the group before it.
+    """
+    n_in, n_out = int(c_in.sum()), int(c_out.sum())
+    from_in, from_out = (np.cumsum(c[::-1])[::-1] for c in (c_in, c_out))
+    last = int(np.flatnonzero(20 * from_out >= 19 * n_out)[-1])
+    precision_errors = {}
+    for name, positives, negatives, true, false in (
+        ("aupr_out", c_out, c_in, from_out, from_in),
+        ("aupr_in", c_in, c_out, np.cumsum(c_in), np.cumsum(c_out)),
+    ):
+        true_before, false_before = true - positives, false - negatives
+        best = true / np.maximum(true + false_before, 1)
+        worst = (true_before + 1) / (true_before + false + 1)
+        ranges = np.where(is_tied | (positives == 0), 0.0, np.maximum(best - worst, 0.0))
+        precision_errors[name] = float(np.sum(positives * ranges)) / int(positives.sum())
+    return {
+        "auroc": auroc_error(c_in, c_out, is_tied),
+        **precision_errors,
+        "fpr95": 0.0 if is_tied[last] else float(c_in[last]) / n_in,
+    }
 
 
 def _counts(codes: np.ndarray, n_codes: int) -> np.ndarray:
@@ -182,7 +282,7 @@ def _metrics_of_counts(c_in: np.ndarray, c_out: np.ndarray) -> dict[str, np.ndar
     reaches_95 = 20 * from_out >= 19 * n_out[:, None]
     last = reaches_95.shape[1] - 1 - np.argmax(reaches_95[:, ::-1], axis=1)
     return {
-        "auroc": np.sum(c_out * (up_to_in - c_in / 2), axis=1) / (n_in * n_out),
+        "auroc": np.sum(c_out * (up_to_in - c_in / 2), axis=1) / n_in / n_out,
         "aupr_out": _average_precision(c_out, from_out, from_out + from_in),
         "aupr_in": _average_precision(c_in, up_to_in, up_to_in + up_to_out),
         "fpr95": np.take_along_axis(from_in, last[:, None], axis=1)[:, 0] / n_in,

@@ -378,15 +378,20 @@ class Predictions(TextInNotebooks):
         return Predictions.from_source(ArraySource(arrays), self.class_names, self.member_weights)
 
     def sample_chunks(
-        self, *, normalize: bool = False, rounded_as: StoredAs | None = None
+        self,
+        *,
+        normalize: bool = False,
+        rounded_as: StoredAs | None = None,
+        fields: Collection[str] = (),
     ) -> Iterator[tuple[int, Predictions, Samples]]:
         """Yield for each chunk the number of its first row, the chunk and its checked members.
 
         Errors use row numbers of the whole file. With ``rounded_as``, members and weights are
-        rounded as if they had been stored in these dtypes.
+        rounded as if they had been stored in these dtypes. Chunks have the ``fields`` besides the
+        members.
         """
         row = 0
-        for chunk in self.chunks(fields=self.member_fields):
+        for chunk in self.chunks(fields=self.member_fields | frozenset(fields)):
             try:
                 samples = chunk.chunk_samples(row, normalize=normalize, rounded_as=rounded_as)
             except InvalidInput as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -203,18 +202,13 @@ class RejectionCurveDisplay:
         """
         first, *others = self.curves.values()
         for other in others:
-            if len(other) != len(first) or not np.allclose(
-                other.ranked_losses, first.ranked_losses
-            ):
+            if not first.has_losses_of(other):
                 raise InvalidInput(
                     "the curves are not of the same losses, so they share no best possible or "
                     "random order",
                     Remedy("show_oracle", False, "together with show_random=False"),
                 )
-        return {
-            _BEST_POSSIBLE: replace(first, total_loss=first.oracle_total_loss),
-            _RANDOM_ORDER: replace(first, total_loss=first.coverage * first.total_loss[-1]),
-        }
+        return {_BEST_POSSIBLE: first.oracle, _RANDOM_ORDER: first.random}
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -246,12 +240,13 @@ class RejectionCurveDisplay:
             The largest number of points.
         """
         view = validate.choice(view, "view", _VIEWS)
-        k = evenly_spaced(len(curve), most)
+        k = evenly_spaced(len(curve), most) + 1
+        # not curve.loss, which would store an array of all rows for each curve
+        heights = curve.total_loss_of(k) / (len(curve) if view == "generalized" else k)
         if view == "accuracy":
-            heights = curve.accuracy[k]
-        else:  # not curve.loss, which would store an array of all rows for each curve
-            heights = curve.total_loss[k] / (k + 1 if view == "loss" else len(curve))
-        return (k + 1) / len(curve), heights
+            curve.require_binary_losses()
+            heights = 1 - heights
+        return k / len(curve), heights
 
     def _line(self, curve: Curve, view: str, **options: Any) -> Any:
         coverage, heights = self.points(curve, view)

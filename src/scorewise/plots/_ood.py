@@ -60,7 +60,8 @@ class OODDisplay:
     u_out : array (m,)
         Uncertainties of out-of-distribution rows; finite.
     metrics : OODMetrics, optional
-        Metrics of the same scores; by default they are computed.
+        Metrics of the same scores, or of all rows if the scores are a sample of them; by default
+        they are computed.
     score_name : str
         Name of the scores on the axis.
 
@@ -178,13 +179,13 @@ class OODDisplay:
         }
         names = {"in": "in-distribution", "out": "out-of-distribution"}
         self.histograms_, labels = {}, []
-        for key, scores, shares in (
-            ("in", self.u_in, histogram.shares_in),
-            ("out", self.u_out, histogram.shares_out),
+        for key, n_rows, shares in (
+            ("in", self.metrics.n_in, histogram.shares_in),
+            ("out", self.metrics.n_out, histogram.shares_out),
         ):
             self.histograms_[key] = ax.stairs(shares, edges, fill=True, linewidth=1.4, **looks[key])
             zeros = f", {percent(shares[0], '.1f')} exactly 0" if has_zeros else ""
-            labels.append(f"{names[key]}: {len(scores):,} rows{zeros}")
+            labels.append(f"{names[key]}: {n_rows:,} rows{zeros}")
         top = max(float(np.max(patch.get_data().values)) for patch in self.histograms_.values())
         ax.set_ylim(0, top * 1.25)  # room for the legend
         percent_axis(ax.yaxis)
@@ -208,7 +209,7 @@ class OODDisplay:
     def _plot_roc(self, ax: Axes) -> None:
         vertices = evenly_spaced(len(self.fpr))
         corner = int(np.argmax(self.tpr >= _TRUE_POSITIVE_RATE * (1 - 1e-12)))
-        fpr95, tpr95 = float(self.fpr[corner]), float(self.tpr[corner])
+        fpr95, tpr95 = self.metrics.fpr95, float(self.tpr[corner])
         chance = ax.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1.2)[0]
         roc = ax.plot(self.fpr[vertices], self.tpr[vertices], color="black", linewidth=1.8)[0]
         ax.plot([fpr95, fpr95], [0, tpr95], color=VERMILLION, linewidth=1, linestyle="--")

@@ -269,10 +269,10 @@ def ood_figure(display: OODDisplay) -> PageFigure:
     if histogram.has_zeros:
         bin_names[0] = "exactly 0"
     sets: dict[str, tuple[np.ndarray, int, str, dict[str, Any]]] = {
-        "in-distribution rows": (histogram.shares_in, len(display.u_in), BLUE, {"shape": ""}),
+        "in-distribution rows": (histogram.shares_in, display.metrics.n_in, BLUE, {"shape": ""}),
         "out-of-distribution rows": (
             histogram.shares_out,
-            len(display.u_out),
+            display.metrics.n_out,
             VERMILLION,
             {"shape": "/", "size": 6, "fgcolor": VERMILLION},
         ),

@@ -137,7 +137,7 @@ def calibrating_figure(effect: CalibrationEffect, unit: Unit) -> PageFigure:
             text.share_text(percentage / 100),
             *(
                 text.loss_text(
-                    curve.total_loss[(k := _rows_at(len(curve), percentage)) - 1] / k, unit
+                    float(curve.total_loss_of(k := _rows_at(len(curve), percentage))) / k, unit
                 )
                 for curve in curves.values()
             ),
@@ -187,11 +187,11 @@ def _steps(curve: Curve) -> list[Step]:
     n = len(curve)
     fewest = np.array([_rows_at(n, percentage) for percentage in range(1, _STEPS + 1)])
     # a threshold accepts all rows that are tied with the last one
-    accepted = np.searchsorted(curve.threshold, curve.threshold[fewest - 1], side="right")
-    losses = curve.total_loss[accepted - 1] / accepted
+    thresholds, accepted = curve.accepted_by_threshold(fewest)
+    losses = curve.total_loss_of(accepted) / accepted
     return [
-        Step(int(k) / n, float(mean), float(curve.threshold[k - 1]), n - int(k))
-        for k, mean in zip(accepted, losses, strict=True)
+        Step(int(k) / n, float(mean), float(threshold), n - int(k))
+        for k, mean, threshold in zip(accepted, losses, thresholds, strict=True)
     ]
 
 
@@ -291,7 +291,7 @@ def _table(evaluation: Evaluation, slider: Slider, references: dict[str, Curve])
         accepted = _rows_at(evaluation.n_rows, percentage)
         losses = [
             *(steps[percentage - 1].loss for steps in slider.steps.values()),
-            *(curve.total_loss[accepted - 1] / accepted for curve in references.values()),
+            *(float(curve.total_loss_of(accepted)) / accepted for curve in references.values()),
         ]
         rows.append(
             (text.share_text(percentage / 100), *(text.loss_text(loss, unit) for loss in losses))

@@ -198,10 +198,11 @@ def _decompose(
     ``dtype`` is the precision of the accumulator that it will be merged into.
     """
     part = empty.empty()
-    checks = MemberChecks() if is_first else MemberChecks(most_rows=0)
+    checks = MemberChecks()
+    compared = None if is_first else np.array([], int)  # members are compared in one block
     try:
         with sampling.of_block(X, first_row) as (chunks, weights):
-            watched = checks.watch(chunks)
+            watched = checks.watch(chunks, compared)
             if isinstance(dtype, np.dtype):
                 watched = (chunk.astype(dtype, copy=False) for chunk in watched)
             part.update_chunks(watched, weights, check=False)

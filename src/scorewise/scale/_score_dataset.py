@@ -158,7 +158,7 @@ def score_dataset(
     >>> for name in ("monday", "tuesday"):
     ...     probs = rng.dirichlet(np.ones(3), size=(100, 5))
     ...     sw.write_predictions(folder / "predictions" / f"{name}.parquet", probs)
-    >>> with Client(processes=False, dashboard_address=None) as client:
+    >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     scored = score_dataset(
     ...         folder / "predictions", "zero-one", folder / "scores", scheduler=client
     ...     )

@@ -123,7 +123,7 @@ def test_members_do_not_depend_on_the_joblib_backend():
     with joblib.parallel_config("loky", n_jobs=2):
         np.testing.assert_array_equal(fitted(2), expected)
         np.testing.assert_array_equal(fitted(None), expected)
-    client = Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None)
+    client = Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=":0")
     with client, joblib.parallel_config("dask"):
         np.testing.assert_array_equal(fitted(None), expected)
 

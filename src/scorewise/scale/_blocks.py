@@ -1,0 +1,280 @@
+"""Rows in blocks that are read when they are needed, and trees that reduce what comes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from scorewise import _validate as validate
+from scorewise._array import is_dask
+from scorewise._fields import checked_ids
+from scorewise._inputs import InputOptions, RawPredictions, raw_members
+from scorewise._rows import RawRows, check_member_axis, class_names_of, label_indices
+from scorewise.distributions import Samples
+from scorewise.errors import InvalidInput, Remedy
+from scorewise.scale._dataset import Dataset, Partition
+
+SPLIT_EVERY = 8  # results that are merged at a time
+
+_BLOCK_ELEMENTS = 1 << 25  # probabilities of a file that are in memory at a time
+
+
+@dataclass(frozen=True, eq=False)
+class RowBlock:
+    """Rows that are computed together.
+
+    Attributes
+    ----------
+    samples : Samples
+        Of n rows.
+    first_row : int
+        The number of the first of them, counted over all blocks.
+    labels : integer array (n,), or None
+    ids : array (n,), or None
+    scores : dict of str to array (n,)
+        The user's own scores.
+    """
+
+    samples: Samples
+    first_row: int
+    labels: np.ndarray | None = None
+    ids: np.ndarray | None = None
+    scores: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class RowBlocks:
+    """All rows, in blocks that Dask reads.
+
+    Attributes
+    ----------
+    blocks : list of dask.delayed.Delayed
+        Each computes a RowBlock, of at least one row.
+    n_rows : int
+    template : Samples
+        Of a single row, with the members, the classes and the dtype of all rows.
+    """
+
+    blocks: list[Any]
+    n_rows: int
+    template: Samples
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The names of the classes, or their indices as text."""
+        k = self.template.n_classes
+        return class_names_of(self.template) or tuple(str(i) for i in range(k))
+
+    @classmethod
+    def of(
+        cls,
+        predictions: Any,
+        name: str,
+        options: Mapping[str, Any],
+        *,
+        y: Any = None,
+        ids: Any = None,
+        labels_are: str | None = None,
+        scores: Mapping[str, Any] | None = None,
+    ) -> RowBlocks:
+        """Return the blocks of a Dask array (n, M, K), or of Samples of one.
+
+        Labels, ids and scores (n,) are arrays of Dask or of NumPy; errors in them and in the
+        predictions are raised when their block is computed.
+        """
+        import dask
+
+        if y is not None:
+            check_member_axis(predictions, y, dict(options))
+        raw, weights = _lazy_members(predictions, name, options)
+        if np.isnan(raw.values.shape[0]):
+            raw = replace(raw, values=raw.values.compute_chunk_sizes())
+        values = raw.values.rechunk({1: -1, 2: -1})
+        sizes = values.chunks[0]
+        n_rows = sum(sizes)
+        if not n_rows:
+            raise InvalidInput(f"{name} has no rows")
+        first_rows = np.cumsum([0, *sizes[:-1]]).tolist()
+        raw = replace(raw, values=None)
+        has_own_weights = np.ndim(weights) == 2
+        template = _template(
+            raw,
+            values,
+            np.ones((1, values.shape[1]), weights.dtype) if has_own_weights else weights,
+        )
+        shared = dask.delayed((raw, None if has_own_weights else weights), traverse=False)
+        columns = {
+            "weights": weights if has_own_weights else None,
+            "labels": y,
+            "ids": ids,
+            **{f"scores[{own!r}]": column for own, column in (scores or {}).items()},
+        }
+        parts = [_parts(column, sizes, what) for what, column in columns.items()]
+        read = dask.delayed(_read_block)
+        blocks = [
+            read(
+                block,
+                shared,
+                first_row,
+                labels_are,
+                own_weights,
+                labels,
+                row_ids,
+                dict(zip(scores or (), own_scores, strict=True)),
+            )
+            for block, size, first_row, own_weights, labels, row_ids, *own_scores in zip(
+                values.to_delayed().ravel(), sizes, first_rows, *parts, strict=True
+            )
+            if size
+        ]
+        return cls(blocks, n_rows, template)
+
+    @classmethod
+    def of_dataset(
+        cls,
+        dataset: Dataset,
+        name: str,
+        *,
+        labels_are: str | None = None,
+        normalize: bool = False,
+        is_labelled: bool = True,
+    ) -> RowBlocks:
+        """Return the blocks of the files of a data set; large files have several.
+
+        The numbers of rows are read from the files by the current Dask scheduler.
+        """
+        import dask
+
+        if is_labelled and "labels" not in dataset.fields:
+            raise InvalidInput(
+                f"the {name} have no labels",
+                Remedy("labels", ..., "the name of the column with the labels"),
+            )
+        shared = dask.delayed(dataset.for_workers(), traverse=False)
+        count, read = dask.delayed(_count_rows), dask.delayed(_read_rows)
+        (sizes,) = dask.compute([count(shared, part) for part in dataset.partitions])
+        if not (n_rows := sum(sizes)):
+            raise InvalidInput(f"{name} has no rows")
+        m, k = dataset.members_and_classes
+        step = max(1, _BLOCK_ELEMENTS // (m * k))
+        first_rows = np.cumsum([0, *sizes[:-1]]).tolist()
+        blocks = [
+            read(
+                shared,
+                part,
+                start,
+                min(start + step, size),
+                first + start,
+                labels_are,
+                normalize,
+                is_labelled,
+            )
+            for part, size, first in zip(dataset.partitions, sizes, first_rows, strict=True)
+            for start in range(0, size, step)
+        ]
+        return cls(blocks, n_rows, dataset.empty(1).to_samples())
+
+
+def _count_rows(dataset: Dataset, partition: Partition) -> int:
+    """Return the number of rows of a file."""
+    return len(dataset.read(partition))
+
+
+def _read_rows(
+    dataset: Dataset,
+    partition: Partition,
+    start: int,
+    stop: int,
+    first_row: int,
+    labels_are: str | None,
+    normalize: bool,
+    is_labelled: bool,
+) -> RowBlock:
+    """Return the rows ``start`` to ``stop`` of a file; errors name the file and the row."""
+    (rows,) = dataset.read(partition).chunks(stop - start, start=start, stop=stop)
+    samples = rows.to_samples(normalize=normalize)
+    labels = label_indices(rows, samples, None, labels_are) if is_labelled else None
+    return RowBlock(samples, first_row, labels, rows.ids)
+
+
+def _lazy_members(
+    predictions: Any, name: str, options: Mapping[str, Any]
+) -> tuple[RawPredictions, Any]:
+    """Return lazy members as they were passed, and their weights."""
+    validate.known_options(dict(options), validate.options_of(Samples))
+    if isinstance(predictions, Samples) and is_dask(predictions.probs):
+        if set(options) - {"class_names"}:
+            names = ", ".join(sorted(set(options) - {"class_names"}))
+            raise InvalidInput(f"{names} cannot be passed with Samples, only with arrays")
+        return predictions.raw(), predictions.weights
+    if not is_dask(predictions):
+        raise InvalidInput(
+            f"{name} must be a Dask array (n, M, K) here, as the other predictions are one: pass "
+            "dask.array.from_array(...)"
+        )
+    layout = {option: value for option, value in options.items() if option != "weights"}
+    raw, weights = raw_members(predictions, InputOptions(**layout)), options.get("weights")
+    if raw.values.ndim != 3:
+        raise InvalidInput(f"{name} must be rows (n, M, K), and has {raw.values.ndim} axes")
+    return raw, None if weights is None or is_dask(weights) else np.asarray(weights)
+
+
+def _template(raw: RawPredictions, values: Any, weights: Any) -> Samples:
+    """Return a row like all others; a row of logits or probabilities that is valid as either."""
+    row = np.zeros((1, *values.shape[1:]), dtype=values.dtype)
+    row[..., 0] = 1
+    return RawRows(raw.block(row, (1,)), weights, on_host=False).samples()
+
+
+def _parts(column: Any, sizes: Sequence[int], name: str) -> list[Any]:
+    """Return the part of a column (n, ...) that each block has."""
+    if column is None:
+        return [None] * len(sizes)
+    if not is_dask(column):
+        column = np.asarray(column)
+    n_rows = sum(sizes)
+    if not column.ndim or column.shape[0] != n_rows:
+        raise InvalidInput(f"{name} have shape {column.shape} for {n_rows:,} rows")
+    if is_dask(column):
+        column = column.rechunk({0: tuple(sizes), **dict.fromkeys(range(1, column.ndim), -1)})
+        return list(column.to_delayed().ravel())
+    ends = np.cumsum(sizes).tolist()
+    return [column[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+
+
+def _read_block(
+    values: np.ndarray,
+    shared: tuple[RawPredictions, Any],
+    first_row: int,
+    labels_are: str | None,
+    own_weights: Any,
+    labels: Any,
+    ids: Any,
+    scores: dict[str, Any],
+) -> RowBlock:
+    """Return a block of a Dask array; errors number rows over all blocks."""
+    raw, weights = shared
+    weights = weights if own_weights is None else own_weights
+    samples = RawRows(raw.block(values, (first_row,)), weights, on_host=False).samples()
+    if labels is not None:
+        labels = label_indices(
+            None, samples, labels, labels_are, lambda i: f"labels[{first_row + i}]"
+        )
+    ids = None if ids is None else checked_ids(ids, len(values))
+    return RowBlock(samples, first_row, labels, ids, scores)
+
+
+def merge_tree(
+    parts: Sequence[Any], merge: Callable[[list[Any]], Any], split_every: int = SPLIT_EVERY
+) -> Any:
+    """Return what ``merge`` makes of all lazy parts, a few neighbours at a time."""
+    import dask
+
+    parts, merge_parts = list(parts), dask.delayed(merge)
+    while len(parts) > 1:
+        groups = [parts[i : i + split_every] for i in range(0, len(parts), split_every)]
+        parts = [merge_parts(group) if len(group) > 1 else group[0] for group in groups]
+    return parts[0]

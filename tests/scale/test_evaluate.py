@@ -1,0 +1,381 @@
+"""Evaluations of Dask arrays have the numbers of the same rows in memory."""
+
+from dataclasses import asdict, replace
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from dask.callbacks import Callback
+
+import scorewise as sw
+from scorewise import scale
+from scorewise.compare import Evaluation
+
+N = 20_000
+CHUNKS = (3000, 100, 1, 7000, 5000, 899, 4000)
+QUICK = {"n_resamples": 100, "random_state": 0, "progress": False}
+COSTS = sw.rules.cost_matrix([[0, 5, 1], [50, 0, 1], [3, 3, 0]], ["dismiss", "treat", "refer"])
+NAMES = ["well", "doubtful", "ill"]
+
+
+def members(n, seed=0, k=3, m=6):
+    rng = np.random.default_rng(seed)
+    truth = rng.dirichlet(np.full(k, 0.4), size=n)
+    y = (truth.cumsum(axis=1) > rng.uniform(size=(n, 1))).argmax(axis=1)
+    probs = truth[:, None] * np.exp(rng.normal(scale=0.5, size=(n, m, k))) + 1e-9
+    return probs / probs.sum(axis=-1, keepdims=True), y
+
+
+PROBS, Y = members(N)
+OOD = np.random.default_rng(1).dirichlet(np.ones(3), size=(3000, 6))
+
+
+def lazy(array, chunks=CHUNKS):
+    """A Dask array in these blocks of rows, chunked along the members too."""
+    rest = (2, *array.shape[2:]) if array.ndim == 3 else array.shape[1:]
+    return da.from_array(array, chunks=(chunks, *rest))
+
+
+def assert_same(a, b, rel=1e-12):
+    """Two nests of numbers, texts and arrays are the same, numbers to rounding."""
+    if isinstance(a, dict):
+        assert a.keys() == b.keys()
+        for name in a:
+            assert_same(a[name], b[name], rel)
+    elif isinstance(a, list | tuple):
+        assert len(a) == len(b)
+        for x, y in zip(a, b, strict=True):
+            assert_same(x, y, rel)
+    elif isinstance(a, float | np.ndarray):
+        np.testing.assert_allclose(b, a, rtol=rel, atol=1e-12)
+    else:
+        assert a == b
+
+
+def assert_same_evaluation(expected: Evaluation, evaluation: Evaluation):
+    assert str(evaluation) == str(expected)
+    mine, others = evaluation.to_dict(), expected.to_dict()
+    assert mine["settings"].pop("distinct scores") == 1 << 16
+    for part in (mine, others):
+        for interval in (part["calibrating"], part["calibration"]):
+            interval and interval.pop("p_value", None)
+    assert evaluation.calibration.p_value == pytest.approx(expected.calibration.p_value, rel=1e-6)
+    assert_same(others, mine, rel=1e-9)
+    assert evaluation.certificates == expected.certificates
+    for name, curve in evaluation.curves.items():
+        for area in ("aulc", "augrc", "oracle_aulc", "normalized_aulc"):
+            exact = getattr(expected.curves[name], area)
+            assert getattr(curve, area) == pytest.approx(exact, rel=1e-12)
+        assert (curve.aulc_error, curve.augrc_error) == (0, 0)
+
+
+@pytest.fixture(scope="module")
+def evaluations():
+    """The same rows, some of them out of distribution, in memory and at scale."""
+    return (
+        sw.evaluate(PROBS, Y, ood=OOD, **QUICK),
+        sw.evaluate(lazy(PROBS), lazy(Y), ood=lazy(OOD, (1, 1999, 1000)), **QUICK),
+    )
+
+
+def test_an_evaluation_has_all_numbers_of_memory(evaluations):
+    assert_same_evaluation(*evaluations)
+
+
+def test_an_evaluation_has_the_arrays_of_memory_where_all_rows_fit_into_the_sample(evaluations):
+    expected, evaluation = evaluations
+    for name in ("total", "aleatoric", "epistemic"):
+        np.testing.assert_array_equal(
+            getattr(evaluation.uncertainty, name), getattr(expected.uncertainty, name)
+        )
+    np.testing.assert_array_equal(evaluation.ood.u_in, expected.ood.u_in)
+    np.testing.assert_array_equal(evaluation.ood.u_out, expected.ood.u_out)
+    for mine, others in zip(evaluation.simplex, expected.simplex, strict=True):
+        np.testing.assert_array_equal(mine, others)
+    assert [row.index for row in evaluation.uncertain_rows] == [
+        row.index for row in expected.uncertain_rows
+    ]
+
+
+def test_a_report_and_figures_are_made_of_an_evaluation_at_scale(evaluations, tmp_path):
+    pytest.importorskip("jinja2")
+    pages = []
+    for name, evaluation in zip(("memory", "scale"), evaluations, strict=True):
+        settings = {k: v for k, v in evaluation.settings.items() if k != "distinct scores"}
+        path = tmp_path / f"{name}.html"
+        sw.write_report(replace(evaluation, settings=settings), path)
+        pages.append(path.read_text())
+        assert sw.plots.save_figures(evaluation, tmp_path / name, formats="png")
+    assert "20,000" in pages[1]
+    assert abs(len(pages[0]) - len(pages[1])) < 0.01 * len(pages[0])
+
+
+@pytest.mark.parametrize(
+    ("loss", "options"),
+    [("log", {"floor": 1e-6}), ("brier", {"max_loss": 0.3}), (COSTS, {"class_names": NAMES})],
+)
+def test_other_losses_have_the_numbers_of_memory(loss, options):
+    rows, chunks = slice(0, 4000), (1500, 2000, 500)
+    ids = np.array([f"case {i}" for i in range(4000)])
+    y = np.array(NAMES)[Y[rows]] if "class_names" in options else Y[rows]
+    options = {"task_loss": loss, "ids": ids, **options, **QUICK}
+    expected = sw.evaluate(PROBS[rows].astype(np.float32), y, **options)
+    evaluation = sw.evaluate(lazy(PROBS[rows].astype(np.float32), chunks), y, **options)
+    assert_same_evaluation(expected, evaluation)
+    assert evaluation.uncertain_rows[0].id.startswith("case")
+
+
+def test_members_may_have_weights_and_be_on_another_axis():
+    probs, y = members(2000, seed=3)
+    weights = np.random.default_rng(0).uniform(size=(2000, 6))
+    for w, lazy_w in ((weights[0], weights[0]), (weights, weights)):
+        expected = sw.evaluate(probs, y, weights=w, **QUICK)
+        moved = lazy(probs, (700, 1300)).transpose(1, 0, 2)
+        evaluation = sw.evaluate(moved, y, weights=lazy_w, member_axis=0, **QUICK)
+        assert_same_evaluation(expected, evaluation)
+
+
+def test_samples_of_a_dask_array_are_evaluated_in_blocks():
+    probs, y = members(2000, seed=3)
+    expected = sw.evaluate(probs, y, class_names=NAMES, labels_are="indices", **QUICK)
+    samples = sw.Samples(lazy(probs, (700, 1300)), class_names=NAMES)
+    assert_same_evaluation(expected, sw.evaluate(samples, y, labels_are="indices", **QUICK))
+
+
+def test_a_comparison_has_the_numbers_of_memory():
+    options = {"task_loss": "brier", "rules": ["log", "zero-one"], "components": "total"}
+    own = np.random.default_rng(0).uniform(size=N) + (PROBS.max(axis=(1, 2)) < 0.8)
+    expected = sw.compare(PROBS, Y, scores={"own": own}, **options, **QUICK)
+    comparison = sw.compare(lazy(PROBS), Y, scores={"own": lazy(own)}, **options, **QUICK)
+    assert_same(expected.to_dict(), comparison.to_dict(), rel=1e-9)
+    assert str(comparison) == str(expected)
+    assert_same(
+        asdict(replace(expected.calibration, p_value=0)),
+        asdict(replace(comparison.calibration, p_value=0)),
+        rel=1e-9,
+    )
+
+
+def test_a_comparison_for_ood_detection_has_the_numbers_of_memory():
+    own = [np.arange(N) % 7.0, np.arange(3000) % 9.0]
+    options = {"task": "ood", "rules": ["log", "spherical"], **QUICK}
+    expected = sw.compare(PROBS, ood=OOD, scores={"own": own}, **options)
+    comparison = sw.compare(lazy(PROBS), ood=lazy(OOD, (2999, 1)), scores={"own": own}, **options)
+    assert_same(expected.to_dict(), comparison.to_dict(), rel=1e-9)
+    assert comparison.error_bound == 0
+
+
+@pytest.mark.parametrize("chunks", [(N,), (1, N - 1), (10_000, 10_000)])
+def test_the_blocks_have_no_influence_where_scores_share_bins(chunks):
+    options = {"rules": ["log"], "baselines": False, "n_bins": 64, **QUICK}
+    expected = scale.compare(lazy(PROBS), Y, **options)
+    comparison = scale.compare(lazy(PROBS, chunks), Y, **options)
+    assert_same(expected.to_dict(), comparison.to_dict(), rel=1e-9)
+
+
+def test_metrics_of_memory_are_within_the_stated_errors_where_scores_share_bins():
+    options = {"n_bins": 64, "max_certification_rows": 2000, **QUICK}
+    expected = sw.evaluate(PROBS, Y, ood=OOD, **QUICK)
+    evaluation = scale.evaluate(lazy(PROBS), Y, ood=lazy(OOD, (1500, 1500)), **options)
+    for name, curve in evaluation.curves.items():
+        assert (curve.aulc_error > 0) == (name != "variation ratio")  # which has few values
+        for area in ("aulc", "augrc"):
+            error = abs(getattr(curve, area) - getattr(expected.curves[name], area))
+            assert error <= getattr(curve, f"{area}_error") + 1e-12
+    for mine, others in (
+        (evaluation.comparison, expected.comparison),
+        (evaluation.ood.comparison, expected.ood.comparison),
+    ):
+        assert mine.error_bound > 0
+        for row in mine.standings:
+            assert abs(row.value - others[row.name].value) <= mine.error_bound
+    metrics, exact = evaluation.ood.metrics, expected.ood.metrics
+    assert metrics.error_bounds.keys() == {"auroc", "aupr_out", "aupr_in", "fpr95"}
+    for name, bound in metrics.error_bounds.items():
+        assert abs(getattr(metrics, name) - getattr(exact, name)) <= bound
+        low, high = metrics.intervals[name]
+        assert low <= getattr(metrics, name) <= high
+    assert (metrics.n_in, metrics.n_out) == (N, 3000)
+    assert evaluation.calibration.incurred == pytest.approx(expected.calibration.incurred)
+    assert evaluation.calibration.expected == pytest.approx(expected.calibration.expected)
+
+
+def test_notes_state_what_is_from_groups_or_from_a_sample():
+    options = {"n_bins": 64, "max_certification_rows": 2000, "max_loss": 0.25, **QUICK}
+    evaluation = scale.evaluate(lazy(PROBS), Y, ood=lazy(OOD, (3000,)), **options)
+    notes = "\n".join(map(str, evaluation.notes))
+    assert "count as tied, in up to 63 groups; each AULC is within" in notes
+    assert "each AUROC is within" in notes
+    assert "Certificates are from a uniform random sample of 2,000 of 20,000 rows" in notes
+    assert "Calibration was tested at the ends of" in notes
+    assert {c.n_calibration for c in evaluation.certificates} == {2000}
+    assert len(evaluation.uncertainty.total) == len(evaluation.ood.u_in) == 2000
+    assert evaluation.plot().lines_
+
+
+def test_intervals_from_resampled_groups_are_those_from_resampled_rows(evaluations):
+    expected, _ = evaluations
+    evaluation = scale.evaluate(
+        lazy(PROBS),
+        Y,
+        ood=lazy(OOD, (3000,)),
+        max_certification_rows=100,
+        **QUICK | {"n_resamples": 1000},
+    )
+    mine, others = evaluation.ood.metrics.intervals, expected.ood.metrics.intervals
+    assert evaluation.ood.metrics.error_bounds == {}
+    assert mine["auroc"] == pytest.approx(others["auroc"], rel=1e-9)
+    for name in ("aupr_out", "aupr_in", "fpr95"):
+        value, width = getattr(expected.ood.metrics, name), np.ptp(others[name])
+        assert getattr(evaluation.ood.metrics, name) == value
+        assert mine[name] == pytest.approx(others[name], abs=0.35 * width)
+
+
+class Dependencies(Callback):
+    """The largest number of results that a task receives, in all graphs that are computed."""
+
+    def __init__(self):
+        super().__init__()
+        self.most = 0
+
+    def _start(self, dsk):
+        from dask._task_spec import convert_legacy_graph
+
+        graph = convert_legacy_graph(dsk)
+        self.most = max([self.most, *(len(task.dependencies) for task in graph.values())])
+
+
+@pytest.mark.parametrize("n_blocks", [10, 50])
+def test_no_task_receives_more_results_than_are_merged_at_a_time(n_blocks):
+    chunks = (2000 // n_blocks,) * n_blocks
+    probs, y = members(2000)
+    with Dependencies() as dependencies:
+        scale.evaluate(lazy(probs, chunks), y, rules=["log"], split_every=4, **QUICK)
+    n_measures = 6  # all of which the task that looks up influences receives once
+    assert dependencies.most <= n_measures
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two workers in processes of their own."""
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+def test_workers_of_a_cluster_return_the_same(evaluations, client):
+    _, expected = evaluations
+    with client.as_current():
+        evaluation = sw.evaluate(lazy(PROBS), Y, ood=lazy(OOD, (1, 1999, 1000)), **QUICK)
+        with pytest.raises(sw.InvalidInput, match=r"log loss of row 1500 is infinite"):
+            sw.evaluate(lazy(*certain()), np.zeros(2000, int), task_loss="log", **QUICK)
+    assert str(evaluation) == str(expected)
+    assert_same(expected.to_dict(), evaluation.to_dict(), rel=1e-9)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Labelled rows and out-of-distribution rows, in folders of Parquet files."""
+    pytest.importorskip("pyarrow")
+    root = tmp_path_factory.mktemp("folders")
+    for name, probs, cuts in (("in", PROBS[:5000], [1700, 1701]), ("out", OOD, [1000])):
+        (root / name).mkdir()
+        parts = np.split(np.arange(len(probs)), cuts)
+        for i, rows in enumerate(parts):
+            labels = {"labels": Y[rows], "ids": rows + 10**6} if name == "in" else {}
+            path = root / name / f"part-{i}.parquet"
+            sw.write_predictions(path, probs[rows], class_names=NAMES, **labels)
+    return root / "in", root / "out"
+
+
+def test_folders_have_the_numbers_of_memory(folders, client):
+    rows, ood = folders
+    in_memory = [sw.read_predictions(path) for path in folders]
+    expected = sw.evaluate(in_memory[0], ood=in_memory[1], **QUICK)
+    evaluation = scale.evaluate_dataset(rows, ood=ood, scheduler=client, **QUICK)
+    assert_same_evaluation(expected, evaluation)
+    assert evaluation.uncertain_rows[0].id >= 10**6
+    for options, first, second in (
+        ({"task": "ood"}, {"ood": in_memory[1]}, {"ood": ood}),
+        ({"task_loss": "brier", "components": "total"}, {}, {}),
+    ):
+        expected_comparison = sw.compare(in_memory[0], **first, **options, **QUICK)
+        comparison = scale.compare_dataset(rows, scheduler=client, **second, **options, **QUICK)
+        assert_same(expected_comparison.to_dict(), comparison.to_dict(), rel=1e-9)
+
+
+def test_folders_without_labels_are_refused(folders, client):
+    with pytest.raises(sw.InvalidInput, match="no labels"):
+        scale.evaluate_dataset(folders[1], scheduler=client, **QUICK)
+    with pytest.raises(sw.InvalidInput, match="go together"):
+        scale.compare_dataset(folders[0], "ood", scheduler=client, **QUICK)
+
+
+def certain():
+    """Members of which one row gives the first class no probability, in two blocks."""
+    probs = np.full((2000, 2, 2), 0.5)
+    probs[1500] = [0, 1]
+    return probs, (1000, 1000)
+
+
+def test_errors_name_the_row_of_the_whole_array():
+    probs, y = members(2000)
+    with pytest.raises(sw.InvalidInput, match=r"log loss of row 1500 is infinite"):
+        sw.evaluate(lazy(*certain()), np.zeros(2000, int), task_loss="log", **QUICK)
+    wrong = probs.copy()
+    wrong[1700, 2] *= 2
+    with pytest.raises(sw.InvalidInput, match=r"\[1700, 2\]"):
+        sw.evaluate(lazy(wrong, (1000, 1000)), y, **QUICK)
+    labels = y.copy()
+    labels[1999] = 7
+    with pytest.raises(sw.InvalidInput, match=r"labels\[1999\]"):
+        sw.evaluate(lazy(probs, (1000, 1000)), labels, **QUICK)
+
+
+def test_arguments_that_do_not_fit_are_refused_before_anything_is_computed():
+    def fail(block):
+        raise AssertionError("a block was read")
+
+    never = da.map_blocks(fail, lazy(PROBS), dtype=float, meta=np.empty((0, 0, 0)))
+    with pytest.raises(sw.InvalidInput, match="labels"):
+        sw.evaluate(never, **QUICK)
+    with pytest.raises(sw.InvalidInput, match="labels"):
+        sw.compare(never, **QUICK)
+    with pytest.raises(sw.InvalidInput, match="19999"):
+        sw.evaluate(never, Y[1:], **QUICK)
+    with pytest.raises(sw.InvalidInput, match="must be a Dask array"):
+        sw.evaluate(never, Y, ood=OOD, **QUICK)
+    with pytest.raises(sw.InvalidInput, match="out-of-distribution ones"):
+        sw.evaluate(never, Y, ood=lazy(OOD[:, :4], (3000,)), **QUICK)
+    with pytest.raises(sw.InvalidInput, match="repeated runs"):
+        sw.compare(never, task="active", **QUICK)
+    with pytest.raises(sw.InvalidInput, match="does not use ood"):
+        sw.compare(never, Y, ood=never, **QUICK)
+    with pytest.raises(sw.InvalidInput, match="has no rows"):
+        sw.evaluate(lazy(PROBS)[:0], Y[:0], **QUICK)
+    with pytest.raises(sw.InvalidInput, match="n_bins"):
+        scale.evaluate(never, Y, n_bins=1)
+    with pytest.raises(sw.InvalidInput, match="another measure"), dask.config.set(scheduler="sync"):
+        sw.compare(lazy(PROBS), Y, scores={"total log": Y}, **QUICK)
+
+
+def test_blocks_without_rows_and_unknown_sizes_are_no_obstacle():
+    probs, y = members(3000)
+    expected = sw.evaluate(probs, y, **QUICK)
+    gaps = da.concatenate(
+        [lazy(probs[:1000], (1000,)), lazy(probs[:0], (0,)), lazy(probs[1000:], (2000,))]
+    )
+    assert_same_evaluation(expected, sw.evaluate(gaps, y, **QUICK))
+    unknown = lazy(probs, (1000, 2000))[lazy(np.ones(3000, bool), (1000, 2000))]
+    assert np.isnan(unknown.shape[0])
+    assert_same_evaluation(expected, sw.evaluate(unknown, y, **QUICK))
