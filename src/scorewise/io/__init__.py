@@ -6,16 +6,20 @@ from scorewise.io._logprobs import read_logprobs
 from scorewise.io._predictions import Predictions
 from scorewise.io._score import ScoredFile, row_uncertainties, score_file
 from scorewise.io._texts import TextColumn
+from scorewise.io._truncate import TruncatedPredictions, truncate, truncation_bounds
 
 __all__ = [
     "Predictions",
     "ScoredFile",
     "TextColumn",
+    "TruncatedPredictions",
     "prediction_suffixes",
     "read_cost_matrix",
     "read_logprobs",
     "read_predictions",
     "row_uncertainties",
     "score_file",
+    "truncate",
+    "truncation_bounds",
     "write_predictions",
 ]
