@@ -255,3 +255,13 @@ def test_blocks_of_rows_give_the_same_bounds_as_each_row_alone():
     for row in (0, 599):
         alone, _ = truncation_bounds(truncate(probs[row : row + 1], 5), "brier")
         np.testing.assert_allclose(low.aleatoric[row], alone.aleatoric[0], rtol=1e-12)
+
+
+def test_log_aleatoric_cannot_be_as_low_as_with_every_rest_in_one_class_if_totals_are_high():
+    rest = np.full((1, 2, 40), 0.4 / 40)  # no class of the rest has more than 0.01 on average
+    probs = np.concatenate([np.full((1, 2, 60), 0.01), rest], axis=-1)
+    truncated = truncate(probs, 60)
+    low, _ = truncation_bounds(truncated, "log")
+    in_one_class = sw.decompose(truncated.predictions.samples, "log").aleatoric
+    assert low.aleatoric[0] > in_one_class[0] + 1.0
+    assert low.aleatoric[0] <= sw.decompose(probs, "log").aleatoric[0]

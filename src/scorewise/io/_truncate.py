@@ -280,6 +280,7 @@ def _bounds_of_block(
     if not isinstance(structure, LargestClasses):
         apart = decompose(_completed(samples, _one_class_per_member(samples)), rule)
         high[2] = np.minimum(high[2], apart.epistemic)
+        low[1] = np.maximum(low[1], low[0] - high[2])
     is_exact = (mean[:, -1] == 0) | (n_rest == 1)
     high = np.where(is_exact, low, np.maximum(low, high))
     return low, high
